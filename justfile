@@ -12,7 +12,8 @@ test:
 parity:
     cargo test -p isomer-embed --test parity -- --nocapture --test-threads=1
 
-# the isomer command for NVIDIA GPUs (no GPU needed to build; the first time takes hours on two cores)
+# the isomer command for NVIDIA GPUs (no GPU needed to build; the first time takes hours on two
+# cores)
 cuda:
     embed-svc/cuda/build
 

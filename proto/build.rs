@@ -1,4 +1,5 @@
-//! Compiles the .proto files with protox (no system protoc) and generates clients, servers and the descriptor set.
+//! Compiles the .proto files with protox (no system protoc) and generates clients, servers and the
+//! descriptor set.
 
 use std::{env, error::Error, fs, path::PathBuf};
 

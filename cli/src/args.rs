@@ -41,11 +41,12 @@ pub(crate) struct Cli {
 /// Options of every command.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Global {
-    /// Use a running gateway at this address (`host:port` or a URL) instead of running the services in this process. It is sent the key
-    /// in ISOMER_API_KEY, if that is set.
+    /// Use a running gateway at this address (`host:port` or a URL) instead of running the services
+    /// in this process. It is sent the key in ISOMER_API_KEY, if that is set.
     #[arg(long, global = true, env = "ISOMER_SERVER", value_name = "ADDR")]
     pub(crate) server: Option<String>,
-    /// Send the key in ISOMER_API_KEY to --server although it is another machine and the address is not https: anyone on the way can read it.
+    /// Send the key in ISOMER_API_KEY to --server although it is another machine and the address is
+    /// not https: anyone on the way can read it.
     #[arg(long, global = true, env = "ISOMER_API_KEY_OVER_PLAIN_TEXT", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) api_key_over_plain_text: bool,
     /// Configuration file (TOML).
@@ -60,8 +61,8 @@ pub(crate) struct Global {
     /// Never touch the network: use only what is in the local cache.
     #[arg(long, global = true, env = "ISOMER_OFFLINE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) offline: bool,
-    /// Folders that hold data sets under their names (`DIR/STSBenchmark`), looked through before the hub; repeat or separate by
-    /// commas. For services in this process: a server has its own.
+    /// Folders that hold data sets under their names (`DIR/STSBenchmark`), looked through before
+    /// the hub; repeat or separate by commas. For services in this process: a server has its own.
     #[arg(
         long = "data-root",
         global = true,
@@ -70,8 +71,8 @@ pub(crate) struct Global {
         value_delimiter = ','
     )]
     pub(crate) data_roots: Vec<PathBuf>,
-    /// What to log on stderr, e.g. `info` or `isomer_transform=debug` [default: warn; `isomer serve`: the configuration's
-    /// telemetry.filter, else info].
+    /// What to log on stderr, e.g. `info` or `isomer_transform=debug` [default: warn; `isomer
+    /// serve`: the configuration's telemetry.filter, else info].
     #[arg(long, global = true, env = "ISOMER_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// No progress on stderr.
@@ -154,12 +155,12 @@ pub(crate) enum ModelsCommand {
 /// How encoders are computed.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct EngineArgs {
-    /// Arithmetic of the encoders: int8 (CPU), f16 and bf16 (GPU) are faster and give vectors of spaces of their own [default:
-    /// the configuration's embed.precision, else f32].
+    /// Arithmetic of the encoders: int8 (CPU), f16 and bf16 (GPU) are faster and give vectors of
+    /// spaces of their own [default: the configuration's embed.precision, else f32].
     #[arg(long, env = "ISOMER_PRECISION", value_enum)]
     pub(crate) precision: Option<PrecisionArg>,
-    /// Where encoders run: auto, cpu, cuda:0 (several: cuda:0,cuda:1) or metal, in builds that have them [default: the
-    /// configuration's embed.device, else auto].
+    /// Where encoders run: auto, cpu, cuda:0 (several: cuda:0,cuda:1) or metal, in builds that have
+    /// them [default: the configuration's embed.device, else auto].
     #[arg(long, env = "ISOMER_DEVICE", value_name = "DEVICE")]
     pub(crate) device: Option<String>,
 }
@@ -192,8 +193,9 @@ pub(crate) struct EmbedArgs {
     /// Matrix file (.npy); nothing: JSONL on stdout.
     #[arg(long, env = "ISOMER_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// One vector a token instead of one a text, special tokens and prompt included (late interaction). With --output the
-    /// matrix holds the rows of all texts, and stdout says which are whose.
+    /// One vector a token instead of one a text, special tokens and prompt included (late
+    /// interaction). With --output the matrix holds the rows of all texts, and stdout says which
+    /// are whose.
     #[arg(long, env = "ISOMER_TOKEN_VECTORS", conflicts_with = "augment", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) token_vectors: bool,
     /// Named prompt of the encoder.
@@ -211,8 +213,8 @@ pub(crate) struct EmbedArgs {
     /// Scale to unit length, or not [default: as the encoder does].
     #[arg(long, env = "ISOMER_NORMALISE", value_name = "BOOL")]
     pub(crate) normalise: Option<bool>,
-    /// Element type of the vectors. int8 needs a calibration set (`calibration.txt` in the model's folder), or all texts in
-    /// one request of at least 100 (--batch).
+    /// Element type of the vectors. int8 needs a calibration set (`calibration.txt` in the model's
+    /// folder), or all texts in one request of at least 100 (--batch).
     #[arg(long, env = "ISOMER_DTYPE", value_enum, default_value_t = DtypeArg::F32)]
     pub(crate) dtype: DtypeArg,
     /// Texts per request.
@@ -252,14 +254,15 @@ pub(crate) struct RerankArgs {
     pub(crate) engine: EngineArgs,
 }
 
-/// Augmented vectors (GASE): each text is encoded with generated variants of it, and the vectors are pooled.
+/// Augmented vectors (GASE): each text is encoded with generated variants of it, and the vectors
+/// are pooled.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct AugmentArgs {
     /// Transformations that make the variants; each goes to each --generator.
     #[arg(long, env = "ISOMER_AUGMENT", value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) augment: Vec<String>,
-    /// Who makes the variants (eval: or the translations of --pivot): `local:ID` or `openai:MODEL@URL`; repeat for several
-    /// [default: the server's].
+    /// Who makes the variants (eval: or the translations of --pivot): `local:ID` or
+    /// `openai:MODEL@URL`; repeat for several [default: the server's].
     #[arg(long = "generator", env = "ISOMER_AUGMENT_GENERATOR", value_name = "SPEC")]
     pub(crate) generators: Vec<String>,
     /// How the vectors of a text and its variants become one [default: mean].
@@ -356,10 +359,12 @@ pub(crate) struct JudgeArgs {
     /// Ratings (JSONL); nothing: stdout.
     #[arg(long, env = "ISOMER_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Folder with prompts of your own, e.g. `judge_similarity.txt` [default: transform.prompts_dir of the configuration].
+    /// Folder with prompts of your own, e.g. `judge_similarity.txt` [default: transform.prompts_dir
+    /// of the configuration].
     #[arg(long = "prompts", env = "ISOMER_PROMPTS_DIR", value_name = "DIR")]
     pub(crate) prompts_dir: Option<PathBuf>,
-    /// What the pairs claim to be, e.g. `summarisation`: quality is rated against it [default: any rewriting].
+    /// What the pairs claim to be, e.g. `summarisation`: quality is rated against it [default: any
+    /// rewriting].
     #[arg(long, env = "ISOMER_JUDGED_TRANSFORMATION", value_name = "NAME")]
     pub(crate) of: Option<String>,
     /// Seed of the sampling.
@@ -407,8 +412,8 @@ pub(crate) struct JudgeSelectArgs {
     /// Paraphrasers to compare; repeat for several [default: none, step 1 only].
     #[arg(long = "generator", env = "ISOMER_GENERATORS", value_name = "SPEC")]
     pub(crate) generators: Vec<String>,
-    /// STS data, as `isomer eval --data` takes it: a folder or file, a name, an id on the hub; `@LOW:HIGH` after it is the range
-    /// of its gold scores [default: 0:5]. Repeat for several.
+    /// STS data, as `isomer eval --data` takes it: a folder or file, a name, an id on the hub;
+    /// `@LOW:HIGH` after it is the range of its gold scores [default: 0:5]. Repeat for several.
     #[arg(long = "data", env = "ISOMER_DATA", value_name = "DATA[@LOW:HIGH]", required = true)]
     pub(crate) data: Vec<String>,
     /// Split [default: what the catalogue says of a data set with a name, else test].
@@ -428,8 +433,8 @@ pub(crate) struct JudgeSelectArgs {
         value_name = "NAME"
     )]
     pub(crate) transformation: String,
-    /// Folder with prompts of your own, e.g. `judge_similarity.txt` or `paraphrase.txt` [default: transform.prompts_dir of the
-    /// configuration].
+    /// Folder with prompts of your own, e.g. `judge_similarity.txt` or `paraphrase.txt` [default:
+    /// transform.prompts_dir of the configuration].
     #[arg(long = "prompts", env = "ISOMER_PROMPTS_DIR", value_name = "DIR")]
     pub(crate) prompts_dir: Option<PathBuf>,
     /// Upper edges of the word-count bins.
@@ -455,14 +460,16 @@ pub(crate) enum CacheCommand {
         #[arg(long, value_name = "FILE")]
         output: PathBuf,
     },
-    /// Read entries from such a file. Each is checked against its key; one that does not fit refuses the file.
+    /// Read entries from such a file. Each is checked against its key; one that does not fit
+    /// refuses the file.
     #[command(after_help = "Example: isomer transform cache import --input shared.parquet")]
     Import {
         /// File to read, .jsonl or .parquet.
         #[arg(long, value_name = "FILE")]
         input: PathBuf,
     },
-    /// Remove what was used longest ago, by whole segments, until the cache takes at most so many bytes.
+    /// Remove what was used longest ago, by whole segments, until the cache takes at most so many
+    /// bytes.
     #[command(after_help = "Example: isomer transform cache prune --max-bytes 1000000000")]
     Prune {
         /// Bytes on disk; 0 removes everything that no process is writing to.
@@ -493,7 +500,8 @@ pub(crate) struct TransformArgs {
     /// Name, e.g. `paraphrase`; `list` prints the catalogue.
     #[arg(long, env = "ISOMER_TRANSFORMATION", value_name = "NAME", required = true)]
     pub(crate) transformation: Option<String>,
-    /// `local:ID`, `openai:MODEL@URL`, or `none` [default: the server's, for transformations that need one].
+    /// `local:ID`, `openai:MODEL@URL`, or `none` [default: the server's, for transformations that
+    /// need one].
     #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
     pub(crate) generator: Option<String>,
     /// Texts; `-` or nothing: stdin.
@@ -529,8 +537,9 @@ pub(crate) struct TransformArgs {
     /// What a meaning guard (numbers, negations and names lost or changed) that fires leads to.
     #[arg(long, env = "ISOMER_GUARDS", value_enum, default_value_t = GuardsArg::Warn)]
     pub(crate) guards: GuardsArg,
-    /// Target language of `translation`, or the permitted ones of `cross_translation` (BCP-47) [default: drawn from es fr de tr
-    /// ar, once for `translation`, for each text for `cross_translation`].
+    /// Target language of `translation`, or the permitted ones of `cross_translation` (BCP-47)
+    /// [default: drawn from es fr de tr ar, once for `translation`, for each text for
+    /// `cross_translation`].
     #[arg(
         long = "target-language",
         env = "ISOMER_TARGET_LANGUAGE",
@@ -544,12 +553,13 @@ pub(crate) struct TransformArgs {
     /// How many `distractors` a text gets, 1 to 10 [default: 4].
     #[arg(long, env = "ISOMER_COUNT", value_name = "N")]
     pub(crate) count: Option<u32>,
-    /// Prompt to use instead of the default, e.g. `paraphrase-b`; repeat where the transformation makes two kinds of calls.
-    /// `--transformation list` prints the ids.
+    /// Prompt to use instead of the default, e.g. `paraphrase-b`; repeat where the transformation
+    /// makes two kinds of calls. `--transformation list` prints the ids.
     #[arg(long = "prompt", env = "ISOMER_PROMPTS", value_name = "ID,…", value_delimiter = ',')]
     pub(crate) prompts: Vec<String>,
-    /// Folder with prompts of your own, `paraphrase.txt`, `keywords-mine.txt` and so on: they replace the built-in ones of the
-    /// same id and add wordings [default: transform.prompts_dir of the configuration].
+    /// Folder with prompts of your own, `paraphrase.txt`, `keywords-mine.txt` and so on: they
+    /// replace the built-in ones of the same id and add wordings [default: transform.prompts_dir of
+    /// the configuration].
     #[arg(long = "prompts", env = "ISOMER_PROMPTS_DIR", value_name = "DIR")]
     pub(crate) prompts_dir: Option<PathBuf>,
     /// Most swaps of `multi_swap`, 1 to 3 [default: 3].
@@ -561,13 +571,15 @@ pub(crate) struct TransformArgs {
     /// How many cuts `continuation` makes [default: 4].
     #[arg(long, env = "ISOMER_CUTS", value_name = "N")]
     pub(crate) cuts: Option<u32>,
-    /// Rows are pairs (`sentence1`, `sentence2`); write a group for graded-ranking for each: `anchor` and `candidates`, best
-    /// first. multi_swap swaps words of `sentence2`; continuation continues `sentence1`. --anchor says what they are compared
-    /// with. Rows whose `label` is 0 are left out, and so are pairs that give no texts; both are counted on stderr.
+    /// Rows are pairs (`sentence1`, `sentence2`); write a group for graded-ranking for each:
+    /// `anchor` and `candidates`, best first. multi_swap swaps words of `sentence2`; continuation
+    /// continues `sentence1`. --anchor says what they are compared with. Rows whose `label` is 0
+    /// are left out, and so are pairs that give no texts; both are counted on stderr.
     #[arg(long, env = "ISOMER_GROUPS", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) groups: bool,
-    /// With --groups: the sentence that the candidates are compared with. The other one is the best candidate. `sentence2` is
-    /// PARTIAL's form of both transformations: swapped texts are compared with the text they were made from.
+    /// With --groups: the sentence that the candidates are compared with. The other one is the best
+    /// candidate. `sentence2` is PARTIAL's form of both transformations: swapped texts are compared
+    /// with the text they were made from.
     #[arg(long, env = "ISOMER_ANCHOR", value_enum, default_value_t = AnchorArg::Sentence2)]
     pub(crate) anchor: AnchorArg,
     /// Language of texts that do not say theirs (BCP-47) [default: detected].
@@ -640,7 +652,8 @@ pub(crate) struct DatasetsArgs {
   isomer eval --model glove-6b-50d --task sts --data STSBenchmark --augment keywords,paraphrase
 With --format json the document is mteb's task result; with --augment one object with both and the difference.")]
 pub(crate) struct EvalArgs {
-    /// Encoders: catalogue ids or sentence-transformers folders; repeat or separate by commas for several.
+    /// Encoders: catalogue ids or sentence-transformers folders; repeat or separate by commas for
+    /// several.
     #[arg(
         long = "model",
         visible_alias = "models",
@@ -650,13 +663,15 @@ pub(crate) struct EvalArgs {
         value_delimiter = ','
     )]
     pub(crate) models: Vec<String>,
-    /// sts (or str), pair-classification, classification, clustering, reranking, retrieval, summarisation, bitext, clsd or
-    /// graded-ranking [default: what the data set is for, where it has a name].
+    /// sts (or str), pair-classification, classification, clustering, reranking, retrieval,
+    /// summarisation, bitext, clsd or graded-ranking [default: what the data set is for, where it
+    /// has a name].
     #[arg(long, env = "ISOMER_TASK", value_name = "TYPE")]
     pub(crate) task: Option<String>,
-    /// Folders or files laid out as docs/reference/data.md says (.jsonl, .csv, .tsv, each also .gz, .parquet), names that
-    /// `isomer datasets` lists, ids on the Hugging Face hub (`org/name`, `org/name:configuration@revision`), or built-in sets
-    /// such as `quick/sts`; repeat for several.
+    /// Folders or files laid out as docs/reference/data.md says (.jsonl, .csv, .tsv, each also .gz,
+    /// .parquet), names that `isomer datasets` lists, ids on the Hugging Face hub (`org/name`,
+    /// `org/name:configuration@revision`), or built-in sets such as `quick/sts`; repeat for
+    /// several.
     #[arg(long, env = "ISOMER_DATA", value_name = "PATH_NAME_OR_ID", required = true, num_args = 1..)]
     pub(crate) data: Vec<String>,
     /// A column that has another name than ours, e.g. `sentence1=text_a`; repeat for several.
@@ -676,12 +691,12 @@ pub(crate) struct EvalArgs {
     /// Language subset (BCP-47).
     #[arg(long, env = "ISOMER_LANGUAGE")]
     pub(crate) language: Option<String>,
-    /// Language of the texts (BCP-47), or those of the first and of the second side, e.g. en,ar [default: the catalogue's, else
-    /// what --language names].
+    /// Language of the texts (BCP-47), or those of the first and of the second side, e.g. en,ar
+    /// [default: the catalogue's, else what --language names].
     #[arg(long, env = "ISOMER_LANGUAGES", value_name = "TAG,TAG", value_delimiter = ',')]
     pub(crate) languages: Vec<String>,
-    /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or gold scores where rows have
-    /// them.
+    /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or
+    /// gold scores where rows have them.
     #[arg(long, env = "ISOMER_LIMIT")]
     pub(crate) limit: Option<u32>,
     /// Classification: a sample of at most so many train rows [default: all].
@@ -699,18 +714,19 @@ pub(crate) struct EvalArgs {
     /// Clsd: put every text into this language first (BCP-47, e.g. en), by --generator.
     #[arg(long, env = "ISOMER_PIVOT", value_name = "LANGUAGE", conflicts_with = "augment")]
     pub(crate) pivot: Option<String>,
-    /// Clsd: parts of speech of words that differ, from a tagger of English, where the data does not give them
-    /// (`distractor_pos`).
+    /// Clsd: parts of speech of words that differ, from a tagger of English, where the data does
+    /// not give them (`distractor_pos`).
     #[arg(long, env = "ISOMER_TAG_POS")]
     pub(crate) tag_pos: bool,
     /// Clustering: the older form, one k-means a set, under mteb-v2 too.
     #[arg(long, env = "ISOMER_LEGACY_CLUSTERING")]
     pub(crate) legacy_clustering: bool,
-    /// Retrieval: look for documents through an approximate index instead of scoring all of them, and say what share of the
-    /// exact search's documents it finds: hnsw.
+    /// Retrieval: look for documents through an approximate index instead of scoring all of them,
+    /// and say what share of the exact search's documents it finds: hnsw.
     #[arg(long, env = "ISOMER_INDEX", value_name = "KIND", value_parser = ["hnsw"])]
     pub(crate) index: Option<String>,
-    /// hnsw: candidates held while a query is answered, never fewer than the documents wanted [default: 100].
+    /// hnsw: candidates held while a query is answered, never fewer than the documents wanted
+    /// [default: 100].
     #[arg(long, env = "ISOMER_EF_SEARCH", value_name = "N", requires = "index")]
     pub(crate) ef_search: Option<u32>,
     /// hnsw: candidates weighed for each document's links [default: 100].
@@ -806,17 +822,20 @@ pub(crate) struct CheckArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Judge")]
 pub(crate) struct CheckJudgeArgs {
-    /// A language model that rates what became of the texts, as --generator names one; `none`: nobody. The report then
-    /// says how drift goes with the ratings. Best another model than the generator [default: the suite's, else nobody].
+    /// A language model that rates what became of the texts, as --generator names one; `none`:
+    /// nobody. The report then says how drift goes with the ratings. Best another model than the
+    /// generator [default: the suite's, else nobody].
     #[arg(long, env = "ISOMER_JUDGE", value_name = "SPEC")]
     pub(crate) judge: Option<String>,
-    /// Most texts that are rated of each data set, transformation and seed; 0: all [default: the suite's, else 50].
+    /// Most texts that are rated of each data set, transformation and seed; 0: all [default: the
+    /// suite's, else 50].
     #[arg(long, env = "ISOMER_JUDGE_SAMPLE", value_name = "N")]
     pub(crate) judge_sample: Option<u32>,
     /// What is rated; each scale costs a call a pair [default: the suite's, else similarity].
     #[arg(long = "judge-scale", env = "ISOMER_JUDGE_SCALES", value_enum, value_delimiter = ',')]
     pub(crate) judge_scales: Vec<ScaleArg>,
-    /// Least similarity, above 0 and at most 5, of a rewrite that is accepted [default: the suite's, else 3].
+    /// Least similarity, above 0 and at most 5, of a rewrite that is accepted [default: the
+    /// suite's, else 3].
     #[arg(long, env = "ISOMER_JUDGE_ACCEPT", value_name = "RATING")]
     pub(crate) judge_accept: Option<f64>,
 }
@@ -825,10 +844,12 @@ pub(crate) struct CheckJudgeArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Separation")]
 pub(crate) struct CheckSeparationArgs {
-    /// Leave out the control of sensitivity: no text is changed in meaning and held against its rewrite.
+    /// Leave out the control of sensitivity: no text is changed in meaning and held against its
+    /// rewrite.
     #[arg(long, env = "ISOMER_NO_SEPARATION")]
     pub(crate) no_separation: bool,
-    /// How meaning is changed [default: the suite's, else negation, number, antonym and entity, which need no generator].
+    /// How meaning is changed [default: the suite's, else negation, number, antonym and entity,
+    /// which need no generator].
     #[arg(
         long = "separation-kind",
         env = "ISOMER_SEPARATION_KINDS",

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use isomer_all_in_one::{Caller, House, IsomerConfig};
-use isomer_eval::{EvalError, places::Wanted};
+use isomer_all_in_one::{App, Caller, IsomerConfig};
+use isomer_eval::{EvalError, locate::Wanted};
 use isomer_models::{ModelError, ModelKind, Resolver};
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{
@@ -30,7 +30,7 @@ pub(crate) struct Connection {
     pub(crate) resolver: Option<Resolver>,
     /// What the services of this process were configured with.
     pub(crate) config: IsomerConfig,
-    house: Option<House>,
+    app: Option<App>,
 }
 
 impl Connection {
@@ -39,7 +39,8 @@ impl Connection {
         self.resolver.is_none()
     }
 
-    /// Fetches a model into the local cache before it is asked for, showing progress. Elsewhere it is the server's affair.
+    /// Fetches a model into the local cache before it is asked for, showing progress. Elsewhere it
+    /// is the server's affair.
     pub(crate) async fn prefetch(&self, id: &str, kind: ModelKind, display: &Display) -> Result<(), Failure> {
         let Some(resolver) = &self.resolver else {
             return Ok(());
@@ -51,18 +52,19 @@ impl Connection {
         }
     }
 
-    /// Whether an encoder is offered under this id that is not in the catalogue of models: one of `embed.encoders`, or a
-    /// provider's.
+    /// Whether an encoder is offered under this id that is not in the catalogue of models: one of
+    /// `embed.encoders`, or a provider's.
     async fn offers(&self, id: &str) -> bool {
         let request = GetEncoderRequest { id: id.to_owned() };
         let mut client = EncoderServiceClient::new(self.channel.clone());
         client.get_encoder(request).await.is_ok()
     }
 
-    /// Fetches a data set into the hub's cache before it is asked for, showing progress. Elsewhere it is the server's affair.
+    /// Fetches a data set into the hub's cache before it is asked for, showing progress. Elsewhere
+    /// it is the server's affair.
     pub(crate) async fn prefetch_dataset(&self, wanted: Wanted, display: &Display) -> Result<(), Failure> {
-        if let Some(house) = &self.house {
-            let located = house.places().locate_with(wanted, display).await;
+        if let Some(app) = &self.app {
+            let located = app.locator().locate_with(wanted, display).await;
             located.map_err(|error| isomer_service_kit::Fault::from(EvalError::from(error)))?;
         }
         Ok(())
@@ -106,7 +108,8 @@ pub(crate) fn configuration_for(global: &Global, engine: &EngineArgs) -> Result<
     config::load::<IsomerConfig>(global.config.as_deref(), &overrides).map_err(|e| Failure::usage(e.to_string()))
 }
 
-/// [`connect`] for a command that generates texts, with prompts from a folder that replace the built-in ones.
+/// [`connect`] for a command that generates texts, with prompts from a folder that replace the
+/// built-in ones.
 pub(crate) async fn connect_with_prompts(global: &Global, prompts: Option<&Path>) -> Result<Connection, Failure> {
     let Some(folder) = prompts else {
         return connect(global).await;
@@ -123,12 +126,12 @@ pub(crate) async fn connect_with_prompts(global: &Global, prompts: Option<&Path>
 }
 
 async fn in_process(config: IsomerConfig) -> Result<Connection, Failure> {
-    let house = isomer_all_in_one::compose(config.clone(), Caller::Owner).await?;
+    let app = isomer_all_in_one::compose(config.clone(), Caller::Owner).await?;
     Ok(Connection {
-        channel: house.channel(),
-        resolver: Some(house.resolver()),
+        channel: app.channel(),
+        resolver: Some(app.resolver()),
         config,
-        house: Some(house),
+        app: Some(app),
     })
 }
 
@@ -171,7 +174,7 @@ pub(crate) async fn connect_for(global: &Global, engine: &EngineArgs) -> Result<
             channel: remote(global).await?,
             resolver: None,
             config,
-            house: None,
+            app: None,
         }),
         None => in_process(config).await,
     }

@@ -1,4 +1,5 @@
-//! Failures and exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a dependency failed, 4 the gate is undecided or invalid.
+//! Failures and exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a dependency
+//! failed, 4 the gate is undecided or invalid.
 
 use std::process::ExitCode;
 
@@ -58,7 +59,8 @@ impl Failure {
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         let code = match fault.code {
-            // What a request says is a matter of usage; what it names (a data file, a model's folder) is not.
+            // What a request says is a matter of usage; what it names (a data file, a model's
+            // folder) is not.
             Code::InvalidArgument if names_a_file(&fault.reason) => DEPENDENCY,
             Code::InvalidArgument | Code::Unimplemented | Code::OutOfRange | Code::AlreadyExists => USAGE,
             _ => DEPENDENCY,

@@ -11,52 +11,59 @@ use isomer_spelling::nearest;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Gate")]
 pub(crate) struct GateArgs {
-    /// A rule that every encoder must keep, e.g. `max_drop=3,of=length`; repeat for several. One limit
-    /// (max_drop, max_drop_percent, min_score, margin, min_separation, worst), then of, task, dataset, basis, unit, texts,
-    /// max_unchanged, max_near_copies, max_cut, max_shared, min_accepted, name as in a suite. Added to the suite's rules; one on the same
-    /// subject takes its place.
+    /// A rule that every encoder must keep, e.g. `max_drop=3,of=length`; repeat for several. One
+    /// limit (max_drop, max_drop_percent, min_score, margin, min_separation, worst), then of, task,
+    /// dataset, basis, unit, texts, max_unchanged, max_near_copies, max_cut, max_shared,
+    /// min_accepted, name as in a suite. Added to the suite's rules; one on the same subject takes
+    /// its place.
     #[arg(long = "rule", env = "ISOMER_RULES", value_name = "LIMIT=N[,KEY=VALUE]…", value_delimiter = ';', value_parser = rule)]
     rules: Vec<GateRule>,
-    /// Leave the suite's rules out: those of --rule are all there are; without any, nothing is judged.
+    /// Leave the suite's rules out: those of --rule are all there are; without any, nothing is
+    /// judged.
     #[arg(long, env = "ISOMER_NO_SUITE_RULES")]
     no_suite_rules: bool,
-    /// Chance of error of each rule on each side, above 0 and below 0.5 [default: the suite's, else 0.05].
+    /// Chance of error of each rule on each side, above 0 and below 0.5 [default: the suite's, else
+    /// 0.05].
     #[arg(long, env = "ISOMER_GATE_ALPHA", value_name = "ALPHA")]
     gate_alpha: Option<f64>,
-    /// What is held against a limit, for rules that name no basis [default: the suite's, else bounded; point for min_score,
-    /// signed-rank for margin].
+    /// What is held against a limit, for rules that name no basis [default: the suite's, else
+    /// bounded; point for min_score, signed-rank for margin].
     #[arg(long, env = "ISOMER_GATE_BASIS", value_enum)]
     gate_basis: Option<BasisArg>,
-    /// What counts as drawn, for rules that name no unit: the items of these data sets, or groups of data sets [default: the
-    /// suite's, else groups; items with fewer than six groups].
+    /// What counts as drawn, for rules that name no unit: the items of these data sets, or groups
+    /// of data sets [default: the suite's, else groups; items with fewer than six groups].
     #[arg(long, env = "ISOMER_GATE_UNIT", value_enum)]
     gate_unit: Option<UnitArg>,
-    /// What becomes of a gate that the data leave undecided: it blocks with exit code 4, is a warning, or counts as failed
-    /// [default: the suite's, else block].
+    /// What becomes of a gate that the data leave undecided: it blocks with exit code 4, is a
+    /// warning, or counts as failed [default: the suite's, else block].
     #[arg(long, env = "ISOMER_UNDECIDED", value_enum)]
     undecided: Option<UndecidedArg>,
-    /// A rule is invalid (exit code 4) where a larger share of its texts stayed as they were, 0 to 1 [default: the suite's, else
-    /// 0.1].
+    /// A rule is invalid (exit code 4) where a larger share of its texts stayed as they were, 0 to
+    /// 1 [default: the suite's, else 0.1].
     #[arg(long, env = "ISOMER_MAX_UNCHANGED", value_name = "SHARE")]
     max_unchanged: Option<f64>,
-    /// The same for rewrites in which one word differs from the original [default: the suite's, else 0.5].
+    /// The same for rewrites in which one word differs from the original [default: the suite's,
+    /// else 0.5].
     #[arg(long, env = "ISOMER_MAX_NEAR_COPIES", value_name = "SHARE")]
     max_near_copies: Option<f64>,
-    /// A rule is invalid where its encoder cut a larger share of its texts, 0 to 1 [default: the suite's, else 0.9].
+    /// A rule is invalid where its encoder cut a larger share of its texts, 0 to 1 [default: the
+    /// suite's, else 0.9].
     #[arg(long, env = "ISOMER_MAX_CUT", value_name = "SHARE")]
     max_cut: Option<f64>,
-    /// A rule is invalid where a larger share of its original texts have the vector of another text, 0 to 1 [default: the
-    /// suite's, else 0.1].
+    /// A rule is invalid where a larger share of its original texts have the vector of another
+    /// text, 0 to 1 [default: the suite's, else 0.1].
     #[arg(long, env = "ISOMER_MAX_SHARED", value_name = "SHARE")]
     max_shared: Option<f64>,
-    /// A rule is invalid where the judge accepts a smaller share of its rewrites, 0 to 1 [default: the suite's, else 0.5].
+    /// A rule is invalid where the judge accepts a smaller share of its rewrites, 0 to 1 [default:
+    /// the suite's, else 0.5].
     #[arg(long, env = "ISOMER_MIN_ACCEPTED", value_name = "SHARE")]
     min_accepted: Option<f64>,
-    /// Where several encoders are judged: the chance of error holds for each of them (none), or for all together (holm)
-    /// [default: the suite's, else none].
+    /// Where several encoders are judged: the chance of error holds for each of them (none), or for
+    /// all together (holm) [default: the suite's, else none].
     #[arg(long, env = "ISOMER_GATE_ADJUST", value_enum)]
     gate_adjust: Option<AdjustArg>,
-    /// Run in rounds and stop as soon as every rule of every encoder is decided [default: the suite's, else off].
+    /// Run in rounds and stop as soon as every rule of every encoder is decided [default: the
+    /// suite's, else off].
     #[arg(long, env = "ISOMER_SEQUENTIAL", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "pocock")]
     sequential: Option<SequentialArg>,
 }
@@ -203,8 +210,8 @@ impl BasisArg {
     }
 }
 
-/// Reads `max_drop=3,of=length,task=sts`. Whether names and numbers make sense is for the server to say, which knows the
-/// suite.
+/// Reads `max_drop=3,of=length,task=sts`. Whether names and numbers make sense is for the server to
+/// say, which knows the suite.
 fn rule(text: &str) -> Result<GateRule, String> {
     let mut rule = GateRule::default();
     let mut seen: Vec<&str> = Vec::new();

@@ -21,7 +21,8 @@ pub(crate) struct Record {
     pub(crate) language: Option<String>,
 }
 
-/// Reads every text of a file, or of stdin for `None` and `-`. A first line that starts with `{` makes it JSONL.
+/// Reads every text of a file, or of stdin for `None` and `-`. A first line that starts with `{`
+/// makes it JSONL.
 pub(crate) fn read(path: Option<&Path>) -> Result<Vec<Record>, Failure> {
     match path {
         Some(path) if path.as_os_str() != "-" => {
@@ -33,7 +34,8 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Vec<Record>, Failure> {
     }
 }
 
-/// Reads every row of a JSONL file, or of stdin, as `read_row` has it, which is told the row's value.
+/// Reads every row of a JSONL file, or of stdin, as `read_row` has it, which is told the row's
+/// value.
 pub(crate) fn rows<T>(
     path: Option<&Path>,
     mut read_row: impl FnMut(&Value) -> Result<Option<T>, String>,

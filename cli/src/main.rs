@@ -1,7 +1,7 @@
 //! The `isomer` command: the person's door to the services.
 //!
-//! Machine output goes to stdout, everything else to stderr. Without `--server` the services run in this process behind
-//! in-memory channels, so a command takes the same path either way.
+//! Machine output goes to stdout, everything else to stderr. Without `--server` the services run in
+//! this process behind in-memory channels, so a command takes the same path either way.
 
 mod args;
 mod commands;

@@ -1,5 +1,5 @@
-//! The .npy form of a matrix (numpy format 1.0): a header, then the elements, little endian, row-major.
-//! Rows are written as they come, where the crate `ndarray-npy` writes a whole array.
+//! The .npy form of a matrix (numpy format 1.0): a header, then the elements, little endian,
+//! row-major. Rows are written as they come, where the crate `ndarray-npy` writes a whole array.
 
 use std::{
     fs::File,

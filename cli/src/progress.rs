@@ -1,4 +1,5 @@
-//! Progress on stderr: bars on a terminal, plain lines elsewhere (at most one every few seconds), nothing with `--quiet`.
+//! Progress on stderr: bars on a terminal, plain lines elsewhere (at most one every few seconds),
+//! nothing with `--quiet`.
 
 use std::{
     collections::HashMap,

@@ -2,8 +2,8 @@
 
 use comfy_table::{ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
 
-/// An empty table. Where it would be wider than the terminal, it wraps the text of its cells. Output
-/// that goes to a file or a pipe is not wrapped.
+/// An empty table. Where it would be wider than the terminal, it wraps the text of its cells.
+/// Output that goes to a file or a pipe is not wrapped.
 pub(crate) fn new() -> Table {
     let mut table = Table::new();
     table

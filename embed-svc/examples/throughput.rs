@@ -1,5 +1,6 @@
-//! Sentences a second of a model folder on a file of texts, tokenisation included, through the service:
-//! `cargo run --release -p isomer-embed --example throughput -- FOLDER FILE [ROUNDS [f32|int8]]`.
+//! Sentences a second of a model folder on a file of texts, tokenisation included, through the
+//! service: `cargo run --release -p isomer-embed --example throughput -- FOLDER FILE [ROUNDS
+//! [f32|int8]]`.
 #![allow(clippy::print_stdout)]
 
 use std::{error::Error, time::Instant};

@@ -1,5 +1,5 @@
-//! Element-wise functions that a `Dense` module or a classification head names: those of `torch.nn` that need no argument
-//! and hold no weights, with torch's default constants.
+//! Element-wise functions that a `Dense` module or a classification head names: those of `torch.nn`
+//! that need no argument and hold no weights, with torch's default constants.
 
 /// An element-wise function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,8 +49,8 @@ impl Elementwise {
         (Self::Tanhshrink, "Tanhshrink"),
     ];
 
-    /// The function of a class path such as `torch.nn.modules.activation.Tanh`. A class of another package is code that we
-    /// do not have.
+    /// The function of a class path such as `torch.nn.modules.activation.Tanh`. A class of another
+    /// package is code that we do not have.
     pub fn of_torch(path: &str) -> Option<Self> {
         let name = path.strip_prefix("torch.nn.")?.rsplit('.').next()?;
         Self::ALL

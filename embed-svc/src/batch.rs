@@ -1,5 +1,5 @@
-//! Texts of a batch, packed: one token after the other, no padding. So it does not matter on which side a model's tokenizer
-//! would pad.
+//! Texts of a batch, packed: one token after the other, no padding. So it does not matter on which
+//! side a model's tokenizer would pad.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -197,7 +197,8 @@ pub fn runs(lengths: impl IntoIterator<Item = usize>, target: usize) -> Vec<Rang
     runs
 }
 
-/// Cuts texts into at most `count` runs of nearly the same number of tokens, each run at least one text; keeps the order.
+/// Cuts texts into at most `count` runs of nearly the same number of tokens, each run at least one
+/// text; keeps the order.
 pub fn even_runs(lengths: impl Iterator<Item = usize> + Clone, count: usize) -> Vec<Range<usize>> {
     let total: usize = lengths.clone().sum();
     let count = count.max(1);

@@ -1,17 +1,19 @@
 //! Vectors on disk, addressed by what they were made of.
 //!
-//! **Key.** SHA-256 over the token ids as the model sees them: after the prompt was put in front, after any cut. What else
-//! decides about a vector (weights, configuration, pipeline, device) is in the digest that names the folder. Kept are
-//! vectors of full width before a final normalisation, so that every delivery (dimensions, normalisation, element type) is
-//! served by one entry. A vector that is not finite is never written.
+//! **Key.** SHA-256 over the token ids as the model sees them: after the prompt was put in front,
+//! after any cut. What else decides about a vector (weights, configuration, pipeline, device) is in
+//! the digest that names the folder. Kept are vectors of full width before a final normalisation,
+//! so that every delivery (dimensions, normalisation, element type) is served by one entry. A
+//! vector that is not finite is never written.
 //!
-//! **Layout.** `<root>/<space digest>/vectors-<uuid>.bin`: records of equal size, `key · floats · checksum`. A process
-//! appends to one file, which it holds locked, so several processes share a folder. The lock goes with the process: a
-//! successor carries on where it ended, after a last record that was written only in part. Every record is checked when it is
-//! read; one that does not match its checksum is a miss.
+//! **Layout.** `<root>/<space digest>/vectors-<uuid>.bin`: records of equal size, `key · floats ·
+//! checksum`. A process appends to one file, which it holds locked, so several processes share a
+//! folder. The lock goes with the process: a successor carries on where it ended, after a last
+//! record that was written only in part. Every record is checked when it is read; one that does not
+//! match its checksum is a miss.
 //!
-//! **Bound.** Before a file is started, the oldest files of all spaces that nobody writes to are removed until the new one
-//! has room.
+//! **Bound.** Before a file is started, the oldest files of all spaces that nobody writes to are
+//! removed until the new one has room.
 
 use std::{
     collections::HashMap,
@@ -71,8 +73,9 @@ struct Inner {
 }
 
 impl VectorCache {
-    /// Opens the folder of a space, which is made if need be, and reads what is there. `width` is the number of floats of a
-    /// vector, `most_bytes` the bound on all spaces under `root` together.
+    /// Opens the folder of a space, which is made if need be, and reads what is there. `width` is
+    /// the number of floats of a vector, `most_bytes` the bound on all spaces under `root`
+    /// together.
     ///
     /// # Errors
     /// A folder that cannot be made or read.
@@ -91,7 +94,8 @@ impl VectorCache {
         Ok(cache)
     }
 
-    /// The vectors that are here, by place in `keys`. What other processes have added since is found.
+    /// The vectors that are here, by place in `keys`. What other processes have added since is
+    /// found.
     pub fn get(&self, keys: &[Key]) -> Vec<Option<Vec<f32>>> {
         let mut inner = self.inner.lock();
         if let Err(error) = self.refresh(&mut inner) {

@@ -18,23 +18,27 @@ use crate::device::{Choice, Precision};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbedConfig {
-    /// Where models run: `auto` (`cuda:0` if this build has CUDA and a device answers, else the CPU), `cpu`, `cuda:N`, `metal`;
-    /// several GPUs, each with a copy of the model, as `cuda:0,cuda:1`.
+    /// Where models run: `auto` (`cuda:0` if this build has CUDA and a device answers, else the
+    /// CPU), `cpu`, `cuda:N`, `metal`; several GPUs, each with a copy of the model, as
+    /// `cuda:0,cuda:1`.
     pub device: String,
     /// Arithmetic of the transformers: `f32`, `f16` and `bf16` (GPU only), or `int8` (CPU only).
     pub precision: Precision,
     /// Threads that compute; 0: one per core.
     pub threads: usize,
-    /// Batches of one model that run at once on the CPU, with the threads shared out among them and one copy of the weights.
-    /// One is best for throughput; more let short requests pass long ones.
+    /// Batches of one model that run at once on the CPU, with the threads shared out among them and
+    /// one copy of the weights. One is best for throughput; more let short requests pass long ones.
     pub replicas: usize,
-    /// Most tokens run through a model at once. Larger batches use more memory, not more time a token.
+    /// Most tokens run through a model at once. Larger batches use more memory, not more time a
+    /// token.
     pub max_batch_tokens: usize,
     /// Most inputs a request may carry.
     pub max_batch_items: usize,
-    /// Largest text, in bytes, and largest prompt. A text is read whole, however little of it the model takes, at some hundred bytes of memory for each of its own.
+    /// Largest text, in bytes, and largest prompt. A text is read whole, however little of it the
+    /// model takes, at some hundred bytes of memory for each of its own.
     pub max_text_bytes: usize,
-    /// Most tokens that may wait in front of one model; beyond, requests are answered `RESOURCE_EXHAUSTED`.
+    /// Most tokens that may wait in front of one model; beyond, requests are answered
+    /// `RESOURCE_EXHAUSTED`.
     pub max_queued_tokens: usize,
     /// Most messages of one stream that are worked on at once.
     pub stream_depth: usize,
@@ -46,15 +50,15 @@ pub struct EmbedConfig {
     pub encoders: BTreeMap<String, PathBuf>,
     /// Texts, one a line, on which the ranges of an encoder's int8 vectors are found: id → file.
     pub calibration: BTreeMap<String, PathBuf>,
-    /// Most bytes of models in memory, counted by their weights' files; 0: no bound. To make room the model that was asked
-    /// for longest ago goes, never one that works.
+    /// Most bytes of models in memory, counted by their weights' files; 0: no bound. To make room
+    /// the model that was asked for longest ago goes, never one that works.
     pub max_model_bytes: u64,
     /// Folder in which vectors are kept; none: they are not. Several processes may share it.
     pub cache_dir: Option<PathBuf>,
     /// Most bytes of that folder; the oldest files go first.
     pub max_cache_bytes: u64,
-    /// Whether a request may name a folder on this machine, or a repository of the hub, instead of an encoder's id. Meant
-    /// for one's own process; a server open to others leaves it off.
+    /// Whether a request may name a folder on this machine, or a repository of the hub, instead of
+    /// an encoder's id. Meant for one's own process; a server open to others leaves it off.
     pub allow_paths: bool,
 }
 

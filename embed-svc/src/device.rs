@@ -4,20 +4,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::EmbedError;
 
-/// Arithmetic of a transformer. Whatever is chosen, normalisations, rotations, softmax and pooling, the sums of products, and
-/// what follows the transformer are computed in `f32`.
+/// Arithmetic of a transformer. Whatever is chosen, normalisations, rotations, softmax and pooling,
+/// the sums of products, and what follows the transformer are computed in `f32`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 32-bit floats: what the reference libraries compute.
     #[default]
     F32,
-    /// Weights and states in 16-bit IEEE floats, on a GPU: large values may overflow, which is an error, not a wrong vector.
+    /// Weights and states in 16-bit IEEE floats, on a GPU: large values may overflow, which is an
+    /// error, not a wrong vector.
     F16,
     /// Weights and states in bfloat16, on a GPU: the range of `f32` with 8 bits of mantissa.
     Bf16,
-    /// On the CPU, weights and inputs of the linear layers rounded to integers ([`isomer_kernels::int8`]): faster, smaller, and
-    /// not quite the same vectors. Embedding tables and states stay in `f32`.
+    /// On the CPU, weights and inputs of the linear layers rounded to integers
+    /// ([`isomer_kernels::int8`]): faster, smaller, and not quite the same vectors. Embedding
+    /// tables and states stay in `f32`.
     Int8,
 }
 
@@ -40,7 +42,8 @@ pub enum Device {
     Cpu,
     /// The CPU, on our kernels, linear layers as integers.
     CpuInt8,
-    /// A device of Candle. Its CPU is for tests of what a GPU will run; no configuration chooses it.
+    /// A device of Candle. Its CPU is for tests of what a GPU will run; no configuration chooses
+    /// it.
     Candle {
         /// Which.
         device: candle_core::Device,
@@ -65,10 +68,12 @@ pub enum Choice {
 const SERVED: &str = "`auto`, `cpu`, `cuda:N`, several GPUs as `cuda:0,cuda:1`, or `metal`";
 
 impl Choice {
-    /// Reads what [`Device::open`] opens, and refuses what cannot be in this build; looks for no device.
+    /// Reads what [`Device::open`] opens, and refuses what cannot be in this build; looks for no
+    /// device.
     ///
     /// # Errors
-    /// Another word; devices that do not go together; a device that this build lacks; an arithmetic that it does not have.
+    /// Another word; devices that do not go together; a device that this build lacks; an arithmetic
+    /// that it does not have.
     pub fn parse(text: &str, precision: Precision) -> Result<Vec<Self>, EmbedError> {
         let refuse = |problem: String| EmbedError::Device {
             device: text.to_owned(),
@@ -122,15 +127,17 @@ impl Choice {
     }
 }
 
-/// An NVIDIA GPU with one stream of its own. Candle's usual one is a stream for each thread of the host: weights loaded by one
-/// thread would not be waited for by the threads that compute, and these would share the workspace of one cuBLAS handle.
+/// An NVIDIA GPU with one stream of its own. Candle's usual one is a stream for each thread of the
+/// host: weights loaded by one thread would not be waited for by the threads that compute, and
+/// these would share the workspace of one cuBLAS handle.
 fn cuda(number: usize) -> candle_core::Result<candle_core::Device> {
     let device = candle_core::Device::new_cuda_with_stream(number)?;
     #[cfg(feature = "cuda")]
     {
         let device = device.as_cuda_device()?;
-        // SAFETY: this context was made for the device just now and all of its work goes to this one stream, in the order in
-        // which it is given, whichever thread gives it: there are no other streams that events would have to order it with.
+        // SAFETY: this context was made for the device just now and all of its work goes to this
+        // one stream, in the order in which it is given, whichever thread gives it: there are no
+        // other streams that events would have to order it with.
         unsafe { device.disable_event_tracking() };
     }
     Ok(device)

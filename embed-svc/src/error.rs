@@ -16,22 +16,22 @@ pub enum EmbedError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A request field is wrong.
-    #[error("{field}: {message} ({mend})")]
+    #[error("{field}: {message} ({hint})")]
     Invalid {
         /// Path of the field.
         field: String,
         /// What is wrong.
         message: String,
-        /// How to mend it.
-        mend: String,
+        /// How to fix it.
+        hint: String,
     },
     /// No such encoder here.
-    #[error("unknown encoder `{id}` ({mend})")]
+    #[error("unknown encoder `{id}` ({hint})")]
     UnknownEncoder {
         /// The id asked for.
         id: String,
         /// What can be asked for.
-        mend: String,
+        hint: String,
     },
     /// Something this server cannot do yet.
     #[error("{what}")]
@@ -44,15 +44,16 @@ pub enum EmbedError {
     /// The model could not be found or fetched.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A file of a model folder is missing, broken, or says something that we cannot follow exactly.
-    #[error("{}: {problem} ({mend})", file.display())]
+    /// A file of a model folder is missing, broken, or says something that we cannot follow
+    /// exactly.
+    #[error("{}: {problem} ({hint})", file.display())]
     File {
         /// The file.
         file: PathBuf,
         /// What is wrong with it.
         problem: String,
-        /// How to mend it.
-        mend: String,
+        /// How to fix it.
+        hint: String,
     },
     /// The device asked for cannot be used.
     #[error("device `{device}`: {problem}")]
@@ -136,11 +137,11 @@ impl EmbedError {
         }
     }
 
-    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Invalid {
             field: field.into(),
             message: message.into(),
-            mend: mend.into(),
+            hint: hint.into(),
         }
     }
 
@@ -151,11 +152,11 @@ impl EmbedError {
         }
     }
 
-    pub(crate) fn file(file: &Path, problem: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub(crate) fn file(file: &Path, problem: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::File {
             file: file.to_path_buf(),
             problem: problem.into(),
-            mend: mend.into(),
+            hint: hint.into(),
         }
     }
 }
@@ -165,19 +166,19 @@ impl From<EmbedError> for Fault {
         let message = error.to_string();
         match error {
             EmbedError::Config(error) => Fault::new(Code::FailedPrecondition, "CONFIG_INVALID", error.to_string()),
-            EmbedError::Invalid { field, message, mend } => Fault::invalid(field, message).mend(mend),
-            EmbedError::UnknownEncoder { id, mend } => {
+            EmbedError::Invalid { field, message, hint } => Fault::invalid(field, message).hint(hint),
+            EmbedError::UnknownEncoder { id, hint } => {
                 Fault::not_found("UNKNOWN_ENCODER", format!("unknown encoder `{id}`"))
                     .field("encoder_id")
-                    .mend(mend)
+                    .hint(hint)
                     .with("encoder_id", id)
             }
             EmbedError::Unserved { what, field } => Fault::unimplemented(what).field(field),
             EmbedError::Model(error) => error.into(),
-            EmbedError::File { file, problem, mend } => {
+            EmbedError::File { file, problem, hint } => {
                 let file = file.display().to_string();
                 Fault::precondition("MODEL_UNUSABLE", format!("{file}: {problem}"))
-                    .mend(mend)
+                    .hint(hint)
                     .with("file", file)
             }
             EmbedError::Device { .. } => Fault::precondition("DEVICE_UNUSABLE", message),
@@ -186,12 +187,12 @@ impl From<EmbedError> for Fault {
             }
             EmbedError::NoRoom { id, .. } => Fault::overloaded(message, Duration::from_secs(1)).with("encoder_id", id),
             EmbedError::TooLarge { id, .. } => Fault::precondition("MODEL_TOO_LARGE", message)
-                .mend("raise embed.max_model_bytes, or ask for a smaller encoder")
+                .hint("raise embed.max_model_bytes, or ask for a smaller encoder")
                 .with("encoder_id", id),
             EmbedError::DeadlineExceeded => Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message),
             EmbedError::NotFinite { id, list, index } => Fault::precondition("VECTOR_NOT_FINITE", message)
                 .field(format!("{list}[{index}]"))
-                .mend("the weights are damaged or overflow on this text; verify the model's files")
+                .hint("the weights are damaged or overflow on this text; verify the model's files")
                 .with("encoder_id", id),
             EmbedError::Tokenise { field, message } => Fault::invalid(field, format!("cannot be tokenised: {message}")),
             EmbedError::Compute { .. } | EmbedError::Internal(_) => Fault::internal(message),

@@ -35,7 +35,7 @@ pub(crate) fn load(
         .and_then(Value::as_str)
         .unwrap_or_default();
     let file = folder.config_file();
-    let refuse = |problem: String, mend: &str| EmbedError::file(&file, problem, mend);
+    let refuse = |problem: String, hint: &str| EmbedError::file(&file, problem, hint);
     let text = |key: &str, default: &'static str| {
         folder
             .config

@@ -7,7 +7,8 @@
 //! * [`tokenise`]: text to ids, on helper threads.
 //! * [`engine`]: a bounded queue and a thread for each model; batches by tokens.
 //! * [`model`]: a loaded encoder; pure computing on packed tokens, without padding.
-//! * [`arch`] over [`backend`]: the transformer, written once for every device; [`vectors`]: fixed vectors instead.
+//! * [`arch`] over [`backend`]: the transformer, written once for every device; [`vectors`]: fixed
+//!   vectors instead.
 //! * [`pooling`], [`activation`], [`folder`], [`weights`], [`batch`], [`space`]: the pieces.
 //!
 //! A text's vector depends on the text alone: the same bits alone, in any batch, in any order.

@@ -1,4 +1,5 @@
-//! A loaded encoder: tokenizer, transformer, pooling and what follows it. Pure computing; no queue, no network.
+//! A loaded encoder: tokenizer, transformer, pooling and what follows it. Pure computing; no queue,
+//! no network.
 
 mod compute;
 mod front;
@@ -103,7 +104,8 @@ impl Model {
         self.max_tokens
     }
 
-    /// Columns of a text's vector; of a cross-encoder the number of labels; 0 where there are token vectors only.
+    /// Columns of a text's vector; of a cross-encoder the number of labels; 0 where there are token
+    /// vectors only.
     pub fn dimensions(&self) -> usize {
         self.dimensions
     }
@@ -173,9 +175,10 @@ impl Model {
         self.folder.normalises()
     }
 
-    /// The pipeline around the pooling, without a final normalisation: `mean`, `cls+max>dense`, `normalize>mean` where
-    /// token vectors are scaled first. A transformer in another arithmetic than `f32` stands in front: `int8-8x7>mean`, with
-    /// the bits of the inputs' and the weights' codes. So vectors of different arithmetics are never in one space.
+    /// The pipeline around the pooling, without a final normalisation: `mean`, `cls+max>dense`,
+    /// `normalize>mean` where token vectors are scaled first. A transformer in another arithmetic
+    /// than `f32` stands in front: `int8-8x7>mean`, with the bits of the inputs' and the weights'
+    /// codes. So vectors of different arithmetics are never in one space.
     pub fn pipeline(&self) -> String {
         let pooling: Vec<_> = self.folder.pooling.iter().map(|mode| mode.name()).collect();
         let mut pooling = pooling.join("+");
@@ -193,7 +196,8 @@ impl Model {
         .join(">")
     }
 
-    /// What the pipeline says of the transformer's arithmetic; nothing for `f32`, in which static vectors always are.
+    /// What the pipeline says of the transformer's arithmetic; nothing for `f32`, in which static
+    /// vectors always are.
     fn arithmetic(&self) -> Vec<String> {
         if self.folder.source != Source::Transformer {
             return Vec::new();
@@ -253,7 +257,8 @@ impl Model {
         &self.tokenizer
     }
 
-    /// Leading tokens of a text with this prompt that are left out of the pooling: none in most models.
+    /// Leading tokens of a text with this prompt that are left out of the pooling: none in most
+    /// models.
     ///
     /// # Errors
     /// What the tokenizer says.

@@ -1,4 +1,5 @@
-//! From one vector a token to one vector a text (sentence-transformers' `Pooling` module, Reimers & Gurevych 2019, §3).
+//! From one vector a token to one vector a text (sentence-transformers' `Pooling` module, Reimers &
+//! Gurevych 2019, §3).
 //!
 //! Pure functions of the tokens of one text. There is no padding, hence no mask: every row counts.
 
@@ -68,7 +69,8 @@ pub struct TokenRows<'a> {
     pub factors: Option<f32>,
 }
 
-/// Pools the tokens of one text; `out` receives `modes.len() · width` values. Without tokens the result is zero.
+/// Pools the tokens of one text; `out` receives `modes.len() · width` values. Without tokens the
+/// result is zero.
 pub fn pool(tokens: TokenRows<'_>, modes: &[PoolingMode], out: &mut [f32]) {
     for (mode, out) in modes.iter().zip(out.chunks_exact_mut(tokens.width.max(1))) {
         pool_one(tokens, *mode, out);
@@ -93,7 +95,8 @@ fn pool_one(tokens: TokenRows<'_>, mode: PoolingMode, out: &mut [f32]) {
     // As sentence-transformers: never less, so that nothing is divided by zero.
     let at_least = |divisor: f32| divisor.max(1e-9);
     match mode {
-        // Where nothing is left beside the prompt it is the very first token, as in sentence-transformers.
+        // Where nothing is left beside the prompt it is the very first token, as in
+        // sentence-transformers.
         PoolingMode::Cls => out.copy_from_slice(&(if kept.is_empty() { values } else { kept })[..width]),
         _ if kept.is_empty() => {}
         PoolingMode::LastToken => out.copy_from_slice(&kept[kept.len() - width..]),
@@ -130,8 +133,9 @@ fn pool_one(tokens: TokenRows<'_>, mode: PoolingMode, out: &mut [f32]) {
     }
 }
 
-/// The pooling of a text of `tokens` tokens, of which the first `skip` are left out, as weights of its rows: appends `tokens`
-/// of them for each mode. Not for [`PoolingMode::Max`], which is no sum: `false`, and nothing is appended.
+/// The pooling of a text of `tokens` tokens, of which the first `skip` are left out, as weights of
+/// its rows: appends `tokens` of them for each mode. Not for [`PoolingMode::Max`], which is no sum:
+/// `false`, and nothing is appended.
 pub fn weights(tokens: usize, skip: usize, modes: &[PoolingMode], out: &mut Vec<f32>) -> bool {
     if modes.contains(&PoolingMode::Max) {
         return false;
@@ -154,8 +158,8 @@ pub fn weights(tokens: usize, skip: usize, modes: &[PoolingMode], out: &mut Vec<
     true
 }
 
-/// Scales a vector to unit Euclidean length (`torch.nn.functional.normalize`: the length is at least 1e-12, so a zero
-/// vector stays zero).
+/// Scales a vector to unit Euclidean length (`torch.nn.functional.normalize`: the length is at
+/// least 1e-12, so a zero vector stays zero).
 pub fn normalise(vector: &mut [f32]) {
     let squares: f64 = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
     let length = squares.sqrt().max(1e-12);

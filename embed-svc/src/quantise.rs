@@ -1,4 +1,5 @@
-//! From floats to bytes and bits, as sentence-transformers' `quantize_embeddings` does it (version 6.2).
+//! From floats to bytes and bits, as sentence-transformers' `quantize_embeddings` does it (version
+//! 6.2).
 
 pub use isomer_service_kit::vectors::bits;
 
@@ -10,7 +11,8 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// From the smallest to the largest value of each column of `rows × width` vectors. `None` without vectors.
+    /// From the smallest to the largest value of each column of `rows × width` vectors. `None`
+    /// without vectors.
     pub fn of_vectors(vectors: &[f32], width: usize) -> Option<Self> {
         let mut rows = vectors.chunks_exact(width.max(1));
         let first = rows.next()?;
@@ -36,8 +38,8 @@ impl Ranges {
         self.starts.len()
     }
 
-    /// Appends a row as signed bytes: the number of whole steps above the start, less 128; values beyond the range are put
-    /// at its end.
+    /// Appends a row as signed bytes: the number of whole steps above the start, less 128; values
+    /// beyond the range are put at its end.
     pub fn quantise(&self, row: &[f32], out: &mut Vec<u8>) {
         for ((value, start), step) in row.iter().zip(&self.starts).zip(&self.steps) {
             let steps = ((value - start) / step).floor().clamp(0.0, 255.0);

@@ -1,6 +1,6 @@
 //! Which encoders there are, and those that are loaded.
 
-mod shelf;
+mod model_cache;
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ use crate::{
     quantise::Ranges,
     space,
 };
-use shelf::Shelf;
+use model_cache::ModelCache;
 
 /// A loaded encoder, ready to run.
 pub struct Loaded {
@@ -52,7 +52,7 @@ pub struct Registry {
     resolver: Resolver,
     config: EmbedConfig,
     places: Arc<Vec<Place>>,
-    shelf: Shelf<Loaded>,
+    model_cache: ModelCache<Loaded>,
 }
 
 impl Registry {
@@ -64,13 +64,14 @@ impl Registry {
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         Ok(Self {
             resolver,
-            shelf: Shelf::new(config.max_model_bytes),
+            model_cache: ModelCache::new(config.max_model_bytes),
             places: Arc::new(places(&config)?),
             config,
         })
     }
 
-    /// Every encoder that can be asked for by id, in order of id: configured, in the catalogue, loaded.
+    /// Every encoder that can be asked for by id, in order of id: configured, in the catalogue,
+    /// loaded.
     pub fn known(&self) -> Vec<Known> {
         let mut ids: Vec<String> = self.config.encoders.keys().cloned().collect();
         let catalogue = self
@@ -79,7 +80,7 @@ impl Registry {
             .iter()
             .filter(|entry| entry.kind == ModelKind::Encoder);
         ids.extend(catalogue.map(|entry| entry.id.clone()));
-        let mut loaded = self.shelf.all();
+        let mut loaded = self.model_cache.all();
         ids.extend(loaded.keys().cloned());
         ids.sort_unstable();
         ids.dedup();
@@ -91,14 +92,14 @@ impl Registry {
             .collect()
     }
 
-    /// The encoder of this id, loaded now if it is not yet. Several callers wait for one load; a failed load is tried
-    /// again by the next caller.
+    /// The encoder of this id, loaded now if it is not yet. Several callers wait for one load; a
+    /// failed load is tried again by the next caller.
     ///
     /// # Errors
     /// Unknown id, files that cannot be had or used, no room.
     pub async fn get(&self, id: &str) -> Result<Arc<Loaded>, EmbedError> {
         let place = self.place(id)?;
-        self.shelf.get(id, || self.load(id, &place)).await
+        self.model_cache.get(id, || self.load(id, &place)).await
     }
 
     /// What the resolver is asked for, if this id may be asked for at all.
@@ -117,11 +118,11 @@ impl Registry {
             .join(", ");
         Err(EmbedError::UnknownEncoder {
             id: id.to_owned(),
-            mend: format!("known here: {known}; folders and hub names are not accepted (embed.allow_paths is off)"),
+            hint: format!("known here: {known}; folders and hub names are not accepted (embed.allow_paths is off)"),
         })
     }
 
-    async fn load(&self, id: &str, place: &str) -> Result<(Arc<Loaded>, shelf::Room<'_, Loaded>), EmbedError> {
+    async fn load(&self, id: &str, place: &str) -> Result<(Arc<Loaded>, model_cache::Room<'_, Loaded>), EmbedError> {
         let started = Instant::now();
         let mut source = self
             .resolver
@@ -132,7 +133,7 @@ impl Registry {
         }
         let copies = self.places.iter().filter(|place| !place.device.is_cpu()).count().max(1);
         let bytes = weight_bytes(&source.path).saturating_mul(copies as u64);
-        let room = self.shelf.room(id, bytes)?;
+        let room = self.model_cache.room(id, bytes)?;
         let (places, config) = (self.places.clone(), self.config.clone());
         let loaded = tokio::task::spawn_blocking(move || open(source, &places, &config))
             .await
@@ -243,8 +244,9 @@ fn open(source: ResolvedModel, places: &[Place], config: &EmbedConfig) -> Result
     })
 }
 
-/// Digest of the space that the cache keeps vectors of: full width, before a final normalisation, whatever the prompt (its
-/// tokens are in the key). What else decides is in it too: configuration, device, version of this program.
+/// Digest of the space that the cache keeps vectors of: full width, before a final normalisation,
+/// whatever the prompt (its tokens are in the key). What else decides is in it too: configuration,
+/// device, version of this program.
 fn cached_space(source: &ResolvedModel, model: &Model) -> String {
     let settings = format!("{} {}", env!("CARGO_PKG_VERSION"), model.settings());
     space::digest(&VectorSpace {

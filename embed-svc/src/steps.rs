@@ -39,8 +39,8 @@ pub(crate) enum Residual {
     Projected(PackedMatrix),
 }
 
-/// Loads the weights of stages and follows the width through them; the second is the width at the end. `vocabulary` is
-/// the number of token ids.
+/// Loads the weights of stages and follows the width through them; the second is the width at the
+/// end. `vocabulary` is the number of token ids.
 pub(crate) fn load(stages: &[Stage], mut width: usize, vocabulary: usize) -> Result<(Vec<Step>, usize), EmbedError> {
     let mut steps = Vec::with_capacity(stages.len());
     for stage in stages {
@@ -128,8 +128,8 @@ impl Step {
         }
     }
 
-    /// Applies it to rows of `width` values; the second is the width of the result. `ids` are the tokens of the rows, where
-    /// rows are tokens.
+    /// Applies it to rows of `width` values; the second is the width of the result. `ids` are the
+    /// tokens of the rows, where rows are tokens.
     pub(crate) fn apply(&self, mut x: Vec<f32>, width: usize, ids: &[u32]) -> (Vec<f32>, usize) {
         match self {
             Self::Normalize => x.chunks_exact_mut(width.max(1)).for_each(normalise),

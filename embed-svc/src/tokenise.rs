@@ -17,7 +17,8 @@ use tokenizers::{
 use crate::{batch::Sequence, error::EmbedError};
 use words::WordTokenizer;
 
-/// Larger texts, and larger pieces of one, in bytes, are made into tokens one at a time: some hundred bytes of memory for each of theirs are held meanwhile.
+/// Larger texts, and larger pieces of one, in bytes, are made into tokens one at a time: some
+/// hundred bytes of memory for each of theirs are held meanwhile.
 const LARGE: usize = 32 << 10;
 static ONE_LARGE: Mutex<()> = Mutex::new(());
 
@@ -44,7 +45,8 @@ pub struct Tokens {
     pub ids: Vec<u32>,
     /// Number of ids before anything was cut.
     pub count: usize,
-    /// Leading ids that are special tokens and prompt, in models that do not pool the prompt; else 0.
+    /// Leading ids that are special tokens and prompt, in models that do not pool the prompt;
+    /// else 0.
     pub prompt: usize,
     /// First id of the second text of a pair, where the tokenizer gives it a type of its own.
     pub second: Option<usize>,
@@ -68,8 +70,8 @@ impl Tokens {
     }
 }
 
-/// A model's tokenizer. Padding that the file carries is switched off, nothing is padded here; so is its truncation: the
-/// folder's own limit rules.
+/// A model's tokenizer. Padding that the file carries is switched off, nothing is padded here; so
+/// is its truncation: the folder's own limit rules.
 #[derive(Debug)]
 pub struct TextTokenizer {
     kind: Kind,
@@ -106,13 +108,13 @@ impl TextTokenizer {
         }
     }
 
-    /// Reads a `tokenizer.json`. `lower_case` is `do_lower_case` of `sentence_bert_config.json`: the text is lower-cased
-    /// before the tokenizer sees it.
+    /// Reads a `tokenizer.json`. `lower_case` is `do_lower_case` of `sentence_bert_config.json`:
+    /// the text is lower-cased before the tokenizer sees it.
     pub fn load(file: &Path, lower_case: bool) -> Result<Self, EmbedError> {
-        const MEND: &str = "fetch the model again, or save it with a fast tokenizer (`tokenizer.save_pretrained`)";
+        const HINT: &str = "fetch the model again, or save it with a fast tokenizer (`tokenizer.save_pretrained`)";
         let bytes = std::fs::read(file)
-            .map_err(|error| EmbedError::file(file, format!("the tokenizer cannot be read: {error}"), MEND))?;
-        let refuse = |problem: String| EmbedError::file(file, format!("not a tokenizer: {problem}"), MEND);
+            .map_err(|error| EmbedError::file(file, format!("the tokenizer cannot be read: {error}"), HINT))?;
+        let refuse = |problem: String| EmbedError::file(file, format!("not a tokenizer: {problem}"), HINT);
         serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| refuse(error.to_string()))?;
         // The library expects of some parts that they are whole, and panics where they are not.
         let mut inner = catch_unwind(|| Tokenizer::from_bytes(&bytes))
@@ -122,15 +124,16 @@ impl TextTokenizer {
         inner.with_padding(None);
         inner
             .with_truncation(None)
-            .map_err(|error| EmbedError::file(file, format!("truncation cannot be switched off: {error}"), MEND))?;
+            .map_err(|error| EmbedError::file(file, format!("truncation cannot be switched off: {error}"), HINT))?;
         if lower_case {
-            // As sentence-transformers does since version 5: before the tokenizer's own normalisation.
+            // As sentence-transformers does since version 5: before the tokenizer's own
+            // normalisation.
             let mut steps = vec![NormalizerWrapper::Lowercase(Lowercase)];
             steps.extend(inner.get_normalizer().cloned());
             let normalizer = Some(NormalizerSequence::new(steps));
             inner
                 .with_normalizer(normalizer)
-                .map_err(|error| EmbedError::file(file, format!("cannot be made to lower-case: {error}"), MEND))?;
+                .map_err(|error| EmbedError::file(file, format!("cannot be made to lower-case: {error}"), HINT))?;
         }
         let special = inner
             .get_post_processor()
@@ -155,7 +158,8 @@ impl TextTokenizer {
         self
     }
 
-    /// The same, but a text is cut behind the last token that fits, whatever it is: the way of `WordEmbeddings`.
+    /// The same, but a text is cut behind the last token that fits, whatever it is: the way of
+    /// `WordEmbeddings`.
     #[must_use]
     pub fn cutting_anywhere(mut self) -> Self {
         self.keeps_special = false;
@@ -195,8 +199,9 @@ impl TextTokenizer {
         }
     }
 
-    /// Leading ids of every text that begins with this prompt: special tokens in front and the prompt's own. Measured as
-    /// sentence-transformers does: the prompt alone, without a special token at its end.
+    /// Leading ids of every text that begins with this prompt: special tokens in front and the
+    /// prompt's own. Measured as sentence-transformers does: the prompt alone, without a special
+    /// token at its end.
     ///
     /// # Errors
     /// What the tokenizer says.
@@ -227,8 +232,9 @@ impl TextTokenizer {
         words.max().map_or(0, |&id| id as usize + 1)
     }
 
-    /// Ids of `prompt + text`, at most `limit` of them; special tokens are kept when the text is cut, in all models but `WordEmbeddings`. `limit` is larger
-    /// than [`TextTokenizer::special_tokens`].
+    /// Ids of `prompt + text`, at most `limit` of them; special tokens are kept when the text is
+    /// cut, in all models but `WordEmbeddings`. `limit` is larger than
+    /// [`TextTokenizer::special_tokens`].
     pub fn encode(&self, prompt: &str, text: &str, limit: usize, cut: Cut) -> Result<Tokens, String> {
         if prompt.is_empty() && self.suffix.is_empty() {
             self.encode_whole(text, limit, cut)

@@ -16,7 +16,8 @@ use file::{OpenError, TensorFile};
 
 use crate::error::EmbedError;
 
-/// The tensors of a `model.safetensors`, or of the shards that a `model.safetensors.index.json` names.
+/// The tensors of a `model.safetensors`, or of the shards that a `model.safetensors.index.json`
+/// names.
 #[derive(Debug)]
 pub struct Weights {
     files: Vec<TensorFile>,

@@ -1,4 +1,5 @@
-//! A folder that cannot be followed exactly is refused with an error that names the file and the way out.
+//! A folder that cannot be followed exactly is refused with an error that names the file and the
+//! way out.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -22,7 +23,7 @@ fn refusal(damage: impl FnOnce(&Path)) -> String {
     let text = error.to_string();
     let fault = Fault::from(error);
     assert_eq!(fault.code, tonic::Code::FailedPrecondition);
-    assert!(fault.mend.is_some_and(|mend| !mend.is_empty()), "{text}");
+    assert!(fault.hint.is_some_and(|hint| !hint.is_empty()), "{text}");
     text
 }
 
@@ -274,7 +275,8 @@ fn random_bytes_never_load_and_never_panic() {
     }
 }
 
-/// Somebody replaces a file in place while its model serves. A mapped file would end the process (SIGBUS).
+/// Somebody replaces a file in place while its model serves. A mapped file would end the process
+/// (SIGBUS).
 #[test]
 fn a_file_cut_short_under_a_model_that_serves_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Language models as encoders: what their files say in several ways, at their edges, and what they leave open.
+//! Language models as encoders: what their files say in several ways, at their edges, and what they
+//! leave open.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;

@@ -1,11 +1,12 @@
-//! What a request may ask of its vectors beside the text's own floats: bytes, bits, token vectors, ids instead of text.
+//! What a request may ask of its vectors beside the text's own floats: bytes, bits, token vectors,
+//! ids instead of text.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
 
 use common::{
     HIDDEN, edit_json, fixtures,
-    house::{House, LONG, request, rows, texts},
+    harness::{Harness, LONG, request, rows, texts},
 };
 use isomer_embed::{
     batch::{Sequence, Want},
@@ -79,47 +80,47 @@ fn bytes(response: &EncodeResponse) -> Vec<Vec<i8>> {
 
 #[tokio::test]
 async fn a_request_of_a_hundred_texts_is_its_own_calibration_set_and_a_smaller_one_is_refused() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let texts = many(100);
-    let floats = rows(&house.encode(of(&texts, Dtype::F32)).await);
-    let quantised = house.encode(of(&texts, Dtype::Int8)).await;
+    let floats = rows(&harness.encode(of(&texts, Dtype::F32)).await);
+    let quantised = harness.encode(of(&texts, Dtype::Int8)).await;
     let ranges = Ranges::of_vectors(&floats.concat(), HIDDEN).unwrap();
     assert_eq!(bytes(&quantised), int8(&ranges, &floats));
     let space = quantised.vector_space.unwrap();
     assert_eq!(space.quantisation.len(), 64);
-    let others = house
+    let others = harness
         .encode(of(&many(130)[20..], Dtype::Int8))
         .await
         .vector_space
         .unwrap();
     assert_ne!(space.digest, others.digest, "other ranges, another space");
 
-    let fault = house.refuse(of(&texts[..99], Dtype::Int8)).await;
+    let fault = harness.refuse(of(&texts[..99], Dtype::Int8)).await;
     assert_eq!(
         (fault.code, fault.field.as_deref()),
         (Code::InvalidArgument, Some("output_dtype"))
     );
-    assert!(fault.mend.unwrap().contains("calibration.txt"));
+    assert!(fault.hint.unwrap().contains("calibration.txt"));
 }
 
 #[tokio::test]
 async fn a_calibration_set_gives_every_request_the_same_ranges() {
     let set = many(120);
     let lines = set.join("\n");
-    let mut house = House::new(|model, _| std::fs::write(model.join("calibration.txt"), &lines).unwrap()).await;
-    let floats = rows(&house.encode(of(&set, Dtype::F32)).await);
+    let mut harness = Harness::new(|model, _| std::fs::write(model.join("calibration.txt"), &lines).unwrap()).await;
+    let floats = rows(&harness.encode(of(&set, Dtype::F32)).await);
     let ranges = Ranges::of_vectors(&floats.concat(), HIDDEN).unwrap();
     let texts = vec!["x y z".to_owned(), "hello world".to_owned()];
-    let own = rows(&house.encode(of(&texts, Dtype::F32)).await);
-    let alone = house.encode(of(&texts[..1], Dtype::Int8)).await;
-    let both = house.encode(of(&texts, Dtype::Int8)).await;
+    let own = rows(&harness.encode(of(&texts, Dtype::F32)).await);
+    let alone = harness.encode(of(&texts[..1], Dtype::Int8)).await;
+    let both = harness.encode(of(&texts, Dtype::Int8)).await;
     assert_eq!(bytes(&both), int8(&ranges, &own));
     assert_eq!(bytes(&alone)[0], bytes(&both)[0]);
     assert_eq!(alone.vector_space, both.vector_space);
 
     // What the configuration names goes before what lies in the folder.
     let other = many(300)[150..].join("\n");
-    let mut house = House::new(|model, config| {
+    let mut harness = Harness::new(|model, config| {
         std::fs::write(model.join("calibration.txt"), &lines).unwrap();
         let file = model.join("other.txt");
         std::fs::write(&file, &other).unwrap();
@@ -127,27 +128,27 @@ async fn a_calibration_set_gives_every_request_the_same_ranges() {
     })
     .await;
     assert_ne!(
-        house.encode(of(&texts, Dtype::Int8)).await.vector_space,
+        harness.encode(of(&texts, Dtype::Int8)).await.vector_space,
         both.vector_space
     );
 
-    let mut house = House::new(|model, _| std::fs::write(model.join("calibration.txt"), "a\nb\n").unwrap()).await;
-    let fault = house.refuse(of(&texts, Dtype::Int8)).await;
+    let mut harness = Harness::new(|model, _| std::fs::write(model.join("calibration.txt"), "a\nb\n").unwrap()).await;
+    let fault = harness.refuse(of(&texts, Dtype::Int8)).await;
     assert_eq!(fault.code, Code::FailedPrecondition, "{fault}");
     assert!(fault.message.contains("calibration.txt"), "{fault}");
 }
 
 #[tokio::test]
 async fn bits_are_packed_eight_to_a_byte_and_cut_like_floats() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let texts = many(3);
-    let floats = rows(&house.encode(of(&texts, Dtype::F32)).await);
+    let floats = rows(&harness.encode(of(&texts, Dtype::F32)).await);
     let cut = |dimensions| EncodeRequest {
         dimensions,
         ..of(&texts, Dtype::Ubinary)
     };
     for (dimensions, bytes) in [(None, HIDDEN / 8), (Some(9), 2)] {
-        let matrix = house.encode(cut(dimensions)).await.embeddings.unwrap();
+        let matrix = harness.encode(cut(dimensions)).await.embeddings.unwrap();
         assert_eq!(matrix.data.len(), 3 * bytes);
         for (row, floats) in matrix.data.chunks(bytes).zip(&floats) {
             for (place, value) in floats.iter().take(matrix.cols as usize).enumerate() {
@@ -165,17 +166,17 @@ fn ids(ids: &[u32]) -> Input {
 
 #[tokio::test]
 async fn token_ids_give_the_vector_of_their_text() {
-    let mut house = House::plain().await;
-    let model = Model::load(&house.model(), &Device::Cpu).unwrap();
+    let mut harness = Harness::plain().await;
+    let model = Model::load(&harness.model(), &Device::Cpu).unwrap();
     let of_text = |text: &str| model.tokenise("", text, Cut::Tail).unwrap().ids;
     let mixed = EncodeRequest {
         inputs: vec![ids(&of_text("a b")), texts(&["c d e"]).remove(0), ids(&of_text(""))],
         ..request(&[])
     };
-    let response = house.encode(mixed).await;
+    let response = harness.encode(mixed).await;
     assert_eq!(
         rows(&response),
-        rows(&house.encode(request(&["a b", "c d e", ""])).await)
+        rows(&harness.encode(request(&["a b", "c d e", ""])).await)
     );
     assert_eq!(response.token_counts, [4, 5, 2]);
     assert_eq!(response.truncated, [false; 3]);
@@ -194,7 +195,7 @@ async fn token_ids_give_the_vector_of_their_text() {
             inputs: vec![ids(&[2, 3]), ids(&bad)],
             ..request(&[])
         };
-        let fault = house.refuse(request).await;
+        let fault = harness.refuse(request).await;
         assert_eq!(
             (fault.code, fault.field.as_deref()),
             (Code::InvalidArgument, Some(field))
@@ -246,13 +247,13 @@ fn token_vectors_are_those_of_sentence_transformers() {
 
 #[tokio::test]
 async fn token_vectors_come_with_the_rows_of_each_input_and_in_a_space_of_their_own() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let tokens = |normalise, inputs: &[&str]| EncodeRequest {
         output: Output::TokenVectors.into(),
         normalise,
         ..request(inputs)
     };
-    let response = house.encode(tokens(None, &["a b", "", LONG])).await;
+    let response = harness.encode(tokens(None, &["a b", "", LONG])).await;
     assert_eq!(response.row_counts, [4, 2, 24]);
     let vectors = rows(&response);
     assert_eq!(vectors.len(), 30);
@@ -260,7 +261,7 @@ async fn token_vectors_come_with_the_rows_of_each_input_and_in_a_space_of_their_
         normalise: Some(false),
         ..request(&["a b"])
     };
-    let text = rows(&house.encode(raw).await).remove(0);
+    let text = rows(&harness.encode(raw).await).remove(0);
     for (column, value) in text.iter().enumerate() {
         let mean = vectors[..4].iter().map(|row| row[column]).sum::<f32>() / 4.0;
         assert!(
@@ -270,11 +271,11 @@ async fn token_vectors_come_with_the_rows_of_each_input_and_in_a_space_of_their_
     }
     let space = response.vector_space.unwrap();
     assert_eq!((space.pooling.as_str(), space.normalised), ("tokens", false));
-    let scaled = house.encode(tokens(Some(true), &["a b"])).await;
+    let scaled = harness.encode(tokens(Some(true), &["a b"])).await;
     assert_eq!(scaled.vector_space.as_ref().unwrap().pooling, "tokens>normalize");
     let length = |row: &Vec<f32>| row.iter().map(|x| x * x).sum::<f32>().sqrt();
     assert!(rows(&scaled).iter().all(|row| (length(row) - 1.0).abs() < 1e-5));
-    let together = rows(&house.encode(tokens(None, &["c", "a b"])).await);
+    let together = rows(&harness.encode(tokens(None, &["c", "a b"])).await);
     assert_eq!(
         together[3..],
         vectors[..4],
@@ -284,18 +285,18 @@ async fn token_vectors_come_with_the_rows_of_each_input_and_in_a_space_of_their_
         output_dtype: Dtype::Int8.into(),
         ..tokens(None, &["a"])
     };
-    assert_eq!(house.refuse(int8).await.code, Code::Unimplemented);
+    assert_eq!(harness.refuse(int8).await.code, Code::Unimplemented);
 }
 
 #[tokio::test]
 async fn a_folder_without_pooling_gives_token_vectors_only() {
-    let mut house = House::new(|model, _| {
+    let mut harness = Harness::new(|model, _| {
         edit_json(&model.join("modules.json"), |modules| {
             modules.as_array_mut().unwrap().truncate(1);
         });
     })
     .await;
-    let fault = house.refuse(request(&["a"])).await;
+    let fault = harness.refuse(request(&["a"])).await;
     assert_eq!(
         (fault.code, fault.field.as_deref()),
         (Code::Unimplemented, Some("output"))
@@ -304,7 +305,7 @@ async fn a_folder_without_pooling_gives_token_vectors_only() {
         output: Output::TokenVectors.into(),
         ..request(&["a b"])
     };
-    assert_eq!(house.encode(tokens).await.row_counts, [4]);
+    assert_eq!(harness.encode(tokens).await.row_counts, [4]);
 }
 
 #[tokio::test]
@@ -314,18 +315,18 @@ async fn a_prompt_may_be_left_out_of_the_pooling() {
         normalise: Some(false),
         ..request(&["a b"])
     };
-    let mut house = House::new(|model, _| {
+    let mut harness = Harness::new(|model, _| {
         edit_json(&model.join("1_Pooling/config.json"), |config| {
             config["include_prompt"] = json!(false)
         });
     })
     .await;
-    let without = rows(&house.encode(prompted("query: ")).await).remove(0);
+    let without = rows(&harness.encode(prompted("query: ")).await).remove(0);
     let tokens = EncodeRequest {
         output: Output::TokenVectors.into(),
         ..prompted("query: ")
     };
-    let tokens = rows(&house.encode(tokens).await);
+    let tokens = rows(&harness.encode(tokens).await);
     // [CLS] query : a b [SEP]: the first three are left out.
     assert_eq!(tokens.len(), 6);
     for (column, value) in without.iter().enumerate() {

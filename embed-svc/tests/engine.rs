@@ -176,7 +176,8 @@ fn texts(client: u32) -> Vec<Vec<u32>> {
 async fn two_replicas_share_a_queue_and_give_the_vectors_of_one() {
     let folder = tempfile::tempdir().unwrap();
     let (engine, model, pools) = replicas(folder.path(), &Device::Cpu, 2);
-    // One replica alone: the other's thread is held. Its lane takes a batch all the same, so its answers wait.
+    // One replica alone: the other's thread is held. Its lane takes a batch all the same, so its
+    // answers wait.
     let gate = Arc::new(Barrier::new(2));
     let held = gate.clone();
     pools[0].spawn(move || {

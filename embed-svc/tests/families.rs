@@ -1,5 +1,5 @@
-//! What holds for every architecture: long texts are computed alike on both backends, and neither threads nor company change
-//! a bit.
+//! What holds for every architecture: long texts are computed alike on both backends, and neither
+//! threads nor company change a bit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -9,7 +9,8 @@ use std::path::Path;
 use common::cosine;
 use isomer_embed::{device::Device, model::Model};
 
-/// Fixtures whose positions reach beyond the texts of their goldens, with the columns of their vectors.
+/// Fixtures whose positions reach beyond the texts of their goldens, with the columns of their
+/// vectors.
 const LONG: [&str; 12] = [
     "gemma3",
     "jina_bert",

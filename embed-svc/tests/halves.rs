@@ -60,8 +60,8 @@ fn sixteen_bits_stay_close_to_thirty_two_and_say_so_in_the_space() {
         let texts = texts(&exact);
         let expected = exact.encode(&texts).unwrap();
         let width = exact.dimensions();
-        // Mantissas of 10 and 7 bits: in fixtures of random weights nothing evens the errors out, least of all behind the sharp
-        // softmax over the latents of this one.
+        // Mantissas of 10 and 7 bits: in fixtures of random weights nothing evens the errors out,
+        // least of all behind the sharp softmax over the latents of this one.
         let (f16, bf16) = if name == "nv_embed" {
             (0.999, 0.9)
         } else {

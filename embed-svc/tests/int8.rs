@@ -1,4 +1,5 @@
-//! The integer path: still a function of the text alone, near the float path, and in a space of its own.
+//! The integer path: still a function of the text alone, near the float path, and in a space of its
+//! own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,6 @@
-//! Every family against its reference, in one table: the tiny checkpoints of `fixtures/` (see `make.py` there) and the real
-//! models of the cache against the shared goldens, token ids included. `just parity` prints it.
+//! Every family against its reference, in one table: the tiny checkpoints of `fixtures/` (see
+//! `make.py` there) and the real models of the cache against the shared goldens, token ids
+//! included. `just parity` prints it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,7 +18,8 @@ use isomer_embed::{batch::Sequence, device::Device, model::Model, pooling::norma
 use safetensors::SafeTensors;
 use serde_json::Value;
 
-/// Least cosine that passes, and largest difference of an element: the least that a fixture's `tells_apart` shows is 6e-5.
+/// Least cosine that passes, and largest difference of an element: the least that a fixture's
+/// `tells_apart` shows is 6e-5.
 const COSINE: f64 = 0.999_999;
 const DIFFERENCE: f64 = 2e-5;
 
@@ -39,7 +41,8 @@ fn list<T: serde::de::DeserializeOwned>(value: &Value) -> T {
     serde_json::from_value(value.clone()).unwrap()
 }
 
-/// What `golden.json` and `golden.safetensors` of a fixture hold: all texts without prompt, some with each prompt.
+/// What `golden.json` and `golden.safetensors` of a fixture hold: all texts without prompt, some
+/// with each prompt.
 fn fixture_goldens(folder: &Path, model: &Model) -> Vec<Golden> {
     let facts = json(&folder.join("golden.json"));
     let bytes = std::fs::read(folder.join("golden.safetensors")).unwrap();

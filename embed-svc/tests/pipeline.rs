@@ -1,4 +1,5 @@
-//! Every module of a sentence-transformers pipeline against sentence-transformers' own numbers (`tests/fixtures/pipeline`).
+//! Every module of a sentence-transformers pipeline against sentence-transformers' own numbers
+//! (`tests/fixtures/pipeline`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -76,7 +77,8 @@ fn every_pipeline_gives_the_vectors_of_sentence_transformers() {
         let got = encode(&model, &case.prompt, &golden.texts);
         for ((got, want), text) in got.iter().zip(&case.vectors).zip(&golden.texts) {
             assert_eq!(got.len(), want.len(), "{}", case.name);
-            // A text without a known word: zeros here, and there but for max pooling, which gives -inf.
+            // A text without a known word: zeros here, and there but for max pooling, which
+            // gives -inf.
             if want.iter().all(|x| x.is_none_or(|x| x == 0.0)) {
                 assert!(got.iter().all(|x| *x == 0.0), "{} on {text:?}", case.name);
                 continue;

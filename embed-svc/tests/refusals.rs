@@ -1,4 +1,5 @@
-//! A setting of `config.json` that would not be followed exactly is refused by its key, in every family.
+//! A setting of `config.json` that would not be followed exactly is refused by its key, in every
+//! family.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -31,7 +32,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Loads a family's fixture with one key set (or removed, where the value is null) in `config.json`.
+/// Loads a family's fixture with one key set (or removed, where the value is null) in
+/// `config.json`.
 fn with(family: &str, key: &str, value: &Value) -> Result<Model, String> {
     let folder = tempfile::tempdir().unwrap();
     copy(&fixture(family), folder.path());

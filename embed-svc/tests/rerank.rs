@@ -1,4 +1,5 @@
-//! Cross-encoders against sentence-transformers' `CrossEncoder` (`tests/fixtures/*_reranker`, `roberta_classifier`).
+//! Cross-encoders against sentence-transformers' `CrossEncoder` (`tests/fixtures/*_reranker`,
+//! `roberta_classifier`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,7 +12,7 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::{copy, edit_json, fixtures, house::House, house::request};
+use common::{copy, edit_json, fixtures, harness::Harness, harness::request};
 use isomer_embed::{batch::Sequence, device::Device, model::Model};
 use isomer_proto::encoder::v1::{Capability, CountTokensRequest, GetEncoderRequest, RerankRequest};
 use isomer_service_kit::Fault;
@@ -90,8 +91,8 @@ fn scores_are_those_of_sentence_transformers() {
     }
 }
 
-async fn house(name: &str) -> House {
-    House::new(|model, _| {
+async fn harness(name: &str) -> Harness {
+    Harness::new(|model, _| {
         std::fs::remove_dir_all(model).unwrap();
         copy(&folder(name), model);
     })
@@ -109,9 +110,9 @@ fn ask(query: &str, documents: &[&str]) -> RerankRequest {
 
 #[tokio::test]
 async fn documents_come_best_first_with_their_places_and_the_best_only_where_asked() {
-    let mut house = house("xlm_roberta_reranker").await;
+    let mut harness = harness("xlm_roberta_reranker").await;
     let documents = ["one thing", "another thing", "", "the same again", "one thing"];
-    let all = house
+    let all = harness
         .client
         .rerank(ask("a query", &documents))
         .await
@@ -127,13 +128,13 @@ async fn documents_come_best_first_with_their_places_and_the_best_only_where_ask
         top_n: Some(2),
         ..ask("a query", &documents)
     };
-    let best = house.client.rerank(best).await.unwrap().into_inner();
+    let best = harness.client.rerank(best).await.unwrap().into_inner();
     assert_eq!(best.results, all.results[..2]);
     assert_eq!(best.usage, all.usage, "every document was scored");
     places.sort_unstable();
     assert_eq!(places, [0, 1, 2, 3, 4]);
     let long = "word ".repeat(300);
-    let cut = house
+    let cut = harness
         .client
         .rerank(ask("a query", &[&long]))
         .await
@@ -141,7 +142,7 @@ async fn documents_come_best_first_with_their_places_and_the_best_only_where_ask
         .into_inner();
     assert!(cut.results[0].truncated && cut.results[0].token_count > 300);
 
-    let got = house
+    let got = harness
         .client
         .get_encoder(GetEncoderRequest { id: "tiny".into() })
         .await
@@ -156,8 +157,8 @@ async fn documents_come_best_first_with_their_places_and_the_best_only_where_ask
         texts: vec!["a".into()],
         prompt: None,
     };
-    assert!(house.client.count_tokens(count).await.is_ok());
-    let fault = house.refuse(request(&["a"])).await;
+    assert!(harness.client.count_tokens(count).await.is_ok());
+    let fault = harness.refuse(request(&["a"])).await;
     assert_eq!(
         (fault.code, fault.field.as_deref()),
         (Code::Unimplemented, Some("encoder_id"))
@@ -166,14 +167,14 @@ async fn documents_come_best_first_with_their_places_and_the_best_only_where_ask
 
 #[tokio::test]
 async fn a_classifier_ranks_by_the_label_that_is_named() {
-    let mut house = house("roberta_classifier").await;
+    let mut harness = harness("roberta_classifier").await;
     let documents = ["one thing", "another thing", "a third"];
     let labelled = |label: &str| RerankRequest {
         label: label.into(),
         ..ask("a premise", &documents)
     };
     for (column, label) in ["contradiction", "entailment", "neutral"].into_iter().enumerate() {
-        let answer = house.client.rerank(labelled(label)).await.unwrap().into_inner();
+        let answer = harness.client.rerank(labelled(label)).await.unwrap().into_inner();
         assert_eq!(answer.labels, ["contradiction", "entailment", "neutral"]);
         assert!(answer.results.is_sorted_by(|a, b| a.score >= b.score));
         for result in answer.results {
@@ -184,18 +185,18 @@ async fn a_classifier_ranks_by_the_label_that_is_named() {
         }
     }
     for label in ["", "nonsense"] {
-        let fault = Fault::from_status(&house.client.rerank(labelled(label)).await.unwrap_err());
+        let fault = Fault::from_status(&harness.client.rerank(labelled(label)).await.unwrap_err());
         assert_eq!(
             (fault.code, fault.field.as_deref()),
             (Code::InvalidArgument, Some("label"))
         );
-        assert!(fault.mend.unwrap().contains("entailment"));
+        assert!(fault.hint.unwrap().contains("entailment"));
     }
 }
 
 #[tokio::test]
 async fn what_cannot_be_ranked_is_refused_by_field() {
-    let mut plain = House::plain().await;
+    let mut plain = Harness::plain().await;
     let mut refuse = async |request: RerankRequest| {
         let fault = Fault::from_status(&plain.client.rerank(request).await.unwrap_err());
         (fault.code, fault.field.unwrap())

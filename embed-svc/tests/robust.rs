@@ -1,4 +1,5 @@
-//! Nothing that comes from outside may panic, hang or come back as a vector that is none: files, texts, sizes, weights.
+//! Nothing that comes from outside may panic, hang or come back as a vector that is none: files,
+//! texts, sizes, weights.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -7,7 +8,7 @@ use std::{fs, path::Path, time::Duration};
 
 use common::{
     HIDDEN, assembled, edit_json,
-    house::{House, request, rows},
+    harness::{Harness, request, rows},
     tensors, tiny, write_tensors,
 };
 use isomer_embed::{device::Device, model::Model, tokenise::Cut};
@@ -25,14 +26,15 @@ fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-/// Loads a folder whose files may hold anything. An answer is fine, an error that names a file and a way out too.
+/// Loads a folder whose files may hold anything. An answer is fine, an error that names a file and
+/// a way out too.
 fn load(folder: &Path) -> Option<Model> {
     match Model::load(folder, &Device::Cpu) {
         Ok(model) => Some(model),
         Err(error) => {
             let fault = Fault::from(error);
             assert_eq!(fault.code, Code::FailedPrecondition, "{fault}");
-            assert!(fault.mend.is_some_and(|mend| !mend.is_empty()));
+            assert!(fault.hint.is_some_and(|hint| !hint.is_empty()));
             None
         }
     }
@@ -152,11 +154,11 @@ proptest! {
 
 #[tokio::test]
 async fn a_text_of_a_megabyte_is_cut_counted_or_refused() {
-    let mut house = House::new(|_, config| config.max_text_bytes = 2 << 20).await;
+    let mut harness = Harness::new(|_, config| config.max_text_bytes = 2 << 20).await;
     let long = "a b c d ".repeat(128 << 10);
     assert_eq!(long.len(), 1 << 20);
     let unbroken = "x".repeat(1 << 20);
-    let response = house.encode(request(&[&long, "a", &unbroken])).await;
+    let response = harness.encode(request(&[&long, "a", &unbroken])).await;
     assert_eq!(response.truncated, [true, false, false]);
     assert_eq!(response.token_counts[0], (1 << 19) + 2);
     assert_eq!(rows(&response).len(), 3);
@@ -164,19 +166,19 @@ async fn a_text_of_a_megabyte_is_cut_counted_or_refused() {
         truncation: Truncation::Head.into(),
         ..request(&[&long])
     };
-    assert_eq!(house.encode(tail).await.truncated, [true]);
+    assert_eq!(harness.encode(tail).await.truncated, [true]);
     let strict = EncodeRequest {
         truncation: Truncation::Error.into(),
         ..request(&["a", &long])
     };
-    let fault = house.refuse(strict).await;
+    let fault = harness.refuse(strict).await;
     assert_eq!(
         (fault.code, fault.field.as_deref()),
         (Code::InvalidArgument, Some("inputs[1].text"))
     );
 
     let folder = tempfile::tempdir().unwrap();
-    let mut words = House::new(|_, config| {
+    let mut words = Harness::new(|_, config| {
         let model = assembled("words", false, folder.path());
         config.encoders.insert("tiny".into(), model);
         config.max_text_bytes = 2 << 20;
@@ -196,12 +198,12 @@ async fn a_text_of_a_megabyte_is_cut_counted_or_refused() {
 
 #[tokio::test]
 async fn a_batch_of_a_hundred_thousand_is_refused_at_once_and_served_in_a_stream() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let all: Vec<String> = (0..100_000u32)
         .map(|n| format!("{}", char::from(b'a' + (n % 26) as u8)))
         .collect();
     let refs: Vec<&str> = all.iter().map(String::as_str).collect();
-    let fault = house.refuse(request(&refs)).await;
+    let fault = harness.refuse(request(&refs)).await;
     assert_eq!(
         (fault.code, fault.field.as_deref()),
         (Code::InvalidArgument, Some("inputs"))
@@ -210,7 +212,7 @@ async fn a_batch_of_a_hundred_thousand_is_refused_at_once_and_served_in_a_stream
         fault.message.contains("100000") && fault.message.contains("4096"),
         "{fault}"
     );
-    assert!(fault.mend.unwrap().contains("stream"));
+    assert!(fault.hint.unwrap().contains("stream"));
     let messages: Vec<_> = (0u64..)
         .zip(refs.chunks(4096))
         .map(|(client_index, chunk)| EncodeStreamRequest {
@@ -218,7 +220,7 @@ async fn a_batch_of_a_hundred_thousand_is_refused_at_once_and_served_in_a_stream
             request: Some(request(chunk)),
         })
         .collect();
-    let mut answers = house
+    let mut answers = harness
         .client
         .encode_stream(tokio_stream::iter(messages))
         .await
@@ -257,7 +259,7 @@ async fn weights_that_make_nan_or_infinity_are_an_error_that_names_the_input_in_
         },
     ];
     for (number, damage) in broken.into_iter().enumerate() {
-        let mut house = House::new(|model, _| damage(model)).await;
+        let mut harness = Harness::new(|model, _| damage(model)).await;
         // Id 9 is the letter a: the first two damages hit only texts that hold it.
         let (inputs, hit) = if number < 2 { (["b", "c a"], 1) } else { (["b", "c"], 0) };
         for output in [Output::TextVector, Output::TokenVectors] {
@@ -267,7 +269,7 @@ async fn weights_that_make_nan_or_infinity_are_an_error_that_names_the_input_in_
                     output_dtype: dtype,
                     ..request(&inputs)
                 };
-                let fault = house.refuse(asked).await;
+                let fault = harness.refuse(asked).await;
                 // Int8 needs ranges, which it is refused for first.
                 if dtype != 3 {
                     assert_eq!(fault.reason, "VECTOR_NOT_FINITE", "{number} {fault}");
@@ -276,14 +278,14 @@ async fn weights_that_make_nan_or_infinity_are_an_error_that_names_the_input_in_
             }
         }
         if number < 2 {
-            assert_eq!(house.encode(request(&["b", "c"])).await.token_counts, [3, 3]);
+            assert_eq!(harness.encode(request(&["b", "c"])).await.token_counts, [3, 3]);
         }
     }
 }
 
 #[tokio::test]
 async fn a_cross_encoder_that_makes_nan_names_the_document() {
-    let mut house = House::new(|model, _| {
+    let mut harness = Harness::new(|model, _| {
         fs::remove_dir_all(model).unwrap();
         common::copy(&common::fixtures().join("bert_reranker"), model);
         edit_json(&model.join("config.json"), |config| {
@@ -297,7 +299,7 @@ async fn a_cross_encoder_that_makes_nan_names_the_document() {
         documents: vec!["b".into()],
         ..RerankRequest::default()
     };
-    let fault = Fault::from_status(&house.client.rerank(asked).await.unwrap_err());
+    let fault = Fault::from_status(&harness.client.rerank(asked).await.unwrap_err());
     assert!(fault.code == Code::FailedPrecondition, "{fault}");
 }
 
@@ -305,7 +307,7 @@ async fn a_cross_encoder_that_makes_nan_names_the_document() {
 async fn several_models_share_a_bound_and_one_that_works_never_goes() {
     let folder = tempfile::tempdir().unwrap();
     let mut bytes = 0;
-    let mut house = House::new(|model, config| {
+    let mut harness = Harness::new(|model, config| {
         bytes = fs::metadata(model.join("model.safetensors")).unwrap().len();
         for name in ["second", "third"] {
             let other = folder.path().join(name);
@@ -319,8 +321,8 @@ async fn several_models_share_a_bound_and_one_that_works_never_goes() {
         encoder_id: id.into(),
         ..request(&["a b"])
     };
-    let loaded = async |house: &mut House| {
-        let page = house
+    let loaded = async |harness: &mut Harness| {
+        let page = harness
             .client
             .list_encoders(isomer_proto::encoder::v1::ListEncodersRequest::default());
         let encoders = page.await.unwrap().into_inner().encoders;
@@ -330,18 +332,18 @@ async fn several_models_share_a_bound_and_one_that_works_never_goes() {
             .map(|e| e.id)
             .collect::<Vec<_>>()
     };
-    let first = house.encode(ask("tiny")).await;
-    house.encode(ask("second")).await;
-    assert_eq!(loaded(&mut house).await, ["second", "tiny"]);
-    house.encode(ask("tiny")).await;
-    house.encode(ask("third")).await;
+    let first = harness.encode(ask("tiny")).await;
+    harness.encode(ask("second")).await;
+    assert_eq!(loaded(&mut harness).await, ["second", "tiny"]);
+    harness.encode(ask("tiny")).await;
+    harness.encode(ask("third")).await;
     assert_eq!(
-        loaded(&mut house).await,
+        loaded(&mut harness).await,
         ["third", "tiny"],
         "the one asked for longest ago went"
     );
     assert_eq!(
-        house.encode(ask("second")).await.embeddings,
+        harness.encode(ask("second")).await.embeddings,
         first.embeddings,
         "it comes back the same"
     );
@@ -349,7 +351,7 @@ async fn several_models_share_a_bound_and_one_that_works_never_goes() {
     // Many at once, more models than fit: each is answered, or told to come again.
     let tasks: Vec<_> = (0..30)
         .map(|n| {
-            let (mut client, ask) = (house.client.clone(), ask(["tiny", "second", "third"][n % 3]));
+            let (mut client, ask) = (harness.client.clone(), ask(["tiny", "second", "third"][n % 3]));
             tokio::spawn(async move {
                 loop {
                     match client.encode(ask.clone()).await {
@@ -367,13 +369,13 @@ async fn several_models_share_a_bound_and_one_that_works_never_goes() {
     for task in tasks {
         assert_eq!(task.await.unwrap(), first.embeddings);
     }
-    assert!(loaded(&mut house).await.len() <= 2);
+    assert!(loaded(&mut harness).await.len() <= 2);
 
-    let mut small = House::new(|_, config| config.max_model_bytes = bytes - 1).await;
+    let mut small = Harness::new(|_, config| config.max_model_bytes = bytes - 1).await;
     let fault = small.refuse(ask("tiny")).await;
     assert_eq!(
         (fault.code, fault.reason.as_str()),
         (Code::FailedPrecondition, "MODEL_TOO_LARGE")
     );
-    assert!(fault.mend.unwrap().contains("max_model_bytes"));
+    assert!(fault.hint.unwrap().contains("max_model_bytes"));
 }

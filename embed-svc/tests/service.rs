@@ -5,7 +5,7 @@ mod common;
 
 use common::{
     HIDDEN, edit_json,
-    house::{House, LONG, length, request, rows},
+    harness::{Harness, LONG, length, request, rows},
     tensors, write_tensors,
 };
 use half::f16;
@@ -23,8 +23,8 @@ use tonic::Code;
 
 #[tokio::test]
 async fn an_encoded_text_comes_with_its_space_usage_and_timing() {
-    let mut house = House::plain().await;
-    let response = house.encode(request(&["a b", "", LONG])).await;
+    let mut harness = Harness::plain().await;
+    let response = harness.encode(request(&["a b", "", LONG])).await;
     let vectors = rows(&response);
     assert_eq!(vectors.len(), 3);
     assert!(
@@ -50,30 +50,30 @@ async fn an_encoded_text_comes_with_its_space_usage_and_timing() {
 
 #[tokio::test]
 async fn batched_embedding_equals_single() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let inputs = ["a", "b c d", "", LONG, "hello world", "x y"];
-    let together = rows(&house.encode(request(&inputs)).await);
+    let together = rows(&harness.encode(request(&inputs)).await);
     for (text, vector) in inputs.iter().zip(&together) {
-        assert_eq!(&rows(&house.encode(request(&[text])).await)[0], vector);
+        assert_eq!(&rows(&harness.encode(request(&[text])).await)[0], vector);
     }
 }
 
 #[tokio::test]
 async fn prompts_are_put_before_each_text_by_name_literally_or_by_default() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let with = |prompt| EncodeRequest {
         prompt,
         ..request(&["a b"])
     };
-    let named = house
+    let named = harness
         .encode(with(Some(encode_request::Prompt::PromptName("query".into()))))
         .await;
-    let literal = house
+    let literal = harness
         .encode(with(Some(encode_request::Prompt::LiteralPrompt("query: ".into()))))
         .await;
-    let plain = house.encode(with(None)).await;
+    let plain = harness.encode(with(None)).await;
     assert_eq!(rows(&named), rows(&literal));
-    assert_eq!(rows(&named), rows(&house.encode(request(&["query: a b"])).await));
+    assert_eq!(rows(&named), rows(&harness.encode(request(&["query: a b"])).await));
     assert_ne!(rows(&named), rows(&plain));
     assert_eq!(named.token_counts, [6]);
     assert_eq!(named.vector_space, literal.vector_space);
@@ -81,25 +81,25 @@ async fn prompts_are_put_before_each_text_by_name_literally_or_by_default() {
         named.vector_space.as_ref().unwrap().digest,
         plain.vector_space.as_ref().unwrap().digest
     );
-    let fault = house
+    let fault = harness
         .refuse(with(Some(encode_request::Prompt::PromptName("nonsense".into()))))
         .await;
     assert_eq!(
         (fault.code, fault.field.as_deref()),
         (Code::InvalidArgument, Some("prompt_name"))
     );
-    assert!(fault.mend.unwrap().contains("query"));
+    assert!(fault.hint.unwrap().contains("query"));
 
-    let mut house = House::new(|model, _| {
+    let mut harness = Harness::new(|model, _| {
         edit_json(&model.join("config_sentence_transformers.json"), |config| {
             config["default_prompt_name"] = json!("query")
         });
     })
     .await;
-    assert_eq!(rows(&house.encode(with(None)).await), rows(&named));
+    assert_eq!(rows(&harness.encode(with(None)).await), rows(&named));
     assert_eq!(
         rows(
-            &house
+            &harness
                 .encode(with(Some(encode_request::Prompt::LiteralPrompt(String::new()))))
                 .await
         ),
@@ -109,19 +109,19 @@ async fn prompts_are_put_before_each_text_by_name_literally_or_by_default() {
 
 #[tokio::test]
 async fn too_long_texts_are_cut_at_either_end_or_refused_by_name() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let with = |truncation: Truncation| EncodeRequest {
         truncation: truncation.into(),
         ..request(&["a", LONG])
     };
-    let tail = house.encode(with(Truncation::Tail)).await;
-    let head = house.encode(with(Truncation::Head)).await;
+    let tail = harness.encode(with(Truncation::Tail)).await;
+    let head = harness.encode(with(Truncation::Head)).await;
     assert_eq!(tail.truncated, [false, true]);
     assert_eq!(head.token_counts, [3, 28]);
     assert_eq!(
         rows(&tail)[1],
         rows(
-            &house
+            &harness
                 .encode(request(&["a b c d e f g h i j k l m n o p q r s t u v"]))
                 .await
         )[0]
@@ -129,12 +129,12 @@ async fn too_long_texts_are_cut_at_either_end_or_refused_by_name() {
     assert_eq!(
         rows(&head)[1],
         rows(
-            &house
+            &harness
                 .encode(request(&["e f g h i j k l m n o p q r s t u v w x y z"]))
                 .await
         )[0]
     );
-    let fault = house.refuse(with(Truncation::Error)).await;
+    let fault = harness.refuse(with(Truncation::Error)).await;
     assert_eq!(
         (fault.code, fault.field.as_deref()),
         (Code::InvalidArgument, Some("inputs[1].text"))
@@ -144,8 +144,8 @@ async fn too_long_texts_are_cut_at_either_end_or_refused_by_name() {
 
 #[tokio::test]
 async fn columns_are_cut_then_scaled_and_scaling_can_be_left_out() {
-    let mut house = House::plain().await;
-    let raw = house
+    let mut harness = Harness::plain().await;
+    let raw = harness
         .encode(EncodeRequest {
             normalise: Some(false),
             ..request(&["a b"])
@@ -154,7 +154,7 @@ async fn columns_are_cut_then_scaled_and_scaling_can_be_left_out() {
     let raw_row = rows(&raw).remove(0);
     assert!(!raw.vector_space.as_ref().unwrap().normalised);
     assert_eq!(raw.vector_space.unwrap().pooling, "mean");
-    let cut = house
+    let cut = harness
         .encode(EncodeRequest {
             dimensions: Some(8),
             ..request(&["a b"])
@@ -165,7 +165,7 @@ async fn columns_are_cut_then_scaled_and_scaling_can_be_left_out() {
     let scale = length(&raw_row[..8]);
     assert!(cut_row.iter().zip(&raw_row).all(|(a, b)| (a - b / scale).abs() < 1e-6));
     for dimensions in [0, HIDDEN as u32 + 1] {
-        let fault = house
+        let fault = harness
             .refuse(EncodeRequest {
                 dimensions: Some(dimensions),
                 ..request(&["a"])
@@ -176,14 +176,14 @@ async fn columns_are_cut_then_scaled_and_scaling_can_be_left_out() {
             (Code::InvalidArgument, Some("dimensions"))
         );
     }
-    let mut house = House::new(|model, _| {
+    let mut harness = Harness::new(|model, _| {
         edit_json(&model.join("config.json"), |config| {
             config["matryoshka_dimensions"] = json!([8, 16])
         });
     })
     .await;
     assert_eq!(
-        house
+        harness
             .encode(EncodeRequest {
                 dimensions: Some(16),
                 ..request(&["a"])
@@ -194,24 +194,24 @@ async fn columns_are_cut_then_scaled_and_scaling_can_be_left_out() {
             .cols,
         16
     );
-    let fault = house
+    let fault = harness
         .refuse(EncodeRequest {
             dimensions: Some(9),
             ..request(&["a"])
         })
         .await;
-    assert!(fault.mend.unwrap().contains("[8, 16]"));
+    assert!(fault.hint.unwrap().contains("[8, 16]"));
 }
 
 #[tokio::test]
 async fn halves_are_the_rounded_floats() {
-    let mut house = House::plain().await;
-    let floats = rows(&house.encode(request(&["a b"])).await).remove(0);
+    let mut harness = Harness::plain().await;
+    let floats = rows(&harness.encode(request(&["a b"])).await).remove(0);
     let with = |dtype: Dtype| EncodeRequest {
         output_dtype: dtype.into(),
         ..request(&["a b"])
     };
-    let halves = house.encode(with(Dtype::F16)).await;
+    let halves = harness.encode(with(Dtype::F16)).await;
     let matrix = halves.embeddings.unwrap();
     assert_eq!((matrix.dtype(), matrix.data.len()), (Dtype::F16, 2 * HIDDEN));
     for (bytes, float) in matrix.data.chunks(2).zip(floats) {
@@ -221,7 +221,7 @@ async fn halves_are_the_rounded_floats() {
 
 #[tokio::test]
 async fn bad_requests_are_refused_naming_the_field() {
-    let mut house = House::new(|_, config| config.max_batch_items = 3).await;
+    let mut harness = Harness::new(|_, config| config.max_batch_items = 3).await;
     let cases = [
         (
             EncodeRequest {
@@ -301,16 +301,16 @@ async fn bad_requests_are_refused_naming_the_field() {
         ),
     ];
     for (request, code, field) in cases {
-        let fault = house.refuse(request).await;
+        let fault = harness.refuse(request).await;
         assert_eq!((fault.code, fault.field.as_deref()), (code, Some(field)), "{fault}");
     }
 }
 
 #[tokio::test]
 async fn an_answer_too_large_for_a_message_is_refused_before_computing() {
-    let mut house = House::new(|_, config| config.max_message_bytes = 8192).await;
-    assert_eq!(house.encode(request(&["a"; 10])).await.embeddings.unwrap().rows, 10);
-    let fault = house.refuse(request(&["a"; 100])).await;
+    let mut harness = Harness::new(|_, config| config.max_message_bytes = 8192).await;
+    assert_eq!(harness.encode(request(&["a"; 10])).await.embeddings.unwrap().rows, 10);
+    let fault = harness.refuse(request(&["a"; 100])).await;
     assert_eq!(
         (fault.code, fault.field.as_deref()),
         (Code::InvalidArgument, Some("inputs"))
@@ -319,13 +319,13 @@ async fn an_answer_too_large_for_a_message_is_refused_before_computing() {
 
 #[tokio::test]
 async fn vectors_that_are_not_finite_are_an_error() {
-    let mut house = House::new(|model, _| {
+    let mut harness = Harness::new(|model, _| {
         let mut all = tensors("");
         all.get_mut("encoder.layer.1.output.dense.bias").unwrap().1[3] = f32::NAN;
         write_tensors(&model.join("model.safetensors"), &all);
     })
     .await;
-    let fault = house.refuse(request(&["a"])).await;
+    let fault = harness.refuse(request(&["a"])).await;
     assert_eq!(
         (fault.code, fault.reason.as_str()),
         (Code::FailedPrecondition, "VECTOR_NOT_FINITE")
@@ -334,44 +334,44 @@ async fn vectors_that_are_not_finite_are_an_error() {
 }
 
 #[tokio::test]
-async fn an_unusable_folder_is_a_failed_precondition_and_heals_when_mended() {
-    let mut house = House::new(|model, _| {
+async fn an_unusable_folder_is_a_failed_precondition_and_heals_when_repaired() {
+    let mut harness = Harness::new(|model, _| {
         std::fs::rename(model.join("tokenizer.json"), model.join("hidden")).unwrap();
     })
     .await;
-    let fault = house.refuse(request(&["a"])).await;
+    let fault = harness.refuse(request(&["a"])).await;
     assert_eq!(fault.code, Code::FailedPrecondition, "{fault}");
     assert!(fault.message.contains("tokenizer"), "{fault}");
-    let model = house.folder.path().join("tiny-model");
+    let model = harness.folder.path().join("tiny-model");
     std::fs::rename(model.join("hidden"), model.join("tokenizer.json")).unwrap();
-    assert_eq!(house.encode(request(&["a"])).await.token_counts, [3]);
+    assert_eq!(harness.encode(request(&["a"])).await.token_counts, [3]);
 }
 
 #[tokio::test]
 async fn a_folder_may_be_named_only_where_allowed() {
-    let mut house = House::new(|_, config| config.allow_paths = true).await;
-    let path = house.folder.path().join("tiny-model").to_string_lossy().into_owned();
-    let response = house
+    let mut harness = Harness::new(|_, config| config.allow_paths = true).await;
+    let path = harness.folder.path().join("tiny-model").to_string_lossy().into_owned();
+    let response = harness
         .encode(EncodeRequest {
             encoder_id: path,
             ..request(&["a b"])
         })
         .await;
-    assert_eq!(rows(&response), rows(&house.encode(request(&["a b"])).await));
+    assert_eq!(rows(&response), rows(&harness.encode(request(&["a b"])).await));
     let missing = EncodeRequest {
         encoder_id: "./not/here".into(),
         ..request(&["a"])
     };
-    assert_eq!(house.refuse(missing).await.code, Code::NotFound);
+    assert_eq!(harness.refuse(missing).await.code, Code::NotFound);
 }
 
 #[tokio::test]
 async fn encoders_are_listed_in_pages_and_described_once_loaded() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let mut ids = Vec::new();
     let mut page_token = String::new();
     loop {
-        let page = house
+        let page = harness
             .client
             .list_encoders(ListEncodersRequest {
                 page_size: 2,
@@ -397,11 +397,11 @@ async fn encoders_are_listed_in_pages_and_described_once_loaded() {
         page_token: "nonsense".into(),
     };
     assert_eq!(
-        house.client.list_encoders(bad).await.unwrap_err().code(),
+        harness.client.list_encoders(bad).await.unwrap_err().code(),
         Code::InvalidArgument
     );
 
-    let got = house
+    let got = harness
         .client
         .get_encoder(GetEncoderRequest { id: "tiny".into() })
         .await
@@ -415,12 +415,12 @@ async fn encoders_are_listed_in_pages_and_described_once_loaded() {
         ("bert", Similarity::Cosine)
     );
     assert_eq!(encoder.prompts["query"], "query: ");
-    let space = house.encode(request(&["a"])).await.vector_space;
+    let space = harness.encode(request(&["a"])).await.vector_space;
     assert_eq!(
         encoder.vector_space, space,
         "the default space is the one that is delivered by default"
     );
-    let all = house
+    let all = harness
         .client
         .list_encoders(ListEncodersRequest::default())
         .await
@@ -430,27 +430,27 @@ async fn encoders_are_listed_in_pages_and_described_once_loaded() {
     assert!(all.contains(&encoder));
     let unknown = GetEncoderRequest { id: "nonsense".into() };
     assert_eq!(
-        house.client.get_encoder(unknown).await.unwrap_err().code(),
+        harness.client.get_encoder(unknown).await.unwrap_err().code(),
         Code::NotFound
     );
 }
 
 #[tokio::test]
 async fn tokens_are_counted_as_encode_sees_them_before_truncation() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let request = CountTokensRequest {
         encoder_id: "tiny".into(),
         texts: vec!["a b".into(), String::new(), LONG.into()],
         prompt: Some(count_tokens_request::Prompt::PromptName("query".into())),
     };
-    let response = house.client.count_tokens(request).await.unwrap().into_inner();
+    let response = harness.client.count_tokens(request).await.unwrap().into_inner();
     assert_eq!(response.token_counts, [6, 4, 30]);
     assert_eq!(response.max_tokens, 24);
 }
 
 #[tokio::test]
 async fn a_stream_is_answered_in_order_and_ends_at_the_first_error() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let sizes = [40usize, 1, 17, 3, 60, 2, 5];
     let message = |index: usize, size: usize| EncodeStreamRequest {
         client_index: 100 + index as u64,
@@ -464,7 +464,11 @@ async fn a_stream_is_answered_in_order_and_ends_at_the_first_error() {
         .enumerate()
         .map(|(index, size)| message(index, *size))
         .collect();
-    let stream = house.client.encode_stream(tokio_stream::iter(messages)).await.unwrap();
+    let stream = harness
+        .client
+        .encode_stream(tokio_stream::iter(messages))
+        .await
+        .unwrap();
     let mut answers = stream.into_inner();
     for (index, size) in sizes.iter().enumerate() {
         let answer = answers.message().await.unwrap().unwrap();
@@ -477,7 +481,7 @@ async fn a_stream_is_answered_in_order_and_ends_at_the_first_error() {
         client_index: 1,
         request: None,
     };
-    let stream = house
+    let stream = harness
         .client
         .encode_stream(tokio_stream::iter([message(0, 2), empty, message(2, 2)]))
         .await
@@ -493,7 +497,7 @@ async fn a_stream_is_answered_in_order_and_ends_at_the_first_error() {
 
 #[tokio::test]
 async fn many_clients_at_once_each_get_their_own_vectors() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let inputs: Vec<String> = (0..24u8)
         .map(|n| {
             (0..=n % 9)
@@ -503,13 +507,13 @@ async fn many_clients_at_once_each_get_their_own_vectors() {
         .collect();
     let mut alone = Vec::new();
     for text in &inputs {
-        alone.push(rows(&house.encode(request(&[text])).await));
+        alone.push(rows(&harness.encode(request(&[text])).await));
     }
     let tasks: Vec<_> = inputs
         .iter()
         .cloned()
         .map(|text| {
-            let mut client = house.client.clone();
+            let mut client = harness.client.clone();
             tokio::spawn(async move { rows(&client.encode(request(&[&text])).await.unwrap().into_inner()) })
         })
         .collect();
@@ -520,8 +524,8 @@ async fn many_clients_at_once_each_get_their_own_vectors() {
 
 #[tokio::test]
 async fn replicas_answer_as_one_does() {
-    let mut one = House::plain().await;
-    let mut two = House::new(|_, config| {
+    let mut one = Harness::plain().await;
+    let mut two = Harness::new(|_, config| {
         config.replicas = 2;
         config.threads = 3;
     })

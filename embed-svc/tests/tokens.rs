@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::house::{House, request};
+use common::harness::{Harness, request};
 use isomer_proto::encoder::v1::{
     CountTokensRequest, DetokenizeRequest, EncodeRequest, Input, Token, TokenIds, TokenizeRequest, encode_request,
     input, tokenize_request::Prompt,
@@ -19,8 +19,8 @@ fn tokenize(texts: &[&str]) -> TokenizeRequest {
     }
 }
 
-async fn tokens(house: &mut House, request: TokenizeRequest) -> Vec<Vec<Token>> {
-    let answer = house.client.tokenize(request).await.unwrap().into_inner();
+async fn tokens(harness: &mut Harness, request: TokenizeRequest) -> Vec<Vec<Token>> {
+    let answer = harness.client.tokenize(request).await.unwrap().into_inner();
     answer.texts.into_iter().map(|text| text.tokens).collect()
 }
 
@@ -31,8 +31,8 @@ fn seen(token: &Token) -> (&str, Option<(u32, u32)>, bool) {
 
 #[tokio::test]
 async fn tokens_come_with_the_part_of_the_text_that_they_stand_for() {
-    let mut house = House::plain().await;
-    let found = tokens(&mut house, tokenize(&["Ab, c", ""])).await;
+    let mut harness = Harness::plain().await;
+    let found = tokens(&mut harness, tokenize(&["Ab, c", ""])).await;
     let first: Vec<_> = found[0].iter().map(seen).collect();
     // The tokenizer lower-cases; the parts are the text's own.
     assert_eq!(
@@ -56,7 +56,7 @@ async fn tokens_come_with_the_part_of_the_text_that_they_stand_for() {
         special_tokens: Some(false),
         ..tokenize(&["b"])
     };
-    let found = tokens(&mut house, request).await;
+    let found = tokens(&mut harness, request).await;
     // Bytes, not characters, and the prompt counts.
     assert_eq!(found[0].last().map(seen), Some(("b", Some((3, 4)), false)));
     assert!(found[0].iter().all(|token| !token.special));
@@ -64,24 +64,24 @@ async fn tokens_come_with_the_part_of_the_text_that_they_stand_for() {
 
 #[tokio::test]
 async fn ids_of_tokens_can_be_encoded_counted_and_read_back() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let text = "hello, world";
-    let found = tokens(&mut house, tokenize(&[text])).await;
+    let found = tokens(&mut harness, tokenize(&[text])).await;
     let ids: Vec<u32> = found[0].iter().map(|token| token.id).collect();
-    let of_text = house.encode(request(&[text])).await.embeddings.unwrap();
+    let of_text = harness.encode(request(&[text])).await.embeddings.unwrap();
     let of_ids = EncodeRequest {
         inputs: vec![Input {
             input: Some(input::Input::TokenIds(TokenIds { ids: ids.clone() })),
         }],
         ..request(&[])
     };
-    assert_eq!(house.encode(of_ids).await.embeddings.unwrap(), of_text);
+    assert_eq!(harness.encode(of_ids).await.embeddings.unwrap(), of_text);
     let counted = CountTokensRequest {
         encoder_id: "tiny".into(),
         texts: vec![text.into()],
         prompt: None,
     };
-    let counted = house.client.count_tokens(counted).await.unwrap().into_inner();
+    let counted = harness.client.count_tokens(counted).await.unwrap().into_inner();
     assert_eq!(counted.token_counts, [ids.len() as u32]);
 
     let mut request = DetokenizeRequest {
@@ -89,7 +89,7 @@ async fn ids_of_tokens_can_be_encoded_counted_and_read_back() {
         token_ids: vec![TokenIds { ids }, TokenIds::default()],
         special_tokens: false,
     };
-    let texts = house
+    let texts = harness
         .client
         .detokenize(request.clone())
         .await
@@ -98,7 +98,7 @@ async fn ids_of_tokens_can_be_encoded_counted_and_read_back() {
         .texts;
     assert_eq!(texts, [text, ""]);
     request.special_tokens = true;
-    let texts = house
+    let texts = harness
         .client
         .detokenize(request.clone())
         .await
@@ -107,7 +107,7 @@ async fn ids_of_tokens_can_be_encoded_counted_and_read_back() {
         .texts;
     assert_eq!(texts, ["[CLS] hello, world [SEP]", ""]);
     request.token_ids[1].ids = vec![5, 100_000];
-    let status = house.client.detokenize(request).await.unwrap_err();
+    let status = harness.client.detokenize(request).await.unwrap_err();
     assert_eq!(
         status.message(),
         "token_ids[1]: the tokenizer has no token of the id 100000"
@@ -116,35 +116,35 @@ async fn ids_of_tokens_can_be_encoded_counted_and_read_back() {
 
 #[tokio::test]
 async fn a_text_too_large_to_be_made_into_tokens_is_refused_by_its_path() {
-    let mut house = House::new(|_, config| config.max_text_bytes = 50).await;
+    let mut harness = Harness::new(|_, config| config.max_text_bytes = 50).await;
     let (fits, large) = ("a".repeat(50), "é".repeat(26));
     let texts = [fits.as_str(), large.as_str()];
-    let encoded = house.client.encode(request(&texts)).await.unwrap_err();
-    let counted = house.client.count_tokens(CountTokensRequest {
+    let encoded = harness.client.encode(request(&texts)).await.unwrap_err();
+    let counted = harness.client.count_tokens(CountTokensRequest {
         encoder_id: "tiny".into(),
         texts: texts.map(str::to_owned).to_vec(),
         prompt: None,
     });
     let counted = counted.await.unwrap_err();
-    let tokenised = house.client.tokenize(tokenize(&texts)).await.unwrap_err();
+    let tokenised = harness.client.tokenize(tokenize(&texts)).await.unwrap_err();
     for (status, path) in [
         (encoded, "inputs[1].text"),
         (counted, "texts[1]"),
         (tokenised, "texts[1]"),
     ] {
         assert_eq!(status.message(), format!("{path} has 52 bytes, the most is 50"));
-        assert!(Fault::from(status).mend.unwrap().contains("embed.max_text_bytes"));
+        assert!(Fault::from(status).hint.unwrap().contains("embed.max_text_bytes"));
     }
-    assert_eq!(house.encode(request(&texts[..1])).await.embeddings.unwrap().rows, 1);
-    assert_eq!(tokens(&mut house, tokenize(&texts[..1])).await.len(), 1);
+    assert_eq!(harness.encode(request(&texts[..1])).await.embeddings.unwrap().rows, 1);
+    assert_eq!(tokens(&mut harness, tokenize(&texts[..1])).await.len(), 1);
 }
 
 #[tokio::test]
 async fn an_answer_of_too_many_tokens_is_refused() {
-    let mut house = House::new(|_, config| config.max_message_bytes = 4000).await;
+    let mut harness = Harness::new(|_, config| config.max_message_bytes = 4000).await;
     let text = "a ".repeat(40);
-    assert_eq!(tokens(&mut house, tokenize(&[&text])).await[0].len(), 42);
-    let status = house
+    assert_eq!(tokens(&mut harness, tokenize(&[&text])).await[0].len(), 42);
+    let status = harness
         .client
         .tokenize(tokenize(&[&text, &text, &text]))
         .await
@@ -157,11 +157,15 @@ async fn an_answer_of_too_many_tokens_is_refused() {
 
 #[tokio::test]
 async fn an_answer_holds_at_most_400_000_tokens() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let text = "a ".repeat(100_000);
-    let answer = tokens(&mut house, tokenize(&[text.as_str(); 3])).await;
+    let answer = tokens(&mut harness, tokenize(&[text.as_str(); 3])).await;
     assert_eq!(answer.iter().map(Vec::len).sum::<usize>(), 300_006);
-    let status = house.client.tokenize(tokenize(&[text.as_str(); 4])).await.unwrap_err();
+    let status = harness
+        .client
+        .tokenize(tokenize(&[text.as_str(); 4]))
+        .await
+        .unwrap_err();
     assert_eq!(
         status.message(),
         "texts[3] has too many tokens: the answer would exceed 400000 tokens"
@@ -170,25 +174,25 @@ async fn an_answer_holds_at_most_400_000_tokens() {
 
 #[tokio::test]
 async fn a_prompt_is_bounded_by_itself_and_with_all_texts() {
-    let mut house = House::plain().await;
+    let mut harness = Harness::plain().await;
     let with = |prompt: usize, texts: usize| EncodeRequest {
         prompt: Some(encode_request::Prompt::LiteralPrompt("a".repeat(prompt))),
         ..request(&vec!["b"; texts])
     };
-    let fault = house.refuse(with((256 << 10) + 1, 1)).await;
+    let fault = harness.refuse(with((256 << 10) + 1, 1)).await;
     assert_eq!(fault.field.as_deref(), Some("literal_prompt"));
-    let fault = house.refuse(with(200 << 10, 200)).await;
+    let fault = harness.refuse(with(200 << 10, 200)).await;
     assert!(
         fault.message.contains("40960000 bytes with 200 texts"),
         "{}",
         fault.message
     );
-    assert_eq!(house.encode(with(20, 200)).await.embeddings.unwrap().rows, 200);
+    assert_eq!(harness.encode(with(20, 200)).await.embeddings.unwrap().rows, 200);
 }
 
 #[tokio::test]
 async fn bad_requests_for_tokens_name_their_field() {
-    let mut house = House::new(|_, config| config.max_batch_items = 2).await;
+    let mut harness = Harness::new(|_, config| config.max_batch_items = 2).await;
     let unknown = TokenizeRequest {
         encoder_id: "nobody".into(),
         ..tokenize(&["a"])
@@ -202,7 +206,7 @@ async fn bad_requests_for_tokens_name_their_field() {
         (tokenize(&["a", "b", "c"]), Code::InvalidArgument, "texts"),
         (named, Code::InvalidArgument, "prompt_name"),
     ] {
-        let fault = Fault::from(house.client.tokenize(request).await.unwrap_err());
+        let fault = Fault::from(harness.client.tokenize(request).await.unwrap_err());
         assert_eq!((fault.code, fault.field.as_deref()), (code, Some(field)));
     }
     let lists = |encoder: &str, count: usize| DetokenizeRequest {
@@ -214,8 +218,8 @@ async fn bad_requests_for_tokens_name_their_field() {
         (lists("nobody", 1), Code::NotFound, "encoder_id"),
         (lists("tiny", 3), Code::InvalidArgument, "token_ids"),
     ] {
-        let fault = Fault::from(house.client.detokenize(request).await.unwrap_err());
+        let fault = Fault::from(harness.client.detokenize(request).await.unwrap_err());
         assert_eq!((fault.code, fault.field.as_deref()), (code, Some(field)));
     }
-    assert_eq!(tokens(&mut house, tokenize(&["a", "b"])).await.len(), 2);
+    assert_eq!(tokens(&mut harness, tokenize(&["a", "b"])).await.len(), 2);
 }

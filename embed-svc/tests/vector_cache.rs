@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 
 use common::{
     edit_json,
-    house::{House, request, rows},
+    harness::{Harness, request, rows},
     tensors, write_tensors,
 };
 use isomer_embed::{
@@ -209,13 +209,13 @@ async fn a_text_that_was_encoded_before_needs_no_model_whatever_is_asked_of_its_
     let place = tempfile::tempdir().unwrap();
     let kept = || {
         let place = place.path().to_path_buf();
-        House::new(move |_, config| config.cache_dir = Some(place))
+        Harness::new(move |_, config| config.cache_dir = Some(place))
     };
-    let mut house = kept().await;
+    let mut harness = kept().await;
     let inputs = ["a b", "c", "a b", "", "query: a"];
-    let first = house.encode(request(&inputs)).await;
+    let first = harness.encode(request(&inputs)).await;
     assert_eq!(first.usage.as_ref().unwrap().cached_texts, 0);
-    let second = house.encode(request(&inputs)).await;
+    let second = harness.encode(request(&inputs)).await;
     assert_eq!(second.embeddings, first.embeddings, "bit for bit");
     assert_eq!(second.vector_space, first.vector_space);
     let usage = second.usage.unwrap();
@@ -224,10 +224,10 @@ async fn a_text_that_was_encoded_before_needs_no_model_whatever_is_asked_of_its_
         (second.token_counts, second.truncated),
         (first.token_counts.clone(), first.truncated.clone())
     );
-    drop(house);
+    drop(harness);
 
-    let mut house = kept().await;
-    let more = house.encode(request(&["new", "c", "a b"])).await;
+    let mut harness = kept().await;
+    let more = harness.encode(request(&["new", "c", "a b"])).await;
     assert_eq!(more.usage.unwrap().cached_texts, 2, "found by the next process");
     let first_rows = rows(&first);
     let cut = EncodeRequest {
@@ -235,9 +235,9 @@ async fn a_text_that_was_encoded_before_needs_no_model_whatever_is_asked_of_its_
         normalise: Some(false),
         ..request(&["c"])
     };
-    let answer = house.encode(cut.clone()).await;
+    let answer = harness.encode(cut.clone()).await;
     assert_eq!(answer.usage.as_ref().unwrap().cached_texts, 1);
-    let mut fresh = House::plain().await;
+    let mut fresh = Harness::plain().await;
     assert_eq!(rows(&answer), rows(&fresh.encode(cut).await));
     assert_eq!(rows(&fresh.encode(request(&inputs)).await), first_rows);
     // The same tokens are the same text; other ends of a long one are not.
@@ -246,8 +246,8 @@ async fn a_text_that_was_encoded_before_needs_no_model_whatever_is_asked_of_its_
         truncation: truncation.into(),
         ..request(&[long])
     };
-    let tail = house.encode(end(Truncation::Tail)).await;
-    let head = house.encode(end(Truncation::Head)).await;
+    let tail = harness.encode(end(Truncation::Tail)).await;
+    let head = harness.encode(end(Truncation::Head)).await;
     assert_eq!(head.usage.unwrap().cached_texts, 0);
     assert_ne!(tail.embeddings, head.embeddings);
 }
@@ -255,9 +255,9 @@ async fn a_text_that_was_encoded_before_needs_no_model_whatever_is_asked_of_its_
 #[tokio::test]
 async fn another_pipeline_or_other_weights_are_another_space() {
     let place = tempfile::tempdir().unwrap();
-    let house = |edit: fn(&Path)| {
+    let harness = |edit: fn(&Path)| {
         let place = place.path().to_path_buf();
-        House::new(move |model, config| {
+        Harness::new(move |model, config| {
             edit(model);
             config.cache_dir = Some(place);
         })
@@ -281,11 +281,11 @@ async fn another_pipeline_or_other_weights_are_another_space() {
         },
     ];
     for edit in edits {
-        let answer = house(edit).await.encode(request(&["a b"])).await;
+        let answer = harness(edit).await.encode(request(&["a b"])).await;
         assert_eq!(answer.usage.unwrap().cached_texts, 0);
     }
     assert_eq!(
-        house(|_| ())
+        harness(|_| ())
             .await
             .encode(request(&["a b"]))
             .await
@@ -300,7 +300,7 @@ async fn another_pipeline_or_other_weights_are_another_space() {
 async fn damaged_weights_are_an_error_each_time_and_never_in_the_cache() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().to_path_buf();
-    let mut house = House::new(move |model, config| {
+    let mut harness = Harness::new(move |model, config| {
         let mut all = tensors("");
         all.get_mut("encoder.layer.1.output.dense.bias").unwrap().1[3] = f32::NAN;
         write_tensors(&model.join("model.safetensors"), &all);
@@ -308,7 +308,7 @@ async fn damaged_weights_are_an_error_each_time_and_never_in_the_cache() {
     })
     .await;
     for _ in 0..2 {
-        let fault = house.refuse(request(&["a", "b"])).await;
+        let fault = harness.refuse(request(&["a", "b"])).await;
         assert_eq!(
             (fault.reason.as_str(), fault.field.as_deref()),
             ("VECTOR_NOT_FINITE", Some("inputs[0]"))
@@ -322,7 +322,8 @@ async fn damaged_weights_are_an_error_each_time_and_never_in_the_cache() {
     assert_eq!(bytes, 0);
 }
 
-/// Vectors of the fixture `vector_cache`, which was written before segments had a crate of their own.
+/// Vectors of the fixture `vector_cache`, which was written before segments had a crate of their
+/// own.
 fn written_before() -> Vec<(Key, [f32; WIDTH])> {
     let vector = |n: u8| std::array::from_fn(|i| f32::from(n) + i as f32 / 8.0 - 1.0);
     (0..3).map(|n| ([n; 32], vector(n))).collect()

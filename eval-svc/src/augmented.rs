@@ -36,11 +36,12 @@ pub(crate) struct Augmenting<'a> {
 }
 
 impl Augmenting<'_> {
-    /// Encodes texts, which should be distinct, with several requests in flight. `done` hears of the number of texts of each request
-    /// that was answered, and what it took.
+    /// Encodes texts, which should be distinct, with several requests in flight. `done` hears of
+    /// the number of texts of each request that was answered, and what it took.
     ///
     /// # Errors
-    /// As [`encoding::encode`]; also where a source gave no variant at all: the score would be that of plain vectors.
+    /// As [`encoding::encode`]; also where a source gave no variant at all: the score would be that
+    /// of plain vectors.
     pub(crate) async fn encode(
         &self,
         texts: &[&str],
@@ -96,7 +97,7 @@ impl Augmenting<'_> {
                     ),
                 );
                 Err(EncodingError::Refused(Box::new(
-                    fault.mend("mend the generator, raise the budget, or leave the source out"),
+                    fault.hint("fix the generator, raise the budget, or leave the source out"),
                 )))
             }
             None => Ok((encoded, report)),

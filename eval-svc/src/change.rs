@@ -1,7 +1,8 @@
 //! Whether a rewrite happened: is the transformed text another text than the original? Pure.
 //!
-//! A text that only changed its case, punctuation, white space or Unicode form is the original under another encoding. A score on such
-//! texts says nothing about robustness, so the gate and the report count them.
+//! A text that only changed its case, punctuation, white space or Unicode form is the original
+//! under another encoding. A score on such texts says nothing about robustness, so the gate and the
+//! report count them.
 
 use std::collections::HashMap;
 
@@ -59,9 +60,11 @@ pub(crate) fn same_words(one: &str, other: &str) -> bool {
     essence(one) == essence(other) || sorted(one) == sorted(other)
 }
 
-/// The characters that tell texts apart: compatibility forms unified, case folded, punctuation and white space removed.
+/// The characters that tell texts apart: compatibility forms unified, case folded, punctuation and
+/// white space removed.
 pub(crate) fn essence(text: &str) -> String {
-    // Upper case first: it unifies letters that have several lower-case forms (`ß` and `ss`, `ς` and `σ`).
+    // Upper case first: it unifies letters that have several lower-case forms (`ß` and `ss`, `ς`
+    // and `σ`).
     let folded: String = text
         .nfkc()
         .flat_map(char::to_uppercase)
@@ -70,7 +73,8 @@ pub(crate) fn essence(text: &str) -> String {
     folded.nfkc().filter(|character| !is_mark_of_form(*character)).collect()
 }
 
-/// Punctuation, white space, control and invisible formatting characters, and the selectors of emoji styles.
+/// Punctuation, white space, control and invisible formatting characters, and the selectors of
+/// emoji styles.
 fn is_mark_of_form(character: char) -> bool {
     let group = character.general_category_group();
     character.is_whitespace()

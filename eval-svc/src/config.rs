@@ -8,7 +8,7 @@ use std::{
 use etcetera::BaseStrategy;
 use isomer_datasets::{
     DatasetError, below_roots,
-    places::{self, HubAccess, HubRules},
+    locate::{self, HubAccess, HubRules},
 };
 use isomer_models::ModelsConfig;
 use isomer_service_kit::{
@@ -31,16 +31,18 @@ pub struct EvalConfig {
     pub state_dir: Option<PathBuf>,
     /// Where finished units are kept; absent: `<home>/cache/eval`.
     pub cache_dir: Option<PathBuf>,
-    /// Folders that requests may read datasets from. Empty: none, only built-in and inline data; `/`: any path, which is
-    /// right where the caller is the owner of this process (the command line).
+    /// Folders that requests may read datasets from. Empty: none, only built-in and inline data;
+    /// `/`: any path, which is right where the caller is the owner of this process (the command
+    /// line).
     pub data_roots: Vec<PathBuf>,
-    /// Data sets that requests may have fetched from the Hugging Face hub: `off`, `catalogue` (those of `isomer datasets`) or `any`. What a
-    /// caller names is fetched without this process's token.
+    /// Data sets that requests may have fetched from the Hugging Face hub: `off`, `catalogue`
+    /// (those of `isomer datasets`) or `any`. What a caller names is fetched without this process's
+    /// token.
     pub hub: HubAccess,
     /// Most bytes of one file of a data set on the hub that a caller names (`hub = "any"`).
     pub max_hub_file_bytes: u64,
-    /// Folders in which a data set is looked for by its catalogue name (`<folder>/STSBenchmark`), beside the data roots and
-    /// `<home>/data`.
+    /// Folders in which a data set is looked for by its catalogue name (`<folder>/STSBenchmark`),
+    /// beside the data roots and `<home>/data`.
     pub dataset_dirs: Vec<PathBuf>,
     /// Encoder of a run that names none.
     pub default_encoder: String,
@@ -60,7 +62,8 @@ pub struct EvalConfig {
     pub encode_in_flight: usize,
     /// Texts in one request to the transform service. At least 1.
     pub transform_batch_items: usize,
-    /// Largest message, received or sent, in bytes: vectors to score, inline files, reports. At least 4096.
+    /// Largest message, received or sent, in bytes: vectors to score, inline files, reports. At
+    /// least 4096.
     pub max_message_bytes: usize,
     /// Example texts in a report, per dataset and transformation.
     pub examples: usize,
@@ -74,7 +77,7 @@ impl Default for EvalConfig {
             cache_dir: None,
             data_roots: Vec::new(),
             hub: HubAccess::default(),
-            max_hub_file_bytes: places::MAX_FILE_BYTES,
+            max_hub_file_bytes: locate::MAX_FILE_BYTES,
             dataset_dirs: Vec::new(),
             default_encoder: "all-MiniLM-L6-v2".to_owned(),
             max_active_runs: 2,
@@ -120,7 +123,8 @@ impl EvalConfig {
         self.data_roots.iter().any(|root| is_file_system(root))
     }
 
-    /// Terms on which data sets are fetched from the hub. A caller who may read every path is the owner of this process.
+    /// Terms on which data sets are fetched from the hub. A caller who may read every path is the
+    /// owner of this process.
     pub fn hub_rules(&self) -> HubRules {
         HubRules {
             access: self.hub,

@@ -67,11 +67,12 @@ pub(crate) fn similarity(encoder: &Encoder) -> Similarity {
     }
 }
 
-/// Encodes texts, which should be distinct, with several requests in flight. `done` hears of the number of texts of each request that was
-/// answered, and what it took.
+/// Encodes texts, which should be distinct, with several requests in flight. `done` hears of the
+/// number of texts of each request that was answered, and what it took.
 ///
-/// Overload and broken connections are waited out. All vectors must live in one space, the one that the encoder described;
-/// with a `prompt`, in one that differs from it in the prompt only. Without one the encoder's default applies.
+/// Overload and broken connections are waited out. All vectors must live in one space, the one that
+/// the encoder described; with a `prompt`, in one that differs from it in the prompt only. Without
+/// one the encoder's default applies.
 pub(crate) async fn encode(
     channel: &GrpcChannel,
     config: &EvalConfig,

@@ -54,7 +54,7 @@ fn suite(error: &SuiteError) -> Fault {
     match error {
         SuiteError::NoSuchSuite { .. } => Fault::not_found("UNKNOWN_SUITE", error.to_string())
             .field("spec.suite.builtin")
-            .mend("name a suite, or give a suite file"),
+            .hint("name a suite, or give a suite file"),
         _ => Fault::new(Code::InvalidArgument, "BROKEN_SUITE", error.to_string()).field("spec.suite"),
     }
 }
@@ -74,7 +74,7 @@ fn dataset(error: &DatasetError) -> Fault {
         DatasetError::OtherTask { .. } | DatasetError::NoTask => Fault::invalid("task_type", message),
         DatasetError::OutsideRoots { .. } => Fault::new(Code::PermissionDenied, "OUTSIDE_DATA_ROOTS", message)
             .field("dataset.path")
-            .mend("send the files inline, or let the server's operator add the folder to eval.data_roots"),
+            .hint("send the files inline, or let the server's operator add the folder to eval.data_roots"),
         DatasetError::Undefined { .. } => Fault::precondition("UNDEFINED_SCORE", message).field("dataset"),
         DatasetError::Unreadable { .. } => Fault::precondition("UNREADABLE_DATASET", message).field("dataset"),
         DatasetError::InlinePath { .. }
@@ -109,7 +109,7 @@ fn run(error: RunError) -> Fault {
     match error {
         RunError::Suite(error) => suite(&error),
         RunError::TooMany { .. } => Fault::overloaded(message, std::time::Duration::from_secs(60))
-            .mend("wait until some of them work, cancel some (CancelRun), or let the operator raise eval.max_pending_runs"),
+            .hint("wait until some of them work, cancel some (CancelRun), or let the operator raise eval.max_pending_runs"),
         RunError::Invalid { field, .. } => Fault::invalid(field, message),
         RunError::Gate(error) => {
             Fault::new(Code::InvalidArgument, "BROKEN_GATE", message).field(if error.origin.is_empty() {
@@ -126,10 +126,10 @@ fn run(error: RunError) -> Fault {
         RunError::Datasets { .. } => Fault::unavailable("DATASET_UNREACHABLE", message).field("spec.suite"),
         RunError::Language { .. } => Fault::new(Code::InvalidArgument, "LANGUAGE", message)
             .field("spec.suite")
-            .mend("say what the texts are in with `languages` of that [[dataset]], or leave the data set or the transformation out"),
+            .hint("say what the texts are in with `languages` of that [[dataset]], or leave the data set or the transformation out"),
         RunError::NotServed { .. } => Fault::unimplemented(message).field("spec.suite"),
         RunError::Encoder { fault, .. } | RunError::Transform { fault, .. } => {
-            // The message holds the inner field and mend already; code, reason and hint stay.
+            // The message holds the inner field and hint already; code, reason and hint stay.
             let reason = if fault.reason.is_empty() {
                 "UPSTREAM_FAILED".to_owned()
             } else {
@@ -138,7 +138,7 @@ fn run(error: RunError) -> Fault {
             Fault {
                 message,
                 field: None,
-                mend: None,
+                hint: None,
                 reason,
                 ..*fault
             }
@@ -149,26 +149,26 @@ fn run(error: RunError) -> Fault {
             ..*fault
         },
         RunError::JudgeSilent { .. } => Fault::unavailable("JUDGE_FAILED", message)
-            .mend("check the judge's address, model and key, and start the run again; finished units are kept"),
+            .hint("check the judge's address, model and key, and start the run again; finished units are kept"),
         RunError::BadVectors { .. } => Fault::precondition("BAD_VECTORS", message),
         RunError::GeneratorSilent { .. } => Fault::unavailable("GENERATOR_FAILED", message)
-            .mend("check the generator's address, model and key, and start the run again; finished units are kept"),
+            .hint("check the generator's address, model and key, and start the run again; finished units are kept"),
         RunError::Score { source, .. } => Fault {
             message,
             ..score(&source)
         },
         RunError::Unknown(_) => Fault::not_found("UNKNOWN_RUN", message).field("id"),
-        RunError::Active(_) => Fault::precondition("RUN_ACTIVE", message).mend("cancel it, or wait until it ends"),
+        RunError::Active(_) => Fault::precondition("RUN_ACTIVE", message).hint("cancel it, or wait until it ends"),
         RunError::Elsewhere(_) => Fault::precondition("RUN_ELSEWHERE", message),
         RunError::NoReport { .. } => {
-            Fault::precondition("NO_REPORT", message).mend("reports belong to runs that succeeded")
+            Fault::precondition("NO_REPORT", message).hint("reports belong to runs that succeeded")
         }
         RunError::Store(_) | RunError::Units(_) => {
             // The path is the operator's to know.
             tracing::error!(error = message, "the state of runs cannot be read or written");
             let told = "the state of runs cannot be read or written; the service's log names the file";
             Fault::unavailable("STATE_UNWRITABLE", told)
-                .mend("check open files, space and permissions of eval.state_dir and eval.cache_dir")
+                .hint("check open files, space and permissions of eval.state_dir and eval.cache_dir")
         }
         RunError::Report(_) | RunError::Internal(_) => Fault::internal(message),
     }

@@ -1,7 +1,9 @@
 //! Vectors and labels in; scores, statistics, robustness profiles and reports out.
 //!
-//! Pure modules (no async, no tonic, no clock, no global random numbers): [`suite`], [`change`], [`gate`], [`judging`], [`prompts`], [`selection`]. At the edge: [`mod@run`] plans and executes robustness checks against an encoder and a
-//! transform service it is only handed channels to; the gRPC faces translate protos and nothing else.
+//! Pure modules (no async, no tonic, no clock, no global random numbers): [`suite`], [`change`],
+//! [`gate`], [`judging`], [`prompts`], [`selection`]. At the edge: [`mod@run`] plans and executes
+//! robustness checks against an encoder and a transform service it is only handed channels to; the
+//! gRPC faces translate protos and nothing else.
 
 mod augmented;
 pub mod change;
@@ -38,8 +40,9 @@ pub use error::EvalError;
 /// Data sets: the crate `isomer-datasets`.
 pub use isomer_datasets as dataset;
 /// Where named data sets lie: a module of `isomer-datasets`.
-pub use isomer_datasets::places;
-/// Reports, the profiles they rest on, and counts of texts that an encoder cut: the crate `isomer-report`.
+pub use isomer_datasets::locate;
+/// Reports, the profiles they rest on, and counts of texts that an encoder cut: the crate
+/// `isomer-report`.
 pub use isomer_report::{self as report, profile, terms::truncation};
 /// Scores: the crate `isomer-scoring`.
 pub use isomer_scoring::{evidence, metric, task};
@@ -47,23 +50,24 @@ pub use isomer_scoring::{evidence, metric, task};
 pub use isomer_stats as stats;
 pub use run::EvalClients;
 
-use places::Places;
+use locate::DatasetLocator;
 use run::RunManager;
-use run_service::RunFace;
-use statistics_service::StatisticsFace;
-use task_service::TaskFace;
+use run_service::RunHandler;
+use statistics_service::StatisticsHandler;
+use task_service::TaskHandler;
 
 /// The evaluation service: `TaskService`, `StatisticsService` and `RunService`. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct EvalService {
-    tasks: TaskFace,
+    tasks: TaskHandler,
     runs: RunManager,
-    places: Arc<Places>,
+    locator: Arc<DatasetLocator>,
     max_message_bytes: usize,
 }
 
 impl EvalService {
-    /// Opens the state folders. Runs start when they are asked for, so a tokio runtime is needed only then.
+    /// Opens the state folders. Runs start when they are asked for, so a tokio runtime is needed
+    /// only then.
     ///
     /// # Errors
     /// When a folder cannot be made.
@@ -77,24 +81,24 @@ impl EvalService {
     /// When a folder cannot be made.
     pub fn with_hub(config: EvalConfig, clients: EvalClients, hub: Option<Resolver>) -> Result<Self, EvalError> {
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
-        let places = Arc::new(Places {
+        let locator = Arc::new(DatasetLocator {
             folders: config.named_data(),
             hub,
             rules: config.hub_rules(),
         });
-        let tasks = TaskFace::new(Arc::new(config.clone()), clients.clone(), Arc::clone(&places));
+        let tasks = TaskHandler::new(Arc::new(config.clone()), clients.clone(), Arc::clone(&locator));
         let max_message_bytes = config.max_message_bytes;
         Ok(Self {
             tasks,
             max_message_bytes,
-            places: Arc::clone(&places),
-            runs: RunManager::open(config, clients, places)?,
+            locator: Arc::clone(&locator),
+            runs: RunManager::open(config, clients, locator)?,
         })
     }
 
     /// Where data sets are looked for, for a process that fetches them before they are asked for.
-    pub fn places(&self) -> &Places {
-        &self.places
+    pub fn locator(&self) -> &DatasetLocator {
+        &self.locator
     }
 
     /// The runs, for a process that goes down and interrupts them first.
@@ -113,19 +117,19 @@ pub fn services(service: EvalService) -> Services {
                 .max_encoding_message_size(most),
         ))
         .add(
-            StatisticsServiceServer::new(StatisticsFace)
+            StatisticsServiceServer::new(StatisticsHandler)
                 .max_decoding_message_size(most)
                 .max_encoding_message_size(most),
         )
         .add(
-            RunServiceServer::new(RunFace::new(service.runs))
+            RunServiceServer::new(RunHandler::new(service.runs))
                 .max_decoding_message_size(most)
                 .max_encoding_message_size(most),
         )
 }
 
-/// Serves until `shutdown` completes, then drains; runs that are still active end as interrupted and can be started
-/// again.
+/// Serves until `shutdown` completes, then drains; runs that are still active end as interrupted
+/// and can be started again.
 ///
 /// # Errors
 /// When a service cannot be reached, a folder cannot be made or the server stops on its own.

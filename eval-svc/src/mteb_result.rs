@@ -1,7 +1,9 @@
-//! mteb's task-result document: the JSON that `mteb.results.TaskResult.from_disk` and `from_dict` read.
+//! mteb's task-result document: the JSON that `mteb.results.TaskResult.from_disk` and `from_dict`
+//! read.
 //!
-//! Layout of mteb 2.20.0 `results/task_result.py`: scores by split, one entry a language subset, each with `main_score`,
-//! `hf_subset` and `languages`; floats rounded to 6 decimals as `to_disk` does.
+//! Layout of mteb 2.20.0 `results/task_result.py`: scores by split, one entry a language subset,
+//! each with `main_score`, `hf_subset` and `languages`; floats rounded to 6 decimals as `to_disk`
+//! does.
 
 use std::time::Duration;
 
@@ -10,15 +12,17 @@ use serde_json::{Map, Value, json};
 
 use crate::{dataset::Dataset, metric::rounding::round_decimals, task::Scores};
 
-/// Version whose layout and definitions the document follows. mteb reads documents below 1.11 in another way.
+/// Version whose layout and definitions the document follows. mteb reads documents below 1.11 in
+/// another way.
 const MTEB_VERSION: &str = "2.20.0";
 
 /// ISO 639-3 for a language nobody named. mteb skips entries that list no language at all.
 const UNDETERMINED: &str = "und";
 
-/// The document of one dataset scored with one encoder. `dataset_revision` is the hub's commit, or the digest of the
-/// dataset's content where there is no hub behind it; `evaluation_time` is in seconds. A sample is said beside the scores, in
-/// `isomer_sample`, an approximate search with its recall in `isomer_search`.
+/// The document of one dataset scored with one encoder. `dataset_revision` is the hub's commit, or
+/// the digest of the dataset's content where there is no hub behind it; `evaluation_time` is in
+/// seconds. A sample is said beside the scores, in `isomer_sample`, an approximate search with its
+/// recall in `isomer_search`.
 pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
     let mut entry = Map::new();
     entry.insert("main_score".to_owned(), json!(round_decimals(scores.main, 6)));
@@ -61,8 +65,9 @@ pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
     })
 }
 
-/// mteb's language codes (ISO 639-3 and script) of a subset's name: `de` gives `deu-Latn`, `en-ar` both. A part that is
-/// no language we know is kept as it is; a region or variant after a known language (`en-ext`) is dropped.
+/// mteb's language codes (ISO 639-3 and script) of a subset's name: `de` gives `deu-Latn`, `en-ar`
+/// both. A part that is no language we know is kept as it is; a region or variant after a known
+/// language (`en-ext`) is dropped.
 fn languages(subset: &str) -> Vec<String> {
     let mut codes: Vec<String> = Vec::new();
     for (i, part) in subset.split('-').enumerate() {

@@ -1,4 +1,5 @@
-//! Texts through the transform service into one language, before they are encoded: the pivot of the CLSD paper (§3.2).
+//! Texts through the transform service into one language, before they are encoded: the pivot of the
+//! CLSD paper (§3.2).
 
 use std::collections::HashMap;
 
@@ -30,7 +31,8 @@ const MOST_ANSWER_BYTES: usize = 64 << 20;
 /// A text and the language it is in, where the data says it.
 type Original<'a> = (&'a str, Option<&'a str>);
 
-/// Whether a BCP-47 tag (or mteb's ISO 639-3 with script) is of a language given by its two letters.
+/// Whether a BCP-47 tag (or mteb's ISO 639-3 with script) is of a language given by its two
+/// letters.
 pub(crate) fn is_in(tag: &str, language: &str) -> bool {
     let primary = |tag: &str| {
         let first = tag.split(['-', '_']).next().unwrap_or_default().to_lowercase();
@@ -39,8 +41,8 @@ pub(crate) fn is_in(tag: &str, language: &str) -> bool {
     primary(tag) == primary(language)
 }
 
-/// Translates the texts of a dataset, equal ones once. Gives one text for each of the dataset's, and what it came to; a text
-/// that could not be translated stays as it was, and is counted.
+/// Translates the texts of a dataset, equal ones once. Gives one text for each of the dataset's,
+/// and what it came to; a text that could not be translated stays as it was, and is counted.
 ///
 /// # Errors
 /// The transform service's refusals; a generator that translated nothing at all.
@@ -57,7 +59,8 @@ pub(crate) async fn translate(
     };
     let mut numbers: HashMap<Original<'_>, usize> = HashMap::new();
     let (mut originals, mut firsts): (Vec<Original<'_>>, Vec<usize>) = Default::default();
-    // For each text of the dataset the number of its translation; none where it is in the language already.
+    // For each text of the dataset the number of its translation; none where it is in the language
+    // already.
     let mut rows: Vec<Option<usize>> = Vec::with_capacity(dataset.texts().len());
     for (index, text) in dataset.texts().iter().enumerate() {
         let own = dataset.language_of(text.role);
@@ -90,7 +93,7 @@ pub(crate) async fn translate(
         );
         return Err(Fault::precondition("NO_TRANSLATIONS", message)
             .field("dataset.pivot.generator_id")
-            .mend("check the generator's address, model and key, or name another"));
+            .hint("check the generator's address, model and key, or name another"));
     }
     let texts = rows.iter().zip(dataset.texts()).map(|(number, text)| match number {
         Some(number) => translations[*number].to_owned(),

@@ -25,11 +25,11 @@ const MOST_PER_PAGE: u32 = 1000;
 
 /// Serves `isomer.eval.v1.RunService`.
 #[derive(Debug, Clone)]
-pub(crate) struct RunFace {
+pub(crate) struct RunHandler {
     runs: RunManager,
 }
 
-impl RunFace {
+impl RunHandler {
     /// A face of these runs.
     pub(crate) fn new(runs: RunManager) -> Self {
         Self { runs }
@@ -46,8 +46,8 @@ impl RunFace {
         done.map_err(|error| Fault::from(error).into())
     }
 
-    /// Work that waits for others and computes or reads files in between, on a thread of its own. It goes on to its end if
-    /// the caller leaves.
+    /// Work that waits for others and computes or reads files in between, on a thread of its own.
+    /// It goes on to its end if the caller leaves.
     async fn away<T, F>(&self, work: impl FnOnce(RunManager) -> F + Send + 'static) -> Result<T, Status>
     where
         T: Send + 'static,
@@ -76,7 +76,7 @@ fn id(id: String) -> Result<String, Fault> {
 }
 
 #[tonic::async_trait]
-impl RunService for RunFace {
+impl RunService for RunHandler {
     async fn create_run(&self, request: Request<CreateRunRequest>) -> Result<Response<CreateRunResponse>, Status> {
         let owner = caller(&request);
         let request = request.into_inner();

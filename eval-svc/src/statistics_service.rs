@@ -1,4 +1,5 @@
-//! The gRPC face of statistics: protos in, tests and intervals out. The maths is in [`crate::stats`].
+//! The gRPC face of statistics: protos in, tests and intervals out. The maths is in
+//! [`crate::stats`].
 
 mod compare;
 mod pairs;
@@ -23,18 +24,19 @@ const DEFAULT_ALPHA: f64 = 0.05;
 const DEFAULT_SEED: u64 = 1337;
 /// Values drawn by one request, over all resamples and series: about a minute of one core.
 const MOST_DRAWS: u64 = 1 << 29;
-/// Most systems of one request that compares each with every other: the time grows with more than their square.
+/// Most systems of one request that compares each with every other: the time grows with more than
+/// their square.
 const MOST_SYSTEMS: usize = 100;
 
 /// Serves `isomer.eval.v1.StatisticsService`.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct StatisticsFace;
+pub(crate) struct StatisticsHandler;
 
 /// An rpc that computes its answer from its request alone, off the runtime's threads.
 macro_rules! computed {
     ($($rpc:ident($request:ty) -> $response:ty = $compute:path;)*) => {
         #[tonic::async_trait]
-        impl StatisticsService for StatisticsFace {
+        impl StatisticsService for StatisticsHandler {
             $(async fn $rpc(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
                 let request = request.into_inner();
                 let computed = tokio::task::spawn_blocking(move || $compute(&request)).await;
@@ -81,7 +83,7 @@ fn resamples(asked: u32, values: usize) -> Result<usize, Fault> {
     let resamples = if asked == 0 { DEFAULT_RESAMPLES } else { asked };
     if (values as u64).saturating_mul(u64::from(resamples)) > MOST_DRAWS {
         let message = format!("{resamples} resamples of {values} values are too many for one request");
-        return Err(Fault::invalid("resamples", message).mend(format!(
+        return Err(Fault::invalid("resamples", message).hint(format!(
             "keep resamples x values below {MOST_DRAWS}, or send fewer series"
         )));
     }
@@ -97,7 +99,7 @@ fn undefined(field: &str) -> impl Fn(StatsError) -> Fault + '_ {
 fn few_systems(systems: &[ScoreSeries]) -> Result<(), Fault> {
     if systems.len() > MOST_SYSTEMS {
         let message = format!("holds {} systems, at most {MOST_SYSTEMS} are compared", systems.len());
-        return Err(Fault::invalid("systems", message).mend("compare those that matter most"));
+        return Err(Fault::invalid("systems", message).hint("compare those that matter most"));
     }
     Ok(())
 }
@@ -114,7 +116,7 @@ fn same_length(field: &str, all: &[ScoreSeries]) -> Result<usize, Fault> {
         if series.values.len() != length {
             let message = format!("{} values against {length} of the first series", series.values.len());
             return Err(Fault::invalid(format!("{field}.values"), message)
-                .mend("position i of every series must be the same data set"));
+                .hint("position i of every series must be the same data set"));
         }
     }
     Ok(length)

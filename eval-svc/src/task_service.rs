@@ -28,9 +28,9 @@ use crate::{
     config::EvalConfig,
     dataset::{self, Dataset},
     error::EvalError,
+    locate::DatasetLocator,
     metric::{ApproximateReport, Similarity, VectorMatrix},
     mteb_result,
-    places::Places,
     run::EvalClients,
     task::{Profile, ScoreError, Scores, SearchMode, TaskType, score_bitext, score_pair_classification, score_sts},
 };
@@ -40,16 +40,16 @@ const MOST_PER_PAGE: u32 = 1000;
 
 /// Serves `isomer.eval.v1.TaskService`.
 #[derive(Debug, Clone)]
-pub(crate) struct TaskFace {
+pub(crate) struct TaskHandler {
     config: Arc<EvalConfig>,
     clients: EvalClients,
-    places: Arc<Places>,
+    places: Arc<DatasetLocator>,
 }
 
-impl TaskFace {
-    /// A face that reads datasets as the configuration permits, finds those with a name in the places, and encodes over
-    /// the channels.
-    pub(crate) fn new(config: Arc<EvalConfig>, clients: EvalClients, places: Arc<Places>) -> Self {
+impl TaskHandler {
+    /// A face that reads datasets as the configuration permits, finds those with a name in the
+    /// places, and encodes over the channels.
+    pub(crate) fn new(config: Arc<EvalConfig>, clients: EvalClients, places: Arc<DatasetLocator>) -> Self {
         Self {
             config,
             clients,
@@ -69,7 +69,7 @@ impl TaskFace {
         let started = Instant::now();
         if input.encoder_id.is_empty() {
             return Err(Fault::invalid("dataset.encoder_id", "no encoder is named")
-                .mend("give the id of one, e.g. all-MiniLM-L6-v2"));
+                .hint("give the id of one, e.g. all-MiniLM-L6-v2"));
         }
         let sample = (input.limit, input.sample_seed);
         let wanted = request::dataset(&self.config, input.dataset.take(), sample, task, options)?;
@@ -208,7 +208,7 @@ fn search_report(report: &ApproximateReport) -> SearchReport {
 }
 
 #[tonic::async_trait]
-impl TaskService for TaskFace {
+impl TaskService for TaskHandler {
     async fn list_tasks(&self, request: Request<ListTasksRequest>) -> Result<Response<ListTasksResponse>, Status> {
         let request = request.into_inner();
         let size = match request.page_size {
@@ -244,7 +244,7 @@ impl TaskService for TaskFace {
                 if request.similarity != 0 {
                     return Err(
                         Fault::invalid("similarity", "a dataset is scored by the encoder's own similarity")
-                            .mend("leave it out")
+                            .hint("leave it out")
                             .into(),
                     );
                 }
@@ -278,7 +278,7 @@ impl TaskService for TaskFace {
             None => {
                 task.ok_or_else(request::unknown_task)?;
                 return Err(Fault::invalid("input", "nothing to score")
-                    .mend("give the vectors of the task, or a dataset and an encoder")
+                    .hint("give the vectors of the task, or a dataset and an encoder")
                     .into());
             }
         };

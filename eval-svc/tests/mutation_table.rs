@@ -1,6 +1,8 @@
-//! Everything that is known to go wrong, and what each ends in: the table of docs/reference/gate.md, row by row, on one harness.
+//! Everything that is known to go wrong, and what each ends in: the table of
+//! docs/reference/gate.md, row by row, on one harness.
 //!
-//! The first row is the healthy twin: with a generator, a judge and an encoder that do their work, the same gate passes.
+//! The first row is the healthy twin: with a generator, a judge and an encoder that do their work,
+//! the same gate passes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod run_stubs;
@@ -10,7 +12,7 @@ use isomer_proto::{
     eval::v1::{Judge, ReportFormat, RunSpec, RunState, SuiteRef, Verdict, suite_ref},
     transform::v1::Outcome,
 };
-use run_stubs::{House, Rewriter, create, encoder::DIMENSIONS, ended, report, spec, watch};
+use run_stubs::{Harness, Rewriter, create, encoder::DIMENSIONS, ended, report, spec, watch};
 
 /// How a check ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +48,7 @@ struct Row {
     rewriter: Rewriter,
     encoder: &'static str,
     judge: bool,
-    mutate: fn(&House),
+    mutate: fn(&Harness),
     gate: &'static str,
     /// Data sets, all in one group where there are several.
     sets: usize,
@@ -56,7 +58,8 @@ struct Row {
 const GATE: &str = "[[gate.rule]]\nmax_drop = 10\n[[gate.rule]]\nmin_separation = 0.8\n";
 const ACCEPTED: &str = "[[gate.rule]]\nmax_drop = 10\n[[gate.rule]]\nmin_separation = 0.8\n[[gate.rule]]\nmax_drop = 10\ntexts = \"accepted\"\n";
 
-/// Another text with the words in reverse and one more: `stub-keen` reads words in any order, without it.
+/// Another text with the words in reverse and one more: `stub-keen` reads words in any order,
+/// without it.
 fn healthy(_: &str, _: u64, text: &str) -> (String, Outcome) {
     let words: Vec<&str> = text.split_whitespace().rev().collect();
     (format!("indeed {}", words.join(" ")), Outcome::Ok)
@@ -132,7 +135,8 @@ fn rows() -> Vec<Row> {
             let (_, rest) = text.split_once(' ').unwrap_or((text, ""));
             (format!("swapped {rest}"), Outcome::Ok)
         }),
-        // The transform service checks the language of what was made: after the last attempt the original stands in.
+        // The transform service checks the language of what was made: after the last attempt the
+        // original stands in.
         generator("generator: writes in the wrong language", |_, _, text| {
             (text.to_owned(), Outcome::KeptOriginal)
         }),
@@ -151,9 +155,9 @@ fn rows() -> Vec<Row> {
             what: "judge: rates everything alike",
             end: End::Invalid,
             says: "refused 0 of 16 unrelated texts",
-            mutate: |house| {
-                *house.transform.judge.probe.lock() = Some(|_| 4.0);
-                *house.transform.judge.rater.lock() = Some(|_, _| 4.0);
+            mutate: |harness| {
+                *harness.transform.judge.probe.lock() = Some(|_| 4.0);
+                *harness.transform.judge.rater.lock() = Some(|_, _| 4.0);
             },
             ..HEALTHY
         },
@@ -161,8 +165,8 @@ fn rows() -> Vec<Row> {
             what: "judge: rates the wrong way round",
             end: End::Invalid,
             says: "it is not known which rewrites are accepted",
-            mutate: |house| {
-                *house.transform.judge.probe.lock() = Some(|kind| match kind {
+            mutate: |harness| {
+                *harness.transform.judge.probe.lock() = Some(|kind| match kind {
                     ProbeKind::Unrelated => 5.0,
                     ProbeKind::Identical | ProbeKind::Paraphrase => 0.0,
                 });
@@ -172,12 +176,12 @@ fn rows() -> Vec<Row> {
         Row {
             what: "judge: rates the wrong way round, and no rule asks for accepted texts",
             says: "Ratings do not count",
-            mutate: |house| {
-                *house.transform.judge.probe.lock() = Some(|kind| match kind {
+            mutate: |harness| {
+                *harness.transform.judge.probe.lock() = Some(|kind| match kind {
                     ProbeKind::Unrelated => 5.0,
                     ProbeKind::Identical | ProbeKind::Paraphrase => 0.0,
                 });
-                *house.transform.judge.rater.lock() = Some(|_, _| 0.0);
+                *harness.transform.judge.rater.lock() = Some(|_, _| 0.0);
             },
             gate: GATE,
             ..HEALTHY
@@ -189,8 +193,8 @@ fn rows() -> Vec<Row> {
             ..encoder("encoder: one vector for every text", "stub-blind")
         },
         Row {
-            mutate: |house| {
-                house.manner().vectors = Some(|_, text| {
+            mutate: |harness| {
+                harness.manner().vectors = Some(|_, text| {
                     let mut state = hash(text) + 1;
                     [0; DIMENSIONS].map(|_| {
                         state = state
@@ -205,25 +209,25 @@ fn rows() -> Vec<Row> {
         Row {
             end: End::Invalid,
             says: "mixes up its answers",
-            mutate: |house| house.manner().doubled = true,
+            mutate: |harness| harness.manner().doubled = true,
             ..encoder("encoder: returns one vector twice", "stub-keen")
         },
         Row {
             end: End::Stopped,
             says: "no number",
-            mutate: |house| house.manner().vectors = Some(|_, _| [f32::NAN; DIMENSIONS]),
+            mutate: |harness| harness.manner().vectors = Some(|_, _| [f32::NAN; DIMENSIONS]),
             ..encoder("encoder: NaN in its vectors", "stub-keen")
         },
         Row {
             end: End::Invalid,
             says: "the encoder cut 100 %",
-            mutate: |house| house.manner().limit = Some(3),
+            mutate: |harness| harness.manner().limit = Some(3),
             ..encoder("encoder: cuts every text", "stub-keen")
         },
         Row {
             end: End::Pass,
             says: "",
-            mutate: |house| house.manner().limit = Some(3_000),
+            mutate: |harness| harness.manner().limit = Some(3_000),
             ..encoder("encoder: cuts no text, and says so", "stub-keen")
         },
         Row {
@@ -249,9 +253,10 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Pairs of sentences to each of which two kinds of change or more apply, in so many data sets of one group.
-fn suite(house: &House, row: &Row) -> SuiteRef {
-    let folder = house.home.path().join("data");
+/// Pairs of sentences to each of which two kinds of change or more apply, in so many data sets of
+/// one group.
+fn suite(harness: &Harness, row: &Row) -> SuiteRef {
+    let folder = harness.home.path().join("data");
     std::fs::create_dir_all(&folder).unwrap();
     let things = [
         "books", "boats", "lamps", "chairs", "clocks", "coats", "drums", "plates",
@@ -302,24 +307,24 @@ fn same_words(original: &str, transformed: &str) -> f64 {
 
 /// How it ended, and everything that was said.
 async fn outcome(row: &Row) -> (End, String) {
-    let house = House::new();
-    *house.transform.rewriter.lock() = Some(row.rewriter);
-    *house.transform.judge.rater.lock() = Some(same_words);
-    (row.mutate)(&house);
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    *harness.transform.rewriter.lock() = Some(row.rewriter);
+    *harness.transform.judge.rater.lock() = Some(same_words);
+    (row.mutate)(&harness);
+    let (_service, mut client) = harness.open().await;
     let asked = RunSpec {
         judge: row.judge.then(|| Judge {
             generator_id: "stub:judge".to_owned(),
             sample: Some(0),
             ..Judge::default()
         }),
-        ..spec(suite(&house, row), &[row.encoder])
+        ..spec(suite(&harness, row), &[row.encoder])
     };
     let run = match create(&mut client, asked).await {
         Ok(run) => ended(&watch(&mut client, &run.id, 0).await),
         Err(fault) => {
             assert!(
-                house.transform.ids.lock().is_empty(),
+                harness.transform.ids.lock().is_empty(),
                 "refused before anything is generated"
             );
             return (End::Refused, fault.to_string());

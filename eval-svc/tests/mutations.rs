@@ -1,5 +1,5 @@
-//! What may never pass: generators and encoders that are broken in known ways, each with the verdict it must end in, and the healthy twin
-//! that passes on the same suite.
+//! What may never pass: generators and encoders that are broken in known ways, each with the
+//! verdict it must end in, and the healthy twin that passes on the same suite.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod run_stubs;
@@ -8,17 +8,17 @@ use isomer_proto::{
     eval::v1::{Run, RunState, Verdict},
     transform::v1::Outcome,
 };
-use run_stubs::{House, Rewriter, many::suite, report_json, run_to_end, spec};
+use run_stubs::{Harness, Rewriter, many::suite, report_json, run_to_end, spec};
 use serde_json::Value;
 
 /// A limit that every encoder keeps, whatever it does: a pass is then a pass for the wrong reason.
 const LENIENT: &str = "[[gate.rule]]\nmax_drop = 190\n";
 
 async fn verdict_of(rewriter: Option<Rewriter>, gate: &str) -> (Run, Value) {
-    let house = House::new();
-    *house.transform.rewriter.lock() = rewriter;
-    let (_service, mut client) = house.open().await;
-    let run = run_to_end(&mut client, spec(suite(&house, 6, gate), &["stub-a"])).await;
+    let harness = Harness::new();
+    *harness.transform.rewriter.lock() = rewriter;
+    let (_service, mut client) = harness.open().await;
+    let run = run_to_end(&mut client, spec(suite(&harness, 6, gate), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
     (run, json)
@@ -113,7 +113,8 @@ async fn warnings_do_not_let_an_invalid_gate_pass_and_limits_can_be_named() {
 
 #[tokio::test]
 async fn a_small_data_set_of_which_nothing_was_rewritten_is_noticed() {
-    // Texts of one data set of six stay as they are: a sixth of the average, whatever its share of the texts.
+    // Texts of one data set of six stay as they are: a sixth of the average, whatever its share of
+    // the texts.
     let (run, json) = verdict_of(
         Some(|name, seed, text| match text.starts_with("Number 3") {
             true => (text.to_owned(), Outcome::Ok),

@@ -1,4 +1,5 @@
-//! Forms of a report that no run made: what `report.json` promises, and what the other forms show of it.
+//! Forms of a report that no run made: what `report.json` promises, and what the other forms show
+//! of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod report_fixture;
@@ -18,7 +19,8 @@ fn report() -> Report {
     MADE.clone()
 }
 
-/// Set to write the committed files anew: `ISOMER_BLESS=1 cargo test -p isomer-eval --test report_forms`.
+/// Set to write the committed files anew: `ISOMER_BLESS=1 cargo test -p isomer-eval --test
+/// report_forms`.
 fn blessing() -> bool {
     std::env::var_os("ISOMER_BLESS").is_some()
 }
@@ -141,7 +143,8 @@ fn a_report_without_the_later_fields_is_still_read() {
 #[test]
 fn error_rates_are_shares_of_all_texts_of_a_transformation() {
     let report = report();
-    // Back-translation is the second: 3 + d texts of 160 + 40 d kept, over six data sets (3 + 4 + … + 8) and three seeds.
+    // Back-translation is the second: 3 + d texts of 160 + 40 d kept, over six data sets (3 + 4 +
+    // … + 8) and three seeds.
     let rates = report.error_rates_of("backtranslation").unwrap();
     let texts: u64 = (0..6).map(|d| 160 + 40 * d).sum::<u64>() * 3;
     assert_eq!(rates.texts, texts);
@@ -177,7 +180,8 @@ fn the_papers_tables_hold_the_profiles_numbers_in_the_papers_places() {
     assert!((value.unwrap() - total).abs() < 1e-9);
     assert_eq!(text, format!("{total:.2} (−{:.2})", original - total));
     assert!((cell(&report, "hteb-14", &encoder.encoder, 1).1.unwrap() - original).abs() < 1e-9);
-    // PTEB, table 6: paraphrases of the two English STS sets; the second encoder's columns are 3 and 4.
+    // PTEB, table 6: paraphrases of the two English STS sets; the second encoder's columns are 3
+    // and 4.
     let second = &report.profile.encoders[1];
     let paraphrased = |d: usize| second.datasets[d].transformations[0].moved.mean;
     assert!((cell(&report, "pteb-6", "SICK-R", 4).1.unwrap() - paraphrased(2)).abs() < 1e-9);
@@ -194,7 +198,8 @@ fn the_papers_tables_hold_the_profiles_numbers_in_the_papers_places() {
     assert!((cell(&report, "pteb-14", &second.encoder, 1).1.unwrap() - shift).abs() < 1e-9);
     // Table 7 pairs data sets and runs: 2 x 3.
     assert_eq!(cell(&report, "pteb-7", &second.encoder, 4).0, "6");
-    // HTEB's table 5: 4 + d texts of 160 + 40 d fail at first, 3 + d still do; the paper's rates come first.
+    // HTEB's table 5: 4 + d texts of 160 + 40 d fail at first, 3 + d still do; the paper's rates
+    // come first.
     let texts: f64 = (0..6).map(|d| 160.0 + 40.0 * f64::from(d)).sum();
     let errors = report.tables.iter().find(|one| one.id == "hteb-5").unwrap();
     let column = |group: &str| {
@@ -333,7 +338,8 @@ fn ratings_stand_beside_error_rates_and_drift() {
     let files = files(&report).unwrap();
     for (name, content) in &files[1..3] {
         let page = String::from_utf8(content.clone()).unwrap();
-        // Of the ratings themselves, and at the foot of the drift; on the page at the error rates too.
+        // Of the ratings themselves, and at the foot of the drift; on the page at the error rates
+        // too.
         let times = if *name == "report.html" { 3 } else { 2 };
         assert_eq!(page.matches(&told).count(), times, "{told} in {name}");
         assert!(page.contains("no correlation is defined"), "{name}");
@@ -357,7 +363,8 @@ fn form(report: &Report, name: &str) -> String {
     String::from_utf8(files.into_iter().find(|(one, _)| *one == name).unwrap().1).unwrap()
 }
 
-/// An interval is what a reader takes a plus-minus for: where the spread over seeds stands, it says that it is that.
+/// An interval is what a reader takes a plus-minus for: where the spread over seeds stands, it says
+/// that it is that.
 #[test]
 fn axes_have_intervals_in_both_forms_and_no_spread_over_seeds_is_a_plus_minus() {
     let report = report();
@@ -372,7 +379,8 @@ fn axes_have_intervals_in_both_forms_and_no_spread_over_seeds_is_a_plus_minus() 
         assert!(page.contains(&items), "{name}: {items}");
         assert!(page.contains(&datasets), "{name}: {datasets}");
         assert!(page.contains("SD over seeds"), "{name}");
-        // Outside of the papers' tables and of ratings (over texts), nothing stands after a plus-minus.
+        // Outside of the papers' tables and of ratings (over texts), nothing stands after a
+        // plus-minus.
         let own = page
             .split(if name == "report.md" {
                 "## Judge"

@@ -10,7 +10,7 @@ use isomer_proto::{
     transform::v1::Outcome,
 };
 use isomer_service_kit::Fault;
-use run_stubs::{House, Rewriter, create, ended, report, report_json, spec, watch};
+use run_stubs::{Harness, Rewriter, create, ended, report, report_json, spec, watch};
 use serde_json::Value;
 
 const THINGS: [&str; 8] = [
@@ -23,8 +23,8 @@ fn gate(rule: &str) -> String {
 }
 
 /// A classification by what was sold, with so many test rows of a text each.
-fn suite(house: &House, rows: usize, gate: &str) -> SuiteRef {
-    let folder = house.home.path().join("data");
+fn suite(harness: &Harness, rows: usize, gate: &str) -> SuiteRef {
+    let folder = harness.home.path().join("data");
     std::fs::create_dir_all(folder.join("sold")).unwrap();
     for (split, from, rows) in [("train", 0, 64), ("test", 10_000, rows)] {
         let row = |i: usize| {
@@ -73,34 +73,34 @@ fn sometimes(name: &str, seed: u64, text: &str) -> (String, Outcome) {
 }
 
 struct Ended {
-    house: House,
+    harness: Harness,
     run: Run,
     json: Value,
     markdown: String,
 }
 
 async fn checked(rows: usize, gate: &str, rewriter: Rewriter) -> Ended {
-    let house = House::new();
-    *house.transform.rewriter.lock() = Some(rewriter);
-    let (_service, mut client) = house.open().await;
-    let asked: RunSpec = spec(suite(&house, rows, gate), &["stub-keen"]);
+    let harness = Harness::new();
+    *harness.transform.rewriter.lock() = Some(rewriter);
+    let (_service, mut client) = harness.open().await;
+    let asked: RunSpec = spec(suite(&harness, rows, gate), &["stub-keen"]);
     let run = create(&mut client, asked).await.unwrap();
     let run = ended(&watch(&mut client, &run.id, 0).await);
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
     let markdown = String::from_utf8(report(&mut client, &run.id, ReportFormat::Markdown).await).unwrap();
     Ended {
-        house,
+        harness,
         run,
         json,
         markdown,
     }
 }
 
-async fn refused(suite: SuiteRef, house: &House) -> Fault {
-    let (_service, mut client) = house.open().await;
+async fn refused(suite: SuiteRef, harness: &Harness) -> Fault {
+    let (_service, mut client) = harness.open().await;
     let fault = create(&mut client, spec(suite, &["stub-keen"])).await.unwrap_err();
-    assert!(house.transform.ids.lock().is_empty(), "nothing is generated");
+    assert!(harness.transform.ids.lock().is_empty(), "nothing is generated");
     fault
 }
 
@@ -130,13 +130,13 @@ async fn a_healthy_encoder_passes_after_a_part_of_the_items() {
         .map(|round| round["items"].as_u64().unwrap())
         .collect();
     assert_eq!(items, [100, 200, 400, 800, 1000]);
-    // Two transformations of 64 train rows and 200 of 1000 test rows. What the first round made was not asked for again, that of
-    // cross_translation included, which draws something for each text.
+    // Two transformations of 64 train rows and 200 of 1000 test rows. What the first round made was
+    // not asked for again, that of cross_translation included, which draws something for each text.
     assert_eq!(
         (&sequential["texts_asked"], &sequential["texts_planned"]),
         (&528.into(), &2128.into())
     );
-    assert_eq!(all.house.transform.generated.load(Ordering::SeqCst), 528);
+    assert_eq!(all.harness.transform.generated.load(Ordering::SeqCst), 528);
     assert_eq!(all.run.counters.unwrap().texts_planned, 528);
     let rule = said(&all.json);
     assert_eq!(
@@ -222,7 +222,7 @@ async fn a_dead_generator_is_invalid_however_early() {
 
 #[tokio::test]
 async fn what_cannot_be_bet_on_is_refused_before_anything_is_generated() {
-    let house = House::new();
+    let harness = Harness::new();
     let cases = [
         (90, "max_drop = 5", "a perfect encoder takes 1"),
         (1000, "worst = 5", "has no value for each item"),
@@ -232,11 +232,11 @@ async fn what_cannot_be_bet_on_is_refused_before_anything_is_generated() {
         (1000, "max_drop = 0", "no number of items"),
     ];
     for (rows, rule, why) in cases {
-        let fault = refused(suite(&house, rows, &gate(rule)), &house).await;
+        let fault = refused(suite(&harness, rows, &gate(rule)), &harness).await;
         assert!(fault.message.contains(why), "{rule}: {}", fault.message);
     }
     let two = |task: &str| {
-        let mut suite = suite(&house, 300, &gate("max_drop = 5"));
+        let mut suite = suite(&harness, 300, &gate("max_drop = 5"));
         if let Some(suite_ref::Source::Toml(text)) = &mut suite.source {
             text.push_str(&format!(
                 "[[dataset]]\ntask = \"{task}\"\nbuiltin = \"quick/sts\"\nname = \"b\"\n"
@@ -244,13 +244,13 @@ async fn what_cannot_be_bet_on_is_refused_before_anything_is_generated() {
         }
         suite
     };
-    let several = refused(two("sts"), &house).await;
+    let several = refused(two("sts"), &harness).await;
     assert!(several.message.contains("is about 2 data sets"), "{}", several.message);
     let mut correlation = two("sts");
     if let Some(suite_ref::Source::Toml(text)) = &mut correlation.source {
         *text = text.replace("max_drop = 5", "max_drop = 5\ndataset = \"b\"");
     }
-    let correlation = refused(correlation, &house).await;
+    let correlation = refused(correlation, &harness).await;
     assert!(
         correlation.message.contains("no mean over independent items"),
         "{}",

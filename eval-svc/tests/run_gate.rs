@@ -9,7 +9,7 @@ use isomer_proto::eval::v1::{
 };
 use isomer_service_kit::GrpcChannel;
 use run_stubs::{
-    House, create, encoded,
+    Harness, create, encoded,
     many::{scores, suite},
     report, report_json, run_to_end, spec,
 };
@@ -36,11 +36,11 @@ fn limit(limit: Limit) -> GateRule {
 
 #[tokio::test]
 async fn a_gate_of_six_data_sets_passes_and_says_so_in_every_form() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let rules =
         "[gate]\nalpha = 0.05\n[[gate.rule]]\nmax_drop = 190\n[[gate.rule]]\nname = \"a | <floor>\"\nmin_score = -99\n";
-    let (run, json) = gated(&mut client, spec(suite(&house, 6, rules), &["stub-a", "stub-b"])).await;
+    let (run, json) = gated(&mut client, spec(suite(&harness, 6, rules), &["stub-a", "stub-b"])).await;
     assert_eq!((run.verdict(), run.blocked), (Verdict::Pass, false));
     let gate = &json["gate"];
     assert_eq!((&gate["verdict"], &gate["blocked"]), (&"pass".into(), &false.into()));
@@ -83,9 +83,9 @@ async fn a_gate_of_six_data_sets_passes_and_says_so_in_every_form() {
 
 #[tokio::test]
 async fn a_broken_rule_fails_the_gate_and_its_test_case() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let mut asked = spec(suite(&house, 6, ""), &["stub-a"]);
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let mut asked = spec(suite(&harness, 6, ""), &["stub-a"]);
     asked.gate = Some(Gate {
         rules: vec![
             limit(Limit::MinScore(99.9)),
@@ -110,12 +110,12 @@ async fn a_broken_rule_fails_the_gate_and_its_test_case() {
 
 #[tokio::test]
 async fn a_rule_that_its_data_sets_can_never_decide_is_refused_before_anything_is_made() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let fault = create(
         &mut client,
         spec(
-            suite(&house, 2, "[[gate.rule]]\nmax_drop = 50\nbasis = \"signed-rank\"\n"),
+            suite(&harness, 2, "[[gate.rule]]\nmax_drop = 50\nbasis = \"signed-rank\"\n"),
             &["stub-a"],
         ),
     )
@@ -133,22 +133,22 @@ async fn a_rule_that_its_data_sets_can_never_decide_is_refused_before_anything_i
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }
-    assert_eq!(house.transform.asked.load(Ordering::SeqCst), 0);
+    assert_eq!(harness.transform.asked.load(Ordering::SeqCst), 0);
     // Its twin on points is served.
     let rule = "[[gate.rule]]\nmax_drop = 190\nbasis = \"point\"\n";
-    let (run, _) = gated(&mut client, spec(suite(&house, 2, rule), &["stub-a"])).await;
+    let (run, _) = gated(&mut client, spec(suite(&harness, 2, rule), &["stub-a"])).await;
     assert_eq!((run.verdict(), run.blocked), (Verdict::Pass, false));
-    assert!(house.transform.asked.load(Ordering::SeqCst) > 0);
+    assert!(harness.transform.asked.load(Ordering::SeqCst) > 0);
 }
 
 #[tokio::test]
 async fn what_the_data_leave_undecided_blocks_unless_told_to_warn() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let (_, json) = gated(
         &mut client,
         spec(
-            suite(&house, 6, "[[gate.rule]]\nmax_drop = 190\nbasis = \"signed-rank\"\n"),
+            suite(&harness, 6, "[[gate.rule]]\nmax_drop = 190\nbasis = \"signed-rank\"\n"),
             &["stub-a"],
         ),
     )
@@ -159,7 +159,7 @@ async fn what_the_data_leave_undecided_blocks_unless_told_to_warn() {
         "[[gate.rule]]\nmax_drop = {}\nbasis = \"signed-rank\"\n",
         estimate.abs()
     );
-    let mut asked = spec(suite(&house, 6, &close), &["stub-a"]);
+    let mut asked = spec(suite(&harness, 6, &close), &["stub-a"]);
     let (run, json) = gated(&mut client, asked.clone()).await;
     assert_eq!(
         (run.verdict(), run.blocked),
@@ -188,11 +188,11 @@ async fn what_the_data_leave_undecided_blocks_unless_told_to_warn() {
 
 #[tokio::test]
 async fn a_rule_of_the_request_takes_the_place_of_the_suites() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let mut asked = spec(
         suite(
-            &house,
+            &harness,
             2,
             "[gate]\nbasis = \"point\"\n[[gate.rule]]\nmax_drop = 0\nof = \"length\"\n",
         ),
@@ -216,11 +216,11 @@ async fn a_rule_of_the_request_takes_the_place_of_the_suites() {
 
 #[tokio::test]
 async fn a_suite_names_its_baseline_and_margins_judge_the_others_only() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let head = "baseline = \"stub-a\"\n[[gate.rule]]\nmargin = 199\n";
     // The gate's tables end the suite's head, so data sets follow them.
-    let (run, json) = gated(&mut client, spec(suite(&house, 6, head), &["stub-b"])).await;
+    let (run, json) = gated(&mut client, spec(suite(&harness, 6, head), &["stub-b"])).await;
     assert_eq!(run.verdict(), Verdict::Pass, "{}", json["gate"]);
     assert_eq!(json["gate"]["baseline"], "stub-a");
     assert_eq!(json["gate"]["encoders"].as_array().unwrap().len(), 1);
@@ -234,8 +234,8 @@ async fn a_suite_names_its_baseline_and_margins_judge_the_others_only() {
 
 #[tokio::test]
 async fn rules_that_do_not_fit_are_refused_before_anything_is_generated() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     for (rules, parts) in [
         (
             "[[gate.rule]]\nmax_drop = 3\nof = \"lenght\"",
@@ -260,7 +260,7 @@ async fn rules_that_do_not_fit_are_refused_before_anything_is_generated() {
             vec!["many.toml:6", "did you mean `max_drop`"],
         ),
     ] {
-        let fault = create(&mut client, spec(suite(&house, 2, rules), &["stub-a"]))
+        let fault = create(&mut client, spec(suite(&harness, 2, rules), &["stub-a"]))
             .await
             .unwrap_err();
         assert_eq!(fault.code, Code::InvalidArgument, "{rules}");
@@ -269,7 +269,7 @@ async fn rules_that_do_not_fit_are_refused_before_anything_is_generated() {
         }
     }
     let refused = |rule: GateRule| {
-        let mut asked = spec(suite(&house, 2, ""), &["stub-a"]);
+        let mut asked = spec(suite(&harness, 2, ""), &["stub-a"]);
         asked.gate = Some(Gate {
             rules: vec![rule],
             ..Gate::default()
@@ -298,13 +298,14 @@ async fn rules_that_do_not_fit_are_refused_before_anything_is_generated() {
     );
     let below = refused(limit(Limit::MaxDrop(-1.0))).await;
     assert_eq!(below.field.as_deref(), Some("spec.gate.rules[0].max_drop"));
-    assert_eq!(house.transform.generated.load(Ordering::SeqCst), 0);
+    assert_eq!(harness.transform.generated.load(Ordering::SeqCst), 0);
 }
 
-/// Sixteen data sets under three seeds that give texts of their own, with this rule looked at in rounds or at once.
-fn sampled(house: &House, rule: GateRule, sequential: GateSequential) -> RunSpec {
-    *house.transform.sampled.lock() = true;
-    let mut asked = spec(suite(house, 16, ""), &["stub-a"]);
+/// Sixteen data sets under three seeds that give texts of their own, with this rule looked at in
+/// rounds or at once.
+fn sampled(harness: &Harness, rule: GateRule, sequential: GateSequential) -> RunSpec {
+    *harness.transform.sampled.lock() = true;
+    let mut asked = spec(suite(harness, 16, ""), &["stub-a"]);
     asked.seeds = vec![1, 2, 3];
     asked.gate = Some(Gate {
         rules: vec![rule],
@@ -316,13 +317,14 @@ fn sampled(house: &House, rule: GateRule, sequential: GateSequential) -> RunSpec
 
 #[tokio::test]
 async fn a_clear_case_stops_after_its_first_round_and_says_what_it_saved() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let clear = limit(Limit::MaxDrop(199.0));
-    let (run, json) = gated(&mut client, sampled(&house, clear.clone(), GateSequential::Pocock)).await;
+    let (run, json) = gated(&mut client, sampled(&harness, clear.clone(), GateSequential::Pocock)).await;
     assert_eq!(run.verdict(), Verdict::Pass, "{}", json["gate"]);
-    // Eight of sixteen data sets under one of three seeds. A data set has five texts of its own and shares five others;
-    // two transformations: (8 x 5 + 5) x 2 of (16 x 5 + 5) x 2 x 3 texts, 8 x 3 of 16 x 7 scores.
+    // Eight of sixteen data sets under one of three seeds. A data set has five texts of its own and
+    // shares five others; two transformations: (8 x 5 + 5) x 2 of (16 x 5 + 5) x 2 x 3 texts, 8 x 3
+    // of 16 x 7 scores.
     let sequential = &json["gate"]["sequential"];
     assert_eq!(
         (&sequential["taken"], sequential["rounds"].as_array().unwrap().len()),
@@ -336,7 +338,7 @@ async fn a_clear_case_stops_after_its_first_round_and_says_what_it_saved() {
         (&sequential["scores_made"], &sequential["scores_planned"]),
         (&24.into(), &112.into())
     );
-    assert_eq!(house.transform.generated.load(Ordering::SeqCst), 90);
+    assert_eq!(harness.transform.generated.load(Ordering::SeqCst), 90);
     assert_eq!(run.counters.unwrap().texts_planned, 90);
     assert_eq!(json["suite"]["seeds"], serde_json::json!([1]));
     assert_eq!(
@@ -360,7 +362,7 @@ async fn a_clear_case_stops_after_its_first_round_and_says_what_it_saved() {
         "{markdown}"
     );
     // The same numbers as in the full run, under the right names.
-    let (_, full) = gated(&mut client, sampled(&house, clear, GateSequential::Off)).await;
+    let (_, full) = gated(&mut client, sampled(&harness, clear, GateSequential::Off)).await;
     let full = scores(&full);
     assert_eq!(full.len(), 112);
     let early = scores(&json);
@@ -369,23 +371,23 @@ async fn a_clear_case_stops_after_its_first_round_and_says_what_it_saved() {
 
 #[tokio::test]
 async fn an_unclear_case_goes_through_all_rounds_and_is_the_full_run() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     // Seeds that give the same texts: what is unclear under one stays unclear under three.
-    let with = |house: &House, least: f64, sequential| {
+    let with = |harness: &Harness, least: f64, sequential| {
         let floor = GateRule {
             basis: GateBasis::SignedRank.into(),
             ..limit(Limit::MinScore(least))
         };
-        let asked = sampled(house, floor, sequential);
-        *house.transform.sampled.lock() = false;
+        let asked = sampled(harness, floor, sequential);
+        *harness.transform.sampled.lock() = false;
         asked
     };
-    let (_, full) = gated(&mut client, with(&house, 0.0, GateSequential::Off)).await;
+    let (_, full) = gated(&mut client, with(&harness, 0.0, GateSequential::Off)).await;
     assert_eq!(full["gate"]["sequential"], Value::Null);
     let estimate = full["gate"]["encoders"][0]["rules"][0]["estimate"].as_f64().unwrap();
 
-    let fresh = House::new();
+    let fresh = Harness::new();
     let (_service, mut client) = fresh.open().await;
     let (run, json) = gated(&mut client, with(&fresh, estimate, GateSequential::Pocock)).await;
     assert_eq!(run.verdict(), Verdict::Undecided, "{}", json["gate"]);
@@ -407,14 +409,14 @@ async fn an_unclear_case_goes_through_all_rounds_and_is_the_full_run() {
 
 #[tokio::test]
 async fn what_is_broken_clearly_stops_early_too() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let floor = GateRule {
         quantity: "original".into(),
         basis: GateBasis::Student.into(),
         ..limit(Limit::MinScore(100.0))
     };
-    let (run, json) = gated(&mut client, sampled(&house, floor, GateSequential::Pocock)).await;
+    let (run, json) = gated(&mut client, sampled(&harness, floor, GateSequential::Pocock)).await;
     assert_eq!((run.verdict(), run.blocked), (Verdict::Fail, true), "{}", json["gate"]);
     assert!(
         json["gate"]["sequential"]["taken"].as_u64().unwrap() < 4,

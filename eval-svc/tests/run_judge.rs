@@ -19,7 +19,7 @@ use isomer_proto::{
     transform::v1::JudgeScale,
 };
 use run_stubs::{
-    DISTINCT, House, TOKENS, create,
+    DISTINCT, Harness, TOKENS, create,
     encoder::vector,
     ended,
     judge::{UNREADABLE, rating},
@@ -39,10 +39,10 @@ fn judge(id: &str, sample: Option<u32>, scales: &[JudgeScale]) -> Option<Judge> 
     })
 }
 
-fn judged(house: &House, judge: Option<Judge>) -> RunSpec {
+fn judged(harness: &Harness, judge: Option<Judge>) -> RunSpec {
     RunSpec {
         judge,
-        ..spec(house.suite(TWO), &["stub-a", "stub-b"])
+        ..spec(harness.suite(TWO), &["stub-a", "stub-b"])
     }
 }
 
@@ -68,26 +68,28 @@ fn close(value: &Value, expected: f64) {
 
 #[tokio::test]
 async fn what_changed_is_rated_once_and_drift_is_held_against_it_per_encoder() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let scales = [JudgeScale::Similarity, JudgeScale::Fluency];
-    let asked = judged(&house, judge("stub:judge", Some(0), &scales));
+    let asked = judged(&harness, judge("stub:judge", Some(0), &scales));
     let run = create(&mut client, asked).await.unwrap();
     let events = watch(&mut client, &run.id, 0).await;
     let run = ended(&events);
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
 
-    // "Hello" stays as it was under both: paraphrased it fails its check, summarised it passes unchanged.
+    // "Hello" stays as it was under both: paraphrased it fails its check, summarised it passes
+    // unchanged.
     let rated = DISTINCT - 1;
     let counters = run.counters.unwrap();
     assert_eq!(counters.ratings_planned, rated * 2 * 2);
     assert_eq!((counters.ratings_made, counters.ratings_cached), (rated * 4, 0));
-    assert_eq!(house.transform.judge.made.load(Ordering::SeqCst), rated * 4);
-    // One text of court, under two transformations on two scales: three attempts each. A trial a scale.
+    assert_eq!(harness.transform.judge.made.load(Ordering::SeqCst), rated * 4);
+    // One text of court, under two transformations on two scales: three attempts each. A trial a
+    // scale.
     assert_eq!(counters.ratings_missing, 4);
     assert_eq!(counters.judge_calls, (rated - 1) * 4 + 4 * 3 + 2);
-    assert_eq!(house.transform.judge.trials.load(Ordering::SeqCst), 2);
+    assert_eq!(harness.transform.judge.trials.load(Ordering::SeqCst), 2);
     assert_eq!(json["counters"]["judge"]["tokens"], counters.judge_calls * 100);
     assert_eq!(counters.judge_tokens, counters.judge_calls * 100);
     assert_eq!(counters.judge_generated_tokens, counters.judge_calls);
@@ -98,7 +100,7 @@ async fn what_changed_is_rated_once_and_drift_is_held_against_it_per_encoder() {
         "and so are its tokens"
     );
 
-    let asked = house.transform.judge.asked.lock().clone();
+    let asked = harness.transform.judge.asked.lock().clone();
     for scale in scales {
         let name = scale.as_str_name().trim_start_matches("JUDGE_SCALE_").to_lowercase();
         for (transformation, paraphrased) in [("paraphrase", true), ("summarisation", false)] {
@@ -197,18 +199,21 @@ async fn what_changed_is_rated_once_and_drift_is_held_against_it_per_encoder() {
 
 #[tokio::test]
 async fn a_second_run_asks_the_judge_for_nothing_but_a_trial_and_says_the_same() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let first = run_to_end(&mut client, judged(&house, judge("stub:judge", Some(0), &[]))).await;
-    let made = house.transform.judge.made.load(Ordering::SeqCst);
-    let second = run_to_end(&mut client, judged(&house, judge("stub:judge", Some(0), &[]))).await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let first = run_to_end(&mut client, judged(&harness, judge("stub:judge", Some(0), &[]))).await;
+    let made = harness.transform.judge.made.load(Ordering::SeqCst);
+    let second = run_to_end(&mut client, judged(&harness, judge("stub:judge", Some(0), &[]))).await;
     let counters = second.counters.unwrap();
     assert_eq!(
         (counters.ratings_made, counters.ratings_cached),
         (0, (DISTINCT - 1) * 2)
     );
     assert_eq!(
-        (house.transform.judge.made.load(Ordering::SeqCst), counters.judge_calls),
+        (
+            harness.transform.judge.made.load(Ordering::SeqCst),
+            counters.judge_calls
+        ),
         (made, 1)
     );
     let (one, two) = (
@@ -220,11 +225,11 @@ async fn a_second_run_asks_the_judge_for_nothing_but_a_trial_and_says_the_same()
 
 #[tokio::test]
 async fn a_sample_is_of_the_same_texts_under_every_transformation_and_of_each_seed() {
-    let house = House::new();
-    *house.transform.sampled.lock() = true;
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    *harness.transform.sampled.lock() = true;
+    let (_service, mut client) = harness.open().await;
     let suite = many::suite(
-        &house,
+        &harness,
         3,
         "[judge]\ngenerator = \"stub:judge\"\nsample = 4\nscales = [\"quality\"]\n",
     );
@@ -248,7 +253,7 @@ async fn a_sample_is_of_the_same_texts_under_every_transformation_and_of_each_se
             assert!((3..=4).contains(&texts), "{told}");
         }
     }
-    let asked = house.transform.judge.asked.lock().clone();
+    let asked = harness.transform.judge.asked.lock().clone();
     let mut drawn: BTreeMap<bool, BTreeSet<&str>> = BTreeMap::new();
     for (scale, original, made) in &asked {
         assert_eq!(*scale, JudgeScale::Quality);
@@ -267,31 +272,31 @@ fn a_run_killed_while_it_is_judged_asks_for_no_rating_twice() {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.enable_all().build().unwrap()
     };
-    let house = House::new();
-    *house.transform.judge.pause.lock() = Duration::from_millis(20);
+    let harness = Harness::new();
+    *harness.transform.judge.pause.lock() = Duration::from_millis(20);
     let all = (DISTINCT - 1) * 2;
     let first = runtime();
     first.block_on(async {
-        let (_service, mut client) = house.open().await;
-        create(&mut client, judged(&house, judge("stub:judge", None, &[])))
+        let (_service, mut client) = harness.open().await;
+        create(&mut client, judged(&harness, judge("stub:judge", None, &[])))
             .await
             .unwrap();
-        while house.transform.judge.made.load(Ordering::SeqCst) < all / 2 {
+        while harness.transform.judge.made.load(Ordering::SeqCst) < all / 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });
     // As SIGKILL does.
     first.shutdown_timeout(Duration::from_millis(50));
-    let made = house.transform.judge.made.load(Ordering::SeqCst);
+    let made = harness.transform.judge.made.load(Ordering::SeqCst);
     assert!((all / 2..all).contains(&made), "killed half way, {made} made");
     runtime().block_on(async {
-        let (_service, mut client) = house.open().await;
-        let run = run_to_end(&mut client, judged(&house, judge("stub:judge", None, &[]))).await;
+        let (_service, mut client) = harness.open().await;
+        let run = run_to_end(&mut client, judged(&harness, judge("stub:judge", None, &[]))).await;
         assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
         let counters = run.counters.unwrap();
         assert_eq!((counters.ratings_made, counters.ratings_cached), (all - made, made));
         assert_eq!(
-            house.transform.judge.made.load(Ordering::SeqCst),
+            harness.transform.judge.made.load(Ordering::SeqCst),
             all,
             "no rating was made twice"
         );
@@ -301,9 +306,9 @@ fn a_run_killed_while_it_is_judged_asks_for_no_rating_twice() {
 
 #[tokio::test]
 async fn a_gate_that_stops_early_has_only_those_texts_rated_that_are_in() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    *house.transform.sampled.lock() = true;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    *harness.transform.sampled.lock() = true;
     let with = |sequential: GateSequential| RunSpec {
         seeds: vec![1, 2, 3],
         judge: judge("stub:judge", Some(0), &[]),
@@ -315,14 +320,15 @@ async fn a_gate_that_stops_early_has_only_those_texts_rated_that_are_in() {
             sequential: sequential.into(),
             ..Gate::default()
         }),
-        ..spec(many::suite(&house, 16, ""), &["stub-a"])
+        ..spec(many::suite(&harness, 16, ""), &["stub-a"])
     };
     let run = run_to_end(&mut client, with(GateSequential::Pocock)).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
     assert_eq!(json["gate"]["sequential"]["taken"], 1, "{}", json["gate"]);
-    // Eight data sets of five texts of their own and five shared, under one seed and two transformations. Only the plain
-    // "Hello" has too few words: with a number in front of it, it is long enough.
+    // Eight data sets of five texts of their own and five shared, under one seed and two
+    // transformations. Only the plain "Hello" has too few words: with a number in front of it, it
+    // is long enough.
     let early = run.counters.unwrap();
     assert_eq!(early.texts_planned, 90);
     assert!(early.ratings_planned <= 90 && early.ratings_planned >= 80, "{early:?}");
@@ -354,8 +360,8 @@ async fn a_gate_that_stops_early_has_only_those_texts_rated_that_are_in() {
 
 #[tokio::test]
 async fn a_judge_that_is_not_there_is_refused_before_anything_is_generated() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     for (id, code, reason, part) in [
         (
             "missing",
@@ -365,7 +371,7 @@ async fn a_judge_that_is_not_there_is_refused_before_anything_is_generated() {
         ),
         ("down", Code::Unavailable, "GENERATOR_UNREACHABLE", "cannot be reached"),
     ] {
-        let fault = create(&mut client, judged(&house, judge(id, None, &[])))
+        let fault = create(&mut client, judged(&harness, judge(id, None, &[])))
             .await
             .unwrap_err();
         assert_eq!((fault.code, fault.reason.as_str()), (code, reason), "{fault}");
@@ -374,13 +380,13 @@ async fn a_judge_that_is_not_there_is_refused_before_anything_is_generated() {
             fault.message.contains(part) && fault.message.contains(&format!("judge `{id}`")),
             "{fault}"
         );
-        assert!(fault.mend.is_some_and(|mend| !mend.is_empty()));
+        assert!(fault.hint.is_some_and(|hint| !hint.is_empty()));
     }
-    let suite = house.suite(&format!("{TWO}\n[judge]\ngenerator = \"missing\""));
+    let suite = harness.suite(&format!("{TWO}\n[judge]\ngenerator = \"missing\""));
     let fault = create(&mut client, spec(suite.clone(), &["stub-a"])).await.unwrap_err();
     assert_eq!(fault.field.as_deref(), Some("spec.suite"), "{fault}");
 
-    let nobody = create(&mut client, judged(&house, judge("", Some(20), &[])))
+    let nobody = create(&mut client, judged(&harness, judge("", Some(20), &[])))
         .await
         .unwrap_err();
     assert_eq!(
@@ -392,12 +398,12 @@ async fn a_judge_that_is_not_there_is_refused_before_anything_is_generated() {
         "{nobody}"
     );
     let unscaled = judged(
-        &house,
+        &harness,
         judge("stub:judge", None, &[JudgeScale::Quality, JudgeScale::Unspecified]),
     );
     let unscaled = create(&mut client, unscaled).await.unwrap_err();
     assert_eq!(unscaled.field.as_deref(), Some("spec.judge.scales[1]"), "{unscaled}");
-    assert_eq!(house.transform.asked.load(Ordering::SeqCst), 0);
+    assert_eq!(harness.transform.asked.load(Ordering::SeqCst), 0);
 
     // `none` sets the suite's judge aside.
     let aside = RunSpec {
@@ -411,10 +417,10 @@ async fn a_judge_that_is_not_there_is_refused_before_anything_is_generated() {
 
 #[tokio::test]
 async fn a_judge_that_fails_on_every_pair_is_no_result_and_one_that_made_the_texts_is_named() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    *house.transform.judge.fails.lock() = true;
-    let run: Run = run_to_end(&mut client, judged(&house, judge("stub:generator", None, &[]))).await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    *harness.transform.judge.fails.lock() = true;
+    let run: Run = run_to_end(&mut client, judged(&harness, judge("stub:generator", None, &[]))).await;
     assert_eq!(
         (run.state(), Code::from_i32(run.error_code)),
         (RunState::Failed, Code::Unavailable)
@@ -426,8 +432,8 @@ async fn a_judge_that_fails_on_every_pair_is_no_result_and_one_that_made_the_tex
     );
 
     // What failed was not kept: it is asked again, and the scores are there.
-    *house.transform.judge.fails.lock() = false;
-    let run = run_to_end(&mut client, judged(&house, judge("stub:generator", None, &[]))).await;
+    *harness.transform.judge.fails.lock() = false;
+    let run = run_to_end(&mut client, judged(&harness, judge("stub:generator", None, &[]))).await;
     let counters = run.counters.unwrap();
     assert_eq!(
         (counters.ratings_made, counters.scores_computed),
@@ -458,10 +464,10 @@ async fn a_judge_that_does_not_tell_known_pairs_apart_accepts_nothing() {
         }),
     ];
     for (what, probe) in judges {
-        let house = House::new();
-        *house.transform.judge.probe.lock() = Some(probe);
-        let (_service, mut client) = house.open().await;
-        let run = run_to_end(&mut client, judged(&house, judge("stub:judge", Some(0), &[]))).await;
+        let harness = Harness::new();
+        *harness.transform.judge.probe.lock() = Some(probe);
+        let (_service, mut client) = harness.open().await;
+        let run = run_to_end(&mut client, judged(&harness, judge("stub:judge", Some(0), &[]))).await;
         let json = report_json(&mut client, &run.id).await;
         let own = &json["judge"];
         assert!(own["inseparable"].as_str().unwrap().contains("of 16"), "{what}: {own}");
@@ -472,10 +478,10 @@ async fn a_judge_that_does_not_tell_known_pairs_apart_accepts_nothing() {
 
 #[tokio::test]
 async fn a_judge_that_tells_known_pairs_apart_says_how_many_rewrites_it_accepts() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let mut asked = judged(
-        &house,
+        &harness,
         judge("stub:judge", Some(0), &[JudgeScale::Similarity, JudgeScale::Quality]),
     );
     let run = run_to_end(&mut client, asked.clone()).await;
@@ -483,7 +489,7 @@ async fn a_judge_that_tells_known_pairs_apart_says_how_many_rewrites_it_accepts(
     let own = &json["judge"];
     assert_eq!((&own["inseparable"], &own["accept"]), (&Value::Null, &3.0.into()));
     assert_eq!(own["probes"].as_array().unwrap().len(), 3);
-    let all = house.transform.judge.asked.lock().clone();
+    let all = harness.transform.judge.asked.lock().clone();
     let expected = |least: f64| {
         // One text stands in both data sets: rated once, counted in each.
         let times = |original: &str| 1 + u64::from(original == "Rain is expected tomorrow.");

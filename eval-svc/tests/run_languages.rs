@@ -7,47 +7,47 @@ use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use isomer_proto::eval::v1::{ReportFormat, RunState, SuiteRef, suite_ref};
 use isomer_service_kit::Fault;
-use run_stubs::{House, STS, TARGETS, create, ended, report, report_json, run_to_end, spec, watch};
+use run_stubs::{Harness, STS, TARGETS, create, ended, report, report_json, run_to_end, spec, watch};
 use serde_json::Value;
 
 /// A suite over one folder of pairs, whose file names a language, and one without.
-fn suite(house: &House, head: &str, tag: &str, more: &str) -> SuiteRef {
-    let folder = house.home.path().join("data/pairs");
+fn suite(harness: &Harness, head: &str, tag: &str, more: &str) -> SuiteRef {
+    let folder = harness.home.path().join("data/pairs");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join(format!("test.{tag}.jsonl")), STS).unwrap();
-    std::fs::write(house.home.path().join("data/plain.jsonl"), STS).unwrap();
+    std::fs::write(harness.home.path().join("data/plain.jsonl"), STS).unwrap();
     let text = format!(
         "name = \"languages\"\n{head}\n[[dataset]]\ntask = \"sts\"\npath = \"pairs\"\nlanguage = \"{tag}\"\n{more}\n\
          [[dataset]]\ntask = \"sts\"\npath = \"plain.jsonl\"\nlanguages = [\"en\"]\n"
     );
     SuiteRef {
         source: Some(suite_ref::Source::Toml(text)),
-        base_dir: house.home.path().join("data").display().to_string(),
+        base_dir: harness.home.path().join("data").display().to_string(),
         file_name: "languages.toml".to_owned(),
     }
 }
 
 const PARAPHRASE: &str = "seeds = [1337]\ntransformations = [\"paraphrase\"]";
 
-fn languages_of(house: &House, text: &str) -> BTreeSet<String> {
-    let asked = house.transform.languages.lock();
+fn languages_of(harness: &Harness, text: &str) -> BTreeSet<String> {
+    let asked = harness.transform.languages.lock();
     let own = asked.iter().filter(|(asked, _)| asked == text);
     own.map(|(_, language)| language.clone().unwrap_or_default()).collect()
 }
 
 #[tokio::test]
 async fn each_side_of_a_pair_is_asked_for_in_its_own_language() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let run = run_to_end(&mut client, spec(suite(&house, PARAPHRASE, "en-ar", ""), &["stub-a"])).await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let run = run_to_end(&mut client, spec(suite(&harness, PARAPHRASE, "en-ar", ""), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     assert_eq!(
-        languages_of(&house, "A man plays a guitar on stage."),
+        languages_of(&harness, "A man plays a guitar on stage."),
         BTreeSet::from(["en".to_owned()])
     );
     // The second side is Arabic in the one data set and English in the other.
     assert_eq!(
-        languages_of(&house, "A guitarist performs for a crowd."),
+        languages_of(&harness, "A guitarist performs for a crowd."),
         BTreeSet::from(["ar".to_owned(), "en".to_owned()])
     );
     let json = report_json(&mut client, &run.id).await;
@@ -59,37 +59,41 @@ async fn each_side_of_a_pair_is_asked_for_in_its_own_language() {
 
 #[tokio::test]
 async fn what_the_suite_says_of_the_sides_comes_before_the_name_of_the_file() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let suite = suite(&house, PARAPHRASE, "pt-br", "languages = [\"pt-BR\"]");
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let suite = suite(&harness, PARAPHRASE, "pt-br", "languages = [\"pt-BR\"]");
     let run = run_to_end(&mut client, spec(suite, &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     assert_eq!(
-        languages_of(&house, "A guitarist performs for a crowd."),
+        languages_of(&harness, "A guitarist performs for a crowd."),
         BTreeSet::from(["en".to_owned(), "pt-BR".to_owned()])
     );
 }
 
 /// The fault that a run ends with before anything is generated.
-async fn refused(house: &House, suite: SuiteRef) -> String {
-    let (_service, mut client) = house.open().await;
+async fn refused(harness: &Harness, suite: SuiteRef) -> String {
+    let (_service, mut client) = harness.open().await;
     let error = match create(&mut client, spec(suite, &["stub-a"])).await {
-        Err(Fault { message, mend, .. }) => format!("{message}; {}", mend.unwrap_or_default()),
+        Err(Fault { message, hint, .. }) => format!("{message}; {}", hint.unwrap_or_default()),
         Ok(run) => {
             let run = ended(&watch(&mut client, &run.id, 0).await);
             assert_eq!(run.state(), RunState::Failed);
             run.error
         }
     };
-    assert_eq!(house.transform.asked.load(Ordering::SeqCst), 0, "nothing is generated");
-    assert_eq!(house.encoder.texts().len(), 0, "nothing is encoded");
+    assert_eq!(
+        harness.transform.asked.load(Ordering::SeqCst),
+        0,
+        "nothing is generated"
+    );
+    assert_eq!(harness.encoder.texts().len(), 0, "nothing is encoded");
     error
 }
 
 #[tokio::test]
 async fn a_language_that_nobody_knows_is_refused_before_anything_is_generated() {
-    let house = House::new();
-    let error = refused(&house, suite(&house, PARAPHRASE, "en-xx", "")).await;
+    let harness = Harness::new();
+    let error = refused(&harness, suite(&harness, PARAPHRASE, "en-xx", "")).await;
     for part in ["paraphrase", "`xx`", "pairs", "unknown language"] {
         assert!(error.contains(part), "{part} is not in: {error}");
     }
@@ -97,9 +101,9 @@ async fn a_language_that_nobody_knows_is_refused_before_anything_is_generated() 
 
 #[tokio::test]
 async fn a_translation_into_the_language_of_the_texts_is_refused_before_anything_is_generated() {
-    let house = House::new();
+    let harness = Harness::new();
     let head = "seeds = [1]\ntransformations = [{ name = \"translation\", target_language = \"fr\" }]";
-    let error = refused(&house, suite(&house, head, "fr", "")).await;
+    let error = refused(&harness, suite(&harness, head, "fr", "")).await;
     for part in ["translation(fr)", "`fr`", "pairs", "the target is"] {
         assert!(error.contains(part), "{part} is not in: {error}");
     }
@@ -113,10 +117,10 @@ fn scores(json: &Value, transformation: &str, seed: u64) -> Vec<f64> {
 
 #[tokio::test]
 async fn the_seeds_of_a_run_draw_each_target_once_and_the_report_says_which_and_scores_each() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let head = "seeds = [7, 5, 6]\ntransformations = [\"translation\"]";
-    let run = run_to_end(&mut client, spec(suite(&house, head, "de", ""), &["stub-a"])).await;
+    let run = run_to_end(&mut client, spec(suite(&harness, head, "de", ""), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
     let draws = json["languages"]["draws"].as_array().unwrap();
@@ -153,10 +157,10 @@ async fn the_seeds_of_a_run_draw_each_target_once_and_the_report_says_which_and_
 
 #[tokio::test]
 async fn a_pair_whose_sides_go_into_two_languages_is_a_row_of_both() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let head = "seeds = [1]\ntransformations = [\"translation\"]";
-    let run = run_to_end(&mut client, spec(suite(&house, head, "en-tr", ""), &["stub-a"])).await;
+    let run = run_to_end(&mut client, spec(suite(&harness, head, "en-tr", ""), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
     let targets: Vec<&str> = json["languages"]["targets"]
@@ -171,10 +175,10 @@ async fn a_pair_whose_sides_go_into_two_languages_is_a_row_of_both() {
 
 #[tokio::test]
 async fn all_targets_are_transformations_of_their_own() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let head = "seeds = [1, 2]\ntransformations = [{ name = \"translation\", all_targets = true }]";
-    let run = run_to_end(&mut client, spec(suite(&house, head, "de", ""), &["stub-a"])).await;
+    let run = run_to_end(&mut client, spec(suite(&harness, head, "de", ""), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
     let labels: Vec<&str> = json["suite"]["transformations"]

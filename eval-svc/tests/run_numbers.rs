@@ -1,15 +1,17 @@
-//! One quantity has one number: what a rule holds against its limit, what the profile shows of it, and what intervals are about.
+//! One quantity has one number: what a rule holds against its limit, what the profile shows of it,
+//! and what intervals are about.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod run_stubs;
 
 use isomer_proto::eval::v1::{RunState, SuiteRef, suite_ref};
-use run_stubs::{House, many, report_json, run_to_end, spec};
+use run_stubs::{Harness, many, report_json, run_to_end, spec};
 use serde_json::Value;
 
-/// Six data sets, of which the last two are one group, so that a mean over data sets is another number than the mean over groups.
-fn grouped(house: &House, gate: &str) -> SuiteRef {
-    let mut suite = many::suite(house, 6, gate);
+/// Six data sets, of which the last two are one group, so that a mean over data sets is another
+/// number than the mean over groups.
+fn grouped(harness: &Harness, gate: &str) -> SuiteRef {
+    let mut suite = many::suite(harness, 6, gate);
     let Some(suite_ref::Source::Toml(text)) = &mut suite.source else {
         panic!("a suite in TOML");
     };
@@ -18,8 +20,8 @@ fn grouped(house: &House, gate: &str) -> SuiteRef {
     suite
 }
 
-async fn ended(house: &House, suite: SuiteRef) -> Value {
-    let (_service, mut client) = house.open().await;
+async fn ended(harness: &Harness, suite: SuiteRef) -> Value {
+    let (_service, mut client) = harness.open().await;
     let run = run_to_end(&mut client, spec(suite, &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     report_json(&mut client, &run.id).await
@@ -32,7 +34,7 @@ fn number(value: &Value) -> f64 {
 #[tokio::test]
 async fn a_rule_on_the_default_basis_has_the_number_of_the_tile() {
     for unit in ["item", "group"] {
-        let house = House::new();
+        let harness = Harness::new();
         let rule = |limit: &str, of: &str| {
             // Scores are held as points by default, which have no unit.
             let unit = if limit.starts_with("min_score") {
@@ -50,7 +52,7 @@ async fn a_rule_on_the_default_basis_has_the_number_of_the_tile() {
             rule("min_score = -99", "original"),
         ]
         .concat();
-        let json = ended(&house, grouped(&house, &gate)).await;
+        let json = ended(&harness, grouped(&harness, &gate)).await;
         assert_eq!(json["profile"]["n_groups"], 5, "{unit}");
         let encoder = &json["profile"]["encoders"][0];
         let find = |list: &str, key: &str, name: &str| -> Value {
@@ -77,8 +79,8 @@ async fn a_rule_on_the_default_basis_has_the_number_of_the_tile() {
 
 #[tokio::test]
 async fn original_scores_have_an_interval_over_items_and_axes_have_theirs() {
-    let house = House::new();
-    let json = ended(&house, grouped(&house, "")).await;
+    let harness = Harness::new();
+    let json = ended(&harness, grouped(&harness, "")).await;
     let encoder = &json["profile"]["encoders"][0];
     for dataset in encoder["datasets"].as_array().unwrap() {
         let (original, found) = (number(&dataset["original"]), &dataset["original_interval"]);
@@ -103,8 +105,8 @@ async fn original_scores_have_an_interval_over_items_and_axes_have_theirs() {
 
 #[tokio::test]
 async fn drift_in_gaps_is_drift_over_the_gap_or_says_why_it_is_not() {
-    let house = House::new();
-    let json = ended(&house, grouped(&house, "")).await;
+    let harness = Harness::new();
+    let json = ended(&harness, grouped(&harness, "")).await;
     let rows = json["drift"].as_array().unwrap();
     assert_eq!(rows.len(), 12);
     assert!(rows.iter().any(|row| row["parallel_gap"].is_number()), "{rows:?}");
@@ -121,8 +123,8 @@ async fn drift_in_gaps_is_drift_over_the_gap_or_says_why_it_is_not() {
         }
     }
     // Without separation the gap is not measured, and every row says so.
-    let house = House::new();
-    let json = ended(&house, grouped(&house, "[separation]\noff = true\n")).await;
+    let harness = Harness::new();
+    let json = ended(&harness, grouped(&harness, "[separation]\noff = true\n")).await;
     let rows = json["drift"].as_array().unwrap();
     let off = |row: &Value| {
         row["gap_note"]

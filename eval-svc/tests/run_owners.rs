@@ -1,4 +1,5 @@
-//! Runs have owners, wait in bounded numbers, and are checked away from the threads that serve requests.
+//! Runs have owners, wait in bounded numbers, and are checked away from the threads that serve
+//! requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod run_stubs;
@@ -33,9 +34,9 @@ fn create_request(spec: RunSpec, request_id: &str) -> CreateRunRequest {
 
 #[tokio::test]
 async fn a_run_is_its_owners_and_an_administrators() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let spec = || spec(house.suite(TWO), &["stub-a"]);
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let spec = || spec(harness.suite(TWO), &["stub-a"]);
     let made = client
         .create_run(by("key:a", create_request(spec(), "nightly")))
         .await
@@ -118,10 +119,10 @@ async fn a_run_is_its_owners_and_an_administrators() {
 
 #[tokio::test]
 async fn runs_wait_in_bounded_numbers() {
-    let house = House::new();
-    *house.transform.pause.lock() = Duration::from_millis(100);
-    let (service, mut client) = house.open().await;
-    let spec = || spec(house.suite(TWO), &["stub-a"]);
+    let harness = Harness::new();
+    *harness.transform.pause.lock() = Duration::from_millis(100);
+    let (service, mut client) = harness.open().await;
+    let spec = || spec(harness.suite(TWO), &["stub-a"]);
     let mut made = Vec::new();
     let refused = loop {
         match client.create_run(by("key:a", create_request(spec(), ""))).await {
@@ -159,8 +160,8 @@ async fn runs_wait_in_bounded_numbers() {
 /// The runtime of this test has one thread.
 #[tokio::test]
 async fn other_calls_are_answered_while_a_suite_is_read() {
-    let house = House::new();
-    let (_service, client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, client) = harness.open().await;
     let names = "\"paraphrase\", ".repeat(300_000);
     let suite = SuiteRef {
         source: Some(suite_ref::Source::Toml(format!("transformations = [{names}]\n"))),
@@ -170,7 +171,7 @@ async fn other_calls_are_answered_while_a_suite_is_read() {
         spec(suite, &["stub-a"]),
         RunSpec {
             transformations: vec!["x".repeat(10_000_000)],
-            ..spec(house.suite(TWO), &["stub-a"])
+            ..spec(harness.suite(TWO), &["stub-a"])
         },
     ] {
         let mut heavy_client = client.clone();
@@ -183,8 +184,9 @@ async fn other_calls_are_answered_while_a_suite_is_read() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert!(heavy.await.unwrap().is_err());
-        // A name of 10 MB is refused without being compared with others, which may be done before the next call is read.
+        // A name of 10 MB is refused without being compared with others, which may be done before
+        // the next call is read.
         assert!(is_name || answered > 2, "{answered} calls were answered meanwhile");
     }
-    assert_eq!(house.transform.generated.load(Ordering::SeqCst), 0);
+    assert_eq!(harness.transform.generated.load(Ordering::SeqCst), 0);
 }

@@ -11,16 +11,16 @@ use isomer_proto::eval::v1::{
 };
 use isomer_proto::transform::v1::GuardMode;
 use isomer_service_kit::Fault;
-use run_stubs::{DISTINCT, House, TOKENS, create, ended, repeats, report, report_json, run_to_end, spec, watch};
+use run_stubs::{DISTINCT, Harness, TOKENS, create, ended, repeats, report, report_json, run_to_end, spec, watch};
 use tonic::Code;
 
 const TWO: &str = "seeds = [1337]\ntransformations = [\"paraphrase\", \"summarisation\"]";
 
 #[tokio::test]
 async fn two_encoders_share_one_generation_pass_and_no_text_is_encoded_twice() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a", "stub-b"])).await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let run = run_to_end(&mut client, spec(harness.suite(TWO), &["stub-a", "stub-b"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let counters = run.counters.unwrap();
     assert_eq!(counters.texts_planned, DISTINCT * 2);
@@ -32,8 +32,8 @@ async fn two_encoders_share_one_generation_pass_and_no_text_is_encoded_twice() {
     );
     assert_eq!(counters.tokens_encoded, counters.texts_encoded * 3);
     assert_eq!((counters.judge_tokens, counters.judge_generated_tokens), (0, 0));
-    assert_eq!(house.transform.generated.load(Ordering::SeqCst), DISTINCT * 2);
-    assert_eq!(repeats(&house.encoder), Default::default());
+    assert_eq!(harness.transform.generated.load(Ordering::SeqCst), DISTINCT * 2);
+    assert_eq!(repeats(&harness.encoder), Default::default());
     // 2 encoders x 2 datasets x (original + 2 transformations)
     assert_eq!((counters.scores_computed, counters.scores_cached), (12, 0));
     // "Hello" cannot be paraphrased by the stub.
@@ -42,14 +42,14 @@ async fn two_encoders_share_one_generation_pass_and_no_text_is_encoded_twice() {
 
 #[tokio::test]
 async fn what_is_drawn_for_a_text_is_drawn_by_where_it_stands() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let suite = "seeds = [1337]\ntransformations = [\"paraphrase\", \"cross_translation\"]";
-    let run = run_to_end(&mut client, spec(house.suite(suite), &["stub-a"])).await;
+    let run = run_to_end(&mut client, spec(harness.suite(suite), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     // One text is in both datasets: it is translated for each.
     assert_eq!(run.counters.unwrap().texts_planned, DISTINCT + (DISTINCT + 1));
-    let asked = house.transform.ids.lock().clone();
+    let asked = harness.transform.ids.lock().clone();
     let ids = |wanted: &str| -> Vec<String> {
         let ids = asked.iter().filter(|(name, _)| name == wanted);
         ids.map(|(_, id)| id.clone()).collect()
@@ -70,11 +70,11 @@ async fn what_is_drawn_for_a_text_is_drawn_by_where_it_stands() {
 
 #[tokio::test]
 async fn a_second_run_generates_nothing_encodes_nothing_and_says_so() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let first = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
-    let encoded = house.encoder.texts().len();
-    let second = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let first = run_to_end(&mut client, spec(harness.suite(TWO), &["stub-a"])).await;
+    let encoded = harness.encoder.texts().len();
+    let second = run_to_end(&mut client, spec(harness.suite(TWO), &["stub-a"])).await;
     let counters = second.counters.unwrap();
     assert_eq!((counters.texts_generated, counters.texts_cached), (0, DISTINCT * 2));
     assert_eq!(
@@ -83,7 +83,7 @@ async fn a_second_run_generates_nothing_encodes_nothing_and_says_so() {
     );
     let tokens = counters.generator_tokens + counters.generated_tokens + counters.tokens_encoded;
     assert_eq!(tokens, 0, "what was found costs nothing");
-    assert_eq!(house.encoder.texts().len(), encoded);
+    assert_eq!(harness.encoder.texts().len(), encoded);
     let (one, two) = (
         report_json(&mut client, &first.id).await,
         report_json(&mut client, &second.id).await,
@@ -93,9 +93,9 @@ async fn a_second_run_generates_nothing_encodes_nothing_and_says_so() {
 
 #[tokio::test]
 async fn differences_have_intervals_over_items_and_over_groups_of_data_sets() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let run = run_to_end(&mut client, spec(harness.suite(TWO), &["stub-a"])).await;
     let json = report_json(&mut client, &run.id).await;
     assert_eq!(
         (&json["profile"]["n_datasets"], &json["profile"]["n_groups"]),
@@ -128,7 +128,7 @@ async fn differences_have_intervals_over_items_and_over_groups_of_data_sets() {
     for row in json["scores"].as_array().unwrap() {
         let unit = row["unit"].as_str().unwrap();
         let path = format!("{}/{unit}.items.json", &unit[..2]);
-        let found = walk(house.home.path()).into_iter().any(|file| file.ends_with(&path));
+        let found = walk(harness.home.path()).into_iter().any(|file| file.ends_with(&path));
         assert!(found, "{path}");
     }
 }
@@ -149,9 +149,9 @@ fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 
 #[tokio::test]
 async fn greedy_seeds_share_scores_and_the_report_says_why_the_deviation_is_zero() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let suite = house.suite("seeds = [1337, 1338, 1339]\ntransformations = [\"paraphrase\"]");
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let suite = harness.suite("seeds = [1337, 1338, 1339]\ntransformations = [\"paraphrase\"]");
     let run = run_to_end(&mut client, spec(suite, &["stub-a"])).await;
     let counters = run.counters.unwrap();
     // 2 datasets: originals and one set of texts are scored, two seeds find theirs.
@@ -164,10 +164,10 @@ async fn greedy_seeds_share_scores_and_the_report_says_why_the_deviation_is_zero
 
 #[tokio::test]
 async fn sampled_seeds_have_the_deviation_of_their_scores() {
-    let house = House::new();
-    *house.transform.sampled.lock() = true;
-    let (_service, mut client) = house.open().await;
-    let suite = house.suite("seeds = [1, 2, 3]\ntransformations = [\"summarisation\"]\ntemperature = 0.7");
+    let harness = Harness::new();
+    *harness.transform.sampled.lock() = true;
+    let (_service, mut client) = harness.open().await;
+    let suite = harness.suite("seeds = [1, 2, 3]\ntransformations = [\"summarisation\"]\ntemperature = 0.7");
     let run = run_to_end(&mut client, spec(suite, &["stub-a"])).await;
     let json = report_json(&mut client, &run.id).await;
     let scores: Vec<f64> = json["scores"]
@@ -187,23 +187,25 @@ async fn sampled_seeds_have_the_deviation_of_their_scores() {
 
 #[test]
 fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_nothing_it_has() {
-    let house = House::new();
-    *house.transform.pause.lock() = Duration::from_millis(20);
+    let harness = Harness::new();
+    *harness.transform.pause.lock() = Duration::from_millis(20);
     let first = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .unwrap();
     let id = first.block_on(async {
-        let (_service, mut client) = house.open().await;
-        let run = create(&mut client, spec(house.suite(TWO), &["stub-a"])).await.unwrap();
-        while house.transform.generated.load(Ordering::SeqCst) < DISTINCT {
+        let (_service, mut client) = harness.open().await;
+        let run = create(&mut client, spec(harness.suite(TWO), &["stub-a"]))
+            .await
+            .unwrap();
+        while harness.transform.generated.load(Ordering::SeqCst) < DISTINCT {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         run.id
     });
     // As SIGKILL does: nothing gets to say goodbye.
     first.shutdown_timeout(Duration::from_millis(50));
-    let made = house.transform.generated.load(Ordering::SeqCst);
+    let made = harness.transform.generated.load(Ordering::SeqCst);
     assert!((DISTINCT..DISTINCT * 2).contains(&made), "killed half way, {made} made");
 
     let second = tokio::runtime::Builder::new_multi_thread()
@@ -211,7 +213,7 @@ fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_no
         .build()
         .unwrap();
     second.block_on(async {
-        let (_service, mut client) = house.open().await;
+        let (_service, mut client) = harness.open().await;
         let found = client
             .get_run(GetRunRequest { id: id.clone() })
             .await
@@ -220,14 +222,15 @@ fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_no
             .run
             .unwrap();
         assert_eq!(found.state(), RunState::Failed);
-        // Tasks of a runtime end one after the other: the run may still see its transform service go, as no SIGKILL lets it.
+        // Tasks of a runtime end one after the other: the run may still see its transform service
+        // go, as no SIGKILL lets it.
         let seen = ["interrupted", "this process"];
         assert!(seen.iter().any(|why| found.error.contains(why)), "{}", found.error);
         assert_eq!(ended(&watch(&mut client, &id, 999).await).state(), RunState::Failed);
-        let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
+        let run = run_to_end(&mut client, spec(harness.suite(TWO), &["stub-a"])).await;
         assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
         assert_eq!(
-            house.transform.generated.load(Ordering::SeqCst),
+            harness.transform.generated.load(Ordering::SeqCst),
             DISTINCT * 2,
             "no text was made twice"
         );
@@ -237,12 +240,12 @@ fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_no
 
 #[tokio::test]
 async fn after_a_restart_runs_and_reports_are_still_there() {
-    let house = House::new();
+    let harness = Harness::new();
     let id = {
-        let (_service, mut client) = house.open().await;
-        run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await.id
+        let (_service, mut client) = harness.open().await;
+        run_to_end(&mut client, spec(harness.suite(TWO), &["stub-a"])).await.id
     };
-    let (_service, mut client) = house.open().await;
+    let (_service, mut client) = harness.open().await;
     let list = client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner();
     assert_eq!(
         list.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(),
@@ -257,11 +260,13 @@ async fn after_a_restart_runs_and_reports_are_still_there() {
 
 #[tokio::test]
 async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
-    let house = House::new();
-    *house.transform.pause.lock() = Duration::from_millis(50);
-    let (_service, mut client) = house.open().await;
-    let run = create(&mut client, spec(house.suite(TWO), &["stub-a"])).await.unwrap();
-    while house.transform.generated.load(Ordering::SeqCst) < 3 {
+    let harness = Harness::new();
+    *harness.transform.pause.lock() = Duration::from_millis(50);
+    let (_service, mut client) = harness.open().await;
+    let run = create(&mut client, spec(harness.suite(TWO), &["stub-a"]))
+        .await
+        .unwrap();
+    while harness.transform.generated.load(Ordering::SeqCst) < 3 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let refused = client
@@ -289,17 +294,18 @@ async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
     assert!(watch(&mut client, &run.id, 0).await.iter().any(
         |event| matches!(&event.event, Some(Event::Message(text)) if text == "cancelled: the budget of team is used up")
     ));
-    // What was generated until then counts, though no request to the generator's service came to its end.
+    // What was generated until then counts, though no request to the generator's service came to
+    // its end.
     let counted = cancelled.counters.unwrap();
-    let made = house.transform.generated.load(Ordering::SeqCst) + 1;
+    let made = harness.transform.generated.load(Ordering::SeqCst) + 1;
     assert_eq!(counted.generator_tokens, counted.texts_generated * TOKENS.0);
     assert_eq!(counted.generated_tokens, counted.texts_generated * TOKENS.1);
     assert!((1..=made).contains(&counted.texts_generated), "{counted:?}, {made}");
     tokio::time::sleep(Duration::from_millis(200)).await;
-    let made = house.transform.generated.load(Ordering::SeqCst);
+    let made = harness.transform.generated.load(Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(
-        house.transform.generated.load(Ordering::SeqCst),
+        harness.transform.generated.load(Ordering::SeqCst),
         made,
         "the generator is left alone"
     );
@@ -313,10 +319,12 @@ async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
 
 #[tokio::test]
 async fn progress_is_streamed_replayed_and_ends_with_the_run() {
-    let house = House::new();
-    *house.transform.pause.lock() = Duration::from_millis(60);
-    let (_service, mut client) = house.open().await;
-    let run = create(&mut client, spec(house.suite(TWO), &["stub-a"])).await.unwrap();
+    let harness = Harness::new();
+    *harness.transform.pause.lock() = Duration::from_millis(60);
+    let (_service, mut client) = harness.open().await;
+    let run = create(&mut client, spec(harness.suite(TWO), &["stub-a"]))
+        .await
+        .unwrap();
     // A watcher that never reads holds nobody up.
     let _idle = client
         .watch_run(WatchRunRequest {
@@ -361,10 +369,10 @@ async fn progress_is_streamed_replayed_and_ends_with_the_run() {
 
 #[tokio::test]
 async fn a_request_id_makes_one_run_however_often_it_is_sent() {
-    let house = House::new();
-    let (_service, client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, client) = harness.open().await;
     let request = CreateRunRequest {
-        spec: Some(spec(house.suite(TWO), &["stub-a"])),
+        spec: Some(spec(harness.suite(TWO), &["stub-a"])),
         request_id: "nightly/42".into(),
     };
     let both = futures::future::join_all((0..4).map(|_| {
@@ -376,13 +384,13 @@ async fn a_request_id_makes_one_run_however_often_it_is_sent() {
 }
 
 #[tokio::test]
-async fn an_unreachable_generator_fails_the_run_with_reason_and_mend() {
-    let house = House::new();
+async fn an_unreachable_generator_fails_the_run_with_reason_and_hint() {
+    let harness = Harness::new();
     let down =
-        Fault::unavailable("GENERATOR_UNREACHABLE", "cannot connect to http://localhost:1/v1").mend("start the server");
-    *house.transform.down.lock() = Some(down);
-    let (_service, mut client) = house.open().await;
-    let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
+        Fault::unavailable("GENERATOR_UNREACHABLE", "cannot connect to http://localhost:1/v1").hint("start the server");
+    *harness.transform.down.lock() = Some(down);
+    let (_service, mut client) = harness.open().await;
+    let run = run_to_end(&mut client, spec(harness.suite(TWO), &["stub-a"])).await;
     assert_eq!(
         (run.state(), Code::from_i32(run.error_code)),
         (RunState::Failed, Code::Unavailable)
@@ -394,10 +402,10 @@ async fn an_unreachable_generator_fails_the_run_with_reason_and_mend() {
 
 #[tokio::test]
 async fn a_generator_that_answers_no_text_at_all_is_no_result() {
-    let house = House::new();
-    *house.transform.silent.lock() = true;
-    let (_service, mut client) = house.open().await;
-    let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
+    let harness = Harness::new();
+    *harness.transform.silent.lock() = true;
+    let (_service, mut client) = harness.open().await;
+    let run = run_to_end(&mut client, spec(harness.suite(TWO), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Failed);
     assert!(
         run.error.contains("none of 17 texts") && run.error.contains("connection refused"),
@@ -408,10 +416,10 @@ async fn a_generator_that_answers_no_text_at_all_is_no_result() {
 
 #[tokio::test]
 async fn a_failing_encoder_is_named() {
-    let house = House::new();
-    house.manner().broken = Some("stub-b".to_owned());
-    let (_service, mut client) = house.open().await;
-    let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a", "stub-b"])).await;
+    let harness = Harness::new();
+    harness.manner().broken = Some("stub-b".to_owned());
+    let (_service, mut client) = harness.open().await;
+    let run = run_to_end(&mut client, spec(harness.suite(TWO), &["stub-a", "stub-b"])).await;
     assert_eq!(run.state(), RunState::Failed);
     assert!(
         run.error.contains("encoder `stub-b`") && run.error.contains("truncated"),
@@ -422,15 +430,15 @@ async fn a_failing_encoder_is_named() {
 
 #[tokio::test]
 async fn everything_is_checked_before_anything_is_generated() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let unknown = create(&mut client, spec(house.suite(TWO), &["mystery"]))
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let unknown = create(&mut client, spec(harness.suite(TWO), &["mystery"]))
         .await
         .unwrap_err();
     assert_eq!(unknown.code, Code::NotFound);
     assert!(unknown.message.contains("mystery"), "{}", unknown.message);
 
-    let mut ghost = spec(house.suite(TWO), &["stub-a"]);
+    let mut ghost = spec(harness.suite(TWO), &["stub-a"]);
     ghost.generator_id = "missing".into();
     let ghost = create(&mut client, ghost).await.unwrap_err();
     assert_eq!(ghost.code, Code::NotFound);
@@ -440,7 +448,7 @@ async fn everything_is_checked_before_anything_is_generated() {
         ghost.message
     );
 
-    let unserved = house.suite("transformations = [\"style_change\"]");
+    let unserved = harness.suite("transformations = [\"style_change\"]");
     let unserved = create(&mut client, spec(unserved, &["stub-a"])).await.unwrap_err();
     assert_eq!(unserved.code, Code::Unimplemented);
     assert!(
@@ -449,7 +457,7 @@ async fn everything_is_checked_before_anything_is_generated() {
         unserved.message
     );
 
-    let typo = house.suite("transformations = [\"paraprase\"]");
+    let typo = harness.suite("transformations = [\"paraprase\"]");
     let typo = create(&mut client, spec(typo, &["stub-a"])).await.unwrap_err();
     assert_eq!(typo.code, Code::InvalidArgument);
     assert!(
@@ -458,9 +466,9 @@ async fn everything_is_checked_before_anything_is_generated() {
         typo.message
     );
 
-    let suite = house.suite(TWO);
+    let suite = harness.suite(TWO);
     std::fs::write(
-        house.home.path().join("data/sts.jsonl"),
+        harness.home.path().join("data/sts.jsonl"),
         "{\"sentence1\": \"a\", \"score\": 1}\n",
     )
     .unwrap();
@@ -469,7 +477,7 @@ async fn everything_is_checked_before_anything_is_generated() {
     for part in ["small.toml:4", "sts.jsonl", "line 1", "sentence2"] {
         assert!(broken.message.contains(part), "{part}: {}", broken.message);
     }
-    assert_eq!(house.transform.asked.load(Ordering::SeqCst), 0);
+    assert_eq!(harness.transform.asked.load(Ordering::SeqCst), 0);
     assert!(
         client
             .list_runs(ListRunsRequest::default())
@@ -483,9 +491,9 @@ async fn everything_is_checked_before_anything_is_generated() {
 
 #[tokio::test]
 async fn overrides_and_baseline_are_followed() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let mut asked = spec(house.suite(TWO), &["stub-a"]);
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let mut asked = spec(harness.suite(TWO), &["stub-a"]);
     asked.baseline_encoder_id = "stub-base".into();
     asked.seeds = vec![5];
     asked.limit = Some(4);
@@ -507,18 +515,18 @@ async fn overrides_and_baseline_are_followed() {
 
 #[tokio::test]
 async fn what_a_suite_says_of_prompts_retries_and_sampling_reaches_the_transform_service() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let head = "seeds = [1337]\ntransformations = [\"paraphrase\", { name = \"paraphrase\", prompt = \"paraphrase-b\" }]\n\
                 temperature = 0.8\ntop_p = 0.9\ntop_k = 40\nretry_identical = false\nretry_temperature = 0.0\nguards = \"retry\"";
-    let mut suite = house.suite(head);
+    let mut suite = harness.suite(head);
     // The table of wordings is of STS in English: the data set says that it is.
     if let Some(suite_ref::Source::Toml(text)) = &mut suite.source {
         *text = text.replace("path = \"sts.jsonl\"\n", "path = \"sts.jsonl\"\nlanguages = [\"en\"]\n");
     }
     let run = run_to_end(&mut client, spec(suite, &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
-    let specs = house.transform.specs.lock().clone();
+    let specs = harness.transform.specs.lock().clone();
     let mut prompts: Vec<_> = specs.iter().map(|spec| spec.prompts.clone()).collect();
     prompts.dedup();
     assert_eq!(prompts, [vec![], vec!["paraphrase-b".to_owned()]]);
@@ -548,13 +556,13 @@ async fn what_a_suite_says_of_prompts_retries_and_sampling_reaches_the_transform
 
 #[tokio::test]
 async fn a_run_may_override_the_temperature_and_says_so() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let mut asked = spec(house.suite(TWO), &["stub-a"]);
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let mut asked = spec(harness.suite(TWO), &["stub-a"]);
     asked.temperature = Some(0.4);
     let run = run_to_end(&mut client, asked.clone()).await;
     assert_eq!(run.spec.unwrap().temperature, Some(0.4));
-    let seen = house.transform.specs.lock()[0].sampling.unwrap().temperature;
+    let seen = harness.transform.specs.lock()[0].sampling.unwrap().temperature;
     let json = report_json(&mut client, &run.id).await;
     assert_eq!(
         (seen, &json["suite"]["temperature"]),
@@ -567,10 +575,10 @@ async fn a_run_may_override_the_temperature_and_says_so() {
 
 #[tokio::test]
 async fn guard_warnings_and_first_attempts_are_counted_beside_the_checks() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let head = "seeds = [1337]\ntransformations = [\"expansion\", \"summarisation\"]";
-    let run = run_to_end(&mut client, spec(house.suite(head), &["stub-a"])).await;
+    let run = run_to_end(&mut client, spec(harness.suite(head), &["stub-a"])).await;
     let json = report_json(&mut client, &run.id).await;
     let rows = json["checks"].as_array().unwrap();
     let row = |name: &str| rows.iter().find(|row| row["transformation"] == name).unwrap();
@@ -599,8 +607,8 @@ async fn guard_warnings_and_first_attempts_are_counted_beside_the_checks() {
 
 #[tokio::test]
 async fn every_dataset_that_cannot_be_had_is_named_before_anything_is_generated() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let suite = "name = \"far\"\ntransformations = [\"paraphrase\"]\n[[dataset]]\ncatalogue = \"BIOSSES\"\n[[dataset]]\n\
                  builtin = \"quick/sts\"\ntask = \"sts\"\n[[dataset]]\nhub = \"org/name\"\ntask = \"sts\"\n";
     let suite = SuiteRef {
@@ -621,14 +629,14 @@ async fn every_dataset_that_cannot_be_had_is_named_before_anything_is_generated(
     ] {
         assert!(fault.message.contains(part), "{part}: {}", fault.message);
     }
-    assert_eq!(house.transform.generated.load(Ordering::SeqCst), 0);
+    assert_eq!(harness.transform.generated.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
 async fn a_sample_is_said_in_the_report() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let mut asked = spec(house.suite(TWO), &["stub-a"]);
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let mut asked = spec(harness.suite(TWO), &["stub-a"]);
     (asked.limit, asked.sample_seed) = (Some(4), Some(9));
     let run = run_to_end(&mut client, asked).await;
     let json = report_json(&mut client, &run.id).await;
@@ -647,11 +655,14 @@ async fn a_sample_is_said_in_the_report() {
 
 #[tokio::test]
 async fn pages_of_runs_go_from_new_to_old() {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.insert(0, run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await.id);
+        ids.insert(
+            0,
+            run_to_end(&mut client, spec(harness.suite(TWO), &["stub-a"])).await.id,
+        );
     }
     let first = client
         .list_runs(ListRunsRequest {

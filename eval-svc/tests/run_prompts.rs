@@ -6,7 +6,7 @@ mod run_stubs;
 use std::{collections::BTreeMap, path::Path};
 
 use isomer_proto::eval::v1::{EncoderPrompt, RunSpec, RunState, SuiteRef, suite_ref};
-use run_stubs::{House, create, report, report_json, run_to_end, spec};
+use run_stubs::{Harness, create, report, report_json, run_to_end, spec};
 use serde_json::{Value, json};
 
 const QUERIES: [(&str, &str); 5] = [
@@ -41,8 +41,8 @@ const PAIRS: [(&str, &str, f64); 5] = [
     ("Hello", "The committee rejected the proposal.", 0.0),
 ];
 
-/// Writes a retrieval and an sts data set with texts in front of theirs, and gives a suite of both. The transformation puts
-/// words behind a text, so that what is in front stays there.
+/// Writes a retrieval and an sts data set with texts in front of theirs, and gives a suite of both.
+/// The transformation puts words behind a text, so that what is in front stays there.
 fn suite(folder: &Path, [query, document, pair]: [&str; 3], head: &str) -> SuiteRef {
     std::fs::create_dir_all(folder.join("find/qrels")).unwrap();
     let (mut corpus, mut queries, mut qrels) =
@@ -106,9 +106,9 @@ const S: &str = "vvv same www: ";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_with_prompts_scores_as_data_with_the_prompts_written_into_it() {
-    let house = House::new();
-    let (_, mut client) = house.open().await;
-    let folder = house.home.path().join("data");
+    let harness = Harness::new();
+    let (_, mut client) = harness.open().await;
+    let folder = harness.home.path().join("data");
     let mut run = async |texts: [&str; 3], head: &str, prompts: Vec<EncoderPrompt>, name: &str| {
         let asked = RunSpec {
             prompts,
@@ -134,7 +134,7 @@ async fn a_run_with_prompts_scores_as_data_with_the_prompts_written_into_it() {
     assert_eq!(scores(&by_suite), scores(&by_hand));
     // The same prompts from elsewhere: everything is found.
     assert_eq!(by_suite["counters"]["scores_computed"], 0);
-    house.manner().prompts = all
+    harness.manner().prompts = all
         .iter()
         .map(|(role, text)| ((*role).to_owned(), (*text).to_owned()))
         .collect();
@@ -152,7 +152,7 @@ async fn a_run_with_prompts_scores_as_data_with_the_prompts_written_into_it() {
     );
     assert_eq!(of(&over, "pairs"), of(&by_hand, "pairs"));
     // The scores without prompts are still those without prompts.
-    house.manner().prompts.clear();
+    harness.manner().prompts.clear();
     let again = run(["", "", ""], "", vec![], "plain").await;
     assert_eq!(scores(&again), scores(&plain));
     assert_eq!(again["counters"]["scores_computed"], 0);
@@ -160,15 +160,15 @@ async fn a_run_with_prompts_scores_as_data_with_the_prompts_written_into_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_report_says_which_prompts_were_used_and_which_were_not() {
-    let house = House::new();
-    let (_, mut client) = house.open().await;
-    house.manner().prompts = [("query", Q), ("clustering", "c "), ("passage", "p ")]
+    let harness = Harness::new();
+    let (_, mut client) = harness.open().await;
+    harness.manner().prompts = [("query", Q), ("clustering", "c "), ("passage", "p ")]
         .map(|(name, text)| (name.to_owned(), text.to_owned()))
         .into();
     let asked = RunSpec {
         prompts: given(&[("document", D)]),
         ..spec(
-            suite(&house.home.path().join("data"), ["", "", ""], ""),
+            suite(&harness.home.path().join("data"), ["", "", ""], ""),
             &["stub-a", "stub-b"],
         )
     };
@@ -206,12 +206,12 @@ async fn the_report_says_which_prompts_were_used_and_which_were_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_encoder_that_takes_no_notice_of_prompts_fails_the_run() {
-    let house = House::new();
-    let (_, mut client) = house.open().await;
-    house.manner().deaf = true;
+    let harness = Harness::new();
+    let (_, mut client) = harness.open().await;
+    harness.manner().deaf = true;
     let asked = RunSpec {
         prompts: given(&[("query", Q)]),
-        ..spec(suite(&house.home.path().join("data"), ["", "", ""], ""), &["stub-a"])
+        ..spec(suite(&harness.home.path().join("data"), ["", "", ""], ""), &["stub-a"])
     };
     let run = run_to_end(&mut client, asked).await;
     assert_eq!(run.state(), RunState::Failed);
@@ -220,9 +220,9 @@ async fn an_encoder_that_takes_no_notice_of_prompts_fails_the_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompts_for_what_is_not_there_are_refused_before_anything_is_generated() {
-    let house = House::new();
-    let (_, mut client) = house.open().await;
-    let folder = house.home.path().join("data");
+    let harness = Harness::new();
+    let (_, mut client) = harness.open().await;
+    let folder = harness.home.path().join("data");
     let mut refused = async |head: &str, prompts: Vec<EncoderPrompt>| {
         let asked = RunSpec {
             prompts,
@@ -248,10 +248,11 @@ async fn prompts_for_what_is_not_there_are_refused_before_anything_is_generated(
     );
     let fault = refused("\n[encoder.stub-a.promts]\nquery = \"x\"\n", vec![]).await;
     assert!(fault.message.contains("prompts"), "{fault}");
-    assert_eq!(house.transform.asked.load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert_eq!(harness.transform.asked.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
-/// Rows of cut texts: data set, transformation, whether no transformation changes them; texts, cut, unknown.
+/// Rows of cut texts: data set, transformation, whether no transformation changes them; texts, cut,
+/// unknown.
 fn cut(report: &Value) -> Vec<(String, String, bool, [u64; 3])> {
     let row = |row: &Value| {
         let name = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
@@ -269,13 +270,14 @@ fn cut(report: &Value) -> Vec<(String, String, bool, [u64; 3])> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_that_were_cut_are_counted_also_where_scores_are_found() {
-    let house = House::new();
-    let (_, mut client) = house.open().await;
-    // " and so on" is ten bytes: of the queries (of 23, 13, 23, 10 and 11) two are longer than 25 when it is behind them. Documents
-    // have 46, 45, 23, 41 and 11. Of the ten sentences of the pairs all but `Hello` (5) are longer.
-    house.manner().limit = Some(25);
+    let harness = Harness::new();
+    let (_, mut client) = harness.open().await;
+    // " and so on" is ten bytes: of the queries (of 23, 13, 23, 10 and 11) two are longer than 25
+    // when it is behind them. Documents have 46, 45, 23, 41 and 11. Of the ten sentences of the
+    // pairs all but `Hello` (5) are longer.
+    harness.manner().limit = Some(25);
     let mut run = async || {
-        let asked = spec(suite(&house.home.path().join("data"), ["", "", ""], ""), &["stub-a"]);
+        let asked = spec(suite(&harness.home.path().join("data"), ["", "", ""], ""), &["stub-a"]);
         let run = run_to_end(&mut client, asked).await;
         assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
         report_json(&mut client, &run.id).await
@@ -303,7 +305,7 @@ async fn texts_that_were_cut_are_counted_also_where_scores_are_found() {
         told["notes"]
     );
     // Found scores tell the same, even of an encoder that says nothing now.
-    house.manner().limit = None;
+    harness.manner().limit = None;
     let again = run().await;
     assert_eq!(again["counters"]["scores_computed"], 0);
     assert_eq!(cut(&again), expected);
@@ -311,9 +313,9 @@ async fn texts_that_were_cut_are_counted_also_where_scores_are_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_encoder_that_does_not_say_what_it_cut_is_not_said_to_cut_nothing() {
-    let house = House::new();
-    let (_, mut client) = house.open().await;
-    let asked = spec(suite(&house.home.path().join("data"), ["", "", ""], ""), &["stub-a"]);
+    let harness = Harness::new();
+    let (_, mut client) = harness.open().await;
+    let asked = spec(suite(&harness.home.path().join("data"), ["", "", ""], ""), &["stub-a"]);
     let run = run_to_end(&mut client, asked).await;
     let told = report_json(&mut client, &run.id).await;
     assert!(

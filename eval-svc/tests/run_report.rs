@@ -6,20 +6,20 @@ mod run_stubs;
 mod schema_check;
 
 use isomer_proto::eval::v1::{ReportFormat, RunState};
-use run_stubs::{House, report, report_json, run_to_end, spec};
+use run_stubs::{Harness, report, report_json, run_to_end, spec};
 
 const HOSTILE: &str =
     "</td><script>alert('x')</script> \"quoted\" & {{ 7 * 7 }} | `code` <img src=http://evil.example/x>";
 
 /// A report over datasets and names that try to break out.
-async fn hostile() -> (House, Vec<(ReportFormat, String)>, serde_json::Value) {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let suite = house.suite("description = \"<b>bold</b> & co\"\nseeds = [1337, 1338]\ntransformations = [\"paraphrase\", \"expansion\", \"random_keywords\"]");
+async fn hostile() -> (Harness, Vec<(ReportFormat, String)>, serde_json::Value) {
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let suite = harness.suite("description = \"<b>bold</b> & co\"\nseeds = [1337, 1338]\ntransformations = [\"paraphrase\", \"expansion\", \"random_keywords\"]");
     let rows: Vec<String> = (0..6)
         .map(|i| serde_json::json!({"sentence1": format!("{HOSTILE} {i}"), "sentence2": format!("مرحبا {i} 你好"), "score": i}).to_string())
         .collect();
-    std::fs::write(house.home.path().join("data/sts.jsonl"), rows.join("\n")).unwrap();
+    std::fs::write(harness.home.path().join("data/sts.jsonl"), rows.join("\n")).unwrap();
     let run = run_to_end(&mut client, spec(suite, &["stub-<i>a</i>", "stub-b"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let mut forms = Vec::new();
@@ -40,7 +40,7 @@ async fn hostile() -> (House, Vec<(ReportFormat, String)>, serde_json::Value) {
             std::fs::write(format!("{folder}/{}", format.as_str_name()), content).unwrap();
         }
     }
-    (house, forms, json)
+    (harness, forms, json)
 }
 
 fn form(forms: &[(ReportFormat, String)], wanted: ReportFormat) -> &str {

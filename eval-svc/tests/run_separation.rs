@@ -1,4 +1,5 @@
-//! A run's control of sensitivity: who tells a rewrite from a change of meaning, and who only looks robust.
+//! A run's control of sensitivity: who tells a rewrite from a change of meaning, and who only looks
+//! robust.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod run_stubs;
@@ -8,19 +9,20 @@ use isomer_proto::{
     transform::v1::{Check, Outcome, transformation},
 };
 use run_stubs::{
-    House, create,
+    Harness, create,
     encoder::{DIMENSIONS, Vectoriser, vector},
     many, repeats, report, report_json, run_to_end, spec,
 };
 use serde_json::Value;
 
-/// A limit on drops that every encoder keeps, and none on texts that share a vector: only sensitivity tells the encoders apart.
+/// A limit on drops that every encoder keeps, and none on texts that share a vector: only
+/// sensitivity tells the encoders apart.
 const GATE: &str =
     "[gate]\nmax_shared = 1.0\n[[gate.rule]]\nmax_drop = 190\nbasis = \"point\"\n[[gate.rule]]\nmin_separation = 0.8\n";
 
 /// Forty pairs of sentences, eighty texts, to each of which two kinds of change or more apply.
-fn suite(house: &House, more: &str) -> SuiteRef {
-    let folder = house.home.path().join("data");
+fn suite(harness: &Harness, more: &str) -> SuiteRef {
+    let folder = harness.home.path().join("data");
     std::fs::create_dir_all(&folder).unwrap();
     let things = [
         "books", "boats", "lamps", "chairs", "clocks", "coats", "drums", "plates",
@@ -46,18 +48,18 @@ fn suite(house: &House, more: &str) -> SuiteRef {
     }
 }
 
-fn healthy() -> House {
-    let house = House::new();
-    *house.transform.rewriter.lock() = Some(|_, _, text| {
+fn healthy() -> Harness {
+    let harness = Harness::new();
+    *harness.transform.rewriter.lock() = Some(|_, _, text| {
         let words: Vec<&str> = text.split_whitespace().rev().collect();
         (format!("indeed {}", words.join(" ")), Outcome::Ok)
     });
-    house
+    harness
 }
 
-async fn ended(house: &House, encoder: &str, more: &str) -> (Run, Value) {
-    let (_service, mut client) = house.open().await;
-    let run = run_to_end(&mut client, spec(suite(house, more), &[encoder])).await;
+async fn ended(harness: &Harness, encoder: &str, more: &str) -> (Run, Value) {
+    let (_service, mut client) = harness.open().await;
+    let run = run_to_end(&mut client, spec(suite(harness, more), &[encoder])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
     (run, json)
@@ -112,9 +114,9 @@ async fn rows_are_told_by_kind_overlap_and_transformation_and_controls_are_no_re
 
 #[tokio::test]
 async fn it_is_measured_without_any_rule_and_every_form_of_the_report_shows_it() {
-    let house = healthy();
-    let (_service, mut client) = house.open().await;
-    let run = run_to_end(&mut client, spec(suite(&house, ""), &["stub-keen", "stub-near"])).await;
+    let harness = healthy();
+    let (_service, mut client) = harness.open().await;
+    let run = run_to_end(&mut client, spec(suite(&harness, ""), &["stub-keen", "stub-near"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let page = |format| {
         let (mut client, id) = (client.clone(), run.id.clone());
@@ -131,25 +133,25 @@ async fn it_is_measured_without_any_rule_and_every_form_of_the_report_shows_it()
 
 #[tokio::test]
 async fn a_second_run_encodes_nothing_and_no_text_is_encoded_twice() {
-    let house = healthy();
-    let (_, first) = ended(&house, "stub-keen", GATE).await;
-    assert_eq!(repeats(&house.encoder), Default::default());
-    let encoded = house.encoder.texts().len();
-    let (_, second) = ended(&house, "stub-keen", GATE).await;
-    assert_eq!(house.encoder.texts().len(), encoded);
+    let harness = healthy();
+    let (_, first) = ended(&harness, "stub-keen", GATE).await;
+    assert_eq!(repeats(&harness.encoder), Default::default());
+    let encoded = harness.encoder.texts().len();
+    let (_, second) = ended(&harness, "stub-keen", GATE).await;
+    assert_eq!(harness.encoder.texts().len(), encoded);
     assert_eq!(first["separation"], second["separation"]);
 }
 
 #[tokio::test]
 async fn off_encodes_no_changed_text_and_refuses_rules_about_it() {
-    let house = healthy();
-    let (_, json) = ended(&house, "stub-keen", "[separation]\noff = true\n").await;
+    let harness = healthy();
+    let (_, json) = ended(&harness, "stub-keen", "[separation]\noff = true\n").await;
     assert_eq!(json.get("separation"), None);
     // Eighty originals, eighty rewrites of each of two transformations that make the same texts.
-    assert_eq!(house.encoder.texts().len(), 160);
+    assert_eq!(harness.encoder.texts().len(), 160);
 
-    let (_service, mut client) = house.open().await;
-    let mut refused = spec(suite(&house, GATE), &["stub-keen"]);
+    let (_service, mut client) = harness.open().await;
+    let mut refused = spec(suite(&harness, GATE), &["stub-keen"]);
     refused.separation = Some(Separation {
         off: Some(true),
         ..Separation::default()
@@ -161,7 +163,7 @@ async fn off_encodes_no_changed_text_and_refuses_rules_about_it() {
         ("min_separation = 0.8\nof = \"negatoin\"", "did you mean `negation`"),
         ("min_separation = 0.8\nbasis = \"student\"", "leave `basis` out"),
     ] {
-        let one = spec(suite(&house, &format!("[[gate.rule]]\n{rule}\n")), &["stub-keen"]);
+        let one = spec(suite(&harness, &format!("[[gate.rule]]\n{rule}\n")), &["stub-keen"]);
         let fault = create(&mut client, one).await.unwrap_err();
         assert!(fault.to_string().contains(told), "{rule}: {fault}");
     }
@@ -169,9 +171,9 @@ async fn off_encodes_no_changed_text_and_refuses_rules_about_it() {
 
 #[tokio::test]
 async fn a_dead_generator_leaves_nothing_to_compare_and_the_rule_is_invalid() {
-    let house = House::new();
-    *house.transform.rewriter.lock() = Some(|_, _, text| (text.to_uppercase(), Outcome::Ok));
-    let (run, json) = ended(&house, "stub-keen", "[[gate.rule]]\nmin_separation = 0.1\n").await;
+    let harness = Harness::new();
+    *harness.transform.rewriter.lock() = Some(|_, _, text| (text.to_uppercase(), Outcome::Ok));
+    let (run, json) = ended(&harness, "stub-keen", "[[gate.rule]]\nmin_separation = 0.1\n").await;
     assert_eq!(run.verdict(), Verdict::Invalid);
     assert_eq!(json["separation"]["encoders"][0]["overall"]["texts"], 0);
 }
@@ -192,9 +194,9 @@ fn hollow(_: &str, text: &str) -> [f32; DIMENSIONS] {
 async fn vectors_of_length_0_are_undefined_and_never_separated() {
     let rules = "[[gate.rule]]\nmin_separation = 0.8\nof = \"negation\"\n[[gate.rule]]\nmin_separation = 0.8\nof = \"number\"\n";
     for (vectoriser, verdict) in [(None, "pass"), (Some(hollow as Vectoriser), "fail")] {
-        let house = healthy();
-        house.manner().vectors = vectoriser;
-        let (_, json) = ended(&house, "stub-keen", rules).await;
+        let harness = healthy();
+        harness.manner().vectors = vectoriser;
+        let (_, json) = ended(&harness, "stub-keen", rules).await;
         let (negation, number) = (kind(&json, "negation"), kind(&json, "number"));
         assert_eq!((&negation["texts"], &number["undefined"]), (&80.into(), &0.into()));
         let rules = &json["gate"]["encoders"][0]["rules"];
@@ -213,7 +215,8 @@ async fn vectors_of_length_0_are_undefined_and_never_separated() {
     }
 }
 
-/// A generator whose answers show every way in which a copy may not be fit; it knows nothing of boats.
+/// A generator whose answers show every way in which a copy may not be fit; it knows nothing of
+/// boats.
 fn changer(name: &str, text: &str) -> Result<Vec<String>, Check> {
     if text.contains("boats") {
         return Err(Check::TooFew);
@@ -231,27 +234,27 @@ fn changer(name: &str, text: &str) -> Result<Vec<String>, Check> {
     })
 }
 
-async fn markdown(house: &House, id: &str) -> String {
-    let (_service, mut client) = house.open().await;
+async fn markdown(harness: &Harness, id: &str) -> String {
+    let (_service, mut client) = harness.open().await;
     String::from_utf8(report(&mut client, id, ReportFormat::Markdown).await).unwrap()
 }
 
-fn asked_for(house: &House, name: &str) -> usize {
-    let ids = house.transform.ids.lock();
+fn asked_for(harness: &Harness, name: &str) -> usize {
+    let ids = harness.transform.ids.lock();
     ids.iter().filter(|(transformation, _)| transformation == name).count()
 }
 
 #[tokio::test]
 async fn the_transform_service_makes_copies_that_are_asked_for_and_what_it_cannot_make_is_counted() {
-    let house = healthy();
-    *house.transform.changer.lock() = Some(changer);
+    let harness = healthy();
+    *harness.transform.changer.lock() = Some(changer);
     let kinds = "temperature = 0.25\ngenerator = \"stub:generator\"\n[separation]\nkinds = [\"number\", \"distractors\", \"multi_swap\"]\n";
     let rule = "[[gate.rule]]\nmin_separation = 0.8\nof = \"distractors\"\n";
-    let (run, json) = ended(&house, "stub-keen", &format!("{kinds}{rule}")).await;
+    let (run, json) = ended(&harness, "stub-keen", &format!("{kinds}{rule}")).await;
     assert_eq!(run.verdict(), Verdict::Pass, "{}", json["gate"]);
     // Ten of eighty texts are of boats.
     assert_eq!(
-        (asked_for(&house, "distractors"), asked_for(&house, "multi_swap")),
+        (asked_for(&harness, "distractors"), asked_for(&harness, "multi_swap")),
         (80, 80)
     );
     let coverage = json["separation"]["coverage"].as_array().unwrap();
@@ -272,7 +275,7 @@ async fn the_transform_service_makes_copies_that_are_asked_for_and_what_it_canno
         assert_eq!(kind(&json, name)["comparisons"], copies);
     }
     // What was asked: the protocol, whatever the suite's temperature.
-    let specs = house.transform.specs.lock().clone();
+    let specs = harness.transform.specs.lock().clone();
     let mut seen = 0;
     for spec in specs {
         match spec.transformation.unwrap().kind.unwrap() {
@@ -303,23 +306,23 @@ async fn the_transform_service_makes_copies_that_are_asked_for_and_what_it_canno
         .find(|stage| stage.stage() == Stage::Transform)
         .unwrap();
     assert_eq!((stage.done, stage.total), (320, 320));
-    let told = markdown(&house, &run.id).await;
+    let told = markdown(&harness, &run.id).await;
     assert!(
         told.contains("Look-alikes written by the generator: asked for 80 texts, which gave 140 copies; 10 texts failed and have none (too\\_few 10)"),
         "{told}"
     );
     // A second run asks the service again, which has them.
-    let (_, again) = ended(&house, "stub-keen", &format!("{kinds}{rule}")).await;
+    let (_, again) = ended(&harness, "stub-keen", &format!("{kinds}{rule}")).await;
     assert_eq!(again["counters"]["generator_calls"], 0);
     assert_eq!(again["separation"], json["separation"]);
 }
 
 #[tokio::test]
 async fn the_generator_is_asked_for_texts_that_are_compared_and_the_rules_keep_their_rows() {
-    let house = healthy();
-    *house.transform.changer.lock() = Some(changer);
+    let harness = healthy();
+    *harness.transform.changer.lock() = Some(changer);
     // Texts of lamps come back as they were: they have no rewrite to compare.
-    *house.transform.rewriter.lock() = Some(|_, _, text| {
+    *harness.transform.rewriter.lock() = Some(|_, _, text| {
         let words: Vec<&str> = text.split_whitespace().rev().collect();
         match text.contains("lamps") {
             true => (text.to_owned(), Outcome::KeptOriginal),
@@ -327,22 +330,22 @@ async fn the_generator_is_asked_for_texts_that_are_compared_and_the_rules_keep_t
         }
     });
     let (_, rules) = ended(
-        &house,
+        &harness,
         "stub-keen",
         "[separation]\ntexts = 24\nkinds = [\"negation\"]\n",
     )
     .await;
-    assert_eq!(asked_for(&house, "distractors"), 0, "off by default");
+    assert_eq!(asked_for(&harness, "distractors"), 0, "off by default");
     let more = "[separation]\ntexts = 24\nkinds = [\"negation\", \"distractors\"]\n";
-    let (_, both) = ended(&house, "stub-keen", more).await;
+    let (_, both) = ended(&harness, "stub-keen", more).await;
     let compared = kind(&both, "negation")["texts"].as_u64().unwrap();
     assert!((1..24).contains(&compared), "{compared}");
-    assert_eq!(asked_for(&house, "distractors") as u64, compared);
+    assert_eq!(asked_for(&harness, "distractors") as u64, compared);
     assert_eq!(kind(&both, "negation"), kind(&rules, "negation"));
     // A broken generator of copies costs the copies, not the run.
-    *house.transform.changer.lock() = Some(|_, _| Err(Check::GeneratorError));
+    *harness.transform.changer.lock() = Some(|_, _| Err(Check::GeneratorError));
     let rule = "[[gate.rule]]\nmin_separation = 0.1\nof = \"distractors\"\n";
-    let (run, json) = ended(&house, "stub-keen", &format!("{more}{rule}")).await;
+    let (run, json) = ended(&harness, "stub-keen", &format!("{more}{rule}")).await;
     assert_eq!(run.verdict(), Verdict::Invalid, "{}", json["gate"]);
     assert_eq!(kind(&json, "distractors")["texts"], 0);
     assert_eq!(kind(&json, "negation"), kind(&rules, "negation"));
@@ -350,17 +353,17 @@ async fn the_generator_is_asked_for_texts_that_are_compared_and_the_rules_keep_t
 
 #[tokio::test]
 async fn a_language_that_words_cannot_be_swapped_in_is_not_asked_for_and_one_without_a_generator_is_refused() {
-    let house = healthy();
-    *house.transform.changer.lock() = Some(changer);
+    let harness = healthy();
+    *harness.transform.changer.lock() = Some(changer);
     let german = |more: &str| {
-        let mut suite = suite(&house, more);
+        let mut suite = suite(&harness, more);
         if let Some(suite_ref::Source::Toml(text)) = &mut suite.source {
             text.push_str("language = \"de\"\n");
         }
         suite
     };
-    std::fs::create_dir_all(house.home.path().join("data")).unwrap();
-    let (_service, mut client) = house.open().await;
+    std::fs::create_dir_all(harness.home.path().join("data")).unwrap();
+    let (_service, mut client) = harness.open().await;
     let run = run_to_end(
         &mut client,
         spec(
@@ -370,14 +373,14 @@ async fn a_language_that_words_cannot_be_swapped_in_is_not_asked_for_and_one_wit
     )
     .await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
-    assert_eq!(asked_for(&house, "multi_swap"), 0);
+    assert_eq!(asked_for(&harness, "multi_swap"), 0);
     let json = report_json(&mut client, &run.id).await;
     assert_eq!(
         (&kind(&json, "number")["texts"], &kind(&json, "multi_swap")["texts"]),
         (&80.into(), &0.into())
     );
     // No rewrite is needed to find that nobody could write the distractors.
-    let mut refused = spec(suite(&house, ""), &["stub-keen"]);
+    let mut refused = spec(suite(&harness, ""), &["stub-keen"]);
     refused.transformations = vec!["random_keywords".to_owned()];
     refused.generator_id = "missing".to_owned();
     refused.separation = Some(Separation {
@@ -390,13 +393,14 @@ async fn a_language_that_words_cannot_be_swapped_in_is_not_asked_for_and_one_wit
 
 #[tokio::test]
 async fn a_rewrite_that_differs_in_one_word_proves_nothing() {
-    // A full rewording is compared; the same texts with one word swapped separate for any encoder that sees words.
-    let house = House::new();
-    *house.transform.rewriter.lock() = Some(|_, _, text| {
+    // A full rewording is compared; the same texts with one word swapped separate for any encoder
+    // that sees words.
+    let harness = Harness::new();
+    *harness.transform.rewriter.lock() = Some(|_, _, text| {
         let (_, rest) = text.split_once(' ').unwrap();
         (format!("Indeed {rest}"), Outcome::Ok)
     });
-    let (run, json) = ended(&house, "stub-keen", "[[gate.rule]]\nmin_separation = 0.1\n").await;
+    let (run, json) = ended(&harness, "stub-keen", "[[gate.rule]]\nmin_separation = 0.1\n").await;
     assert_eq!(run.verdict(), Verdict::Invalid, "{}", json["gate"]);
     assert_eq!(json["separation"]["encoders"][0]["overall"]["texts"], 0);
     let (run, _) = ended(&healthy(), "stub-keen", "[[gate.rule]]\nmin_separation = 0.1\n").await;
@@ -412,9 +416,9 @@ fn short(_: &str, text: &str) -> [f32; DIMENSIONS] {
 async fn texts_that_the_encoder_cut_are_left_out_and_said_and_one_that_hides_it_is_judged() {
     let rule = "[[gate.rule]]\nmin_separation = 0.5\nmax_cut = 1.0\nmax_shared = 1.0\n";
     for (limit, verdict) in [(Some(30), Verdict::Invalid), (Some(500), Verdict::Pass)] {
-        let house = healthy();
-        house.manner().limit = limit;
-        let (run, json) = ended(&house, "stub-keen", rule).await;
+        let harness = healthy();
+        harness.manner().limit = limit;
+        let (run, json) = ended(&harness, "stub-keen", rule).await;
         let row = &json["separation"]["encoders"][0]["overall"];
         let told = &json["gate"]["encoders"][0]["rules"][0];
         assert_eq!(run.verdict(), verdict, "{told}");
@@ -430,20 +434,20 @@ async fn texts_that_the_encoder_cut_are_left_out_and_said_and_one_that_hides_it_
         }
     }
     // The edits beyond the twelfth byte are not seen, and the encoder does not say that it cuts.
-    let house = healthy();
-    house.manner().vectors = Some(short);
-    let (_, json) = ended(&house, "stub-keen", rule).await;
+    let harness = healthy();
+    harness.manner().vectors = Some(short);
+    let (_, json) = ended(&harness, "stub-keen", rule).await;
     assert!(json["separation"]["encoders"][0]["overall"]["tied"].as_u64().unwrap() > 0);
 }
 
 #[tokio::test]
 async fn a_rule_with_too_few_texts_is_refused_or_says_how_many_it_needs() {
-    let house = healthy();
-    let (_service, mut client) = house.open().await;
+    let harness = healthy();
+    let (_service, mut client) = harness.open().await;
     // With all of 13 texts separated, the bound at 5 % is 0.794; with 14 it is 0.807.
     let few = |texts: u32, rule: &str| {
         let text = format!("[separation]\ntexts = {texts}\n[[gate.rule]]\n{rule}\n");
-        spec(suite(&house, &text), &["stub-keen"])
+        spec(suite(&harness, &text), &["stub-keen"])
     };
     let fault = create(&mut client, few(13, "min_separation = 0.8"))
         .await
@@ -466,9 +470,9 @@ async fn a_rule_with_too_few_texts_is_refused_or_says_how_many_it_needs() {
     let run = run_to_end(&mut client, few(14, "min_separation = 0.8")).await;
     assert_eq!(run.verdict(), Verdict::Pass);
     // An eighth of the texts is separated: more of them would decide that a fifth is not.
-    let house = healthy();
-    let (_service, mut client) = house.open().await;
-    house.manner().vectors = Some(|encoder, text| match text.len() % 2 {
+    let harness = healthy();
+    let (_service, mut client) = harness.open().await;
+    harness.manner().vectors = Some(|encoder, text| match text.len() % 2 {
         0 => vector("stub-blind", text),
         _ => vector(encoder, text),
     });
@@ -484,9 +488,9 @@ async fn a_rule_with_too_few_texts_is_refused_or_says_how_many_it_needs() {
 
 #[tokio::test]
 async fn a_text_of_two_data_sets_counts_once_whatever_its_case() {
-    let house = healthy();
-    let mut two = suite(&house, "");
-    let folder = house.home.path().join("data");
+    let harness = healthy();
+    let mut two = suite(&harness, "");
+    let folder = harness.home.path().join("data");
     let rows = std::fs::read_to_string(folder.join("sold.jsonl")).unwrap();
     std::fs::write(
         folder.join("twin.jsonl"),
@@ -496,7 +500,7 @@ async fn a_text_of_two_data_sets_counts_once_whatever_its_case() {
     if let Some(suite_ref::Source::Toml(text)) = &mut two.source {
         text.push_str("\n[[dataset]]\ntask = \"pair-classification\"\npath = \"twin.jsonl\"\n");
     }
-    let (_service, mut client) = house.open().await;
+    let (_service, mut client) = harness.open().await;
     let run = run_to_end(&mut client, spec(two, &["stub-keen"])).await;
     let json = report_json(&mut client, &run.id).await;
     let own = &json["separation"]["encoders"][0];
@@ -508,17 +512,17 @@ async fn a_text_of_two_data_sets_counts_once_whatever_its_case() {
 }
 
 /// Sixteen data sets under three seeds that give texts of their own, with look-alikes.
-async fn many_sets(house: &House, gate: &str) -> (Run, Value) {
-    *house.transform.sampled.lock() = true;
+async fn many_sets(harness: &Harness, gate: &str) -> (Run, Value) {
+    *harness.transform.sampled.lock() = true;
     // Blind to a part of the texts.
-    house.manner().vectors = Some(|encoder, text| match text.len() % 4 {
+    harness.manner().vectors = Some(|encoder, text| match text.len() % 4 {
         0 => vector("stub-blind", text),
         _ => vector(encoder, text),
     });
-    *house.transform.changer.lock() = Some(|_, text| Ok(vec![format!("{text} Or so."), format!("Never: {text}")]));
-    let (_service, mut client) = house.open().await;
+    *harness.transform.changer.lock() = Some(|_, text| Ok(vec![format!("{text} Or so."), format!("Never: {text}")]));
+    let (_service, mut client) = harness.open().await;
     let kinds = "[separation]\nkinds = [\"number\", \"distractors\"]\n";
-    let mut asked = spec(many::suite(house, 16, &format!("{kinds}{gate}")), &["stub-keen"]);
+    let mut asked = spec(many::suite(harness, 16, &format!("{kinds}{gate}")), &["stub-keen"]);
     asked.seeds = vec![1, 2, 3];
     let run = run_to_end(&mut client, asked).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
@@ -528,25 +532,25 @@ async fn many_sets(house: &House, gate: &str) -> (Run, Value) {
 
 #[tokio::test]
 async fn rounds_ask_for_look_alikes_of_their_own_data_sets_and_all_rounds_are_the_full_run() {
-    let house = House::new();
-    let (_, full) = many_sets(&house, "").await;
+    let harness = Harness::new();
+    let (_, full) = many_sets(&harness, "").await;
     let own = &full["separation"]["encoders"][0]["overall"];
-    let everything = asked_for(&house, "distractors");
+    let everything = asked_for(&harness, "distractors");
     // At the share itself, no number of texts decides.
     let share = own["separation"].as_f64().unwrap();
     let rule = |least: f64| {
         format!("[gate]\nsequential = \"pocock\"\n[[gate.rule]]\nmin_separation = {least}\nmax_shared = 1.0\n")
     };
-    let house = House::new();
-    let (run, rounds) = many_sets(&house, &rule(share)).await;
+    let harness = Harness::new();
+    let (run, rounds) = many_sets(&harness, &rule(share)).await;
     assert_eq!(run.verdict(), Verdict::Undecided, "{}", rounds["gate"]);
     assert_eq!(rounds["gate"]["sequential"]["taken"], 4);
     assert_eq!(rounds["separation"], full["separation"]);
-    assert_eq!(asked_for(&house, "distractors"), everything);
+    assert_eq!(asked_for(&harness, "distractors"), everything);
     // A clear case stops after the first round, and the data sets that it left out cost nothing.
-    let house = House::new();
-    let (_, early) = many_sets(&house, &rule(0.05)).await;
+    let harness = Harness::new();
+    let (_, early) = many_sets(&harness, &rule(0.05)).await;
     assert_eq!(early["gate"]["sequential"]["taken"], 1);
-    let few = asked_for(&house, "distractors");
+    let few = asked_for(&harness, "distractors");
     assert!(2 * few <= everything + 10 && few > 0, "{few} of {everything}");
 }

@@ -1,4 +1,5 @@
-//! The transformations that the transform service serves: what it says itself, which may be of another version than this gateway.
+//! The transformations that the transform service serves: what it says itself, which may be of
+//! another version than this gateway.
 
 use isomer_proto::transform::v1::{
     ListTransformationsRequest, Transformation, TransformationInfo, transform_service_client::TransformServiceClient,
@@ -40,20 +41,21 @@ pub(crate) async fn served(servers: &Servers) -> Result<Vec<TransformationInfo>,
 /// The transformation of a name with default parameters, and whether it needs a generator.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` for a name that the service does not serve, or that this gateway is too old to ask for.
+/// `INVALID_ARGUMENT` for a name that the service does not serve, or that this gateway is too old
+/// to ask for.
 pub(crate) fn named(served: &[TransformationInfo], name: &str) -> Result<(Kind, bool), Fault> {
     let Some(info) = served.iter().find(|info| info.name == name) else {
         let names: Vec<&str> = served.iter().map(|info| info.name.as_str()).collect();
         return Err(
             Fault::invalid("transformation", format!("unknown transformation `{name}`"))
-                .mend(format!("the transform service serves {}", names.join(", "))),
+                .hint(format!("the transform service serves {}", names.join(", "))),
         );
     };
     let kind = Transformation::named(name)
         .and_then(|message| message.kind)
         .ok_or_else(|| {
             let why = format!("the transform service serves `{name}`, and this gateway does not know its parameters");
-            Fault::invalid("transformation", why).mend("bring the gateway up to the version of its transform service")
+            Fault::invalid("transformation", why).hint("bring the gateway up to the version of its transform service")
         })?;
     Ok((kind, info.needs_generator))
 }

@@ -20,7 +20,8 @@ use crate::routing::RoutingConfig;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DatabaseConfig {
-    /// A path, `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`; absent: `gateway.sqlite` in the home folder.
+    /// A path, `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`; absent: `gateway.sqlite`
+    /// in the home folder.
     pub url: Secret,
 }
 
@@ -42,7 +43,8 @@ pub struct GatewayConfig {
     pub server: ServerConfig,
     /// Logs and traces.
     pub telemetry: TelemetryConfig,
-    /// Folder of the records, unless `database.url` says otherwise; absent: `ISOMER_HOME`, or the user's cache folder.
+    /// Folder of the records, unless `database.url` says otherwise; absent: `ISOMER_HOME`, or the
+    /// user's cache folder.
     pub home: Option<std::path::PathBuf>,
     /// The gateway's records.
     pub database: DatabaseConfig,
@@ -76,7 +78,8 @@ pub struct ServersConfig {
     pub tls: Option<ClientTls>,
     /// Sent with every call as `authorization: Bearer …`; absent: none.
     pub api_key: Secret,
-    /// Whether the key may travel in plain text to another machine, where anyone on the way can read and use it.
+    /// Whether the key may travel in plain text to another machine, where anyone on the way can
+    /// read and use it.
     pub api_key_over_plain_text: bool,
 }
 
@@ -116,8 +119,8 @@ impl Validate for ServersConfig {
         }
         let mut seen = HashSet::new();
         if let Some(twice) = self.addresses.iter().find(|address| !seen.insert(*address)) {
-            let mend = "name each server once";
-            return Err(ConfigError::new("addresses", format!("names `{twice}` twice"), mend));
+            let hint = "name each server once";
+            return Err(ConfigError::new("addresses", format!("names `{twice}` twice"), hint));
         }
         self.each().try_for_each(|client| client.validate())
     }
@@ -157,7 +160,8 @@ impl Validate for GatewayConfig {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebConfig {
-    /// Origins whose pages may call, e.g. `https://app.example`; `*` for all. None: only the gateway's own page.
+    /// Origins whose pages may call, e.g. `https://app.example`; `*` for all. None: only the
+    /// gateway's own page.
     pub allowed_origins: Vec<String>,
 }
 

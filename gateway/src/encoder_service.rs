@@ -23,13 +23,13 @@ const LIST: &str = "ListEncoders";
 
 /// The router's face.
 #[derive(Debug, Clone)]
-pub struct Face {
+pub struct EncoderHandler {
     router: Router,
 }
 
 /// The generated server around it.
-pub(crate) fn server(router: Router, max_message_bytes: usize) -> EncoderServiceServer<Face> {
-    EncoderServiceServer::new(Face { router })
+pub(crate) fn server(router: Router, max_message_bytes: usize) -> EncoderServiceServer<EncoderHandler> {
+    EncoderServiceServer::new(EncoderHandler { router })
         .max_decoding_message_size(max_message_bytes)
         .max_encoding_message_size(max_message_bytes)
 }
@@ -43,7 +43,7 @@ fn caller(extensions: &Extensions) -> Option<Caller> {
     extensions.get::<Caller>().cloned()
 }
 
-impl Face {
+impl EncoderHandler {
     async fn answer(
         &self,
         request: EncodeRequest,
@@ -59,7 +59,7 @@ impl Face {
 }
 
 #[tonic::async_trait]
-impl EncoderService for Face {
+impl EncoderService for EncoderHandler {
     async fn list_encoders(
         &self,
         request: Request<ListEncodersRequest>,
@@ -70,7 +70,8 @@ impl EncoderService for Face {
             0 => DEFAULT_PAGE,
             size => size.min(LARGEST_PAGE),
         };
-        // Sorted by id, and a page begins after the last id of the one before: encoders that come or go meanwhile shift nothing.
+        // Sorted by id, and a page begins after the last id of the one before: encoders that come
+        // or go meanwhile shift nothing.
         let mut rest = self.router.list().await;
         rest.retain(|encoder| after.is_empty() || encoder.id > after);
         let more = rest.len() > size;
@@ -117,7 +118,7 @@ impl EncoderService for Face {
             async move {
                 let EncodeStreamRequest { client_index, request } = message?;
                 let request = request
-                    .ok_or_else(|| Fault::invalid("request", "is missing").mend("send one with each message"))?;
+                    .ok_or_else(|| Fault::invalid("request", "is missing").hint("send one with each message"))?;
                 welcome(caller.as_ref(), number).await?;
                 let response = face.answer(request, deadline, caller.as_ref()).await?;
                 Ok(EncodeStreamResponse {

@@ -1,5 +1,5 @@
-//! What a gateway serves: the router over every encoder, its registry, a way to each other service, HTTP in OpenAI's shapes, and the door in
-//! front of it all.
+//! What a gateway serves: the router over every encoder, its registry, a way to each other service,
+//! HTTP in OpenAI's shapes, and the door in front of it all.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -12,7 +12,7 @@ use isomer_proto::{
     gateway::v1::{access_service_server::AccessServiceServer, provider_service_server::ProviderServiceServer},
 };
 use isomer_registry::{ProvidersConfig, Registry};
-use isomer_service_kit::{Doorkeeper, Fault, Services};
+use isomer_service_kit::{Authenticator, Fault, Services};
 use isomer_usage::report::Reporting;
 use tonic::{body::Body, server::NamedService};
 use tower::{Service, ServiceExt};
@@ -25,11 +25,11 @@ use crate::{
     provider::Audited,
     proxy::{self, Servers, Upstream},
     routing::{Fixed, Memory, Router, RoutingConfig},
-    runs::{self, Pace},
+    runs::{self, Intervals},
     screening::Screen,
 };
 
-pub use crate::{encoder_service::Face, runs::Follower};
+pub use crate::{encoder_service::EncoderHandler, runs::Follower};
 
 const TRANSFORM: &[&str] = &[
     "isomer.transform.v1.TransformService",
@@ -113,11 +113,12 @@ pub async fn ways(settings: &Settings, database: Option<Database>, fixed: Vec<Fi
 }
 
 /// The encoders behind a router, as a service.
-pub fn encoders(router: &Router, max_message_bytes: usize) -> Reporting<EncoderServiceServer<Face>> {
+pub fn encoders(router: &Router, max_message_bytes: usize) -> Reporting<EncoderServiceServer<EncoderHandler>> {
     Reporting(encoder_service::server(router.clone(), max_message_bytes))
 }
 
-/// Everything that is served, and who follows the runs that are asked for there. Without `access` the registry's changes and the keys are not served: that is for a process's own clients.
+/// Everything that is served, and who follows the runs that are asked for there. Without `access`
+/// the registry's changes and the keys are not served: that is for a process's own clients.
 pub fn services(
     settings: &Settings,
     ways: &Ways,
@@ -143,7 +144,7 @@ pub fn services(
                 access.clone(),
                 servers.clone(),
                 settings.max_message_bytes,
-                Pace::default(),
+                Intervals::default(),
             )
         });
         let upstream = Upstream {
@@ -182,7 +183,7 @@ pub fn services(
             access.allow_pages(&settings.web.allowed_origins);
             services
                 .add(AccessServiceServer::new(AccessServer::new(access.clone())))
-                .doorkeeper(Arc::new(Keeper(access.clone())))
+                .authenticator(Arc::new(AccessAuthenticator(access.clone())))
         }
     };
     (services, follower)
@@ -217,10 +218,10 @@ fn upstreams<'a>(
 
 /// Access, as the port asks it.
 #[derive(Debug)]
-struct Keeper(Access);
+struct AccessAuthenticator(Access);
 
 #[tonic::async_trait]
-impl Doorkeeper for Keeper {
+impl Authenticator for AccessAuthenticator {
     async fn admit(&self, parts: &mut Parts) -> Result<(), Fault> {
         self.0.admit(parts).await
     }

@@ -1,4 +1,5 @@
-//! Entry points for the fuzz targets of `tests/fuzz` to readers that are private to this crate. Not part of the crate's interface.
+//! Entry points for the fuzz targets of `tests/fuzz` to readers that are private to this crate. Not
+//! part of the crate's interface.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use crate::{
     routing::{Fixed, Router, RoutingConfig},
 };
 
-/// The HTTP routes of OpenAI's, Cohere's, Ollama's and text-embeddings-inference's shapes before one encoder server, without the layers
-/// around them.
+/// The HTTP routes of OpenAI's, Cohere's, Ollama's and text-embeddings-inference's shapes before
+/// one encoder server, without the layers around them.
 pub async fn routes(backend: Arc<dyn EncoderBackend>, max_message_bytes: usize) -> axum::Router {
     let (_providers, none) = watch::channel(Vec::new().into());
     let refuse = |_: &Provider| Err(Fault::internal("no providers here"));

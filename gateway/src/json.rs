@@ -1,4 +1,5 @@
-//! JSON answers, written away from the threads that serve requests: one with many vectors takes a while.
+//! JSON answers, written away from the threads that serve requests: one with many vectors takes a
+//! while.
 
 use std::io;
 

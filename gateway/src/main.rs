@@ -7,7 +7,8 @@ use isomer_gateway::upstreams;
 use isomer_service_kit::{Process, shutdown};
 use serde_json::json;
 
-/// A gateway moves many small and middling pieces between threads, which contend for the system's allocator.
+/// A gateway moves many small and middling pieces between threads, which contend for the system's
+/// allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -15,7 +16,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(name = "isomer-gateway", version)]
 struct Args {
-    /// Configuration file (TOML): sections server, embed, transform, eval (each with `address`, or `addresses` of several) and others.
+    /// Configuration file (TOML): sections server, embed, transform, eval (each with `address`, or
+    /// `addresses` of several) and others.
     #[arg(long, env = "ISOMER_CONFIG")]
     config: Option<PathBuf>,
     /// Address to listen on.

@@ -7,19 +7,19 @@ use isomer_proto::gateway::v1::{
     RenewLeaseRequest, RenewLeaseResponse, UpdateProviderRequest, UpdateProviderResponse,
     provider_service_server::ProviderService,
 };
-use isomer_registry::Face;
+use isomer_registry::ProviderHandler;
 use isomer_service_kit::Fault;
 use tonic::{Extensions, Request, Response, Status};
 
-/// The registry's face; what changes something is written down with who did it.
+/// The registry's handler. Every change is written to the audit log with the name of its author.
 #[derive(Debug, Clone)]
 pub(crate) struct Audited {
-    inner: Face,
+    inner: ProviderHandler,
     access: Option<Access>,
 }
 
 impl Audited {
-    pub(crate) fn new(inner: Face, access: Option<Access>) -> Self {
+    pub(crate) fn new(inner: ProviderHandler, access: Option<Access>) -> Self {
         Self { inner, access }
     }
 

@@ -1,7 +1,8 @@
 //! Passes a gRPC service's calls on to a server behind it.
 //!
-//! Messages are passed on as they are: frames, metadata, deadlines (`grpc-timeout`, what is left of it) and trailers pass through, and a
-//! caller that goes away drops the call behind it. What a call uses is charged to its caller (`billing`), and runs as they go on (`runs`).
+//! Messages are passed on as they are: frames, metadata, deadlines (`grpc-timeout`, what is left of
+//! it) and trailers pass through, and a caller that goes away drops the call behind it. What a call
+//! uses is charged to its caller (`billing`), and runs as they go on (`runs`).
 
 mod servers;
 
@@ -45,7 +46,7 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
         Ok(body) => body,
         Err(error) => {
             let fault = Fault::invalid("request", format!("did not arrive whole: {error}"));
-            return Status::from(fault.mend("send it again")).into_http();
+            return Status::from(fault.hint("send it again")).into_http();
         }
     };
     let caller = parts.extensions.get::<Caller>();
@@ -83,7 +84,7 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
 
 fn unavailable(service: &str, fault: Fault) -> Status {
     let told = Fault::unavailable("UPSTREAM_UNAVAILABLE", format!("{service}: {}", fault.message))
-        .mend(servers::MEND)
+        .hint(servers::HINT)
         .with("service", service);
     match fault.retry_after {
         Some(after) => told.retry_after(after),

@@ -15,12 +15,12 @@ use crate::{
     routing::Fixed,
 };
 
-/// Serves until `shutdown` completes, then drains. Upstreams are connected when they are first asked for, and again when
-/// they come back.
+/// Serves until `shutdown` completes, then drains. Upstreams are connected when they are first
+/// asked for, and again when they come back.
 ///
 /// # Errors
-/// A configuration that cannot work, an address that others reach while nobody could be told apart, records that cannot be opened, a listener
-/// that breaks.
+/// A configuration that cannot work, an address that others reach while nobody could be told apart,
+/// records that cannot be opened, a listener that breaks.
 pub async fn run(
     config: GatewayConfig,
     listener: TcpListener,

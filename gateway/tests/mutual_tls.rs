@@ -1,4 +1,5 @@
-//! Certificates on every hop: who asks the gateway shows one, and so does the gateway where it asks embed-svc.
+//! Certificates on every hop: who asks the gateway shows one, and so does the gateway where it asks
+//! embed-svc.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{future::ready, net::SocketAddr};
@@ -58,7 +59,8 @@ fn vector(text: &str) -> [f32; 2] {
     [text.len() as f32, 1.5]
 }
 
-/// An embed-svc of sorts, and a gateway in front of it that shows a certificate of `own`: where the gateway is, and where the other.
+/// An embed-svc of sorts, and a gateway in front of it that shows a certificate of `own`: where the
+/// gateway is, and where the other.
 async fn gateway(authority: &Authority, own: Option<&Authority>, home: &TempDir) -> (SocketAddr, SocketAddr) {
     let encoder = StubEncoder::of([named("instant")]).on_encode(|request| {
         let space = VectorSpace {
@@ -93,7 +95,8 @@ async fn ask(connection: &ClientConfig) -> Result<Vec<u8>, Status> {
     Ok(answer.into_inner().embeddings.unwrap().data.to_vec())
 }
 
-/// In TLS 1.3 a client learns that its certificate was refused after its own handshake, when the connection breaks.
+/// In TLS 1.3 a client learns that its certificate was refused after its own handshake, when the
+/// connection breaks.
 fn assert_no_connection<T: std::fmt::Debug>(outcome: Result<T, Status>, to: SocketAddr) {
     let status = outcome.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
@@ -127,7 +130,7 @@ async fn a_gateway_whose_certificate_is_refused_says_which_upstream_it_misses_an
         let (address, upstream) = gateway(&authority, own.as_ref(), &home).await;
         let asking = connection(&authority, address, Some(&authority));
         assert_no_connection(ask(&asking).await, upstream);
-        // What is passed on unread fares no better.
+        // The same holds for what is passed on unread.
         let channel = client::connect_lazy(&asking).unwrap();
         let request = ListTransformationsRequest::default();
         let answer = TransformServiceClient::new(channel).list_transformations(request).await;

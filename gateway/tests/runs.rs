@@ -1,4 +1,5 @@
-//! Runs made with a key through a gateway: charged as they go on, across restarts, and stopped where a budget is used up.
+//! Runs made with a key through a gateway: charged as they go on, across restarts, and stopped
+//! where a budget is used up.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
@@ -149,7 +150,7 @@ impl RunService for Stub {
 }
 
 /// An eval-svc of sorts, and a folder for the gateway's records.
-struct House {
+struct Harness {
     stub: Stub,
     eval: SocketAddr,
     home: TempDir,
@@ -175,7 +176,7 @@ fn local() -> ServerConfig {
     }
 }
 
-impl House {
+impl Harness {
     async fn new() -> Self {
         let stub = Stub::new();
         let eval = rpc::start(Services::new().add(RunServiceServer::new(stub.clone())), local());
@@ -270,48 +271,48 @@ async fn create(client: &mut RunServiceClient<GrpcChannel>, request_id: &str) ->
 
 #[tokio::test]
 async fn a_run_is_charged_as_it_goes_on_without_its_client_and_once_across_a_restart() {
-    let house = House::new().await;
-    let (key, text) = house.key(None).await;
-    let gateway = house.gateway().await;
+    let harness = Harness::new().await;
+    let (key, text) = harness.key(None).await;
+    let gateway = harness.gateway().await;
     let mut one = client(&gateway, &text);
     let run = create(&mut one, "nightly").await.unwrap();
-    assert_eq!(house.tabs().await, 1, "written down before its id is told");
+    assert_eq!(harness.tabs().await, 1, "written down before its id is told");
     assert_eq!(create(&mut one, "nightly").await.unwrap().id, run.id);
     drop(one);
-    house.stub.uses(&run.id, 100);
-    house.until_charged(&key, 100).await;
-    house.stub.uses(&run.id, 250);
-    house.until_charged(&key, 250).await;
-    assert!((house.charged(&key).await.1 - 0.001).abs() < 1e-9);
+    harness.stub.uses(&run.id, 100);
+    harness.until_charged(&key, 100).await;
+    harness.stub.uses(&run.id, 250);
+    harness.until_charged(&key, 250).await;
+    assert!((harness.charged(&key).await.1 - 0.001).abs() < 1e-9);
 
     gateway.stop().await;
-    house.stub.uses(&run.id, 700);
-    let gateway = house.gateway().await;
-    house.until_charged(&key, 700).await;
+    harness.stub.uses(&run.id, 700);
+    let gateway = harness.gateway().await;
+    harness.until_charged(&key, 700).await;
     // It ends and is deleted before anyone could look.
-    house.stub.uses(&run.id, 900);
-    house.stub.change(&run.id, |run| run.set_state(RunState::Succeeded));
+    harness.stub.uses(&run.id, 900);
+    harness.stub.change(&run.id, |run| run.set_state(RunState::Succeeded));
     let mut one = client(&gateway, &text);
     one.delete_run(DeleteRunRequest { id: run.id }).await.unwrap();
-    house.until_charged(&key, 900).await;
+    harness.until_charged(&key, 900).await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(house.charged(&key).await.0, 900);
-    assert_eq!(house.tabs().await, 0, "ended runs are forgotten");
+    assert_eq!(harness.charged(&key).await.0, 900);
+    assert_eq!(harness.tabs().await, 0, "ended runs are forgotten");
 }
 
 #[tokio::test]
 async fn a_run_that_uses_up_a_budget_is_stopped_and_says_why() {
-    let house = House::new().await;
-    let (_, text) = house.key(Some(100)).await;
-    let gateway = house.gateway().await;
+    let harness = Harness::new().await;
+    let (_, text) = harness.key(Some(100)).await;
+    let gateway = harness.gateway().await;
     let mut one = client(&gateway, &text);
     let run = create(&mut one, "large").await.unwrap();
-    house.stub.uses(&run.id, 99);
+    harness.stub.uses(&run.id, 99);
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let ask = GetRunRequest { id: run.id.clone() };
     let seen = one.get_run(ask.clone()).await.unwrap().into_inner().run.unwrap();
     assert_eq!(seen.state(), RunState::Running, "99 of 100");
-    house.stub.uses(&run.id, 140);
+    harness.stub.uses(&run.id, 140);
     let mut stopped = Run::default();
     for _ in 0..400 {
         // Who has used up a budget may still see why a run ended.
@@ -332,7 +333,7 @@ async fn a_run_that_uses_up_a_budget_is_stopped_and_says_why() {
     let refused = create(&mut one, "another").await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     // Put down after the run has been stopped.
-    let keys = Keys::open(house.database().await).await.unwrap();
+    let keys = Keys::open(harness.database().await).await.unwrap();
     for _ in 0..100 {
         let events = keys.audit_events(0, 100).await.unwrap();
         if let Some(event) = events.iter().find(|event| event.act == "runs.cancel") {
@@ -350,34 +351,34 @@ async fn a_run_that_uses_up_a_budget_is_stopped_and_says_why() {
 
 #[tokio::test]
 async fn a_client_that_leaves_while_its_run_is_made_has_no_run_for_nothing() {
-    let house = House::new().await;
-    let (key, text) = house.key(None).await;
-    let gateway = house.gateway().await;
-    *house.stub.pause.lock() = Duration::from_millis(400);
+    let harness = Harness::new().await;
+    let (key, text) = harness.key(None).await;
+    let gateway = harness.gateway().await;
+    *harness.stub.pause.lock() = Duration::from_millis(400);
     for request_id in ["", "kept"] {
         let mut one = client(&gateway, &text);
         let left = tokio::time::timeout(Duration::from_millis(200), create(&mut one, request_id)).await;
         assert!(left.is_err(), "it has left before the answer");
     }
     for _ in 0..200 {
-        if house.stub.run("run-").is_ok_and(|run| is_over(&run)) && house.tabs().await == 1 {
+        if harness.stub.run("run-").is_ok_and(|run| is_over(&run)) && harness.tabs().await == 1 {
             break;
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    let abandoned = house.stub.run("run-").unwrap();
+    let abandoned = harness.stub.run("run-").unwrap();
     assert_eq!(abandoned.error, "its client left before it was made");
     // Of this one the client knows how to find it.
-    assert_eq!(house.stub.run("run-kept").unwrap().state(), RunState::Pending);
-    house.stub.uses("run-kept", 60);
-    house.until_charged(&key, 60).await;
+    assert_eq!(harness.stub.run("run-kept").unwrap().state(), RunState::Pending);
+    harness.stub.uses("run-kept", 60);
+    harness.until_charged(&key, 60).await;
 }
 
 #[tokio::test]
 async fn the_evaluation_service_is_told_who_asks_and_a_client_cannot_say_it_is_another() {
-    let house = House::new().await;
-    let (key, text) = house.key(None).await;
-    let gateway = house.gateway().await;
+    let harness = Harness::new().await;
+    let (key, text) = harness.key(None).await;
+    let gateway = harness.gateway().await;
     let mut one = client(&gateway, &text);
     for claimed in [None, Some("key:another")] {
         let mut request = Request::new(ListRunsRequest::default());
@@ -388,7 +389,7 @@ async fn the_evaluation_service_is_told_who_asks_and_a_client_cannot_say_it_is_a
         }
         one.list_runs(request).await.unwrap();
     }
-    let told = house.stub.callers.lock().clone();
+    let told = harness.stub.callers.lock().clone();
     assert_eq!(told, [Some(format!("key:{key}")), Some(format!("key:{key}"))]);
     gateway.stop().await;
 }

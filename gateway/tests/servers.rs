@@ -1,4 +1,5 @@
-//! Several servers of one service behind a gateway: who is asked, who is left out, what is asked again and what is not.
+//! Several servers of one service behind a gateway: who is asked, who is left out, what is asked
+//! again and what is not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{

@@ -1,4 +1,5 @@
-//! The `.proto` files of Isomer and the code generated from them. No logic lives here but what reads the descriptors.
+//! The `.proto` files of Isomer and the code generated from them. No logic lives here but what
+//! reads the descriptors.
 //!
 //! The reference manual is in the `.proto` comments, below `proto/isomer/` and `proto/tei/`.
 #![allow(
@@ -29,7 +30,8 @@ pub mod transform {
         tonic::include_proto!("isomer.transform.v1");
 
         impl Transformation {
-            /// The transformation of this name (`paraphrase`) with default parameters. A name is that of a field of the message.
+            /// The transformation of this name (`paraphrase`) with default parameters. A name is
+            /// that of a field of the message.
             pub fn named(name: &str) -> Option<Self> {
                 use prost::{Message as _, encoding};
                 let number = *NUMBERS.get(name)?;

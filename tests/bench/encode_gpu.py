@@ -68,7 +68,8 @@ def main():
         return 1
 
 
-# ---------------------------------------------------------------- contestants: texts in, vectors out
+# ---------------------------------------------------------------- contestants: texts in, vectors
+# out
 
 
 def work(args):
@@ -293,7 +294,8 @@ def bench(args):
             for contestant in contestants:
                 tried = {}
                 for batch in args.batches:
-                    # Once for nothing: kernels are chosen and memory is taken at the first run of a shape.
+                    # Once for nothing: kernels are chosen and memory is taken at the first run of a
+                    # shape.
                     contestant.encode(path, batch, folder / f"{contestant.name}.npy")
                     tried[batch] = contestant.encode(path, batch)
                 best[path, contestant.name] = min(tried, key=tried.get)

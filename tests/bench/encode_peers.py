@@ -60,7 +60,8 @@ def main():
         return 1
 
 
-# ---------------------------------------------------------------- contestants: texts in, vectors out
+# ---------------------------------------------------------------- contestants: texts in, vectors
+# out
 
 
 def work(args):

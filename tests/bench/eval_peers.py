@@ -42,7 +42,8 @@ def search(args):
     documents = rng.standard_normal((args.documents, args.width), dtype=np.float32)
 
     def theirs():
-        # What mteb's search wrapper does: chunks of 50,000 documents, the best k + 1 of each, then the best of those.
+        # What mteb's search wrapper does: chunks of 50,000 documents, the best k + 1 of each, then
+        # the best of those.
         q = torch.nn.functional.normalize(torch.from_numpy(queries))
         values, rows = [], []
         for start in range(0, len(documents), 50_000):

@@ -26,7 +26,8 @@ PAPER = {
         "SICK-R": {"plain": 77.58, "paraphrase": 79.63, "keywords": 70.92, "stopword_removal": 65.58},
     },
 }
-# (augmentations, weight of the original; None: mean). Weight 0 leaves the variant alone, as the paper's stop word removal does.
+# (augmentations, weight of the original; None: mean). Weight 0 leaves the variant alone, as the
+# paper's stop word removal does.
 CONTROLS = (
     (["random_keywords"], None),
     (["random_keywords"], 0),
@@ -76,7 +77,8 @@ def label(augment, weight):
 
 
 def paper(model, name, augment, weight):
-    # The paper pools by the mean, but for stop words, which it removes from the text itself (Table 14).
+    # The paper pools by the mean, but for stop words, which it removes from the text itself (Table
+    # 14).
     if weight != (0 if augment == ["stopword_removal"] else None):
         return "-"
     family = "glove" if "glove" in model.lower() else "minilm"

@@ -98,7 +98,8 @@ def measured(command, more, peer):
     """Seconds and processor seconds of each repeat on both sides, and both sides' scores."""
     ours, theirs, our_cpu, their_cpu = [], [], [], []
     for _ in range(args.repeats):
-        # Interleaved, so that a busy machine is busy for both. Two inside the tool: the first warms its threads up.
+        # Interleaved, so that a busy machine is busy for both. Two inside the tool: the first warms
+        # its threads up.
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = json.loads(subprocess.run([args.tool, *command, "2", *more], check=True, stdout=subprocess.PIPE, text=True).stdout)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -55,8 +55,9 @@ CHECKS = [
 ]
 # HTEB table 5 and its footnote 3, Gemma-3-27B-int4-AWQ, in percent of all transformations of STS-B.
 HTEB_ERRORS = [1.7, 0.0, 0.0, 0.1, 0.0, 0.0, 0.6, 0.2, 0.0, 0.4, None, None, 3.0]
-# Length ratios: HTEB table 23 (Gemma-3-27B, mean of 19 English datasets); keywords: GASE, appendix B (16.1 of 58.2 words).
-# Edit distance: PTEB table 4 (gemma3-27b). Jaccard: CLSD (GPT-4, German and French news; original against distractor).
+# Length ratios: HTEB table 23 (Gemma-3-27B, mean of 19 English datasets); keywords: GASE, appendix
+# B (16.1 of 58.2 words). Edit distance: PTEB table 4 (gemma3-27b). Jaccard: CLSD (GPT-4, German and
+# French news; original against distractor).
 PAPER_LENGTH = {
     "paraphrase": "0.93",
     "backtranslation": "0.94",
@@ -86,7 +87,8 @@ def main():
     parser.add_argument("--details", help="file for every result as JSONL")
     args = parser.parse_args()
     rows = [json.loads(line) for line in open(args.sentences, encoding="utf-8")]
-    # The row's number is the id, which draws depend on: more sentences later, and these keep their languages.
+    # The row's number is the id, which draws depend on: more sentences later, and these keep their
+    # languages.
     picked = [at * len(rows) // args.count for at in range(args.count)]
     originals = [rows[row]["sentence1"] for row in picked]
     with isomer_client.generated_stubs() as stubs:

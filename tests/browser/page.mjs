@@ -5,7 +5,7 @@
 
 import { createServer } from "node:http";
 import { parseArgs } from "node:util";
-import { House, MODEL, keyed, open } from "./house.mjs";
+import { Harness, MODEL, keyed, open } from "./harness.mjs";
 import { Looker, views } from "./look.mjs";
 
 const { values: args } = parseArgs({
@@ -18,11 +18,11 @@ const { values: args } = parseArgs({
 const TEXTS = ["A man is playing a guitar on the stage.", "Somebody plays music for a crowd."];
 const TRANSFORMATION = "stopword_removal";
 
-const house = new House(args.isomer);
+const harness = new Harness(args.isomer);
 let looker;
 let code = 1;
 try {
-  const address = await open(house);
+  const address = await open(harness);
   const url = `http://${address}/`;
   const asked = `${url}?${new URLSearchParams([
     ["first", TEXTS[0]],
@@ -31,7 +31,7 @@ try {
     ["transformation", TRANSFORMATION],
     ["transformation", "random_keywords"],
   ])}`;
-  const guarded = await keyed(house);
+  const guarded = await keyed(harness);
   // The document and what its own form and links lead to; nothing else is fetched.
   const ours = (fetched) => ["", guarded.address, address].some((one) => one && fetched.startsWith(`http://${one}/`));
   const documents = (fetched) => ours(fetched) && /^\/(\?.*)?$|^\/runs\/[^/]+\/report\.html$/.test(new URL(fetched).pathname + new URL(fetched).search);
@@ -50,7 +50,7 @@ try {
   await elsewhere(asked);
 } finally {
   if (looker) code = await looker.end();
-  await house.end();
+  await harness.end();
 }
 process.exit(code);
 

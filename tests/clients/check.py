@@ -22,7 +22,7 @@ import encoders  # noqa: E402
 import expected  # noqa: E402
 import isomer_client  # noqa: E402
 import python_clients as clients  # noqa: E402
-from house import Failed, House, ROOT  # noqa: E402
+from harness import Failed, Harness, ROOT  # noqa: E402
 from table import Table  # noqa: E402
 
 MODEL = "paraphrase-MiniLM-L3-v2"
@@ -33,57 +33,57 @@ OPENAI, AZURE, LANGCHAIN, GRPC, RERANK = "openai (PyPI)", "AzureOpenAI (PyPI)", 
 COHERE, OLLAMA, VOYAGE, HUB, TEI = "cohere", "ollama", "voyageai", "huggingface_hub", "text-embeddings-inference"
 
 
-def start(house):
+def start(harness):
     """Two services, a gateway in front of them, the provider in Python and the stub servers, and a gateway that wants keys."""
-    replicas = [house.serve(f"embed-{number}", "--model", MODEL) for number in (1, 2)]
-    (house.folder / "secrets").mkdir()
-    config = house.write(
+    replicas = [harness.serve(f"embed-{number}", "--model", MODEL) for number in (1, 2)]
+    (harness.folder / "secrets").mkdir()
+    config = harness.write(
         "gateway.toml",
         f"""
         [addresses]
         allow = ["127.0.0.1"]
         [providers]
-        file_dirs = ["{house.folder / 'secrets'}"]
+        file_dirs = ["{harness.folder / 'secrets'}"]
         [web]
         allowed_origins = ["{ORIGIN}"]
         """,
     )
-    gateway = house.serve("gateway", "--config", config)
+    gateway = harness.serve("gateway", "--config", config)
     for number, replica in enumerate(replicas, 1):
-        house.run(
+        harness.run(
             "gateway",
             *("providers", "--server", gateway, "create", f"embed-{number}", "--kind", "isomer"),
             *("--address", f"grpc://{replica}", "--encoder", f"{SHARED}={MODEL}"),
         )
-    house.python_provider(gateway)
-    http, grpc = house.stubs()
+    harness.python_provider(gateway)
+    http, grpc = harness.stubs()
     for stubbed in encoders.STUBBED:
-        encoders.register(house, "gateway", gateway, stubbed, http, grpc)
+        encoders.register(harness, "gateway", gateway, stubbed, http, grpc)
     return gateway, http
 
 
-def start_keyed(house):
-    config = house.write("keyed.toml", '[access]\nmode = "required"\n[server.limits]\nmax_message_bytes = 1048576\n')
+def start_keyed(harness):
+    config = harness.write("keyed.toml", '[access]\nmode = "required"\n[server.limits]\nmax_message_bytes = 1048576\n')
 
     def key(name, scope):
-        printed = house.run("keyed", "keys", "create", "--config", config, "--name", name, "--scope", scope)
+        printed = harness.run("keyed", "keys", "create", "--config", config, "--name", name, "--scope", scope)
         return next(word for word in printed.split() if word.startswith("iso_") and len(word) > 60)
 
     keys = {"good": key("search", "encode"), "evaluate": key("report", "evaluate"), "revoked": key("gone", "encode")}
-    house.run("keyed", "keys", "revoke", "--config", config, keys["revoked"].split("_")[1])
-    return house.serve("keyed", "--config", config, "--model", MODEL), keys
+    harness.run("keyed", "keys", "revoke", "--config", config, keys["revoked"].split("_")[1])
+    return harness.serve("keyed", "--config", config, "--model", MODEL), keys
 
 
-def embed(house, texts, *more):
+def embed(harness, texts, *more):
     """The command line's own vectors."""
-    source = house.write("texts.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in texts))
-    output = str(house.folder / "vectors.npy")
-    house.run("alone", "embed", "--model", MODEL, "--input", source, "--output", output, *more)
+    source = harness.write("texts.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in texts))
+    output = str(harness.folder / "vectors.npy")
+    harness.run("alone", "embed", "--model", MODEL, "--input", source, "--output", output, *more)
     return numpy.load(output)
 
 
-def probed(house, gateway, name):
-    return house.run("gateway", "providers", "--server", gateway, "check", name).splitlines()[0]
+def probed(harness, gateway, name):
+    return harness.run("gateway", "providers", "--server", gateway, "check", name).splitlines()[0]
 
 
 def seen(http):
@@ -115,7 +115,7 @@ def rerank(address, encoder_id, model):
     return "4 best of 7, scores equal"
 
 
-def in_python(table, house, gateway, keyed, keys, due, stubs):
+def in_python(table, harness, gateway, keyed, keys, due, stubs):
     texts = encoders.texts()
     for name, rows in due.items():
         table.check(OPENAI, f"vectors of {name}", clients.openai_vectors, gateway, name, texts, rows())
@@ -123,7 +123,7 @@ def in_python(table, house, gateway, keyed, keys, due, stubs):
         table.check(LANGCHAIN, f"vectors of {name}", clients.langchain_texts, gateway, name, texts, rows())
         table.check(GRPC, f"vectors of {name}", clients.grpc_vectors, gateway, stubs, name, texts, rows())
     few = texts[:12]
-    local = lambda n: embed(house, few, "--dimensions", str(n))  # noqa: E731
+    local = lambda n: embed(harness, few, "--dimensions", str(n))  # noqa: E731
     table.check(OPENAI, f"dimensions of {SHARED}", clients.openai_dimensions, gateway, SHARED, few, local)
     for stubbed in encoders.STUBBED:
         if stubbed.dimensions:
@@ -139,7 +139,7 @@ def in_python(table, house, gateway, keyed, keys, due, stubs):
     first = due[SHARED]()[:12]
     table.check(OPENAI, "keys, sizes", clients.openai_keys, keyed, keys, MODEL, few, first)
     table.check(AZURE, "keys, errors", clients.azure_keys, keyed, keys, MODEL, few, first)
-    tokenizer = clients.cl100k(house.folder)
+    tokenizer = clients.cl100k(harness.folder)
     table.check(LANGCHAIN, f"default (token ids) at {SHARED}", clients.langchain_tokens_refused, gateway, SHARED, few)
     openai = next(one for one in encoders.STUBBED if one.kind == "openai")
     table.check(
@@ -149,7 +149,7 @@ def in_python(table, house, gateway, keyed, keys, due, stubs):
     table.check(GRPC, "keys", clients.grpc_keys, keyed, stubs, keys, MODEL, few, first)
 
 
-def in_dialects(table, house, gateway, due):
+def in_dialects(table, harness, gateway, due):
     """Clients that were written for other servers."""
     texts = encoders.texts()[:12]
     few = lambda name: due[name]()[: len(texts)]  # noqa: E731
@@ -162,7 +162,7 @@ def in_dialects(table, house, gateway, due):
     table.check(VOYAGE, f"vectors of {prompted.id}", dialects.voyage_vectors, gateway, prompted.id, texts, few(prompted.id), queries)
     table.check(OLLAMA, f"vectors of {SHARED}", dialects.ollama_vectors, gateway, SHARED, texts, own)
     # text-embeddings-inference scales to unit length unless it is told not to.
-    unit = embed(house, texts, "--normalise", "true")
+    unit = embed(harness, texts, "--normalise", "true")
     table.check(HUB, f"vectors of {SHARED}", dialects.hub_vectors, gateway, SHARED, texts, unit)
     reranker = f"{prompted.kind}-rerank"
     table.check(COHERE, f"rerank by {prompted.kind}", dialects.cohere_rerank, gateway, reranker, prompted.reranker)
@@ -171,7 +171,7 @@ def in_dialects(table, house, gateway, due):
     table.check(TEI, "gRPC", dialects.tei_grpc, gateway, SHARED, texts, unit, reranker, prompted.reranker)
 
 
-def in_node(table, house, gateway, keyed, keys, due):
+def in_node(table, harness, gateway, keyed, keys, due):
     texts = encoders.texts()
 
     def one(name, some):
@@ -182,12 +182,12 @@ def in_node(table, house, gateway, keyed, keys, due):
         "address": gateway,
         "origin": ORIGIN,
         "protos": str(ROOT / "proto"),
-        "descriptors": isomer_client.descriptors(house.folder / "descriptors.bin"),
+        "descriptors": isomer_client.descriptors(harness.folder / "descriptors.bin"),
         "reranker": "cohere-rerank",
         "encoders": [one(name, texts) for name in due],
         "keyed": {"address": keyed, "keys": keys, "encoder": {**one(SHARED, texts[:12]), "id": MODEL}},
     }
-    path = house.write("plan.json", json.dumps(plan))
+    path = harness.write("plan.json", json.dumps(plan))
     for script in ("clients.mjs", "connect_clients.mjs"):
         done = subprocess.run(["node", str(HERE / script), path], capture_output=True, text=True, timeout=300)
         for line in done.stdout.splitlines():
@@ -203,20 +203,20 @@ def main():
     arguments = parser.parse_args()
     table = Table()
     try:
-        with House(arguments.isomer) as house, isomer_client.generated_stubs() as stubs:
-            gateway, http = start(house)
-            keyed, keys = start_keyed(house)
+        with Harness(arguments.isomer) as harness, isomer_client.generated_stubs() as stubs:
+            gateway, http = start(harness)
+            keyed, keys = start_keyed(harness)
             texts = encoders.texts()
-            alone = embed(house, texts)
+            alone = embed(harness, texts)
             module = expected.python_provider()
             due = {SHARED: lambda: alone, module.ENCODER: lambda: expected.provider_rows(module, texts)}
             due |= {one.id: (lambda one=one: one.rows(texts)) for one in encoders.STUBBED}
             for one in encoders.STUBBED:
                 name = f"stub-{one.kind}"
-                table.check("isomer providers check", name, probed, house, gateway, name)
-            in_python(table, house, gateway, keyed, keys, due, stubs)
-            in_dialects(table, house, gateway, due)
-            in_node(table, house, gateway, keyed, keys, due)
+                table.check("isomer providers check", name, probed, harness, gateway, name)
+            in_python(table, harness, gateway, keyed, keys, due, stubs)
+            in_dialects(table, harness, gateway, due)
+            in_node(table, harness, gateway, keyed, keys, due)
             for one in encoders.STUBBED:
                 table.check(f"stub of {one.provider_kind}", "sent what its reference says", sent_as_documented, http, one)
     except (Failed, isomer_client.CheckFailed) as failure:

@@ -221,5 +221,5 @@ await check("a page's browser (fetch)", "origins", async () => {
   const evil = await post("https://evil.example");
   const { error } = await evil.json();
   hold(evil.status === 403 && error.code === "foreign_origin" && error.message.includes("web.allowed_origins"), `${evil.status} ${error.message}`);
-  return `${plan.origin} may call with headers of its own, another one is told the mend`;
+  return `${plan.origin} may call with headers of its own, another one is told what to do`;
 });

@@ -67,7 +67,7 @@ STUBBED = [
 ]
 
 
-def register(house, home, gateway, stubbed, http, grpc):
+def register(harness, home, gateway, stubbed, http, grpc):
     """Registers one with the gateway by the command line."""
     scheme, _, path = stubbed.path.partition("/")
     address = f"http://{http}/{path}".rstrip("/") if scheme == "http" else f"grpc://{grpc}"
@@ -75,8 +75,8 @@ def register(house, home, gateway, stubbed, http, grpc):
     if stubbed.reranker:
         encoders += ["--encoder", f"{stubbed.kind}-rerank={stubbed.reranker}"]
     types = [word for prompt, name in stubbed.types.items() for word in ("--input-type", f"{prompt}={name}")]
-    secret = house.write(f"secrets/{stubbed.kind}", stubs.SECRETS[stubbed.kind] + "\n")
-    house.run(
+    secret = harness.write(f"secrets/{stubbed.kind}", stubs.SECRETS[stubbed.kind] + "\n")
+    harness.run(
         home,
         *("providers", "--server", gateway, "create", f"stub-{stubbed.kind}", "--kind", stubbed.provider_kind),
         *("--address", address, "--secret-file", secret, "--header", "x-project=clients"),

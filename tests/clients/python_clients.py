@@ -113,7 +113,8 @@ def azure_client(address, key=UNUSED, **more):
 
 
 def azure_vectors(address, model, texts, expected):
-    # The deployment is in the path: the client puts there what each call names, or what it was made with.
+    # The deployment is in the path: the client puts there what each call names, or what it was made
+    # with.
     openai_client.check_vectors(azure_client(address), model, texts, expected)
     found = azure_client(address, azure_deployment=model).embeddings.create(model="a name of its own", input=texts)
     expect(found.model == model, f"model {found.model}")

@@ -174,7 +174,8 @@ def cohere(path, body):
     return answer, len(rows), [body["input_type"], f"truncate {body.get('truncate')}"]
 
 
-# https://docs.voyageai.com/reference/embeddings-api and https://docs.voyageai.com/reference/reranker-api
+# https://docs.voyageai.com/reference/embeddings-api and
+# https://docs.voyageai.com/reference/reranker-api
 def voyage(path, body):
     if path == "/v1/rerank":
         fields(

@@ -84,7 +84,8 @@ def channel(address, own_connection=False):
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
             ("grpc.use_local_subchannel_pool", int(own_connection)),
-            # Without this, a broken connection would be retried quietly and a lost request could look served.
+            # Without this, a broken connection would be retried quietly and a lost request could
+            # look served.
             ("grpc.enable_retries", 0),
         ],
     )

@@ -37,7 +37,8 @@ def rows(path):
         return [json.loads(line) for line in lines if line.strip()]
 
 
-# ---------------------------------------------------------------------------------------------------------- vectors
+# ----------------------------------------------------------------------------------------------------------
+# vectors
 
 
 class Vectors:
@@ -66,7 +67,8 @@ class Vectors:
         found = np.load(path)
         expect(len(found) == len(distinct), f"{path}: {len(found)} vectors for {len(distinct)} texts; delete it")
         self.by_text.update(zip(distinct, found))
-        # mteb strips documents; tokenizers do not see white space at the ends of a text, so the vector is the same.
+        # mteb strips documents; tokenizers do not see white space at the ends of a text, so the
+        # vector is the same.
         for text, vector in zip(distinct, found):
             self.by_text.setdefault(text.strip(), vector)
 
@@ -74,7 +76,8 @@ class Vectors:
         return np.stack([self.by_text[t] for t in texts]).astype(np.float32)
 
 
-# ------------------------------------------------------------------------------------------------------------- ours
+# -------------------------------------------------------------------------------------------------------------
+# ours
 
 
 class Ours:
@@ -99,7 +102,8 @@ class Ours:
         return self.stub.Score(request, timeout=600)
 
 
-# ------------------------------------------------------------------------------------------------------------ mteb
+# ------------------------------------------------------------------------------------------------------------
+# mteb
 
 
 class Lookup:
@@ -139,7 +143,8 @@ def split_data(corpus, queries, judged, ranked=None):
     )
 
 
-# ----------------------------------------------------------------------------------------------------------- cases
+# -----------------------------------------------------------------------------------------------------------
+# cases
 
 
 @dataclasses.dataclass
@@ -479,7 +484,8 @@ def cases(root):
             print(f"skipped: no {path}", file=sys.stderr)
 
 
-# ------------------------------------------------------------------------------------------------------------ main
+# ------------------------------------------------------------------------------------------------------------
+# main
 
 
 @contextlib.contextmanager

@@ -39,7 +39,8 @@ from server import environment, serve
 
 ENCODER = "paid"
 WIDTH = 8
-# Tokens that the language model reads and writes in a call, and most that a call which was cut off may be charged.
+# Tokens that the language model reads and writes in a call, and most that a call which was cut off
+# may be charged.
 READ, WRITTEN, MOST_OF_A_CALL = 300, 100, 4000
 KEYS = 4
 

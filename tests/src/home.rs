@@ -12,7 +12,8 @@ pub struct Home {
 }
 
 impl Home {
-    /// A home with the given models; `None`, saying so, when one of them is not in the machine's cache.
+    /// A home with the given models; `None`, saying so, when one of them is not in the machine's
+    /// cache.
     pub fn with_models(ids: &[&str]) -> Option<Self> {
         let machine = ModelsConfig::default().home;
         for id in ids {

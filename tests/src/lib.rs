@@ -1,4 +1,5 @@
-//! Support for the end-to-end tests: the `isomer` binary, its home, a running server, reference data.
+//! Support for the end-to-end tests: the `isomer` binary, its home, a running server, reference
+//! data.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 pub mod home;
@@ -14,7 +15,8 @@ pub fn workspace() -> PathBuf {
         .to_owned()
 }
 
-/// Reference data and numbers: `ISOMER_SHARED`, else `shared` beside the checkout. `None` prints why the test is skipped.
+/// Reference data and numbers: `ISOMER_SHARED`, else `shared` beside the checkout. `None` prints
+/// why the test is skipped.
 pub fn shared() -> Option<PathBuf> {
     let folder = std::env::var_os("ISOMER_SHARED").map_or_else(|| workspace().join("../shared"), PathBuf::from);
     if folder.is_dir() {

@@ -41,7 +41,8 @@ pub fn isomer(home: &Home) -> Command {
     command
 }
 
-/// `isomer check` of a suite with a generator, its report in JSON on standard output and as files in the home's `report`.
+/// `isomer check` of a suite with a generator, its report in JSON on standard output and as files
+/// in the home's `report`.
 pub fn check_into_report(home: &Home, suite: &str, generator: &str) -> Command {
     let mut command = isomer(home);
     command.args([

@@ -50,7 +50,8 @@ const NOT_USED_BY: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Where a crate stands. Crates of one group may depend on each other, which cargo keeps free of circles.
+/// Where a crate stands. Crates of one group may depend on each other, which cargo keeps free of
+/// circles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Proto,

@@ -1,4 +1,5 @@
-//! Bad input ends with a clear error and the right exit code: 2 usage or configuration, 3 a model, generator or file.
+//! Bad input ends with a clear error and the right exit code: 2 usage or configuration, 3 a model,
+//! generator or file.
 #![allow(clippy::unwrap_used)]
 
 use std::{net::TcpListener, path::Path};

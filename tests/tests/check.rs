@@ -136,7 +136,8 @@ async fn a_generator_that_fails_is_counted_in_the_report() {
         assert_eq!(fired, 1, "{check}: {rows:?}");
     }
     assert_eq!(rows.iter().map(|r| r["recovered"].as_u64().unwrap()).sum::<u64>(), 2);
-    // The transport's own retries (429, 500, broken JSON) and the two checks cost one more call each.
+    // The transport's own retries (429, 500, broken JSON) and the two checks cost one more call
+    // each.
     assert_eq!(stub.calls(), 2 * PAIRS + 5);
 }
 
@@ -156,7 +157,8 @@ async fn the_gate_decides_the_exit_code() {
     assert_eq!((code, &report["gate"]["verdict"]), (0, &"pass".into()), "{stderr}");
     let (code, report, stderr) = gated(&["--rule", "min_score=99.9,of=original"]).await;
     assert_eq!((code, &report["gate"]["verdict"]), (1, &"fail".into()), "{stderr}");
-    // One data set: bounds over data sets are impossible, which is said before anything is generated.
+    // One data set: bounds over data sets are impossible, which is said before anything is
+    // generated.
     for (rules, part) in [
         (
             ["--rule", "max_drop=190,basis=signed-rank"],
@@ -258,7 +260,8 @@ async fn a_judge_rates_a_sample_and_one_that_is_not_there_stops_the_check_before
     assert_eq!((&moved["encoder"], &moved["texts"]), (&FIRST.into(), &texts.into()));
     let [low, rho, high] = ["low", "spearman", "high"].map(|key| moved[key].as_f64().unwrap());
     assert!(low <= rho && rho <= high && high - low < 2.0, "{moved}");
-    // Two attempts of each horse, one of the others, the trial, and the pairs whose rating is known. This judge says 4 to all of them.
+    // Two attempts of each horse, one of the others, the trial, and the pairs whose rating is
+    // known. This judge says 4 to all of them.
     let known = 48;
     assert_eq!(report["counters"]["judge"]["calls"], 30 + unreadable + 1 + known);
     assert_eq!(judge.calls() as u64, 30 + unreadable + 1 + known);

@@ -1,4 +1,5 @@
-//! The gateway in front of real encoder services: replicas, a provider in another language, keys, the page.
+//! The gateway in front of real encoder services: replicas, a provider in another language, keys,
+//! the page.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::{

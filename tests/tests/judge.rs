@@ -1,4 +1,5 @@
-//! `isomer transform judge` and `judge-select` against a stub of an OpenAI-compatible server that rates as it is told.
+//! `isomer transform judge` and `judge-select` against a stub of an OpenAI-compatible server that
+//! rates as it is told.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::process::Command;
@@ -39,7 +40,8 @@ async fn finished(mut command: Command) -> (i32, String, String) {
 async fn judge() -> Stub {
     let stub = Stub::start(Answer::Text("4.5".into())).await;
     for grade in [0, 1, 2, 4, 5] {
-        // Pairs of gold data hold the gate; a text and its paraphrase do not hold `Near gate` and `animal` both.
+        // Pairs of gold data hold the gate; a text and its paraphrase do not hold `Near gate` and
+        // `animal` both.
         stub.mark(&format!("of grade {grade} slept"), [Answer::Text(grade.to_string())]);
     }
     stub.mark("of grade 3 slept", [Answer::Text("I would rather not say.".into())]);

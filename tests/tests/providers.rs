@@ -1,4 +1,5 @@
-//! `isomer providers` against a registry on a real port, with a gatekeeper that judges providers by their address.
+//! `isomer providers` against a registry on a real port, with a gatekeeper that judges providers by
+//! their address.
 #![allow(clippy::unwrap_used)]
 
 use std::{net::SocketAddr, path::Path, process::Stdio, sync::Arc};

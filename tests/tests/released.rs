@@ -1,4 +1,5 @@
-//! What released versions left on disk is opened by this one: `tests/fixtures` has a folder for each.
+//! What released versions left on disk is opened by this one: `tests/fixtures` has a folder for
+//! each.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
@@ -48,8 +49,8 @@ fn released() -> Vec<(PathBuf, Home)> {
     found
 }
 
-/// The encoder, the generator and the access rules that the version had. Nothing listens at the generator's address: what was
-/// generated must be in the cache.
+/// The encoder, the generator and the access rules that the version had. Nothing listens at the
+/// generator's address: what was generated must be in the cache.
 fn configuration(home: &Home) -> String {
     format!(
         "[embed]\ncache_dir = {:?}\nencoders = {{ released = {:?} }}\n[addresses]\nallow = [\"127.0.0.1\"]\n\

@@ -23,7 +23,8 @@ STSB,74.9,66.97,82.2,82.02,84.56
 
 /// `scipy.stats.friedmanchisquare` of its columns: statistic, p.
 const FRIEDMAN: (f64, f64) = (23.46666666666667, 0.0001021457231008799);
-/// `scipy.stats.pearsonr`, `spearmanr` and `kendalltau` of its first and last columns: coefficient, p.
+/// `scipy.stats.pearsonr`, `spearmanr` and `kendalltau` of its first and last columns: coefficient,
+/// p.
 const CORRELATIONS: [(f64, f64); 3] = [
     (0.9351841748697752, 0.0002141563676831352),
     (0.9, 0.0009430623223403288),

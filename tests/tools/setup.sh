@@ -1,5 +1,6 @@
-# Sourced by tests/run and .ci/run: installs what is missing besides the Rust toolchain, gcc, Python 3 with pip and Node.
-# Everything goes to one folder of the user's cache; nothing is installed system-wide.
+# Sourced by tests/run and .ci/run: installs what is missing besides the Rust toolchain, gcc, Python
+# 3 with pip and Node. Everything goes to one folder of the user's cache; nothing is installed
+# system-wide.
 
 ISOMER_TOOLS="${ISOMER_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/isomer/tools}"
 export PATH="$ISOMER_TOOLS/bin:$PATH"
@@ -15,7 +16,8 @@ ensure() {
     ln -sf "$ISOMER_TOOLS/$1/bin/$1" "$ISOMER_TOOLS/bin/$1"
 }
 
-# ensure_python_clients REQUIREMENTS [NAME]: a virtual environment for the Python clients, made again when its requirements change.
+# ensure_python_clients REQUIREMENTS [NAME]: a virtual environment for the Python clients, made
+# again when its requirements change.
 ensure_python_clients() {
     local requirements="$1" folder="$ISOMER_TOOLS/py${2:-clients}" stamp
     # Requirements may include others, by their path from where they are.

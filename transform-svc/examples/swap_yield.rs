@@ -1,5 +1,6 @@
-//! The yield of multi_swap: the share of a data set's positive pairs whose second sentence can be swapped three times,
-//! next to PARTIAL's table 3 (PAWS-Wiki 1382 of 3536, 39.1 %; PAWS-QQP 63 of 191, 33.0 %).
+//! The yield of multi_swap: the share of a data set's positive pairs whose second sentence can be
+//! swapped three times, next to PARTIAL's table 3 (PAWS-Wiki 1382 of 3536, 39.1 %; PAWS-QQP 63 of
+//! 191, 33.0 %).
 //!
 //! ```text
 //! cargo run --release -p isomer-transform --example swap_yield -- PawsXPairClassification/validation.en.jsonl

@@ -1,12 +1,15 @@
-//! The service under load: `cargo run --release -p isomer-transform --example transform_load [-- goals|faults|queue]`.
+//! The service under load: `cargo run --release -p isomer-transform --example transform_load [--
+//! goals|faults|queue]`.
 //!
 //! Against a stub of an OpenAI-compatible server in this process that answers after 50 ms:
 //!
-//! 1. 2,000 texts at concurrency 64, beside the ideal (2000 / 64 · 50 ms); the overhead of a request in wall and processor
-//!    time (the stub's and the client's work included, since they run here).
+//! 1. 2,000 texts at concurrency 64, beside the ideal (2000 / 64 · 50 ms); the overhead of a
+//!    request in wall and processor time (the stub's and the client's work included, since they run
+//!    here).
 //! 2. The same texts again, from the cache.
-//! 3. The same against a server that fails one call in five (500, 429 with Retry-After, never, broken JSON), with a second
-//!    as the longest wait for an answer: every text must end in a stated outcome.
+//! 3. The same against a server that fails one call in five (500, 429 with Retry-After, never,
+//!    broken JSON), with a second as the longest wait for an answer: every text must end in a
+//!    stated outcome.
 //! 4. 100,000 texts queued at a server that never answers: memory a text.
 //!
 //! Exits with 1 where a goal is missed.

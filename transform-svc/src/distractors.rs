@@ -1,4 +1,5 @@
-//! Sets of texts that look like an original and mean something else (CLSD): read from an answer, checked, measured.
+//! Sets of texts that look like an original and mean something else (CLSD): read from an answer,
+//! checked, measured.
 
 use std::collections::HashSet;
 
@@ -24,11 +25,13 @@ pub struct Set {
     pub texts: Vec<String>,
     /// What is wrong with the set or with one of its texts.
     pub failed: Vec<Check>,
-    /// What the detector says: the worst of the texts. `None` without texts or where the language is unknown.
+    /// What the detector says: the worst of the texts. `None` without texts or where the language
+    /// is unknown.
     pub language: Option<LanguageCheck>,
 }
 
-/// Reads a set. Copies of the original and duplicates are left out; where too few are left, they are why.
+/// Reads a set. Copies of the original and duplicates are left out; where too few are left, they
+/// are why.
 pub fn read(original: &str, answer: &str, count: usize, expected: Option<Language>) -> Set {
     let items = list::items(answer, count);
     let said = items.len();
@@ -69,7 +72,8 @@ pub fn read(original: &str, answer: &str, count: usize, expected: Option<Languag
     }
 }
 
-/// Lower-case words: what two texts must share to be the same, punctuation aside; the text itself where it has no words.
+/// Lower-case words: what two texts must share to be the same, punctuation aside; the text itself
+/// where it has no words.
 fn plain(text: &str) -> String {
     let lower = text.trim().to_lowercase();
     let words = words::words(&lower);

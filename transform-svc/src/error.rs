@@ -20,8 +20,8 @@ pub enum TransformError {
         field: String,
         /// What is wrong.
         message: String,
-        /// How to mend it.
-        mend: String,
+        /// How to fix it.
+        hint: String,
     },
     /// A transformation of the catalogue that is not served.
     #[error("the transformation `{0}` is not served yet")]
@@ -49,8 +49,8 @@ pub enum TransformError {
         id: String,
         /// What it said.
         message: String,
-        /// How to mend it.
-        mend: String,
+        /// How to fix it.
+        hint: String,
     },
     /// A local model that cannot be used.
     #[error("the local model `{id}` cannot be used: {message}")]
@@ -104,11 +104,11 @@ impl TransformError {
         matches!(self, Self::Unreachable { .. } | Self::Refused { .. })
     }
 
-    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Invalid {
             field: field.into(),
             message: message.into(),
-            mend: mend.into(),
+            hint: hint.into(),
         }
     }
 }
@@ -124,39 +124,39 @@ impl From<TransformError> for Fault {
         use tonic::Code;
         let message = error.to_string();
         match error {
-            TransformError::Invalid { field, message, mend } => Fault::invalid(field, message).mend(mend),
+            TransformError::Invalid { field, message, hint } => Fault::invalid(field, message).hint(hint),
             TransformError::NotServed(name) => {
-                Fault::unimplemented(message).mend(format!("served: {}", catalogue::served_names())).with("transformation", name)
+                Fault::unimplemented(message).hint(format!("served: {}", catalogue::served_names())).with("transformation", name)
             }
             TransformError::UnknownGenerator { id, configured } => {
                 let configured = if configured.is_empty() { "none".to_owned() } else { configured.join(", ") };
                 Fault::not_found("UNKNOWN_GENERATOR", message)
                     .field("spec.generator_id")
-                    .mend(format!("use {GENERATOR_FORMS}, or an id of the configuration, which has {configured}"))
+                    .hint(format!("use {GENERATOR_FORMS}, or an id of the configuration, which has {configured}"))
                     .with("generator_id", id)
             }
             TransformError::Unreachable { id, .. } => Fault::unavailable("GENERATOR_UNREACHABLE", message)
-                .mend("start the server, or correct the URL of the generator")
+                .hint("start the server, or correct the URL of the generator")
                 .retry_after(Duration::from_secs(5))
                 .with("generator_id", id),
-            TransformError::Refused { id, mend, .. } => {
-                Fault::precondition("GENERATOR_REFUSED", message).mend(mend).with("generator_id", id)
+            TransformError::Refused { id, hint, .. } => {
+                Fault::precondition("GENERATOR_REFUSED", message).hint(hint).with("generator_id", id)
             }
             TransformError::LocalModel { id, .. } => Fault::precondition("LOCAL_MODEL_UNUSABLE", message)
-                .mend("`isomer models verify` says whether the file is whole; the model must be a GGUF of a supported architecture")
+                .hint("`isomer models verify` says whether the file is whole; the model must be a GGUF of a supported architecture")
                 .with("generator_id", id),
             TransformError::Aborted { index, .. } => Fault::new(Code::Aborted, "TEXT_FAILED", message)
                 .field(format!("items[{index}]"))
-                .mend("set on_failure to keep the original or to drop it, allow more attempts, or take a stronger generator"),
+                .hint("set on_failure to keep the original or to drop it, allow more attempts, or take a stronger generator"),
             TransformError::Prompt { .. } => {
-                Fault::precondition("BAD_PROMPT", message).mend("correct it, or leave it out")
+                Fault::precondition("BAD_PROMPT", message).hint("correct it, or leave it out")
             }
             TransformError::Cache(_) | TransformError::SharedCache(_) => Fault::precondition("CACHE_UNUSABLE", message)
-                .mend("make `cache_dir` writable and free space, or set `bypass_cache`"),
+                .hint("make `cache_dir` writable and free space, or set `bypass_cache`"),
             TransformError::Config(_) => Fault::precondition("BAD_CONFIGURATION", message),
             TransformError::Model(error) => error.into(),
             TransformError::ShuttingDown => Fault::unavailable("SHUTTING_DOWN", message)
-                .mend("ask again: what was made is in the cache")
+                .hint("ask again: what was made is in the cache")
                 .retry_after(Duration::from_secs(5)),
             TransformError::Serve(fault) => *fault,
         }
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_error_has_a_code_and_says_how_to_mend_it() {
+    fn each_error_has_a_code_and_says_how_to_hint_it() {
         let id = || "openai:m@http://x".to_owned();
         for (error, code) in [
             (
@@ -202,7 +202,7 @@ mod tests {
                 TransformError::Refused {
                     id: id(),
                     message: "401".into(),
-                    mend: "set the key".into(),
+                    hint: "set the key".into(),
                 },
                 Code::FailedPrecondition,
             ),
@@ -218,7 +218,7 @@ mod tests {
             let text = error.to_string();
             let fault = Fault::from(error);
             assert_eq!(fault.code, code, "{text}");
-            assert!(fault.mend.is_some_and(|mend| !mend.is_empty()), "{text}");
+            assert!(fault.hint.is_some_and(|hint| !hint.is_empty()), "{text}");
         }
         let fault = Fault::from(TransformError::UnknownGenerator {
             id: id(),
@@ -226,8 +226,8 @@ mod tests {
         });
         assert!(
             fault
-                .mend
-                .is_some_and(|mend| mend.contains("openai:MODEL@URL") && mend.contains("big"))
+                .hint
+                .is_some_and(|hint| hint.contains("openai:MODEL@URL") && hint.contains("big"))
         );
     }
 }

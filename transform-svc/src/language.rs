@@ -1,7 +1,8 @@
 //! Languages: reading tags, naming them for a prompt, detecting them, drawing a target.
 //!
-//! Detection is cld2's, which told all of 47 test languages apart, the African ones included, at microseconds a
-//! sentence. On short texts it guesses; [`detect`] then answers "too short to tell" (`None`) rather than guess.
+//! Detection is cld2's, which told all of 47 test languages apart, the African ones included, at
+//! microseconds a sentence. On short texts it guesses; [`detect`] then answers "too short to tell"
+//! (`None`) rather than guess.
 
 use cld2::{Format, Reliability};
 use isomer_spelling::nearest;
@@ -35,8 +36,8 @@ const SAME: &[&[&str]] = &[
     &["hi", "mr", "ne", "bh"],
 ];
 
-/// Languages that the detector does not know. It takes the texts of some for those of another, named beside them, and tells
-/// nothing of the others.
+/// Languages that the detector does not know. It takes the texts of some for those of another,
+/// named beside them, and tells nothing of the others.
 const UNDETECTED: &[(&str, Option<&str>)] = &[
     ("acm", Some("ar")),
     ("aeb", Some("ar")),
@@ -53,7 +54,8 @@ const UNDETECTED: &[(&str, Option<&str>)] = &[
     ("pcm", Some("en")),
 ];
 
-/// Other codes of languages that are known: members of a macrolanguage whose standard form they are, and older codes.
+/// Other codes of languages that are known: members of a macrolanguage whose standard form they
+/// are, and older codes.
 const ALIASES: &[(&str, &str)] = &[
     ("als", "sq"),
     ("arb", "ar"),
@@ -83,7 +85,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("zsm", "ms"),
 ];
 
-/// A known language. Compare with [`Language::matches`], which forgives what a detector cannot tell apart.
+/// A known language. Compare with [`Language::matches`], which forgives what a detector cannot tell
+/// apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Language {
     code: &'static str,
@@ -91,7 +94,8 @@ pub struct Language {
 }
 
 impl Language {
-    /// Reads a BCP-47 tag: the primary subtag counts (`pt-BR` is Portuguese, `eng-Latn` English). `None` when unknown.
+    /// Reads a BCP-47 tag: the primary subtag counts (`pt-BR` is Portuguese, `eng-Latn` English).
+    /// `None` when unknown.
     pub fn parse(tag: &str) -> Option<Self> {
         let primary = tag.split(['-', '_']).next()?.to_ascii_lowercase();
         let alias = ALIASES.iter().find(|(code, _)| *code == primary);
@@ -120,7 +124,8 @@ impl Language {
                 .find(|(two, three, name)| [*two, *three, *name].contains(&wanted))
                 .map(|(code, _, name)| (*code, *name))
         };
-        // A tag of two letters is near to every other: only its name, spelt out or almost, tells what was meant.
+        // A tag of two letters is near to every other: only its name, spelt out or almost, tells
+        // what was meant.
         let names = NAMES
             .iter()
             .map(|(_, _, name)| *name)
@@ -134,7 +139,8 @@ impl Language {
         own == other || SAME.iter().any(|set| set.contains(&own) && set.contains(&other))
     }
 
-    /// The code that the detector has for texts in this language: its own, or that of the language it takes them for.
+    /// The code that the detector has for texts in this language: its own, or that of the language
+    /// it takes them for.
     fn taken_for(self) -> &'static str {
         let undetected = UNDETECTED.iter().find(|(code, _)| *code == self.code);
         undetected.and_then(|(_, other)| *other).unwrap_or(self.code)
@@ -162,7 +168,8 @@ fn detect_with(text: &str, hint: Option<Language>) -> Option<Language> {
     let (words, letters) = text.unicode_words().fold((0, 0), |(words, letters), word| {
         (words + 1, letters + word.chars().filter(|c| c.is_alphabetic()).count())
     });
-    // A script of its own (Arabic is shared, Hangul is not) needs fewer words; cld2 says itself when it is not sure.
+    // A script of its own (Arabic is shared, Hangul is not) needs fewer words; cld2 says itself
+    // when it is not sure.
     if words < MIN_WORDS || (letters < MIN_LETTERS && text.is_ascii()) {
         return None;
     }
@@ -176,8 +183,9 @@ fn detect_with(text: &str, hint: Option<Language>) -> Option<Language> {
         }),
         ..cld2::Hints::default()
     };
-    // After a letter in another script than those before it cld2 looks at the next character, at the end of the text too: it
-    // reads whatever lies there, and what is no UTF-8 leads it out of its tables. A space ends every text it gets.
+    // After a letter in another script than those before it cld2 looks at the next character, at
+    // the end of the text too: it reads whatever lies there, and what is no UTF-8 leads it out of
+    // its tables. A space ends every text it gets.
     let found = cld2::detect_language_ext(&format!("{text} "), Format::Text, &hints);
     if found.reliability != Reliability::Reliable || found.scores[0].percent < 60 {
         return None;
@@ -190,7 +198,8 @@ fn detect_with(text: &str, hint: Option<Language>) -> Option<Language> {
 pub enum LanguageCheck {
     /// It is in that language, or in one that the detector cannot tell from it.
     Right,
-    /// Too short or too mixed to tell, or in a language that the detector does not know: neither passed nor failed.
+    /// Too short or too mixed to tell, or in a language that the detector does not know: neither
+    /// passed nor failed.
     TooShort,
     /// It is in another.
     Wrong,
@@ -198,10 +207,11 @@ pub enum LanguageCheck {
 
 /// Compares a text's language with the one it should be in.
 ///
-/// Sentences full of foreign names lead the detector astray ("Sean Brown gioca nella National Hockey League." is English to
-/// it), so that it is asked a second time with a hint. A text that it then takes for the right language is no longer wrong but
-/// untold, and one that it could not tell is right. On Italian RTE3 that lowers what is wrongly called wrong from 11.5 to 8.8 %
-/// and raises what is called right from 66 to 80 %; of texts in another language it finds as many as before.
+/// Sentences full of foreign names lead the detector astray ("Sean Brown gioca nella National
+/// Hockey League." is English to it), so that it is asked a second time with a hint. A text that it
+/// then takes for the right language is no longer wrong but untold, and one that it could not tell
+/// is right. On Italian RTE3 that lowers what is wrongly called wrong from 11.5 to 8.8 % and raises
+/// what is called right from 66 to 80 %; of texts in another language it finds as many as before.
 pub fn check(text: &str, expected: Language) -> LanguageCheck {
     if !expected.can_be_told() {
         return LanguageCheck::TooShort;
@@ -215,16 +225,18 @@ pub fn check(text: &str, expected: Language) -> LanguageCheck {
     }
 }
 
-/// The target language of a run under one seed: the first of a permutation of [`TARGETS`], fixed by the seed and the run's
-/// name alone, that is not the source. One language for all texts, therefore, but for those already written in it. Two seeds
-/// may draw the same language; [`target_of_rank`] does not.
+/// The target language of a run under one seed: the first of a permutation of [`TARGETS`], fixed by
+/// the seed and the run's name alone, that is not the source. One language for all texts,
+/// therefore, but for those already written in it. Two seeds may draw the same language;
+/// [`target_of_rank`] does not.
 pub fn draw_target(seed: u64, run: &str, source: Option<Language>) -> Option<Language> {
     draw(&known(&TARGETS), seed, &["translation-target", run], source)
 }
 
-/// The target language of a run's seed that stands at `rank` (from 0) among its seeds: drawn without replacement. The targets
-/// without the source are put into an order that the run's name alone fixes, and the ranks go through it, from the start again
-/// after its end. No language comes twice before each came once, whatever the seeds and the order of requests.
+/// The target language of a run's seed that stands at `rank` (from 0) among its seeds: drawn
+/// without replacement. The targets without the source are put into an order that the run's name
+/// alone fixes, and the ranks go through it, from the start again after its end. No language comes
+/// twice before each came once, whatever the seeds and the order of requests.
 pub fn target_of_rank(rank: u32, run: &str, source: Option<Language>) -> Option<Language> {
     let targets = known(&TARGETS);
     let permitted: Vec<Language> = seed::permutation(0, &["translation-targets", run], targets.len())
@@ -235,9 +247,9 @@ pub fn target_of_rank(rank: u32, run: &str, source: Option<Language>) -> Option<
     permitted.get((rank as usize).checked_rem(permitted.len())?).copied()
 }
 
-/// A language for one text: the first of a permutation of the candidates, fixed by seed, run and the text's id, that is
-/// not the source. The order in which candidates are given does not matter. `what` keeps the draws for different ends
-/// apart. `None` where the source is the only candidate.
+/// A language for one text: the first of a permutation of the candidates, fixed by seed, run and
+/// the text's id, that is not the source. The order in which candidates are given does not matter.
+/// `what` keeps the draws for different ends apart. `None` where the source is the only candidate.
 pub fn draw_for_text(
     candidates: &[Language],
     seed: u64,
@@ -389,7 +401,8 @@ mod tests {
                 LanguageCheck::Wrong
             );
             assert!(dialect.matches(lang("ar")) && !dialect.matches(lang("fa")));
-            // What a text in a dialect is translated into is never the language that a copy would be taken for.
+            // What a text in a dialect is translated into is never the language that a copy would
+            // be taken for.
             assert!((0..10).all(|rank| target_of_rank(rank, "r", Some(dialect)).unwrap().code() != "ar"));
         }
         let pidgin = "Di woman say she no go gree make dem carry her pikin comot from di house.";

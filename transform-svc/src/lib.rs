@@ -6,12 +6,14 @@
 //! * [`engine`]: plans it, groups equal texts, attempts each until its checks pass.
 //! * [`cache`]: every generation on disk, by its content; a text is never paid for twice.
 //! * [`generator`]: an OpenAI-compatible server or a GGUF model in this process.
-//! * [`augment`]: variants, encoded with their text and pooled (GASE). [`judge`]: ratings of pairs by a language model.
+//! * [`augment`]: variants, encoded with their text and pooled (GASE). [`judge`]: ratings of pairs
+//!   by a language model.
 //! * [`catalogue`], [`prompt`], [`plain`]: what the transformations are.
-//! * [`checks`], [`clean`], [`list`], [`distractors`], [`measures`], [`language`], [`words`], [`seed`]: pure functions.
+//! * [`checks`], [`clean`], [`list`], [`distractors`], [`measures`], [`language`],
+//!   [`words`], [`seed`]: pure functions.
 //!
-//! A result depends on (text, transformation, prompt, generator, sampling, seed) and on nothing else: not on the order of a
-//! request, nor on what else is in it.
+//! A result depends on (text, transformation, prompt, generator, sampling, seed) and on nothing
+//! else: not on the order of a request, nor on what else is in it.
 
 pub mod augment;
 pub mod cache;

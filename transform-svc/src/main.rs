@@ -17,7 +17,8 @@ struct Args {
     /// Address to listen on.
     #[arg(long)]
     listen: Option<SocketAddr>,
-    /// Generator of requests that name none: an id of the configuration, `local:ID`, or `openai:MODEL@URL`.
+    /// Generator of requests that name none: an id of the configuration, `local:ID`, or
+    /// `openai:MODEL@URL`.
     #[arg(long)]
     generator: Option<String>,
 }

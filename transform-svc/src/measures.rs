@@ -11,7 +11,8 @@ use crate::words;
 /// The three measures of a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measures {
-    /// Word-level Levenshtein distance over the longer word count, 0 (same words in the same order) to 1 (PTEB).
+    /// Word-level Levenshtein distance over the longer word count, 0 (same words in the same order)
+    /// to 1 (PTEB).
     pub edit_distance: f64,
     /// Word-level Jaccard similarity of the two sets of words, 0 to 1.
     pub jaccard: f64,

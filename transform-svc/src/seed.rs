@@ -6,8 +6,8 @@ use rand_chacha::ChaCha8Rng;
 /// Seeds sent to generators stay below this, so that servers that keep a seed in 31 bits take them.
 const SEED_BITS: u64 = (1 << 31) - 1;
 
-/// A generator of random numbers fixed by a seed and a path of names. Parts are length-prefixed: `["ab", "c"]` and
-/// `["a", "bc"]` differ.
+/// A generator of random numbers fixed by a seed and a path of names. Parts are length-prefixed:
+/// `["ab", "c"]` and `["a", "bc"]` differ.
 pub fn rng(seed: u64, path: &[&str]) -> ChaCha8Rng {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&seed.to_le_bytes());
@@ -25,7 +25,8 @@ pub fn permutation(seed: u64, path: &[&str], n: usize) -> Vec<usize> {
     order
 }
 
-/// The seed of an attempt on a text: the run's own for the first, one derived from (seed, text, attempt) for a retry.
+/// The seed of an attempt on a text: the run's own for the first, one derived from (seed, text,
+/// attempt) for a retry.
 pub fn of_attempt(seed: u64, text_key: &str, attempt: u32) -> u64 {
     match attempt {
         0 => seed,

@@ -1,9 +1,10 @@
 //! What counts as a word.
 //!
-//! Words are those of UAX #29 (`unicode-segmentation`): punctuation is none, a Han character is one each. Scripts that
-//! are written without spaces and that UAX #29 does not split by dictionary (Thai, Lao, Khmer, Myanmar) would count one
-//! word a letter; a run of them counts one word for every [`LETTERS_PER_WORD`] characters instead, so that a
-//! translation out of Thai is not taken for a truncated one.
+//! Words are those of UAX #29 (`unicode-segmentation`): punctuation is none, a Han character is one
+//! each. Scripts that are written without spaces and that UAX #29 does not split by dictionary
+//! (Thai, Lao, Khmer, Myanmar) would count one word a letter; a run of them counts one word for
+//! every [`LETTERS_PER_WORD`] characters instead, so that a translation out of Thai is not taken
+//! for a truncated one.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -63,8 +64,9 @@ pub fn join(words: &[&str]) -> String {
     text
 }
 
-/// Tokens a language model will need for a text, estimated from its characters: about 0.3 an ASCII character, 0.6 in
-/// other alphabets, 1.3 for a Han character or a kana. Deliberately on the high side.
+/// Tokens a language model will need for a text, estimated from its characters: about 0.3 an ASCII
+/// character, 0.6 in other alphabets, 1.3 for a Han character or a kana. Deliberately on the high
+/// side.
 pub fn estimated_tokens(text: &str) -> usize {
     let tenths: usize = text
         .chars()

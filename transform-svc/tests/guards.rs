@@ -1,8 +1,8 @@
-//! How often the meaning guards are right, on rewrites labelled by hand before the guards were written
-//! (`tests/fixtures/guards/README.md`).
+//! How often the meaning guards are right, on rewrites labelled by hand before the guards were
+//! written (`tests/fixtures/guards/README.md`).
 //!
-//! `cargo test -p isomer-transform --test guards -- --nocapture` prints the table of docs/reference/guards.md, and the pairs of the development
-//! half that a guard gets wrong.
+//! `cargo test -p isomer-transform --test guards -- --nocapture` prints the table of
+//! docs/reference/guards.md, and the pairs of the development half that a guard gets wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::{collections::BTreeMap, path::PathBuf};
@@ -136,7 +136,8 @@ fn guards_are_right_as_often_as_the_readme_says() {
     }
 }
 
-/// Rewrites that nobody made for the guards: PAWS-X pairs that people call paraphrases, so that nearly every alarm is a false one.
+/// Rewrites that nobody made for the guards: PAWS-X pairs that people call paraphrases, so that
+/// nearly every alarm is a false one.
 #[test]
 fn paraphrases_by_people_seldom_raise_an_alarm() {
     let root = std::env::var_os("ISOMER_SHARED").map_or_else(

@@ -1,5 +1,5 @@
-//! The detector on real sentences: how often it is right, wrong, or says that a text is too short to tell. And the word
-//! Jaccard of published distractors, beside the paper's.
+//! The detector on real sentences: how often it is right, wrong, or says that a text is too short
+//! to tell. And the word Jaccard of published distractors, beside the paper's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::{env, fs, path::PathBuf};
@@ -31,7 +31,8 @@ fn rows(file: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A text in another language than it should be in is seldom taken for right: each language's texts against every other.
+/// A text in another language than it should be in is seldom taken for right: each language's texts
+/// against every other.
 #[test]
 fn a_text_in_another_language_is_found() {
     let (mut texts, mut right, mut wrong) = (0, 0, 0);
@@ -59,8 +60,9 @@ fn a_text_in_another_language_is_found() {
     assert!(f64::from(wrong) > 0.9 * f64::from(texts), "{wrong} of {texts}");
 }
 
-/// Every language of the data: file, field, code, and the shares of wrong and of too short ones not to be exceeded: what
-/// was measured, plus one and two points, rounded up. PAWS-X and RTE-3 are full of names, hence their wrong ones.
+/// Every language of the data: file, field, code, and the shares of wrong and of too short ones not
+/// to be exceeded: what was measured, plus one and two points, rounded up. PAWS-X and RTE-3 are
+/// full of names, hence their wrong ones.
 const DATA: &[(&str, &str, &str, f64, f64)] = &[
     ("STSBenchmark/test.jsonl", "sentence1", "en", 0.01, 0.08),
     ("SICK-R/test.jsonl", "sentence1", "en", 0.01, 0.03),
@@ -136,9 +138,9 @@ fn the_detector_is_seldom_wrong_on_real_sentences() {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
-/// CLSD reports a word Jaccard of 0.47 ± 0.17 between originals and distractors over WMT19 and WMT21 in both directions. The data
-/// at hand is WMT19, and the paper does not say how it splits words: ours gives 0.50 ± 0.19 against the original and
-/// 0.47 ± 0.18 within the sets.
+/// CLSD reports a word Jaccard of 0.47 ± 0.17 between originals and distractors over WMT19 and
+/// WMT21 in both directions. The data at hand is WMT19, and the paper does not say how it splits
+/// words: ours gives 0.50 ± 0.19 against the original and 0.47 ± 0.18 within the sets.
 #[test]
 fn our_jaccard_of_the_published_distractors_is_near_the_papers() {
     let (mut against, mut within) = (Vec::new(), Vec::new());

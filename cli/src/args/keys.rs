@@ -17,8 +17,9 @@ Examples:
   isomer keys revoke iso_0123456789ab
   isomer keys audit --verify")]
 pub(crate) struct KeysArgs {
-    /// The gateway's database: a path, sqlite:PATH or postgres://… (its password is better kept in the configuration) [default: the
-    /// configuration's database.url, else gateway.sqlite in the home folder].
+    /// The gateway's database: a path, sqlite:PATH or postgres://… (its password is better kept in
+    /// the configuration) [default: the configuration's database.url, else gateway.sqlite in the
+    /// home folder].
     #[arg(
         long,
         global = true,

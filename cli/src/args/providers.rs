@@ -32,7 +32,8 @@ pub(crate) enum ProvidersCommand {
     },
     /// Register one provider.
     Create(Box<CreateArgs>),
-    /// Register or change the providers of a file, so that they are as it says; others stay as they are.
+    /// Register or change the providers of a file, so that they are as it says; others stay as they
+    /// are.
     #[command(after_help = FILE_HELP)]
     Apply {
         /// TOML file; `-`: stdin.
@@ -54,7 +55,8 @@ pub(crate) enum ProvidersCommand {
         #[arg(long, default_value = "", hide_default_value = true, value_name = "ETAG")]
         etag: String,
     },
-    /// Probe a provider for real and say what was found; exit code 3 when it cannot be given to clients.
+    /// Probe a provider for real and say what was found; exit code 3 when it cannot be given to
+    /// clients.
     #[command(
         after_help = "Examples:\n  isomer providers check openai\n  isomer providers check --file providers.toml"
     )]
@@ -62,7 +64,8 @@ pub(crate) enum ProvidersCommand {
         /// A registered provider.
         #[arg(value_name = "ID", required_unless_present = "file")]
         id: Option<String>,
-        /// Providers that need not be registered, from a file (`isomer providers apply --help` shows one); `-`: stdin.
+        /// Providers that need not be registered, from a file (`isomer providers apply --help`
+        /// shows one); `-`: stdin.
         #[arg(long, conflicts_with = "id", value_name = "FILE")]
         file: Option<PathBuf>,
     },
@@ -86,7 +89,8 @@ pub(crate) struct CreateArgs {
     /// Encoder id offered to clients and the provider's name for the model; repeat for several.
     #[arg(long = "encoder", value_name = "ID=MODEL", value_parser = pair)]
     pub(crate) encoders: Vec<(String, String)>,
-    /// Prompt name (empty: for requests that name none) and the provider's word for it; repeat for several.
+    /// Prompt name (empty: for requests that name none) and the provider's word for it; repeat for
+    /// several.
     #[arg(long = "input-type", value_name = "PROMPT=TYPE", value_parser = pair)]
     pub(crate) input_types: Vec<(String, String)>,
     /// Extra header, not a secret; repeat for several.

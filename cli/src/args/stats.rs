@@ -7,18 +7,21 @@ use clap::{Args, Subcommand, ValueEnum};
 /// `isomer stats …`
 #[derive(Subcommand, Debug)]
 pub(crate) enum StatsCommand {
-    /// Systems against a reference: shift with intervals, signed-rank, sign-flip and bootstrap tests, Holm.
+    /// Systems against a reference: shift with intervals, signed-rank, sign-flip and bootstrap
+    /// tests, Holm.
     #[command(after_help = "Examples:
   isomer stats compare --input scores.csv --reference all-mpnet-base-v2
   isomer stats compare --input scores.csv --alternative less --zeros pratt --format json")]
     Compare(CompareArgs),
-    /// Every system against every other: means with intervals, tests adjusted over all pairs, significance letters.
+    /// Every system against every other: means with intervals, tests adjusted over all pairs,
+    /// significance letters.
     #[command(after_help = "Example: isomer stats pairs --input ratings.csv --test paired-bootstrap")]
     Pairs(PairsArgs),
     /// Ranks over data sets: Friedman's test and Nemenyi's critical difference.
     #[command(after_help = "Example: isomer stats ranks --input scores.csv --alpha 0.05")]
     Ranks(RanksArgs),
-    /// How stable a ranking of systems is: Kendall's tau-b, data set by data set, between two tables of the same systems.
+    /// How stable a ranking of systems is: Kendall's tau-b, data set by data set, between two
+    /// tables of the same systems.
     #[command(after_help = "Example: isomer stats stability --input original.csv --transformed paraphrased.csv")]
     Stability(StabilityArgs),
     /// Split-half reliability of a ranking of systems.
@@ -37,7 +40,8 @@ pub(crate) enum StatsCommand {
     /// Pearson's, Spearman's and Kendall's correlation of two columns.
     #[command(after_help = "Example: isomer stats correlation --input ratings.csv --column judge,gold")]
     Correlation(CorrelationArgs),
-    /// Agreement of raters, one column each: Gwet's AC1 or AC2 and Krippendorff's alpha. Empty cells are missing ratings.
+    /// Agreement of raters, one column each: Gwet's AC1 or AC2 and Krippendorff's alpha. Empty
+    /// cells are missing ratings.
     #[command(after_help = "Example: isomer stats agreement --input ratings.csv --weights ordinal --scale 1,2,3,4,5")]
     Agreement(AgreementArgs),
     /// What a design of so many data sets and seeds can detect.
@@ -50,8 +54,9 @@ pub(crate) enum StatsCommand {
 /// A table of numbers.
 #[derive(Args, Debug)]
 pub(crate) struct TableArgs {
-    /// Table with a header: .csv, .tsv, .json (`{"a": [1, 2]}` or `[{"a": 1}, …]`) or .jsonl; `-` or nothing: stdin. A column
-    /// is a system and a row an item or data set; columns without numbers are labels.
+    /// Table with a header: .csv, .tsv, .json (`{"a": [1, 2]}` or `[{"a": 1}, …]`) or .jsonl; `-`
+    /// or nothing: stdin. A column is a system and a row an item or data set; columns without
+    /// numbers are labels.
     #[arg(long, env = "ISOMER_INPUT", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
     /// Only these columns, in this order [default: all that hold numbers].
@@ -143,7 +148,8 @@ pub(crate) struct StabilityArgs {
 pub(crate) struct ReliabilityArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
-    /// Column that names the stratum of a data set, e.g. its task; every half has its share of each [default: none].
+    /// Column that names the stratum of a data set, e.g. its task; every half has its share of each
+    /// [default: none].
     #[arg(long, env = "ISOMER_STRATA", value_name = "NAME")]
     pub(crate) strata: Option<String>,
     /// Splits.

@@ -21,7 +21,8 @@ impl AugmentArgs {
         !self.augment.is_empty()
     }
 
-    /// Whether every transformation is one, before anything is loaded. `other`: --generator and --seed have another use too.
+    /// Whether every transformation is one, before anything is loaded. `other`: --generator
+    /// and --seed have another use too.
     pub(super) fn check(&self, other: bool) -> Result<(), Failure> {
         if !self.wanted() && !other && !self.generators.is_empty() {
             return Err(Failure::usage("--generator: nothing is generated without --augment"));
@@ -40,8 +41,9 @@ impl AugmentArgs {
         }
     }
 
-    /// The sources in the order of the flags, generator by generator within a transformation. One that needs no generator is
-    /// one source however many generators there are. Local generators are fetched here, with progress.
+    /// The sources in the order of the flags, generator by generator within a transformation. One
+    /// that needs no generator is one source however many generators there are. Local generators
+    /// are fetched here, with progress.
     pub(super) async fn spec(&self, connection: &Connection, display: &Display) -> Result<AugmentationSpec, Failure> {
         let catalogue = catalogue(connection).await?;
         let generators: Vec<String> = match self.generators.as_slice() {
@@ -95,7 +97,8 @@ impl AugmentArgs {
     }
 }
 
-/// A local generator is fetched here, with progress, before a service asks for it. Empty: the default one.
+/// A local generator is fetched here, with progress, before a service asks for it. Empty: the
+/// default one.
 pub(super) async fn prefetch_generator(
     connection: &Connection,
     generator: &str,

@@ -154,7 +154,8 @@ fn separation(args: &CheckSeparationArgs) -> Option<Separation> {
     })
 }
 
-/// A suite file is read here and sent; anything that is no file is left to the server as a built-in name.
+/// A suite file is read here and sent; anything that is no file is left to the server as a built-in
+/// name.
 fn suite(name: &str) -> Result<SuiteRef, Failure> {
     let path = Path::new(name);
     let is_file = path.extension().is_some_and(|e| e == "toml") || path.components().count() > 1;
@@ -202,7 +203,8 @@ async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) 
         let fetched = prefetch_generator(connection, judge, display).await;
         fetched.map_err(|failure| failure.of_flag("--judge"))?;
     }
-    // Without --generator the suite decides; then the service fetches it when it is first asked for.
+    // Without --generator the suite decides; then the service fetches it when it is first asked
+    // for.
     if let Some(generator) = args.generator.as_deref().filter(|generator| !generator.is_empty()) {
         prefetch_generator(connection, generator, display).await?;
     } else if args.generator.is_none() && args.suite == "quick" {

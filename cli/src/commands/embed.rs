@@ -60,8 +60,9 @@ pub(super) async fn run(global: &Global, args: EmbedArgs) -> Result<ExitCode, Fa
             progress = (output.batches, Instant::now());
             wait = FIRST_WAIT;
         }
-        // A server that was never there is told at once; one that goes away while it works may come back.
-        // A connection that broke has no status of the server's but an error of ours as its source.
+        // A server that was never there is told at once; one that goes away while it works may come
+        // back. A connection that broke has no status of the server's but an error of ours as its
+        // source.
         let passing = match status.code() {
             Code::ResourceExhausted => true,
             Code::Unavailable => output.batches > 0,
@@ -155,7 +156,8 @@ async fn stream(
     ))))
 }
 
-/// Vectors of one output can be compared: that every batch came back in the same space is looked at, not assumed.
+/// Vectors of one output can be compared: that every batch came back in the same space is looked
+/// at, not assumed.
 fn same_space(known: &mut Option<String>, response: &EncodeResponse) -> Result<(), Failure> {
     let space = response.vector_space.as_ref().map(|space| &space.digest);
     match (&known, space) {

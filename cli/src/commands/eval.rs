@@ -1,11 +1,12 @@
-//! `isomer eval`: encoders on datasets. One of each prints mteb's task result; several, a table or a list of results.
+//! `isomer eval`: encoders on datasets. One of each prints mteb's task result; several, a table or
+//! a list of results.
 
 pub(super) mod json;
 pub(super) mod output;
 
 use std::{collections::HashMap, path::Path, process::ExitCode, time::Duration};
 
-use isomer_eval::{dataset::LoadOptions, places::Wanted};
+use isomer_eval::{dataset::LoadOptions, locate::Wanted};
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
     DatasetInput, DatasetPivot, DatasetRef, MetricProfile, ScoreRequest, ScoreResponse, SearchIndex, TaskOptions,
@@ -208,7 +209,8 @@ fn fields(pairs: &[String]) -> Result<HashMap<String, String>, Failure> {
     Ok(fields)
 }
 
-/// A path on this machine becomes absolute; anything that is no path here is left to the server as a name.
+/// A path on this machine becomes absolute; anything that is no path here is left to the server as
+/// a name.
 fn dataset(connection: &Connection, args: &EvalArgs, data: &str) -> Result<DatasetRef, Failure> {
     let path = Path::new(data);
     let source = if path.exists() && !connection.is_remote() {

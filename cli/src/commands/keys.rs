@@ -1,4 +1,5 @@
-//! `isomer keys`: API keys and the audit log, in the gateway's database or over its admin interface.
+//! `isomer keys`: API keys and the audit log, in the gateway's database or over its admin
+//! interface.
 
 mod place;
 mod shown;
@@ -168,7 +169,7 @@ async fn audit(global: &Global, place: &mut Place, args: AuditArgs) -> Result<()
                         "the audit log was tampered with: no event has the hash of --expect",
                     );
                     return Err(fault
-                        .mend("check the hash; if it is right, the log was written anew")
+                        .hint("check the hash; if it is right, the log was written anew")
                         .into());
                 }
                 let line = match global.format {

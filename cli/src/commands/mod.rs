@@ -74,8 +74,8 @@ pub(crate) fn stdout_failure(error: &std::io::Error) -> Failure {
     write_failure("to stdout", error)
 }
 
-/// What ends a command that cannot write its output. A pipe whose reader has gone (`| head`) is the end of the work, not an
-/// error.
+/// What ends a command that cannot write its output. A pipe whose reader has gone (`| head`) is the
+/// end of the work, not an error.
 pub(crate) fn write_failure(name: &str, error: &std::io::Error) -> Failure {
     match error.kind() {
         std::io::ErrorKind::BrokenPipe => Failure::closed_pipe(),

@@ -24,26 +24,24 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
     if let Some(listen) = args.listen {
         config.server.listen = listen;
     }
-    // Bound first: a port in use is told before a model is loaded. A shared port is taken last: who comes to it meanwhile is served by the
-    // process that is there.
+    // Bound first: a port in use is told before a model is loaded. A shared port is taken last: who
+    // comes to it meanwhile is served by the process that is there.
     let bound = if config.server.reuse_port {
         None
     } else {
         Some(server::bind(&config.server)?)
     };
-    let house = isomer_all_in_one::compose(config.clone(), Caller::Anyone).await?;
-    house
-        .check_listen(config.server.listen)
+    let app = isomer_all_in_one::compose(config.clone(), Caller::Anyone).await?;
+    app.check_listen(config.server.listen)
         .await
         .map_err(|error| Failure::usage(error.to_string()))?;
     for model in &args.models {
-        house
-            .resolver()
+        app.resolver()
             .resolve(model, ModelKind::Encoder, &display)
             .await
             .map_err(Fault::from)?;
         tracing::info!(model, "loading");
-        house.warm_up(model).await?;
+        app.warm_up(model).await?;
     }
     let listener = match bound {
         Some(listener) => listener,
@@ -54,18 +52,18 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
         .map_err(|e| Fault::internal(format!("no local address: {e}")))?;
     // On stdout, so that stderr holds nothing but the log.
     if !global.quiet {
-        let line = format!("isomer serves {} on {address}\n", house.front().names().join(", "));
+        let line = format!("isomer serves {} on {address}\n", app.front().names().join(", "));
         let mut stdout = std::io::stdout();
         let told = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
         told.map_err(|error| super::stdout_failure(&error))?;
     }
-    let runs = house.clone();
+    let runs = app.clone();
     let stopping = async move {
         shutdown::signal().await;
         runs.interrupt_runs().await;
     };
-    server::serve(house.front(), &config.server, listener, stopping).await?;
-    house.flush().await?;
+    server::serve(app.front(), &config.server, listener, stopping).await?;
+    app.flush().await?;
     tracing::info!("drained and stopped");
     Ok(ExitCode::SUCCESS)
 }

@@ -99,7 +99,8 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
             if args.groups {
                 display.message(&format!("{} groups written, {without} pairs left out", done - without));
             }
-            // A generator that answers nothing leaves the originals behind, which nobody should take for its work.
+            // A generator that answers nothing leaves the originals behind, which nobody should
+            // take for its work.
             errors.refuse_silence(records.len())?;
             Ok(ExitCode::SUCCESS)
         }

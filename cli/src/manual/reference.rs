@@ -1,4 +1,5 @@
-//! `docs/reference/command-line.md`: every command with its flags, variables and defaults, as clap knows them.
+//! `docs/reference/command-line.md`: every command with its flags, variables and defaults, as clap
+//! knows them.
 #![allow(clippy::unwrap_used)]
 
 use std::{env, fmt::Write, fs, path::Path};

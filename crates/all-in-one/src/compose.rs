@@ -13,7 +13,7 @@ use isomer_database::Database;
 use isomer_embed::{EmbedError, EmbedService};
 use isomer_eval::{
     EvalClients, EvalService,
-    places::{HubAccess, Places},
+    locate::{DatasetLocator, HubAccess},
 };
 use isomer_gateway::{
     front::{self, Behind, Follower, Settings},
@@ -29,12 +29,13 @@ use crate::config::IsomerConfig;
 
 /// How this process is named among providers.
 const HERE: &str = "this process";
-/// Longest wait for the last charges of runs that were interrupted; what is missed is charged after the next start.
+/// Longest wait for the last charges of runs that were interrupted; what is missed is charged after
+/// the next start.
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// All services of one process. They stop when this and every channel to them is dropped.
 #[derive(Clone, Debug)]
-pub struct House {
+pub struct App {
     resolver: Resolver,
     eval: EvalService,
     front: Services,
@@ -53,7 +54,7 @@ pub enum Caller {
 }
 
 /// Builds the services and the front. Nothing is loaded yet but what the configuration warms up.
-pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, Fault> {
+pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fault> {
     if caller == Caller::Owner {
         config.embed.allow_paths = true;
         config.transform.allow_specs = true;
@@ -71,7 +72,8 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     let home = config.models.home.clone();
     config.eval.home.clone_from(&home);
     let resolver = Resolver::new(config.models).map_err(EmbedError::from)?;
-    // Inside the process a service waits for its own queues; the port in front has the limit of requests.
+    // Inside the process a service waits for its own queues; the port in front has the limit of
+    // requests.
     let limits = LimitsConfig {
         max_concurrent_requests: usize::MAX >> 4,
         ..config.server.limits
@@ -128,7 +130,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     };
     let (front, follower) = front::services(&settings, &ways, &behind, access.as_ref());
     let channel = memory::channel(front.clone(), &limits).await?;
-    Ok(House {
+    Ok(App {
         resolver,
         eval,
         front,
@@ -138,7 +140,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     })
 }
 
-impl House {
+impl App {
     /// The way in for clients of this process.
     pub fn channel(&self) -> GrpcChannel {
         self.channel.clone()
@@ -149,7 +151,8 @@ impl House {
         self.front.clone()
     }
 
-    /// Settles what access means at the address that will be served, and refuses one that others reach while nobody could be told apart.
+    /// Settles what access means at the address that will be served, and refuses one that others
+    /// reach while nobody could be told apart.
     ///
     /// # Errors
     /// Names `access.mode` and how to make the first key.
@@ -160,7 +163,8 @@ impl House {
         }
     }
 
-    /// Writes what was counted of callers' use, that of runs which were just interrupted included; to be called when the port has drained.
+    /// Writes what was counted of callers' use, that of runs which were just interrupted included;
+    /// to be called when the port has drained.
     ///
     /// # Errors
     /// When the records cannot be written.
@@ -178,8 +182,8 @@ impl House {
     }
 
     /// Finds data sets.
-    pub fn places(&self) -> &Places {
-        self.eval.places()
+    pub fn locator(&self) -> &DatasetLocator {
+        self.eval.locator()
     }
 
     /// Finds model files.

@@ -1,9 +1,11 @@
-//! Every service composed in one process: what `isomer serve` and the other commands run when no server is named.
+//! Every service composed in one process: what `isomer serve` and the other commands run when no
+//! server is named.
 //!
-//! The services meet over in-memory channels with the same layers as on a port, so there is one code path.
+//! The services meet over in-memory channels with the same layers as on a port, so there is one
+//! code path.
 
 mod compose;
 pub mod config;
 
-pub use compose::{Caller, House, compose};
+pub use compose::{App, Caller, compose};
 pub use config::IsomerConfig;

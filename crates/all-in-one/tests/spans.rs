@@ -1,4 +1,5 @@
-//! What a gateway exports with every service in its process: one SERVER span a request, models below it, and nothing while it is idle.
+//! What a gateway exports with every service in its process: one SERVER span a request, models
+//! below it, and nothing while it is idle.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -246,7 +247,8 @@ fn embedded_here(tokens: u32) -> String {
     )
 }
 
-/// The spans of vectors from the provider: the call, and the HTTP request below it. `end` is what the call says of its end.
+/// The spans of vectors from the provider: the call, and the HTTP request below it. `end` is what
+/// the call says of its end.
 fn embedded_far(status: u16, end: &str) -> String {
     let (state, error) = match status {
         200 => ("", String::new()),

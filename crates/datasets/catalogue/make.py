@@ -86,7 +86,8 @@ TASKS = {
     "Retrieval": "retrieval",
     "Summarization": "summarisation",
 }
-# Which fields a robustness check transforms (HTEB, Appendix E: of retrieval and reranking the queries only).
+# Which fields a robustness check transforms (HTEB, Appendix E: of retrieval and reranking the
+# queries only).
 TRANSFORMED = {
     "sts": ["sentence1", "sentence2"],
     "pair-classification": ["sentence1", "sentence2"],
@@ -117,8 +118,8 @@ SUITES = {
         "# 12 languages that mteb scores; the paper's table 10 names two more, pan and spa.",
     ),
 }
-# How texts are made. HTEB (appendix A.1): greedy, three runs; identical outputs stay, and are part of what it reports. PTEB
-# (appendix C): Ollama's default sampling, six runs.
+# How texts are made. HTEB (appendix A.1): greedy, three runs; identical outputs stay, and are part
+# of what it reports. PTEB (appendix C): Ollama's default sampling, six runs.
 PROTOCOL = {
     "hteb": "seeds = [1337, 1338, 1339]\ntransformations = {transformations}\ntemperature = 0.0\nattempts = 3\n"
     "retry_identical = false\nretry_temperature = 0.0",
@@ -192,8 +193,9 @@ def entry(name, task):
 
 
 GATE = """
-# Which encoder may pass: so many items that an encoder that does not drop passes at a limit of 5 points (stats/laws.md). An encoder whose vectors are
-# all but one point separates about half of the texts.
+# Which encoder may pass: so many items that an encoder that does not drop passes at a limit of 5
+# points (stats/laws.md). An encoder whose vectors are all but one point separates about half of the
+# texts.
 [gate]
 unit = "item"
 

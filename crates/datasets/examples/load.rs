@@ -1,7 +1,7 @@
 //! Times the reading of a data set and says what memory it took.
 //!
-//! `load TASK PATH [LIMIT]`: prints the rows, the distinct parts of what was read, the seconds, and (on Linux) the most memory
-//! that the process ever held.
+//! `load TASK PATH [LIMIT]`: prints the rows, the distinct parts of what was read, the seconds, and
+//! (on Linux) the most memory that the process ever held.
 #![allow(clippy::print_stdout, missing_docs)]
 
 use std::{error::Error, path::PathBuf, time::Instant};

@@ -1,4 +1,5 @@
-//! How much a file of rows may take in memory, whoever wrote it: a line, and what a packed file unpacks to.
+//! How much a file of rows may take in memory, whoever wrote it: a line, and what a packed file
+//! unpacks to.
 
 use std::io::{self, BufRead, Read};
 

@@ -1,4 +1,5 @@
-//! The data sets of the papers (HTEB, PTEB, GASE): which repository, revision, split and columns, as data.
+//! The data sets of the papers (HTEB, PTEB, GASE): which repository, revision, split and columns,
+//! as data.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -24,7 +25,8 @@ pub struct Entry {
     pub metric: String,
     /// The fields a robustness check transforms.
     pub transformed: Vec<String>,
-    /// Languages as mteb codes them (`eng-Latn`), by subset; a data set without subsets has one, `default`.
+    /// Languages as mteb codes them (`eng-Latn`), by subset; a data set without subsets has one,
+    /// `default`.
     pub languages: BTreeMap<String, Vec<String>>,
     /// Language subsets, as mteb names and orders them; empty: there is one only, without a name.
     #[serde(default)]
@@ -37,7 +39,8 @@ pub struct Entry {
     /// Clustering: mteb scores it in the older form.
     #[serde(default)]
     pub legacy_clustering: bool,
-    /// Clustering in the current form: the rows are sets, which mteb joins to one list of documents.
+    /// Clustering in the current form: the rows are sets, which mteb joins to one list of
+    /// documents.
     #[serde(default)]
     pub joined_sets: bool,
     #[serde(default)]

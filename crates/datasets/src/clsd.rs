@@ -1,4 +1,5 @@
-//! Discrimination: rows of a source, its target and distractors; which distractors differ in one word, and in which.
+//! Discrimination: rows of a source, its target and distractors; which distractors differ in one
+//! word, and in which.
 
 use std::ops::Range;
 
@@ -19,7 +20,8 @@ pub(super) struct ClsdLabels {
 }
 
 impl ClsdLabels {
-    /// Takes in a row: its distractors, and for each the part of speech of the word that differs, where it is known.
+    /// Takes in a row: its distractors, and for each the part of speech of the word that differs,
+    /// where it is known.
     fn add(&mut self, target: &str, others: &[String], tags: Vec<Option<String>>) {
         let row = self.counts.len();
         self.counts.push(others.len());
@@ -59,8 +61,8 @@ pub(super) fn read(
     Ok((sources, labels))
 }
 
-/// Where two texts differ, if they have as many words (split at white space) and differ in exactly one: the bytes of the
-/// word in each.
+/// Where two texts differ, if they have as many words (split at white space) and differ in exactly
+/// one: the bytes of the word in each.
 fn one_word_apart(left: &str, right: &str) -> Option<[Range<usize>; 2]> {
     let place = |text: &str, word: &str| {
         let start = word.as_ptr() as usize - text.as_ptr() as usize;
@@ -79,9 +81,10 @@ fn one_word_apart(left: &str, right: &str) -> Option<[Range<usize>; 2]> {
 }
 
 impl Dataset {
-    /// The same rows with other texts, one for each of [`Dataset::texts`], say translations: a discrimination data set. Which
-    /// distractors equal their target or differ in one word is looked for in the new texts; parts of speech that the data
-    /// gave were those of other words, and are dropped.
+    /// The same rows with other texts, one for each of [`Dataset::texts`], say translations: a
+    /// discrimination data set. Which distractors equal their target or differ in one word is
+    /// looked for in the new texts; parts of speech that the data gave were those of other words,
+    /// and are dropped.
     ///
     /// # Errors
     /// A number of texts that does not match; a data set of another task.
@@ -112,7 +115,8 @@ impl Dataset {
         Ok(self)
     }
 
-    /// Distractors that differ from their target in one word, and how many of those have no part of speech.
+    /// Distractors that differ from their target in one word, and how many of those have no part of
+    /// speech.
     pub fn one_word_pairs(&self) -> (usize, usize) {
         match &self.labels {
             Labels::Clsd(labels) => {
@@ -123,8 +127,9 @@ impl Dataset {
         }
     }
 
-    /// Asks the tagger for the part of speech, in its target, of each word that differs and has none yet. The tagger must
-    /// know the language of the targets. Gives the number of words tagged.
+    /// Asks the tagger for the part of speech, in its target, of each word that differs and has
+    /// none yet. The tagger must know the language of the targets. Gives the number of words
+    /// tagged.
     pub fn tag_one_word_pairs(&mut self, tagger: &Tagger) -> usize {
         let Labels::Clsd(labels) = &mut self.labels else {
             return 0;
@@ -142,8 +147,9 @@ impl Dataset {
     }
 }
 
-/// Part of speech of a word that differs, in the first text. Of a word that is several tokens (`Berlin's`, `"Berlin,`), the
-/// first that the other text's word does not have in the same place, counted from the front.
+/// Part of speech of a word that differs, in the first text. Of a word that is several tokens
+/// (`Berlin's`, `"Berlin,`), the first that the other text's word does not have in the same place,
+/// counted from the front.
 fn part_of_speech(tagger: &Tagger, texts: [&str; 2], [place, other]: [Range<usize>; 2]) -> Option<String> {
     let within = |place: &Range<usize>, span: &Range<usize>| place.start <= span.start && span.end <= place.end;
     let others: Vec<&str> = isomer_tagger::tokenise(texts[1])

@@ -3,8 +3,8 @@
 use super::{DatasetText, Labels, Role};
 use isomer_scoring::task::{EXPERIMENTS, TaskType};
 
-/// BLAKE3 (hex) of the task, every text and every label. Each part is preceded by its length, so that no two different
-/// datasets hash the same bytes.
+/// BLAKE3 (hex) of the task, every text and every label. Each part is preceded by its length, so
+/// that no two different datasets hash the same bytes.
 pub(super) fn of(task: TaskType, texts: &[DatasetText], labels: &Labels) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut part = |bytes: &[u8]| {
@@ -15,7 +15,8 @@ pub(super) fn of(task: TaskType, texts: &[DatasetText], labels: &Labels) -> Stri
     part(task.name().as_bytes());
     part(&(texts.len() as u64).to_le_bytes());
     for text in texts {
-        // Ids of pairs follow from their order; ids of queries and documents break ties, so they belong to the content.
+        // Ids of pairs follow from their order; ids of queries and documents break ties, so they
+        // belong to the content.
         if matches!(text.role, Role::Query | Role::Document) {
             part(text.id.as_bytes());
         }

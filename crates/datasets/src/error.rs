@@ -1,4 +1,4 @@
-//! What can be wrong with a dataset. Every message names the place and how to mend it.
+//! What can be wrong with a dataset. Every message names the place and how to fix it.
 
 use std::io;
 
@@ -80,7 +80,7 @@ pub enum DatasetError {
     Hub {
         /// Its id.
         dataset: String,
-        /// Why, and how to mend it.
+        /// Why, and how to fix it.
         message: String,
     },
     /// A data set on the hub that this service may not fetch.
@@ -88,7 +88,7 @@ pub enum DatasetError {
     HubClosed {
         /// Its id.
         dataset: String,
-        /// Why, and how to mend it.
+        /// Why, and how to fix it.
         message: &'static str,
     },
     /// A name that is neither a path nor in the catalogue.
@@ -119,24 +119,24 @@ pub enum DatasetError {
         asked: TaskType,
     },
     /// A data set of the catalogue that is neither here nor on the hub.
-    #[error("`{name}` cannot be had: {}; {mend}", .tried.join("; "))]
+    #[error("`{name}` cannot be had: {}; {hint}", .tried.join("; "))]
     Unreachable {
         /// The name.
         name: String,
         /// Where it was looked for, and what was found.
         tried: Vec<String>,
         /// How to get it.
-        mend: String,
+        hint: String,
     },
     /// A file that the layout needs.
-    #[error("{place}: {missing} is missing; {mend}")]
+    #[error("{place}: {missing} is missing; {hint}")]
     MissingFile {
         /// The folder.
         place: String,
         /// The file.
         missing: String,
-        /// How to mend it.
-        mend: String,
+        /// How to fix it.
+        hint: String,
     },
     /// Several languages and none chosen, or a language that is not there.
     #[error("{place}: {problem}; the split `{split}` has {}", .languages.join(", "))]

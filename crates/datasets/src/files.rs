@@ -1,5 +1,5 @@
-//! The files of a dataset, as tables: each has the name by which the layout looks for it (`test.jsonl`, `qrels/test.tsv`)
-//! whatever form its file or files have.
+//! The files of a dataset, as tables: each has the name by which the layout looks for it
+//! (`test.jsonl`, `qrels/test.tsv`) whatever form its file or files have.
 
 use std::{
     borrow::Cow,
@@ -187,7 +187,7 @@ impl<'a> Files<'a> {
             Some(problem) => Err(DatasetError::MissingFile {
                 place: self.place.clone(),
                 missing: format!("one readable table {name}"),
-                mend: problem.clone(),
+                hint: problem.clone(),
             }),
         }
     }

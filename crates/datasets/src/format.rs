@@ -59,7 +59,8 @@ pub(super) struct Shard {
     pub(super) of: usize,
 }
 
-/// The name of a readable file without its ending and shard number, e.g. `test.de` of `test.de-00000-of-00002.csv.gz`.
+/// The name of a readable file without its ending and shard number, e.g. `test.de` of
+/// `test.de-00000-of-00002.csv.gz`.
 pub(super) fn stem(name: &str) -> Option<(&str, Option<Shard>)> {
     Form::of(name)?;
     let name = match name.len().checked_sub(3) {

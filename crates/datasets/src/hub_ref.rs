@@ -14,7 +14,8 @@ pub struct HubRef {
 }
 
 impl HubRef {
-    /// Reads `org/name`, `org/name:configuration`, `org/name@revision`, `org/name:configuration@revision`.
+    /// Reads `org/name`, `org/name:configuration`, `org/name@revision`,
+    /// `org/name:configuration@revision`.
     pub fn parse(text: &str) -> Option<Self> {
         let (text, revision) = match text.split_once('@') {
             Some((text, revision)) => (text, Some(revision)),

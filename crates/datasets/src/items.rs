@@ -3,9 +3,10 @@
 use super::{Dataset, Labels};
 
 impl Dataset {
-    /// Positions in [`Dataset::texts`] of the texts that are an item's own, item by item: both texts of a pair, a query, a test
-    /// text, a document that is clustered, the summaries of a text, a source with its target and distractors, an anchor with
-    /// its candidates. Documents and candidates of retrieval and reranking belong to no item, since every query may find them,
+    /// Positions in [`Dataset::texts`] of the texts that are an item's own, item by item: both
+    /// texts of a pair, a query, a test text, a document that is clustered, the summaries of a
+    /// text, a source with its target and distractors, an anchor with its candidates. Documents and
+    /// candidates of retrieval and reranking belong to no item, since every query may find them,
     /// nor do the texts that a classifier is trained on.
     pub fn item_texts(&self) -> Vec<Vec<u32>> {
         let alone =

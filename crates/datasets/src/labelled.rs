@@ -8,7 +8,8 @@ use super::{
     sample::{Picked, Stratum},
 };
 
-/// Reads `text label` of the train file and of the split's. Every text is transformed, those trained on too, as HTEB does.
+/// Reads `text label` of the train file and of the split's. Every text is transformed, those
+/// trained on too, as HTEB does.
 pub(super) fn read_classification(
     files: &Files<'_>,
     [train, test]: [&str; 2],
@@ -77,14 +78,16 @@ fn push(texts: &mut Vec<DatasetText>, id: String, text: String) {
     });
 }
 
-/// What clustering is scored against: a label a document, and the documents of each set where rows are sets.
+/// What clustering is scored against: a label a document, and the documents of each set where rows
+/// are sets.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ClusteringLabels {
     pub(super) labels: Vec<String>,
     pub(super) sets: Vec<usize>,
 }
 
-/// Reads `text label` (a document a row) or `sentences[] labels[]` (a set a row); all rows of one form.
+/// Reads `text label` (a document a row) or `sentences[] labels[]` (a set a row); all rows of one
+/// form.
 pub(super) fn read_clustering(
     files: &Files<'_>,
     name: &str,

@@ -17,7 +17,8 @@ pub enum LanguageGroup {
 }
 
 impl LanguageGroup {
-    /// Of the languages of a data set's texts, where they are known; else of the subset that its files were chosen by.
+    /// Of the languages of a data set's texts, where they are known; else of the subset that its
+    /// files were chosen by.
     pub fn of<'a>(mut languages: impl Iterator<Item = &'a str>, subset: Option<&str>) -> Self {
         let known = languages.next().map(|first| (first, languages.all(is_english)));
         match (known, subset) {
@@ -42,7 +43,8 @@ impl LanguageGroup {
     }
 }
 
-/// Whether a language code means English: `en`, `eng-Latn`, `en-GB`, or a pair of English with itself such as `en-en`.
+/// Whether a language code means English: `en`, `eng-Latn`, `en-GB`, or a pair of English with
+/// itself such as `en-en`.
 pub fn is_english(language: &str) -> bool {
     let language = language.to_ascii_lowercase();
     let mut parts = language.split(['-', '_']);
@@ -68,7 +70,8 @@ mod tests {
         assert_eq!(of(&["eng-Latn", "en"], Some("en-en")), LanguageGroup::English);
         assert_eq!(of(&["en", "ar"], None), LanguageGroup::Other);
         assert_eq!(of(&["dan-Latn"], None), LanguageGroup::Other);
-        // The subset's name counts where nothing else is known: a pair whose sides are not assigned.
+        // The subset's name counts where nothing else is known: a pair whose sides are not
+        // assigned.
         assert_eq!(of(&[], Some("en-ar")), LanguageGroup::Other);
         assert_eq!(of(&[], Some("en")), LanguageGroup::English);
         // What is known of the texts comes before the name of the subset.

@@ -1,9 +1,10 @@
 //! Which files hold a split and a language.
 //!
-//! A folder holds `<split>.jsonl` or, per language, `<split>.<language>.jsonl`. Retrieval has `corpus.jsonl`,
-//! `queries.jsonl` and `qrels/<split>.tsv`, each of which may carry a language before its ending; the judgements decide
-//! which languages there are, and a corpus or queries without a language serve all of them. These are names of tables: the
-//! file of `test.jsonl` may as well be called `test.csv.gz` or `test-00000-of-00002.parquet` (see `files`).
+//! A folder holds `<split>.jsonl` or, per language, `<split>.<language>.jsonl`. Retrieval has
+//! `corpus.jsonl`, `queries.jsonl` and `qrels/<split>.tsv`, each of which may carry a language
+//! before its ending; the judgements decide which languages there are, and a corpus or queries
+//! without a language serve all of them. These are names of tables: the file of `test.jsonl` may as
+//! well be called `test.csv.gz` or `test-00000-of-00002.parquet` (see `files`).
 
 use super::{DatasetError, LoadOptions, files::Files};
 use isomer_scoring::task::TaskType;
@@ -85,7 +86,8 @@ pub(super) fn choose(task: TaskType, files: &Files<'_>, options: &LoadOptions) -
 
 fn rows(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
     if let Some(name) = files.single() {
-        // One file was pointed at: it is taken whatever its name, and its name may still tell the language.
+        // One file was pointed at: it is taken whatever its name, and its name may still tell the
+        // language.
         let named = language_of(&name, &options.split, "jsonl").flatten();
         if let (Some(wanted), Some(named)) = (&options.language, &named)
             && wanted != named
@@ -110,7 +112,7 @@ fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Da
         return Err(DatasetError::MissingFile {
             place: files.label(&name),
             missing: "a folder".to_owned(),
-            mend: "classification needs a folder with train.jsonl beside the split's file".to_owned(),
+            hint: "classification needs a folder with train.jsonl beside the split's file".to_owned(),
         });
     }
     let (test, language) = in_folder(files, "", &options.split, "jsonl", options)?;
@@ -121,7 +123,7 @@ fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Da
         return Err(DatasetError::MissingFile {
             place: files.place(),
             missing: candidates.join(" or "),
-            mend: "classification fits on a train file".to_owned(),
+            hint: "classification fits on a train file".to_owned(),
         });
     };
     Ok(Chosen {
@@ -130,7 +132,8 @@ fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Da
     })
 }
 
-/// As [`rows`], but a folder without any file of the split may hold `<source>-<target>.jsonl`, as CLSD is published.
+/// As [`rows`], but a folder without any file of the split may hold `<source>-<target>.jsonl`, as
+/// CLSD is published.
 fn pairs_of_languages(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
     let bare = |name: &str| {
         let stem = name.strip_suffix(".jsonl")?;
@@ -169,7 +172,8 @@ fn pairs_of_languages(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen
     })
 }
 
-/// One file of rows, or mteb's newer layout: as retrieval, with `top_ranked/<split>.jsonl` for the candidates.
+/// One file of rows, or mteb's newer layout: as retrieval, with `top_ranked/<split>.jsonl` for the
+/// candidates.
 fn reranking(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
     let of_rows = |name: &String| language_of(name, &options.split, "jsonl").is_some();
     if files.single().is_some() || files.list("").iter().any(of_rows) || files.list("top_ranked").is_empty() {
@@ -195,7 +199,7 @@ fn retrieval(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Dataset
         return Err(DatasetError::MissingFile {
             place: files.place(),
             missing: "a folder".to_owned(),
-            mend: "retrieval needs a folder with corpus.jsonl, queries.jsonl and qrels/<split>.tsv".to_owned(),
+            hint: "retrieval needs a folder with corpus.jsonl, queries.jsonl and qrels/<split>.tsv".to_owned(),
         });
     }
     let (qrels, language) = in_folder(files, "qrels", &options.split, "tsv", options)?;
@@ -209,7 +213,7 @@ fn retrieval(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Dataset
             None => Err(DatasetError::MissingFile {
                 place: files.place(),
                 missing: candidates.join(" or "),
-                mend: "retrieval needs corpus.jsonl, queries.jsonl and qrels/<split>.tsv".to_owned(),
+                hint: "retrieval needs corpus.jsonl, queries.jsonl and qrels/<split>.tsv".to_owned(),
             }),
         }
     };
@@ -263,7 +267,7 @@ fn in_folder(
                 }
             };
             let there: Vec<String> = files.shown(folder).iter().map(|name| path(name)).collect();
-            let mend = if there.is_empty() {
+            let hint = if there.is_empty() {
                 "no file that could be read is there (.jsonl, .csv, .tsv, each also .gz, or .parquet)".to_owned()
             } else {
                 format!("there is {}; choose another split", there.join(", "))
@@ -271,7 +275,7 @@ fn in_folder(
             Err(DatasetError::MissingFile {
                 place: files.place(),
                 missing: path(&format!("{stem}.{ending}")),
-                mend,
+                hint,
             })
         }
     }
@@ -286,7 +290,8 @@ fn no_language(files: &Files<'_>, options: &LoadOptions, wanted: &str, languages
     }
 }
 
-/// `Some(None)` for `<stem>.<ending>`, `Some(Some(language))` for `<stem>.<language>.<ending>`, `None` for others.
+/// `Some(None)` for `<stem>.<ending>`, `Some(Some(language))` for `<stem>.<language>.<ending>`,
+/// `None` for others.
 fn language_of(name: &str, stem: &str, ending: &str) -> Option<Option<String>> {
     let middle = name.strip_prefix(stem)?.strip_suffix(ending)?;
     match middle {

@@ -12,7 +12,8 @@
 //! * [`catalogue`]: the data sets of the papers, each with its repository, revision and columns.
 //! * [`places`]: where a named data set lies: in a folder of this machine, else on the hub.
 //!
-//! Everything but [`places`] is pure: no async, no network, no clock. Nothing here knows encoders, suites or runs.
+//! Everything but [`places`] is pure: no async, no network, no clock. Nothing here knows encoders,
+//! suites or runs.
 
 mod bounds;
 mod builtin;
@@ -30,8 +31,8 @@ mod language_group;
 mod layout;
 mod lists;
 mod load;
+pub mod locate;
 mod pairs;
-pub mod places;
 mod retrieval;
 mod roots;
 mod row;
@@ -65,13 +66,14 @@ use isomer_scoring::task::{Scores, SummarisedText, TaskType};
 pub struct LoadOptions {
     /// Split, e.g. `test`.
     pub split: String,
-    /// Language subset, e.g. `de` for `test.de.jsonl`. `None`: the file without a language in its name, or the only one.
+    /// Language subset, e.g. `de` for `test.de.jsonl`. `None`: the file without a language in its
+    /// name, or the only one.
     pub language: Option<String>,
-    /// Languages of its texts (BCP-47): one, or those of the two sides. Empty: the catalogue's, else what the subset is
-    /// called.
+    /// Languages of its texts (BCP-47): one, or those of the two sides. Empty: the catalogue's,
+    /// else what the subset is called.
     pub languages: Vec<String>,
-    /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or gold scores where rows
-    /// have them. A retrieval corpus and a train split are always whole.
+    /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or
+    /// gold scores where rows have them. A retrieval corpus and a train split are always whole.
     pub limit: Option<usize>,
     /// Classification: a sample of at most so many train rows.
     pub train_limit: Option<usize>,
@@ -83,8 +85,8 @@ pub struct LoadOptions {
     pub fields: FieldMap,
     /// Name shown in reports. `None`: from the source.
     pub name: Option<String>,
-    /// Retrieval: a document with the query's own id does not count as found (mteb sets it for ArguAna, FEVER, FiQA,
-    /// Quora, MSMARCO and others).
+    /// Retrieval: a document with the query's own id does not count as found (mteb sets it for
+    /// ArguAna, FEVER, FiQA, Quora, MSMARCO and others).
     pub ignore_identical_ids: bool,
     /// Classification: train rows of each label in each of mteb's ten fits. `None`: 8.
     pub samples_per_label: Option<usize>,
@@ -150,8 +152,9 @@ pub struct DatasetText {
     pub text: String,
     /// Its part.
     pub role: Role,
-    /// Whether a robustness check transforms it: every text of a pair and every summary; only the queries of retrieval and
-    /// reranking; only the first side of bitext, the sources of clsd, the anchors of graded-ranking.
+    /// Whether a robustness check transforms it: every text of a pair and every summary; only the
+    /// queries of retrieval and reranking; only the first side of bitext, the sources of clsd, the
+    /// anchors of graded-ranking.
     pub transformable: bool,
 }
 
@@ -218,8 +221,8 @@ impl Dataset {
         &self.split
     }
 
-    /// BLAKE3 (hex) of the task and of every text and label, in order. Equal content has an equal digest, whatever file
-    /// it came from; fields that no task reads do not count.
+    /// BLAKE3 (hex) of the task and of every text and label, in order. Equal content has an equal
+    /// digest, whatever file it came from; fields that no task reads do not count.
     pub fn digest(&self) -> &str {
         &self.digest
     }
@@ -240,19 +243,22 @@ impl Dataset {
         }
     }
 
-    /// The place of each item in the order of the draw, where rows were drawn one by one ([`Draw::OneByOne`]).
+    /// The place of each item in the order of the draw, where rows were drawn one by one
+    /// ([`Draw::OneByOne`]).
     pub fn order(&self) -> Option<&[u32]> {
         self.order.as_deref()
     }
 
-    /// Language subset, where the files name one. What language the texts are in: [`Dataset::sides`].
+    /// Language subset, where the files name one. What language the texts are in:
+    /// [`Dataset::sides`].
     pub fn language(&self) -> Option<&str> {
         self.language.as_deref()
     }
 
-    /// Every text to encode, in a fixed order: pairs as first, second, first, second …; retrieval and reranking as queries,
-    /// then documents; summarisation as human summaries, then machine summaries; clsd as sources, targets, distractors;
-    /// graded-ranking as anchors, then candidates. Equal texts are listed as often as they occur.
+    /// Every text to encode, in a fixed order: pairs as first, second, first, second …; retrieval
+    /// and reranking as queries, then documents; summarisation as human summaries, then machine
+    /// summaries; clsd as sources, targets, distractors; graded-ranking as anchors, then
+    /// candidates. Equal texts are listed as often as they occur.
     pub fn texts(&self) -> &[DatasetText] {
         &self.texts
     }
@@ -297,14 +303,14 @@ impl Dataset {
         self.entry.map_or(&self.name, |entry| &entry.name)
     }
 
-    /// Measures of the data itself, whatever the encoder: `lexical_overlap` of anchors with their best candidates
-    /// (graded-ranking). Of the texts as loaded, not as a run transforms them.
+    /// Measures of the data itself, whatever the encoder: `lexical_overlap` of anchors with their
+    /// best candidates (graded-ranking). Of the texts as loaded, not as a run transforms them.
     pub fn measures(&self) -> &BTreeMap<String, f64> {
         &self.measures
     }
 
-    /// What each scored item is called: the query's id in retrieval; elsewhere its number from 0, of the row or, in
-    /// clustering, of the set or the clustering.
+    /// What each scored item is called: the query's id in retrieval; elsewhere its number from 0,
+    /// of the row or, in clustering, of the set or the clustering.
     pub fn item_ids(&self, scores: &Scores) -> Vec<String> {
         match &self.labels {
             Labels::Retrieval(labels) => labels.query_ids.clone(),

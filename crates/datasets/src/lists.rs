@@ -56,12 +56,14 @@ pub(super) fn push(
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RerankingLabels {
     pub(super) items: Vec<Candidates>,
-    /// Ids of the candidates, item after item; none where rows are lists, whose candidates have none.
+    /// Ids of the candidates, item after item; none where rows are lists, whose candidates have
+    /// none.
     pub(super) document_ids: Vec<String>,
 }
 
-/// Reads `query positive[] negative[]`, where the query may be a list of texts that ask for the same. Rows without a
-/// positive or a negative are left out, as every reference does, and a note says how many.
+/// Reads `query positive[] negative[]`, where the query may be a list of texts that ask for the
+/// same. Rows without a positive or a negative are left out, as every reference does, and a note
+/// says how many.
 pub(super) fn read_reranking(
     files: &Files<'_>,
     name: &str,
@@ -142,7 +144,8 @@ pub(super) fn read_summarisation(
     Ok((human, labels))
 }
 
-/// Reads `anchor candidates[]`, best first. The third value is the mean word overlap of anchors and best candidates.
+/// Reads `anchor candidates[]`, best first. The third value is the mean word overlap of anchors and
+/// best candidates.
 pub(super) fn read_graded_ranking(
     files: &Files<'_>,
     name: &str,

@@ -23,12 +23,13 @@ struct Read {
     drawn: Drawn,
 }
 
-/// Loads a dataset and checks every row. A source that lies on the hub or is a name of the catalogue must have been located
-/// before.
+/// Loads a dataset and checks every row. A source that lies on the hub or is a name of the
+/// catalogue must have been located before.
 ///
 /// # Errors
-/// A source that is not there, a split or language that is missing or must be chosen, a broken row (file, line and field
-/// named), data that the main metric is undefined on (constant gold scores, one class only).
+/// A source that is not there, a split or language that is missing or must be chosen, a broken row
+/// (file, line and field named), data that the main metric is undefined on (constant gold scores,
+/// one class only).
 pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Dataset, DatasetError> {
     if options.limit == Some(0) || options.train_limit == Some(0) {
         return Err(DatasetError::ZeroLimit);
@@ -175,8 +176,8 @@ fn read_task(
     })
 }
 
-/// The rows that a limit leaves. The table is read once for what the rows count as, and again for what they hold, so that
-/// nothing but the sample is ever kept.
+/// The rows that a limit leaves. The table is read once for what the rows count as, and again for
+/// what they hold, so that nothing but the sample is ever kept.
 fn pick(
     task: TaskType,
     files: &Files<'_>,

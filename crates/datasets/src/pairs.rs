@@ -54,7 +54,8 @@ pub(super) fn read_pair_classification(
     Ok((texts, labels))
 }
 
-/// Reads `sentence1 sentence2`, translations of each other. Only the first side is transformed: it does the asking.
+/// Reads `sentence1 sentence2`, translations of each other. Only the first side is transformed: it
+/// does the asking.
 pub(super) fn read_bitext(
     files: &Files<'_>,
     name: &str,

@@ -29,8 +29,8 @@ type Read<L> = (Vec<DatasetText>, L, Vec<String>, Drawn);
 /// Document row and grade.
 type Judgements = Vec<(usize, i32)>;
 
-/// Reads the three files. Texts are the queries, then the documents. Queries without a judgement are left out, as mteb
-/// leaves them out, and a note says how many.
+/// Reads the three files. Texts are the queries, then the documents. Queries without a judgement
+/// are left out, as mteb leaves them out, and a note says how many.
 pub(super) fn read(
     files: &Files<'_>,
     names: &RetrievalFiles,
@@ -70,8 +70,8 @@ pub(super) fn read(
     Ok((texts, labels, notes, drawn))
 }
 
-/// Reads mteb's newer layout of reranking: the three files of retrieval and the candidates of each query. Texts are the
-/// queries, then for each query its relevant candidates, then the others.
+/// Reads mteb's newer layout of reranking: the three files of retrieval and the candidates of each
+/// query. Texts are the queries, then for each query its relevant candidates, then the others.
 pub(super) fn read_ranked(
     files: &Files<'_>,
     names: &RetrievalFiles,
@@ -194,7 +194,8 @@ fn sampled(queries: Texts, mut judged: HashMap<usize, Judgements>, options: &Loa
     (taken, drawn)
 }
 
-/// Title and text joined as mteb joins them: `(title + " " + text).strip()`, or the stripped text where there is no title.
+/// Title and text joined as mteb joins them: `(title + " " + text).strip()`, or the stripped text
+/// where there is no title.
 fn document_text(row: &mut Row) -> Result<String, DatasetError> {
     let title = row.optional_text("title")?.unwrap_or_default();
     let text = row.text("text")?;

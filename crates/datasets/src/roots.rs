@@ -4,12 +4,12 @@ use std::path::{Component, Path, PathBuf};
 
 use super::DatasetError;
 
-/// The path, resolved, if it lies below one of the roots; links are followed before the comparison. A relative path is
-/// looked for below each root in turn.
+/// The path, resolved, if it lies below one of the roots; links are followed before the comparison.
+/// A relative path is looked for below each root in turn.
 ///
 /// # Errors
-/// A path outside every root, whether it is there or not, so that a client cannot probe the file system; a path below a
-/// root that is not there.
+/// A path outside every root, whether it is there or not, so that a client cannot probe the file
+/// system; a path below a root that is not there.
 pub fn below_roots(path: &Path, roots: &[PathBuf]) -> Result<PathBuf, DatasetError> {
     let mut missing_below_a_root = false;
     for root in roots {

@@ -66,8 +66,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// A row whose columns get our names. A column that already has one of them makes way; where theirs is missing, ours
-    /// stays (the queries beside a corpus whose columns are mapped, say).
+    /// A row whose columns get our names. A column that already has one of them makes way; where
+    /// theirs is missing, ours stays (the queries beside a corpus whose columns are mapped, say).
     pub(super) fn new(place: Place, mut fields: Map<String, Value>, typed: bool, map: &Arc<FieldMap>) -> Self {
         let taken: Vec<_> = map
             .iter()
@@ -216,7 +216,8 @@ impl Row {
         items.iter().enumerate().map(number).collect()
     }
 
-    /// A list of as many strings or nulls as `count` says of another field, or nothing where the field is missing.
+    /// A list of as many strings or nulls as `count` says of another field, or nothing where the
+    /// field is missing.
     pub(super) fn optional_tags(
         &mut self,
         field: &str,

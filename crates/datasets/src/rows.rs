@@ -1,5 +1,5 @@
-//! Rows of a table, whatever form its files have. One row is held at a time, and each fault is named by file, line (or row)
-//! and field.
+//! Rows of a table, whatever form its files have. One row is held at a time, and each fault is
+//! named by file, line (or row) and field.
 
 use std::{io::BufRead, sync::Arc};
 
@@ -30,7 +30,8 @@ enum Reader<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Opens a table by its name; every file of it is found to be there before the first row is read.
+    /// Opens a table by its name; every file of it is found to be there before the first row is
+    /// read.
     pub(super) fn open(files: &'a Files<'a>, name: &str) -> Result<Self, DatasetError> {
         let table = files.table(name)?;
         for part in &table.parts {

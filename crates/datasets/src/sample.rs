@@ -1,4 +1,5 @@
-//! A few rows of many, for a quick look: drawn by a seed, and in proportion to labels or gold scores where rows have them.
+//! A few rows of many, for a quick look: drawn by a seed, and in proportion to labels or gold
+//! scores where rows have them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -127,8 +128,9 @@ pub enum Draw {
     /// In proportion to labels or gold scores where rows have them.
     #[default]
     Proportional,
-    /// By chance alone, one after the other. A smaller limit draws the first rows of a larger one, and the order of the draw is kept:
-    /// a sequential test needs rows in an order that has nothing to do with what they hold.
+    /// By chance alone, one after the other. A smaller limit draws the first rows of a larger one,
+    /// and the order of the draw is kept: a sequential test needs rows in an order that has nothing
+    /// to do with what they hold.
     OneByOne,
 }
 
@@ -168,7 +170,8 @@ impl Picked {
         }
     }
 
-    /// Whether the row that comes now is taken; `None`: neither it nor any after it. To be asked once a row.
+    /// Whether the row that comes now is taken; `None`: neither it nor any after it. To be asked
+    /// once a row.
     pub(super) fn takes(&mut self) -> Option<bool> {
         let Some(rows) = &self.rows else { return Some(true) };
         let wanted = *rows.get(self.next)?;
@@ -179,7 +182,8 @@ impl Picked {
     }
 }
 
-/// Draws at most `limit` of the rows that count. Where there are no more of them than the limit, all are taken.
+/// Draws at most `limit` of the rows that count. Where there are no more of them than the limit,
+/// all are taken.
 pub(super) fn draw(strata: &Strata, limit: usize, seed: u64, draw: Draw) -> (Picked, Drawn) {
     let of = strata.groups.iter().filter(|group| **group != NO_GROUP).count();
     if draw == Draw::OneByOne {
@@ -240,8 +244,8 @@ fn one_by_one(strata: &Strata, of: usize, limit: usize, seed: u64) -> (Picked, D
     (Picked::only(rows), drawn)
 }
 
-/// Shares out `limit` rows to groups in proportion to their sizes, largest remainders first; every group gets one where
-/// there are enough for all.
+/// Shares out `limit` rows to groups in proportion to their sizes, largest remainders first; every
+/// group gets one where there are enough for all.
 fn shares(sizes: &[usize], limit: usize) -> Vec<usize> {
     let all: usize = sizes.iter().sum();
     let least = usize::from(limit >= sizes.len());

@@ -20,8 +20,8 @@ impl Dataset {
         self.score_with(vectors, profile, Similarity::Cosine)
     }
 
-    /// As [`Dataset::score`], with the similarity that the encoder's vectors are meant for. It decides retrieval and the
-    /// scores that mteb computes with the model's own similarity.
+    /// As [`Dataset::score`], with the similarity that the encoder's vectors are meant for. It
+    /// decides retrieval and the scores that mteb computes with the model's own similarity.
     ///
     /// # Errors
     /// As [`Dataset::score`].
@@ -29,7 +29,8 @@ impl Dataset {
         self.score_searching(vectors, profile, own, SearchMode::Exact)
     }
 
-    /// As [`Dataset::score_with`], with a way to look for the documents of retrieval; other tasks do not read it.
+    /// As [`Dataset::score_with`], with a way to look for the documents of retrieval; other tasks
+    /// do not read it.
     ///
     /// # Errors
     /// As [`Dataset::score`]; an index that cannot be built.
@@ -54,8 +55,8 @@ impl Dataset {
         }
     }
 
-    /// The main score, where it is another one than that of its kind of task: mteb names one for a few data sets, the other
-    /// profiles for none.
+    /// The main score, where it is another one than that of its kind of task: mteb names one for a
+    /// few data sets, the other profiles for none.
     pub fn own_main_score(&self, profile: Profile) -> Option<&'static str> {
         let entry = self.entry.filter(|_| profile == Profile::MtebV2)?;
         (self.task.main_score(profile) != Some(entry.metric.as_str())).then_some(entry.metric.as_str())

@@ -2,13 +2,16 @@
 //!
 //! What is said first decides:
 //!
-//! 1. `languages` of the suite or the request: one tag for all texts, or the first side's and the second side's.
+//! 1. `languages` of the suite or the request: one tag for all texts, or the first side's and the
+//!    second side's.
 //! 2. The catalogue's languages of the subset (`en-ar` of STS17 is `eng-Latn` and `ara-Arab`).
-//! 3. The name of the subset. It names two languages if it is two codes of two or three lower-case letters with a hyphen
-//!    between them (`en-ar`, and `eng_Latn-fra_Latn` with scripts) and the task compares two sides. Every other name is one
-//!    language: regions are upper case (`pt-BR`) and scripts are capitalised (`zh-Hant`), as BCP-47 recommends.
+//! 3. The name of the subset. It names two languages if it is two codes of two or three lower-case
+//!    letters with a hyphen between them (`en-ar`, and `eng_Latn-fra_Latn` with scripts) and the
+//!    task compares two sides. Every other name is one language: regions are upper case (`pt-BR`)
+//!    and scripts are capitalised (`zh-Hant`), as BCP-47 recommends.
 //!
-//! Where none of these says a language, the language of each text is detected when it is transformed.
+//! Where none of these says a language, the language of each text is detected when it is
+//! transformed.
 
 use super::{Dataset, DatasetError, LoadOptions, Role};
 use crate::LanguageGroup;
@@ -68,7 +71,8 @@ fn has_sides(task: TaskType) -> bool {
     )
 }
 
-/// Whether a task has queries and documents. Names of subsets do not agree on which of the two comes first.
+/// Whether a task has queries and documents. Names of subsets do not agree on which of the two
+/// comes first.
 fn has_queries(task: TaskType) -> bool {
     matches!(task, TaskType::Retrieval | TaskType::Reranking)
 }
@@ -91,7 +95,8 @@ fn is_code(part: &str) -> bool {
 }
 
 impl Dataset {
-    /// Languages of the two sides, where they are known; of a data set in one language, that language twice.
+    /// Languages of the two sides, where they are known; of a data set in one language, that
+    /// language twice.
     pub fn sides(&self) -> Option<(&str, &str)> {
         match &self.sides {
             Sides::Unknown | Sides::Unassigned => None,

@@ -22,11 +22,11 @@ pub enum Source {
     Path(PathBuf),
     /// Files sent along, laid out as on disk.
     Inline(Vec<InlineFile>),
-    /// A name of the catalogue; [`crate::places::Places::locate`] finds where it lies.
+    /// A name of the catalogue; [`crate::locate::DatasetLocator::locate`] finds where it lies.
     Catalogue(String),
-    /// On the Hugging Face hub; [`crate::places::Places::locate`] fetches it.
+    /// On the Hugging Face hub; [`crate::locate::DatasetLocator::locate`] fetches it.
     Hub(HubRef),
-    /// What [`crate::places::Places::locate`] made of a data set on the hub.
+    /// What [`crate::locate::DatasetLocator::locate`] made of a data set on the hub.
     Fetched(Fetched),
 }
 
@@ -48,13 +48,14 @@ pub struct Fetched {
     pub commit: Option<String>,
     /// Folder of that commit.
     pub folder: PathBuf,
-    /// Name of each table as the layout looks for it (`test.jsonl`, `qrels/test.tsv`), and its files in order, relative to
-    /// the folder.
+    /// Name of each table as the layout looks for it (`test.jsonl`, `qrels/test.tsv`), and its
+    /// files in order, relative to the folder.
     pub tables: Vec<(String, Vec<String>)>,
 }
 
 impl Source {
-    /// What a person would write: a dataset that ships with Isomer, a Hugging Face id, else a name of the catalogue.
+    /// What a person would write: a dataset that ships with Isomer, a Hugging Face id, else a name
+    /// of the catalogue.
     pub fn named(name: &str) -> Self {
         if super::BUILTIN_NAMES.contains(&name) {
             return Self::Builtin(name.to_owned());
@@ -65,7 +66,8 @@ impl Source {
         }
     }
 
-    /// Name for reports where none is given: of the built-in, of the folder, or of a file that is not just `test.jsonl`.
+    /// Name for reports where none is given: of the built-in, of the folder, or of a file that is
+    /// not just `test.jsonl`.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Builtin(name) | Self::Catalogue(name) => name.clone(),

@@ -10,7 +10,8 @@ use super::{
 };
 
 impl Row {
-    /// mteb keeps the pairs of some data sets as one row of long lists: its rows of single pairs, or the row itself.
+    /// mteb keeps the pairs of some data sets as one row of long lists: its rows of single pairs,
+    /// or the row itself.
     pub(super) fn pairs(self) -> Pairs {
         let length = |name: &str| self.fields.get(name).and_then(Value::as_array).map(Vec::len);
         let count = length("sentence1").filter(|count| length("sentence2") == Some(*count));

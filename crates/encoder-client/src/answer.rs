@@ -44,7 +44,8 @@ impl Asked {
     }
 }
 
-/// The matrix of an answer, if rows, columns, element type and bytes fit what was asked, and what is said of the texts is said of each.
+/// The matrix of an answer, if rows, columns, element type and bytes fit what was asked, and what
+/// is said of the texts is said of each.
 ///
 /// # Errors
 /// What does not fit.

@@ -16,7 +16,8 @@ use crate::retry;
 /// Bytes of text that make a token, where nothing was counted.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// An encoder service. Calls are repeated by the one rule of [`retry`], and what they use is added to the count of the current call.
+/// An encoder service. Calls are repeated by the one rule of [`retry`], and what they use is added
+/// to the count of the current call.
 #[derive(Debug, Clone)]
 pub struct EncoderClient(EncoderServiceClient<Asking<GrpcChannel>>);
 

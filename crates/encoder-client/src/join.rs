@@ -14,7 +14,8 @@ use tonic::Code;
 /// One answer out of those to the pieces of a request, in their order.
 ///
 /// # Errors
-/// `DATA_LOSS` when the pieces are of different vector spaces: whoever answered changed in between. `who` is for people.
+/// `DATA_LOSS` when the pieces are of different vector spaces: whoever answered changed in between.
+/// `who` is for people.
 pub fn joined(who: &str, pieces: &[Range<usize>], answers: Vec<EncodeResponse>) -> Result<EncodeResponse, Fault> {
     let mut answers = pieces.iter().zip(answers);
     let Some((_, mut whole)) = answers.next() else {
@@ -33,7 +34,7 @@ pub fn joined(who: &str, pieces: &[Range<usize>], answers: Vec<EncodeResponse>) 
                 "PROVIDER_CHANGED",
                 format!("{who} answered parts of one request in different vector spaces"),
             )
-            .mend("try again; if it stays so, servers with different weights answer at one address"));
+            .hint("try again; if it stays so, servers with different weights answer at one address"));
         }
         matrix.rows += more.rows;
         data.extend_from_slice(&more.data);

@@ -1,4 +1,5 @@
-//! Texts through any encoder service: what eval-svc, transform-svc and the gateway's adapters have in common.
+//! Texts through any encoder service: what eval-svc, transform-svc and the gateway's adapters have
+//! in common.
 //!
 //! * [`client`]: the calls, repeated by one rule and counted.
 //! * [`batches`]: how texts are put into requests.

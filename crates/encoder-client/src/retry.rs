@@ -12,8 +12,8 @@ const UNREACHABLE: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
-/// Calls until the answer is final. Overload and broken connections are waited out, longer each time, a bounded number of times. Only for
-/// calls that may be made twice.
+/// Calls until the answer is final. Overload and broken connections are waited out, longer each
+/// time, a bounded number of times. Only for calls that may be made twice.
 ///
 /// # Errors
 /// The status of the last attempt.

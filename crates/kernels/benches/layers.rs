@@ -1,8 +1,9 @@
-//! What share of the processor's peak the products reach, and where the time of an encoder goes, on one thread:
-//! `cargo bench -p isomer-kernels`, or of one encoder: `cargo bench -p isomer-kernels -- MiniLM-L6`.
+//! What share of the processor's peak the products reach, and where the time of an encoder goes, on
+//! one thread: `cargo bench -p isomer-kernels`, or of one encoder: `cargo bench -p
+//! isomer-kernels -- MiniLM-L6`.
 //!
-//! Every figure is the shortest of many runs, in processor time of the thread where the system tells it: on a machine with
-//! other work the shortest run is the one that was disturbed least.
+//! Every figure is the shortest of many runs, in processor time of the thread where the system
+//! tells it: on a machine with other work the shortest run is the one that was disturbed least.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, missing_docs)]
 
 use std::{hint::black_box, time::Duration};
@@ -130,7 +131,8 @@ mod wall_time {
     }
 }
 
-/// GFLOP/s of multiply-adds on registers alone where we can write them, else of the micro-kernel on first-level cache.
+/// GFLOP/s of multiply-adds on registers alone where we can write them, else of the micro-kernel on
+/// first-level cache.
 fn peak() -> f64 {
     #[cfg(target_arch = "x86_64")]
     {

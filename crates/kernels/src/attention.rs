@@ -1,8 +1,9 @@
 //! Multi-head attention of one sequence (Vaswani et al. 2017, eq. 1), on the micro-kernel.
 //!
-//! For each head the keys and the values become panels: a panel of keys is the transposed keys of `width` positions, a panel
-//! of values is simply `width` columns of them. Scores and context are then two small products. Where a query sees only
-//! some of the keys, the panels that none of a block of queries sees are not computed.
+//! For each head the keys and the values become panels: a panel of keys is the transposed keys of
+//! `width` positions, a panel of values is simply `width` columns of them. Scores and context are
+//! then two small products. Where a query sees only some of the keys, the panels that none of a
+//! block of queries sees are not computed.
 
 use std::ops::Range;
 
@@ -13,7 +14,8 @@ use crate::{KBLOCK, Kernel, PackedMatrix, PanelSource, micro, rows};
 pub struct Shape {
     /// Number of query heads.
     pub heads: usize,
-    /// Number of key and value heads; a divisor of `heads`. Consecutive query heads share one (Ainslie et al. 2023).
+    /// Number of key and value heads; a divisor of `heads`. Consecutive query heads share one
+    /// (Ainslie et al. 2023).
     pub key_heads: usize,
     /// Width of a head.
     pub head_dim: usize,
@@ -28,7 +30,8 @@ impl Shape {
     }
 }
 
-/// The keys that a query sees: from `before` positions before its own to `after` positions behind it.
+/// The keys that a query sees: from `before` positions before its own to `after` positions behind
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Positions before the query's own.
@@ -58,7 +61,8 @@ impl Span {
 /// Added to the scores: a value for each head and each distance.
 #[derive(Debug, Clone, Copy)]
 pub struct Bias<'a> {
-    /// `heads × (2 · longest - 1)`: element `longest - 1 + key position - query position` of a head's row.
+    /// `heads × (2 · longest - 1)`: element `longest - 1 + key position - query position` of a
+    /// head's row.
     pub by_distance: &'a [f32],
     /// Longest sequence.
     pub longest: usize,
@@ -72,8 +76,8 @@ impl Bias<'_> {
     }
 }
 
-/// Added to the scores by learnt positions (He et al. 2021, eq. 4): what a query finds in the position of a key, and what a
-/// key finds in the position of a query.
+/// Added to the scores by learnt positions (He et al. 2021, eq. 4): what a query finds in the
+/// position of a key, and what a key finds in the position of a query.
 #[derive(Debug, Clone, Copy)]
 pub struct Positions<'a> {
     /// For each head a matrix of `rows × head_dim`: positions as keys.
@@ -123,12 +127,13 @@ const QUERY_BLOCK: usize = 48;
 
 /// Attention of one sequence of `n` tokens.
 ///
-/// `qkv` is `n × (heads + 2·key_heads)·head_dim`: queries, keys and values of a token side by side, each head after head, as
-/// one fused projection writes them. `out` is `n × heads·head_dim`. Scores are `scale · (q·k + positions) + bias`.
+/// `qkv` is `n × (heads + 2·key_heads)·head_dim`: queries, keys and values of a token side by side,
+/// each head after head, as one fused projection writes them. `out` is `n × heads·head_dim`. Scores
+/// are `scale · (q·k + positions) + bias`.
 ///
 /// # Panics
-/// When a slice does not have the length its shape says, `heads` is no multiple of `key_heads`, or the sequence is longer
-/// than what is added allows.
+/// When a slice does not have the length its shape says, `heads` is no multiple of `key_heads`, or
+/// the sequence is longer than what is added allows.
 pub fn self_attention(
     qkv: &[f32],
     n: usize,
@@ -168,7 +173,8 @@ pub fn self_attention(
     let kernel = Kernel::best();
     let width = kernel.width();
     let (key_panels, value_panels) = (n.div_ceil(width), head_dim.div_ceil(width));
-    // Rows of scores hold whole panels and whole runs of the softmax: nothing is left over at their ends.
+    // Rows of scores hold whole panels and whole runs of the softmax: nothing is left over at their
+    // ends.
     let padded = n.next_multiple_of(width.max(rows::LANES));
     let Scratch {
         keys,
@@ -307,7 +313,8 @@ fn grow(buffer: &mut Vec<f32>, len: usize) {
     }
 }
 
-/// `panels[p][i][j]` = element `i` of the key at position `p · width + j`; zero beyond the last position.
+/// `panels[p][i][j]` = element `i` of the key at position `p · width + j`; zero beyond the last
+/// position.
 fn pack_keys(panels: &mut [f32], keys: &[f32], n: usize, stride: usize, head_dim: usize, width: usize) {
     for (p, panel) in panels.chunks_exact_mut(width * head_dim).enumerate() {
         for j in 0..width {
@@ -324,7 +331,8 @@ fn pack_keys(panels: &mut [f32], keys: &[f32], n: usize, stride: usize, head_dim
     }
 }
 
-/// `panels[p][i][j]` = element `p · width + j` of the value at position `i`; zero beyond the head's width.
+/// `panels[p][i][j]` = element `p · width + j` of the value at position `i`; zero beyond the head's
+/// width.
 fn pack_values(panels: &mut [f32], values: &[f32], n: usize, stride: usize, head_dim: usize, width: usize) {
     for (p, panel) in panels.chunks_exact_mut(width * n).enumerate() {
         let cols = width.min(head_dim - p * width);

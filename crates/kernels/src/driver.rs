@@ -1,5 +1,5 @@
-//! The loops around the micro-kernel: blocking for the caches, sharing between threads, and what is done to a result
-//! while it is still in cache.
+//! The loops around the micro-kernel: blocking for the caches, sharing between threads, and what is
+//! done to a result while it is still in cache.
 
 use std::cell::Cell;
 
@@ -7,18 +7,21 @@ use rayon::prelude::*;
 
 use crate::{AlignedFloats, PackedMatrix, micro::Kernel, rows};
 
-/// Depth of a block where a source does not choose another: 256 × 16 floats of panel stay in a first-level cache while all
-/// rows pass over them. A multiple of the block sizes of all GGUF quantisations.
+/// Depth of a block where a source does not choose another: 256 × 16 floats of panel stay in a
+/// first-level cache while all rows pass over them. A multiple of the block sizes of all GGUF
+/// quantisations.
 pub const KBLOCK: usize = 256;
 
-/// Below so many multiply-adds a product stays on the calling thread: waking others costs more than it saves.
+/// Below so many multiply-adds a product stays on the calling thread: waking others costs more than
+/// it saves.
 pub(crate) const SERIAL_BELOW: usize = 1 << 20;
 
-/// Rows that pass over a panel before the next one is fetched; their slice of `x` stays in a second-level cache.
+/// Rows that pass over a panel before the next one is fetched; their slice of `x` stays in a
+/// second-level cache.
 const ROW_BLOCK: usize = 192;
 
-/// Columns that get their bias, activation and so on together, a multiple of every kernel's width: long rows make these
-/// cheap, and the rows of a block still lie in a second-level cache.
+/// Columns that get their bias, activation and so on together, a multiple of every kernel's width:
+/// long rows make these cheap, and the rows of a block still lie in a second-level cache.
 const FINISHED_TOGETHER: usize = 128;
 
 /// Panels for which it pays to copy a block of `x` first.
@@ -40,18 +43,21 @@ pub trait PanelSource: Sync {
     fn kernel(&self) -> &'static Kernel {
         Kernel::best()
     }
-    /// Panel number `panel` (columns `panel · width ..`), depths `first .. first + depth`, as `depth × width` floats with
-    /// columns beyond `n` zero. `first` is a multiple of [`PanelSource::block`]. `scratch` is there to unpack into.
+    /// Panel number `panel` (columns `panel · width ..`), depths `first .. first + depth`, as
+    /// `depth × width` floats with columns beyond `n` zero. `first` is a multiple of
+    /// [`PanelSource::block`]. `scratch` is there to unpack into.
     fn panel<'a>(&'a self, panel: usize, first: usize, depth: usize, scratch: &'a mut Vec<f32>) -> &'a [f32];
     /// Depth of a block; see [`KBLOCK`].
     fn block(&self) -> usize {
         KBLOCK
     }
-    /// The same panel where it lies in memory as it is, so that it can be fetched before its turn; else nothing.
+    /// The same panel where it lies in memory as it is, so that it can be fetched before its turn;
+    /// else nothing.
     fn stored(&self, _panel: usize, _first: usize, _depth: usize) -> &[f32] {
         &[]
     }
-    /// Whether unpacking costs work: such panels are unpacked once for all rows instead of once for each block of rows.
+    /// Whether unpacking costs work: such panels are unpacked once for all rows instead of once for
+    /// each block of rows.
     fn is_costly(&self) -> bool {
         false
     }
@@ -90,7 +96,8 @@ impl Activation {
     }
 }
 
-/// What happens to `x · Wᵀ` before it is handed back: `+ bias`, then the activation, then `· factor`, then `+ residual`.
+/// What happens to `x · Wᵀ` before it is handed back: `+ bias`, then the activation, then `·
+/// factor`, then `+ residual`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Epilogue<'a> {
     /// One value per output.
@@ -128,7 +135,8 @@ pub fn gemm_with(x: &[f32], m: usize, weights: &PackedMatrix, epilogue: Epilogue
     gemm_panels(x, m, weights, epilogue, out);
 }
 
-/// [`gemm_with`] without waking other threads, for callers that already share their batches out between threads.
+/// [`gemm_with`] without waking other threads, for callers that already share their batches out
+/// between threads.
 ///
 /// # Panics
 /// As [`gemm`].
@@ -154,8 +162,8 @@ pub fn gemm_panels<W: PanelSource + ?Sized>(x: &[f32], m: usize, weights: &W, ep
     });
 }
 
-/// Cuts `m` rows × `panels` panels for the threads of the current pool and runs `piece(row, rows, panel, panels)` on each
-/// cut. Rows are cut in multiples of `row_block`.
+/// Cuts `m` rows × `panels` panels for the threads of the current pool and runs `piece(row, rows,
+/// panel, panels)` on each cut. Rows are cut in multiples of `row_block`.
 pub(crate) fn in_pieces(m: usize, panels: usize, row_block: usize, piece: impl Fn(usize, usize, usize, usize) + Sync) {
     let threads = rayon::current_num_threads();
     let row_blocks = m.div_ceil(row_block);
@@ -165,7 +173,8 @@ pub(crate) fn in_pieces(m: usize, panels: usize, row_block: usize, piece: impl F
             piece(row, row_block.min(m - row), 0, panels);
         });
     }
-    // About four pieces a thread even out their speeds; rows are cut first, columns as far as that does not suffice.
+    // About four pieces a thread even out their speeds; rows are cut first, columns as far as that
+    // does not suffice.
     let group = panels.div_ceil((4 * threads).div_ceil(row_blocks).clamp(1, panels));
     let groups = panels.div_ceil(group);
     (0..row_blocks * groups).into_par_iter().for_each(|index| {
@@ -174,7 +183,8 @@ pub(crate) fn in_pieces(m: usize, panels: usize, row_block: usize, piece: impl F
     });
 }
 
-/// Output matrix that several threads write disjoint parts of, and what is done to a part that has its sums.
+/// Output matrix that several threads write disjoint parts of, and what is done to a part that has
+/// its sums.
 pub(crate) struct Output<'a> {
     values: *mut f32,
     m: usize,
@@ -182,8 +192,8 @@ pub(crate) struct Output<'a> {
     epilogue: Epilogue<'a>,
 }
 
-// SAFETY: whoever calls the unsafe methods promises that pieces are disjoint in rows or in columns; the exclusive borrow
-// of `new` outlives them.
+// SAFETY: whoever calls the unsafe methods promises that pieces are disjoint in rows or in columns;
+// the exclusive borrow of `new` outlives them.
 unsafe impl Sync for Output<'_> {}
 
 impl<'a> Output<'a> {
@@ -287,8 +297,9 @@ impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
         let (n, k, kernel) = (self.weights.n(), self.weights.k(), self.weights.kernel());
         let (width, end) = (kernel.width(), panel + panels);
         let step = self.weights.block();
-        // Rows that lie a power of two apart fight for the same lines of a first-level cache: where the whole depth does not
-        // pass at once, the slices are copied side by side, if enough panels come to make that worth it.
+        // Rows that lie a power of two apart fight for the same lines of a first-level cache: where
+        // the whole depth does not pass at once, the slices are copied side by side, if enough
+        // panels come to make that worth it.
         let beside = k > step && rows > kernel.rows() && panels >= COPIED_FOR;
         let mut copy = if beside { COPY.take() } else { AlignedFloats::default() };
         let mut scratch = Vec::new();
@@ -324,8 +335,9 @@ impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
                         self.weights.stored(panel, first + depth, step.min(k - first - depth))
                     };
                     let cols = width.min(n - p * width);
-                    // SAFETY: rows `row..row + rows` exist in out (m × n), and of x either in x itself (m × k) or in the copy;
-                    // depth ≤ k - first; this piece alone touches columns p·width .. p·width + cols of these rows.
+                    // SAFETY: rows `row..row + rows` exist in out (m × n), and of x either in x
+                    // itself (m × k) or in the copy; depth ≤ k - first; this piece alone touches
+                    // columns p·width .. p·width + cols of these rows.
                     unsafe {
                         let out = self.out.values.add(row * n + p * width);
                         kernel.run_raw(x, stride, rows, weights.as_ptr(), depth, out, n, cols, first > 0, next);

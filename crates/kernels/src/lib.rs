@@ -1,15 +1,19 @@
 //! CPU matrix kernels whose rows do not depend on the batch around them.
 //!
-//! Every function here keeps one promise: **the bits of an output row depend on that row's own input and on the weights,
-//! never on how many rows stand beside it, in which order, or on how many threads work.** A text's vector is therefore
-//! the same alone and in a batch. The promise holds on one machine; instruction sets may round differently.
+//! Every function here keeps one promise: **the bits of an output row depend on that row's own
+//! input and on the weights, never on how many rows stand beside it, in which order, or on how many
+//! threads work.** A text's vector is therefore the same alone and in a batch. The promise holds on
+//! one machine; instruction sets may round differently.
 //!
-//! * [`PackedMatrix`], [`gemm`], [`gemm_with`], [`gemm_serial`]: `x · Wᵀ (+ bias)` with weights packed once.
-//! * [`Kernel`]: the innermost loop, chosen at run time; [`PanelSource`]: what feeds it, so that weights in another form
-//!   (block-quantised, half precision) need only say how to unpack one panel.
+//! * [`PackedMatrix`], [`gemm`], [`gemm_with`], [`gemm_serial`]: `x · Wᵀ (+ bias)` with weights
+//!   packed once.
+//! * [`Kernel`]: the innermost loop, chosen at run time; [`PanelSource`]: what feeds it, so that
+//!   weights in another form (block-quantised, half precision) need only say how to unpack one
+//!   panel.
 //! * [`int8`]: the same product with weights and inputs rounded to integers.
 //! * [`rows`]: activations, softmax, normalisations, row by row.
-//! * [`attention`]: multi-head attention of one sequence: whole, causal or in a window, with grouped keys and biases by distance.
+//! * [`attention`]: multi-head attention of one sequence: whole, causal or in a window, with
+//!   grouped keys and biases by distance.
 //! * [`rotary`]: rotation of queries and keys by their position.
 
 pub mod attention;

@@ -1,4 +1,5 @@
-//! Floats that begin at the start of a cache line, so that no vector load inside a row of them touches two lines.
+//! Floats that begin at the start of a cache line, so that no vector load inside a row of them
+//! touches two lines.
 
 use std::ops::{Deref, DerefMut};
 

@@ -2,11 +2,13 @@
 
 use crate::{AlignedFloats, driver::PanelSource, micro::Kernel};
 
-/// Deepest block. A panel of it takes most of a first-level cache of 32 KiB, but products of this depth, which many encoders
-/// have, then touch their output once: measured, 5 to 8 % more than with [`crate::KBLOCK`].
+/// Deepest block. A panel of it takes most of a first-level cache of 32 KiB, but products of this
+/// depth, which many encoders have, then touch their output once: measured, 5 to 8 % more than with
+/// [`crate::KBLOCK`].
 const DEPTH: usize = 384;
 
-/// A weight matrix in panels for one kernel. Takes `ceil(n / width) · width · k` floats, the last panel padded with zeros.
+/// A weight matrix in panels for one kernel. Takes `ceil(n / width) · width · k` floats, the last
+/// panel padded with zeros.
 #[derive(Clone)]
 pub struct PackedMatrix {
     panels: AlignedFloats,
@@ -22,7 +24,8 @@ impl std::fmt::Debug for PackedMatrix {
 }
 
 impl PackedMatrix {
-    /// Packs a row-major `n × k` matrix (`[out, in]`, as checkpoints store linear layers) for the fastest kernel.
+    /// Packs a row-major `n × k` matrix (`[out, in]`, as checkpoints store linear layers) for the
+    /// fastest kernel.
     ///
     /// # Panics
     /// When `weights` is not `n · k` long.

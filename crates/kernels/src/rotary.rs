@@ -1,17 +1,18 @@
-//! Rotary position embedding (Su et al. 2021, eq. 34): each pair of a head's elements is turned by an angle that grows with
-//! the position.
+//! Rotary position embedding (Su et al. 2021, eq. 34): each pair of a head's elements is turned by
+//! an angle that grows with the position.
 
 /// Which elements of a head form a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairs {
-    /// Element i with element i + half of the rotated width (GPT-NeoX, Llama as Hugging Face stores it).
+    /// Element i with element i + half of the rotated width (GPT-NeoX, Llama as Hugging Face stores
+    /// it).
     Halves,
     /// Element 2i with element 2i + 1 (GPT-J, the paper).
     Neighbours,
 }
 
-/// Turns every head of a row: the first `2 · cos.len()` elements of each `head_dim`, the others stay. `cos` and `sin` hold
-/// one value a pair.
+/// Turns every head of a row: the first `2 · cos.len()` elements of each `head_dim`, the others
+/// stay. `cos` and `sin` hold one value a pair.
 ///
 /// # Panics
 /// When a head is narrower than the pairs, or `sin` is not as long as `cos`.

@@ -1,7 +1,7 @@
 //! Element-wise functions and reductions over one row at a time.
 //!
-//! The bodies are written once and compiled twice on x86-64: with AVX2 + FMA and without. Sums run over sixteen lanes in a
-//! fixed pattern that depends on the row's length alone.
+//! The bodies are written once and compiled twice on x86-64: with AVX2 + FMA and without. Sums run
+//! over sixteen lanes in a fixed pattern that depends on the row's length alone.
 
 /// Lanes of a reduction.
 pub(crate) const LANES: usize = 16;
@@ -29,30 +29,33 @@ macro_rules! dispatched {
 }
 
 dispatched! {
-    /// Exact GELU in place, `x · Φ(x)` with Φ the normal distribution function; absolute error below 2e-7.
+    /// Exact GELU in place, `x · Φ(x)` with Φ the normal distribution function; absolute error
+    /// below 2e-7.
     gelu, gelu_body, (values: &mut [f32])
 }
 
 dispatched! {
-    /// Softmax of each row of `width` values in place, `exp(scale · (x - max)) / Σ`. Rows must not be empty of finite values.
+    /// Softmax of each row of `width` values in place, `exp(scale · (x - max)) / Σ`. Rows must not
+    /// be empty of finite values.
     softmax, softmax_body, (values: &mut [f32], width: usize, scale: f32)
 }
 
 dispatched! {
-    /// [`softmax`] of the first `width` values of each row of `stride`; the rest of a row becomes zero. The same bits, and
-    /// quicker where `stride` is a multiple of 16 and `width` is not.
+    /// [`softmax`] of the first `width` values of each row of `stride`; the rest of a row becomes
+    /// zero. The same bits, and quicker where `stride` is a multiple of 16 and `width` is not.
     softmax_padded, softmax_padded_body, (values: &mut [f32], stride: usize, width: usize, scale: f32)
 }
 
 dispatched! {
-    /// Layer normalisation of each row of `gamma.len()` values in place: `(x - mean) / sqrt(variance + eps) · gamma + beta`,
-    /// variance over n (Ba et al. 2016).
+    /// Layer normalisation of each row of `gamma.len()` values in place: `(x - mean) /
+    /// sqrt(variance + eps) · gamma + beta`, variance over n (Ba et al. 2016).
     layer_norm, layer_norm_body, (values: &mut [f32], gamma: &[f32], beta: &[f32], eps: f32)
 }
 
 dispatched! {
-    /// GELU by the hyperbolic tangent in place (Hendrycks & Gimpel 2016, §2), `x / (1 + exp(-2 √(2/π) (x + 0.044715 x³)))`:
-    /// the same function as `x/2 · (1 + tanh(…))`, without the cancellation.
+    /// GELU by the hyperbolic tangent in place (Hendrycks & Gimpel 2016, §2), `x / (1 + exp(-2
+    /// √(2/π) (x + 0.044715 x³)))`: the same function as `x/2 · (1 + tanh(…))`, without the
+    /// cancellation.
     gelu_tanh, gelu_tanh_body, (values: &mut [f32])
 }
 
@@ -67,8 +70,8 @@ dispatched! {
 }
 
 dispatched! {
-    /// Root-mean-square normalisation of each row of `gamma.len()` values in place: `x / sqrt(mean(x²) + eps) · gamma`
-    /// (Zhang & Sennrich 2019).
+    /// Root-mean-square normalisation of each row of `gamma.len()` values in place: `x /
+    /// sqrt(mean(x²) + eps) · gamma` (Zhang & Sennrich 2019).
     rms_norm, rms_norm_body, (values: &mut [f32], gamma: &[f32], eps: f32)
 }
 
@@ -94,7 +97,8 @@ fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 
 /// `exp(x)`, relative error below 2e-7; 0 below -87.3, capped at exp(88.3), NaN stays NaN.
 ///
-/// x = n·ln 2 + r with |r| ≤ ln 2 / 2; exp(r) = 1 + r + r²·q(r), q a Chebyshev fit of degree 4 made for this file.
+/// x = n·ln 2 + r with |r| ≤ ln 2 / 2; exp(r) = 1 + r + r²·q(r), q a Chebyshev fit of degree 4 made
+/// for this file.
 #[inline(always)]
 fn exp<const FMA: bool>(x: f32) -> f32 {
     const HIGHEST: f32 = 88.3;
@@ -129,8 +133,9 @@ fn exp_inside<const FMA: bool>(x: f32) -> f32 {
     value * power
 }
 
-/// `x · Φ(x) = max(x, 0) - |x| · Q(|x|)` with Q the normal tail. `Q(a) = exp(-a²/2) · g(1 / (1 + 0.3 a))`, g a Chebyshev fit of
-/// degree 8 made for this file (error 2e-8 over 0 ≤ a ≤ 14): unlike `1 - erf`, it keeps its relative precision in the tail.
+/// `x · Φ(x) = max(x, 0) - |x| · Q(|x|)` with Q the normal tail. `Q(a) = exp(-a²/2) · g(1 / (1 +
+/// 0.3 a))`, g a Chebyshev fit of degree 8 made for this file (error 2e-8 over 0 ≤ a ≤ 14): unlike
+/// `1 - erf`, it keeps its relative precision in the tail.
 #[inline(always)]
 fn gelu_one<const FMA: bool>(x: f32) -> f32 {
     const G: [f32; 8] = [

@@ -1,4 +1,5 @@
-//! Integer products: the same bits on every kernel, in any company, and close to `f32` by a bound that the codes' steps give.
+//! Integer products: the same bits on every kernel, in any company, and close to `f32` by a bound
+//! that the codes' steps give.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use isomer_kernels::{
@@ -57,8 +58,9 @@ proptest! {
         let weights = random(seed ^ 1, n * k);
         for widths in Widths::ALL {
             let got = product(&x, m, &Int8Matrix::quantise(&weights, n, k, widths));
-            // Uniform weights are never worth cutting by more than the few percent that half a step is, so the step is
-            // that of the largest weight; an input is off by half a step, and by half a step more from the zero point.
+            // Uniform weights are never worth cutting by more than the few percent that half a step
+            // is, so the step is that of the largest weight; an input is off by half a step, and by
+            // half a step more from the zero point.
             let weight_step = 1.0 / f64::from((1u32 << (widths.weights() - 1)) - 1);
             for r in 0..m {
                 let row = &x[r * k..(r + 1) * k];
@@ -135,7 +137,8 @@ fn the_epilogue_is_that_of_the_float_product() {
 
 #[test]
 fn extreme_codes_at_the_greatest_depth_neither_saturate_nor_overflow() {
-    // Every input has the largest code or, in the second row, is the opposite; every weight has the largest code.
+    // Every input has the largest code or, in the second row, is the opposite; every weight has the
+    // largest code.
     let k = MAX_DEPTH;
     let x: Vec<f32> = (0..2 * k).map(|i| if i < k { 1.0 } else { -1.0 }).collect();
     let weights: Vec<f32> = (0..3 * k)

@@ -1,9 +1,11 @@
-//! Runs mteb's procedures on vectors in files and says how long they took: one half of `tests/bench/learn_peers.py`.
+//! Runs mteb's procedures on vectors in files and says how long they took: one half of
+//! `tests/bench/learn_peers.py`.
 //!
-//! `learn_peers few-shot|whole-train TRAIN.npy TRAIN.json TEST.npy TEST.json REPEATS [SAMPLES_PER_LABEL]`
-//! `learn_peers fast|legacy VECTORS.npy LABELS.json REPEATS`
+//! `learn_peers few-shot|whole-train TRAIN.npy TRAIN.json TEST.npy TEST.json REPEATS
+//! [SAMPLES_PER_LABEL]` `learn_peers fast|legacy VECTORS.npy LABELS.json REPEATS`
 //!
-//! Vectors are f32 matrices in numpy's format, labels JSON lists of strings. Prints one JSON object.
+//! Vectors are f32 matrices in numpy's format, labels JSON lists of strings. Prints one JSON
+//! object.
 
 use std::{collections::BTreeMap, error::Error, io::Write, time::Instant};
 

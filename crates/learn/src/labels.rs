@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 use crate::LearnError;
 
-/// Distinct labels in order: the classes. Strings stand in the order of their code points, as Python sorts them.
+/// Distinct labels in order: the classes. Strings stand in the order of their code points, as
+/// Python sorts them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Classes<'a, L>(Vec<&'a L>);
 

@@ -1,10 +1,11 @@
-//! Classifiers, clusterings and random streams equal to scikit-learn 1.8's, numpy's and CPython's: what mteb's
-//! classification and clustering tasks are made of. Pure functions over vectors and labels; parallel, and with the same
-//! bits whatever the number of threads.
+//! Classifiers, clusterings and random streams equal to scikit-learn 1.8's, numpy's and CPython's:
+//! what mteb's classification and clustering tasks are made of. Pure functions over vectors and
+//! labels; parallel, and with the same bits whatever the number of threads.
 //!
 //! # How to call it
 //!
-//! Vectors are borrowed and checked once by [`Vectors::new`]. Labels are anything ordered (`String`, `i64`).
+//! Vectors are borrowed and checked once by [`Vectors::new`]. Labels are anything ordered
+//! (`String`, `i64`).
 //!
 //! ```
 //! use isomer_learn::{Vectors, protocol::FewShot};
@@ -24,23 +25,27 @@
 //! # }
 //! ```
 //!
-//! * Classification, profiles mteb-v1 and mteb-v2: [`protocol::FewShot`]; [`FewShot::selections`](protocol::FewShot::selections)
-//!   says which train rows need encoding and [`FewShot::score_needed`](protocol::FewShot::score_needed) takes only their vectors.
-//!   Profile hteb: [`protocol::whole_train`]. Tasks marked as cross-validation: [`protocol::CrossValidation`].
-//!   [`ClassificationReport::not_converged`](protocol::ClassificationReport::not_converged) is worth a warning.
-//! * Clustering, mteb's current form: [`protocol::FastClustering`] with one [`random::PythonRandom`] (seed 42) a task,
-//!   `documents` and then `score` split after split. The older form and HTEB's: [`protocol::legacy_set_score`] a set, then
-//!   [`protocol::legacy_report`].
+//! * Classification, profiles mteb-v1 and mteb-v2: [`protocol::FewShot`];
+//!   [`FewShot::selections`](protocol::FewShot::selections) says which train rows need encoding and
+//!   [`FewShot::score_needed`](protocol::FewShot::score_needed) takes only their vectors. Profile
+//!   hteb: [`protocol::whole_train`]. Tasks marked as cross-validation:
+//!   [`protocol::CrossValidation`].
+//!   [`ClassificationReport::not_converged`](protocol::ClassificationReport::not_converged) is
+//!   worth a warning.
+//! * Clustering, mteb's current form: [`protocol::FastClustering`] with one
+//!   [`random::PythonRandom`] (seed 42) a task, `documents` and then `score` split after split. The
+//!   older form and HTEB's: [`protocol::legacy_set_score`] a set, then [`protocol::legacy_report`].
 //! * Multilabel: [`protocol::Multilabel`] with one [`random::NumpyGenerator`] (seed 42) a task.
 //!
 //! Reports have `named()`: the scores by mteb's keys.
 //!
 //! # What equality means
 //!
-//! Random streams are equal bit for bit. The logistic regression follows the same iterates up to rounding: the number of
-//! iterations and the predictions are equal, coefficients agree to about 1e-6. k-means does its arithmetic in f32 in the
-//! order of numpy and OpenBLAS on AVX2; scikit-learn's own labels can differ in a vector that lies between two clusters to
-//! the last bit when it runs on another BLAS.
+//! Random streams are equal bit for bit. The logistic regression follows the same iterates up to
+//! rounding: the number of iterations and the predictions are equal, coefficients agree to about
+//! 1e-6. k-means does its arithmetic in f32 in the order of numpy and OpenBLAS on AVX2;
+//! scikit-learn's own labels can differ in a vector that lies between two clusters to the last bit
+//! when it runs on another BLAS.
 
 mod error;
 pub mod kmeans;

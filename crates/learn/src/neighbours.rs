@@ -1,4 +1,5 @@
-//! The nearest neighbours by Euclidean distance, as `KNeighborsClassifier` finds them by brute force.
+//! The nearest neighbours by Euclidean distance, as `KNeighborsClassifier` finds them by brute
+//! force.
 
 use rayon::prelude::*;
 
@@ -8,12 +9,12 @@ use crate::{
     metrics::LabelMatrix,
 };
 
-/// The labels that most of the `neighbours` nearest train vectors have, for every test vector; a tie is no label.
-/// `positions` are the train rows, `labels` has one row per position.
+/// The labels that most of the `neighbours` nearest train vectors have, for every test vector; a
+/// tie is no label. `positions` are the train rows, `labels` has one row per position.
 ///
 /// # Errors
-/// Fewer train vectors than neighbours, no neighbours, widths or numbers of labels that do not match, a position out of
-/// range.
+/// Fewer train vectors than neighbours, no neighbours, widths or numbers of labels that do not
+/// match, a position out of range.
 pub fn predict_labels(
     train: Vectors<'_>,
     positions: &[usize],
@@ -77,7 +78,8 @@ pub fn predict_labels(
     })
 }
 
-/// Positions of the nearest rows to each of at most [`PANEL`] test vectors; of equally near ones the first.
+/// Positions of the nearest rows to each of at most [`PANEL`] test vectors; of equally near ones
+/// the first.
 fn nearest(rows: &RowBlocks, norms: &[f64], test: Vectors<'_>, some: &[usize], neighbours: usize) -> Vec<Vec<usize>> {
     let mut panel = vec![0.0; (rows.groups() * GROUP + 1) * PANEL];
     for (column, &at) in some.iter().enumerate() {

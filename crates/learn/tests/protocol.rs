@@ -127,7 +127,8 @@ fn clusterings_draw_and_score_as_mteb_does() {
     }
     assert_close("mean", report.v_measure, all.iter().sum::<f64>() / 6.0, 1e-9);
     let text: Vec<Vec<String>> = labels.iter().map(|l| l.iter().map(i64::to_string).collect()).collect();
-    // Labels that are strings keep the documents without a label on a level, as a class of their own.
+    // Labels that are strings keep the documents without a label on a level, as a class of their
+    // own.
     let of_text = fast.score(&mut PythonRandom::new(42), vectors, &text).unwrap();
     assert_eq!(
         of_text.levels[1].assignments[0].0.iter().max(),

@@ -1,11 +1,14 @@
-//! Speed of a local model: `cargo run --release -p isomer-local-llm --example speed -- MODEL.gguf [f32] [suite] [alone] [texts]`.
+//! Speed of a local model: `cargo run --release -p isomer-local-llm --example speed -- MODEL.gguf
+//! [f32] [suite] [alone] [texts]`.
 //!
-//! `suite`: only the last part, with a real prompt (`paraphrase.txt`, some 300 tokens of instructions and examples).
-//! `alone`: without reuse of beginnings; every prompt is read from its first token on.
+//! `suite`: only the last part, with a real prompt (`paraphrase.txt`, some 300 tokens of
+//! instructions and examples). `alone`: without reuse of beginnings; every prompt is read from its
+//! first token on.
 //!
-//! Prints the seconds a load takes, prompt and answer tokens per second at several batch sizes, and the quick suite's
-//! work: many short paraphrases that share their instructions. Wall seconds count everything else on the machine too;
-//! the second number of each pair is tokens per processor second, which does not.
+//! Prints the seconds a load takes, prompt and answer tokens per second at several batch sizes, and
+//! the quick suite's work: many short paraphrases that share their instructions. Wall seconds count
+//! everything else on the machine too; the second number of each pair is tokens per processor
+//! second, which does not.
 #![allow(clippy::print_stdout)]
 
 use std::{

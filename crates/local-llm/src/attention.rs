@@ -21,11 +21,12 @@ const TILE: usize = 32;
 /// Elements of a head that are summed in registers.
 const WIDE: usize = 64;
 
-/// Attention of one row of queries over rows of keys and values, `softmax(q·k / √head_dim) · v` per head.
+/// Attention of one row of queries over rows of keys and values, `softmax(q·k / √head_dim) · v` per
+/// head.
 ///
-/// `query` and `out` are `heads · head_dim` wide; the rows, `kv_heads · head_dim` wide, lie in two parts, the first of them
-/// shared with other sequences perhaps. `scores` is scratch. The order of all sums is that of the positions, whatever else
-/// is computed beside and wherever the parts meet.
+/// `query` and `out` are `heads · head_dim` wide; the rows, `kv_heads · head_dim` wide, lie in two
+/// parts, the first of them shared with other sequences perhaps. `scores` is scratch. The order of
+/// all sums is that of the positions, whatever else is computed beside and wherever the parts meet.
 pub(crate) fn attend(query: &[f32], parts: [Rows<'_>; 2], shape: Heads, scores: &mut Vec<f32>, out: &mut [f32]) {
     let width = shape.kv_heads * shape.head_dim;
     let lengths = parts.map(|rows| rows.keys.len() / width);

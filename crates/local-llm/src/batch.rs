@@ -59,7 +59,8 @@ pub(crate) struct Batch<T> {
     rows: u64,
 }
 
-/// A beginning that a sequence under way will have in a step or two is worth waiting for when it is longer by this much.
+/// A beginning that a sequence under way will have in a step or two is worth waiting for when it is
+/// longer by this much.
 const WORTH_WAITING: usize = 16;
 
 impl<T: Send> Batch<T> {
@@ -96,8 +97,8 @@ impl<T: Send> Batch<T> {
         self.active.retain(|a| !is_cancelled(&a.reply));
     }
 
-    /// One step: admits what fits, runs one row for each sequence that is answering and what the step has room for of
-    /// the prompts, and returns the answers that are complete.
+    /// One step: admits what fits, runs one row for each sequence that is answering and what the
+    /// step has room for of the prompts, and returns the answers that are complete.
     pub(crate) fn step(&mut self, decoder: &Decoder, vocabulary: &Vocabulary) -> Vec<(T, Generated)> {
         self.admit(decoder);
         self.plan();
@@ -105,8 +106,8 @@ impl<T: Send> Batch<T> {
         self.collect()
     }
 
-    /// Fills free places, first come first served, except that a request whose prompt begins like one that is being
-    /// read right now waits until it can have that beginning.
+    /// Fills free places, first come first served, except that a request whose prompt begins like
+    /// one that is being read right now waits until it can have that beginning.
     fn admit(&mut self, decoder: &Decoder) {
         let mut index = 0;
         while self.active.len() < self.limits.sequences && index < self.waiting.len() {

@@ -1,12 +1,13 @@
 //! Keys and values of sequences, and which beginnings of prompts are kept for the next ones.
 //!
-//! Prompts that share their instructions share the keys and values of these, too: one block in memory, read by every
-//! sequence that begins so. A position's keys and values depend on the tokens up to it alone, bit for bit, so a sequence
-//! cannot tell whose rows it reads.
+//! Prompts that share their instructions share the keys and values of these, too: one block in
+//! memory, read by every sequence that begins so. A position's keys and values depend on the tokens
+//! up to it alone, bit for bit, so a sequence cannot tell whose rows it reads.
 
 use std::{ops::Range, sync::Arc};
 
-/// Keys and values of one sequence in every layer: a beginning that others may have too, and rows of its own.
+/// Keys and values of one sequence in every layer: a beginning that others may have too, and rows
+/// of its own.
 #[derive(Debug, Default)]
 pub(crate) struct KvCache {
     shared: Option<Beginning>,
@@ -101,8 +102,9 @@ impl KvCache {
         self.len += count;
     }
 
-    /// The first `len` positions, for others to begin with. What is not in a block yet is moved into one, and with it
-    /// everything up to `more`, so that the next who ask for a little more find it there.
+    /// The first `len` positions, for others to begin with. What is not in a block yet is moved
+    /// into one, and with it everything up to `more`, so that the next who ask for a little more
+    /// find it there.
     pub(crate) fn beginning(&mut self, len: usize, more: usize) -> Beginning {
         let old = self.shared_len();
         if let Some(shared) = self.shared.as_ref().filter(|shared| len <= shared.len) {

@@ -44,7 +44,8 @@ pub(crate) struct Scratch {
     up: Vec<f32>,
     logits: Vec<f32>,
     int8: Int8Rows,
-    /// Cosine and sine of each pair of each row: for layers that see everything, and for those with a window.
+    /// Cosine and sine of each pair of each row: for layers that see everything, and for those with
+    /// a window.
     rotations: [Vec<(f32, f32)>; 2],
 }
 
@@ -71,7 +72,8 @@ impl Decoder {
         KvCache::new(self.shape.layers)
     }
 
-    /// Runs the spans and extends their caches. Returns one row of logits for each span that wants them, in their order.
+    /// Runs the spans and extends their caches. Returns one row of logits for each span that wants
+    /// them, in their order.
     pub(crate) fn forward<'s>(&self, spans: &mut [Span<'_>], scratch: &'s mut Scratch) -> &'s mut [f32] {
         let m: usize = spans.iter().map(|span| span.tokens.len()).sum();
         self.embed(spans, m, scratch);

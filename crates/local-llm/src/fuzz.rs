@@ -1,4 +1,5 @@
-//! Entry points for the fuzz targets of `tests/fuzz` to readers that are private to this crate. Not part of the crate's interface.
+//! Entry points for the fuzz targets of `tests/fuzz` to readers that are private to this crate. Not
+//! part of the crate's interface.
 
 use std::path::Path;
 
@@ -7,8 +8,8 @@ use crate::{
     vocabulary::Vocabulary,
 };
 
-/// Reads a model file as loading does, without starting a thread, and encodes a text. Gives the number of tokens in the vocabulary
-/// and the text's tokens.
+/// Reads a model file as loading does, without starting a thread, and encodes a text. Gives the
+/// number of tokens in the vocabulary and the text's tokens.
 ///
 /// # Errors
 /// As loading's.

@@ -40,7 +40,8 @@ impl GgufFile {
         };
         // Read and not mapped: a mapped file that somebody cuts short ends the process (SIGBUS).
         let bytes = std::fs::read(path).map_err(open_error)?;
-        // The library expects of some numbers that they make sense, such as an alignment above 0, and panics where they do not.
+        // The library expects of some numbers that they make sense, such as an alignment above 0,
+        // and panics where they do not.
         let content = catch_unwind(|| Content::read(&mut Cursor::new(&bytes[..])))
             .map_err(|_| format_error("its header does not make sense".to_owned()))?
             .map_err(|e| format_error(e.to_string()))?;

@@ -1,6 +1,8 @@
-//! Real models against numbers that llama.cpp produced from the same files: prompt tokens, greedy tokens, first logits.
+//! Real models against numbers that llama.cpp produced from the same files: prompt tokens, greedy
+//! tokens, first logits.
 //!
-//! Weights come from the folder `ISOMER_TEST_GGUF` or from the model cache, the reference numbers from the shared folder.
+//! Weights come from the folder `ISOMER_TEST_GGUF` or from the model cache, the reference numbers
+//! from the shared folder.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
@@ -117,14 +119,15 @@ fn prompts_become_the_reference_tokens() {
     });
 }
 
-/// Where llama.cpp's first five logits are 15 to 29, ours differ by at most 0.26 (SmolLM2 in `f32`; int8 comes closer).
+/// Where llama.cpp's first five logits are 15 to 29, ours differ by at most 0.26 (SmolLM2 in `f32`;
+/// int8 comes closer).
 const LOGIT_TOLERANCE: f64 = 0.35;
 /// A greedy token may differ where the two likeliest are closer than this.
 const GREEDY_GAP: f32 = 0.25;
 
-/// llama.cpp rounds inputs to eight bits as our int8 product does, but in other blocks for some formats, and keeps keys and
-/// values in half precision; so logits agree to about a hundredth of their size, and two tokens may change places when their
-/// logits are closer than that.
+/// llama.cpp rounds inputs to eight bits as our int8 product does, but in other blocks for some
+/// formats, and keeps keys and values in half precision; so logits agree to about a hundredth of
+/// their size, and two tokens may change places when their logits are closer than that.
 #[test]
 fn first_logits_and_greedy_tokens_agree_with_the_reference() {
     for arithmetic in [Arithmetic::Int8, Arithmetic::F32] {

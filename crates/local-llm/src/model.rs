@@ -34,12 +34,14 @@ pub struct LoadOptions {
     pub max_batch: usize,
     /// Most tokens of prompt and answer together; never more than the model was trained for.
     pub context: usize,
-    /// Requests that may wait for a place in the batch, at least 1; more are refused with [`LocalError::QueueFull`].
+    /// Requests that may wait for a place in the batch, at least 1; more are refused with
+    /// [`LocalError::QueueFull`].
     pub queue: usize,
     /// How quantised layers are multiplied.
     pub arithmetic: Arithmetic,
-    /// Whether the beginning that prompts share (instructions, examples) is computed once. The texts are the same either
-    /// way, bit for bit; without it each prompt is read from its first token on.
+    /// Whether the beginning that prompts share (instructions, examples) is computed once. The
+    /// texts are the same either way, bit for bit; without it each prompt is read from its first
+    /// token on.
     pub reuse_prefixes: bool,
 }
 
@@ -56,8 +58,8 @@ impl Default for LoadOptions {
     }
 }
 
-/// Rows of one step: enough that opening a layer's weights costs little beside using them, few enough that answers under
-/// way do not wait long for the prompts that join.
+/// Rows of one step: enough that opening a layer's weights costs little beside using them, few
+/// enough that answers under way do not wait long for the prompts that join.
 const STEP_ROWS: usize = 256;
 
 /// A loaded model. Clones share it; when the last one is dropped, its thread ends.
@@ -77,11 +79,12 @@ struct Handle {
 }
 
 impl LocalModel {
-    /// Reads a GGUF file and starts the model's thread. Takes seconds and much memory bandwidth: call it off the async runtime.
+    /// Reads a GGUF file and starts the model's thread. Takes seconds and much memory bandwidth:
+    /// call it off the async runtime.
     ///
     /// # Errors
-    /// When the file is unreadable, incomplete or of an architecture, tokenizer or type that is not supported; each names
-    /// the key or tensor. When an option is out of range.
+    /// When the file is unreadable, incomplete or of an architecture, tokenizer or type that is not
+    /// supported; each names the key or tensor. When an option is out of range.
     pub fn load(path: &Path, options: LoadOptions) -> Result<Self, LocalError> {
         for (field, value) in [
             ("max_batch", options.max_batch),
@@ -156,7 +159,8 @@ impl LocalModel {
         self.handle.architecture
     }
 
-    /// Whether the file has a chat template. Without one the model is no assistant: it continues the text it is given.
+    /// Whether the file has a chat template. Without one the model is no assistant: it continues
+    /// the text it is given.
     pub fn is_chat(&self) -> bool {
         self.handle.chat
     }
@@ -166,12 +170,14 @@ impl LocalModel {
         self.handle.context
     }
 
-    /// Queues a request and waits for its answer. The request is queued by the call itself, not by the first poll, so that
-    /// requests made together are decoded together; dropping the future cancels it between two steps.
+    /// Queues a request and waits for its answer. The request is queued by the call itself, not by
+    /// the first poll, so that requests made together are decoded together; dropping the future
+    /// cancels it between two steps.
     ///
     /// # Errors
-    /// [`LocalError::Invalid`], [`LocalError::ContextLength`], [`LocalError::Template`] for the request,
-    /// [`LocalError::QueueFull`] when too many wait, [`LocalError::Stopped`] when the thread has ended.
+    /// [`LocalError::Invalid`], [`LocalError::ContextLength`], [`LocalError::Template`] for the
+    /// request, [`LocalError::QueueFull`] when too many wait, [`LocalError::Stopped`] when the
+    /// thread has ended.
     pub fn generate(
         &self,
         request: GenerateRequest,

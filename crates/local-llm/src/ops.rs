@@ -1,7 +1,7 @@
 //! Element-wise parts of the forward pass, one row at a time.
 //!
-//! Bodies are written once and compiled twice on x86-64, with AVX2 + FMA and without. Sums run over a fixed pattern of
-//! lanes, so a row's bits depend on the row alone.
+//! Bodies are written once and compiled twice on x86-64, with AVX2 + FMA and without. Sums run over
+//! a fixed pattern of lanes, so a row's bits depend on the row alone.
 
 /// Compiles a body with and without AVX2 + FMA and chooses at run time.
 macro_rules! dispatched {
@@ -35,8 +35,8 @@ pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// `Σ a_j·b` for `N` rows of `a`, which lie one after the other and are as long as `b`. Each is summed alike, however many
-/// there are.
+/// `Σ a_j·b` for `N` rows of `a`, which lie one after the other and are as long as `b`. Each is
+/// summed alike, however many there are.
 #[inline(always)]
 pub(crate) fn dots<const FMA: bool, const N: usize>(a: &[f32], b: &[f32]) -> [f32; N] {
     let mut lanes = [[0.0f32; LANES]; N];
@@ -110,7 +110,8 @@ fn silu_body<const FMA: bool>(gate: &mut [f32], up: &[f32]) {
 }
 
 dispatched! {
-    /// `gate[i] = gelu(gate[i]) · up[i]` with the tanh form of GELU, `x/2 · (1 + tanh(√(2/π)(x + 0.044715 x³)))`.
+    /// `gate[i] = gelu(gate[i]) · up[i]` with the tanh form of GELU, `x/2 · (1 + tanh(√(2/π)(x +
+    /// 0.044715 x³)))`.
     gelu_tanh_times, gelu_tanh_body, (gate: &mut [f32], up: &[f32])
 }
 
@@ -147,7 +148,8 @@ fn exp<const FMA: bool>(x: f32) -> f32 {
     p * f32::from_bits((shifted.to_bits() << 23).wrapping_add(1.0f32.to_bits()))
 }
 
-/// Rotates the heads of a row in place; `table` has cosine and sine of each pair, `neighbours` says which elements pair.
+/// Rotates the heads of a row in place; `table` has cosine and sine of each pair, `neighbours` says
+/// which elements pair.
 pub(crate) fn rotate(row: &mut [f32], head_dim: usize, table: &[(f32, f32)], neighbours: bool) {
     let half = table.len();
     for head in row.chunks_exact_mut(head_dim) {

@@ -15,7 +15,8 @@ impl Output {
         }
     }
 
-    /// Adds a token; true when a stop string is complete. The text then ends before the earliest one.
+    /// Adds a token; true when a stop string is complete. The text then ends before the earliest
+    /// one.
     pub(crate) fn push(&mut self, token: &[u8]) -> bool {
         let known = self.bytes.len();
         self.bytes.extend_from_slice(token);
@@ -36,8 +37,8 @@ impl Output {
         earliest.is_some()
     }
 
-    /// The text. A character whose bytes have not all been generated is left out; bytes that are no UTF-8 elsewhere become
-    /// U+FFFD.
+    /// The text. A character whose bytes have not all been generated is left out; bytes that are no
+    /// UTF-8 elsewhere become U+FFFD.
     pub(crate) fn into_text(mut self) -> String {
         if let Err(error) = std::str::from_utf8(&self.bytes)
             && error.error_len().is_none()

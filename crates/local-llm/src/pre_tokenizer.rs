@@ -12,7 +12,8 @@ use tokenizers::{
 
 use crate::LocalError;
 
-/// Words with one leading character, digits one by one, punctuation, line breaks, spaces: Qwen 2's pattern.
+/// Words with one leading character, digits one by one, punctuation, line breaks, spaces: Qwen 2's
+/// pattern.
 const QWEN2: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 

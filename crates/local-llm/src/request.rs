@@ -5,8 +5,9 @@ use crate::LocalError;
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ChatMessage {
-    /// `system`, `user` or `assistant`; what else is permitted, the model's template says. [`ChatMessage::TEXT`]: the model
-    /// continues the content as it stands, without its template.
+    /// `system`, `user` or `assistant`; what else is permitted, the model's template
+    /// says. [`ChatMessage::TEXT`]: the model continues the content as it stands, without its
+    /// template.
     pub role: String,
     /// The text. Control tokens of the model written in it are text like any other.
     pub content: String,
@@ -36,7 +37,8 @@ impl ChatMessage {
 /// One text to generate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GenerateRequest {
-    /// The conversation. A model without a chat template continues the contents, joined by blank lines.
+    /// The conversation. A model without a chat template continues the contents, joined by blank
+    /// lines.
     pub messages: Vec<ChatMessage>,
     /// 0 takes the likeliest token each time; above, logits are divided by it before drawing.
     pub temperature: f64,

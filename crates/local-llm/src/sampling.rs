@@ -45,7 +45,8 @@ impl Sampler {
         if self.top_p >= 1.0 {
             return as_id(pick(weights.iter().copied().enumerate(), draw * total));
         }
-        // All tokens below this threshold together have less than 1 - top_p: none can be in the nucleus.
+        // All tokens below this threshold together have less than 1 - top_p: none can be in the
+        // nucleus.
         #[allow(clippy::cast_precision_loss)]
         let threshold = (1.0 - self.top_p) / weights.len() as f64 * total;
         for weight in &mut weights {
@@ -82,7 +83,8 @@ fn keep_largest(weights: &mut [f64], most: usize) {
     }
 }
 
-/// The item at which the running sum passes `target`; the last one when rounding keeps it from doing so.
+/// The item at which the running sum passes `target`; the last one when rounding keeps it from
+/// doing so.
 fn pick(items: impl Iterator<Item = (usize, f64)>, target: f64) -> usize {
     let mut sum = 0.0;
     let mut last = 0;

@@ -14,7 +14,8 @@ pub(crate) enum Architecture {
     Qwen2,
     /// Qwen 3, dense: norms on queries and keys.
     Qwen3,
-    /// Gemma 3, text: sliding windows, norms around both halves of a layer and on queries and keys, scaled embeddings.
+    /// Gemma 3, text: sliding windows, norms around both halves of a layer and on queries and keys,
+    /// scaled embeddings.
     Gemma3,
 }
 
@@ -70,7 +71,8 @@ pub(crate) struct Shape {
     /// Rotated elements of a head; the rest stay.
     pub(crate) rope_dims: usize,
     pub(crate) rope: Rope,
-    /// Gemma 3: layers that see a window only, and their rotation. Every sixth layer sees everything.
+    /// Gemma 3: layers that see a window only, and their rotation. Every sixth layer sees
+    /// everything.
     pub(crate) window: Option<(usize, Rope)>,
 }
 

@@ -17,7 +17,8 @@ pub(crate) struct ChatTemplate {
     eos: String,
 }
 
-/// A rendered prompt. `guard` stands inside everything in the messages that could be taken for a control token.
+/// A rendered prompt. `guard` stands inside everything in the messages that could be taken for a
+/// control token.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Prompt {
     pub(crate) text: String,
@@ -27,7 +28,8 @@ pub(crate) struct Prompt {
 impl ChatTemplate {
     pub(crate) fn parse(source: &str, vocabulary: &Vocabulary) -> Result<Self, LocalError> {
         let mut environment = Environment::new();
-        // As Hugging Face renders them: Jinja with these two set, and Python's methods on strings and dictionaries.
+        // As Hugging Face renders them: Jinja with these two set, and Python's methods on strings
+        // and dictionaries.
         let syntax = SyntaxConfig::builder()
             .trim_blocks(true)
             .lstrip_blocks(true)
@@ -69,7 +71,8 @@ impl ChatTemplate {
                 template.render(context! {
                     messages,
                     add_generation_prompt => true,
-                    // Models that reason aloud unless they are told not to (Qwen 3): the answer alone is wanted.
+                    // Models that reason aloud unless they are told not to (Qwen 3): the answer
+                    // alone is wanted.
                     enable_thinking => false,
                     bos_token => self.bos.as_str(),
                     eos_token => self.eos.as_str(),
@@ -79,7 +82,8 @@ impl ChatTemplate {
         Ok(Prompt { text, guard })
     }
 
-    /// Puts the guard behind every character that begins a control token and before every one that ends one.
+    /// Puts the guard behind every character that begins a control token and before every one that
+    /// ends one.
     fn guarded(&self, text: &str, guard: char) -> String {
         let (first, last) = &self.edges;
         let mut out = String::with_capacity(text.len() + 8);
@@ -119,8 +123,9 @@ fn unused_character(messages: &[ChatMessage]) -> Result<char, LocalError> {
         })
 }
 
-/// Some templates put today's date into the system message. The clock is not asked: equal requests make equal prompts,
-/// today and next year, and what was generated for one can be kept for the other.
+/// Some templates put today's date into the system message. The clock is not asked: equal requests
+/// make equal prompts, today and next year, and what was generated for one can be kept for the
+/// other.
 fn strftime_now(format: String) -> Result<String, Error> {
     let date = jiff::civil::date(2025, 1, 1);
     jiff::fmt::strtime::format(format, date.at(0, 0, 0, 0))

@@ -78,7 +78,8 @@ fn reused_beginnings_change_no_token() {
             let model = LocalModel::load(&path, options).unwrap();
             let ask = |index: u64| {
                 let mut asked = request(&format!("a text, {}", index / 2), (index % 3 / 2) as f64, index);
-                // Two instructions in turn, and texts that go on alike, and one that is asked twice.
+                // Two instructions in turn, and texts that go on alike, and one that is asked
+                // twice.
                 if index.is_multiple_of(2) {
                     asked.messages[0].content = "Rewrite what follows, twice as long.".to_owned();
                 }
@@ -100,7 +101,8 @@ fn reused_beginnings_change_no_token() {
 #[test]
 fn a_template_that_lets_a_model_reason_is_told_not_to() {
     let mut model = TinyModel::new("qwen3", 8);
-    // As such templates go: from the last message backwards, with a namespace, and an empty thought where none is wanted.
+    // As such templates go: from the last message backwards, with a namespace, and an empty thought
+    // where none is wanted.
     let template = "{%- set found = namespace(last=-1) %}\
         {%- for m in messages[::-1] %}{% if found.last < 0 and m.role == 'user' %}\
         {%- set found.last = messages|length - 1 - loop.index0 %}{% endif %}{% endfor %}\
@@ -173,7 +175,8 @@ fn text_tokens_and_length_are_reported() {
     let mut asked = request("hello", 0.0, 0);
     asked.max_tokens = 3;
     let answer = block_on(model.generate(asked)).unwrap();
-    // <|im_start|>system\n…<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n: "he" is one token, twice.
+    // <|im_start|>system\n…<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n:
+    // "he" is one token, twice.
     let text = "system\nRewrite the text below in other words.\nuser\nhello\nassistant\n";
     let (merged, control) = (text.matches("he").count(), 5);
     assert_eq!(answer.prompt_tokens, text.len() - merged + control);
@@ -235,7 +238,8 @@ fn a_stop_string_ends_the_answer_before_it() {
     asked.stop = vec![stop.to_string()];
     let cut = block_on(model.generate(asked)).unwrap();
     assert_eq!(cut.finish, Finish::Stop);
-    // A random model writes stray bytes; those at the very end could have become a character and are left out.
+    // A random model writes stray bytes; those at the very end could have become a character and
+    // are left out.
     let before = full.text[..full.text.find(stop).unwrap()].trim_end_matches('\u{FFFD}');
     assert_eq!(cut.text.trim_end_matches('\u{FFFD}'), before);
 }

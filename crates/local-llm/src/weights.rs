@@ -13,7 +13,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arithmetic {
-    /// Inputs are rounded to eight bits, 32 at a time, and multiplied as integers, as llama.cpp does. The fastest.
+    /// Inputs are rounded to eight bits, 32 at a time, and multiplied as integers, as llama.cpp
+    /// does. The fastest.
     #[default]
     Int8,
     /// Weights are unpacked to `f32`: the model as its file says, two to three times slower.

@@ -114,7 +114,8 @@ impl Worker {
     }
 }
 
-/// Messages to prompt tokens. Control tokens count where the template writes them, not where a message does.
+/// Messages to prompt tokens. Control tokens count where the template writes them, not where a
+/// message does.
 pub(crate) fn tokens_of(
     messages: &[ChatMessage],
     template: Option<&ChatTemplate>,

@@ -10,15 +10,16 @@ use serde::{Deserialize, Serialize};
 
 /// Settings of a [`crate::Resolver`].
 ///
-/// `Default` is the built-in default with the environment laid over it. Where a file is read in between, call
-/// [`ModelsConfig::with_env`] on the result, so that the environment wins over the file.
+/// `Default` is the built-in default with the environment laid over it. Where a file is read in
+/// between, call [`ModelsConfig::with_env`] on the result, so that the environment wins over the
+/// file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelsConfig {
     /// Folder of the cache; `ISOMER_HOME`, else `isomer` in the user's cache folder.
     pub home: PathBuf,
-    /// A catalogue file of one's own; `ISOMER_CATALOGUE`. Its entries replace built-in ones of the same id, and are
-    /// replaced by those of `<home>/catalogue.toml`.
+    /// A catalogue file of one's own; `ISOMER_CATALOGUE`. Its entries replace built-in ones of the
+    /// same id, and are replaced by those of `<home>/catalogue.toml`.
     pub catalogue: Option<PathBuf>,
     /// Never use a network; `ISOMER_OFFLINE` or `HF_HUB_OFFLINE`.
     pub offline: bool,
@@ -26,10 +27,12 @@ pub struct ModelsConfig {
     pub hub: bool,
     /// Address of the hub; `HF_ENDPOINT`, else `https://huggingface.co`.
     pub hub_endpoint: Option<String>,
-    /// The hub's cache, shared with Python's; `HF_HUB_CACHE`, `HF_HOME/hub`, else `huggingface/hub` in the user's cache
-    /// folder. The token is never part of the configuration: it is read from `HF_TOKEN` or the file beside this cache.
+    /// The hub's cache, shared with Python's; `HF_HUB_CACHE`, `HF_HOME/hub`, else `huggingface/hub`
+    /// in the user's cache folder. The token is never part of the configuration: it is read from
+    /// `HF_TOKEN` or the file beside this cache.
     pub hub_cache: Option<PathBuf>,
-    /// Seconds in which the hub must answer the first question; then it counts as unreachable. 0 < value ≤ 60.
+    /// Seconds in which the hub must answer the first question; then it counts as unreachable. 0 <
+    /// value ≤ 60.
     pub hub_timeout_s: f64,
     /// The Python that runs pip; `ISOMER_PYTHON`, else `python3`, else `python` on the path.
     pub python: Option<PathBuf>,
@@ -150,7 +153,8 @@ fn path_var(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// `1`, `true`, `yes`, `on` are true, as in Python's hub client; anything else is false; empty counts as not set.
+/// `1`, `true`, `yes`, `on` are true, as in Python's hub client; anything else is false; empty
+/// counts as not set.
 fn bool_var(name: &str) -> Option<bool> {
     let value = env::var(name).ok().filter(|value| !value.is_empty())?;
     Some(matches!(

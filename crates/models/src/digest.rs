@@ -54,10 +54,12 @@ pub(crate) fn file_reporting(path: &Path, reporter: Option<&Reporter>) -> Result
     }
 }
 
-/// Hex sha256 of the tensors of a safetensors file, equal for equal tensors whatever the order or the header.
+/// Hex sha256 of the tensors of a safetensors file, equal for equal tensors whatever the order or
+/// the header.
 ///
-/// Over the tensors in order of their names, leaving out those whose name starts with one of `ignore`: name, a zero byte,
-/// dtype as safetensors writes it, a zero byte, number of dimensions and each dimension as u64 little-endian, the data.
+/// Over the tensors in order of their names, leaving out those whose name starts with one of
+/// `ignore`: name, a zero byte, dtype as safetensors writes it, a zero byte, number of dimensions
+/// and each dimension as u64 little-endian, the data.
 ///
 /// # Errors
 /// [`ModelError::Io`], or [`ModelError::NotAModel`] when the file is not sound safetensors.
@@ -87,7 +89,8 @@ pub fn tensors(path: &Path, ignore: &[String]) -> Result<String, ModelError> {
     Ok(hex::encode(hasher.finalize()))
 }
 
-/// Digest of a model's weights: of the one file, or, where they are in several, of the lines `name sha256` in order of names.
+/// Digest of a model's weights: of the one file, or, where they are in several, of the lines `name
+/// sha256` in order of names.
 pub(crate) fn together(mut files: Vec<(String, String)>) -> String {
     if files.len() == 1 {
         return files.remove(0).1;
@@ -135,7 +138,8 @@ struct Known {
     sha256: String,
 }
 
-/// Digests of files outside the cache, kept in `<home>/digests.json` so that a folder of gigabytes is read once.
+/// Digests of files outside the cache, kept in `<home>/digests.json` so that a folder of gigabytes
+/// is read once.
 ///
 /// Losing the file costs time only, so failures to write it are logged and no more.
 #[derive(Debug)]

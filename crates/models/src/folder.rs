@@ -14,15 +14,17 @@ use crate::{catalogue::ModelKind, error::ModelError};
 /// Longest safetensors header that is read; the format's own limit.
 const MAX_HEADER: u64 = 100_000_000;
 
-/// Looks whether `path` is a usable model of that kind and returns its weights: paths relative to `path` for an encoder's
-/// folder, the file name for a generator's file.
+/// Looks whether `path` is a usable model of that kind and returns its weights: paths relative to
+/// `path` for an encoder's folder, the file name for a generator's file.
 ///
-/// An encoder is a folder in the layout of sentence-transformers (or a plain Hugging Face one, without `modules.json`), or a
-/// text file of word vectors (`.txt`, `.vec`). Its weights are those of every module, so that their digest changes with any.
-/// Headers of weights are read and compared with the files' sizes, so a truncated file is found here.
+/// An encoder is a folder in the layout of sentence-transformers (or a plain Hugging Face one,
+/// without `modules.json`), or a text file of word vectors (`.txt`, `.vec`). Its weights are those
+/// of every module, so that their digest changes with any. Headers of weights are read and compared
+/// with the files' sizes, so a truncated file is found here.
 ///
 /// # Errors
-/// [`ModelError::PathMissing`], or [`ModelError::NotAModel`] naming everything that is missing or wrong.
+/// [`ModelError::PathMissing`], or [`ModelError::NotAModel`] naming everything that is missing or
+/// wrong.
 pub fn inspect(path: &Path, kind: ModelKind) -> Result<Vec<String>, ModelError> {
     if !path.exists() {
         return Err(ModelError::PathMissing {
@@ -35,17 +37,17 @@ pub fn inspect(path: &Path, kind: ModelKind) -> Result<Vec<String>, ModelError> 
     }
 }
 
-fn not_a_model(path: &Path, kind: ModelKind, reason: impl Into<String>, mend: impl Into<String>) -> ModelError {
+fn not_a_model(path: &Path, kind: ModelKind, reason: impl Into<String>, hint: impl Into<String>) -> ModelError {
     ModelError::NotAModel {
         path: path.to_path_buf(),
         kind,
         reason: reason.into(),
-        mend: mend.into(),
+        hint: hint.into(),
     }
 }
 
 fn inspect_encoder(folder: &Path) -> Result<Vec<String>, ModelError> {
-    let refuse = |reason: String, mend: &str| not_a_model(folder, ModelKind::Encoder, reason, mend);
+    let refuse = |reason: String, hint: &str| not_a_model(folder, ModelKind::Encoder, reason, hint);
     if !folder.is_dir() {
         if is_word_vectors(folder) {
             return Ok(vec![file_name(folder)]);
@@ -72,20 +74,20 @@ fn inspect_encoder(folder: &Path) -> Result<Vec<String>, ModelError> {
         missing.push(format!("{first}model.safetensors"));
     }
     if !missing.is_empty() {
-        let mut mend = String::new();
+        let mut hint = String::new();
         if weights.is_empty() && has_pickle {
-            mend += "pytorch_model.bin is a pickle, which can run code and is not opened; convert it once in Python: \
+            hint += "pytorch_model.bin is a pickle, which can run code and is not opened; convert it once in Python: \
                      SentenceTransformer(FOLDER).save_pretrained(NEW_FOLDER, safe_serialization=True)";
         }
         if missing.iter().any(|name| name.ends_with("tokenizer.json")) {
-            let separator = if mend.is_empty() { "" } else { "; " };
-            mend += separator;
-            mend += "a tokenizer.json is written in Python by AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
+            let separator = if hint.is_empty() { "" } else { "; " };
+            hint += separator;
+            hint += "a tokenizer.json is written in Python by AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
         }
-        if mend.is_empty() {
-            mend += "give a folder saved by sentence-transformers, or a catalogue id";
+        if hint.is_empty() {
+            hint += "give a folder saved by sentence-transformers, or a catalogue id";
         }
-        return Err(refuse(format!("{} missing", missing.join(", ")), &mend));
+        return Err(refuse(format!("{} missing", missing.join(", ")), &hint));
     }
     for name in needed {
         read_json::<serde_json::Value>(folder, &inner.join(name))?;
@@ -183,7 +185,8 @@ fn read_json<T: serde::de::DeserializeOwned>(folder: &Path, path: &Path) -> Resu
     })
 }
 
-/// The safetensors files of a folder: those of the index where there is one, `model.safetensors`, or the only ones there.
+/// The safetensors files of a folder: those of the index where there is one, `model.safetensors`,
+/// or the only ones there.
 fn weights_in(folder: &Path) -> Result<Vec<String>, ModelError> {
     #[derive(Deserialize)]
     struct Index {
@@ -220,7 +223,7 @@ fn weights_in(folder: &Path) -> Result<Vec<String>, ModelError> {
 }
 
 fn inspect_generator(path: &Path) -> Result<Vec<String>, ModelError> {
-    let refuse = |reason: String, mend: &str| not_a_model(path, ModelKind::Generator, reason, mend);
+    let refuse = |reason: String, hint: &str| not_a_model(path, ModelKind::Generator, reason, hint);
     if path.is_dir() {
         return Err(refuse("it is a folder".into(), "give the .gguf file itself"));
     }

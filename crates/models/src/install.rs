@@ -20,8 +20,8 @@ use crate::{
 };
 
 impl Resolver {
-    /// Asks the sources in their order. The caller holds the model's lock; work on other threads keeps a share of it, so
-    /// that it outlives a caller who went away.
+    /// Asks the sources in their order. The caller holds the model's lock; work on other threads
+    /// keeps a share of it, so that it outlives a caller who went away.
     pub(crate) async fn fetch(
         &self,
         wanted: Wanted,
@@ -107,7 +107,8 @@ impl Resolver {
         self.adopt(wanted, model, snapshot, lock, reporter).await.map(Some)
     }
 
-    /// Takes a folder of the hub's cache as the model: checked, noted in our cache, left where it is.
+    /// Takes a folder of the hub's cache as the model: checked, noted in our cache, left where it
+    /// is.
     async fn adopt(
         &self,
         wanted: &Wanted,
@@ -153,7 +154,8 @@ impl Resolver {
     ) -> Result<ResolvedModel, ModelError> {
         let downloads = self.inner.config.downloads_dir().join(&wanted.folder);
         let this = self.clone();
-        // Siblings are looked at once, so that what is not fetched is what the recipe will not ask for.
+        // Siblings are looked at once, so that what is not fetched is what the recipe will not ask
+        // for.
         let (pypi, siblings) = blocking(move || {
             let found: HashMap<String, PathBuf> = this
                 .catalogue()
@@ -241,7 +243,8 @@ pub(crate) fn check(manifest: &Manifest, root: &Path, entry: Option<&Entry>, sou
     let mut expected: Vec<(String, String)> = expected_files(entry, source).into_iter().collect();
     expected.sort();
     for (name, wanted) in expected {
-        // Quantisers spell file names in any case; the weights of a generator are found by their digest all the same.
+        // Quantisers spell file names in any case; the weights of a generator are found by their
+        // digest all the same.
         let note = manifest.files.iter().find(|note| note.path.eq_ignore_ascii_case(&name));
         let found = note.map_or("nothing: the file is missing", |note| note.sha256.as_str());
         if found != wanted {
@@ -292,7 +295,8 @@ impl Place {
         Ok(place)
     }
 
-    /// Puts the finished folder in place. A reader sees the old one, for a moment none, then the new one: never a mixture.
+    /// Puts the finished folder in place. A reader sees the old one, for a moment none, then the
+    /// new one: never a mixture.
     fn commit(&self) -> Result<(), ModelError> {
         if self.folder.exists() {
             std::fs::rename(&self.folder, &self.old).map_err(ModelError::io("moving away", &self.folder))?;
@@ -305,7 +309,8 @@ impl Place {
             synced.map_err(ModelError::io("syncing", parent))?;
         }
         if self.old.exists() {
-            // Files of it may still be mapped by a running process, which keeps them; only the names go.
+            // Files of it may still be mapped by a running process, which keeps them; only the
+            // names go.
             std::fs::remove_dir_all(&self.old).map_err(ModelError::io("removing", &self.old))?;
         }
         Ok(())

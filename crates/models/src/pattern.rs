@@ -1,6 +1,7 @@
 //! Names with wildcards.
 
-/// Whether `name` matches `pattern`, in which `*` stands for any run of characters (`/` included) and `?` for one.
+/// Whether `name` matches `pattern`, in which `*` stands for any run of characters (`/` included)
+/// and `?` for one.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();

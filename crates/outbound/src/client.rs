@@ -14,7 +14,8 @@ use crate::{guard::Resolver, said::cause};
 /// Longest wait for a connection, where nothing else is said.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What all our clients have in common. Redirects are not followed: they would carry the secret to an address that nobody has checked.
+/// What all our clients have in common. Redirects are not followed: they would carry the secret to
+/// an address that nobody has checked.
 pub fn builder() -> ClientBuilder {
     tls::install_crypto();
     reqwest::Client::builder()
@@ -23,7 +24,8 @@ pub fn builder() -> ClientBuilder {
         .user_agent(concat!("isomer/", env!("CARGO_PKG_VERSION")))
 }
 
-/// A client that connects only to addresses that the guard lets through. It uses no proxy, because a proxy would resolve names itself.
+/// A client that connects only to addresses that the guard lets through. It uses no proxy, because
+/// a proxy would resolve names itself.
 pub fn guarded(builder: ClientBuilder, resolver: Resolver) -> ClientBuilder {
     builder.no_proxy().dns_resolver(resolver)
 }
@@ -40,7 +42,8 @@ pub struct BadTlsFile {
     pub message: String,
 }
 
-/// A client that trusts these authorities alone and shows this certificate. The server's name is the caller's matter.
+/// A client that trusts these authorities alone and shows this certificate. The server's name is
+/// the caller's matter.
 ///
 /// # Errors
 /// A file that cannot be read, or holds something else.

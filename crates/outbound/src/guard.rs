@@ -1,9 +1,11 @@
 //! Which addresses may be called: against server-side request forgery.
 //!
-//! Whoever may register a provider chooses where this process connects to. Without a guard that reaches what only this machine can
-//! reach: its own ports, the network it stands in, the cloud's metadata service. So addresses that are not public are refused unless
-//! the configuration allows them. What is looked at is the address that is connected to, at the moment of connecting: a name whose
-//! answer changes afterwards (DNS rebinding), another way of writing an address, or a redirect (never followed) changes nothing.
+//! Whoever may register a provider chooses where this process connects to. Without a guard that
+//! reaches what only this machine can reach: its own ports, the network it stands in, the cloud's
+//! metadata service. So addresses that are not public are refused unless the configuration allows
+//! them. What is looked at is the address that is connected to, at the moment of connecting: a name
+//! whose answer changes afterwards (DNS rebinding), another way of writing an address, or a
+//! redirect (never followed) changes nothing.
 
 mod allow;
 mod connect;
@@ -33,8 +35,8 @@ use allow::Allow;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GuardConfig {
-    /// Names (`embed.internal`, `*.svc.cluster.local`), addresses (`127.0.0.1`, `::1`) and networks (`10.0.0.0/8`, `fd00::/8`). A name
-    /// is allowed whatever it resolves to.
+    /// Names (`embed.internal`, `*.svc.cluster.local`), addresses (`127.0.0.1`, `::1`) and networks
+    /// (`10.0.0.0/8`, `fd00::/8`). A name is allowed whatever it resolves to.
     pub allow: Vec<String>,
 }
 
@@ -80,8 +82,9 @@ impl AddressGuard {
         })
     }
 
-    /// For a connection without TLS that carries a secret: to public addresses it is refused, where anyone on the way could read it. The
-    /// machines of one's own network are in the allow-list anyway.
+    /// For a connection without TLS that carries a secret: to public addresses it is refused, where
+    /// anyone on the way could read it. The machines of one's own network are in the allow-list
+    /// anyway.
     #[must_use]
     pub fn with_secret_in_plain_text(mut self, is_so: bool) -> Self {
         self.plain_secret = is_so;
@@ -94,7 +97,8 @@ impl AddressGuard {
         self
     }
 
-    /// Refuses a host that is written as an address, where that may not be called. Names are looked at when they are resolved.
+    /// Refuses a host that is written as an address, where that may not be called. Names are looked
+    /// at when they are resolved.
     ///
     /// # Errors
     /// `ADDRESS_REFUSED`.
@@ -110,7 +114,8 @@ impl AddressGuard {
     /// The addresses of a host that may be called.
     ///
     /// # Errors
-    /// [`Refused`] when there are addresses and none of them may be called; otherwise what the resolver says.
+    /// [`Refused`] when there are addresses and none of them may be called; otherwise what the
+    /// resolver says.
     pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, tonic::codegen::StdError> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let found = match host.parse::<IpAddr>() {
@@ -201,7 +206,7 @@ impl std::error::Error for Refused {}
 
 impl From<Refused> for Fault {
     fn from(refused: Refused) -> Self {
-        let mend = match refused.why {
+        let hint = match refused.why {
             Why::NotPublic(_) => {
                 "let the gateway's configuration allow it: the host, the address or its network in the guard's `allow`"
             }
@@ -209,7 +214,7 @@ impl From<Refused> for Fault {
         };
         Fault::new(Code::PermissionDenied, "ADDRESS_REFUSED", refused.to_string())
             .field("provider.address")
-            .mend(mend)
+            .hint(hint)
             .with("address", refused.address.to_string())
     }
 }

@@ -1,4 +1,5 @@
-//! Extra headers of a provider: legal, not set by the protocol, and not secret, since they are stored and shown.
+//! Extra headers of a provider: legal, not set by the protocol, and not secret, since they are
+//! stored and shown.
 //!
 //! These are the only rules: what is registered by them is sent by them.
 
@@ -59,11 +60,12 @@ const SHORTEST_KEY: usize = 20;
 /// Checks the extra headers of a provider and reads them.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` on the first, in the order of names, that may not be sent. The message repeats no value.
+/// `INVALID_ARGUMENT` on the first, in the order of names, that may not be sent. The message
+/// repeats no value.
 pub fn read(headers: &HashMap<String, String>) -> Result<HeaderMap, Fault> {
     if headers.len() > MOST {
         let told = format!("has {} entries", headers.len());
-        return Err(Fault::invalid("provider.headers", told).mend(format!("give at most {MOST}")));
+        return Err(Fault::invalid("provider.headers", told).hint(format!("give at most {MOST}")));
     }
     let mut sorted: Vec<_> = headers.iter().collect();
     sorted.sort();
@@ -72,7 +74,7 @@ pub fn read(headers: &HashMap<String, String>) -> Result<HeaderMap, Fault> {
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Fault> {
     let refuse =
-        |why: &str, hint: &str| Err(Fault::invalid(format!("provider.headers[\"{}\"]", shown(name)), why).mend(hint));
+        |why: &str, hint: &str| Err(Fault::invalid(format!("provider.headers[\"{}\"]", shown(name)), why).hint(hint));
     // from_static would take only lower case; from_bytes makes lower case of upper.
     let Some(legal) = HeaderName::from_bytes(name.as_bytes())
         .ok()
@@ -139,7 +141,7 @@ mod tests {
             ("x-client", "ghp_abcdefghijklmnopqrstuvwxyz"),
         ] {
             let fault = of(name, value).unwrap_err();
-            assert!(fault.mend.as_deref().unwrap().contains("secret"), "{fault}");
+            assert!(fault.hint.as_deref().unwrap().contains("secret"), "{fault}");
             assert!(!fault.to_string().contains("abc"), "{fault}");
         }
     }

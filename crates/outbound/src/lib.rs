@@ -12,7 +12,7 @@ pub mod body;
 pub mod client;
 pub mod guard;
 pub mod headers;
-pub mod pace;
+pub mod rate_limiter;
 pub mod said;
 pub mod secret;
 

@@ -1,6 +1,7 @@
 //! What servers of others say, made fit for our errors and logs.
 //!
-//! Some servers repeat the secret that they refuse, so it is taken out here, where their texts come in.
+//! Some servers repeat the secret that they refuse, so it is taken out here, where their texts come
+//! in.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use serde_json::Value;
 
 /// Shortest secret that is looked for, in bytes: a shorter one would be found in any text.
 const SHORTEST_HIDDEN: usize = 6;
-/// Shortest secret whose repetition is told: shorter ones are placeholders (`none`, `ollama`), which may be ordinary words.
+/// Shortest secret whose repetition is told: shorter ones are placeholders (`none`, `ollama`),
+/// which may be ordinary words.
 const SHORTEST_TOLD: usize = 8;
 /// Most of a text that is passed on, in bytes.
 const MOST: usize = 300;
@@ -32,7 +34,8 @@ fn part(secret: &Secret, shortest: usize) -> Option<&str> {
     secret.expose().map(str::trim).filter(|secret| secret.len() >= shortest)
 }
 
-/// A text for an error: without the secret, on one line, and cut short afterwards, lest half a secret is left.
+/// A text for an error: without the secret, on one line, and cut short afterwards, lest half a
+/// secret is left.
 pub fn presentable(text: &str, secret: &Secret) -> String {
     let hidden = hide(text, secret);
     let words = hidden.split(|c: char| c.is_whitespace() || c.is_control());
@@ -54,8 +57,10 @@ pub struct Told {
 }
 
 impl Told {
-    /// Reads the shapes that servers use: `{"error": {"message", "code"}}` (OpenAI, Jina), `{"error": "…"}` (text-embeddings-inference, Ollama,
-    /// Hugging Face), `{"message": "…"}` (Cohere), `{"detail": "…"}` (Voyage), `{"detail": [{"msg": "…"}]}` (FastAPI), and plain text.
+    /// Reads the shapes that servers use: `{"error": {"message", "code"}}` (OpenAI, Jina),
+    /// `{"error": "…"}` (text-embeddings-inference, Ollama, Hugging Face), `{"message": "…"}`
+    /// (Cohere), `{"detail": "…"}` (Voyage), `{"detail": [{"msg": "…"}]}` (FastAPI), and plain
+    /// text.
     pub fn read(body: &[u8], secret: &Secret) -> Self {
         let Ok(json) = serde_json::from_slice::<Value>(body) else {
             return Self {

@@ -1,4 +1,5 @@
-//! Secrets that servers of others are sent: read when they are needed, so that a new one counts without a restart.
+//! Secrets that servers of others are sent: read when they are needed, so that a new one counts
+//! without a restart.
 
 use std::{
     fmt, fs,
@@ -44,7 +45,7 @@ pub struct Missing {
     /// What is wrong, with the place.
     pub message: String,
     /// What to do.
-    pub mend: &'static str,
+    pub hint: &'static str,
 }
 
 /// A file's content, with what tells whether the file has changed.
@@ -61,7 +62,8 @@ impl fmt::Debug for Kept {
 }
 
 impl SecretSource {
-    /// A file that holds the secret alone. It is read at the first use, and again when it has changed.
+    /// A file that holds the secret alone. It is read at the first use, and again when it has
+    /// changed.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::File(SecretFile {
             path: path.into(),
@@ -87,7 +89,7 @@ impl SecretSource {
                 if secret.is_empty() {
                     return Err(Missing {
                         message: format!("the environment variable {name} of the server is not set or empty"),
-                        mend: "put the secret in it and start the server again",
+                        hint: "put the secret in it and start the server again",
                     });
                 }
                 sendable(&secret, &format!("the environment variable {name}"))
@@ -106,7 +108,7 @@ impl SecretFile {
         let shown = self.path.display();
         let unreadable = |error: std::io::Error| Missing {
             message: format!("the secret file {shown} cannot be read: {error}"),
-            mend: "make it readable by the server, or correct the path",
+            hint: "make it readable by the server, or correct the path",
         };
         let found = fs::metadata(&self.path).map_err(unreadable)?;
         let changed = (found.modified().ok(), found.len());
@@ -122,7 +124,7 @@ impl SecretFile {
                 message: format!(
                     "{shown} is not a secret file: it is not a file, or it is longer than {LONGEST} bytes"
                 ),
-                mend: "write the secret alone into a file",
+                hint: "write the secret alone into a file",
             });
         }
         let text = fs::read_to_string(&self.path).map_err(unreadable)?;
@@ -130,7 +132,7 @@ impl SecretFile {
         if text.is_empty() {
             return Err(Missing {
                 message: format!("the secret file {shown} is empty"),
-                mend: "write the secret into it",
+                hint: "write the secret into it",
             });
         }
         let secret = sendable(&Secret::new(text), &format!("the secret file {shown}"))?;
@@ -143,7 +145,8 @@ impl SecretFile {
     }
 }
 
-/// A secret is sent in a header: one line of visible ASCII. A file with anything else is not a secret's, and is not sent.
+/// A secret is sent in a header: one line of visible ASCII. A file with anything else is not a
+/// secret's, and is not sent.
 fn sendable(secret: &Secret, place: &str) -> Result<Secret, Missing> {
     let fine = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if secret.expose().is_some_and(fine) {
@@ -153,12 +156,12 @@ fn sendable(secret: &Secret, place: &str) -> Result<Secret, Missing> {
         message: format!(
             "{place} holds no secret that can be sent: it is empty, or has blanks, line breaks or letters outside ASCII"
         ),
-        mend: "keep the secret alone in it",
+        hint: "keep the secret alone in it",
     })
 }
 
-/// `Bearer` and the secret, the value of an `Authorization` header. It is marked as sensitive, so that nothing prints it. An empty
-/// secret has none.
+/// `Bearer` and the secret, the value of an `Authorization` header. It is marked as sensitive, so
+/// that nothing prints it. An empty secret has none.
 ///
 /// # Errors
 /// A secret that did not come from a [`SecretSource`], with characters that a header cannot hold.

@@ -1,5 +1,5 @@
-//! Charts as inline SVG: marks and classes only, colours come from the page. Data stands in text nodes, which the `svg`
-//! crate escapes, never in attributes.
+//! Charts as inline SVG: marks and classes only, colours come from the page. Data stands in text
+//! nodes, which the `svg` crate escapes, never in attributes.
 
 mod dumbbell;
 mod forest;
@@ -76,7 +76,8 @@ fn short(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// A name in lines of at most `most` characters, broken after marks that names have in them; a longer part is broken where it must.
+/// A name in lines of at most `most` characters, broken after marks that names have in them; a
+/// longer part is broken where it must.
 fn wrapped(name: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();

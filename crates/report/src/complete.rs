@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{CheckRow, ErrorRates, Report, drift, findings, languages, tables};
 use crate::profile::NotComputed;
 
-/// Fills in what follows from the profile, the checks and the scores: error rates, the papers' tables, what is missing and
-/// why, notes and headline. Notes that are there already come first.
+/// Fills in what follows from the profile, the checks and the scores: error rates, the papers'
+/// tables, what is missing and why, notes and headline. Notes that are there already come first.
 pub fn complete(report: &mut Report) {
     report.error_rates = error_rates(report);
     report.languages.targets = languages::targets(report);

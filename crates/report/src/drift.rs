@@ -1,4 +1,5 @@
-//! How far texts moved under an encoder, over data sets: as 1 − cosine, and in units of the encoder's own parallel gap.
+//! How far texts moved under an encoder, over data sets: as 1 − cosine, and in units of the
+//! encoder's own parallel gap.
 
 use std::collections::BTreeMap;
 

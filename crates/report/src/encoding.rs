@@ -30,7 +30,8 @@ pub struct UnusedPrompt {
     pub role: String,
 }
 
-/// Texts of a dataset that an encoder cut at its length (`max_tokens`): what came after is not in their vectors.
+/// Texts of a dataset that an encoder cut at its length (`max_tokens`): what came after is not in
+/// their vectors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TruncationRow {
     /// Encoder id.
@@ -46,12 +47,13 @@ pub struct TruncationRow {
     pub count: CutCount,
 }
 
-/// Share of cut texts from which a reader is told: were every cut text to lose its whole score, the mean would move by five
-/// points, as much as the drops that a gate is about.
+/// Share of cut texts from which a reader is told: were every cut text to lose its whole score, the
+/// mean would move by five points, as much as the drops that a gate is about.
 pub(super) const MANY_CUT: f64 = 0.05;
 
 impl Report {
-    /// Texts of a transformation (none: the originals) that an encoder cut, over the datasets named, or all.
+    /// Texts of a transformation (none: the originals) that an encoder cut, over the datasets
+    /// named, or all.
     pub fn cut(&self, encoder: &str, dataset: Option<&str>, transformation: Option<&str>) -> CutCount {
         cut(&self.truncation, encoder, dataset, transformation)
     }
@@ -66,8 +68,8 @@ fn cut(rows: &[TruncationRow], encoder: &str, dataset: Option<&str>, transformat
     count
 }
 
-/// What a headline says of cut texts: transformations whose texts an encoder cut markedly more often than the originals. Their
-/// change is partly one of the encoder's length.
+/// What a headline says of cut texts: transformations whose texts an encoder cut markedly more
+/// often than the originals. Their change is partly one of the encoder's length.
 pub(super) fn headline(report: &Report) -> Vec<String> {
     let mut sentences = Vec::new();
     for encoder in &report.encoders {

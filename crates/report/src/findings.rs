@@ -18,7 +18,8 @@ const MANY_UNCHANGED: f64 = 0.10;
 /// Datasets from which a two-sided signed-rank test can reach 0.05.
 const ENOUGH_DATASETS: usize = 6;
 
-/// The findings, most important first. A score on texts that were not rewritten is no finding, and says so.
+/// The findings, most important first. A score on texts that were not rewritten is no finding, and
+/// says so.
 pub fn headline(report: &Report) -> Vec<String> {
     let mut ranked: Vec<&EncoderProfile> = report.profile.encoders.iter().collect();
     ranked.sort_by(|a, b| total(b).partial_cmp(&total(a)).unwrap_or(Ordering::Equal));
@@ -47,7 +48,8 @@ pub fn headline(report: &Report) -> Vec<String> {
     sentences
 }
 
-/// What rewrites that the judge does not accept add to the change of the total, where it is a point or more.
+/// What rewrites that the judge does not accept add to the change of the total, where it is a point
+/// or more.
 fn bad_rewrites(report: &Report, encoder: &EncoderProfile) -> Option<String> {
     let accepted = report.subsets.iter().find(|one| one.texts == Texts::Accepted)?;
     let of_total = |row: &&SubsetRow| row.encoder == encoder.encoder && row.of == "total";
@@ -177,7 +179,8 @@ fn of_judge(judge: &JudgeReport) -> Vec<String> {
     notes
 }
 
-/// That scores of samples have an error of their own. Which they are, their data sets' own notes say.
+/// That scores of samples have an error of their own. Which they are, their data sets' own notes
+/// say.
 fn sampled(report: &Report) -> Option<String> {
     let samples = report.datasets.iter().filter(|one| one.sample.is_some()).count();
     (samples > 0).then(|| {

@@ -18,7 +18,8 @@ pub enum GateVerdict {
     /// The data allow neither.
     #[default]
     Undecided,
-    /// The scores cannot answer the question: the texts were not rewritten, or a score is not a number.
+    /// The scores cannot answer the question: the texts were not rewritten, or a score is not a
+    /// number.
     Invalid,
     /// Broken.
     Fail,
@@ -27,9 +28,11 @@ pub enum GateVerdict {
 /// The gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GateReport {
-    /// Fail where one encoder breaks one rule; else invalid where one rule is; else undecided where one is; else pass.
+    /// Fail where one encoder breaks one rule; else invalid where one rule is; else undecided where
+    /// one is; else pass.
     pub verdict: GateVerdict,
-    /// Whether that blocks: always for fail and invalid, for undecided unless `undecided` is `warn`.
+    /// Whether that blocks: always for fail and invalid, for undecided unless `undecided` is
+    /// `warn`.
     pub blocked: bool,
     /// What an undecided gate means.
     pub undecided: OnUndecided,
@@ -38,13 +41,16 @@ pub struct GateReport {
     /// What became of that chance where several encoders are judged.
     #[serde(default)]
     pub adjust: Adjust,
-    /// Largest share of unchanged texts that any rule allows; absent in reports of versions that had no such limit.
+    /// Largest share of unchanged texts that any rule allows; absent in reports of versions that
+    /// had no such limit.
     #[serde(default)]
     pub max_unchanged: Option<f64>,
-    /// Whether a judge rated the rewrites; absent where no generator made any, and in reports of versions that did not say.
+    /// Whether a judge rated the rewrites; absent where no generator made any, and in reports of
+    /// versions that did not say.
     #[serde(default)]
     pub rewrites_rated: Option<bool>,
-    /// Why the judge's ratings count for nothing; absent where they count, and where there are none.
+    /// Why the judge's ratings count for nothing; absent where they count, and where there are
+    /// none.
     #[serde(default)]
     pub ratings_refused: Option<String>,
     /// Unit of observation.
@@ -86,7 +92,8 @@ pub struct GateRule {
     /// Which rewrites it looks at.
     #[serde(default)]
     pub texts: Texts,
-    /// Share of unchanged texts beyond which it is invalid; absent in reports of versions that had no such limit.
+    /// Share of unchanged texts beyond which it is invalid; absent in reports of versions that had
+    /// no such limit.
     #[serde(default)]
     pub max_unchanged: Option<f64>,
     /// Share of near-copies beyond which it is invalid; absent likewise.
@@ -95,7 +102,8 @@ pub struct GateRule {
     /// Share of texts cut by the encoder beyond which it is invalid; absent likewise.
     #[serde(default)]
     pub max_cut: Option<f64>,
-    /// Share of original texts with another text's vector beyond which it is invalid; absent likewise.
+    /// Share of original texts with another text's vector beyond which it is invalid; absent
+    /// likewise.
     #[serde(default)]
     pub max_shared: Option<f64>,
     /// Share of accepted rewrites below which it is invalid; absent likewise.
@@ -105,8 +113,8 @@ pub struct GateRule {
     pub origin: String,
 }
 
-/// What became of the texts that a rule looks at. Each share is the worse of two: pooled over all texts, and averaged over
-/// seeds, transformations, axes and data sets as the scores are.
+/// What became of the texts that a rule looks at. Each share is the worse of two: pooled over all
+/// texts, and averaged over seeds, transformations, axes and data sets as the scores are.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RewriteShare {
     /// Texts x transformations x seeds.
@@ -121,7 +129,8 @@ pub struct RewriteShare {
     /// Rewrites that have a rating.
     #[serde(default)]
     pub rated: u64,
-    /// Share of these that the judge accepts; absent where none is rated, or the judge does not tell pairs of known rating apart.
+    /// Share of these that the judge accepts; absent where none is rated, or the judge does not
+    /// tell pairs of known rating apart.
     #[serde(default)]
     pub accepted: Option<f64>,
 }
@@ -142,7 +151,8 @@ pub struct EncoderVerdict {
 pub struct RuleVerdict {
     /// What it says.
     pub verdict: GateVerdict,
-    /// Drop, score, or difference from the baseline: the Hodges-Lehmann shift for `signed-rank`, the mean otherwise.
+    /// Drop, score, or difference from the baseline: the Hodges-Lehmann shift for `signed-rank`,
+    /// the mean otherwise.
     pub estimate: Option<f64>,
     /// Lower one-sided bound; absent on points and where there is none.
     pub low: Option<f64>,
@@ -152,10 +162,11 @@ pub struct RuleVerdict {
     pub p_value: Option<f64>,
     /// Holm-adjusted over all such rules and encoders.
     pub p_holm: Option<f64>,
-    /// Units of observation that it was decided on: groups of data sets, items (those that share a text count once), or texts for
-    /// `min_separation`.
+    /// Units of observation that it was decided on: groups of data sets, items (those that share a
+    /// text count once), or texts for `min_separation`.
     pub units: usize,
-    /// What counts as drawn; absent for `min_separation`, and in reports of versions that knew groups only.
+    /// What counts as drawn; absent for `min_separation`, and in reports of versions that knew
+    /// groups only.
     #[serde(default)]
     pub over: Option<Unit>,
     /// Seeds averaged in each of them.
@@ -178,13 +189,15 @@ pub struct RuleVerdict {
 /// A run in rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SequentialReport {
-    /// How the chance of error is spent, `pocock` or `obrien-fleming`; or `betting`, whose looks spend nothing.
+    /// How the chance of error is spent, `pocock` or `obrien-fleming`; or `betting`, whose looks
+    /// spend nothing.
     pub spending: String,
     /// The looks that were planned.
     pub rounds: Vec<RoundReport>,
     /// How many were taken.
     pub taken: usize,
-    /// Texts that the full run would have transformed, and that this one did: texts x transformations x seeds.
+    /// Texts that the full run would have transformed, and that this one did: texts x
+    /// transformations x seeds.
     pub texts_planned: u64,
     /// See `texts_planned`.
     pub texts_asked: u64,
@@ -206,7 +219,8 @@ pub struct RoundReport {
     pub items: Option<u64>,
     /// Share of the full run's data sets x seeds, or of its items.
     pub fraction: f64,
-    /// Chance of error that it may spend; all together `alpha`. `betting`: the chance of error of all looks together.
+    /// Chance of error that it may spend; all together `alpha`. `betting`: the chance of error of
+    /// all looks together.
     pub alpha: f64,
 }
 

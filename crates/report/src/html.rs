@@ -1,5 +1,5 @@
-//! `report.html`: one file, nothing fetched, no script: the examples are filtered by style rules. The templates escape every
-//! value; only our own charts go in raw.
+//! `report.html`: one file, nothing fetched, no script: the examples are filtered by style rules.
+//! The templates escape every value; only our own charts go in raw.
 
 mod tables;
 
@@ -153,7 +153,8 @@ fn rank_flow(report: &Report) -> Value {
     chart.map_or(Value::from(()), Value::from_safe_string)
 }
 
-/// Examples, the furthest moved first, with the places of their transformation and dataset in the filters.
+/// Examples, the furthest moved first, with the places of their transformation and dataset in the
+/// filters.
 fn examples(report: &Report) -> Vec<Value> {
     let mut sorted: Vec<&Example> = report.examples.iter().collect();
     // Stable: equal and absent drifts keep the order of the report.

@@ -28,16 +28,20 @@ pub struct JudgeReport {
     pub own_texts: Vec<String>,
     /// Ratings per scale and transformation, over data sets and of each where there are several.
     pub ratings: Vec<RatingRow>,
-    /// Least similarity of a rewrite that is accepted; absent in reports of versions that accepted none.
+    /// Least similarity of a rewrite that is accepted; absent in reports of versions that accepted
+    /// none.
     #[serde(default)]
     pub accept: Option<f64>,
-    /// How the judge rated pairs whose rating is known, by kind; empty where similarity was not rated.
+    /// How the judge rated pairs whose rating is known, by kind; empty where similarity was not
+    /// rated.
     #[serde(default)]
     pub probes: Vec<ProbeResult>,
-    /// Why its acceptance counts for nothing: it does not tell the probes apart. Absent where it does.
+    /// Why its acceptance counts for nothing: it does not tell the probes apart. Absent where it
+    /// does.
     #[serde(default)]
     pub inseparable: Option<String>,
-    /// Drift against ratings per scale, encoder and transformation, over data sets and of each that has enough texts.
+    /// Drift against ratings per scale, encoder and transformation, over data sets and of each that
+    /// has enough texts.
     pub drift: Vec<DriftRating>,
 }
 
@@ -67,7 +71,8 @@ pub struct RatingRow {
     pub dataset: Option<String>,
     /// Texts that were to be transformed.
     pub asked: u64,
-    /// Of these, those that stayed as they were: the checks failed, or the transformation left them alone. Not rated.
+    /// Of these, those that stayed as they were: the checks failed, or the transformation left them
+    /// alone. Not rated.
     pub unchanged: u64,
     /// Of those that changed, those that were drawn to be rated.
     pub drawn: u64,
@@ -75,7 +80,8 @@ pub struct RatingRow {
     pub unreadable: u64,
     /// Of these, those on which the judge failed.
     pub failed: u64,
-    /// Of those with a rating, rewrites rated at or above the threshold; absent on scales other than similarity.
+    /// Of those with a rating, rewrites rated at or above the threshold; absent on scales other
+    /// than similarity.
     #[serde(default)]
     pub accepted: Option<u64>,
     /// Distinct texts with a rating.
@@ -103,7 +109,8 @@ pub struct DriftRating {
     pub mean_rating: Option<f64>,
     /// Their mean drift.
     pub mean_drift: Option<f64>,
-    /// Spearman's rho of drift with rating over these texts; absent where there are too few or all are equal.
+    /// Spearman's rho of drift with rating over these texts; absent where there are too few or all
+    /// are equal.
     pub spearman: Option<f64>,
     /// Lower end of its 95 % percentile bootstrap interval over texts (1,000 resamples).
     pub low: Option<f64>,
@@ -177,8 +184,8 @@ impl JudgeReport {
         (!self.probes.is_empty()).then(|| fine(threshold))
     }
 
-    /// Rewrites that the judge accepts, and those with a rating, over all data sets and transformations. `None` where it rated no
-    /// similarity, or cannot be relied on.
+    /// Rewrites that the judge accepts, and those with a rating, over all data sets and
+    /// transformations. `None` where it rated no similarity, or cannot be relied on.
     pub fn accepted(&self) -> Option<(u64, u64)> {
         if self.probes.is_empty() || self.inseparable.is_some() {
             return None;
@@ -188,7 +195,8 @@ impl JudgeReport {
         Some(counts.fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1)))
     }
 
-    /// How many rewrites the judge accepts, or why that counts for nothing, in a sentence; `None` where it rated no similarity.
+    /// How many rewrites the judge accepts, or why that counts for nothing, in a sentence; `None`
+    /// where it rated no similarity.
     fn acceptance(&self) -> Option<String> {
         let threshold = self.threshold_text()?;
         if let Some(why) = &self.inseparable {
@@ -202,7 +210,8 @@ impl JudgeReport {
         ))
     }
 
-    /// The same for the findings, with the share: whether what was scored keeps the meaning of the texts.
+    /// The same for the findings, with the share: whether what was scored keeps the meaning of the
+    /// texts.
     pub(super) fn finding(&self) -> Option<String> {
         self.threshold_text()?;
         let Some((accepted, rated)) = self.accepted() else {

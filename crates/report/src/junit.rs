@@ -1,4 +1,5 @@
-//! `junit.xml`: one suite per encoder, one case per rule of the gate; without rules one case per axis, which cannot fail.
+//! `junit.xml`: one suite per encoder, one case per rule of the gate; without rules one case per
+//! axis, which cannot fail.
 
 use std::time::Duration;
 

@@ -36,17 +36,19 @@ pub struct DrawnTarget {
     pub texts: u64,
 }
 
-/// How an encoder scores on texts in a target language. First the mean over the seeds and transformations of a data set that
-/// went into the language, then over data sets.
+/// How an encoder scores on texts in a target language. First the mean over the seeds and
+/// transformations of a data set that went into the language, then over data sets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetScore {
     /// Encoder id.
     pub encoder: String,
-    /// The language. Where the sides of a pair were translated into two languages, both with a plus between them.
+    /// The language. Where the sides of a pair were translated into two languages, both with a plus
+    /// between them.
     pub target: String,
     /// Data sets that went into it under one seed at least.
     pub datasets: usize,
-    /// Pairs of a data set and a seed (and transformation, where several are run) that the score is made of.
+    /// Pairs of a data set and a seed (and transformation, where several are run) that the score is
+    /// made of.
     pub cells: usize,
     /// Mean main score of the original texts of these data sets, x 100.
     pub original: f64,
@@ -132,7 +134,8 @@ fn unchanged(report: &Report, places: &[Place<'_>]) -> f64 {
     )
 }
 
-/// One row of draws for each transformation, seed and source: the data sets of a source share its draw.
+/// One row of draws for each transformation, seed and source: the data sets of a source share its
+/// draw.
 pub(super) fn by_source(draws: &[DrawnTarget]) -> Vec<(&str, u64, Option<&str>, Vec<&str>, u64)> {
     let mut rows: BTreeMap<(&str, u64, Option<&str>), (BTreeSet<&str>, u64)> = BTreeMap::new();
     for draw in draws {

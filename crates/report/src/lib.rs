@@ -1,10 +1,14 @@
-//! Reports: one model, and every form of it. Texts of datasets and generators are data: every form escapes them.
+//! Reports: one model, and every form of it. Texts of datasets and generators are data: every form
+//! escapes them.
 //!
-//! * `model`: what `report.json` holds; [`profile`]: the robustness profile in it; [`terms`]: the choices and counts that it names.
-//! * `html`, `markdown`, `junit`, [`terminal`]: its forms; `tables`: those of the papers; `charts`: drawings of the page.
+//! * `model`: what `report.json` holds; [`profile`]: the robustness profile in it; [`terms`]: the
+//!   choices and counts that it names.
+//! * `html`, `markdown`, `junit`, [`terminal`]: its forms; `tables`: those of the papers; `charts`:
+//!   drawings of the page.
 //! * [`complete`]: what is computed of the rest of a report.
 //!
-//! Everything is pure: no async, no network, no clock, no global random numbers. Nothing here runs anything or decides a gate.
+//! Everything is pure: no async, no network, no clock, no global random numbers. Nothing here runs
+//! anything or decides a gate.
 
 mod charts;
 mod complete;
@@ -60,7 +64,8 @@ use isomer_stats as stats;
 /// Reads a `report.json`.
 ///
 /// # Errors
-/// When it is not of this version ([`SCHEMA`]) or something in it is not what the version says, with its place.
+/// When it is not of this version ([`SCHEMA`]) or something in it is not what the version says,
+/// with its place.
 pub fn read(json: &[u8]) -> Result<Report, String> {
     #[derive(serde::Deserialize)]
     struct Version {

@@ -17,7 +17,8 @@ use crate::{
     terms::{Counters, Outcome, Transformation},
 };
 
-/// Version of the `report.json` format. The number rises when a field changes its meaning or goes away.
+/// Version of the `report.json` format. The number rises when a field changes its meaning or goes
+/// away.
 pub const SCHEMA: &str = "isomer.report/1";
 
 /// A run's report.
@@ -33,13 +34,15 @@ pub struct Report {
     pub suite: SuiteInfo,
     /// Encoders profiled.
     pub encoders: Vec<EncoderInfo>,
-    /// Generators that took part, from the texts' provenance: none where everything was made by rule.
+    /// Generators that took part, from the texts' provenance: none where everything was made by
+    /// rule.
     pub generators: Vec<GeneratorInfo>,
     /// Datasets.
     pub datasets: Vec<DatasetInfo>,
     /// The robustness profile.
     pub profile: RobustnessProfile,
-    /// The profile's differences on some of the rewrites: changed ones, and those that a judge accepts.
+    /// The profile's differences on some of the rewrites: changed ones, and those that a judge
+    /// accepts.
     #[serde(default)]
     pub subsets: Vec<SubsetReport>,
     /// What the gate says; absent without rules.
@@ -51,7 +54,8 @@ pub struct Report {
     /// Whether encoders tell a rewrite from a change of meaning; absent where the run left it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separation: Option<SeparationReport>,
-    /// What became of the texts, per transformation, seed and dataset: the quality of what the profile rests on.
+    /// What became of the texts, per transformation, seed and dataset: the quality of what the
+    /// profile rests on.
     pub checks: Vec<CheckRow>,
     /// The same per transformation, as shares of its texts, over all seeds and datasets.
     #[serde(default)]
@@ -62,7 +66,8 @@ pub struct Report {
     /// How far the texts moved in each encoder's vector space.
     #[serde(default)]
     pub drift: Vec<DriftRow>,
-    /// Texts that the encoders cut at their length; empty in reports of versions that did not count them.
+    /// Texts that the encoders cut at their length; empty in reports of versions that did not count
+    /// them.
     #[serde(default)]
     pub truncation: Vec<TruncationRow>,
     /// Every score.
@@ -128,7 +133,8 @@ pub struct SuiteInfo {
     /// Least temperature of attempts after the first.
     #[serde(default = "warm")]
     pub retry_temperature: f64,
-    /// What a meaning guard that fires leads to: `warn`, `retry` or `off`; empty in reports from before there were any.
+    /// What a meaning guard that fires leads to: `warn`, `retry` or `off`; empty in reports from
+    /// before there were any.
     #[serde(default)]
     pub guards: String,
     /// What stood in for texts that could not be transformed.
@@ -213,8 +219,8 @@ pub struct GeneratorInfo {
 pub struct DatasetInfo {
     /// Name.
     pub name: String,
-    /// The group that it counts in, with the other languages or parts of the same data. Empty in reports of versions that knew no
-    /// groups: the data set counts alone.
+    /// The group that it counts in, with the other languages or parts of the same data. Empty in
+    /// reports of versions that knew no groups: the data set counts alone.
     #[serde(default)]
     pub group: String,
     /// Kind of task.
@@ -223,9 +229,11 @@ pub struct DatasetInfo {
     pub source: String,
     /// Split.
     pub split: String,
-    /// Language subset, where the files name one; else the language of its texts, where it is known.
+    /// Language subset, where the files name one; else the language of its texts, where it is
+    /// known.
     pub language: Option<String>,
-    /// Languages of its texts, where they are known: one, or that of the first and of the second side.
+    /// Languages of its texts, where they are known: one, or that of the first and of the second
+    /// side.
     #[serde(default)]
     pub languages: Vec<String>,
     /// Rows scored: pairs, or queries.
@@ -265,8 +273,9 @@ pub struct CheckRow {
     pub kept_original: u64,
     /// No text came back; the original stood in.
     pub failed: u64,
-    /// Texts that stayed as they were: equal to the original after NFKC, without case, punctuation and white space. Those for which the
-    /// original stood in count too. Absent in reports of versions that did not compare the texts.
+    /// Texts that stayed as they were: equal to the original after NFKC, without case, punctuation
+    /// and white space. Those for which the original stood in count too. Absent in reports of
+    /// versions that did not compare the texts.
     #[serde(default)]
     pub unchanged: Option<u64>,
     /// Texts in which one word differs from the original; absent likewise.
@@ -279,7 +288,8 @@ pub struct CheckRow {
     /// On how many texts each check fired at the first attempt.
     #[serde(default)]
     pub first_checks: BTreeMap<String, u64>,
-    /// On how many of the texts that were transformed each meaning guard fired: warnings, which change no other count.
+    /// On how many of the texts that were transformed each meaning guard fired: warnings, which
+    /// change no other count.
     #[serde(default)]
     pub guards: BTreeMap<String, u64>,
     /// On how many of them each meaning guard cannot tell.
@@ -294,7 +304,8 @@ pub struct CheckRow {
 }
 
 impl CheckRow {
-    /// Texts that stayed as they were. Reports of versions that did not compare the texts count those for which the original stood in.
+    /// Texts that stayed as they were. Reports of versions that did not compare the texts count
+    /// those for which the original stood in.
     pub fn unchanged_texts(&self) -> u64 {
         self.unchanged.unwrap_or(self.kept_original + self.failed)
     }
@@ -346,8 +357,8 @@ pub struct ErrorRates {
     pub length_ratio: Option<f64>,
 }
 
-/// How far the distinct transformed texts of a dataset moved: 1 - cosine of original and transformed under an encoder.
-/// Texts for which the original stood in are left out.
+/// How far the distinct transformed texts of a dataset moved: 1 - cosine of original and
+/// transformed under an encoder. Texts for which the original stood in are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DriftRow {
     /// Encoder id.
@@ -368,11 +379,13 @@ pub struct DriftRow {
     pub median: Option<f64>,
     /// 90 % quantile over the pairs of all seeds.
     pub ninth_decile: Option<f64>,
-    /// The encoder's parallel gap on this dataset: mean cosine of texts with their rewrites less that with the rewrites of other texts,
-    /// over the texts of separation and the transformations that stay in the text's language. It is the scale of the encoder's cosines.
+    /// The encoder's parallel gap on this dataset: mean cosine of texts with their rewrites less
+    /// that with the rewrites of other texts, over the texts of separation and the transformations
+    /// that stay in the text's language. It is the scale of the encoder's cosines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallel_gap: Option<f64>,
-    /// `mean` divided by `parallel_gap`: at 1, texts move by as much as divides a rewrite from an unrelated text.
+    /// `mean` divided by `parallel_gap`: at 1, texts move by as much as divides a rewrite from an
+    /// unrelated text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_gaps: Option<f64>,
     /// Why there is no `in_gaps`.
@@ -393,8 +406,8 @@ pub struct ScoreRow {
     pub seed: Option<u64>,
     /// Digest of the texts scored.
     pub texts_digest: String,
-    /// Its address in the server's store of scores, where its items lie too: `<first two letters>/<address>.items.json`. Empty in reports
-    /// of versions that kept no items.
+    /// Its address in the server's store of scores, where its items lie too: `<first two
+    /// letters>/<address>.items.json`. Empty in reports of versions that kept no items.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
     /// mteb's key of the main score.
@@ -474,8 +487,9 @@ impl Report {
         share(self.checks.iter().filter(|row| of_axis(&row.transformation)))
     }
 
-    /// As [`Report::unchanged_share`], over all transformations that count towards the total: pooled over all texts, or the mean of the data
-    /// sets' shares, whichever is larger. The pooled share alone would hide a small data set of which nothing was rewritten.
+    /// As [`Report::unchanged_share`], over all transformations that count towards the total:
+    /// pooled over all texts, or the mean of the data sets' shares, whichever is larger. The pooled
+    /// share alone would hide a small data set of which nothing was rewritten.
     pub fn unchanged_share_of_total(&self) -> f64 {
         let counts = |label: &str| {
             let mut all = self.suite.transformations.iter();
@@ -490,7 +504,8 @@ impl Report {
         crate::stats::mean(&shares).unwrap_or(0.0).max(share(rows.into_iter()))
     }
 
-    /// Share of texts that stayed as they were, over all seeds; over all datasets where none is named.
+    /// Share of texts that stayed as they were, over all seeds; over all datasets where none is
+    /// named.
     pub fn unchanged_share(&self, transformation: &str, dataset: Option<&str>) -> f64 {
         share(
             self.checks

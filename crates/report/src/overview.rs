@@ -1,4 +1,5 @@
-//! What stands at the top of a report: the verdict and what it means, in words that take no statistics.
+//! What stands at the top of a report: the verdict and what it means, in words that take no
+//! statistics.
 
 use minijinja::{Value, context};
 
@@ -11,7 +12,7 @@ pub(super) fn meaning(gate: &GateReport) -> &'static str {
         (GateVerdict::Pass, _) => "Every encoder that was judged stays within every limit that was set.",
         (GateVerdict::Fail, _) => "At least one encoder breaks a limit that was set.",
         (GateVerdict::Invalid, _) => {
-            "These numbers cannot answer the question, so nothing follows from them about the encoders. Mend what is named here and run \
+            "These numbers cannot answer the question, so nothing follows from them about the encoders. Hint what is named here and run \
              again."
         }
         (GateVerdict::Undecided, OnUndecided::Warn) => {

@@ -1,4 +1,5 @@
-//! The mean of what a rule looks at, as the profile has it: what stands beside an estimate that is no mean.
+//! The mean of what a rule looks at, as the profile has it: what stands beside an estimate that is
+//! no mean.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +27,9 @@ impl GateRule {
 }
 
 impl Report {
-    /// The mean over groups of what a rule looks at, from the profile: drop, score or difference. For rules whose estimate is not that
-    /// mean itself. None where a rule was decided in an earlier round than the last, on fewer data sets than the profile has.
+    /// The mean over groups of what a rule looks at, from the profile: drop, score or difference.
+    /// For rules whose estimate is not that mean itself. None where a rule was decided in an
+    /// earlier round than the last, on fewer data sets than the profile has.
     pub fn mean_beside(&self, gate: &GateReport, rule: &GateRule, said: &RuleVerdict, encoder: &str) -> Option<f64> {
         let last = gate.sequential.as_ref().is_none_or(|run| run.taken == said.round);
         (rule.estimator() == "pseudo-median" && last).then(|| self.mean_of_rule(gate, rule, encoder))?
@@ -63,7 +65,8 @@ impl Report {
     }
 }
 
-/// Score of a data set under a quantity, by its name: `original`, `total`, an axis or a transformation.
+/// Score of a data set under a quantity, by its name: `original`, `total`, an axis or a
+/// transformation.
 fn score(dataset: &DatasetProfile, of: &str) -> Option<f64> {
     match of {
         "original" => Some(dataset.original),

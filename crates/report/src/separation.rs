@@ -1,4 +1,5 @@
-//! What a report says of separation: robust and blind look alike until a change of meaning is held against the rewrites.
+//! What a report says of separation: robust and blind look alike until a change of meaning is held
+//! against the rewrites.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +12,10 @@ use super::{
 };
 use crate::terms::{Kind, Stratum};
 
-/// How often each encoder tells a rewrite of a text from a change of its meaning. A comparison takes a text, its rewrite and a copy
-/// of the text with another meaning; it is separated if the rewrite is nearer to the text than to the copy, by cosine and by more
-/// than `resolution`. Chance is 0.5; an encoder that sees no difference has 0.
+/// How often each encoder tells a rewrite of a text from a change of its meaning. A comparison
+/// takes a text, its rewrite and a copy of the text with another meaning; it is separated if the
+/// rewrite is nearer to the text than to the copy, by cosine and by more than `resolution`. Chance
+/// is 0.5; an encoder that sees no difference has 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SeparationReport {
     /// How meaning was changed.
@@ -26,8 +28,8 @@ pub struct SeparationReport {
     pub most_words: u64,
     /// Cosines that differ by no more are a tie, which is not separated.
     pub resolution: f64,
-    /// Transformations whose rewrites count in all rows but those of `transformations` and `cells`: those that stay in the text's
-    /// language (words and style, length).
+    /// Transformations whose rewrites count in all rows but those of `transformations` and `cells`:
+    /// those that stay in the text's language (words and style, length).
     pub transformations: Vec<String>,
     /// How many of the texts drawn have a changed copy of each kind.
     pub coverage: Vec<SeparationCoverage>,
@@ -61,7 +63,8 @@ pub struct CopyCounts {
     /// Why the first of them failed, where the service said so; else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// Copies left out because they equal the text or another copy of it but for case, marks and white space.
+    /// Copies left out because they equal the text or another copy of it but for case, marks and
+    /// white space.
     pub equal: u64,
     /// Copies left out because fewer than half of the words are those of the text.
     pub unlike: u64,
@@ -78,7 +81,8 @@ pub struct EncoderSeparation {
     pub overall: SeparationRow,
     /// Of each kind.
     pub kinds: Vec<SeparationRow>,
-    /// By word overlap: only where the change keeps fewer words of the rewrite could counting words separate.
+    /// By word overlap: only where the change keeps fewer words of the rewrite could counting words
+    /// separate.
     pub strata: Vec<SeparationRow>,
     /// Of each data set.
     pub datasets: Vec<SeparationRow>,
@@ -88,8 +92,8 @@ pub struct EncoderSeparation {
     pub cells: Vec<SeparationRow>,
 }
 
-/// What comparisons come to. A text counts once: its share is the mean over its kinds of the mean over their transformations of
-/// the mean over the rest.
+/// What comparisons come to. A text counts once: its share is the mean over its kinds of the mean
+/// over their transformations of the mean over the rest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SeparationRow {
     /// Of this kind of change only.
@@ -120,16 +124,18 @@ pub struct SeparationRow {
     pub tied: u64,
     /// Comparisons without a cosine (a vector of length 0); not separated.
     pub undefined: u64,
-    /// Comparisons left out, and in none of the other counts, because the encoder cut one of the texts at its length.
+    /// Comparisons left out, and in none of the other counts, because the encoder cut one of the
+    /// texts at its length.
     #[serde(default)]
     pub cut: u64,
-    /// Mean of cos(rewrite, text) - cos(rewrite, copy) in parallel gaps: mean cosine of texts with their rewrites less that with the
-    /// rewrites of other texts. Absent where the gap cannot be told from 0.
+    /// Mean of cos(rewrite, text) - cos(rewrite, copy) in parallel gaps: mean cosine of texts with
+    /// their rewrites less that with the rewrites of other texts. Absent where the gap cannot be
+    /// told from 0.
     pub margin: Option<f64>,
     /// Share that word overlap (Jaccard) alone would separate.
     pub overlap_alone: Option<f64>,
-    /// Share of cos(text, rewrite) > cos(text, copy): the rewording moves the text by less than the one edit does. Most encoders are
-    /// below 0.5, since a rewording changes many words.
+    /// Share of cos(text, rewrite) > cos(text, copy): the rewording moves the text by less than the
+    /// one edit does. Most encoders are below 0.5, since a rewording changes many words.
     pub nearer_than_change: Option<f64>,
 }
 
@@ -162,7 +168,8 @@ impl SeparationRow {
 }
 
 impl SeparationReport {
-    /// What the transform service was asked for, a sentence a kind; empty where all copies are made by rule.
+    /// What the transform service was asked for, a sentence a kind; empty where all copies are made
+    /// by rule.
     pub fn asked_sentences(&self) -> Vec<String> {
         let of_kind = |kind: &Kind| {
             let own = self.coverage.iter().filter(|one| one.kind == *kind);

@@ -103,7 +103,8 @@ fn number(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// `81.2 (-1.3)`, with the SD over seeds where there is one and the interval of the change with other items.
+/// `81.2 (-1.3)`, with the SD over seeds where there is one and the interval of the change with
+/// other items.
 fn moved(moved: Option<&Moved>) -> Cell {
     let Some(moved) = moved else {
         return number("-".to_owned());

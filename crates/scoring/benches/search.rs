@@ -1,4 +1,5 @@
-//! `cargo bench -p isomer-eval`: exact search of random documents, as retrieval and reranking use it.
+//! `cargo bench -p isomer-eval`: exact search of random documents, as retrieval and reranking use
+//! it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

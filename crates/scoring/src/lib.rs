@@ -4,7 +4,8 @@
 //! * [`metric`]: task metrics, each as the named reference library defines it.
 //! * [`evidence`]: what a main score is made of, item by item.
 //!
-//! Everything is pure: no async, no network, no clock, no global random numbers. Nothing here knows data sets, encoders or runs.
+//! Everything is pure: no async, no network, no clock, no global random numbers. Nothing here knows
+//! data sets, encoders or runs.
 
 pub mod evidence;
 pub mod metric;

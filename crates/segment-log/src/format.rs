@@ -13,7 +13,8 @@ const CHECKSUM: usize = 8;
 /// Characters of such a checksum in hex.
 const CHECKSUM_CHARS: usize = 2 * CHECKSUM;
 
-/// What the segments of a log are named, and how their records lie in them. Both are fixed by files that older versions left.
+/// What the segments of a log are named, and how their records lie in them. Both are fixed by files
+/// that older versions left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
     /// What the name of a segment begins with.
@@ -32,7 +33,8 @@ pub enum Framing {
         /// Bytes of a record's content, which may not be 0.
         content: usize,
     },
-    /// Lines: the first 8 bytes of the content's BLAKE3 in hex, a space, the content, a line feed. The content has no line feed.
+    /// Lines: the first 8 bytes of the content's BLAKE3 in hex, a space, the content, a line feed.
+    /// The content has no line feed.
     Lines,
 }
 

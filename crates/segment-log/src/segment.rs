@@ -84,7 +84,8 @@ impl Segment {
         let _ = self.file.set_modified(SystemTime::now());
     }
 
-    /// Reads the whole records that have been added. `decode` makes a value of a content, or `None` if it is not one.
+    /// Reads the whole records that have been added. `decode` makes a value of a content, or `None`
+    /// if it is not one.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -110,8 +111,8 @@ impl Segment {
         Ok(found)
     }
 
-    /// Passes over a record that this process has just appended, so that it is not read on. False if records before it have not been
-    /// read: then it is read like any other.
+    /// Passes over a record that this process has just appended, so that it is not read on. False
+    /// if records before it have not been read: then it is read like any other.
     pub fn pass(&mut self, offset: u64, length: usize) -> bool {
         let known = offset <= self.read_to;
         if known {
@@ -121,7 +122,8 @@ impl Segment {
     }
 }
 
-/// Reads the content of one record again; `None` if it is no longer what it was. Several threads may read one file at a time.
+/// Reads the content of one record again; `None` if it is no longer what it was. Several threads
+/// may read one file at a time.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -134,7 +136,8 @@ pub fn read(file: &File, framing: Framing, offset: u64, length: usize) -> io::Re
     }
 }
 
-/// A file from an offset on. It does not move the file's own position, which all readers of the file share.
+/// A file from an offset on. It does not move the file's own position, which all readers of the
+/// file share.
 struct Rest<'a> {
     file: &'a File,
     offset: u64,

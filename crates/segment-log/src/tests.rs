@@ -159,7 +159,7 @@ fn other_files_are_no_segments() {
     for other in ["lines-1.txt", "fixed-1.txt", "other.bin"] {
         fs::write(folder.path().join(other), "").unwrap();
     }
-    assert_eq!(paths(folder.path(), &FIXED).unwrap(), [path.clone()]);
+    assert_eq!(paths(folder.path(), &FIXED).unwrap(), [path]);
     let listed = list(folder.path(), &FIXED).unwrap();
     assert_eq!((listed.len(), listed[0].bytes), (1, 13));
 }

@@ -24,7 +24,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Takes over a segment that nobody holds and that has at most `room` bytes, or starts one. The folder is made if need be.
+    /// Takes over a segment that nobody holds and that has at most `room` bytes, or starts one. The
+    /// folder is made if need be.
     ///
     /// # Errors
     /// The folder cannot be made or listed, or no file can be made in it.
@@ -40,7 +41,8 @@ impl Writer {
         }
         let path = folder.join(format!("{}{}{}", format.prefix, uuid::Uuid::now_v7(), format.suffix));
         let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
-        // The name is ours alone. Where the file system has no locks, nobody can take the segment over either.
+        // The name is ours alone. Where the file system has no locks, nobody can take the segment
+        // over either.
         if let Err(error) = file.try_lock() {
             tracing::debug!(segment = %path.display(), %error, "the cache segment cannot be locked");
         }
@@ -61,11 +63,13 @@ impl Writer {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         let length = file.metadata()?.len();
-        // It may have been removed between opening and locking: what is written to it then is lost. Names do not come again.
+        // It may have been removed between opening and locking: what is written to it then is lost.
+        // Names do not come again.
         if length > room || !path.exists() {
             return Ok(None);
         }
-        // Its last writer may have been killed in the middle of a record. Nobody has read past the last whole one.
+        // Its last writer may have been killed in the middle of a record. Nobody has read past the
+        // last whole one.
         let whole = framing.end_of_last(&file, length)?;
         if whole < length {
             file.set_len(whole)?;
@@ -89,11 +93,12 @@ impl Writer {
         self.length + self.waiting.len() as u64
     }
 
-    /// Appends a record with this content; gives its offset and length. It is on disk after the next [`flush`](Self::flush) at
-    /// the latest.
+    /// Appends a record with this content; gives its offset and length. It is on disk after the
+    /// next [`flush`](Self::flush) at the latest.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for a content that the framing cannot hold, and what the disk says.
+    /// [`io::ErrorKind::InvalidInput`] for a content that the framing cannot hold, and what the
+    /// disk says.
     pub fn append(&mut self, content: &[u8]) -> io::Result<(u64, usize)> {
         if !self.framing.takes(content) {
             return Err(io::Error::new(

@@ -7,8 +7,8 @@ const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
 
-/// A token bucket: units come in at a rate up to a bound, and are taken out. It has no clock: whoever holds it says how much time
-/// has passed.
+/// A token bucket: units come in at a rate up to a bound, and are taken out. It has no clock:
+/// whoever holds it says how much time has passed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
     /// Units a second.
@@ -20,7 +20,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket: `rate` units a second, at most `most` at once. Both are finite and not negative.
+    /// A full bucket: `rate` units a second, at most `most` at once. Both are finite and not
+    /// negative.
     pub fn full(rate: f64, most: f64) -> Self {
         Self {
             rate,
@@ -51,18 +52,20 @@ impl Bucket {
         self.level = (self.level + units).min(self.most);
     }
 
-    /// How long until so many units are there, or the bucket is full where it never holds so many. At most a year.
+    /// How long until so many units are there, or the bucket is full where it never holds so many.
+    /// At most a year.
     pub fn wait(&self, units: f64) -> Duration {
         let missing = units.min(self.most) - self.level;
         if missing <= 0.0 {
             return Duration::ZERO;
         }
-        // An infinite number of seconds at rate 0, and more than a duration can hold at the smallest rates.
+        // An infinite number of seconds at rate 0, and more than a duration can hold at the
+        // smallest rates.
         Duration::try_from_secs_f64(missing / self.rate).map_or(LONGEST, |wait| wait.min(LONGEST))
     }
 
-    /// Takes units out, whether they are there or not: those that are missing are waited for by whoever comes next. At most a day's units
-    /// are owed.
+    /// Takes units out, whether they are there or not: those that are missing are waited for by
+    /// whoever comes next. At most a day's units are owed.
     pub fn take(&mut self, units: f64) {
         self.level = (self.level - units).max(-self.rate * DAY);
     }

@@ -43,7 +43,8 @@ pub struct ClientConfig {
     pub tls: Option<ClientTls>,
     /// Sent with every call as `authorization: Bearer …`; absent: none.
     pub api_key: Secret,
-    /// Whether the key may travel in plain text to another machine, where anyone on the way can read and use it.
+    /// Whether the key may travel in plain text to another machine, where anyone on the way can
+    /// read and use it.
     pub api_key_over_plain_text: bool,
 }
 
@@ -103,11 +104,11 @@ impl Validate for ClientConfig {
         }
         // Never in plain text where TLS was asked for.
         if self.tls.is_some() && uri.scheme_str() == Some("http") {
-            let mend = "write https:// in the address, or remove the tls section";
+            let hint = "write https:// in the address, or remove the tls section";
             return Err(ConfigError::new(
                 "tls",
                 format!("`{}` is a plain-text address", self.address),
-                mend,
+                hint,
             ));
         }
         if !self.api_key.is_empty()
@@ -147,10 +148,11 @@ fn bearer(key: &Secret) -> Result<Option<HeaderValue>, ConfigError> {
     Ok(Some(value))
 }
 
-/// A cheaply cloned channel to a gRPC server, across a network or inside this process. It carries the W3C trace context
-/// of the current span in each call, the key of its configuration, and a call ends on the server too when its answer is dropped. Where there
-/// is no connection, or it breaks before the answer, the call is `UNAVAILABLE`, and the message says to where and why. Use it with any
-/// generated client: `EncoderServiceClient::new(channel)`.
+/// A cheaply cloned channel to a gRPC server, across a network or inside this process. It carries
+/// the W3C trace context of the current span in each call, the key of its configuration, and a call
+/// ends on the server too when its answer is dropped. Where there is no connection, or it breaks
+/// before the answer, the call is `UNAVAILABLE`, and the message says to where and why. Use it with
+/// any generated client: `EncoderServiceClient::new(channel)`.
 #[derive(Clone, Debug)]
 pub struct GrpcChannel {
     inner: Channel,
@@ -182,7 +184,8 @@ impl GrpcChannel {
     }
 }
 
-/// Connects, and says at once when nobody answers. Afterwards a lost connection is made again at the next call.
+/// Connects, and says at once when nobody answers. Afterwards a lost connection is made again at
+/// the next call.
 ///
 /// # Errors
 /// When the address or the TLS files are unusable, or nobody answers.
@@ -192,7 +195,7 @@ pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
             "SERVER_UNAVAILABLE",
             format!("no Isomer server at {}: {}", config.address, root(&e)),
         )
-        .mend("start one with `isomer serve`, or correct the address")
+        .hint("start one with `isomer serve`, or correct the address")
         .with("address", &config.address)
     })?;
     GrpcChannel::of(config, channel)
@@ -206,8 +209,8 @@ pub fn connect_lazy(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
     GrpcChannel::of(config, endpoint(config)?.connect_lazy())
 }
 
-/// [`connect_lazy`] over connections that the caller makes: such as one who looks at an address before connecting to it. TLS is put on
-/// top of them as the configuration says.
+/// [`connect_lazy`] over connections that the caller makes: such as one who looks at an address
+/// before connecting to it. TLS is put on top of them as the configuration says.
 ///
 /// # Errors
 /// When the address or the TLS files are unusable.
@@ -257,7 +260,7 @@ fn client_tls(tls: Option<&ClientTls>) -> Result<ClientTlsConfig, Fault> {
             Ok(config.identity(Identity::from_pem(certificate, crate::tls::read("tls.key_file", key)?)))
         }
         (None, None) => Ok(config),
-        _ => Err(Fault::invalid("tls", "certificate_file and key_file go together").mend("give both or neither")),
+        _ => Err(Fault::invalid("tls", "certificate_file and key_file go together").hint("give both or neither")),
     }
 }
 
@@ -270,9 +273,10 @@ fn root(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// What a call is to its caller whose connection could not be made or broke before the answer. tonic knows one that could not be made; one
-/// that broke later is of an unknown error to it, such as one that was closed because the client's certificate is not trusted (in TLS 1.3
-/// that comes after the client's own handshake).
+/// What a call is to its caller whose connection could not be made or broke before the answer.
+/// tonic knows one that could not be made; one that broke later is of an unknown error to it, such
+/// as one that was closed because the client's certificate is not trusted (in TLS 1.3 that comes
+/// after the client's own handshake).
 fn lost(place: &str, error: tonic::transport::Error) -> Status {
     let cause = root(&error);
     let (message, error) = match Status::try_from_error(error.into()) {
@@ -284,7 +288,7 @@ fn lost(place: &str, error: tonic::transport::Error) -> Status {
         Err(error) => (format!("the connection to {place} broke: {cause}"), error),
     };
     let fault = Fault::unavailable("SERVER_UNAVAILABLE", message)
-        .mend(
+        .hint(
             "see that it runs, that the address is right and, with TLS, that each side trusts the other's certificate",
         )
         .with("address", place);

@@ -1,8 +1,10 @@
-//! Layered configuration: built-in default ← TOML file ← environment (`ISOMER_SECTION__KEY`) ← flags.
+//! Layered configuration: built-in default ← TOML file ← environment (`ISOMER_SECTION__KEY`) ←
+//! flags.
 //!
-//! A configuration struct is plain serde with `#[serde(default, deny_unknown_fields)]`, a [`Default`] that is the
-//! built-in layer, and [`Validate`] for what types cannot say. [`load`] names the key, where it came from, and how to
-//! mend it, and returns nothing before validation has passed: what loads first never binds a port in vain.
+//! A configuration struct is plain serde with `#[serde(default, deny_unknown_fields)]`, a
+//! [`Default`] that is the built-in layer, and [`Validate`] for what types cannot say. [`load`]
+//! names the key, where it came from, and how to fix it, and returns nothing before validation has
+//! passed: what loads first never binds a port in vain.
 
 mod error;
 mod explain;
@@ -22,18 +24,20 @@ pub use error::{ConfigError, Validate};
 pub use explain::suggest;
 pub use secret::Secret;
 
-/// Prefix of environment variables. A variable counts as configuration when a double underscore parts section and key:
-/// `ISOMER_EMBED__MAX_BATCH_TOKENS`. (`ISOMER_HOME` and the like belong to the command line.)
+/// Prefix of environment variables. A variable counts as configuration when a double underscore
+/// parts section and key: `ISOMER_EMBED__MAX_BATCH_TOKENS`. (`ISOMER_HOME` and the like belong to
+/// the command line.)
 pub const ENV_PREFIX: &str = "ISOMER_";
 const SEPARATOR: &str = "__";
 
 /// Reads a configuration from its layers and validates it.
 ///
-/// Environment values are read as TOML would read them (`7`, `true`, `[1, 2]`), and as text where the key wants text.
-/// `overrides` is the flag layer: any serialisable map; keys that are absent or null leave the layers below alone.
+/// Environment values are read as TOML would read them (`7`, `true`, `[1, 2]`), and as text where
+/// the key wants text. `overrides` is the flag layer: any serialisable map; keys that are absent or
+/// null leave the layers below alone.
 ///
 /// # Errors
-/// The first thing wrong: file, key, type or value, with its place and mend.
+/// The first thing wrong: file, key, type or value, with its place and hint.
 pub fn load<T>(file: Option<&Path>, overrides: &impl Serialize) -> Result<T, ConfigError>
 where
     T: DeserializeOwned + Serialize + Default + Validate,
@@ -43,7 +47,8 @@ where
     load_from(file, environment, overrides)
 }
 
-/// [`load`] with the environment given, so that a test or an embedding program need not change its own.
+/// [`load`] with the environment given, so that a test or an embedding program need not change its
+/// own.
 ///
 /// # Errors
 /// As [`load`].
@@ -62,10 +67,11 @@ where
         .into_iter()
         .filter_map(|(name, value)| Variable::parse(name, value))
         .collect();
-    // The order of an environment means nothing; a fixed one makes a clash of two variables repeatable.
+    // The order of an environment means nothing; a fixed one makes a clash of two variables
+    // repeatable.
     variables.sort_by(|a, b| a.name.cmp(&b.name));
-    // Only the key knows whether `0123` or `true` is meant as text, so a variable that is refused for its type is tried
-    // once more as text: at most as many rounds as there are variables.
+    // Only the key knows whether `0123` or `true` is meant as text, so a variable that is refused
+    // for its type is tried once more as text: at most as many rounds as there are variables.
     loop {
         let mut layers = Figment::from(defaults.clone());
         if let Some(file) = &file {
@@ -179,7 +185,7 @@ impl Variable {
 
 fn read_file(path: &Path) -> Result<Layer, ConfigError> {
     let place = format!("file {}", path.display());
-    let refuse = |message: String, mend: &str| ConfigError::new("", message, mend).written_in(Some(place.clone()));
+    let refuse = |message: String, hint: &str| ConfigError::new("", message, hint).written_in(Some(place.clone()));
     let text = fs::read_to_string(path).map_err(|error| {
         refuse(
             format!("cannot be read: {error}"),
@@ -189,7 +195,7 @@ fn read_file(path: &Path) -> Result<Layer, ConfigError> {
     let dict = Toml::from_str::<Dict>(&text).map_err(|error| {
         refuse(
             format!("is not TOML: {}", error.to_string().trim_end()),
-            "mend the line named",
+            "fix the line named",
         )
     })?;
     Ok(Layer { place, dict })
@@ -223,7 +229,8 @@ fn without_absent(value: Value) -> Option<Value> {
     }
 }
 
-/// A value together with the paths of the keys that nothing read, for structs that forgot `deny_unknown_fields`.
+/// A value together with the paths of the keys that nothing read, for structs that forgot
+/// `deny_unknown_fields`.
 struct Tracked<T> {
     value: T,
     unread: Vec<Vec<String>>,

@@ -1,7 +1,10 @@
-//! The Connect protocol beside gRPC: the same services as plain HTTP, with bodies in protobuf or JSON, for connect-es, connect-go, curl.
+//! The Connect protocol beside gRPC: the same services as plain HTTP, with bodies in protobuf or
+//! JSON, for connect-es, connect-go, curl.
 //!
-//! A request is turned into the gRPC request that it stands for and its answer is turned back, so that limits, deadlines, the door and
-//! the handlers are gRPC's. JSON is proto3's (<https://protobuf.dev/programming-guides/json/>); a field that the message does not have is refused.
+//! A request is turned into the gRPC request that it stands for and its answer is turned back, so
+//! that limits, deadlines, the auth and the handlers are gRPC's. JSON is proto3's
+//! (<https://protobuf.dev/programming-guides/json/>); a field that the message does not have is
+//! refused.
 //!
 //! <https://connectrpc.com/docs/protocol>
 
@@ -32,7 +35,8 @@ pub(crate) use error::{code_name, error};
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     let mut pool = DescriptorPool::new();
     for descriptors in DESCRIPTORS {
-        // Each was made by the compiler of the .proto files; a broken one would leave its services out, and a test would see it.
+        // Each was made by the compiler of the .proto files; a broken one would leave its services
+        // out, and a test would see it.
         if let Err(error) = pool.decode_file_descriptor_set(*descriptors) {
             tracing::error!(%error, "a set of descriptors cannot be read; its services do not speak Connect");
         }
@@ -136,7 +140,8 @@ impl Call {
         }
     }
 
-    /// The headers of the gRPC request that stands for this one, and how the caller's messages are compressed.
+    /// The headers of the gRPC request that stands for this one, and how the caller's messages are
+    /// compressed.
     fn asked(&self, request: &Request) -> Result<(HeaderMap, Encoding), Fault> {
         let encoding = match self.shape {
             Shape::Unary => request.headers().get(header::CONTENT_ENCODING),
@@ -147,7 +152,8 @@ impl Call {
     }
 }
 
-/// Why what the caller sends could not be read to its end. A handler may take that for the end, and answer as if nothing were wrong.
+/// Why what the caller sends could not be read to its end. A handler may take that for the end, and
+/// answer as if nothing were wrong.
 type Broken = Arc<OnceLock<Fault>>;
 
 /// The headers of the gRPC request that stands for one of this protocol.
@@ -187,7 +193,7 @@ fn asked(mut headers: HeaderMap) -> Result<HeaderMap, Fault> {
 fn grpc_timeout(timeout: &HeaderValue) -> Result<HeaderValue, Fault> {
     let wrong = || {
         Fault::invalid("connect-timeout-ms", format!("{timeout:?} is not a timeout"))
-            .mend("send up to ten digits, e.g. 1500")
+            .hint("send up to ten digits, e.g. 1500")
     };
     let text = timeout.to_str().map_err(|_| wrong())?;
     if text.is_empty() || text.len() > 10 || !text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,8 +1,9 @@
 //! Connections: how many, and how long one may be silent.
 //!
-//! Whoever opens connections and says nothing, or says it a byte at a time, costs a file and a little memory for each. So they
-//! are counted, with room left below the limit on open files; one that does not come to its first request in time, that is idle for
-//! long, or whose reader has stopped reading is closed; and beyond the bound a new one is closed at once.
+//! Whoever opens connections and says nothing, or says it a byte at a time, costs a file and a
+//! little memory for each. So they are counted, with room left below the limit on open files; one
+//! that does not come to its first request in time, that is idle for long, or whose reader has
+//! stopped reading is closed; and beyond the bound a new one is closed at once.
 
 mod arrived;
 mod counted;
@@ -65,11 +66,11 @@ impl Patience {
 /// The places of a server, handed out one to a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Connections {
-    house: Arc<House>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
-struct House {
+struct Shared {
     bound: usize,
     open: AtomicUsize,
     patience: Patience,
@@ -96,7 +97,7 @@ impl Connections {
             );
         }
         Self {
-            house: Arc::new(House {
+            shared: Arc::new(Shared {
                 bound: wanted.min(room).max(1),
                 open: AtomicUsize::new(0),
                 patience: Patience::new(limits),
@@ -107,21 +108,21 @@ impl Connections {
         }
     }
 
-    fn enter(&self) -> Option<Place> {
-        let house = &self.house;
-        let taken = house.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| {
-            (open < house.bound).then_some(open + 1)
+    fn enter(&self) -> Option<Slot> {
+        let shared = &self.shared;
+        let taken = shared.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| {
+            (open < shared.bound).then_some(open + 1)
         });
         if taken.is_err() {
-            house.refuse();
+            shared.refuse();
             return None;
         }
         metrics::gauge!(metric_names::CONNECTIONS).increment(1.0);
-        Some(Place(Arc::clone(house)))
+        Some(Slot(Arc::clone(shared)))
     }
 }
 
-impl House {
+impl Shared {
     fn is_crowded(&self) -> bool {
         self.open.load(Ordering::Acquire) > self.bound / 4 * 3
     }
@@ -151,9 +152,9 @@ impl House {
 
 /// A connection's place, given back when it is dropped.
 #[derive(Debug)]
-struct Place(Arc<House>);
+struct Slot(Arc<Shared>);
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::AcqRel);
         metrics::gauge!(metric_names::CONNECTIONS).decrement(1.0);
@@ -189,15 +190,15 @@ impl Activity {
     }
 
     /// When the connection is to be closed if nothing happens; none while a request is in flight.
-    fn closing_time(&self, house: &House) -> Option<Instant> {
+    fn closing_time(&self, shared: &Shared) -> Option<Instant> {
         if self.in_flight.load(Ordering::Acquire) > 0 {
             return None;
         }
-        let patience = &house.patience;
+        let patience = &shared.patience;
         match self.last.load(Ordering::Acquire) {
             0 => Some(self.begun + patience.first_request),
             last => {
-                let idle = if house.is_crowded() {
+                let idle = if shared.is_crowded() {
                     patience.idle_when_crowded
                 } else {
                     patience.idle
@@ -234,7 +235,7 @@ mod tests {
             max_connections,
             ..LimitsConfig::default()
         };
-        Connections::new(&limits, files).house.bound
+        Connections::new(&limits, files).shared.bound
     }
 
     #[test]
@@ -255,10 +256,10 @@ mod tests {
             ..LimitsConfig::default()
         };
         let connections = Connections::new(&limits, 1024);
-        let places: Vec<Place> = (0..4).filter_map(|_| connections.enter()).collect();
+        let places: Vec<Slot> = (0..4).filter_map(|_| connections.enter()).collect();
         assert_eq!(places.len(), 4);
-        assert!(connections.enter().is_none() && connections.house.is_crowded());
+        assert!(connections.enter().is_none() && connections.shared.is_crowded());
         drop(places);
-        assert!(connections.enter().is_some() && !connections.house.is_crowded());
+        assert!(connections.enter().is_some() && !connections.shared.is_crowded());
     }
 }

@@ -1,8 +1,9 @@
 //! One shape of failure for all services, and its one mapping to [`tonic::Status`].
 //!
-//! A crate's own error enum (`thiserror`) converts into a [`Fault`]; a [`Fault`] converts into a `Status` that carries
-//! `google.rpc.ErrorInfo` (domain `isomer`), `BadRequest` where a field is to blame, and `RetryInfo` where trying again
-//! makes sense (AIP-193). The way back, [`Fault::from_status`], is what clients use to show an error to a person.
+//! A crate's own error enum (`thiserror`) converts into a [`Fault`]; a [`Fault`] converts into a
+//! `Status` that carries `google.rpc.ErrorInfo` (domain `isomer`), `BadRequest` where a field is to
+//! blame, and `RetryInfo` where trying again makes sense (AIP-193). The way back,
+//! [`Fault::from_status`], is what clients use to show an error to a person.
 
 use std::{collections::HashMap, fmt, time::Duration};
 
@@ -13,7 +14,8 @@ use tonic_types::{ErrorDetails, StatusExt};
 /// Domain of every `google.rpc.ErrorInfo` we send.
 pub const DOMAIN: &str = "isomer";
 
-/// A failure, ready to be told to a client: what went wrong, which field, how to mend it, when to try again.
+/// A failure, ready to be told to a client: what went wrong, which field, how to fix it, when to
+/// try again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     /// gRPC code.
@@ -25,7 +27,7 @@ pub struct Fault {
     /// Path of the request field to blame, e.g. `inputs[3].text`.
     pub field: Option<String>,
     /// What the caller can do about it.
-    pub mend: Option<String>,
+    pub hint: Option<String>,
     /// When to try again.
     pub retry_after: Option<Duration>,
     /// Further facts, e.g. `encoder_id` → the id asked for.
@@ -40,7 +42,7 @@ impl Fault {
             reason: reason.into(),
             message: message.into(),
             field: None,
-            mend: None,
+            hint: None,
             retry_after: None,
             metadata: HashMap::new(),
         }
@@ -88,10 +90,10 @@ impl Fault {
         self
     }
 
-    /// Says how to mend it.
+    /// Says how to fix it.
     #[must_use]
-    pub fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 
@@ -109,7 +111,8 @@ impl Fault {
         self
     }
 
-    /// The HTTP status that says the same: HTTP's own where it has one for the reason, else the mapping of `google/rpc/code.proto`.
+    /// The HTTP status that says the same: HTTP's own where it has one for the reason, else the
+    /// mapping of `google/rpc/code.proto`.
     pub fn http_status(&self) -> StatusCode {
         match self.reason.as_str() {
             "REQUEST_TOO_LARGE" => return StatusCode::PAYLOAD_TOO_LARGE,
@@ -141,7 +144,7 @@ impl Fault {
         if let Some(info) = details.error_info() {
             fault.reason.clone_from(&info.reason);
             fault.metadata.clone_from(&info.metadata);
-            fault.mend = fault.metadata.remove("mend");
+            fault.hint = fault.metadata.remove("mend");
         }
         if let Some(violation) = details.bad_request().and_then(|b| b.field_violations.first()) {
             if let Some(message) = without_subject(&fault.message, &violation.field) {
@@ -160,8 +163,8 @@ impl fmt::Display for Fault {
             Some(field) => f.write_str(&with_subject(field, &self.message))?,
             None => f.write_str(&self.message)?,
         }
-        if let Some(mend) = &self.mend {
-            write!(f, " ({mend})")?;
+        if let Some(hint) = &self.hint {
+            write!(f, " ({hint})")?;
         }
         Ok(())
     }
@@ -169,9 +172,10 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Bytes of a message that a status carries. A status travels in HTTP/2 trailers, the message three times (with three
-/// characters for each byte outside ASCII; in `google.rpc.Status`; in the field's violation), and clients take no more than 8 KiB of trailers (gRPC's own libraries) or
-/// 16 KiB (hyper): a longer one would reach them as a broken connection.
+/// Bytes of a message that a status carries. A status travels in HTTP/2 trailers, the message three
+/// times (with three characters for each byte outside ASCII; in `google.rpc.Status`; in the field's
+/// violation), and clients take no more than 8 KiB of trailers (gRPC's own libraries) or 16 KiB
+/// (hyper): a longer one would reach them as a broken connection.
 const STATUS_MESSAGE_BYTES: usize = 1_200;
 
 /// Words with which a message goes on after its field: `inputs[3].text is empty`.
@@ -180,7 +184,8 @@ const VERBS: [&str; 14] = [
     "carries",
 ];
 
-/// A message that says which field it is about. Most clients show a status's code and message, and nothing of its details.
+/// A message that says which field it is about. Most clients show a status's code and message, and
+/// nothing of its details.
 pub fn with_subject(field: &str, message: &str) -> String {
     let word = message.split_whitespace().next().unwrap_or_default();
     if VERBS.contains(&word) {
@@ -208,7 +213,7 @@ fn within(text: String, bytes: usize) -> String {
 impl From<Fault> for Status {
     fn from(mut fault: Fault) -> Self {
         fault.message = within(fault.message, STATUS_MESSAGE_BYTES);
-        fault.mend = fault.mend.map(|mend| within(mend, STATUS_MESSAGE_BYTES / 3));
+        fault.hint = fault.hint.map(|hint| within(hint, STATUS_MESSAGE_BYTES / 3));
         let mut details = ErrorDetails::new();
         let mut metadata = fault.metadata;
         // What a caller sent may be repeated there, however long it is.
@@ -216,8 +221,8 @@ impl From<Fault> for Status {
             *value = within(std::mem::take(value), STATUS_MESSAGE_BYTES / 4);
         }
         fault.field = fault.field.map(|field| within(field, STATUS_MESSAGE_BYTES / 4));
-        if let Some(mend) = &fault.mend {
-            metadata.insert("mend".into(), mend.clone());
+        if let Some(hint) = &fault.hint {
+            metadata.insert("mend".into(), hint.clone());
         }
         // A status that somebody else made without a reason still has its code.
         let reason = match fault.reason.as_str() {
@@ -226,8 +231,8 @@ impl From<Fault> for Status {
         };
         details.set_error_info(reason, DOMAIN, metadata);
         if let Some(field) = &fault.field {
-            let description = match &fault.mend {
-                Some(mend) => format!("{} ({mend})", fault.message),
+            let description = match &fault.hint {
+                Some(hint) => format!("{} ({hint})", fault.message),
                 None => fault.message.clone(),
             };
             details.add_bad_request_violation(field, description);

@@ -5,8 +5,8 @@ const WANTED: u64 = 1 << 16;
 /// Assumed where the system does not say.
 const UNKNOWN: u64 = 1024;
 
-/// Raises the soft limit on open files (often 1024, for the sake of `select`, which nothing here uses) towards the hard one, and
-/// says what it is then.
+/// Raises the soft limit on open files (often 1024, for the sake of `select`, which nothing here
+/// uses) towards the hard one, and says what it is then.
 #[cfg(unix)]
 pub(crate) fn raise_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

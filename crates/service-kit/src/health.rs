@@ -58,7 +58,7 @@ impl Health for HealthBoard {
             None => Err(
                 Fault::not_found("UNKNOWN_SERVICE", format!("no service `{asked}` here"))
                     .field("service")
-                    .mend("server reflection lists the services; the empty name asks for the whole server")
+                    .hint("server reflection lists the services; the empty name asks for the whole server")
                     .into(),
             ),
         }

@@ -1,5 +1,5 @@
-//! What happens to every request around its handler: a place in the house, a span in the caller's trace, a deadline, a
-//! net under panics, and a measurement. The same on a socket and in memory.
+//! What happens to every request around its handler: a place in the house, a span in the caller's
+//! trace, a deadline, a net under panics, and a measurement. The same on a socket and in memory.
 
 mod answer;
 mod arriving;
@@ -34,7 +34,7 @@ use self::{
     span::RequestSpan,
 };
 use crate::{
-    door::Door,
+    auth::Auth,
     error::Fault,
     limits::Gate,
     metric_names,
@@ -76,18 +76,19 @@ pub(crate) struct Around {
     pub(crate) labels: Labels,
     pub(crate) via: Via,
     /// Who may come in; open in memory.
-    pub(crate) door: Door,
+    pub(crate) auth: Auth,
     /// How callers are told of failures.
     pub(crate) refusals: Refusals,
     /// Cancelled when the server begins to drain.
     pub(crate) closing: CancellationToken,
 }
 
-/// What a request holds until its answer has ended. Nothing reads the fields: they give back what they hold when they are dropped.
+/// What a request holds until its answer has ended. Nothing reads the fields: they give back what
+/// they hold when they are dropped.
 #[derive(Debug)]
-struct Place {
+struct Held {
     _gate: Option<OwnedSemaphorePermit>,
-    _probe: Option<probes::Place>,
+    _probe: Option<probes::Permit>,
     _memory: Option<budget::Reservation>,
 }
 
@@ -111,13 +112,13 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
     // Probes must be answered however busy the house is, and must not keep it open when it closes.
     let place = if label.probe {
         let connection = request.extensions().get::<OnConnection>();
-        state.probes.enter(label.streams, connection).map(|place| Place {
+        state.probes.enter(label.streams, connection).map(|place| Held {
             _gate: None,
             _probe: Some(place),
             _memory: memory,
         })
     } else {
-        state.gate.enter().map(|place| Place {
+        state.gate.enter().map(|place| Held {
             _gate: Some(place),
             _probe: None,
             _memory: memory,
@@ -129,7 +130,7 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
             let closing = closing
                 .map(|()| Fault::unavailable("DRAINING", "the server is closing"))
                 .boxed();
-            let response = handle(&state.door, None, &record, tell, request, next)
+            let response = handle(&state.auth, None, &record, tell, request, next)
                 .instrument(span)
                 .await;
             (
@@ -148,7 +149,7 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
         Ok(place) => match deadline(&state, &label, request.headers(), is_grpc) {
             Err(fault) => (tell(fault), Cut::default(), None),
             Ok(deadline) => {
-                let response = handle(&state.door, deadline.as_ref(), &record, tell, request, next)
+                let response = handle(&state.auth, deadline.as_ref(), &record, tell, request, next)
                     .instrument(span)
                     .await;
                 let deadline = deadline.filter(|_| is_grpc);
@@ -194,17 +195,18 @@ fn deadline(state: &Around, label: &Label, headers: &HeaderMap, is_grpc: bool) -
         },
     };
     let message = format!("no answer within {} ms", limit.as_millis());
-    let fault = Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).mend("allow more time");
+    let fault = Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).hint("allow more time");
     // A deadline beyond the clock's range is no deadline.
     Ok(Instant::now().checked_add(limit).map(|at| Deadline { at, fault }))
 }
 
-/// When the answer to a request must be there; in the extensions of each request that has such a time. For handlers that ask others.
+/// When the answer to a request must be there; in the extensions of each request that has such a
+/// time. For handlers that ask others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallDeadline(pub Instant);
 
 async fn handle(
-    door: &Door,
+    auth: &Auth,
     end: Option<&Deadline>,
     record: &Record,
     tell: Shape,
@@ -215,7 +217,7 @@ async fn handle(
         request.extensions_mut().insert(CallDeadline(end.at));
     }
     let work = async {
-        match door.pass(request, tell).await {
+        match auth.pass(request, tell).await {
             Ok(request) => next.run(request).await,
             Err(refusal) => refusal,
         }
@@ -237,7 +239,8 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// A gRPC request of a page in a browser, which can neither read trailers nor choose its HTTP version.
+/// A gRPC request of a page in a browser, which can neither read trailers nor choose its HTTP
+/// version.
 pub(crate) fn is_grpc_web(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)
@@ -267,7 +270,7 @@ fn grpc_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
     };
     read().map(Some).ok_or_else(|| {
         Fault::invalid("grpc-timeout", format!("{value:?} is not a timeout"))
-            .mend("send up to eight digits and a unit (H, M, S, m, u, n), e.g. 1500m")
+            .hint("send up to eight digits and a unit (H, M, S, m, u, n), e.g. 1500m")
     })
 }
 

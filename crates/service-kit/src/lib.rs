@@ -1,7 +1,9 @@
 //! What every Isomer server needs, whatever it serves.
 //!
-//! * [`config`]: built-in default ← TOML file ← environment (`ISOMER_…`) ← flag, validated before a port is bound.
-//! * [`error`]: one shape of failure, [`Fault`], and its one mapping to [`tonic::Status`] with `google.rpc` details.
+//! * [`config`]: built-in default ← TOML file ← environment (`ISOMER_…`) ← flag, validated before a
+//!   port is bound.
+//! * [`error`]: one shape of failure, [`Fault`], and its one mapping to [`tonic::Status`] with
+//!   `google.rpc` details.
 //! * [`services`]: the gRPC services and HTTP routes of a process, with health and reflection.
 //! * [`server`], [`memory`]: serving them on a port, or to clients of the same process.
 //! * [`client`]: the channel every generated client runs over.
@@ -10,16 +12,16 @@
 //! * [`home`]: the folder where a server keeps its own files.
 //! * [`Process`]: the `main` of a service that is a process of its own.
 //! * [`Bucket`]: the arithmetic of every rate that is held to.
-//! * [`Doorkeeper`]: who may come in.
+//! * [`Authenticator`]: who may come in.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 
+mod auth;
 mod bucket;
 mod caller;
 pub mod client;
 pub mod config;
 mod connect;
 mod connections;
-mod door;
 pub mod error;
 mod files;
 #[doc(hidden)]
@@ -45,10 +47,10 @@ pub mod vectors;
 mod web;
 mod wire;
 
+pub use auth::Authenticator;
 pub use bucket::Bucket;
 pub use caller::CALLER;
 pub use client::GrpcChannel;
-pub use door::Doorkeeper;
 pub use error::{Fault, with_subject};
 pub use layers::CallDeadline;
 pub use limits::LimitsConfig;

@@ -13,35 +13,41 @@ use crate::{
 /// What the length of a gRPC message can say, less what is put around it.
 const MOST_MESSAGE: usize = (u32::MAX - 1024) as usize;
 
-/// Largest message between Isomer's own processes, in bytes, unless a service is configured otherwise: a matrix of vectors, or a report.
-/// Also the least of [`LimitsConfig::max_inner_message_bytes`].
+/// Largest message between Isomer's own processes, in bytes, unless a service is configured
+/// otherwise: a matrix of vectors, or a report. Also the least of
+/// [`LimitsConfig::max_inner_message_bytes`].
 pub const INNER_MESSAGE: usize = 256 << 20;
 
 /// What a server takes on at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Largest request body or message of a request that comes over the network, in bytes, before and after decompression.
+    /// Largest request body or message of a request that comes over the network, in bytes, before
+    /// and after decompression.
     pub max_message_bytes: usize,
-    /// Memory that requests in flight may reserve, all together, in bytes; more are answered `RESOURCE_EXHAUSTED` with a retry hint. A
-    /// request reserves four times its size, or what its items take once decoded where that is more. 0: a quarter of the memory of this
-    /// machine or control group. One request of the largest size always fits.
+    /// Memory that requests in flight may reserve, all together, in bytes; more are answered
+    /// `RESOURCE_EXHAUSTED` with a retry hint. A request reserves four times its size, or what its
+    /// items take once decoded where that is more. 0: a quarter of the memory of this machine or
+    /// control group. One request of the largest size always fits.
     pub max_bytes_in_flight: usize,
-    /// Health watches and reflection streams open at once (they need no key); 4 of them on one connection. More are answered
-    /// `RESOURCE_EXHAUSTED` with a retry hint.
+    /// Health watches and reflection streams open at once (they need no key); 4 of them on one
+    /// connection. More are answered `RESOURCE_EXHAUSTED` with a retry hint.
     pub max_watches: usize,
-    /// Requests in flight, streams until they end included (health, reflection and metrics are not counted); more are answered `RESOURCE_EXHAUSTED` with a retry hint.
+    /// Requests in flight, streams until they end included (health, reflection and metrics are not
+    /// counted); more are answered `RESOURCE_EXHAUSTED` with a retry hint.
     pub max_concurrent_requests: usize,
-    /// Connections open at once; more are closed as soon as they are made. 0: as many as the limit on open files leaves room for,
-    /// at most 16384.
+    /// Connections open at once; more are closed as soon as they are made. 0: as many as the limit
+    /// on open files leaves room for, at most 16384.
     pub max_connections: usize,
-    /// How long a connection may take to send the head of its first request, handshakes included, in seconds.
+    /// How long a connection may take to send the head of its first request, handshakes included,
+    /// in seconds.
     pub first_request_seconds: u64,
-    /// How long a connection may be idle between requests, in seconds (over HTTP/1.1 never longer than 30); while three quarters of
-    /// `max_connections` are open, 10 at most.
+    /// How long a connection may be idle between requests, in seconds (over HTTP/1.1 never longer
+    /// than 30); while three quarters of `max_connections` are open, 10 at most.
     pub idle_seconds: u64,
-    /// Longest a unary call may take, or an HTTP request until its answer begins, in seconds; a stream obeys only its
-    /// caller's deadline (`grpc-timeout`), and the shorter of both wins. 0: no limit of ours.
+    /// Longest a unary call may take, or an HTTP request until its answer begins, in seconds; a
+    /// stream obeys only its caller's deadline (`grpc-timeout`), and the shorter of both wins. 0:
+    /// no limit of ours.
     pub request_timeout_seconds: u64,
 }
 
@@ -54,7 +60,8 @@ impl Default for LimitsConfig {
             max_concurrent_requests: 1024,
             max_connections: 0,
             first_request_seconds: 15,
-            // Clients keep a connection for the next call; one that is closed under a call is an error for somebody.
+            // Clients keep a connection for the next call; one that is closed under a call is an
+            // error for somebody.
             idle_seconds: 900,
             request_timeout_seconds: 0,
         }
@@ -71,19 +78,19 @@ impl Validate for LimitsConfig {
             ));
         }
         if self.max_message_bytes > MOST_MESSAGE {
-            let mend = format!("give at most {MOST_MESSAGE}");
+            let hint = format!("give at most {MOST_MESSAGE}");
             return Err(ConfigError::new(
                 "max_message_bytes",
                 "is more than gRPC can frame",
-                mend,
+                hint,
             ));
         }
         if self.max_watches == 0 || self.max_watches > Semaphore::MAX_PERMITS {
-            let mend = format!("give 1 to {}", Semaphore::MAX_PERMITS);
+            let hint = format!("give 1 to {}", Semaphore::MAX_PERMITS);
             return Err(ConfigError::new(
                 "max_watches",
                 format!("is {}", self.max_watches),
-                mend,
+                hint,
             ));
         }
         if self.max_concurrent_requests == 0 {
@@ -94,11 +101,11 @@ impl Validate for LimitsConfig {
             ));
         }
         if self.max_concurrent_requests > Semaphore::MAX_PERMITS {
-            let mend = format!("give at most {}", Semaphore::MAX_PERMITS);
+            let hint = format!("give at most {}", Semaphore::MAX_PERMITS);
             return Err(ConfigError::new(
                 "max_concurrent_requests",
                 "is more than can be counted",
-                mend,
+                hint,
             ));
         }
         for (field, seconds) in [
@@ -114,8 +121,9 @@ impl Validate for LimitsConfig {
 }
 
 impl LimitsConfig {
-    /// Largest message between the services of one process and from a server behind this one, in bytes: answers, vectors above all, may be
-    /// larger than the requests that come over the network.
+    /// Largest message between the services of one process and from a server behind this one, in
+    /// bytes: answers, vectors above all, may be larger than the requests that come over the
+    /// network.
     pub fn max_inner_message_bytes(&self) -> usize {
         self.max_message_bytes.max(INNER_MESSAGE)
     }
@@ -135,7 +143,8 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new(limits: &LimitsConfig) -> Self {
-        // Validation refuses more than a semaphore can count; one that was not asked must not bring the process down.
+        // Validation refuses more than a semaphore can count; one that was not asked must not bring
+        // the process down.
         Self {
             places: Arc::new(Semaphore::new(
                 limits.max_concurrent_requests.min(Semaphore::MAX_PERMITS),

@@ -1,8 +1,10 @@
-//! The metrics every server records, in one list. Names follow one template: `isomer_<who>_<what>_<unit>`.
+//! The metrics every server records, in one list. Names follow one template:
+//! `isomer_<who>_<what>_<unit>`.
 
 use metrics::Unit;
 
-/// A metric's name by the template, at compile time: `metric_name!("server", "latency", "seconds")`.
+/// A metric's name by the template, at compile time: `metric_name!("server", "latency",
+/// "seconds")`.
 #[macro_export]
 macro_rules! metric_name {
     ($who:literal, $what:literal, $unit:literal) => {

@@ -2,10 +2,12 @@
 
 use crate::error::Fault;
 
-/// Messages from this size on are worked on outside the runtime's threads: below it, handing the work over takes longer than the work.
+/// Messages from this size on are worked on outside the runtime's threads: below it, handing the
+/// work over takes longer than the work.
 const LARGE: usize = 128 << 10;
 
-/// Does work on `size` bytes on the runtime's thread where it is short, else on a thread of its own.
+/// Does work on `size` bytes on the runtime's thread where it is short, else on a thread of its
+/// own.
 ///
 /// # Errors
 /// `INTERNAL` where the work panicked, or the runtime is shutting down.

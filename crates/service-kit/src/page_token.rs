@@ -1,4 +1,5 @@
-//! Page tokens (AIP-158): where a page begins, and a checksum, so that a token which was cut or made up is refused rather than misread.
+//! Page tokens (AIP-158): where a page begins, and a checksum, so that a token which was cut or
+//! made up is refused rather than misread.
 
 use sha2::{Digest, Sha256};
 
@@ -8,7 +9,8 @@ const CHECK_BYTES: usize = 4;
 /// Longest token that is looked at. An id has much less.
 const LONGEST: usize = 16 << 10;
 
-/// The token of the page of `list` after the one that ends with `last`. `list` is the name of the rpc: a token of another list is refused.
+/// The token of the page of `list` after the one that ends with `last`. `list` is the name of the
+/// rpc: a token of another list is refused.
 pub fn token(list: &str, last: &str) -> String {
     hex::encode([&check(list, last.as_bytes())[..], last.as_bytes()].concat())
 }
@@ -31,11 +33,12 @@ pub fn after(list: &str, token: &str) -> Result<String, Fault> {
     };
     id().ok_or_else(|| {
         Fault::invalid("page_token", "was not made by this service, or is damaged")
-            .mend("give next_page_token of the page before, or nothing")
+            .hint("give next_page_token of the page before, or nothing")
     })
 }
 
-/// The place in a list that does not change, where a page begins: [`token`] was given it in digits. 0 for the first page.
+/// The place in a list that does not change, where a page begins: [`token`] was given it in digits.
+/// 0 for the first page.
 ///
 /// # Errors
 /// As [`after`].

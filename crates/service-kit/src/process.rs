@@ -48,7 +48,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Loads the configuration, binds the port and serves until the service ends. Errors go to stderr.
+    /// Loads the configuration, binds the port and serves until the service ends. Errors go to
+    /// stderr.
     pub fn main<C: ProcessConfig, F>(self, serve: impl FnOnce(C, TcpListener) -> F) -> ExitCode
     where
         F: Future<Output = Result<(), Fault>>,

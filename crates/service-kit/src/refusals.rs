@@ -1,5 +1,5 @@
-//! How callers are told that a request failed before, around or behind its handler: gRPC's by a status, HTTP's in a sentence, unless
-//! those of a path read another shape.
+//! How callers are told that a request failed before, around or behind its handler: gRPC's by a
+//! status, HTTP's in a sentence, unless those of a path read another shape.
 
 use std::{error::Error, sync::Arc};
 
@@ -17,7 +17,8 @@ pub type Shape = fn(Fault) -> Response;
 pub(crate) struct Refusals(Arc<[(&'static str, Shape)]>);
 
 impl Refusals {
-    /// These, and `shape` for a path, or for everything below one that ends in a slash; of two that fit, the one added first.
+    /// These, and `shape` for a path, or for everything below one that ends in a slash; of two that
+    /// fit, the one added first.
     pub(crate) fn with(&self, path: &'static str, shape: Shape) -> Self {
         Self(self.0.iter().copied().chain([(path, shape)]).collect())
     }
@@ -64,7 +65,8 @@ pub fn plain_refusal(fault: Fault) -> Response {
     response
 }
 
-/// Why a request's body could not be read to its end: what the layers around the handler had against it, or that it broke off.
+/// Why a request's body could not be read to its end: what the layers around the handler had
+/// against it, or that it broke off.
 pub fn body_fault(error: &(dyn Error + 'static)) -> Fault {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -78,7 +80,7 @@ pub fn body_fault(error: &(dyn Error + 'static)) -> Fault {
         "BROKEN_BODY",
         format!("the body cannot be read: {error}"),
     )
-    .mend("send it to its end")
+    .hint("send it to its end")
 }
 
 #[cfg(test)]
@@ -115,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_bodys_fault_is_found_under_other_errors() {
-        let fault = Fault::invalid("content-length", "is a lie").mend("say it once");
+        let fault = Fault::invalid("content-length", "is a lie").hint("say it once");
         let wrapped = axum::Error::new(axum::Error::new(Status::from(fault.clone())));
         assert_eq!(body_fault(&wrapped), fault);
         assert_eq!(body_fault(&std::io::Error::other("gone")).reason, "BROKEN_BODY");

@@ -4,7 +4,8 @@
 mod handover;
 #[cfg(not(target_os = "linux"))]
 mod handover {
-    //! Leaving a port that other processes listen on too: nothing but Linux lets one see to it that no connection is lost.
+    //! Leaving a port that other processes listen on too: nothing but Linux lets one see to it that
+    //! no connection is lost.
 
     pub(super) async fn hand_over(
         _: &std::net::TcpListener,
@@ -44,14 +45,16 @@ use crate::{
     wire,
 };
 
-/// How long a client may take to send its request's headers over HTTP/1.1, idle time before them included.
+/// How long a client may take to send its request's headers over HTTP/1.1, idle time before them
+/// included.
 const HEADERS: Duration = Duration::from_secs(30);
-/// Most bytes of headers over HTTP/1.1, and of a body that is read before it is asked for: thousands of connections may each hold so
-/// much. (Over HTTP/2 hyper allows 16 KiB of headers.)
+/// Most bytes of headers over HTTP/1.1, and of a body that is read before it is asked for:
+/// thousands of connections may each hold so much. (Over HTTP/2 hyper allows 16 KiB of headers.)
 const HTTP_1_BUFFER: usize = 64 << 10;
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// How often a silent HTTP/2 connection is asked whether it still lives, and how long it may take to answer.
+/// How often a silent HTTP/2 connection is asked whether it still lives, and how long it may take
+/// to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// A server's port and how it behaves there.
@@ -66,8 +69,9 @@ pub struct ServerConfig {
     pub limits: LimitsConfig,
     /// Longest wait for requests in flight when stopping, in seconds.
     pub shutdown_grace_seconds: u64,
-    /// Lets another process with the same setting listen on the same address (`SO_REUSEPORT`): start the new one, then stop the old one,
-    /// and there is no moment without a listener. On Linux no connection is lost either; elsewhere those are reset that wait to be accepted when
+    /// Lets another process with the same setting listen on the same address (`SO_REUSEPORT`):
+    /// start the new one, then stop the old one, and there is no moment without a listener. On
+    /// Linux no connection is lost either; elsewhere those are reset that wait to be accepted when
     /// the old one closes its listener. Only on Unix.
     pub reuse_port: bool,
 }
@@ -106,14 +110,15 @@ impl Validate for ServerConfig {
                 "leave it out",
             ));
         }
-        // The files are read now, so that a wrong path or a broken key is told before a port is bound.
+        // The files are read now, so that a wrong path or a broken key is told before a port is
+        // bound.
         if let Some(tls) = &self.tls {
             tls::server_config(tls).map_err(|fault| {
-                let mend = fault.mend.unwrap_or_default();
+                let hint = fault.hint.unwrap_or_default();
                 ConfigError::new(
                     fault.field.unwrap_or_else(|| "server.tls".to_owned()),
                     fault.message,
-                    mend,
+                    hint,
                 )
             })?;
         }
@@ -124,7 +129,8 @@ impl Validate for ServerConfig {
 /// Binds, or says what is in the way.
 ///
 /// # Errors
-/// `UNAVAILABLE` with the reason `CANNOT_BIND` when the address is in use, not ours or not permitted.
+/// `UNAVAILABLE` with the reason `CANNOT_BIND` when the address is in use, not ours or not
+/// permitted.
 pub fn bind(config: &ServerConfig) -> Result<TcpListener, Fault> {
     let address = config.listen;
     listener(address, config.reuse_port).map_err(|error| {
@@ -133,11 +139,11 @@ pub fn bind(config: &ServerConfig) -> Result<TcpListener, Fault> {
         };
         match error.kind() {
             io::ErrorKind::AddrInUse => fault(format!("{address} is in use by another program"))
-                .mend("stop it, or choose another address with --listen or server.listen"),
+                .hint("stop it, or choose another address with --listen or server.listen"),
             io::ErrorKind::PermissionDenied => {
-                fault(format!("no permission to listen on {address}")).mend("choose a port above 1023")
+                fault(format!("no permission to listen on {address}")).hint("choose a port above 1023")
             }
-            _ => fault(format!("cannot listen on {address}: {error}")).mend("choose another address"),
+            _ => fault(format!("cannot listen on {address}: {error}")).hint("choose another address"),
         }
     })
 }
@@ -147,7 +153,8 @@ fn listener(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // A port whose last connections are still being forgotten is free; on Windows the option means something else.
+    // A port whose last connections are still being forgotten is free; on Windows the option means
+    // something else.
     #[cfg(unix)]
     {
         socket.set_reuseaddr(true)?;
@@ -159,9 +166,9 @@ fn listener(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves until `shutdown` completes; then health says NOT_SERVING, nothing new is accepted, requests in flight get up to
-/// the grace period, and the server stops. A port that others listen on as well is left to them first (`reuse_port`), which is part of the
-/// grace period.
+/// Serves until `shutdown` completes; then health says NOT_SERVING, nothing new is accepted,
+/// requests in flight get up to the grace period, and the server stops. A port that others listen
+/// on as well is left to them first (`reuse_port`), which is part of the grace period.
 ///
 /// # Errors
 /// When TLS files cannot be used, the services cannot be put together, or the listener breaks.
@@ -251,8 +258,10 @@ fn tune(builder: &mut Builder<TokioExecutor>) {
         .keep_alive_timeout(KEEP_ALIVE)
         .initial_stream_window_size(wire::STREAM_WINDOW)
         .initial_connection_window_size(wire::CONNECTION_WINDOW)
-        // More streams than the limit on requests, so that overload is answered and not queued out of sight.
+        // More streams than the limit on requests, so that overload is answered and not queued out
+        // of sight.
         .max_concurrent_streams(4096)
-        // An honest client may drop hundreds of calls at once; the default of 20 takes that for an attack.
+        // An honest client may drop hundreds of calls at once; the default of 20 takes that for an
+        // attack.
         .max_pending_accept_reset_streams(4096);
 }

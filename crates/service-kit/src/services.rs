@@ -19,8 +19,8 @@ use tonic_web::GrpcWebLayer;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::{
+    auth::{Auth, Authenticator},
     connect,
-    door::{Door, Doorkeeper},
     error::Fault,
     health::HealthBoard,
     layers::{self, Around, Bounds, Budget, Labels, PROBE_MESSAGE, Probes, Translated, Via},
@@ -37,13 +37,14 @@ pub(crate) const DESCRIPTORS: &[&[u8]] = &[
     tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
 ];
 
-/// Collects what a process serves. Each service crate builds one; `isomer serve` merges them behind one port.
+/// Collects what a process serves. Each service crate builds one; `isomer serve` merges them behind
+/// one port.
 #[derive(Debug, Clone, Default)]
 pub struct Services {
     grpc: Vec<(&'static str, Router)>,
     http: Router,
     names: Vec<&'static str>,
-    door: Door,
+    auth: Auth,
     refusals: Refusals,
     web: Option<Web>,
 }
@@ -67,9 +68,9 @@ impl Services {
         self.add_routes(S::NAME, routes)
     }
 
-    /// Adds a gRPC service that is already a router, e.g. a proxy to where it really runs. Its routes lie below
-    /// `/NAME/` and have no fallback. Of two services of the same name the later one serves: a gateway merged after
-    /// the services of its own process stands in front of them.
+    /// Adds a gRPC service that is already a router, e.g. a proxy to where it really runs. Its
+    /// routes lie below `/NAME/` and have no fallback. Of two services of the same name the later
+    /// one serves: a gateway merged after the services of its own process stands in front of them.
     #[must_use]
     pub fn add_routes(mut self, name: &'static str, routes: Router) -> Self {
         match self.grpc.iter_mut().find(|(known, _)| *known == name) {
@@ -82,16 +83,17 @@ impl Services {
         self
     }
 
-    /// Adds plain HTTP routes on the same port. `/healthz`, `/readyz` and `/metrics` are there already, and a path may
-    /// be added only once (axum panics on the second, at start).
+    /// Adds plain HTTP routes on the same port. `/healthz`, `/readyz` and `/metrics` are there
+    /// already, and a path may be added only once (axum panics on the second, at start).
     #[must_use]
     pub fn http(mut self, routes: Router) -> Self {
         self.http = self.http.merge(routes);
         self
     }
 
-    /// Sets how HTTP callers of a path (of everything below it, where it ends in a slash) are told of failures that no handler answers: no such path or method, a
-    /// body too large, no place, no time, a closed door. Elsewhere they read a sentence ([`plain_refusal`]).
+    /// Sets how HTTP callers of a path (of everything below it, where it ends in a slash) are told
+    /// of failures that no handler answers: no such path or method, a body too large, no place, no
+    /// time, a closed auth. Elsewhere they read a sentence ([`plain_refusal`]).
     #[must_use]
     pub fn refusals(mut self, path: &'static str, shape: Shape) -> Self {
         self.refusals = self.refusals.with(path, shape);
@@ -106,21 +108,22 @@ impl Services {
             .into_iter()
             .fold(self, |merged, (name, routes)| merged.add_routes(name, routes));
         let mut merged = merged.http(other.http);
-        merged.door = Door(other.door.0.or(merged.door.0));
+        merged.auth = Auth(other.auth.0.or(merged.auth.0));
         merged.refusals = other.refusals.and(&merged.refusals);
         merged.web = other.web.or(merged.web);
         merged
     }
 
-    /// Sets who looks at each request that comes over the network. Channels in memory are not asked: they lie inside the door.
+    /// Sets who looks at each request that comes over the network. Channels in memory are not
+    /// asked: they lie inside the auth.
     #[must_use]
-    pub fn doorkeeper(mut self, keeper: Arc<dyn Doorkeeper>) -> Self {
-        self.door = Door(Some(keeper));
+    pub fn authenticator(mut self, keeper: Arc<dyn Authenticator>) -> Self {
+        self.auth = Auth(Some(keeper));
         self
     }
 
-    /// Serves gRPC-Web and the Connect protocol too, and lets pages of these origins call (`https://app.example`, or `*` for all; what is no header value is
-    /// left out).
+    /// Serves gRPC-Web and the Connect protocol too, and lets pages of these origins call
+    /// (`https://app.example`, or `*` for all; what is no header value is left out).
     #[must_use]
     pub fn web(mut self, origins: &[String]) -> Self {
         let origins = origins.iter().filter_map(|origin| origin.parse().ok()).collect();
@@ -133,9 +136,9 @@ impl Services {
         &self.names
     }
 
-    /// The whole face of a server: the services, health, reflection, `/healthz`, `/readyz`, `/metrics`, and the layers
-    /// around each request.
-    pub(crate) fn into_face(self, limits: &LimitsConfig, via: Via) -> Result<Face, Fault> {
+    /// The whole face of a server: the services, health, reflection, `/healthz`, `/readyz`,
+    /// `/metrics`, and the layers around each request.
+    pub(crate) fn into_face(self, limits: &LimitsConfig, via: Via) -> Result<Bound, Fault> {
         telemetry::install_metrics()?;
         let health = HealthBoard::serving(&self.names);
         let told = |error: ReflectionError| Fault::internal(format!("reflection cannot be built: {error}"));
@@ -146,7 +149,7 @@ impl Services {
             grpc,
             http,
             names,
-            door,
+            auth,
             refusals,
             web,
         } = self
@@ -163,7 +166,7 @@ impl Services {
             timeout: limits.request_timeout(),
             labels: Labels::new(&names, DESCRIPTORS),
             via,
-            door: if via == Via::Network { door } else { Door::default() },
+            auth: if via == Via::Network { auth } else { Auth::default() },
             refusals: refusals.clone(),
             closing: closing.clone(),
         };
@@ -188,7 +191,8 @@ impl Services {
             .layer(DefaultBodyLimit::max(limits.max_message_bytes))
             .layer(middleware::from_fn_with_state(refusals, unknown_path));
         let http = bounded(http).layer(around);
-        // gRPC and HTTP requests part here, so that HTTP routes may have a fallback of their own (a page, a 404).
+        // gRPC and HTTP requests part here, so that HTTP routes may have a fallback of their own (a
+        // page, a 404).
         let translated = web.as_ref().map(|_| {
             let grpc = grpc.clone();
             let inner = service_fn(move |request: http::Request<tonic::body::Body>| {
@@ -225,7 +229,7 @@ impl Services {
             Some(cors) => router.layer(cors),
             None => router,
         };
-        Ok(Face {
+        Ok(Bound {
             router,
             lifecycle: Lifecycle { health, closing },
         })
@@ -234,7 +238,7 @@ impl Services {
 
 /// What a server binds: the router, and the way to tell it to close.
 #[derive(Clone, Debug)]
-pub(crate) struct Face {
+pub(crate) struct Bound {
     pub(crate) router: Router,
     pub(crate) lifecycle: Lifecycle,
 }
@@ -247,7 +251,8 @@ pub(crate) struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Health says NOT_SERVING; health watches and reflection streams, which would keep their connections open, end.
+    /// Health says NOT_SERVING; health watches and reflection streams, which would keep their
+    /// connections open, end.
     pub(crate) fn drain(&self) {
         self.health.drain();
         self.closing.cancel();
@@ -297,7 +302,8 @@ async fn unknown_method(request: Request) -> Response {
     Status::from(layers::no_such_method(request.uri().path())).into_http()
 }
 
-/// Says what is wrong in the empty answers to a path that no route has, and to a method that a route does not take.
+/// Says what is wrong in the empty answers to a path that no route has, and to a method that a
+/// route does not take.
 async fn unknown_path(State(refusals): State<Refusals>, request: Request, next: middleware::Next) -> Response {
     let tell = refusals.shape(request.uri().path(), false);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -314,7 +320,7 @@ async fn unknown_path(State(refusals): State<Refusals>, request: Request, next: 
                 format!("{path} does not take {method}"),
             );
             // The header is put into the answer further out.
-            tell(fault.mend("use one of the methods in the answer's header `Allow`"))
+            tell(fault.hint("use one of the methods in the answer's header `Allow`"))
         }
         _ => response,
     }

@@ -50,13 +50,15 @@ pub enum LogFormat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetryConfig {
-    /// What to log, in `tracing`'s filter syntax: `info`, `isomer_transform=debug`. Traces do not depend on it.
+    /// What to log, in `tracing`'s filter syntax: `info`, `isomer_transform=debug`. Traces do not
+    /// depend on it.
     pub filter: String,
     /// How logs look.
     pub format: LogFormat,
-    /// Where to send traces (OTLP over gRPC, plain text), e.g. `http://localhost:4317`; absent: where `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or
-    /// `OTEL_EXPORTER_OTLP_ENDPOINT` says, else nowhere. Trace ids are made and handed on either way, so logs of several processes
-    /// can be joined. `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SDK_DISABLED` hold too.
+    /// Where to send traces (OTLP over gRPC, plain text), e.g. `http://localhost:4317`; absent:
+    /// where `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT` says, else
+    /// nowhere. Trace ids are made and handed on either way, so logs of several processes can be
+    /// joined. `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SDK_DISABLED` hold too.
     pub otlp_endpoint: Option<String>,
 }
 
@@ -114,7 +116,8 @@ impl Drop for TelemetryGuard {
     }
 }
 
-/// Installs logs (stderr), traces and metrics for the process. Call once, inside the runtime, first thing.
+/// Installs logs (stderr), traces and metrics for the process. Call once, inside the runtime, first
+/// thing.
 ///
 /// # Errors
 /// When the configuration is not sound or telemetry is installed already.
@@ -130,7 +133,7 @@ pub fn init(service: &'static str, config: &TelemetryConfig) -> Result<Telemetry
                 .build()
                 .map_err(|error| {
                     Fault::invalid("telemetry.otlp_endpoint", format!("`{endpoint}`: {error}"))
-                        .mend("give a URL such as http://localhost:4317")
+                        .hint("give a URL such as http://localhost:4317")
                 })?;
             SdkTracerProvider::builder().with_batch_exporter(exporter)
         }
@@ -153,8 +156,8 @@ fn is_disabled() -> bool {
     variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// [`init`] with the spans going wherever `provider` sends them, e.g. to an in-memory exporter in a test;
-/// `otlp_endpoint` is not looked at.
+/// [`init`] with the spans going wherever `provider` sends them, e.g. to an in-memory exporter in a
+/// test; `otlp_endpoint` is not looked at.
 ///
 /// # Errors
 /// As [`init`].
@@ -164,7 +167,8 @@ pub fn init_with(
     provider: TracerProviderBuilder,
 ) -> Result<TelemetryGuard, Fault> {
     install_metrics()?;
-    // The builder reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES by itself; a name given here would take their place.
+    // The builder reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES by itself; a name given here
+    // would take their place.
     let resource = match variable("OTEL_SERVICE_NAME") {
         Some(_) => Resource::builder(),
         None => Resource::builder().with_service_name(service),
@@ -173,11 +177,12 @@ pub fn init_with(
     let tracer = tracing_opentelemetry::layer()
         .with_tracer(traces.tracer(service))
         .with_threads(false);
-    // What is entered and left for every poll should cost nothing: how long a span was idle says little of a future, and nothing here asks
-    // OpenTelemetry which span is current.
+    // What is entered and left for every poll should cost nothing: how long a span was idle says
+    // little of a future, and nothing here asks OpenTelemetry which span is current.
     let tracer = tracer.with_tracked_inactivity(false).with_context_activation(false);
-    // Not the log filter: a quiet log must not tear the traces of other processes apart. Log lines stay out of traces: what they say of a
-    // request (a name, an error's text) may be its caller's own words.
+    // Not the log filter: a quiet log must not tear the traces of other processes apart. Log lines
+    // stay out of traces: what they say of a request (a name, an error's text) may be its caller's
+    // own words.
     let exported = filter_fn(|of| of.is_span() && *of.level() <= tracing::Level::INFO);
     let spans = tracer
         .with_location(false)

@@ -32,7 +32,7 @@ pub fn install_crypto() {
 
 pub(crate) fn read(field: &str, file: &Path) -> Result<Vec<u8>, Fault> {
     std::fs::read(file)
-        .map_err(|e| Fault::invalid(field, format!("cannot read {}: {e}", file.display())).mend("check the path"))
+        .map_err(|e| Fault::invalid(field, format!("cannot read {}: {e}", file.display())).hint("check the path"))
 }
 
 /// HTTP/2 and HTTP/1.1 on one port, so gRPC and plain HTTP clients both get in.
@@ -72,11 +72,11 @@ fn certificates(field: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let found = found.map_err(|e| bad(field, file, &e))?;
     if found.is_empty() {
-        return Err(Fault::invalid(field, format!("{} holds no certificate", file.display())).mend("give a PEM file"));
+        return Err(Fault::invalid(field, format!("{} holds no certificate", file.display())).hint("give a PEM file"));
     }
     Ok(found)
 }
 
 fn bad(field: &str, file: &Path, error: &dyn std::error::Error) -> Fault {
-    Fault::invalid(field, format!("{}: {error}", file.display())).mend("give a PEM file of the right kind")
+    Fault::invalid(field, format!("{}: {error}", file.display())).hint("give a PEM file of the right kind")
 }

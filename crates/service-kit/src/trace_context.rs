@@ -1,7 +1,7 @@
 //! W3C trace context (`traceparent`, `tracestate`) in the headers of a call.
 //!
-//! The propagator is our own constant rather than OpenTelemetry's global one, so a call carries its trace whoever set up
-//! the process.
+//! The propagator is our own constant rather than OpenTelemetry's global one, so a call carries its
+//! trace whoever set up the process.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,8 @@ use crate::telemetry;
 
 static PROPAGATOR: LazyLock<TraceContextPropagator> = LazyLock::new(TraceContextPropagator::new);
 
-/// Makes `span` a child of the span named in the headers, and shows its trace id in the logs. Does nothing where no trace is kept.
+/// Makes `span` a child of the span named in the headers, and shows its trace id in the logs. Does
+/// nothing where no trace is kept.
 pub(crate) fn join(span: &Span, headers: &HeaderMap) {
     let parent = PROPAGATOR.extract_with_context(&Context::new(), &Read(headers));
     if parent.span().span_context().is_valid() {
@@ -36,8 +37,8 @@ pub(crate) fn join(span: &Span, headers: &HeaderMap) {
     }
 }
 
-/// Writes the span's place in its trace into the headers. Headers that are there already stay where no trace is kept, so
-/// a proxy hands them on.
+/// Writes the span's place in its trace into the headers. Headers that are there already stay where
+/// no trace is kept, so a proxy hands them on.
 pub fn carry(span: &Span, headers: &mut HeaderMap) {
     let context = span.context();
     if context.span().span_context().is_valid() {
@@ -45,8 +46,9 @@ pub fn carry(span: &Span, headers: &mut HeaderMap) {
     }
 }
 
-/// A span for what a server does by itself, such as asking others for their health: neither it nor what is called within it is exported,
-/// here or by the servers that are called, unless `OTEL_TRACES_SAMPLER` says otherwise.
+/// A span for what a server does by itself, such as asking others for their health: neither it nor
+/// what is called within it is exported, here or by the servers that are called, unless
+/// `OTEL_TRACES_SAMPLER` says otherwise.
 pub fn unsampled() -> Span {
     let span = tracing::info_span!(parent: None, "upkeep");
     let ids = RandomIdGenerator::default();

@@ -1,13 +1,13 @@
-//! Vectors as they travel: the identity of their space, and the smaller element types. One place for whoever makes vectors, so that
-//! all make them alike.
+//! Vectors as they travel: the identity of their space, and the smaller element types. One place
+//! for whoever makes vectors, so that all make them alike.
 
 use half::f16;
 use isomer_proto::common::v1::VectorSpace;
 use prost::Message;
 use sha2::{Digest, Sha256};
 
-/// SHA-256 (hex) over every other field of the message: its Protocol Buffers encoding in field order with `digest` empty,
-/// which any language can repeat.
+/// SHA-256 (hex) over every other field of the message: its Protocol Buffers encoding in field
+/// order with `digest` empty, which any language can repeat.
 pub fn digest(space: &VectorSpace) -> String {
     let rest = VectorSpace {
         digest: String::new(),
@@ -23,13 +23,14 @@ pub fn sealed(mut space: VectorSpace) -> VectorSpace {
     space
 }
 
-/// The numbers of little-endian IEEE 754 binary32. Bytes after the last whole number are left out: check the length before.
+/// The numbers of little-endian IEEE 754 binary32. Bytes after the last whole number are left out:
+/// check the length before.
 pub fn floats(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> + Clone {
     bytes.as_chunks().0.iter().map(|number| f32::from_le_bytes(*number))
 }
 
-/// The numbers of little-endian IEEE 754 binary16, widened without loss. Bytes after the last whole number are left out: check the
-/// length before.
+/// The numbers of little-endian IEEE 754 binary16, widened without loss. Bytes after the last whole
+/// number are left out: check the length before.
 pub fn widened(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> + Clone {
     bytes
         .as_chunks()
@@ -38,7 +39,8 @@ pub fn widened(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> + Clone {
         .map(|number| f16::from_le_bytes(*number).to_f32())
 }
 
-/// Appends a row as bits, set where the value is above 0; the first column is the most significant bit (`numpy.packbits`).
+/// Appends a row as bits, set where the value is above 0; the first column is the most significant
+/// bit (`numpy.packbits`).
 pub fn bits(row: &[f32], out: &mut Vec<u8>) {
     for eight in row.chunks(8) {
         let byte = eight

@@ -17,7 +17,8 @@ const READ: [HeaderName; 5] = [
     header::RETRY_AFTER,
 ];
 
-/// Which pages may call: those of the origins named; `*` stands for all. None: a browser lets only the server's own pages call.
+/// Which pages may call: those of the origins named; `*` stands for all. None: a browser lets only
+/// the server's own pages call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Web {
     pub(crate) origins: Vec<HeaderValue>,
@@ -36,7 +37,8 @@ impl Web {
         let layer = CorsLayer::new()
             .allow_origin(origins)
             .allow_methods([Method::GET, Method::POST])
-            // Each client has headers of its own (OpenAI's sends a dozen); which pages may call is settled by their origin.
+            // Each client has headers of its own (OpenAI's sends a dozen); which pages may call is
+            // settled by their origin.
             .allow_headers(AllowHeaders::mirror_request())
             .expose_headers(READ);
         Some(layer.max_age(REMEMBER))

@@ -1,4 +1,5 @@
-//! Traces over OTLP, as a collector receives them: sent when the process ends, under the service's name.
+//! Traces over OTLP, as a collector receives them: sent when the process ends, under the service's
+//! name.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -42,7 +42,8 @@ impl ProcessConfig for Config {
     }
 }
 
-/// The exit code of a service, and what it was started with: its configuration and the address it listens on.
+/// The exit code of a service, and what it was started with: its configuration and the address it
+/// listens on.
 fn run(flags: Value) -> (ExitCode, Option<(Config, SocketAddr)>) {
     let served = RefCell::new(None);
     let process = Process {

@@ -1,12 +1,13 @@
 //! The known names that a misspelt one most likely means, for "did you mean" in errors.
 //!
-//! Two names are close if at most a third of the longer one's letters, rounded up, have to be changed to make one of the other.
-//! Inserting, removing and replacing a letter and swapping two neighbours each count as one change (optimal string alignment).
-//! Letter case does not count, nor does the choice between `-`, `_` and space.
-//! [`similar`], which lists several names, also takes names that contain the given one or are contained in it.
+//! Two names are close if at most a third of the longer one's letters, rounded up, have to be
+//! changed to make one of the other. Inserting, removing and replacing a letter and swapping two
+//! neighbours each count as one change (optimal string alignment). Letter case does not count, nor
+//! does the choice between `-`, `_` and space. [`similar`], which lists several names, also takes
+//! names that contain the given one or are contained in it.
 //!
-//! Comparing takes time in proportion to the product of both lengths, and names come from requests. So names of more than
-//! [`LONGEST`] bytes are close to none.
+//! Comparing takes time in proportion to the product of both lengths, and names come from requests.
+//! So names of more than [`LONGEST`] bytes are close to none.
 
 use rapidfuzz::distance::osa;
 
@@ -16,7 +17,8 @@ pub const LONGEST: usize = 200;
 /// Most names that [`similar`] gives.
 pub const MOST: usize = 3;
 
-/// The known name closest to `name`, or `None` if none is close. The first of several that are equally close.
+/// The known name closest to `name`, or `None` if none is close. The first of several that are
+/// equally close.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = plain(name)?;
     let scored = known
@@ -25,8 +27,9 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     scored.min_by_key(|(score, _)| *score).map(|(_, known)| known)
 }
 
-/// At most [`MOST`] of the known names close to `name`, closest first. A name that contains the other one counts as close too, if both
-/// have at least three letters: a person who writes a part of an id is shown the ids that have it.
+/// At most [`MOST`] of the known names close to `name`, closest first. A name that contains the
+/// other one counts as close too, if both have at least three letters: a person who writes a part
+/// of an id is shown the ids that have it.
 pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let Some(name) = plain(name) else {
         return Vec::new();
@@ -45,7 +48,8 @@ fn plain(name: &str) -> Option<String> {
     (name.len() <= LONGEST).then(|| name.trim().to_lowercase().replace(['-', ' '], "_"))
 }
 
-/// Changes that make `known` of a name as [`plain`] gives it, or `None` if they are too many for both to be close.
+/// Changes that make `known` of a name as [`plain`] gives it, or `None` if they are too many for
+/// both to be close.
 fn distance(name: &str, known: &str) -> Option<usize> {
     let known = plain(known)?;
     let longer = name.chars().count().max(known.chars().count());
@@ -53,8 +57,8 @@ fn distance(name: &str, known: &str) -> Option<usize> {
     (distance <= longer.div_ceil(3) && distance < longer).then_some(distance)
 }
 
-/// A quarter of the letters that only one of two names has, where one is a part of the other: such letters weigh less than letters
-/// that differ.
+/// A quarter of the letters that only one of two names has, where one is a part of the other: such
+/// letters weigh less than letters that differ.
 fn shared(name: &str, known: &str) -> Option<usize> {
     let known = plain(known)?;
     let (length, known_length) = (name.chars().count(), known.chars().count());

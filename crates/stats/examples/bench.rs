@@ -1,4 +1,5 @@
-//! Times the Hodges–Lehmann bootstrap and a whole HTEB-sized analysis. `bench_numpy.py` runs it beside numpy.
+//! Times the Hodges–Lehmann bootstrap and a whole HTEB-sized analysis. `bench_numpy.py` runs it
+//! beside numpy.
 //!
 //! `cargo run --release -p isomer-stats --example bench`
 

@@ -1,8 +1,9 @@
-//! Error of a gate's bounds where the truth lies exactly at the limit, under laws that are skewed, collapsed or clustered, and
-//! how often the shipped suites decide. Prints markdown tables.
+//! Error of a gate's bounds where the truth lies exactly at the limit, under laws that are skewed,
+//! collapsed or clustered, and how often the shipped suites decide. Prints markdown tables.
 //!
-//! `cargo run --release -p isomer-stats --example gate_laws [GATES] [units|many|items|shared|strata|power] [LAW]`; with LAW (a part of a
-//! law's name) only the rows of such laws.
+//! `cargo run --release -p isomer-stats --example gate_laws [GATES]
+//! [units|many|items|shared|strata|power] [LAW]`; with LAW (a part of a law's name) only the rows
+//! of such laws.
 
 use isomer_stats::{
     StatsError,
@@ -34,8 +35,8 @@ fn header(gates: usize, what: &str) {
     println!("|---|---|{}", "---|".repeat(names.len()));
 }
 
-/// False passes / false failures in percent; `!` where the lower 99 % Clopper–Pearson bound of the false passes exceeds
-/// alpha, `*` where that of the false failures does.
+/// False passes / false failures in percent; `!` where the lower 99 % Clopper–Pearson bound of the
+/// false passes exceeds alpha, `*` where that of the false failures does.
 #[allow(clippy::print_stdout)]
 fn row(law: &str, n: usize, gates: usize, counts: &[Count]) {
     let cells: Vec<String> = counts
@@ -163,7 +164,8 @@ fn strata(gates: usize, fewer: usize) -> Result<(), StatsError> {
     Ok(())
 }
 
-/// Groups as units: share decided at drop 0, half and twice the limit, with the suites' numbers of groups.
+/// Groups as units: share decided at drop 0, half and twice the limit, with the suites' numbers of
+/// groups.
 #[allow(clippy::print_stdout)]
 fn power(gates: usize) -> Result<(), StatsError> {
     let candidates = [

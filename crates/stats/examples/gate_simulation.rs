@@ -1,4 +1,5 @@
-//! Simulates sequential gates: how often they err at the boundary, and what they save on clear cases.
+//! Simulates sequential gates: how often they err at the boundary, and what they save on clear
+//! cases.
 //!
 //! `cargo run --release -p isomer-stats --example gate_simulation [GATES]`
 

@@ -1,4 +1,5 @@
-//! Error by bin: how far predictions (a judge's ratings) are from gold scores, by gold score or by word count.
+//! Error by bin: how far predictions (a judge's ratings) are from gold scores, by gold score or by
+//! word count.
 
 use crate::{
     StatsError,
@@ -18,12 +19,14 @@ pub struct ErrorBin {
     pub n: usize,
     /// Mean absolute error; `None` of an empty bin.
     pub mae: Option<f64>,
-    /// Spearman's correlation; `None` of fewer than three pairs, or where either side does not vary.
+    /// Spearman's correlation; `None` of fewer than three pairs, or where either side does not
+    /// vary.
     pub spearman: Option<f64>,
 }
 
-/// Mean absolute error and correlation of `predicted` against `gold` in bins of `key` (word counts, or the gold scores
-/// themselves). `edges` ascend: the bins are up to the first edge, above it up to the second, …, above the last.
+/// Mean absolute error and correlation of `predicted` against `gold` in bins of `key` (word counts,
+/// or the gold scores themselves). `edges` ascend: the bins are up to the first edge, above it up
+/// to the second, …, above the last.
 ///
 /// # Errors
 /// No pairs, series of different lengths, values that are not finite, edges that do not ascend.

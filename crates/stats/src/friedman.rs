@@ -1,7 +1,8 @@
 //! Friedman's test over data sets, and Nemenyi's critical difference after it.
 //!
-//! Sources: M. Friedman (1937); J. Demšar, "Statistical comparisons of classifiers over multiple data sets" (2006);
-//! R. L. Iman and J. M. Davenport (1980) for the F form, which is less conservative.
+//! Sources: M. Friedman (1937); J. Demšar, "Statistical comparisons of classifiers over multiple
+//! data sets" (2006); R. L. Iman and J. M. Davenport (1980) for the F form, which is less
+//! conservative.
 
 use crate::{
     StatsError, average_ranks,
@@ -27,11 +28,12 @@ pub struct Friedman {
     pub blocks: usize,
 }
 
-/// Tests whether treatments differ. `scores` holds one series a treatment, position i of each the same block (data set).
+/// Tests whether treatments differ. `scores` holds one series a treatment, position i of each the
+/// same block (data set).
 ///
 /// # Errors
-/// Fewer than three treatments or two blocks, series of different lengths, scores that are not finite, all treatments
-/// tied in all blocks.
+/// Fewer than three treatments or two blocks, series of different lengths, scores that are not
+/// finite, all treatments tied in all blocks.
 pub fn friedman(scores: &[Vec<f64>]) -> Result<Friedman, StatsError> {
     let k = scores.len();
     if k < 3 {
@@ -119,8 +121,8 @@ pub struct Nemenyi {
     pub letters: Vec<String>,
 }
 
-/// Compares all pairs after [`friedman`]: the critical difference q √(k(k + 1) / (6 n)), q the studentised range's
-/// quantile over √2.
+/// Compares all pairs after [`friedman`]: the critical difference q √(k(k + 1) / (6 n)), q the
+/// studentised range's quantile over √2.
 ///
 /// # Errors
 /// `alpha` outside (0, 1).
@@ -160,8 +162,9 @@ mod tests {
 
     #[test]
     fn demsar_s_worked_example_is_found() {
-        // Demšar (2006), table 6: four classifiers on fourteen data sets; average ranks 3.143, 2.000, 2.893, 1.964,
-        // chi-squared 9.28, F 3.69, critical differences 1.25 at 0.05 and 1.12 at 0.10.
+        // Demšar (2006), table 6: four classifiers on fourteen data sets; average ranks 3.143,
+        // 2.000, 2.893, 1.964, chi-squared 9.28, F 3.69, critical differences 1.25 at 0.05 and 1.12
+        // at 0.10.
         let c45 = [
             0.763, 0.599, 0.954, 0.628, 0.882, 0.936, 0.661, 0.583, 0.775, 1.000, 0.940, 0.619, 0.972, 0.957,
         ];

@@ -1,6 +1,8 @@
-//! The Hodges–Lehmann estimate of location, and the interval that belongs to it by inverting the signed-rank test.
+//! The Hodges–Lehmann estimate of location, and the interval that belongs to it by inverting the
+//! signed-rank test.
 //!
-//! Source: M. Hollander and D. A. Wolfe, "Nonparametric Statistical Methods", sections 3.2 and 3.3 (Tukey's interval).
+//! Source: M. Hollander and D. A. Wolfe, "Nonparametric Statistical Methods", sections 3.2 and 3.3
+//! (Tukey's interval).
 
 use crate::{
     Alternative, StatsError,
@@ -16,14 +18,16 @@ const EXACT_MAX: usize = 50;
 
 /// Median of the Walsh averages (x_i + x_j) / 2, i ≤ j; `None` of no values. Values must be finite.
 ///
-/// O(n log n) time, O(n) memory (Walsh averages are selected, never sorted or stored); equal to sorting all averages to the last bit.
+/// O(n log n) time, O(n) memory (Walsh averages are selected, never sorted or stored); equal to
+/// sorting all averages to the last bit.
 pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     middle(&sorted, &mut Vec::new())
 }
 
-/// Estimate of the shift of paired values, treatment less reference: [`hodges_lehmann`] of the differences.
+/// Estimate of the shift of paired values, treatment less reference: [`hodges_lehmann`] of the
+/// differences.
 ///
 /// # Errors
 /// No pairs, series of different lengths, values that are not finite.
@@ -44,22 +48,23 @@ pub struct WilcoxonInterval {
     pub high: f64,
     /// Level asked for.
     pub level: f64,
-    /// Level that the interval has for continuous data: at least `level` where it is exact, since W+ takes whole
-    /// values only; the nominal level otherwise.
+    /// Level that the interval has for continuous data: at least `level` where it is exact, since
+    /// W+ takes whole values only; the nominal level otherwise.
     pub achieved: f64,
     /// Whether it rests on the exact null distribution (up to 50 values) or on the normal one.
     pub exact: bool,
 }
 
-/// The shifts that the signed-rank test does not reject: between two Walsh averages. Exact up to 50 values, by the
-/// normal approximation beyond. With ties or zeros the interval is conservative (it covers at least as often).
+/// The shifts that the signed-rank test does not reject: between two Walsh averages. Exact up to 50
+/// values, by the normal approximation beyond. With ties or zeros the interval is conservative (it
+/// covers at least as often).
 ///
-/// `alternative` says which ends it has: [`Alternative::TwoSided`] both, [`Alternative::Greater`] a lower one only (the
-/// shift is at least …), [`Alternative::Less`] an upper one only.
+/// `alternative` says which ends it has: [`Alternative::TwoSided`] both, [`Alternative::Greater`] a
+/// lower one only (the shift is at least …), [`Alternative::Less`] an upper one only.
 ///
 /// # Errors
-/// No values, values that are not finite, a level outside (0, 1), or one that so few values cannot reach
-/// ([`StatsError::LevelUnreachable`] says how high they go).
+/// No values, values that are not finite, a level outside (0, 1), or one that so few values cannot
+/// reach ([`StatsError::LevelUnreachable`] says how high they go).
 pub fn wilcoxon_interval(values: &[f64], level: f64, alternative: Alternative) -> Result<WilcoxonInterval, StatsError> {
     sample("values", values, "a signed-rank interval", 1)?;
     check_level(level)?;
@@ -69,7 +74,8 @@ pub fn wilcoxon_interval(values: &[f64], level: f64, alternative: Alternative) -
     let exact = n <= EXACT_MAX;
     // The interval runs from the k-th smallest average to the k-th largest.
     let (k, achieved) = if exact {
-        // 1e-12: a level like 0.9375 that n can reach exactly is not lost to the rounding of 1 − level.
+        // 1e-12: a level like 0.9375 that n can reach exactly is not lost to the rounding of 1 −
+        // level.
         let (c, below) = signed_rank_quantile(n, tail * (1.0 + 1e-12)).ok_or(StatsError::LevelUnreachable {
             what: "signed-rank interval",
             level,
@@ -123,7 +129,8 @@ mod tests {
 
     #[test]
     fn the_textbook_s_interval_is_found() {
-        // Hollander and Wolfe (1973), examples 3.1 to 3.3: the estimate −0.46, and (−0.786, −0.010) at 96 %.
+        // Hollander and Wolfe (1973), examples 3.1 to 3.3: the estimate −0.46, and (−0.786, −0.010)
+        // at 96 %.
         let before = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30];
         let after = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29];
         let d = differences(&after, &before).unwrap();

@@ -1,23 +1,27 @@
-//! Letters of significance: treatments that share a letter do not differ significantly (compact letter display).
+//! Letters of significance: treatments that share a letter do not differ significantly (compact
+//! letter display).
 
 use crate::StatsError;
 
 /// Most letters of a display. A relation of n treatments may need 3^(n/3).
 const MOST_LETTERS: usize = 256;
 
-/// Letters by the insert-and-absorb method: start from one letter for all; each significant pair splits every letter
-/// that both have into one without the first and one without the second; letters contained in others go. Every pair
-/// that differs significantly shares no letter, every pair that does not shares one.
+/// Letters by the insert-and-absorb method: start from one letter for all; each significant pair
+/// splits every letter that both have into one without the first and one without the second;
+/// letters contained in others go. Every pair that differs significantly shares no letter, every
+/// pair that does not shares one.
 ///
-/// `order` lists the treatments from the first row of the display to the last, best first as a rule; letters are named
-/// in that order (`a` is the first one's). `different(i, j)` says whether treatments i and j differ significantly, and
-/// must say the same of (j, i). Result: the letters of each treatment, by its number. Beyond 26, letters are numbered
-/// (`a1`, `b1`, …).
+/// `order` lists the treatments from the first row of the display to the last, best first as a
+/// rule; letters are named in that order (`a` is the first one's). `different(i, j)` says whether
+/// treatments i and j differ significantly, and must say the same of (j, i). Result: the letters of
+/// each treatment, by its number. Beyond 26, letters are numbered (`a1`, `b1`, …).
 ///
-/// Source: H.-P. Piepho, "An algorithm for a letter-based representation of all-pairwise comparisons" (2004).
+/// Source: H.-P. Piepho, "An algorithm for a letter-based representation of all-pairwise
+/// comparisons" (2004).
 ///
 /// # Errors
-/// An order that is no permutation, a relation that is not symmetric, or one that needs more than 256 letters.
+/// An order that is no permutation, a relation that is not symmetric, or one that needs more than
+/// 256 letters.
 pub fn significance_letters(
     order: &[usize],
     different: impl Fn(usize, usize) -> bool,
@@ -113,8 +117,8 @@ mod tests {
 
     #[test]
     fn a_display_worked_out_by_hand() {
-        // Five treatments; 0 differs from 2, 3, 4, and 1 from 3, 4. What does not differ: 0~1, 1~2, 2~3, 2~4, 3~4.
-        // Cliques of that: {0, 1}, {1, 2}, {2, 3, 4}.
+        // Five treatments; 0 differs from 2, 3, 4, and 1 from 3, 4. What does not differ: 0~1, 1~2,
+        // 2~3, 2~4, 3~4. Cliques of that: {0, 1}, {1, 2}, {2, 3, 4}.
         let found = letters(5, &[(0, 2), (0, 3), (0, 4), (1, 3), (1, 4)]);
         assert_eq!(found, ["a", "ab", "bc", "c", "c"]);
     }

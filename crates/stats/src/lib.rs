@@ -1,6 +1,8 @@
-//! Statistics, pure: the same numbers and seed in, the same bits out, whatever the number of threads.
+//! Statistics, pure: the same numbers and seed in, the same bits out, whatever the number of
+//! threads.
 //!
-//! * [`describe`]: mean, sample standard deviation, quantiles, numpy's order of summation, paired differences.
+//! * [`describe`]: mean, sample standard deviation, quantiles, numpy's order of summation, paired
+//!   differences.
 //! * [`rank`]: average ranks. [`precision`]: R-Precision.
 //! * [`correlation`]: Pearson, Spearman, Kendall's tau-b, their tests and intervals.
 //! * [`wilcoxon`]: the signed-rank test as scipy 1.17 computes it, and exactly with ties.
@@ -8,9 +10,11 @@
 //! * [`bootstrap`]: percentile and BCa intervals, the paired bootstrap test.
 //! * [`permutation`]: sign flips and two samples.
 //! * [`multiple`]: adjustment for several tests.
-//! * [`friedman`]: several treatments over data sets, Nemenyi's critical difference. [`letters`]: letters of significance.
+//! * [`friedman`]: several treatments over data sets, Nemenyi's critical difference. [`letters`]:
+//!   letters of significance.
 //! * [`agreement`]: Gwet's AC1 and AC2, Krippendorff's alpha. [`bins`]: error by bin.
-//! * [`proportion`]: exact bounds of a proportion. [`reliability`]: split halves. [`power`]: what a design can detect.
+//! * [`proportion`]: exact bounds of a proportion. [`reliability`]: split halves. [`power`]: what a
+//!   design can detect.
 //! * [`gate`]: how a gate decides.
 //! * [`random`]: numbered random streams, the same on any number of threads.
 //! * [`special`]: the distributions behind them.

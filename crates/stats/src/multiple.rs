@@ -1,7 +1,8 @@
 //! Adjustment of p-values for several tests.
 
-/// Holm-adjusted p-values, in the order given: the k-th smallest (from 0) of m times m − k, made monotone, capped at 1.
-/// Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
+/// Holm-adjusted p-values, in the order given: the k-th smallest (from 0) of m times m − k, made
+/// monotone, capped at 1. Source: Holm (1979), "A simple sequentially rejective multiple test
+/// procedure".
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let m = p_values.len();
     let mut adjusted = vec![0.0; m];
@@ -13,9 +14,9 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// p-values adjusted for the rate of false discoveries, in the order given: the k-th smallest (from 1) of m times m / k,
-/// made monotone from the largest down, capped at 1. Source: Benjamini and Hochberg (1995), "Controlling the false
-/// discovery rate"; scipy `false_discovery_control`.
+/// p-values adjusted for the rate of false discoveries, in the order given: the k-th smallest
+/// (from 1) of m times m / k, made monotone from the largest down, capped at 1. Source: Benjamini
+/// and Hochberg (1995), "Controlling the false discovery rate"; scipy `false_discovery_control`.
 pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     let m = p_values.len();
     let mut adjusted = vec![0.0; m];
@@ -49,7 +50,8 @@ mod tests {
 
     #[test]
     fn benjamini_and_hochberg_s_own_example_rejects_four() {
-        // Their table of fifteen p-values (1995, section 3): four are at most 0.05 after adjustment, three under Holm's.
+        // Their table of fifteen p-values (1995, section 3): four are at most 0.05 after
+        // adjustment, three under Holm's.
         let p = [
             0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719, 0.6528,
             0.7590, 1.0000,

@@ -1,8 +1,10 @@
-//! Permutation tests: of paired differences (every sign may flip) and of two independent samples (labels may swap).
+//! Permutation tests: of paired differences (every sign may flip) and of two independent samples
+//! (labels may swap).
 //!
-//! Exact where all arrangements can be visited, by random arrangements otherwise, with p = (extreme + 1) / (drawn + 1)
-//! so that it is never zero (B. Phipson and G. K. Smyth, "Permutation p-values should never be zero", 2010). Arrangements
-//! that equal the observed one but for rounding count as being as far out, as in scipy's `permutation_test`.
+//! Exact where all arrangements can be visited, by random arrangements otherwise, with p =
+//! (extreme + 1) / (drawn + 1) so that it is never zero (B. Phipson and G. K. Smyth, "Permutation
+//! p-values should never be zero", 2010). Arrangements that equal the observed one but for rounding
+//! count as being as far out, as in scipy's `permutation_test`.
 
 use rand_chacha::rand_core::RngCore;
 use rayon::prelude::*;
@@ -68,8 +70,8 @@ impl Counts {
     }
 }
 
-/// Tests whether paired differences centre on zero: under the null hypothesis each could have had the other sign. All
-/// 2^n patterns up to 20 differences, `resamples` random ones beyond.
+/// Tests whether paired differences centre on zero: under the null hypothesis each could have had
+/// the other sign. All 2^n patterns up to 20 differences, `resamples` random ones beyond.
 ///
 /// # Errors
 /// No differences, ones that are not finite, all zero, no resamples where they are needed.
@@ -118,8 +120,9 @@ fn signed_sum(differences: &[f64], signs: u64) -> f64 {
         .sum()
 }
 
-/// Tests whether two independent samples have one mean: under the null hypothesis each value could have been in either.
-/// All arrangements where there are at most 2^20, `resamples` random ones otherwise.
+/// Tests whether two independent samples have one mean: under the null hypothesis each value could
+/// have been in either. All arrangements where there are at most 2^20, `resamples` random ones
+/// otherwise.
 ///
 /// # Errors
 /// An empty sample, values that are not finite, no resamples where they are needed.

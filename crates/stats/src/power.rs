@@ -1,8 +1,9 @@
 //! What a design can detect: so many data sets, so many seeds.
 //!
-//! The mean of per-dataset differences, seeds averaged first, has variance (σ²_between + σ²_seeds / seeds) / data sets.
-//! Its test is Student's t, whose power is exact (noncentral t); Wilcoxon's signed-rank test needs π/3 as many
-//! observations for the same power under normal differences (its asymptotic relative efficiency is 3/π, E. J. G. Pitman).
+//! The mean of per-dataset differences, seeds averaged first, has variance (σ²_between + σ²_seeds /
+//! seeds) / data sets. Its test is Student's t, whose power is exact (noncentral t); Wilcoxon's
+//! signed-rank test needs π/3 as many observations for the same power under normal differences (its
+//! asymptotic relative efficiency is 3/π, E. J. G. Pitman).
 
 use crate::{
     Alternative, StatsError,
@@ -62,12 +63,13 @@ impl Default for Aim {
 }
 
 impl Design {
-    /// Estimates both standard deviations from differences, one series of seeds a data set (one-way analysis of
-    /// variance; a between-variance below zero is zero). With one seed everywhere the spread over seeds is unknown and
-    /// counts as between.
+    /// Estimates both standard deviations from differences, one series of seeds a data set (one-way
+    /// analysis of variance; a between-variance below zero is zero). With one seed everywhere the
+    /// spread over seeds is unknown and counts as between.
     ///
     /// # Errors
-    /// Fewer than two data sets, one without seeds, differences that are not finite, numbers of seeds that differ.
+    /// Fewer than two data sets, one without seeds, differences that are not finite, numbers of
+    /// seeds that differ.
     pub fn from_differences(differences: &[Vec<f64>]) -> Result<Self, StatsError> {
         if differences.len() < 2 {
             return Err(StatsError::TooFew {
@@ -114,7 +116,8 @@ impl Design {
     /// Chance of detecting a mean difference of `effect` (its size; the sign is the alternative's).
     ///
     /// # Errors
-    /// Fewer than two data sets, no seeds, spreads that are no finite numbers ≥ 0, `alpha` or `power` outside their range.
+    /// Fewer than two data sets, no seeds, spreads that are no finite numbers ≥ 0, `alpha` or
+    /// `power` outside their range.
     pub fn power(&self, effect: f64, aim: &Aim) -> Result<f64, StatsError> {
         self.check(aim)?;
         let se = self.standard_error() / efficiency(aim.test).sqrt();
@@ -154,8 +157,8 @@ impl Design {
         self.least(2, effect, aim, |units| Self { units, ..*self })
     }
 
-    /// Seeds needed to detect `effect` with these data sets; `None` where no number of seeds would do, because the
-    /// spread between data sets alone is too large.
+    /// Seeds needed to detect `effect` with these data sets; `None` where no number of seeds would
+    /// do, because the spread between data sets alone is too large.
     ///
     /// # Errors
     /// As [`Design::power`].
@@ -258,7 +261,8 @@ mod tests {
 
     #[test]
     fn the_textbook_s_sample_size_is_found() {
-        // Cohen (1988): d = 0.5, two-sided 0.05, power 0.80 needs 34 pairs (G*Power: 34, power 0.8078).
+        // Cohen (1988): d = 0.5, two-sided 0.05, power 0.80 needs 34 pairs (G*Power: 34, power
+        // 0.8078).
         let design = Design {
             units: 34,
             seeds: 1,

@@ -2,10 +2,12 @@
 
 use crate::{StatsError, error::finite};
 
-/// Share of the relevant among the R highest scores, R being the number of relevant ones; in [0, 1]. Where equal scores
-/// lie across the cut, their expectation over all orders counts, so that no order of the input is favoured.
+/// Share of the relevant among the R highest scores, R being the number of relevant ones; in [0,
+/// 1]. Where equal scores lie across the cut, their expectation over all orders counts, so that no
+/// order of the input is favoured.
 ///
-/// Source: E. M. Voorhees and D. K. Harman, "TREC" (2005), chapter 3; PARTIAL uses it per group of candidates.
+/// Source: E. M. Voorhees and D. K. Harman, "TREC" (2005), chapter 3; PARTIAL uses it per group of
+/// candidates.
 ///
 /// # Errors
 /// Series of different lengths, scores that are not finite, nothing relevant.

@@ -1,14 +1,17 @@
-//! Exact bounds of a proportion (Clopper and Pearson 1934): of `successes` in `trials` independent draws.
+//! Exact bounds of a proportion (Clopper and Pearson 1934): of `successes` in `trials` independent
+//! draws.
 //!
-//! Each bound is one-sided: the lower bound lies above the true proportion with a chance of at most `alpha`, and so does the
-//! upper bound below it. Both together are a two-sided interval at `1 - 2 alpha`.
+//! Each bound is one-sided: the lower bound lies above the true proportion with a chance of at most
+//! `alpha`, and so does the upper bound below it. Both together are a two-sided interval at `1 - 2
+//! alpha`.
 
 use statrs::function::beta::beta_reg;
 
 /// Halvings of [0, 1] until two neighbouring doubles are left.
 const HALVINGS: usize = 80;
 
-/// The largest p that `successes` or more in `trials` draws reject at `alpha`: the lower bound; 0 without successes or trials.
+/// The largest p that `successes` or more in `trials` draws reject at `alpha`: the lower bound; 0
+/// without successes or trials.
 pub fn clopper_pearson_lower(successes: u64, trials: u64, alpha: f64) -> f64 {
     if successes == 0 || trials == 0 {
         return 0.0;
@@ -18,7 +21,8 @@ pub fn clopper_pearson_lower(successes: u64, trials: u64, alpha: f64) -> f64 {
     quantile(alpha, successes as f64, (trials - successes) as f64 + 1.0)
 }
 
-/// The smallest p that `successes` or fewer in `trials` draws reject at `alpha`: the upper bound; 1 where all succeed.
+/// The smallest p that `successes` or fewer in `trials` draws reject at `alpha`: the upper bound; 1
+/// where all succeed.
 pub fn clopper_pearson_upper(successes: u64, trials: u64, alpha: f64) -> f64 {
     1.0 - clopper_pearson_lower(trials.saturating_sub(successes), trials, alpha)
 }
@@ -57,7 +61,8 @@ mod tests {
             let upper = clopper_pearson_upper(n - k, n, alpha);
             assert!((upper - (1.0 - bound)).abs() < 1e-12);
         }
-        // All of n: the lower bound is alpha^(1/n). None of n: the upper bound is 1 - alpha^(1/n) (the rule of three).
+        // All of n: the lower bound is alpha^(1/n). None of n: the upper bound is 1 - alpha^(1/n)
+        // (the rule of three).
         assert!((clopper_pearson_lower(20, 20, 0.05) - 0.05f64.powf(0.05)).abs() < 1e-12);
         assert!((clopper_pearson_upper(0, 20, 0.05) - (1.0 - 0.05f64.powf(0.05))).abs() < 1e-12);
     }

@@ -2,7 +2,8 @@
 
 /// Ranks from 1, ties given their average (scipy `rankdata`, method `average`). NaN sorts last.
 pub fn average_ranks(values: &[f64]) -> Vec<f64> {
-    // -0.0 and 0.0 are equal and must tie, so the sign of zero is dropped before the total order is used.
+    // -0.0 and 0.0 are equal and must tie, so the sign of zero is dropped before the total order is
+    // used.
     let keys: Vec<f64> = values.iter().map(|v| v + 0.0).collect();
     let mut order: Vec<usize> = (0..keys.len()).collect();
     order.sort_by(|&a, &b| keys[a].total_cmp(&keys[b]));

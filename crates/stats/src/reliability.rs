@@ -15,8 +15,8 @@ use crate::{
 pub struct Reliability {
     /// Median over the splits of Spearman's correlation between the halves' mean scores.
     pub median: f64,
-    /// The 2.5 % and 97.5 % quantiles over the splits: how much the figure depends on the split, not a confidence
-    /// interval.
+    /// The 2.5 % and 97.5 % quantiles over the splits: how much the figure depends on the split,
+    /// not a confidence interval.
     pub spread: (f64, f64),
     /// Splits with a correlation.
     pub splits: usize,
@@ -24,14 +24,14 @@ pub struct Reliability {
     pub undefined: usize,
 }
 
-/// Splits the data sets in halves within every stratum (task type), ranks the encoders by their mean score on each half
-/// and correlates the two. An odd one out goes to the half that has fewer data sets. `scores` holds one series an
-/// encoder, seeds and transformations averaged before; `strata` names the stratum of each data set. HTEB (table 3) takes
-/// 1000 splits.
+/// Splits the data sets in halves within every stratum (task type), ranks the encoders by their
+/// mean score on each half and correlates the two. An odd one out goes to the half that has fewer
+/// data sets. `scores` holds one series an encoder, seeds and transformations averaged before;
+/// `strata` names the stratum of each data set. HTEB (table 3) takes 1000 splits.
 ///
 /// # Errors
-/// Fewer than three encoders or two data sets, series of different lengths, scores that are not finite, no splits, no
-/// split with a correlation.
+/// Fewer than three encoders or two data sets, series of different lengths, scores that are not
+/// finite, no splits, no split with a correlation.
 pub fn split_half_reliability<S: AsRef<str> + Sync>(
     scores: &[Vec<f64>],
     strata: &[S],

@@ -1,8 +1,8 @@
 //! Distributions: normal, Student's t (central and not), chi-squared, F, the studentised range.
 //!
-//! The incomplete gamma and beta functions are statrs', held against scipy far into their tails (`tests/reference`). Its
-//! complementary error function is off by 1e-10 around 1.15, so that one is written here. Quantiles are refined until the
-//! distribution function returns the probability.
+//! The incomplete gamma and beta functions are statrs', held against scipy far into their tails
+//! (`tests/reference`). Its complementary error function is off by 1e-10 around 1.15, so that one
+//! is written here. Quantiles are refined until the distribution function returns the probability.
 
 use statrs::function::{
     beta::beta_reg,
@@ -10,8 +10,9 @@ use statrs::function::{
     gamma::{gamma_ur, ln_gamma},
 };
 
-/// The complementary error function, to about 1e-13 of its value: Kummer's series (all terms positive) up to 2.5,
-/// Laplace's continued fraction beyond. Sources: Abramowitz and Stegun, 7.1.6 and 7.1.14.
+/// The complementary error function, to about 1e-13 of its value: Kummer's series (all terms
+/// positive) up to 2.5, Laplace's continued fraction beyond. Sources: Abramowitz and Stegun, 7.1.6
+/// and 7.1.14.
 fn erfc(x: f64) -> f64 {
     if x < 0.0 {
         return 2.0 - erfc(-x);
@@ -96,7 +97,8 @@ pub fn student_quantile(p: f64, freedom: f64) -> f64 {
     let log_scale =
         ln_gamma((freedom + 1.0) / 2.0) - ln_gamma(freedom / 2.0) - 0.5 * (freedom * std::f64::consts::PI).ln();
     let density = |t: f64| (log_scale - (freedom + 1.0) / 2.0 * (t * t / freedom).ln_1p()).exp();
-    // Newton's step on the logarithm of the upper tail, kept within a bracket that every evaluation narrows.
+    // Newton's step on the logarithm of the upper tail, kept within a bracket that every evaluation
+    // narrows.
     let z = -normal_quantile(p);
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut t = z + (z * z * z + z) / (4.0 * freedom);
@@ -137,8 +139,8 @@ pub fn f_sf(x: f64, numerator: f64, denominator: f64) -> f64 {
     }
 }
 
-/// 1 − I(a, b) at part / (part + rest), from whichever side keeps its digits: near 1 the argument of the mirrored function
-/// would be rounded to 1.
+/// 1 − I(a, b) at part / (part + rest), from whichever side keeps its digits: near 1 the argument
+/// of the mirrored function would be rounded to 1.
 fn beta_complement(a: f64, b: f64, part: f64, rest: f64) -> f64 {
     let below = beta_reg(a, b, part / (part + rest));
     if below < 0.5 {
@@ -148,10 +150,11 @@ fn beta_complement(a: f64, b: f64, part: f64, rest: f64) -> f64 {
     }
 }
 
-/// P(Q ≥ q) of the studentised range of `groups` (≥ 2) normal variables with infinite degrees of freedom.
+/// P(Q ≥ q) of the studentised range of `groups` (≥ 2) normal variables with infinite degrees of
+/// freedom.
 ///
-/// 1 − k ∫ φ(z) (Φ(z) − Φ(z − q))^(k−1) dz, integrated as k ∫ φ(z) (Φ(z)^(k−1) − (Φ(z) − Φ(z − q))^(k−1)) dz so that
-/// small probabilities keep their digits.
+/// 1 − k ∫ φ(z) (Φ(z) − Φ(z − q))^(k−1) dz, integrated as k ∫ φ(z) (Φ(z)^(k−1) − (Φ(z) − Φ(z −
+/// q))^(k−1)) dz so that small probabilities keep their digits.
 pub fn studentized_range_sf(q: f64, groups: usize) -> f64 {
     if q <= 0.0 {
         return 1.0;

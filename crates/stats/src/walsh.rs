@@ -1,17 +1,20 @@
 //! Order statistics of the Walsh averages (x_i + x_j) / 2, i ≤ j, without making them all.
 //!
-//! There are n(n + 1)/2 of them, too many to sort for a thousand resamples of a large data set. With the values sorted,
-//! the averages up to a limit are counted in one sweep, and floating-point averaging is monotone, so the count is exact.
-//! A bracket around the wanted one is narrowed by interpolating between counts, with bisection over the doubles
-//! themselves as every third step so that no data can stall it; once about 2 n averages are left inside, those are
-//! collected and the wanted one selected. O(n log n) time, O(n) memory, and the result equals sorting to the last bit.
+//! There are n(n + 1)/2 of them, too many to sort for a thousand resamples of a large data set.
+//! With the values sorted, the averages up to a limit are counted in one sweep, and floating-point
+//! averaging is monotone, so the count is exact. A bracket around the wanted one is narrowed by
+//! interpolating between counts, with bisection over the doubles themselves as every third step so
+//! that no data can stall it; once about 2 n averages are left inside, those are collected and the
+//! wanted one selected. O(n log n) time, O(n) memory, and the result equals sorting to the last
+//! bit.
 
 /// The averages of sorted values.
 pub(crate) struct Walsh<'a> {
     sorted: &'a [f64],
 }
 
-/// Median of the Walsh averages of ascending values. `scratch` is memory for candidates, kept between calls.
+/// Median of the Walsh averages of ascending values. `scratch` is memory for candidates, kept
+/// between calls.
 pub(crate) fn middle(sorted: &[f64], scratch: &mut Vec<f64>) -> Option<f64> {
     let walsh = Walsh::new(sorted);
     let count = walsh.count();
@@ -46,11 +49,13 @@ impl<'a> Walsh<'a> {
         (k >= 1 && k <= self.count()).then(|| self.select(k, k, scratch).0)
     }
 
-    /// The averages of ranks `first` and `second`, where `first` ≤ `second` ≤ `first` + 1, both in 1..=count.
+    /// The averages of ranks `first` and `second`, where `first` ≤ `second` ≤ `first` + 1, both in
+    /// 1..=count.
     fn select(&self, first: u64, second: u64, scratch: &mut Vec<f64>) -> (f64, f64) {
         let n = self.sorted.len();
         let (least, most) = (self.sorted[0], self.sorted[n - 1]);
-        // Below everything, and at the top of everything. Two below: the place under 0.0 is −0.0, which equals it.
+        // Below everything, and at the top of everything. Two below: the place under 0.0 is −0.0,
+        // which equals it.
         let mut low = End {
             at: ordinal(least) - 2,
             count: 0,
@@ -66,7 +71,8 @@ impl<'a> Walsh<'a> {
             let probe = match step {
                 0 => ordinal(self.sorted[n / 2]),
                 _ if step.is_multiple_of(3) => low.at + (high.at - low.at) / 2,
-                // From below on one step, from above on the next, a little off the mark so that the bracket closes.
+                // From below on one step, from above on the next, a little off the mark so that the
+                // bracket closes.
                 _ => {
                     let target = if step % 3 == 1 {
                         second as f64 + margin

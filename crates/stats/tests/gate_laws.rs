@@ -1,5 +1,5 @@
-//! The gate's default bounds at the limit, under skewed laws: a small version of `examples/gate_laws.rs`. And laws that hold
-//! for any sample.
+//! The gate's default bounds at the limit, under skewed laws: a small version of
+//! `examples/gate_laws.rs`. And laws that hold for any sample.
 
 #![allow(clippy::unwrap_used)]
 
@@ -84,8 +84,8 @@ fn bases_that_forgive_a_collapse_are_caught() {
 
 #[test]
 fn a_range_that_is_stated_too_narrow_is_caught() {
-    // Drops of up to 30 points, of which the gate is told that none exceeds 8: the values above it are refused, and where
-    // none was drawn the bound is too low.
+    // Drops of up to 30 points, of which the gate is told that none exceeds 8: the values above it
+    // are refused, and where none was drawn the bound is too low.
     let law = Law::of_units("collapse", Shape::Collapse { share: 0.1 });
     let narrow = Range { low: -8.0, high: 8.0 };
     let passed = simulate(&[Candidate::Bounded], &settings(&law), |rng| {

@@ -3,9 +3,10 @@
 //! ```text
 //! cargo run --release -p isomer-tagger --example train -- OUT --pos FILE… --entities FILE… [--dev FILE…]
 //! ```
-//! Files are `.tagged` (training/label.py) or `.conllu`; the latter have no entities. The averaged structured perceptron
-//! of Collins (2002): tag a sentence with the weights so far, add the features of the true tags, take away those of the
-//! tags found, and in the end take the mean of the weights over all steps. Equal input gives an equal file.
+//! Files are `.tagged` (training/label.py) or `.conllu`; the latter have no entities. The averaged
+//! structured perceptron of Collins (2002): tag a sentence with the weights so far, add the
+//! features of the true tags, take away those of the tags found, and in the end take the mean of
+//! the weights over all steps. Equal input gives an equal file.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
 mod support;
@@ -94,7 +95,8 @@ fn examples(
     examples
 }
 
-/// A weight, and what its mean over the steps needs: the sum of its changes, each times the step it came in.
+/// A weight, and what its mean over the steps needs: the sum of its changes, each times the step it
+/// came in.
 #[derive(Clone, Copy, Default)]
 struct Mean {
     value: i32,

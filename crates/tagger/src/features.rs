@@ -1,7 +1,8 @@
-//! What the two chains look at. Each feature is a template (its number) with what it saw, hashed to [`BITS`] bits: two
-//! features that meet share a weight, at that width one in several hundred does.
+//! What the two chains look at. Each feature is a template (its number) with what it saw, hashed to
+//! [`BITS`] bits: two features that meet share a weight, at that width one in several hundred does.
 //!
-//! A change here makes the model file of another training useless: raise [`crate::model::VERSION`] and train again.
+//! A change here makes the model file of another training useless: raise [`crate::model::VERSION`]
+//! and train again.
 
 use std::ops::Range;
 
@@ -229,7 +230,8 @@ pub struct Run {
     end: usize,
 }
 
-/// For each token the run of words with a capital it is in (`of` and `the` may stand between two of them), or itself alone.
+/// For each token the run of words with a capital it is in (`of` and `the` may stand between two of
+/// them), or itself alone.
 pub fn capital_runs(words: &[Word]) -> Vec<Run> {
     let mut runs: Vec<Run> = (0..words.len()).map(|at| Run { start: at, end: at + 1 }).collect();
     let joins = [

@@ -1,13 +1,15 @@
 //! English parts of speech and named entities, without a runtime, a network or a large file.
 //!
-//! * [`tokenise`](fn@tokenise): text → tokens, as English treebanks and spaCy divide it (`don't` is `do` + `n't`).
-//! * [`Tagger::tag`]: tokens → a Universal part of speech each ([`Pos`]), and spans that are named entities
-//!   ([`EntityLabel`], the eighteen types of OntoNotes).
+//! * [`tokenise`](fn@tokenise): text → tokens, as English treebanks and spaCy divide it (`don't` is
+//!   `do` + `n't`).
+//! * [`Tagger::tag`]: tokens → a Universal part of speech each ([`Pos`]), and spans that are named
+//!   entities ([`EntityLabel`], the eighteen types of OntoNotes).
 //!
-//! Both taggers are linear chains: a score for each (feature, tag) and (tag, next tag), the best sequence found by
-//! Viterbi's algorithm, the scores learnt by the averaged structured perceptron (Collins 2002). Scores are integers, so
-//! that a text is tagged alike on every machine. The model is part of the binary ([`Tagger::english`]); how it was
-//! trained, on what and how well it does stands in this crate's README.
+//! Both taggers are linear chains: a score for each (feature, tag) and (tag, next tag), the best
+//! sequence found by Viterbi's algorithm, the scores learnt by the averaged structured perceptron
+//! (Collins 2002). Scores are integers, so that a text is tagged alike on every machine. The model
+//! is part of the binary ([`Tagger::english`]); how it was trained, on what and how well it does
+//! stands in this crate's README.
 
 pub mod features;
 mod labels;
@@ -71,7 +73,8 @@ impl Tagger {
     /// The English tagger, unpacked at the first call (milliseconds, about 4 MB).
     ///
     /// # Errors
-    /// Never with the file this crate was built with, which a test reads; the same error each time if it were damaged.
+    /// Never with the file this crate was built with, which a test reads; the same error each time
+    /// if it were damaged.
     pub fn english() -> Result<&'static Self, &'static ModelError> {
         static TAGGER: OnceLock<Result<Tagger, ModelError>> = OnceLock::new();
         TAGGER.get_or_init(|| Self::read(ENGLISH)).as_ref()
@@ -106,8 +109,8 @@ impl Tagger {
         self.tag_tokens(text, tokenise(text))
     }
 
-    /// Tags tokens that were found by other means: spans in order that do not overlap, each within the text and between
-    /// two characters. A span that is not so is taken for an empty word.
+    /// Tags tokens that were found by other means: spans in order that do not overlap, each within
+    /// the text and between two characters. A span that is not so is taken for an empty word.
     pub fn tag_tokens(&self, text: &str, spans: Vec<Range<usize>>) -> Tagged {
         let words = features::words(text, &spans);
         let mut buffer = Vec::new();

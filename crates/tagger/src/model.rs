@@ -1,10 +1,11 @@
 //! The model file: sparse weights of one byte, sorted by feature.
 //!
-//! Numbers are little-endian; a *varint* has seven bits a byte, low ones first, the high bit set on all but the last.
-//! The file is `ISOTAG`, a byte [`VERSION`], then two chains. A chain is: number of tags (u8); their names (length u8,
-//! UTF-8); the scores into the first token (i16 a tag), then of each next tag from each previous (i16), where -32768
-//! forbids; number of features (u32); for each, in order of its hash: the difference to the hash before (varint), the
-//! number of its weights (u8), and each weight's tag (u8) and value (i8).
+//! Numbers are little-endian; a *varint* has seven bits a byte, low ones first, the high bit set on
+//! all but the last. The file is `ISOTAG`, a byte [`VERSION`], then two chains. A chain is: number
+//! of tags (u8); their names (length u8, UTF-8); the scores into the first token (i16 a tag), then
+//! of each next tag from each previous (i16), where -32768 forbids; number of features (u32); for
+//! each, in order of its hash: the difference to the hash before (varint), the number of its
+//! weights (u8), and each weight's tag (u8) and value (i8).
 
 use crate::viterbi::{self, FORBIDDEN, Transitions};
 
@@ -51,7 +52,8 @@ pub struct Weight {
 pub struct Chain {
     tags: Vec<String>,
     transitions: Transitions,
-    /// Open addressing: feature + 1 (0 for free), then where its weights begin and how many they are.
+    /// Open addressing: feature + 1 (0 for free), then where its weights begin and how many they
+    /// are.
     table: Vec<(u32, u32)>,
     shift: u32,
     weights: Vec<Weight>,

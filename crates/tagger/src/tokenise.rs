@@ -1,12 +1,14 @@
 //! Text to tokens.
 //!
-//! White space divides; then, of each piece, marks are taken off its front and end, clitics (`n't`, `'s`, `'ll`) off its
-//! end, and what is left is divided at hyphens and slashes between letters. The divisions are those of spaCy's English
-//! tokeniser as far as its documentation and its output on running text tell, because its tags are the reference.
+//! White space divides; then, of each piece, marks are taken off its front and end, clitics (`n't`,
+//! `'s`, `'ll`) off its end, and what is left is divided at hyphens and slashes between letters.
+//! The divisions are those of spaCy's English tokeniser as far as its documentation and its output
+//! on running text tell, because its tags are the reference.
 
 use std::ops::Range;
 
-/// Abbreviations that keep their full stop, in lower case. Single letters and `U.S.`-like chains need no list.
+/// Abbreviations that keep their full stop, in lower case. Single letters and `U.S.`-like chains
+/// need no list.
 const ABBREVIATIONS: &[&str] = &[
     "adm.", "ala.", "apr.", "ariz.", "ark.", "aug.", "bros.", "calif.", "capt.", "co.", "col.", "colo.", "conn.",
     "corp.", "dec.", "del.", "dr.", "feb.", "fla.", "gen.", "gov.", "ill.", "inc.", "ind.", "jan.", "jr.", "jul.",

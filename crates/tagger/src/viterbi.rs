@@ -9,13 +9,13 @@ pub struct Transitions {
     first: Vec<i32>,
 }
 
-/// What forbids a transition. Small enough that sums over a long text do not overflow: they are brought back to 0 each
-/// step.
+/// What forbids a transition. Small enough that sums over a long text do not overflow: they are
+/// brought back to 0 each step.
 pub const FORBIDDEN: i32 = i32::MIN / 4;
 
 impl Transitions {
-    /// `scores` are rows of the next tag, columns of the previous; `first` is for the first token. `None` when the sizes do
-    /// not fit.
+    /// `scores` are rows of the next tag, columns of the previous; `first` is for the first token.
+    /// `None` when the sizes do not fit.
     pub fn new(tags: usize, scores: Vec<i32>, first: Vec<i32>) -> Option<Self> {
         (tags > 0 && tags <= 256 && scores.len() == tags * tags && first.len() == tags).then_some(Self {
             tags,
@@ -35,8 +35,8 @@ impl Transitions {
     }
 }
 
-/// The tags of the highest sum; of equal sums the one whose tags come first. `emit` adds the scores of a position's tags
-/// to the slice it is given.
+/// The tags of the highest sum; of equal sums the one whose tags come first. `emit` adds the scores
+/// of a position's tags to the slice it is given.
 pub fn best(transitions: &Transitions, len: usize, mut emit: impl FnMut(usize, &mut [i32])) -> Vec<usize> {
     let tags = transitions.tags;
     if len == 0 {

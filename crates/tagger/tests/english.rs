@@ -1,5 +1,5 @@
-//! The model of this crate, on sentences of our own with spaCy's tags (tests/data: `training/label.py` wrote the reference)
-//! and on any text.
+//! The model of this crate, on sentences of our own with spaCy's tags (tests/data:
+//! `training/label.py` wrote the reference) and on any text.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../examples/support/mod.rs"]

@@ -1,7 +1,8 @@
 //! The count of one call, kept while the call goes on.
 //!
-//! The count of the call that is being answered is a task-local value: whoever asks a model reads it with [`current`] or [`begin`]. Code
-//! that spawns a task carries it over with [`scoped`]. Outside a call nothing is counted.
+//! The count of the call that is being answered is a task-local value: whoever asks a model reads
+//! it with [`current`] or [`begin`]. Code that spawns a task carries it over with [`scoped`].
+//! Outside a call nothing is counted.
 
 use std::{fmt, future::Future, sync::Arc, task::Waker};
 
@@ -64,7 +65,8 @@ impl Count {
         Self::new(Some(Box::new(told)), None)
     }
 
-    /// A count of a part of the current call: what is added to it, or begun, is so in the current count too.
+    /// A count of a part of the current call: what is added to it, or begun, is so in the current
+    /// count too.
     pub fn of_part() -> Self {
         Self::new(None, current())
     }
@@ -83,8 +85,9 @@ impl Count {
         }
     }
 
-    /// Begins a piece of work that uses at most `bound`. If the piece is dropped before its end, e.g. because the caller is gone, nobody
-    /// will ever know what it used: then the bound is counted.
+    /// Begins a piece of work that uses at most `bound`. If the piece is dropped before its end,
+    /// e.g. because the caller is gone, nobody will ever know what it used: then the bound is
+    /// counted.
     pub fn begin(&self, bound: Usage) -> Open {
         self.open(&bound);
         Open {
@@ -98,7 +101,8 @@ impl Count {
         self.state().used
     }
 
-    /// What has been used, what the pieces under way may use, and a number that grows with every change.
+    /// What has been used, what the pieces under way may use, and a number that grows with every
+    /// change.
     pub fn snapshot(&self) -> (Usage, Usage, u64) {
         let state = *self.state();
         (state.used, state.open, state.version)
@@ -186,7 +190,8 @@ pub fn current() -> Option<Count> {
     CURRENT.try_with(Count::clone).ok()
 }
 
-/// Begins a piece of the current call's work, see [`Count::begin`]. Outside a call nothing is counted.
+/// Begins a piece of the current call's work, see [`Count::begin`]. Outside a call nothing is
+/// counted.
 pub fn begin(bound: Usage) -> Open {
     match current() {
         Some(count) => count.begin(bound),

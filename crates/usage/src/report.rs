@@ -1,11 +1,13 @@
 //! Usage reported in the answer of a call, as it grows.
 //!
-//! A caller that wants to know sends the request header [`HEADER`] with the value [`FRAMES`]. A server that understands it sends the head of
-//! its answer at once, with the same header, and then puts frames of its own between the frames of gRPC: the flag byte [`FLAG`], four
-//! bytes of length, a [`Report`]. The caller takes them out of the answer ([`Reported`]). So it knows what was used also where the
-//! call fails, reaches its deadline or is given up in the middle.
+//! A caller that wants to know sends the request header [`HEADER`] with the value [`FRAMES`]. A
+//! server that understands it sends the head of its answer at once, with the same header, and then
+//! puts frames of its own between the frames of gRPC: the flag byte [`FLAG`], four bytes of length,
+//! a [`Report`]. The caller takes them out of the answer ([`Reported`]). So it knows what was used
+//! also where the call fails, reaches its deadline or is given up in the middle.
 //!
-//! A server that does not understand the header ignores it, and nobody else is ever sent such frames.
+//! A server that does not understand the header ignores it, and nobody else is ever sent such
+//! frames.
 
 use std::{
     convert::Infallible,
@@ -85,7 +87,8 @@ where
         }
         // The head is sent before it is known whether the messages would be compressed.
         request.headers_mut().remove("grpc-accept-encoding");
-        // A part: whoever counts the whole call here, such as a gateway that charges it, is told too.
+        // A part: whoever counts the whole call here, such as a gateway that charges it, is told
+        // too.
         let count = Count::of_part();
         let answering = count.sync_scope(|| self.0.call(request));
         let body = Body::new(Interleaved {
@@ -102,7 +105,8 @@ where
     }
 }
 
-/// The bound of a whole call, which counts until the server reports its own. To be put into the extensions of the request.
+/// The bound of a whole call, which counts until the server reports its own. To be put into the
+/// extensions of the request.
 #[derive(Debug, Clone)]
 pub struct Provisional(Arc<Mutex<Option<Open>>>);
 
@@ -352,7 +356,8 @@ where
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(bytes) => this.waiting = bytes,
                     Err(trailers) => {
-                        // A server that ended the call itself knows best; one that a deadline cut off does not.
+                        // A server that ended the call itself knows best; one that a deadline cut
+                        // off does not.
                         let cut = trailers.trailers_ref().and_then(Status::from_header_map);
                         if !cut.is_some_and(|status| status.code() == tonic::Code::DeadlineExceeded) {
                             this.end();

@@ -1,6 +1,7 @@
 //! The one sum of usage.
 //!
-//! All sums saturate: a hostile server that reports huge numbers cannot make them wrap to small ones.
+//! All sums saturate: a hostile server that reports huge numbers cannot make them wrap to small
+//! ones.
 
 use isomer_proto::common::v1::Usage;
 
@@ -34,7 +35,8 @@ pub fn total<'a>(parts: impl IntoIterator<Item = &'a Usage>) -> Usage {
     sum
 }
 
-/// What `later` has beyond `earlier`, two states of one growing sum. A number that went back counts as 0.
+/// What `later` has beyond `earlier`, two states of one growing sum. A number that went back counts
+/// as 0.
 pub fn beyond(later: &Usage, earlier: &Usage) -> Usage {
     let Usage {
         texts,

@@ -1,5 +1,5 @@
-//! DeBERTa v2 and v3 (He et al. 2021): BERT whose attention adds what queries find in the keys' learnt relative positions and
-//! keys in the queries', each layer projecting one shared table.
+//! DeBERTa v2 and v3 (He et al. 2021): BERT whose attention adds what queries find in the keys'
+//! learnt relative positions and keys in the queries', each layer projecting one shared table.
 
 use isomer_kernels::{PackedMatrix, gemm, rows};
 use serde_json::{Value, json};

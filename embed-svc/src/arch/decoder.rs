@@ -1,5 +1,6 @@
-//! Language models as encoders: root-mean-square normalisation before each block, rotary positions, grouped keys, a gated
-//! feed-forward. Llama, Mistral, Qwen 2 and 3, Gemma 3 differ in settings only; see [`family`].
+//! Language models as encoders: root-mean-square normalisation before each block, rotary positions,
+//! grouped keys, a gated feed-forward. Llama, Mistral, Qwen 2 and 3, Gemma 3 differ in settings
+//! only; see [`family`].
 
 pub(super) mod family;
 
@@ -100,8 +101,8 @@ impl Config {
         } else {
             None
         };
-        // Gemma has two norms around each block; the others call the one before the feed-forward by the name that
-        // stands behind the attention there.
+        // Gemma has two norms around each block; the others call the one before the feed-forward by
+        // the name that stands behind the attention there.
         let (after_attention, feed_norm, after_feed) = if self.norms_after {
             (
                 Some(norm("post_attention_layernorm", hidden)?),

@@ -1,4 +1,5 @@
-//! DistilBERT (Sanh et al. 2019): BERT without token types, under names of its own. msmarco-distilbert, multi-qa-distilbert.
+//! DistilBERT (Sanh et al. 2019): BERT without token types, under names of its own.
+//! msmarco-distilbert, multi-qa-distilbert.
 
 use serde_json::json;
 

@@ -1,5 +1,6 @@
-//! The encoder that BERT and its relatives share: embeddings, then layers of attention and feed-forward, each followed by a
-//! residual and a normalisation. The families differ in names, in how positions enter and in the feed-forward.
+//! The encoder that BERT and its relatives share: embeddings, then layers of attention and
+//! feed-forward, each followed by a residual and a normalisation. The families differ in names, in
+//! how positions enter and in the feed-forward.
 
 use super::Architecture;
 use crate::{
@@ -47,7 +48,8 @@ pub(super) struct Encoder<L: Layers> {
 pub(super) enum Numbering {
     /// From 0.
     FromZero,
-    /// From the padding token's id + 1, counting tokens that are not padding; a padding token has its id for position.
+    /// From the padding token's id + 1, counting tokens that are not padding; a padding token has
+    /// its id for position.
     AfterPadding(u32),
 }
 

@@ -1,5 +1,6 @@
-//! Alibaba's `NewModel` (Zhang et al. 2024): BERT with rotary positions, packed projections and a gated feed-forward.
-//! gte-multilingual-base, gte-base/large-en-v1.5, stella_en_400M_v5, snowflake-arctic-embed-m-v2.0.
+//! Alibaba's `NewModel` (Zhang et al. 2024): BERT with rotary positions, packed projections and a
+//! gated feed-forward. gte-multilingual-base, gte-base/large-en-v1.5, stella_en_400M_v5,
+//! snowflake-arctic-embed-m-v2.0.
 
 use serde_json::json;
 

@@ -1,8 +1,10 @@
-//! Jina embeddings v2 (Günther et al. 2023): BERT with a linear bias by distance (ALiBi; Press et al. 2022) in both
-//! directions for positions, and a gated feed-forward. The folder says `bert` and `alibi`.
+//! Jina embeddings v2 (Günther et al. 2023): BERT with a linear bias by distance (ALiBi; Press et
+//! al. 2022) in both directions for positions, and a gated feed-forward. The folder says `bert` and
+//! `alibi`.
 //!
-//! Two layouts exist, told apart by their tensors: `mlp.gated_layers` gates with its first half; `mlp.up_gated_layer` with its
-//! second, and comes with norms over all heads of queries and keys and a second residual after the attention.
+//! Two layouts exist, told apart by their tensors: `mlp.gated_layers` gates with its first half;
+//! `mlp.up_gated_layer` with its second, and comes with norms over all heads of queries and keys
+//! and a second residual after the attention.
 
 use serde_json::json;
 
@@ -64,7 +66,8 @@ impl Config {
     }
 }
 
-/// Slope of each head: a geometric series over the largest power of two, then every other term of the next one's.
+/// Slope of each head: a geometric series over the largest power of two, then every other term of
+/// the next one's.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn slopes(heads: usize) -> Vec<f32> {
     let power = if heads == 0 { 1 } else { 1 << heads.ilog2() };
@@ -76,7 +79,8 @@ fn slopes(heads: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Tensor names of a layer's feed-forward and the norm after it, and the half of the wide projection that is the gate.
+/// Tensor names of a layer's feed-forward and the norm after it, and the half of the wide
+/// projection that is the gate.
 struct Names {
     wide: &'static str,
     down: &'static str,

@@ -39,15 +39,16 @@ pub trait Architecture: Send + Sync {
     fn max_positions(&self) -> usize;
     /// Ids must be smaller than this.
     fn vocabulary(&self) -> usize;
-    /// Runs the batch and hands `tokens × hidden_size` values to the sink, or what the batch wants in place of them. Ids and
-    /// lengths must be within the limits above.
+    /// Runs the batch and hands `tokens × hidden_size` values to the sink, or what the batch wants
+    /// in place of them. Ids and lengths must be within the limits above.
     fn forward(&self, batch: &TokenBatch, threads: Threads, sink: &mut Sink<'_>) -> Result<(), EmbedError>;
 }
 
 /// Loads the transformer of a folder onto a device.
 ///
 /// # Errors
-/// An architecture we do not have, a setting of it that we would not follow exactly, tensors that do not fit.
+/// An architecture we do not have, a setting of it that we would not follow exactly, tensors that
+/// do not fit.
 pub fn load(folder: &ModelFolder, weights: &Weights, device: &Device) -> Result<Box<dyn Architecture>, EmbedError> {
     let kind = folder.config.get("model_type").and_then(Value::as_str);
     match kind {

@@ -1,5 +1,6 @@
-//! ModernBERT (Warner et al. 2024): normalisation before each block, rotary positions, gated feed-forward, and layers that
-//! see a window between layers that see everything. gte-modernbert-base, modernbert-embed, nomic-embed-modernbert.
+//! ModernBERT (Warner et al. 2024): normalisation before each block, rotary positions, gated
+//! feed-forward, and layers that see a window between layers that see everything.
+//! gte-modernbert-base, modernbert-embed, nomic-embed-modernbert.
 
 use super::{
     Architecture,

@@ -1,5 +1,6 @@
-//! MPNet (Song et al. 2020): BERT with positions after the padding id, no token types, and a bias on the attention scores by
-//! relative position, shared by all layers. all-mpnet-base-v2, multi-qa-mpnet, paraphrase-mpnet.
+//! MPNet (Song et al. 2020): BERT with positions after the padding id, no token types, and a bias
+//! on the attention scores by relative position, shared by all layers. all-mpnet-base-v2,
+//! multi-qa-mpnet, paraphrase-mpnet.
 
 use serde_json::json;
 
@@ -61,8 +62,9 @@ impl Config {
     }
 }
 
-/// Bucket of a relative position (Raffel et al. 2020, §2.1): half of them for keys behind the query, half for those before
-/// and itself; near distances have one each, farther ones share them by logarithm.
+/// Bucket of a relative position (Raffel et al. 2020, §2.1): half of them for keys behind the
+/// query, half for those before and itself; near distances have one each, farther ones share them
+/// by logarithm.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

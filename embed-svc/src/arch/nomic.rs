@@ -1,5 +1,5 @@
-//! Nomic BERT (Nussbaum et al. 2024): BERT with rotary positions and a gated feed-forward, its settings under GPT-2's names.
-//! nomic-embed-text-v1 and v1.5.
+//! Nomic BERT (Nussbaum et al. 2024): BERT with rotary positions and a gated feed-forward, its
+//! settings under GPT-2's names. nomic-embed-text-v1 and v1.5.
 
 use serde_json::json;
 
@@ -92,7 +92,8 @@ impl Config {
     }
 }
 
-/// Rotation of a share of each head; with a scaling factor, texts longer than those of the training get a larger base.
+/// Rotation of a share of each head; with a scaling factor, texts longer than those of the training
+/// get a larger base.
 fn rotation(settings: Settings<'_>, head: usize) -> Result<Rotation, EmbedError> {
     let (base, share) = (
         settings.number_or("rotary_emb_base", 10_000.0)?,

@@ -1,9 +1,10 @@
-//! NV-Embed (Lee et al. 2024): Mistral in which every token sees every other, and latent attention on top: tokens ask, a
-//! learnt array of latents answers. NV-Embed-v1 and v2.
+//! NV-Embed (Lee et al. 2024): Mistral in which every token sees every other, and latent attention
+//! on top: tokens ask, a learnt array of latents answers. NV-Embed-v1 and v2.
 //!
-//! Keys and values of the latents are the same for every text, so they are multiplied into the projections around them
-//! when the model is loaded: with `K_h` and `V_h` of head `h`, scores are `x · (K_h W_q,h)ᵀ` and the result is
-//! `Σ_h softmax_h · (W_o,h V_hᵀ)ᵀ`. In the published sizes (8 heads of 4,096 columns, 512 latents) that is an eighth of the work.
+//! Keys and values of the latents are the same for every text, so they are multiplied into the
+//! projections around them when the model is loaded: with `K_h` and `V_h` of head `h`, scores are
+//! `x · (K_h W_q,h)ᵀ` and the result is `Σ_h softmax_h · (W_o,h V_hᵀ)ᵀ`. In the published sizes (8
+//! heads of 4,096 columns, 512 latents) that is an eighth of the work.
 
 use isomer_kernels::{Epilogue, PackedMatrix, gemm_with, rows};
 use serde_json::json;
@@ -45,7 +46,8 @@ impl Config {
         let settings = Settings::of(folder);
         // "b" as in both sides.
         settings.only("mask_type", &json!("b"))?;
-        // Left out of the mean is the prompt by the Pooling module; the model's own switch must say the same.
+        // Left out of the mean is the prompt by the Pooling module; the model's own switch must say
+        // the same.
         if settings.flag_or("is_mask_instruction", true)? == folder.include_prompt {
             return Err(settings.refuse(
                 format!(
@@ -165,7 +167,8 @@ struct Memory<'a> {
 }
 
 impl Memory<'_> {
-    /// Weights to the scores, `heads · latents × width`, and from their softmax, `width × heads · latents`.
+    /// Weights to the scores, `heads · latents × width`, and from their softmax, `width × heads ·
+    /// latents`.
     fn fold(&self) -> (Vec<f32>, Vec<f32>) {
         let Self { heads, head, width, .. } = *self;
         let (all, count) = (heads * head, self.latents.len() / width);

@@ -1,8 +1,8 @@
 //! From the tensors of a checkpoint to layers on a backend.
 //!
-//! An architecture says once which tensors it is made of ([`Build::build`]). That is run twice: first on [`Names`], which
-//! only looks whether everything is there, so that an error can list all that is missing before anything is copied; then on
-//! the backend.
+//! An architecture says once which tensors it is made of ([`Build::build`]). That is run twice:
+//! first on [`Names`], which only looks whether everything is there, so that an error can list all
+//! that is missing before anything is copied; then on the backend.
 
 use std::ops::Range;
 
@@ -139,7 +139,8 @@ impl<'a, L: Layers> Reader<'a, L> {
     /// The values of a tensor; none of them in the first pass.
     pub(super) fn values(&mut self, name: &str, shape: &[usize]) -> Result<Floats, EmbedError> {
         let full = format!("{}{name}", self.prefix);
-        // Checkpoints converted from TensorFlow long ago call the two vectors of a norm gamma and beta.
+        // Checkpoints converted from TensorFlow long ago call the two vectors of a norm gamma and
+        // beta.
         let old = [
             ("LayerNorm.weight", "LayerNorm.gamma"),
             ("LayerNorm.bias", "LayerNorm.beta"),
@@ -161,7 +162,8 @@ impl<'a, L: Layers> Reader<'a, L> {
         self.weights.get(&there, shape)
     }
 
-    /// One linear layer of several tensors, `(name, outputs)`, stacked: their outputs stand side by side.
+    /// One linear layer of several tensors, `(name, outputs)`, stacked: their outputs stand side by
+    /// side.
     pub(super) fn linear(
         &mut self,
         parts: &[(String, usize)],

@@ -1,5 +1,6 @@
-//! RoBERTa (Liu et al. 2019), XLM-RoBERTa (Conneau et al. 2020) and CamemBERT: BERT with positions counted from the padding
-//! token's id. multilingual-e5, BGE-M3, paraphrase-multilingual-mpnet and others.
+//! RoBERTa (Liu et al. 2019), XLM-RoBERTa (Conneau et al. 2020) and CamemBERT: BERT with positions
+//! counted from the padding token's id. multilingual-e5, BGE-M3, paraphrase-multilingual-mpnet and
+//! others.
 
 use super::{bert, encoder::Numbering, settings::Settings};
 use crate::{error::EmbedError, folder::ModelFolder};

@@ -1,5 +1,6 @@
-//! Rotary settings of `config.json`: `rope_theta`, `rope_scaling` (older files) or `rope_parameters` (transformers 5), and
-//! the frequencies of each `rope_type`, as `transformers.modeling_rope_utils` 5.23 defines them.
+//! Rotary settings of `config.json`: `rope_theta`, `rope_scaling` (older files) or
+//! `rope_parameters` (transformers 5), and the frequencies of each `rope_type`, as
+//! `transformers.modeling_rope_utils` 5.23 defines them.
 
 use serde_json::Value;
 
@@ -64,8 +65,8 @@ pub(super) fn read(settings: Settings<'_>, rope: Rope, layer_type: Option<&str>)
     from(settings, key, scaling, rope)
 }
 
-/// The rotation of layers with a window: parameters of their own or none. What an older file says of scaling is meant for
-/// the other layers.
+/// The rotation of layers with a window: parameters of their own or none. What an older file says
+/// of scaling is meant for the other layers.
 ///
 /// # Errors
 /// As [`read`].
@@ -105,7 +106,8 @@ fn from(settings: Settings<'_>, key: &str, scaling: Option<&Value>, rope: Rope) 
     }
     let mut rotation = Rotation::plain(theta, width, rope.pairs);
     match kind {
-        // The dynamic kind only differs beyond `max_position_embeddings`, where no text is let through.
+        // The dynamic kind only differs beyond `max_position_embeddings`, where no text is let
+        // through.
         "default" | "dynamic" => {}
         "linear" => {
             let factor = single(fields.needed("factor")?);
@@ -220,7 +222,8 @@ fn llama3(frequencies: &mut [f32], fields: &Fields<'_>, rope: Rope) -> Result<()
     Ok(())
 }
 
-/// YaRN (Peng et al. 2023): a ramp over the pairs from stretched to plain, and a factor on the result.
+/// YaRN (Peng et al. 2023): a ramp over the pairs from stretched to plain, and a factor on the
+/// result.
 fn yarn(rotation: &mut Rotation, fields: &Fields<'_>, rope: Rope, theta: f64, width: usize) -> Result<(), EmbedError> {
     let original = fields.original(rope)?;
     #[allow(clippy::cast_precision_loss)]
@@ -263,7 +266,8 @@ fn yarn(rotation: &mut Rotation, fields: &Fields<'_>, rope: Rope, theta: f64, wi
     Ok(())
 }
 
-/// LongRoPE (Ding et al. 2024): a list of factors for texts within the training's length and one for longer ones.
+/// LongRoPE (Ding et al. 2024): a list of factors for texts within the training's length and one
+/// for longer ones.
 fn longrope(
     rotation: &mut Rotation,
     fields: &Fields<'_>,

@@ -32,8 +32,8 @@ impl<'a> Settings<'a> {
     }
 
     /// The error about a key.
-    pub(super) fn refuse(&self, problem: impl Into<String>, mend: impl Into<String>) -> EmbedError {
-        EmbedError::file(&self.folder.join("config.json"), problem, mend)
+    pub(super) fn refuse(&self, problem: impl Into<String>, hint: impl Into<String>) -> EmbedError {
+        EmbedError::file(&self.folder.join("config.json"), problem, hint)
     }
 
     fn wrong(&self, key: &str, value: &Value, expected: &str) -> EmbedError {

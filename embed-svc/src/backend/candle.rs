@@ -1,8 +1,8 @@
-//! Any device of Candle, in tensors. The CPU has a faster way ([`super::cpu`]); here it serves as a second opinion in tests
-//! of what a GPU will run.
+//! Any device of Candle, in tensors. The CPU has a faster way ([`super::cpu`]); here it serves as a
+//! second opinion in tests of what a GPU will run.
 //!
-//! In 16 bits (`f16`, `bf16`) weights and states are rounded; products are summed, normalisations, rotations and softmax
-//! computed, and texts pooled in 32 bits.
+//! In 16 bits (`f16`, `bf16`) weights and states are rounded; products are summed, normalisations,
+//! rotations and softmax computed, and texts pooled in 32 bits.
 
 mod attention;
 #[cfg(feature = "flash-attn")]

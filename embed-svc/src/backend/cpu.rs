@@ -1,5 +1,5 @@
-//! The CPU, on our own kernels: weights packed once (as floats, or rounded to integers), embedding tables kept as
-//! the file has them, buffers used again.
+//! The CPU, on our own kernels: weights packed once (as floats, or rounded to integers), embedding
+//! tables kept as the file has them, buffers used again.
 
 mod attention;
 mod buffer;
@@ -36,8 +36,9 @@ impl Cpu {
     }
 }
 
-/// Bits of the codes under [`Precision::Int8`]: the same on every machine, so that its vectors are one space. docs/reference/precision.md has
-/// the figures behind the choice. What is written here is part of a vector space's name.
+/// Bits of the codes under [`Precision::Int8`]: the same on every machine, so that its vectors are
+/// one space. docs/reference/precision.md has the figures behind the choice. What is written here
+/// is part of a vector space's name.
 pub const INT8_WIDTHS: Widths = Widths::EIGHT_SEVEN;
 
 /// A packed linear layer.

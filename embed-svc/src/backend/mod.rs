@@ -1,7 +1,8 @@
 //! Where an architecture's layers are computed.
 //!
-//! An architecture is written once, over [`Layers`] (what is loaded) and [`Backend`] (what is computed with it).
-//! [`cpu::Cpu`] runs on our own kernels; [`candle::Candle`] runs on any device that Candle knows.
+//! An architecture is written once, over [`Layers`] (what is loaded) and [`Backend`] (what is
+//! computed with it). [`cpu::Cpu`] runs on our own kernels; [`candle::Candle`] runs on any device
+//! that Candle knows.
 
 pub mod candle;
 pub mod cpu;
@@ -45,7 +46,8 @@ impl Heads {
     }
 }
 
-/// How an attention goes: what happens to queries and keys before, which keys a query sees, what is added to the scores.
+/// How an attention goes: what happens to queries and keys before, which keys a query sees, what is
+/// added to the scores.
 pub struct Attention<'a, L: Layers> {
     /// Its heads.
     pub heads: Heads,
@@ -53,7 +55,8 @@ pub struct Attention<'a, L: Layers> {
     pub scale: f32,
     /// The keys that a query sees.
     pub span: Span,
-    /// Normalisation of the queries, before the rotation: of each head when it is as wide as a head, else of all together.
+    /// Normalisation of the queries, before the rotation: of each head when it is as wide as a
+    /// head, else of all together.
     pub query_norm: Option<&'a L::Norm>,
     /// The same of the keys.
     pub key_norm: Option<&'a L::Norm>,
@@ -113,8 +116,8 @@ pub struct PositionWeights {
     pub longest: usize,
 }
 
-/// How many threads a forward pass may use. On the CPU a batch of many texts is shared out as a whole, one piece a
-/// thread without barriers; a small one is computed by all threads together.
+/// How many threads a forward pass may use. On the CPU a batch of many texts is shared out as a
+/// whole, one piece a thread without barriers; a small one is computed by all threads together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     /// The calling one.
@@ -128,8 +131,9 @@ pub enum Threads {
 pub enum Rows<'a> {
     /// A vector a token.
     Tokens(&'a [f32]),
-    /// In place of them the weighted sums that the batch wants ([`TokenBatch::sums`]), text by text; zero for empty texts.
-    /// Only backends that have them cheaper than the tokens' vectors give them.
+    /// In place of them the weighted sums that the batch wants ([`TokenBatch::sums`]), text by
+    /// text; zero for empty texts. Only backends that have them cheaper than the tokens' vectors
+    /// give them.
     Sums(&'a [f32]),
 }
 
@@ -170,8 +174,8 @@ pub trait Layers: Clone + Send + Sync + Sized + 'static {
     fn table(&self, values: Floats, rows: usize, width: usize) -> Result<Self::Table, EmbedError>;
     /// A rotation, for texts of up to `longest` tokens.
     fn rotary(&self, rotation: Rotation, longest: usize) -> Result<Self::Rotary, EmbedError>;
-    /// A bias for texts of up to `longest` tokens: `heads × (2 · longest - 1)`, element `longest - 1 + key position - query
-    /// position` of a head's row.
+    /// A bias for texts of up to `longest` tokens: `heads × (2 · longest - 1)`, element `longest -
+    /// 1 + key position - query position` of a head's row.
     fn bias(&self, by_distance: Vec<f32>, heads: usize, longest: usize) -> Result<Self::Bias, EmbedError>;
     /// Learnt positions for heads of this shape.
     fn positions(&self, weights: PositionWeights, heads: Heads) -> Result<Self::Positions, EmbedError>;
@@ -179,9 +183,10 @@ pub trait Layers: Clone + Send + Sync + Sized + 'static {
 
 /// Computing on packed tokens. `States` is `tokens × width`.
 ///
-/// Every method computes a row from that row and, in [`Backend::attention`], from the rows of the same text: so a text's
-/// result does not depend on its batch. On [`cpu::Cpu`] not in a single bit; on [`candle::Candle`] the libraries below choose
-/// their order of summation by the size of the batch, so there it holds up to the rounding of floats.
+/// Every method computes a row from that row and, in [`Backend::attention`], from the rows of the
+/// same text: so a text's result does not depend on its batch. On [`cpu::Cpu`] not in a single bit;
+/// on [`candle::Candle`] the libraries below choose their order of summation by the size of the
+/// batch, so there it holds up to the rounding of floats.
 pub trait Backend: Layers {
     /// One vector a token.
     type States;

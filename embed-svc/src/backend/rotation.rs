@@ -1,5 +1,5 @@
-//! Angles of rotary position embeddings (Su et al. 2021), computed in `f32` step by step as the reference library does:
-//! at position 8,000 another rounding of a frequency is another angle.
+//! Angles of rotary position embeddings (Su et al. 2021), computed in `f32` step by step as the
+//! reference library does: at position 8,000 another rounding of a frequency is another angle.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,8 @@ pub struct Beyond {
 pub enum Longer {
     /// The same for all of them (LongRoPE; Ding et al. 2024).
     Fixed(Vec<f32>),
-    /// A base that grows with the text, `base · (factor · n / trained - factor + 1)^(d / (d - 2))` (dynamic NTK).
+    /// A base that grows with the text, `base · (factor · n / trained - factor + 1)^(d / (d - 2))`
+    /// (dynamic NTK).
     Dynamic {
         /// Base of short texts.
         base: f64,

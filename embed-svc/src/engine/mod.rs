@@ -1,7 +1,9 @@
-//! Dynamic batching: a bounded queue in front of each model, and one or several replicas of it that take batches from there.
+//! Dynamic batching: a bounded queue in front of each model, and one or several replicas of it that
+//! take batches from there.
 //!
-//! Requests arrive tokenised. While a batch runs, the next ones gather in the queue; when a replica is free it takes as many
-//! as fit into the token budget, so load makes batches larger and an idle model answers at once.
+//! Requests arrive tokenised. While a batch runs, the next ones gather in the queue; when a replica
+//! is free it takes as many as fit into the token budget, so load makes batches larger and an idle
+//! model answers at once.
 
 pub mod queue;
 mod worker;
@@ -22,7 +24,8 @@ use crate::{
 pub use queue::{Priority, Queue};
 use worker::{LANES, Turn};
 
-/// A request is cut into pieces of this share of the budget, so that small requests find room beside a large one.
+/// A request is cut into pieces of this share of the budget, so that small requests find room
+/// beside a large one.
 const PIECES: usize = 4;
 
 /// Bounds of an engine.
@@ -92,8 +95,8 @@ struct Done {
 }
 
 impl Engine {
-    /// Starts the threads of a model's replicas, which must be of the same folder, precision and kind of device: whichever is
-    /// free takes the next batch.
+    /// Starts the threads of a model's replicas, which must be of the same folder, precision and
+    /// kind of device: whichever is free takes the next batch.
     ///
     /// # Errors
     /// When the system gives no thread.
@@ -133,8 +136,8 @@ impl Engine {
     /// Encodes tokenised texts. Dropping the future drops what has not run yet.
     ///
     /// # Errors
-    /// [`EmbedError::Overloaded`] at once when the queue is full, [`EmbedError::DeadlineExceeded`] when the deadline
-    /// passes first.
+    /// [`EmbedError::Overloaded`] at once when the queue is full, [`EmbedError::DeadlineExceeded`]
+    /// when the deadline passes first.
     pub async fn encode(
         &self,
         texts: Vec<Sequence>,

@@ -47,8 +47,8 @@ impl<T> Queue<T> {
         self.interactive.is_empty() && self.bulk.is_empty()
     }
 
-    /// Adds all units of a request, or none. A request larger than the bound is taken when nothing else waits: it could
-    /// never be taken otherwise.
+    /// Adds all units of a request, or none. A request larger than the bound is taken when nothing
+    /// else waits: it could never be taken otherwise.
     ///
     /// # Errors
     /// Gives the units back when there is no room.
@@ -78,8 +78,8 @@ impl<T> Queue<T> {
             .sum();
     }
 
-    /// Takes the next batch: at least one unit if any waits, else as many as fit into `budget` tokens. Units that `wanted`
-    /// refuses (cancelled, too late) are dropped and do not count.
+    /// Takes the next batch: at least one unit if any waits, else as many as fit into `budget`
+    /// tokens. Units that `wanted` refuses (cancelled, too late) are dropped and do not count.
     pub fn take(&mut self, budget: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let bulk_first = self.turn.is_multiple_of(BULK_TURN) && self.turn > 0;
         let (first, second) = if bulk_first {

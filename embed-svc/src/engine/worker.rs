@@ -1,6 +1,7 @@
-//! What runs batches: on each replica of a model two threads, of which one launches while the other waits for its results or
-//! hands them out. So a replica goes from batch to batch without a gap: a device that is told to compute and then waited for (a
-//! GPU) has the next batch before it has finished the last, and threads that find no work left in a batch begin the next.
+//! What runs batches: on each replica of a model two threads, of which one launches while the other
+//! waits for its results or hands them out. So a replica goes from batch to batch without a gap: a
+//! device that is told to compute and then waited for (a GPU) has the next batch before it has
+//! finished the last, and threads that find no work left in a batch begin the next.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -96,8 +97,9 @@ impl Shared {
         }
     }
 
-    /// Waits for work and the replica's turn; `None` when the engine was dropped. A replica that still computes is given a
-    /// batch ahead only when enough waits: taken too early, batches would be small.
+    /// Waits for work and the replica's turn; `None` when the engine was dropped. A replica that
+    /// still computes is given a batch ahead only when enough waits: taken too early, batches would
+    /// be small.
     fn next_batch(&self, replica: usize) -> Option<Vec<Unit>> {
         let mut state = self.state.lock();
         loop {
@@ -110,7 +112,8 @@ impl Shared {
             let ahead = state.queue.tokens() >= enough;
             if !turn.launching && (turn.running == 0 || ahead) {
                 let now = Instant::now();
-                // Dropping a unit drops its sender, which the waiting side reads as a passed deadline.
+                // Dropping a unit drops its sender, which the waiting side reads as a passed
+                // deadline.
                 let wanted =
                     |unit: &Unit| !unit.reply.is_closed() && unit.deadline.is_none_or(|deadline| now < deadline);
                 let batch = state.queue.take(self.limits.batch_tokens, wanted);

@@ -1,4 +1,5 @@
-//! What a classification checkpoint says about its head: a cross-encoder, or a classifier of single texts.
+//! What a classification checkpoint says about its head: a cross-encoder, or a classifier of single
+//! texts.
 
 use std::path::Path;
 
@@ -12,8 +13,8 @@ use crate::{activation::Elementwise, error::EmbedError};
 pub struct Head {
     /// Names of its labels, in order; empty where the configuration names none.
     pub labels: Vec<String>,
-    /// Applied to the logits: what the folder names, else a sigmoid for one label and nothing for several
-    /// (sentence-transformers' `CrossEncoder`); `None` where the folder leaves it open.
+    /// Applied to the logits: what the folder names, else a sigmoid for one label and nothing for
+    /// several (sentence-transformers' `CrossEncoder`); `None` where the folder leaves it open.
     pub activation: Option<Elementwise>,
 }
 

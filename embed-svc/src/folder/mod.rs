@@ -36,7 +36,8 @@ pub struct ModelFolder {
     pub words: Option<Words>,
     /// What happens to token vectors before the pooling, in order.
     pub token_stages: Vec<Stage>,
-    /// How tokens become one vector; empty where the folder has no pooling: token vectors only, or a head.
+    /// How tokens become one vector; empty where the folder has no pooling: token vectors only, or
+    /// a head.
     pub pooling: Vec<PoolingMode>,
     /// The head of a classification checkpoint without a pooling of its own.
     pub head: Option<Head>,
@@ -62,7 +63,7 @@ impl ModelFolder {
     /// Reads a folder, or describes a text file of word vectors.
     ///
     /// # Errors
-    /// Names the file, what is wrong in it and how to mend it.
+    /// Names the file, what is wrong in it and how to fix it.
     pub fn read(root: &Path) -> Result<Self, EmbedError> {
         if root.is_file() {
             return Ok(Self::of_text_file(root));
@@ -98,7 +99,8 @@ impl ModelFolder {
         Self::of_pipeline(file, modules::of_text_file(file))
     }
 
-    /// What the pipeline alone says; settings of the model and of its first module are left at their defaults.
+    /// What the pipeline alone says; settings of the model and of its first module are left at
+    /// their defaults.
     fn of_pipeline(root: &Path, pipeline: modules::Pipeline) -> Self {
         Self {
             root: root.to_path_buf(),

@@ -156,7 +156,8 @@ pub(super) fn of_text_file(file: &Path) -> Pipeline {
     }
 }
 
-/// `sentence_transformers.models.Pooling` → `Pooling`; other packages' classes are code that we do not have.
+/// `sentence_transformers.models.Pooling` → `Pooling`; other packages' classes are code that we do
+/// not have.
 fn class_name<'a>(file: &Path, class: &'a str) -> Result<&'a str, EmbedError> {
     const KNOWN: [&str; 9] = [
         "Transformer",

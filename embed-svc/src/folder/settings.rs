@@ -53,8 +53,8 @@ struct TokenizerConfig {
     model_max_length: Option<f64>,
 }
 
-/// The limit is `max_seq_length`; without it the smaller of the tokenizer's and the position table's, as
-/// sentence-transformers does.
+/// The limit is `max_seq_length`; without it the smaller of the tokenizer's and the position
+/// table's, as sentence-transformers does.
 ///
 /// `classifies`: whether this is a classification checkpoint, whose task has another name.
 pub(super) fn transformer(folder: &Path, config: &Value, classifies: bool) -> Result<Transformer, EmbedError> {
@@ -100,7 +100,8 @@ pub(super) fn transformer(folder: &Path, config: &Value, classifies: bool) -> Re
     })
 }
 
-/// Rows of a position table that no text reaches: RoBERTa and its relatives count positions from the padding id + 1.
+/// Rows of a position table that no text reaches: RoBERTa and its relatives count positions from
+/// the padding id + 1.
 fn unused_positions(config: &Value) -> usize {
     let padding = config.get("pad_token_id").and_then(Value::as_u64).unwrap_or(1);
     match config.get("model_type").and_then(Value::as_str) {

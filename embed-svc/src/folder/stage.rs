@@ -1,4 +1,5 @@
-//! The folders of the modules between token vectors and the finished vector: Dense, LayerNorm, Normalize, WordWeights.
+//! The folders of the modules between token vectors and the finished vector: Dense, LayerNorm,
+//! Normalize, WordWeights.
 
 use std::{
     collections::HashMap,
@@ -46,7 +47,8 @@ pub struct Dense {
     pub bias: bool,
     /// Applied to the result.
     pub activation: Elementwise,
-    /// Whether the input is added to the result, through a matrix of its own where the widths differ.
+    /// Whether the input is added to the result, through a matrix of its own where the widths
+    /// differ.
     pub residual: bool,
 }
 

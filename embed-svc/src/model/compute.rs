@@ -15,15 +15,17 @@ use crate::{
     steps::Step,
 };
 
-/// Tokens that a thread computes at once: enough rows for the products, few enough that the states stay in cache.
+/// Tokens that a thread computes at once: enough rows for the products, few enough that the states
+/// stay in cache.
 const RUN_TOKENS: usize = 512;
 const SMALLEST_RUN: usize = 96;
 /// Tokens that any other device computes at once, beyond any sensible bound on a batch.
 const DEVICE_TOKENS: usize = 1 << 18;
 
 impl Model {
-    /// Vectors of tokenised texts, `texts × dimensions`, before a final normalisation (a request may leave it out).
-    /// Uses the threads of the current rayon pool. A text's vector does not depend on the others.
+    /// Vectors of tokenised texts, `texts × dimensions`, before a final normalisation (a request
+    /// may leave it out). Uses the threads of the current rayon pool. A text's vector does not
+    /// depend on the others.
     ///
     /// # Errors
     /// Only from the device.
@@ -32,7 +34,8 @@ impl Model {
         self.compute(&views, &mut || ())
     }
 
-    /// Number of values that a text becomes: [`Model::dimensions`], or for token vectors the tokens' columns.
+    /// Number of values that a text becomes: [`Model::dimensions`], or for token vectors the
+    /// tokens' columns.
     pub fn values(&self, text: TextView<'_>) -> usize {
         match text.want {
             Want::TextVector => self.dimensions,
@@ -40,7 +43,8 @@ impl Model {
         }
     }
 
-    /// [`Model::encode`] of texts that a queue held: the values of each ([`Model::values`]), one text after the other.
+    /// [`Model::encode`] of texts that a queue held: the values of each ([`Model::values`]), one
+    /// text after the other.
     ///
     /// # Errors
     /// Only from the device.
@@ -48,8 +52,9 @@ impl Model {
         self.encode_launching(texts, &mut || ())
     }
 
-    /// [`Model::encode_sequences`], with a call at the moment when all of the work has been given out and more could be
-    /// taken: a device has it queued, or the threads of the CPU have begun the last run and the first of them falls idle.
+    /// [`Model::encode_sequences`], with a call at the moment when all of the work has been given
+    /// out and more could be taken: a device has it queued, or the threads of the CPU have begun
+    /// the last run and the first of them falls idle.
     ///
     /// # Errors
     /// Only from the device.
@@ -61,8 +66,9 @@ impl Model {
         self.compute(&texts.map(Sequence::view).collect::<Vec<_>>(), launched)
     }
 
-    /// Tokens that must wait for a batch to be worth computing while another one still runs: `piece` of them on a device, which
-    /// is slow on small batches, and few where a thread of the CPU would have nothing else to do.
+    /// Tokens that must wait for a batch to be worth computing while another one still runs:
+    /// `piece` of them on a device, which is slow on small batches, and few where a thread of the
+    /// CPU would have nothing else to do.
     pub fn worth_overlapping(&self, piece: usize) -> usize {
         if self.on_threads() { SMALLEST_RUN } else { piece }
     }
@@ -77,7 +83,8 @@ impl Model {
         let threads = rayon::current_num_threads();
         let runs = if self.on_threads() {
             let tokens = lengths().sum::<usize>();
-            // As many runs for one thread as for the next, two of them at least to even out what they take.
+            // As many runs for one thread as for the next, two of them at least to even out what
+            // they take.
             let count = tokens.div_ceil(RUN_TOKENS).next_multiple_of(threads).max(2 * threads);
             even_runs(lengths(), count.min((tokens + SMALLEST_RUN / 2) / SMALLEST_RUN))
         } else {
@@ -161,7 +168,8 @@ impl Model {
         Ok(())
     }
 
-    /// The pooling as sums that a device can make itself, so that a vector a text comes back and not one a token.
+    /// The pooling as sums that a device can make itself, so that a vector a text comes back and
+    /// not one a token.
     fn pooled_there(&self, texts: &[TextView<'_>]) -> Option<Sums> {
         let modes = &self.folder.pooling;
         if !self.token_steps.is_empty() || texts.iter().any(|text| text.want == Want::TokenVectors) {

@@ -1,4 +1,5 @@
-//! What stands before the pipeline: the tokenizer and the first module, and whether they belong together.
+//! What stands before the pipeline: the tokenizer and the first module, and whether they belong
+//! together.
 
 use crate::{
     arch::{self, Architecture},
@@ -50,7 +51,8 @@ pub(super) fn front(
     })
 }
 
-/// Longest input in tokens: the folder's limit, else what the table of positions holds, else what `tokenizer.json` says.
+/// Longest input in tokens: the folder's limit, else what the table of positions holds, else what
+/// `tokenizer.json` says.
 pub(super) fn longest(
     folder: &ModelFolder,
     tokenizer: &TextTokenizer,
@@ -63,13 +65,13 @@ pub(super) fn longest(
     };
     // More would not fit into the numbers of an answer.
     let most = own.unwrap_or(positions).min(u32::MAX as usize);
-    let refuse = |problem: String, mend: String| {
+    let refuse = |problem: String, hint: String| {
         let name = match folder.source {
             Source::Transformer => "sentence_bert_config.json",
             Source::WordEmbeddings => "wordembedding_config.json",
             Source::StaticEmbedding | Source::TextFile => "tokenizer.json",
         };
-        Err(EmbedError::file(&folder.transformer.join(name), problem, mend))
+        Err(EmbedError::file(&folder.transformer.join(name), problem, hint))
     };
     if most > positions {
         return refuse(
@@ -92,15 +94,15 @@ pub(super) fn longest(
 /// Whether the table of token types has a row for each type that the tokenizer gives.
 pub(super) fn typed(folder: &ModelFolder, tokenizer: &TextTokenizer) -> Result<(), EmbedError> {
     let file = folder.transformer.join("tokenizer.json");
-    let mend = "tokenizer.json and the weights belong to different models";
+    let hint = "tokenizer.json and the weights belong to different models";
     let pair = tokenizer
         .first_of_pairs("a", usize::MAX)
         .and_then(|first| tokenizer.encode_pair(&first, "b", usize::MAX))
-        .map_err(|error| EmbedError::file(&file, error, mend))?;
+        .map_err(|error| EmbedError::file(&file, error, hint))?;
     let rows = folder.config.get("type_vocab_size").and_then(serde_json::Value::as_u64);
     if pair.second.is_some() && rows == Some(1) {
         let problem = "gives the second text a token type that config.json (type_vocab_size 1) does not know";
-        return Err(EmbedError::file(&file, problem, mend));
+        return Err(EmbedError::file(&file, problem, hint));
     }
     Ok(())
 }

@@ -15,8 +15,8 @@ const LEAST: usize = 100;
 /// A calibration set is read as far as this many texts.
 const MOST: usize = 10_000;
 
-/// The ranges for a delivery. From a calibration set they are found once and belong to the encoder; from the request's own
-/// vectors (`vectors`, before delivery) they belong to it alone.
+/// The ranges for a delivery. From a calibration set they are found once and belong to the encoder;
+/// from the request's own vectors (`vectors`, before delivery) they belong to it alone.
 pub(super) async fn ranges(
     inner: &Inner,
     encoder: &Arc<Loaded>,
@@ -59,7 +59,8 @@ pub(super) async fn ranges(
             format!("give {LEAST} at least, one a line"),
         ));
     }
-    // One set of ranges for queries and documents, so that they can be compared: that of the default prompt.
+    // One set of ranges for queries and documents, so that they can be compared: that of the
+    // default prompt.
     let prompt = prompt(&encoder.model.folder().prompts, None)?.into();
     let tokens = tokenise(inner, encoder, items, prompt, Cut::Tail, |index| {
         format!("calibration[{index}]")

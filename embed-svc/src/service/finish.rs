@@ -34,7 +34,8 @@ impl Delivery {
     }
 }
 
-/// The input that row `row` belongs to; `lengths` are the rows of each input, where they are not one each.
+/// The input that row `row` belongs to; `lengths` are the rows of each input, where they are not
+/// one each.
 fn owner(row: usize, lengths: Option<&[usize]>) -> usize {
     let Some(lengths) = lengths else { return row };
     let mut end = 0;
@@ -47,7 +48,8 @@ fn owner(row: usize, lengths: Option<&[usize]>) -> usize {
         .unwrap_or(row)
 }
 
-/// Cuts, scales and checks: rows of `dimensions` values. `id` is for the error, `lengths` as for [`matrix`].
+/// Cuts, scales and checks: rows of `dimensions` values. `id` is for the error, `lengths` as for
+/// [`matrix`].
 pub(super) fn rows(
     id: &str,
     vectors: &[f32],
@@ -74,8 +76,8 @@ pub(super) fn rows(
     Ok(out)
 }
 
-/// Cuts, scales, checks and packs. `id` is for the error; `ranges` belong to int8; `lengths` are the rows of each input,
-/// where they are not one each.
+/// Cuts, scales, checks and packs. `id` is for the error; `ranges` belong to int8; `lengths` are
+/// the rows of each input, where they are not one each.
 pub(super) fn matrix(
     id: &str,
     vectors: &[f32],

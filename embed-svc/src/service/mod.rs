@@ -39,7 +39,8 @@ pub struct EmbedService {
 pub(crate) struct Inner {
     config: EmbedConfig,
     registry: Registry,
-    /// Tokenisation and the shaping of answers: apart from the threads that compute, so that it overlaps with them.
+    /// Tokenisation and the shaping of answers: apart from the threads that compute, so that it
+    /// overlaps with them.
     helpers: rayon::ThreadPool,
 }
 
@@ -96,7 +97,8 @@ impl Inner {
         let (reply, answer) = oneshot::channel();
         self.helpers.spawn(move || {
             if !reply.is_closed() {
-                // A panic would be a bug of ours or of a library; it must not take the process with it.
+                // A panic would be a bug of ours or of a library; it must not take the process with
+                // it.
                 let done = catch_unwind(AssertUnwindSafe(work));
                 let _ = reply.send(done.unwrap_or_else(|_| Err(EmbedError::Internal("a helper panicked".into()))));
             }
@@ -140,8 +142,8 @@ impl EncoderService for EmbedService {
     ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
         let deadline = deadline::of(request.metadata(), Instant::now());
         let inner = self.inner.clone();
-        // `buffered` keeps the order and reads the next message only when it has room; tonic polls it only as fast as the
-        // client reads. A failed message ends the stream.
+        // `buffered` keeps the order and reads the next message only when it has room; tonic polls
+        // it only as fast as the client reads. A failed message ends the stream.
         let answers = request
             .into_inner()
             .map(move |message| {

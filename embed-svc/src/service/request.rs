@@ -39,7 +39,7 @@ pub(super) fn prompt(prompts: &Prompts, asked: Option<Prompt>) -> Result<String,
     };
     prompts.by_name.get(&name).cloned().ok_or_else(|| {
         let known = prompts.by_name.keys().cloned().collect::<Vec<_>>().join(", ");
-        let mend = if known.is_empty() {
+        let hint = if known.is_empty() {
             "this encoder has no named prompts".into()
         } else {
             format!("one of: {known}")
@@ -47,13 +47,13 @@ pub(super) fn prompt(prompts: &Prompts, asked: Option<Prompt>) -> Result<String,
         EmbedError::invalid(
             "prompt_name",
             format!("unknown prompt `{name}`"),
-            format!("{mend}; or give literal_prompt"),
+            format!("{hint}; or give literal_prompt"),
         )
     })
 }
 
-/// Columns to keep. A model that says which sizes it was trained for is held to them; any other can be cut anywhere, as
-/// sentence-transformers' `truncate_dim` allows.
+/// Columns to keep. A model that says which sizes it was trained for is held to them; any other can
+/// be cut anywhere, as sentence-transformers' `truncate_dim` allows.
 pub(super) fn dimensions(encoder: &Loaded, want: Want, asked: Option<u32>) -> Result<usize, EmbedError> {
     let all = match want {
         Want::TextVector => encoder.model.dimensions(),
@@ -67,7 +67,7 @@ pub(super) fn dimensions(encoder: &Loaded, want: Want, asked: Option<u32>) -> Re
     if fine {
         return Ok(asked);
     }
-    let mend = if permitted.is_empty() {
+    let hint = if permitted.is_empty() {
         format!("1 to {all}")
     } else {
         format!("one of {permitted:?}, or {all}")
@@ -75,7 +75,7 @@ pub(super) fn dimensions(encoder: &Loaded, want: Want, asked: Option<u32>) -> Re
     Err(EmbedError::invalid(
         "dimensions",
         format!("{asked} is not permitted"),
-        mend,
+        hint,
     ))
 }
 
@@ -175,7 +175,8 @@ pub(super) fn check_ids(encoder: &Loaded, marks: &Marks, index: usize, ids: &[u3
     if ids.len() >= before.len() + after.len() && ids.starts_with(before) && ids.ends_with(after) {
         return Ok(());
     }
-    // Ids of another tokenizer that happen to lie in the vocabulary would give vectors that mean nothing.
+    // Ids of another tokenizer that happen to lie in the vocabulary would give vectors that mean
+    // nothing.
     Err(EmbedError::invalid(
         field(),
         format!(

@@ -21,8 +21,9 @@ use crate::{
 /// Bytes of a message that a token of an answer is allowed, beside the text.
 const TOKEN_BYTES: usize = 32;
 
-/// Most tokens of an answer, whatever a message may be. A token takes about 100 bytes of memory in this process and again in a gateway's, several times what it
-/// takes in the message; with this many, a request stays below 128 MiB.
+/// Most tokens of an answer, whatever a message may be. A token takes about 100 bytes of memory in
+/// this process and again in a gateway's, several times what it takes in the message; with this
+/// many, a request stays below 128 MiB.
 const MOST_TOKENS: usize = 400_000;
 
 /// Answers a `CountTokens`.
@@ -60,7 +61,8 @@ pub(super) async fn tokenize(inner: &Inner, request: TokenizeRequest) -> Result<
     let room = inner.config.max_message_bytes;
     inner
         .helped(move || {
-            // One after the other, so that an answer which is too large is noticed before it is whole.
+            // One after the other, so that an answer which is too large is noticed before it is
+            // whole.
             let mut answer = TokenizeResponse::default();
             let (mut bytes, mut count) = (0, 0);
             for (index, text) in texts.iter().enumerate() {
@@ -121,8 +123,8 @@ pub(super) async fn detokenize(inner: &Inner, request: DetokenizeRequest) -> Res
             let of = |(index, ids): (usize, &isomer_proto::encoder::v1::TokenIds)| {
                 let text = encoder.model.tokenizer().text_of(&ids.ids, request.special_tokens);
                 text.map_err(|message| {
-                    let mend = "give ids of the encoder's own tokenizer";
-                    EmbedError::invalid(format!("token_ids[{index}]"), message, mend)
+                    let hint = "give ids of the encoder's own tokenizer";
+                    EmbedError::invalid(format!("token_ids[{index}]"), message, hint)
                 })
             };
             let texts = request.token_ids.iter().enumerate().map(of);

@@ -8,14 +8,14 @@ use crate::{
     folder::{ModelFolder, read_optional},
 };
 
-const MEND: &str = "save the tokenizer with a post-processor that adds it: `tokenizer.backend_tokenizer.save(\"tokenizer.json\")` \
+const HINT: &str = "save the tokenizer with a post-processor that adds it: `tokenizer.backend_tokenizer.save(\"tokenizer.json\")` \
                     of one that does";
 
 /// Makes a folder's tokenizer put the marks where its files say.
 ///
 /// # Errors
-/// `add_bos_token` or `add_eos_token` asks for a mark that `tokenizer.json` does not add (versions of the library differ
-/// in what becomes of it); NV-Embed's end mark is not known.
+/// `add_bos_token` or `add_eos_token` asks for a mark that `tokenizer.json` does not add (versions
+/// of the library differ in what becomes of it); NV-Embed's end mark is not known.
 pub(crate) fn follow(folder: &ModelFolder, tokenizer: TextTokenizer) -> Result<TextTokenizer, EmbedError> {
     let file = folder.transformer.join("tokenizer_config.json");
     let config: Value = read_optional(&file)?;
@@ -40,7 +40,7 @@ pub(crate) fn follow(folder: &ModelFolder, tokenizer: TextTokenizer) -> Result<T
         };
         if tokenizer.id(token).as_ref() != there {
             let problem = format!("{key} is true, but tokenizer.json does not add {token}");
-            return Err(EmbedError::file(&file, problem, MEND));
+            return Err(EmbedError::file(&file, problem, HINT));
         }
     }
     let writes_end = folder.config.get("model_type").and_then(Value::as_str) == Some("nvembed")

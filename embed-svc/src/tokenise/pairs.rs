@@ -27,8 +27,8 @@ impl TextTokenizer {
         Ok(First { head, count })
     }
 
-    /// Ids of a pair of texts with the special tokens of a pair, at most `limit`; tokens are dropped from the end of the
-    /// longer text.
+    /// Ids of a pair of texts with the special tokens of a pair, at most `limit`; tokens are
+    /// dropped from the end of the longer text.
     ///
     /// # Errors
     /// As [`first_of_pairs`](Self::first_of_pairs).
@@ -68,7 +68,8 @@ fn encode(inner: &Tokenizer, text: &str) -> Result<Encoding, String> {
     inner.encode_fast(text, false).map_err(|error| error.to_string())
 }
 
-/// Tokens of each text of a pair that has room for so many: the longer one loses its end first. As the library's `longest_first`.
+/// Tokens of each text of a pair that has room for so many: the longer one loses its end first. As
+/// the library's `longest_first`.
 fn shares(first: usize, second: usize, room: usize) -> (usize, usize) {
     let short = first.min(second).min(room / 2);
     let long = room - short;

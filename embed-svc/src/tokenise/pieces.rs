@@ -1,8 +1,9 @@
 //! Long texts in pieces.
 //!
-//! The library holds some hundred bytes for each byte of a text while it makes tokens of it. A piece holds as much only of its own bytes. A text is cut before a
-//! space between two ASCII letters or digits, and only for tokenizers whose tokens never reach across such a place, so that the tokens of the pieces are
-//! those of the whole text.
+//! The library holds some hundred bytes for each byte of a text while it makes tokens of it. A
+//! piece holds as much only of its own bytes. A text is cut before a space between two ASCII
+//! letters or digits, and only for tokenizers whose tokens never reach across such a place, so that
+//! the tokens of the pieces are those of the whole text.
 
 use std::collections::VecDeque;
 
@@ -65,12 +66,14 @@ fn split(text: &str) -> (&str, &str) {
     }
 }
 
-/// Whether no token of this tokenizer reaches across a space between two ASCII letters or digits, whatever is before and behind.
+/// Whether no token of this tokenizer reaches across a space between two ASCII letters or digits,
+/// whatever is before and behind.
 pub(super) fn possible(inner: &Tokenizer) -> bool {
     let words = match inner.get_pre_tokenizer() {
         // It drops the space.
         Some(PreTokenizerWrapper::BertPreTokenizer(_)) => true,
-        // It begins a word with the space. That the second piece begins with one keeps `add_prefix_space` from adding another.
+        // It begins a word with the space. That the second piece begins with one keeps
+        // `add_prefix_space` from adding another.
         Some(PreTokenizerWrapper::ByteLevel(bytes)) => bytes.use_regex,
         _ => false,
     };
@@ -89,7 +92,8 @@ pub(super) fn possible(inner: &Tokenizer) -> bool {
         })
 }
 
-/// Whether a normalizer changes an ASCII letter, digit or space without a look at its neighbours, unless those are marks.
+/// Whether a normalizer changes an ASCII letter, digit or space without a look at its neighbours,
+/// unless those are marks.
 fn is_local(normalizer: &NormalizerWrapper) -> bool {
     match normalizer {
         NormalizerWrapper::BertNormalizer(_)

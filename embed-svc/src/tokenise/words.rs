@@ -1,5 +1,6 @@
-//! sentence-transformers' `WhitespaceTokenizer`: words between white space, looked up as they stand, without punctuation
-//! around them, and in lower case; the first that is found counts, words that are never found are left out.
+//! sentence-transformers' `WhitespaceTokenizer`: words between white space, looked up as they
+//! stand, without punctuation around them, and in lower case; the first that is found counts, words
+//! that are never found are left out.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,5 +1,6 @@
-//! Word vectors in text: a word and its numbers on each line, as GloVe writes them; word2vec's text form has a line with the
-//! two sizes in front. Read as sentence-transformers' `WordEmbeddings.from_text_file` does, without stop words.
+//! Word vectors in text: a word and its numbers on each line, as GloVe writes them; word2vec's text
+//! form has a line with the two sizes in front. Read as sentence-transformers'
+//! `WordEmbeddings.from_text_file` does, without stop words.
 
 use std::{
     fs::File,
@@ -27,10 +28,11 @@ pub struct TextVectors {
 /// Reads a file.
 ///
 /// # Errors
-/// Names the file and the line that is no text or holds something that is not a number; a file without vectors.
+/// Names the file and the line that is no text or holds something that is not a number; a file
+/// without vectors.
 pub fn read(file: &Path) -> Result<TextVectors, EmbedError> {
-    const MEND: &str = "give a text file with a word and its numbers, separated by single spaces, on each line";
-    let refuse = |problem: String| EmbedError::file(file, problem, MEND);
+    const HINT: &str = "give a text file with a word and its numbers, separated by single spaces, on each line";
+    let refuse = |problem: String| EmbedError::file(file, problem, HINT);
     let reader = File::open(file).map_err(|error| refuse(format!("cannot be read: {error}")))?;
     let mut reader = BufReader::with_capacity(1 << 20, reader);
     let (mut vocab, mut values) = (vec![PADDING.to_owned()], Vec::<f32>::new());

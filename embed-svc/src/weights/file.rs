@@ -1,5 +1,5 @@
-//! A file of tensors, read and never mapped: a mapped file that somebody cuts short ends the process (SIGBUS), one that is read
-//! gives an error.
+//! A file of tensors, read and never mapped: a mapped file that somebody cuts short ends the
+//! process (SIGBUS), one that is read gives an error.
 
 use std::{
     fs::File,
@@ -31,8 +31,8 @@ pub(super) enum OpenError {
 }
 
 impl TensorFile {
-    /// Opens a file and reads its header; the data begin at the offset returned. Also checks that the data are all there and that
-    /// no tensor reaches beyond them.
+    /// Opens a file and reads its header; the data begin at the offset returned. Also checks that
+    /// the data are all there and that no tensor reaches beyond them.
     pub(super) fn open(path: &Path) -> Result<(Self, usize, Metadata), OpenError> {
         let mut file = File::open(path).map_err(OpenError::Unreadable)?;
         let size = file.metadata().map_err(OpenError::Unreadable)?.len();
@@ -52,7 +52,8 @@ impl TensorFile {
         let metadata: Metadata = serde_json::from_slice(&header)
             .map_err(|error| OpenError::Broken(SafeTensorError::InvalidHeaderDeserialization(error)))?;
         let start = length + LENGTH;
-        // Reading the header has checked that tensors lie one after the other, each as large as its shape says.
+        // Reading the header has checked that tensors lie one after the other, each as large as its
+        // shape says.
         let end = metadata
             .tensors()
             .values()

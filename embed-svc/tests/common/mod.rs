@@ -1,8 +1,9 @@
-//! A tiny model folder of the real layout with random weights, and where the real models and goldens are.
+//! A tiny model folder of the real layout with random weights, and where the real models and
+//! goldens are.
 #![allow(unreachable_pub)]
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-pub mod house;
+pub mod harness;
 
 use std::{
     collections::BTreeMap,
@@ -129,8 +130,8 @@ pub fn edit_json(file: &Path, edit: impl FnOnce(&mut Value)) {
     write_json(file, &value);
 }
 
-/// Writes a complete folder: mean pooling, Normalize, a prompt, and a tokenizer file that carries the truncation and
-/// padding of the well-known trap.
+/// Writes a complete folder: mean pooling, Normalize, a prompt, and a tokenizer file that carries
+/// the truncation and padding of the well-known trap.
 pub fn tiny(folder: &Path) {
     let vocab: serde_json::Map<String, Value> = vocabulary()
         .into_iter()
@@ -203,7 +204,8 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The folder of a model of `fixtures/pipeline`, put together in `into` where it needs the transformer of `base`.
+/// The folder of a model of `fixtures/pipeline`, put together in `into` where it needs the
+/// transformer of `base`.
 pub fn assembled(name: &str, transformer: bool, into: &Path) -> PathBuf {
     let own = fixtures().join("pipeline/models").join(name);
     if own.is_file() {

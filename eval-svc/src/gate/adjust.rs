@@ -1,8 +1,10 @@
-//! Holm's steps over encoders: of candidates that are all beyond a limit, some one passes with a chance of at most alpha.
+//! Holm's steps over encoders: of candidates that are all beyond a limit, some one passes with a
+//! chance of at most alpha.
 //!
-//! Without them, each encoder has its own chance of a false pass, and whoever releases the best of many candidates has that chance many times. An
-//! encoder passes a level where every rule of it does. Rules on a margin are adjusted over all encoders by their own test and stay as they are, and
-//! points know no level. What fails is not adjusted: an encoder that fails by itself fails.
+//! Without them, each encoder has its own chance of a false pass, and whoever releases the best of
+//! many candidates has that chance many times. An encoder passes a level where every rule of it
+//! does. Rules on a margin are adjusted over all encoders by their own test and stay as they are,
+//! and points know no level. What fails is not adjusted: an encoder that fails by itself fails.
 
 use crate::{
     report::{EncoderVerdict, GateVerdict, RuleVerdict},
@@ -13,7 +15,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Level(pub f64);
 
-/// Takes back passes that do not hold over all encoders; `at` judges every rule of an encoder at a level.
+/// Takes back passes that do not hold over all encoders; `at` judges every rule of an encoder at a
+/// level.
 pub(super) fn over_encoders(
     encoders: &mut [EncoderVerdict],
     alpha: f64,

@@ -1,5 +1,5 @@
-//! `sequential = "betting"`: rules on one data set, whose items come in a random order and are bet on one after the other
-//! ([`crate::stats::gate::betting`]).
+//! `sequential = "betting"`: rules on one data set, whose items come in a random order and are bet
+//! on one after the other ([`crate::stats::gate::betting`]).
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,8 @@ use crate::{
 /// What a rule bets on, by position of the encoder and of the rule, or why there is nothing.
 pub(crate) type ItemSequences = BTreeMap<(usize, usize), Result<Sequence, String>>;
 
-/// Items in the order of their draw. One that shares a text with an earlier one is left out, since the two fall together.
+/// Items in the order of their draw. One that shares a text with an earlier one is left out, since
+/// the two fall together.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sequence {
     /// A drop or a score in points, one an item.
@@ -32,8 +33,9 @@ pub(crate) struct Sequence {
     pub repeated: usize,
 }
 
-/// Task types whose score is a mean of items that do not depend on each other. Correlations, average precision and V-measure are no
-/// means of items, and whether a pair of a bitext is found depends on the other pairs.
+/// Task types whose score is a mean of items that do not depend on each other. Correlations,
+/// average precision and V-measure are no means of items, and whether a pair of a bitext is found
+/// depends on the other pairs.
 const BY_ITEM: [TaskType; 6] = [
     TaskType::Classification,
     TaskType::Retrieval,
@@ -107,8 +109,8 @@ fn items(range: Range) -> Items {
     }
 }
 
-/// Refuses rules that could not be decided in favour of a perfect encoder, because there are too few items. `there`: the task of a data
-/// set and its items.
+/// Refuses rules that could not be decided in favour of a perfect encoder, because there are too
+/// few items. `there`: the task of a data set and its items.
 ///
 /// # Errors
 /// The first such rule, with the items that it needs.

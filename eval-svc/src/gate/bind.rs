@@ -37,7 +37,8 @@ pub(crate) struct Scene<'a> {
     pub baseline: Option<usize>,
     /// Transformations, in order.
     pub transformations: &'a [Named],
-    /// Names and kinds of the data sets; `None` as long as they are not loaded: then rules' data sets are not looked at.
+    /// Names and kinds of the data sets; `None` as long as they are not loaded: then rules' data
+    /// sets are not looked at.
     pub datasets: Option<&'a [(String, TaskType)]>,
     /// The group of each data set; empty: each is a group of its own.
     pub groups: &'a [String],
@@ -239,7 +240,8 @@ fn check_texts(rule: &Rule, scene: &Scene<'_>) -> Result<(), GateError> {
     Ok(())
 }
 
-/// What counts as drawn. Where nobody says: groups, or the items where there are few groups and the bounds know items.
+/// What counts as drawn. Where nobody says: groups, or the items where there are few groups and the
+/// bounds know items.
 fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: bool) -> Result<Unit, GateError> {
     let worst = matches!(rule.limit, RuleLimit::Worst(_));
     let of_items =
@@ -385,14 +387,16 @@ fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, Ga
     Ok(chosen)
 }
 
-/// The first rule that would stay undecided whatever the scores are, with what would make it decidable.
+/// The first rule that would stay undecided whatever the scores are, with what would make it
+/// decidable.
 fn undecidable(gate: &Bound) -> Option<GateError> {
     let tests = gate.judged.len() * gate.rules.iter().filter(|rule| rule.is_test()).count();
     gate.rules.iter().find_map(|rule| {
         let n = rule.units;
         let needed = match rule.basis {
             Basis::Point | Basis::ClopperPearson | Basis::Betting => 1,
-            // The smallest p-value of a one-sided signed-rank test of n pairs is 2^-n, which Holm may multiply.
+            // The smallest p-value of a one-sided signed-rank test of n pairs is 2^-n, which Holm
+            // may multiply.
             Basis::SignedRank => {
                 let family = if rule.is_test() { tests.max(1) } else { 1 };
                 (family as f64 / gate.alpha).log2().ceil() as usize
@@ -428,7 +432,8 @@ fn undecidable(gate: &Bound) -> Option<GateError> {
     })
 }
 
-/// A range of values that is at most as wide as any that a rule may meet, for what no data could decide.
+/// A range of values that is at most as wide as any that a rule may meet, for what no data could
+/// decide.
 const WIDTH: Range = Range {
     low: -100.0,
     high: 100.0,

@@ -46,7 +46,8 @@ pub(crate) struct BoundRule {
 }
 
 impl BoundRule {
-    /// Whether it counts the original against the transformed texts (a drop) or scores by themselves.
+    /// Whether it counts the original against the transformed texts (a drop) or scores by
+    /// themselves.
     pub(crate) fn is_drop(&self) -> bool {
         matches!(self.rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::Worst(_))
     }

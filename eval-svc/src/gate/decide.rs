@@ -46,7 +46,8 @@ pub(crate) struct Look<'a> {
     pub items: &'a ItemStrata,
     /// Items of the rules that bet on them, in the order of their draw.
     pub sequences: &'a ItemSequences,
-    /// How many looks share the chance of error of a rule on separation, where other rules spend nothing by being looked at.
+    /// How many looks share the chance of error of a rule on separation, where other rules spend
+    /// nothing by being looked at.
     pub shared_by: usize,
 }
 
@@ -193,7 +194,8 @@ fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
     }
     match non_inferiority(&comparisons, look.alpha) {
         Ok(found) => members.into_iter().zip(found).collect(),
-        // Checked above: numbers, margins and alpha are what the test takes. A rule without its test is undecided.
+        // Checked above: numbers, margins and alpha are what the test takes. A rule without its
+        // test is undecided.
         Err(error) => {
             tracing::error!(%error, "the tests against the baseline were refused");
             Tests::new()
@@ -323,14 +325,16 @@ fn cause(
     (share.filter(|_| !separation), why)
 }
 
-/// Takes the decision back where there is a reason. The estimate and its bounds stay visible, but they decide nothing, not even a failure.
+/// Takes the decision back where there is a reason. The estimate and its bounds stay visible, but
+/// they decide nothing, not even a failure.
 fn invalidate(verdict: &mut RuleVerdict, why: Option<String>) {
     let Some(why) = why else { return };
     (verdict.verdict, verdict.note) = (GateVerdict::Invalid, Some(why));
     (verdict.units_needed, verdict.seeds_needed) = (None, None);
 }
 
-/// Holds what was decided in rounds against ratings that were made after them. `places`: where each data set of the rules is in the grid, if it is.
+/// Holds what was decided in rounds against ratings that were made after them. `places`: where each
+/// data set of the rules is in the grid, if it is.
 pub(crate) fn apply_ratings(
     gate: &Bound,
     grid: &Grid,

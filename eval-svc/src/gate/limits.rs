@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Shares of texts beyond which a rule is invalid, 0 to 1. What is absent is left to whoever is asked next: rule, gate, default.
+/// Shares of texts beyond which a rule is invalid, 0 to 1. What is absent is left to whoever is
+/// asked next: rule, gate, default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -43,7 +44,8 @@ impl Limits {
     pub const MAX_NEAR_COPIES: f64 = 0.50;
     /// Where none is named: an encoder that cuts nearly every text is scored on their beginnings.
     pub const MAX_CUT: f64 = 0.90;
-    /// Where none is named: an encoder that gives texts each other's vectors is broken, or does not know their script.
+    /// Where none is named: an encoder that gives texts each other's vectors is broken, or does not
+    /// know their script.
     pub const MAX_SHARED: f64 = 0.10;
     /// Where none is named: below a half, a typical rewrite does not keep the meaning.
     pub const MIN_ACCEPTED: f64 = 0.50;

@@ -11,7 +11,8 @@ use crate::{
     stats::gate::bounded::Range,
 };
 
-/// Scores of a data set, one a seed, for as many seeds as are in; one value for originals, which know no seeds.
+/// Scores of a data set, one a seed, for as many seeds as are in; one value for originals, which
+/// know no seeds.
 fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds: usize) -> Vec<f64> {
     let mut series = match quantity {
         Quantity::Original => return vec![grid.original[encoder][dataset]],
@@ -25,8 +26,9 @@ fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds
     series
 }
 
-/// What rules on some of the rewrites look at, by position of the encoder and of the rule: of each of the rule's data sets one value a seed, a drop
-/// or, where the rule is about scores, a score. Or why there is none.
+/// What rules on some of the rewrites look at, by position of the encoder and of the rule: of each
+/// of the rule's data sets one value a seed, a drop or, where the rule is about scores, a score. Or
+/// why there is none.
 pub(crate) type SubsetScores = BTreeMap<(usize, usize), Result<Vec<Vec<f64>>, String>>;
 
 /// Where observations come from.
@@ -63,8 +65,9 @@ impl Source<'_> {
     }
 }
 
-/// What a rule holds against its limit, for one encoder: of each group of its data sets that are in, one value a
-/// seed. Members of a group are averaged, since the languages of a data set are no independent draws.
+/// What a rule holds against its limit, for one encoder: of each group of its data sets that are
+/// in, one value a seed. Members of a group are averaged, since the languages of a data set are no
+/// independent draws.
 ///
 /// # Errors
 /// Why there is no such number, in words for a reader of the report: the rule is invalid.

@@ -1,9 +1,11 @@
-//! `min_separation`: the rule on sensitivity. Robust and blind look alike; see [`crate::separation`].
+//! `min_separation`: the rule on sensitivity. Robust and blind look alike; see
+//! [`crate::separation`].
 //!
-//! The unit of observation is the source text, of which one comparison counts, drawn by content. The rule passes where the one-sided
-//! Clopper–Pearson lower bound keeps the limit, and fails where the upper bound lies below it. Texts that were not rewritten are left
-//! out rather than counted, so `max_unchanged` does not apply: with few texts left, the bounds decide nothing, and the note says how many
-//! texts would. Comparisons of texts that the encoder cut are left out too.
+//! The unit of observation is the source text, of which one comparison counts, drawn by content.
+//! The rule passes where the one-sided Clopper–Pearson lower bound keeps the limit, and fails where
+//! the upper bound lies below it. Texts that were not rewritten are left out rather than counted,
+//! so `max_unchanged` does not apply: with few texts left, the bounds decide nothing, and the note
+//! says how many texts would. Comparisons of texts that the encoder cut are left out too.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +47,8 @@ pub(super) fn kind(of: &str) -> Result<Option<Kind>, String> {
     })
 }
 
-/// Refuses rules on what the run does not measure; `kinds`: how meaning is changed, `None` where separation is left out.
+/// Refuses rules on what the run does not measure; `kinds`: how meaning is changed, `None` where
+/// separation is left out.
 ///
 /// # Errors
 /// The first such rule, with its place.
@@ -72,8 +75,9 @@ pub(crate) fn check_separation(gate: &Gate, kinds: Option<&[Kind]>) -> Result<()
     Ok(())
 }
 
-/// Refuses rules that could not pass if every text were separated, because there are too few. `texts`: most texts that may be compared
-/// for a kind of change over data sets; `looks`: how many looks share the chance of error.
+/// Refuses rules that could not pass if every text were separated, because there are too few.
+/// `texts`: most texts that may be compared for a kind of change over data sets; `looks`: how many
+/// looks share the chance of error.
 ///
 /// # Errors
 /// The first such rule, with the texts that it needs.
@@ -109,7 +113,8 @@ pub(crate) fn check_texts(
     Ok(())
 }
 
-/// About how many texts would decide the rule if the share stayed as it is; none where the share is too near to the limit.
+/// About how many texts would decide the rule if the share stayed as it is; none where the share is
+/// too near to the limit.
 fn texts_needed(share: f64, limit: f64, alpha: f64) -> Option<u64> {
     let decides = |n: u64| {
         let separated = share * n as f64;

@@ -19,7 +19,8 @@ const WIDEST: f64 = 200.0;
 /// In the place of a quantity: all kinds of change.
 pub(crate) const SEPARATION: &str = "separation";
 
-/// Rules and how they are decided. What is absent is left to whoever is asked next: request, suite, default.
+/// Rules and how they are decided. What is absent is left to whoever is asked next: request, suite,
+/// default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gate {
@@ -38,7 +39,8 @@ pub struct Gate {
     pub limits: Limits,
     /// Whether the run stops as soon as everything is decided; default: no.
     pub sequential: Option<Sequential>,
-    /// What becomes of the chance of error where several encoders are judged; default: it holds for each.
+    /// What becomes of the chance of error where several encoders are judged; default: it holds for
+    /// each.
     pub adjust: Option<Adjust>,
     /// Of a request: the suite's rules are left out.
     pub without_suite_rules: bool,
@@ -83,7 +85,8 @@ pub enum RuleLimit {
     MinScore(f64),
     /// The score is at most so much below the baseline encoder's.
     Margin(f64),
-    /// The share of texts whose rewrites are told from a change of meaning is at least so much, 0 to 1.
+    /// The share of texts whose rewrites are told from a change of meaning is at least so much, 0
+    /// to 1.
     MinSeparation(f64),
     /// No data set, or group of data sets, drops by more than so much.
     Worst(f64),
@@ -109,7 +112,8 @@ pub enum Sequential {
     Pocock,
     /// Little early, most at the end.
     ObrienFleming,
-    /// Rounds over the items of one data set, decided by a betting test, which may be looked at whenever one likes.
+    /// Rounds over the items of one data set, decided by a betting test, which may be looked at
+    /// whenever one likes.
     Betting,
 }
 
@@ -121,7 +125,7 @@ pub struct GateError {
     pub origin: String,
     /// Path of the field.
     pub field: String,
-    /// What is wrong and how to mend it.
+    /// What is wrong and how to fix it.
     pub message: String,
 }
 
@@ -150,8 +154,8 @@ impl Gate {
     /// Chance of error where none is named.
     pub const ALPHA: f64 = 0.05;
 
-    /// This gate with another's settings and rules laid over it. A rule of the same kind, quantity, task and data set
-    /// takes the place of the one that is there.
+    /// This gate with another's settings and rules laid over it. A rule of the same kind, quantity,
+    /// task and data set takes the place of the one that is there.
     #[must_use]
     pub fn overlaid(mut self, over: &Self) -> Self {
         if over.without_suite_rules {
@@ -206,14 +210,16 @@ impl Rule {
             && self.texts == other.texts
     }
 
-    /// What is held against the limit, where the gate names `general`: absolute scores of different tasks are no sample of
-    /// anything, so a floor is held against the score itself unless someone asks for bounds.
+    /// What is held against the limit, where the gate names `general`: absolute scores of different
+    /// tasks are no sample of anything, so a floor is held against the score itself unless someone
+    /// asks for bounds.
     pub(crate) fn basis_with(&self, general: Option<Basis>) -> Basis {
         let margin = matches!(self.limit, RuleLimit::Margin(_));
         match (self.basis, general) {
             _ if matches!(self.limit, RuleLimit::MinSeparation(_)) => Basis::ClopperPearson,
             (Some(own), _) => own,
-            // Each data set has bounds over its own items, whatever bounds over data sets the others have.
+            // Each data set has bounds over its own items, whatever bounds over data sets the
+            // others have.
             (None, Some(general)) if matches!(self.limit, RuleLimit::Worst(_)) && general != Basis::Point => {
                 Basis::Bounded
             }
@@ -404,7 +410,8 @@ impl Sequential {
         }
     }
 
-    /// How the chance of error is spent; `None` with one look, and with bets, whose looks spend nothing.
+    /// How the chance of error is spent; `None` with one look, and with bets, whose looks spend
+    /// nothing.
     pub(crate) fn spending(self) -> Option<Spending> {
         match self {
             Self::Off | Self::Betting => None,

@@ -19,7 +19,8 @@ fn rule(limit: RuleLimit) -> Rule {
         of: "total".to_owned(),
         task: None,
         dataset: None,
-        // The tests' numbers are those of signed-rank bounds; what is the default has tests of its own.
+        // The tests' numbers are those of signed-rank bounds; what is the default has tests of its
+        // own.
         basis: match limit {
             RuleLimit::MaxDrop(_) | RuleLimit::MaxDropPercent(_) => Some(Basis::SignedRank),
             _ => None,
@@ -41,7 +42,8 @@ fn gate(rules: Vec<Rule>) -> Gate {
     }
 }
 
-/// Data sets d0, d1, … of which every third is a retrieval set, original 80, the total dropping by `drops`.
+/// Data sets d0, d1, … of which every third is a retrieval set, original 80, the total dropping by
+/// `drops`.
 fn grid(encoders: &[&str], drops: &[f64]) -> Grid {
     let columns = RUN.map(|(label, _, axis)| Column {
         label: label.to_owned(),
@@ -53,7 +55,8 @@ fn grid(encoders: &[&str], drops: &[f64]) -> Grid {
     for e in 0..encoders.len() {
         for (d, drop) in drops.iter().enumerate() {
             grid.original[e][d] = 80.0;
-            // Lexical keeps, length falls three times as far, language twice less a third of it: the mean is the drop.
+            // Lexical keeps, length falls three times as far, language twice less a third of it:
+            // the mean is the drop.
             for (c, share) in [0.0, 2.0, 1.0].iter().enumerate() {
                 grid.transformed[e][d][c] = vec![80.0 - drop * share + 0.25, 80.0 - drop * share - 0.25];
             }
@@ -116,7 +119,8 @@ static NO_ITEMS: ItemStrata = ItemStrata::new();
 static NO_SEQUENCES: ItemSequences = ItemSequences::new();
 static NO_SEPARATION: Separations = Separations::new();
 
-/// One look at these data sets, at a chance of error of 0.05, for rules over groups of whole data sets.
+/// One look at these data sets, at a chance of error of 0.05, for rules over groups of whole data
+/// sets.
 fn whole<'a>(facts: Facts<'a>, datasets: &'a [usize], seeds: usize) -> Look<'a> {
     Look {
         datasets,
@@ -161,7 +165,8 @@ const SIX: [f64; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
 
 #[test]
 fn six_drops_pass_fail_or_stay_undecided_by_their_signed_rank_bounds() {
-    // P(W <= 2) = 3/64 <= 0.05 < 5/64: the third of the ordered Walsh averages 1, 1.5, 2, 2, … from either end.
+    // P(W <= 2) = 3/64 <= 0.05 < 5/64: the third of the ordered Walsh averages 1, 1.5, 2, 2, … from
+    // either end.
     let undecided = said(rule(RuleLimit::MaxDrop(3.5)), &SIX);
     assert_eq!(
         (undecided.estimate, undecided.low, undecided.high),
@@ -423,7 +428,7 @@ fn names_the_run_does_not_have_are_refused_with_their_place_and_the_nearest() {
 }
 
 #[test]
-fn a_margin_without_a_baseline_or_with_other_bounds_is_refused_with_the_mend() {
+fn a_margin_without_a_baseline_or_with_other_bounds_is_refused_with_the_hint() {
     let margin = rule(RuleLimit::Margin(1.0));
     assert!(complaint(margin.clone()).contains("add --baseline ID, or baseline = \"ID\""));
     let student = Rule {
@@ -602,7 +607,8 @@ fn a_request_may_leave_the_suites_rules_out() {
 
 #[test]
 fn languages_of_a_data_set_are_one_observation() {
-    // Twelve data sets in two groups: eleven languages that drop by 9, and one other data set that keeps.
+    // Twelve data sets in two groups: eleven languages that drop by 9, and one other data set that
+    // keeps.
     let mut grid = grid(&["a"], &[9.0; 12]);
     grid.groups = (0..12)
         .map(|d| {

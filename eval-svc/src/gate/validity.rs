@@ -1,9 +1,11 @@
 //! Whether a rule's scores speak of rewritten texts at all.
 //!
-//! A text that stayed as it was costs an encoder nothing, whatever the encoder is; a rewrite that says something else costs a good encoder much; and
-//! of a text that was cut, only the beginning is scored. Beyond a share of such texts a rule is *invalid*: it neither passes nor fails. The share
-//! is taken over what the rule looks at, in two ways, and the worse one counts: pooled over all texts, and averaged in the order in which the
-//! rule's estimate is (seeds, transformations of an axis, axes, data sets). The second notices a small data set of which nothing was rewritten; the
+//! A text that stayed as it was costs an encoder nothing, whatever the encoder is; a rewrite that
+//! says something else costs a good encoder much; and of a text that was cut, only the beginning is
+//! scored. Beyond a share of such texts a rule is *invalid*: it neither passes nor fails. The share
+//! is taken over what the rule looks at, in two ways, and the worse one counts: pooled over all
+//! texts, and averaged in the order in which the rule's estimate is (seeds, transformations of an
+//! axis, axes, data sets). The second notices a small data set of which nothing was rewritten; the
 //! first a large one.
 
 use super::{
@@ -64,7 +66,8 @@ pub(crate) struct Cut {
     pub original: CutCount,
     /// Of the rewrites, `[transformation][seed]`.
     pub transformed: Vec<Vec<CutCount>>,
-    /// Original texts that have another text's vector, and of how many; absent where that is not known.
+    /// Original texts that have another text's vector, and of how many; absent where that is not
+    /// known.
     pub shared: Option<(u64, u64)>,
 }
 
@@ -90,7 +93,8 @@ pub(crate) struct Facts<'a> {
     pub rewrites: &'a RewriteCounts,
     /// Whether they were cut.
     pub cuts: &'a CutCounts,
-    /// How they are rated; absent without a judge, or where it does not tell pairs of known rating apart.
+    /// How they are rated; absent without a judge, or where it does not tell pairs of known rating
+    /// apart.
     pub ratings: Option<&'a RatedCounts>,
 }
 
@@ -200,7 +204,8 @@ fn known_cut(count: CutCount) -> Option<f64> {
     (count.unknown < count.texts).then(|| count.cut as f64 / count.texts as f64)
 }
 
-/// Share of the original texts that have another text's vector, the larger of pooled and averaged over data sets.
+/// Share of the original texts that have another text's vector, the larger of pooled and averaged
+/// over data sets.
 pub(super) fn shared_vectors(encoder: usize, facts: &Facts<'_>, datasets: &[usize]) -> Option<f64> {
     let own = facts.cuts.get(encoder)?;
     let known = || datasets.iter().filter_map(|d| own.get(*d)?.shared);
@@ -221,7 +226,8 @@ pub(super) fn mixed_up(shared: f64, limits: Settled) -> Option<String> {
     })
 }
 
-/// Share of the original texts that the encoder cut, the larger of pooled and averaged over data sets.
+/// Share of the original texts that the encoder cut, the larger of pooled and averaged over data
+/// sets.
 pub(super) fn cut_originals(encoder: usize, facts: &Facts<'_>, datasets: &[usize]) -> Option<f64> {
     let of = |d: &usize| {
         facts

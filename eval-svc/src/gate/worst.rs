@@ -13,10 +13,12 @@ use crate::{
     },
 };
 
-/// What the rules that count items look at, by position of the encoder and of the rule: the data sets with their items, or why there are none.
+/// What the rules that count items look at, by position of the encoder and of the rule: the data
+/// sets with their items, or why there are none.
 pub(crate) type ItemStrata = std::collections::BTreeMap<(usize, usize), Result<Vec<Stratum>, String>>;
 
-/// Data sets of a rule by group, in the order of their first members: the name, and positions among the rule's data sets.
+/// Data sets of a rule by group, in the order of their first members: the name, and positions among
+/// the rule's data sets.
 fn groups(grid: &Grid, datasets: &[usize]) -> Vec<(String, Vec<usize>)> {
     let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
     for (position, &dataset) in datasets.iter().enumerate() {

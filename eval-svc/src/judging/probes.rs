@@ -1,13 +1,16 @@
-//! Probes: pairs whose rating is known beforehand, put to the judge like any other pair. They tell whether it separates good rewrites from bad
-//! ones.
+//! Probes: pairs whose rating is known beforehand, put to the judge like any other pair. They tell
+//! whether it separates good rewrites from bad ones.
 //!
-//! A judge that gives every pair the same rating accepts all rewrites or none, and one that reads its scale backwards accepts the wrong ones.
-//! Neither shows in a mean rating. So each judged run rates three kinds of probes on the similarity scale: a text beside itself, a text beside a
-//! paraphrase that a person wrote, and a text beside an unrelated one. The judge must accept the first two kinds and refuse the third.
+//! A judge that gives every pair the same rating accepts all rewrites or none, and one that reads
+//! its scale backwards accepts the wrong ones. Neither shows in a mean rating. So each judged run
+//! rates three kinds of probes on the similarity scale: a text beside itself, a text beside a
+//! paraphrase that a person wrote, and a text beside an unrelated one. The judge must accept the
+//! first two kinds and refuse the third.
 
 pub use isomer_report::terms::{ProbeKind, ProbeResult};
 
-/// Texts and paraphrases of them, written for this purpose. Each text is unrelated to all paraphrases but its own.
+/// Texts and paraphrases of them, written for this purpose. Each text is unrelated to all
+/// paraphrases but its own.
 const PAIRS: [(&str, &str); 16] = [
     (
         "The ferry to the island was cancelled because of strong winds.",
@@ -75,8 +78,9 @@ const PAIRS: [(&str, &str); 16] = [
     ),
 ];
 
-/// Least share of the probes of each kind on which the judge must be right. A judge that tosses a coin is right on 13 of 16 or more with a chance
-/// of 1.1 %, and on all three kinds with a chance of about one in a million.
+/// Least share of the probes of each kind on which the judge must be right. A judge that tosses a
+/// coin is right on 13 of 16 or more with a chance of 1.1 %, and on all three kinds with a chance
+/// of about one in a million.
 pub const LEAST_RIGHT: f64 = 0.8;
 
 /// A pair whose rating is known beforehand.
@@ -108,7 +112,8 @@ pub fn probes() -> Vec<Probe> {
         .collect()
 }
 
-/// Counts, kind by kind, on how many probes a judge that accepts from `threshold` on is right. `None`: no rating.
+/// Counts, kind by kind, on how many probes a judge that accepts from `threshold` on is right.
+/// `None`: no rating.
 pub(crate) fn results(rated: &[(Probe, Option<f64>)], threshold: f64) -> Vec<ProbeResult> {
     ProbeKind::ALL
         .into_iter()

@@ -2,8 +2,8 @@
 
 use crate::stats::{self, Bootstrap, Correlation, IntervalMethod, StatsError};
 
-/// Fewest texts of which a correlation is told: of fewer, a bootstrap interval covers next to everything or, with ties,
-/// too little.
+/// Fewest texts of which a correlation is told: of fewer, a bootstrap interval covers next to
+/// everything or, with ties, too little.
 pub const LEAST_TEXTS: usize = 10;
 /// Samples drawn with replacement.
 const RESAMPLES: usize = 1_000;
@@ -26,7 +26,8 @@ pub struct Relation {
     pub note: Option<String>,
 }
 
-/// Spearman's rho of drift with ratings, one value of each a text, and its percentile bootstrap interval (HTEB, figure 3).
+/// Spearman's rho of drift with ratings, one value of each a text, and its percentile bootstrap
+/// interval (HTEB, figure 3).
 pub fn relate(drift: &[f64], ratings: &[f64]) -> Relation {
     let mut relation = Relation {
         texts: ratings.len(),
@@ -86,9 +87,10 @@ mod tests {
         0.301, 0.35, 0.213, 0.151, 0.288, 0.167, 0.087, 0.231,
     ];
 
-    /// scipy 1.17.1: `spearmanr(DRIFT, RATINGS).statistic` is -0.826562412392862. `bootstrap(paired=True,
-    /// method='percentile', n_resamples=1000)` over 60 seeds: ends -0.9482 (SD 0.0023 over seeds) and -0.5695 (SD 0.0117).
-    /// The draws differ, so the ends agree within five of those SDs.
+    /// scipy 1.17.1: `spearmanr(DRIFT, RATINGS).statistic` is -0.826562412392862.
+    /// `bootstrap(paired=True, method='percentile', n_resamples=1000)` over 60 seeds: ends -0.9482
+    /// (SD 0.0023 over seeds) and -0.5695 (SD 0.0117). The draws differ, so the ends agree within
+    /// five of those SDs.
     #[test]
     fn the_coefficient_is_that_of_scipy_and_the_interval_agrees_within_the_spread_over_draws() {
         let found = relate(&DRIFT, &RATINGS);
@@ -125,7 +127,8 @@ mod tests {
 
     #[test]
     fn resamples_without_a_correlation_are_left_out_and_counted() {
-        // One rating of 24 differs: a resample misses it with a chance of (23 / 24) ^ 24, about 0.36.
+        // One rating of 24 differs: a resample misses it with a chance of (23 / 24) ^ 24, about
+        // 0.36.
         let mut ratings = [5.0; 24];
         ratings[2] = 3.0;
         let found = relate(&DRIFT, &ratings);

@@ -3,7 +3,8 @@
 pub use isomer_report::terms::Scale;
 use serde::{Deserialize, Serialize};
 
-/// Who rates what became of the texts. What is absent is left to whoever is asked next: request, suite, default.
+/// Who rates what became of the texts. What is absent is left to whoever is asked next: request,
+/// suite, default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Judge {
@@ -48,7 +49,8 @@ pub fn check_accept(accept: f64) -> Result<(), String> {
 impl Judge {
     /// Texts rated of each data set, transformation and seed where no number is named.
     pub const SAMPLE: u32 = 50;
-    /// Least similarity, 0 to 5, of a rewrite that is accepted where none is named (HTEB's threshold for ratings by people).
+    /// Least similarity, 0 to 5, of a rewrite that is accepted where none is named (HTEB's
+    /// threshold for ratings by people).
     pub const ACCEPT: f64 = 3.0;
     /// In the place of a generator id: no judge.
     pub const NOBODY: &'static str = "none";

@@ -2,15 +2,18 @@
 //!
 //! The rule, in two steps:
 //!
-//! 1. Sources in order: the request (`--prompt role=…`), the suite (`[encoder."ID".prompts]`), the encoder's own prompts
-//!    (`prompts` of `config_sentence_transformers.json`). The first source that has a prompt for the text decides. Where none
-//!    has, nothing is asked for, and the encoder's default applies (usually no prompt).
-//! 2. Roles of one source in the order of mteb 2.20 (`AbsEncoder.get_prompt_name`): data set and part (`NFCorpus-query`), data
-//!    set (`NFCorpus`), task type and part (`Retrieval-query`), task type (`STS`), part (`query`).
+//! 1. Sources in order: the request (`--prompt role=…`), the suite (`[encoder."ID".prompts]`), the
+//!    encoder's own prompts (`prompts` of `config_sentence_transformers.json`). The first source
+//!    that has a prompt for the text decides. Where none has, nothing is asked for, and the
+//!    encoder's default applies (usually no prompt).
+//! 2. Roles of one source in the order of mteb 2.20 (`AbsEncoder.get_prompt_name`): data set and
+//!    part (`NFCorpus-query`), data set (`NFCorpus`), task type and part (`Retrieval-query`), task
+//!    type (`STS`), part (`query`).
 //!
-//! Only retrieval and reranking have parts, as in mteb: `query`, and `document`, for which `passage` and `corpus` are taken too
-//! (`SentenceTransformer.encode_document`). Two differences from mteb: letter case, hyphens and underscores do not matter, and
-//! task types may be spelt our way (`bitext`) beside mteb's (`BitextMining`).
+//! Only retrieval and reranking have parts, as in mteb: `query`, and `document`, for which
+//! `passage` and `corpus` are taken too (`SentenceTransformer.encode_document`). Two differences
+//! from mteb: letter case, hyphens and underscores do not matter, and task types may be spelt our
+//! way (`bitext`) beside mteb's (`BitextMining`).
 
 mod resolve;
 mod space;

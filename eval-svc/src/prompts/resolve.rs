@@ -74,8 +74,8 @@ fn task_names(task: TaskType) -> &'static [&'static str] {
     }
 }
 
-/// Whether a role can be that of a text: a part, a task type, a data set of the catalogue or of `datasets`, each of the last
-/// three also with a part.
+/// Whether a role can be that of a text: a part, a task type, a data set of the catalogue or of
+/// `datasets`, each of the last three also with a part.
 pub fn is_role(role: &str, datasets: &[&str]) -> bool {
     let wanted = folded(role);
     let parts = || ["query"].into_iter().chain(DOCUMENT);
@@ -95,8 +95,8 @@ pub fn known_roles() -> Vec<&'static str> {
     ["query"].into_iter().chain(DOCUMENT).chain(tasks).collect()
 }
 
-/// The prompts of an encoder that none of the chosen ones is. An encoder's own empty prompts, which sentence-transformers writes
-/// into every folder, do nothing and are left out.
+/// The prompts of an encoder that none of the chosen ones is. An encoder's own empty prompts, which
+/// sentence-transformers writes into every folder, do nothing and are left out.
 pub(crate) fn unused(layers: &Layers, used: &[&Chosen]) -> Vec<(PromptSource, String)> {
     let is_used = |source: PromptSource, role: &str| {
         let mut used = used.iter();
@@ -116,20 +116,20 @@ pub(crate) fn unused(layers: &Layers, used: &[&Chosen]) -> Vec<(PromptSource, St
         .collect()
 }
 
-/// What is wrong with a role that no text can have, and how to mend it.
+/// What is wrong with a role that no text can have, and how to fix it.
 pub(crate) fn unknown_role(role: &str, datasets: &[&str]) -> Option<(String, String)> {
     if is_role(role, datasets) {
         return None;
     }
     let known = known_roles();
-    let mend = match nearest(role, known.iter().copied().chain(datasets.iter().copied())) {
+    let hint = match nearest(role, known.iter().copied().chain(datasets.iter().copied())) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!(
             "give one of {}, a data set's name, or one of these with -query or -document",
             known.join(", ")
         ),
     };
-    Some((format!("`{role}` is no role of a text"), mend))
+    Some((format!("`{role}` is no role of a text"), hint))
 }
 
 #[cfg(test)]
@@ -162,7 +162,8 @@ mod tests {
         resolve(layers, task, name, part).map(|chosen| chosen.role)
     }
 
-    /// The prompts of google/embeddinggemma-300m, names only; mteb's `get_prompt_name` was followed by hand for each row.
+    /// The prompts of google/embeddinggemma-300m, names only; mteb's `get_prompt_name` was followed
+    /// by hand for each row.
     const GEMMA: [(&str, &str); 14] = [
         ("query", "task: search result | query: "),
         ("document", "title: none | text: "),
@@ -273,7 +274,8 @@ mod tests {
             let chosen = resolve(layers, task, "N", part).unwrap();
             (chosen.source, chosen.sent.text().unwrap().to_owned())
         };
-        // A less specific role of an earlier source wins over a more specific one of a later source.
+        // A less specific role of an earlier source wins over a more specific one of a later
+        // source.
         let all = layers(&[given(None, "query", "r ")]);
         assert_eq!(
             text(&all, TaskType::Retrieval, Part::Query),
@@ -287,7 +289,8 @@ mod tests {
             text(&all, TaskType::Sts, Part::Text),
             (PromptSource::Encoder, "own sts ".into())
         );
-        // One for this encoder goes before one for all, whatever their order; others' prompts are theirs.
+        // One for this encoder goes before one for all, whatever their order; others' prompts are
+        // theirs.
         let both = layers(&[
             given(Some("e"), "query", "mine "),
             given(None, "query", "all "),

@@ -7,8 +7,8 @@ use super::{Part, Sent};
 /// Part of every key of scores under prompts.
 const SCHEME: &str = "isomer.prompts/1";
 
-/// Whether two spaces are made by the same weights, pipeline, scaling, dimensions and element type, so that they differ in
-/// the prompt at most. Vectors of such spaces may be compared.
+/// Whether two spaces are made by the same weights, pipeline, scaling, dimensions and element type,
+/// so that they differ in the prompt at most. Vectors of such spaces may be compared.
 pub(crate) fn same_but_prompt(a: &VectorSpace, b: &VectorSpace) -> bool {
     let bare = |space: &VectorSpace| VectorSpace {
         digest: String::new(),
@@ -18,7 +18,8 @@ pub(crate) fn same_but_prompt(a: &VectorSpace, b: &VectorSpace) -> bool {
     bare(a) == bare(b)
 }
 
-/// Checks that vectors asked for with a prompt were made with it, in the encoder's described space but for the prompt.
+/// Checks that vectors asked for with a prompt were made with it, in the encoder's described space
+/// but for the prompt.
 ///
 /// # Errors
 /// What is wrong, in words.
@@ -44,7 +45,8 @@ pub(crate) fn check(
     used(answered, sent)
 }
 
-/// Checks that a space names the prompt that was sent. Providers of other kinds put the kind of input on a line before it.
+/// Checks that a space names the prompt that was sent. Providers of other kinds put the kind of
+/// input on a line before it.
 fn used(answered: &VectorSpace, sent: &Sent) -> Result<(), String> {
     let Some(text) = sent.text() else { return Ok(()) };
     let last = answered
@@ -71,8 +73,9 @@ fn words(sent: &Sent) -> String {
     }
 }
 
-/// What names the vectors of texts under their prompts, for keys: the described space's digest where every prompt is the one
-/// that the description has, else a digest of it and of the prompts by part.
+/// What names the vectors of texts under their prompts, for keys: the described space's digest
+/// where every prompt is the one that the description has, else a digest of it and of the prompts
+/// by part.
 pub(crate) fn key<'a>(described: &VectorSpace, parts: impl Iterator<Item = (Part, Option<&'a Sent>)>) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut put = |part: &str| {

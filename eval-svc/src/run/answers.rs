@@ -1,4 +1,5 @@
-//! Texts sent to the transform service in requests of a bearable size, and its answers as they come.
+//! Texts sent to the transform service in requests of a bearable size, and its answers as they
+//! come.
 
 use futures::{
     StreamExt, TryStreamExt,
@@ -120,7 +121,8 @@ pub(super) fn answers(
         .boxed()
 }
 
-/// What a request took beyond what has been `told` with its texts: all of it where a service counts at the end only.
+/// What a request took beyond what has been `told` with its texts: all of it where a service counts
+/// at the end only.
 fn rest(end: &TransformStreamEnd, told: &Usage) -> Usage {
     let usage = end.usage.unwrap_or_default();
     let attempts = end.summary.as_ref().map_or(0, |summary| summary.generator_calls);

@@ -1,4 +1,5 @@
-//! Counts of texts that an encoder cut, kept beside the scores, so that a score that was found has them too.
+//! Counts of texts that an encoder cut, kept beside the scores, so that a score that was found has
+//! them too.
 
 use std::{collections::HashSet, fs, io, path::PathBuf};
 
@@ -104,7 +105,8 @@ impl UnitStore {
     }
 }
 
-/// One row an encoder, data set and variant, over seeds; texts that no transformation changes have a row of their own.
+/// One row an encoder, data set and variant, over seeds; texts that no transformation changes have
+/// a row of their own.
 pub(super) fn rows(plan: &Plan, scored: &[Scored]) -> Vec<TruncationRow> {
     let mut rows: Vec<TruncationRow> = Vec::new();
     for one in scored {

@@ -1,4 +1,5 @@
-//! How far texts moved: 1 − cosine of a text and what a transformation made of it, under an encoder.
+//! How far texts moved: 1 − cosine of a text and what a transformation made of it, under an
+//! encoder.
 
 use std::collections::BTreeSet;
 
@@ -30,8 +31,8 @@ pub(super) struct Drifted {
     pub drift: Vec<Option<f32>>,
 }
 
-/// A dataset's distinct texts that were transformed, in the order of their requests. Texts for which the original stands in
-/// did not move and are left out. Empty for the originals.
+/// A dataset's distinct texts that were transformed, in the order of their requests. Texts for
+/// which the original stands in did not move and are left out. Empty for the originals.
 pub(super) fn pairs_of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Vec<Pair> {
     let Variant::Transformed { transformation, seed } = variant else {
         return Vec::new();
@@ -68,7 +69,8 @@ fn distance(a: &[f32], b: &[f32]) -> Option<f64> {
     (length > 0.0).then(|| (1.0 - dot(a, b) / length).clamp(0.0, 2.0))
 }
 
-/// One row an encoder, dataset and transformation, over seeds; `separated` has the scale of the encoder's cosines.
+/// One row an encoder, dataset and transformation, over seeds; `separated` has the scale of the
+/// encoder's cosines.
 pub(super) fn rows(plan: &Plan, drifted: &[Drifted], separated: &[Separated]) -> Vec<DriftRow> {
     let mut rows = Vec::new();
     for (e, encoder) in plan.encoders.iter().enumerate() {

@@ -24,7 +24,7 @@ pub enum RunError {
     Invalid {
         /// Path of the field.
         field: String,
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         message: String,
     },
     /// A rule of the gate does not fit the run.

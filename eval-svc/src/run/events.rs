@@ -8,7 +8,8 @@ use tokio::sync::watch;
 
 use super::record::{RunRecord, StageProgress};
 
-/// Events kept; a watcher further behind misses the oldest. Progress comes at most a few times a second.
+/// Events kept; a watcher further behind misses the oldest. Progress comes at most a few times a
+/// second.
 const KEPT: usize = 8_192;
 
 /// One event.

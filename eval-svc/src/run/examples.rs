@@ -12,9 +12,10 @@ use crate::{
     stats,
 };
 
-/// Examples of each dataset and transformation: `each` drawn by content under the first seed, so that every run shows the
-/// same ones, one in four of them a text that could not be transformed, where there are any; and of those that are left
-/// the `each` that moved furthest under any seed, by the mean over encoders.
+/// Examples of each dataset and transformation: `each` drawn by content under the first seed, so
+/// that every run shows the same ones, one in four of them a text that could not be transformed,
+/// where there are any; and of those that are left the `each` that moved furthest under any seed,
+/// by the mean over encoders.
 pub(super) fn pick(plan: &Plan, transformed: &Transformed, drifted: &[Drifted], each: usize) -> Vec<Example> {
     let mut examples = Vec::new();
     for (d, table) in plan.tables.iter().enumerate() {
@@ -86,7 +87,8 @@ impl<'a> Moved<'a> {
         moved
     }
 
-    /// The pairs that moved furthest, each once under its first such seed, those shown already left out.
+    /// The pairs that moved furthest, each once under its first such seed, those shown already left
+    /// out.
     fn furthest(&self, shown: &BTreeSet<Pair>, most: usize) -> Vec<(usize, Pair)> {
         let mut all: Vec<(f64, usize, Pair)> = self
             .drift

@@ -217,7 +217,8 @@ pub(super) struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    /// Transforms, encodes and scores what a round adds; `keep`: vectors of the originals, for a later round.
+    /// Transforms, encodes and scores what a round adds; `keep`: vectors of the originals, for a
+    /// later round.
     pub(super) async fn run(
         &mut self,
         context: &RunContext,
@@ -246,8 +247,8 @@ impl Stages<'_> {
     }
 }
 
-/// Looks, on a thread of its own: bounds over resampled items take their time. What it reads is lent to it. `shared_by`: how many
-/// looks share the chance of error of rules on separation.
+/// Looks, on a thread of its own: bounds over resampled items take their time. What it reads is
+/// lent to it. `shared_by`: how many looks share the chance of error of rules on separation.
 pub(super) async fn look_at(
     context: &RunContext,
     (plan, transformed, measured): (Plan, Transformed, Measured),

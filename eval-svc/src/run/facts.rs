@@ -1,4 +1,5 @@
-//! What became of the texts of a run, as the gate asks it: whether they changed, were cut, and are accepted.
+//! What became of the texts of a run, as the gate asks it: whether they changed, were cut, and are
+//! accepted.
 
 use super::{
     measure::Measured,
@@ -58,7 +59,8 @@ fn cuts(plan: &Plan, measured: &Measured) -> CutCounts {
     all
 }
 
-/// Ratings that count; `None` without a judge of similarity, and where it does not tell pairs of known rating apart.
+/// Ratings that count; `None` without a judge of similarity, and where it does not tell pairs of
+/// known rating apart.
 fn ratings(plan: &Plan, measured: &Measured) -> Option<RatedCounts> {
     let (judge, judged) = plan.judge.as_ref().zip(measured.judged.as_ref())?;
     if ratings::refused(judge, judged).is_some() {

@@ -2,7 +2,8 @@
 
 use super::{RunContext, live::Live, plan::Plan, transform::Transformed};
 
-/// What every stage after the transformations reads: the same for all encoders, scales and transformations.
+/// What every stage after the transformations reads: the same for all encoders, scales and
+/// transformations.
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a> {
     /// Clients, stores and settings.

@@ -1,4 +1,5 @@
-//! The profile with its intervals: items of the data sets, and the evidence of their scores from the store.
+//! The profile with its intervals: items of the data sets, and the evidence of their scores from
+//! the store.
 
 use std::{cell::OnceCell, collections::HashMap};
 
@@ -101,7 +102,8 @@ impl<'a> KnownItems<'a> {
         })
     }
 
-    /// What the gate's rules over items look at, for each judged encoder. Such rules are decided once, when everything is in.
+    /// What the gate's rules over items look at, for each judged encoder. Such rules are decided
+    /// once, when everything is in.
     pub(super) fn of_rules(&self, gate: &Bound) -> ItemStrata {
         let mut all = ItemStrata::new();
         let counts = |rule: &BoundRule| rule.unit == Unit::Item && rule.basis != Basis::Betting;
@@ -150,7 +152,8 @@ impl<'a> KnownItems<'a> {
         all
     }
 
-    /// What the gate's rules on some of the rewrites look at, for each judged encoder and the one that it is compared with.
+    /// What the gate's rules on some of the rewrites look at, for each judged encoder and the one
+    /// that it is compared with.
     pub(super) fn subsets_of_rules(&self, gate: &Bound) -> SubsetScores {
         let mut all = SubsetScores::new();
         let rules = gate.rules.iter().enumerate();
@@ -275,7 +278,8 @@ fn item_texts(table: &Table) -> Vec<Vec<u32>> {
     table.dataset.item_texts().into_iter().map(numbers).collect()
 }
 
-/// The items all of whose transformed texts pass a test, which sees the number of the original and what was made of it.
+/// The items all of whose transformed texts pass a test, which sees the number of the original and
+/// what was made of it.
 fn chosen(
     plan: &Plan,
     transformed: &Transformed,

@@ -1,4 +1,5 @@
-//! Stage: what became of the texts rated by a language model, through the transform service, which keeps every answer.
+//! Stage: what became of the texts rated by a language model, through the transform service, which
+//! keeps every answer.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -33,9 +34,11 @@ use crate::{
     suite::{Suite, Transformation},
 };
 
-/// Requests to the judge under way at the same time: the next is queued when the last pairs of one are slow.
+/// Requests to the judge under way at the same time: the next is queued when the last pairs of one
+/// are slow.
 const IN_FLIGHT: usize = 2;
-/// Pairs of one request. Its answer comes when all are rated, so progress is told in steps of as many.
+/// Pairs of one request. Its answer comes when all are rated, so progress is told in steps of as
+/// many.
 const PAIRS: usize = 8;
 /// What a judge is tried with before anything is generated.
 const TRIAL: (&str, &str) = ("The shop opens at nine.", "At nine the shop opens its doors.");
@@ -97,7 +100,8 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// Whether a judge that accepts from `threshold` on accepts a rewrite; `None` where it has no rating.
+    /// Whether a judge that accepts from `threshold` on accepts a rewrite; `None` where it has no
+    /// rating.
     pub(super) fn accepts(&self, transformation: usize, pair: Pair, threshold: f64) -> Option<bool> {
         match self.ratings.get(&(Scale::Similarity, transformation, pair)) {
             Some(Rating::Score(score)) => Some(*score >= threshold),
@@ -106,8 +110,9 @@ impl Judged {
     }
 }
 
-/// Has the judge rate a pair of ours on each scale, past the cache: so it is known to be there, to have its model and to
-/// answer, and what it is, before anything is generated. `field` is where it was named.
+/// Has the judge rate a pair of ours on each scale, past the cache: so it is known to be there, to
+/// have its model and to answer, and what it is, before anything is generated. `field` is where it
+/// was named.
 pub(super) async fn probe(
     context: &RunContext,
     suite: &Suite,
@@ -158,7 +163,7 @@ pub(super) async fn probe(
             )),
             Rating::Failed => {
                 let fault = Fault::unavailable("JUDGE_FAILED", format!("it could not rate a pair: {}", rating.error));
-                return Err(failed(fault.mend("check the judge's address, model and key")));
+                return Err(failed(fault.hint("check the judge's address, model and key")));
             }
         }
         let provenance = rating.provenance.unwrap_or_default();
@@ -174,7 +179,8 @@ pub(super) async fn probe(
     Ok(planned)
 }
 
-/// What every request for a scale has in common. The seed is the run's first, so that later rounds change no rating.
+/// What every request for a scale has in common. The seed is the run's first, so that later rounds
+/// change no rating.
 fn asking(suite: &Suite, judging: &Judging, scale: Scale) -> JudgeRequest {
     JudgeRequest {
         scale: wire::judge_scale(scale).into(),

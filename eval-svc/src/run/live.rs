@@ -132,8 +132,8 @@ impl Live {
         });
     }
 
-    /// Writes the record as it stands; the last writer wins with the newest state, since it reads under the lock. An ended run is written already, and its
-    /// folder may be gone.
+    /// Writes the record as it stands; the last writer wins with the newest state, since it reads
+    /// under the lock. An ended run is written already, and its folder may be gone.
     pub(super) fn save(&self) -> Result<(), StoreError> {
         let record = self.record.lock();
         if record.ended.is_some() {

@@ -29,7 +29,7 @@ use super::{
     waiting::{Turn, Waiting},
     watch,
 };
-use crate::{config::EvalConfig, places::Places};
+use crate::{config::EvalConfig, locate::DatasetLocator};
 
 /// Ended runs whose events stay in memory.
 const REMEMBERED: usize = 64;
@@ -101,7 +101,7 @@ impl RunManager {
     ///
     /// # Errors
     /// When a folder cannot be made.
-    pub fn open(config: EvalConfig, clients: EvalClients, places: Arc<Places>) -> Result<Self, RunError> {
+    pub fn open(config: EvalConfig, clients: EvalClients, places: Arc<DatasetLocator>) -> Result<Self, RunError> {
         let store = RunStore::open(config.runs_dir())?;
         let units = UnitStore::open(config.units_dir()).map_err(RunError::Units)?;
         let active = Arc::new(Semaphore::new(config.max_active_runs.max(1)));
@@ -125,10 +125,12 @@ impl RunManager {
         })
     }
 
-    /// Checks a request and starts a run of it for its `owner`. A request id that the same owner used before gives the run that it led to.
+    /// Checks a request and starts a run of it for its `owner`. A request id that the same owner
+    /// used before gives the run that it led to.
     ///
     /// # Errors
-    /// [`RunError::TooMany`]; whatever is wrong with suite, datasets, encoders or transformations, before anything is generated.
+    /// [`RunError::TooMany`]; whatever is wrong with suite, datasets, encoders or transformations,
+    /// before anything is generated.
     pub async fn create(
         &self,
         request: RunRequest,
@@ -243,7 +245,8 @@ impl RunManager {
         }
     }
 
-    /// Deletes ended runs that are too old or too many, at most once an hour, on a thread of its own.
+    /// Deletes ended runs that are too old or too many, at most once an hour, on a thread of its
+    /// own.
     fn sweep(&self) {
         {
             let mut swept = self.inner.swept.lock();
@@ -265,7 +268,8 @@ impl RunManager {
         });
     }
 
-    /// Runs that this viewer may see, newest first: at most `size` of them that are older than `before`, and whether there are more.
+    /// Runs that this viewer may see, newest first: at most `size` of them that are older than
+    /// `before`, and whether there are more.
     ///
     /// # Errors
     /// When the state folder cannot be read. A run whose record is broken is left out and logged.
@@ -308,7 +312,8 @@ impl RunManager {
     /// Stops a run and keeps why, if that is said. One that has ended stays as it is.
     ///
     /// # Errors
-    /// [`RunError::Unknown`]; [`RunError::Elsewhere`] where another process works on it; [`RunError::Invalid`] where the reason is too long.
+    /// [`RunError::Unknown`]; [`RunError::Elsewhere`] where another process works on it;
+    /// [`RunError::Invalid`] where the reason is too long.
     pub async fn cancel(&self, id: &str, reason: &str) -> Result<RunRecord, RunError> {
         if reason.len() > LONGEST_REASON {
             return Err(RunError::Invalid {
@@ -360,7 +365,8 @@ impl RunManager {
         })
     }
 
-    /// Stops every run of this process, as interrupted: for a process that goes down. Returns when all have ended.
+    /// Stops every run of this process, as interrupted: for a process that goes down. Returns when
+    /// all have ended.
     pub async fn interrupt(&self) {
         let active: Vec<Arc<Live>> = self
             .inner
@@ -377,7 +383,8 @@ impl RunManager {
     }
 }
 
-/// Takes the request id out of those that are being made, when the last call that makes it has ended or was dropped.
+/// Takes the request id out of those that are being made, when the last call that makes it has
+/// ended or was dropped.
 struct Creating<'a> {
     manager: &'a RunManager,
     request_id: String,

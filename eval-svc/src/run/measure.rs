@@ -97,7 +97,8 @@ pub(super) fn texts_of(plan: &Plan, transformed: &Transformed, table: usize, var
 #[derive(Debug)]
 pub(super) struct Carried {
     meters: Meters,
-    /// Vectors of the original texts, by encoder, where a later round may want them again; empty otherwise.
+    /// Vectors of the original texts, by encoder, where a later round may want them again; empty
+    /// otherwise.
     vectors: Vec<Vectors>,
 }
 

@@ -1,7 +1,9 @@
-//! Runs: plan → transform → encode → score → judge → profile → report, on a background task, kept on disk unit by unit.
+//! Runs: plan → transform → encode → score → judge → profile → report, on a background task, kept
+//! on disk unit by unit.
 //!
-//! Data moves forward only. Texts come from a transform service that caches them by content; scores are kept here by
-//! content ([`units`]), so a second run encodes nothing and a killed one goes on where it was.
+//! Data moves forward only. Texts come from a transform service that caches them by content; scores
+//! are kept here by content ([`units`]), so a second run encodes nothing and a killed one goes on
+//! where it was.
 
 mod answers;
 pub mod cuts;
@@ -45,7 +47,7 @@ use std::sync::Arc;
 
 use isomer_service_kit::GrpcChannel;
 
-use crate::{config::EvalConfig, places::Places};
+use crate::{config::EvalConfig, locate::DatasetLocator};
 
 pub use error::RunError;
 pub use events::{Event, EventKind};
@@ -74,6 +76,6 @@ pub struct EvalClients {
 struct RunContext {
     config: EvalConfig,
     clients: EvalClients,
-    places: Arc<Places>,
+    places: Arc<DatasetLocator>,
     units: units::UnitStore,
 }

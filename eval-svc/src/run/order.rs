@@ -1,8 +1,9 @@
 //! Which data sets a sequential gate looks at first. Pure.
 //!
-//! Within a task type the order is by a hash of the names: it depends neither on the order of the suite nor on any result, and a
-//! second run takes the same. The task types are then spread evenly: wherever a round ends, each task type has about the same
-//! share of its data sets in. A first round without retrieval would say nothing of retrieval.
+//! Within a task type the order is by a hash of the names: it depends neither on the order of the
+//! suite nor on any result, and a second run takes the same. The task types are then spread evenly:
+//! wherever a round ends, each task type has about the same share of its data sets in. A first
+//! round without retrieval would say nothing of retrieval.
 
 use std::collections::BTreeMap;
 

@@ -73,7 +73,8 @@ impl Table {
 /// A text to transform, once per transformation and seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TextRequest {
-    /// Where it stands, e.g. `stsb/test/12:sentence1`: what is drawn for it depends on this. Empty where nothing is drawn.
+    /// Where it stands, e.g. `stsb/test/12:sentence1`: what is drawn for it depends on this. Empty
+    /// where nothing is drawn.
     pub id: String,
     /// The text.
     pub text: u32,
@@ -147,7 +148,8 @@ pub(super) struct Plan {
     pub requests: Asked<Vec<TextRequest>>,
 }
 
-/// Which texts of a dataset are scored: the originals, or what a transformation made of them under a seed.
+/// Which texts of a dataset are scored: the originals, or what a transformation made of them under
+/// a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Variant {
     /// As they are.
@@ -161,8 +163,8 @@ pub(super) enum Variant {
     },
 }
 
-/// Lays out the datasets' texts: every distinct text gets a number, every (text, language) that is transformed a place in
-/// the requests, once and for each time it occurs.
+/// Lays out the datasets' texts: every distinct text gets a number, every (text, language) that is
+/// transformed a place in the requests, once and for each time it occurs.
 pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Vec<Table>, Asked<Vec<TextRequest>>) {
     let mut corpus = Corpus::default();
     let mut requests = Asked::<Vec<TextRequest>>::default();
@@ -214,8 +216,9 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
     (corpus, tables, requests)
 }
 
-/// Ids of the texts of items that were drawn one by one, by position: by their place in the order of the draw, since a larger sample
-/// must ask for the same, and rows are numbered within the sample.
+/// Ids of the texts of items that were drawn one by one, by position: by their place in the order
+/// of the draw, since a larger sample must ask for the same, and rows are numbered within the
+/// sample.
 fn drawn_ids(dataset: &Dataset) -> HashMap<usize, String> {
     let Some(order) = dataset.order() else {
         return HashMap::new();
@@ -245,8 +248,8 @@ impl Plan {
         std::iter::once(Variant::Original).chain(transformed).collect()
     }
 
-    /// Leaves only these data sets (positions, ascending) and the first seeds: what a run that stopped early has. Gives the
-    /// new position of each data set.
+    /// Leaves only these data sets (positions, ascending) and the first seeds: what a run that
+    /// stopped early has. Gives the new position of each data set.
     pub(super) fn narrow(&mut self, tables: &[usize], seeds: usize) -> Vec<Option<usize>> {
         let places = (0..self.tables.len())
             .map(|t| tables.iter().position(|kept| *kept == t))
@@ -357,7 +360,8 @@ mod tests {
         };
         let expected = [("taxi", "en"), ("كلب", "ar"), ("a cow", "en"), ("taxi", "ar")];
         let expected = expected.map(|(text, language)| (text.to_owned(), language.to_owned()));
-        // Both ways of asking: each distinct text once (a text in two languages is two), and each text where it stands.
+        // Both ways of asking: each distinct text once (a text in two languages is two), and each
+        // text where it stands.
         assert_eq!(languages(&requests.distinct), expected);
         assert_eq!(languages(&requests.each), expected);
         assert_eq!(tables[0].requests.distinct, [Some(0), Some(1), Some(2), Some(3)]);

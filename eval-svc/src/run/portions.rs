@@ -1,9 +1,9 @@
-//! Rounds over items: `sequential = "betting"`. The run begins with a few rows of each data set and goes on with twice as many until every
-//! rule is decided.
+//! Rounds over items: `sequential = "betting"`. The run begins with a few rows of each data set and
+//! goes on with twice as many until every rule is decided.
 //!
-//! Rows are drawn one by one, so that each round's rows are the first of the next round's; what was made of their texts is taken over, and
-//! their scores are found in the store. A round is a plan of its own, so that the report of a run that ended early is that of a run on so many
-//! rows.
+//! Rows are drawn one by one, so that each round's rows are the first of the next round's; what was
+//! made of their texts is taken over, and their scores are found in the store. A round is a plan of
+//! its own, so that the report of a run that ended early is that of a run on so many rows.
 
 use std::time::Instant;
 

@@ -23,7 +23,7 @@ use crate::{
     encoding,
     gate::{self, Sequential},
     judging::{Judging, Scale},
-    places::Located,
+    locate::Located,
     profile::Axis,
     suite::{CATALOGUE, DatasetSource, DatasetSpec, Suite, Transformation},
     task::TaskType,
@@ -330,8 +330,9 @@ async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<Plan
     Ok(planned)
 }
 
-/// What the catalogue says of the prompts that a transformation is made with. A prompt that takes the place of one of two is shown
-/// alone; that no prompt has an id, the transform service tells when it is first asked.
+/// What the catalogue says of the prompts that a transformation is made with. A prompt that takes
+/// the place of one of two is shown alone; that no prompt has an id, the transform service tells
+/// when it is first asked.
 fn prompt(
     info: &TransformationInfo,
     transformation: &Transformation,
@@ -377,8 +378,8 @@ async fn catalogue(context: &RunContext) -> Result<Vec<TransformationInfo>, RunE
     }
 }
 
-/// Makes every dataset's files present and loads them, each on a thread of its own: files are read and rows are checked.
-/// What cannot be had is said of all datasets together.
+/// Makes every dataset's files present and loads them, each on a thread of its own: files are read
+/// and rows are checked. What cannot be had is said of all datasets together.
 async fn datasets(
     context: &RunContext,
     suite: &Suite,

@@ -1,4 +1,5 @@
-//! Before anything is generated: does the transform service take what the plan will ask of it, in every language?
+//! Before anything is generated: does the transform service take what the plan will ask of it, in
+//! every language?
 
 use std::collections::BTreeMap;
 
@@ -15,9 +16,9 @@ use super::{
 };
 use crate::separation::Kind;
 
-/// Asks for each transformation of an empty text in each language of the plan. The service then reads the whole order, knows
-/// each language and finds (and loads) the generator, but has nothing to generate. Whether a remote generator answers shows
-/// only with the first real text.
+/// Asks for each transformation of an empty text in each language of the plan. The service then
+/// reads the whole order, knows each language and finds (and loads) the generator, but has nothing
+/// to generate. Whether a remote generator answers shows only with the first real text.
 pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<(), RunError> {
     for (t, planned) in plan.transformations.iter().enumerate() {
         let spec = TransformSpec {
@@ -76,7 +77,7 @@ async fn ask(
                 language: language.clone(),
                 datasets: datasets.clone(),
                 what: what.to_owned(),
-                problem: [Some(fault.message), fault.mend]
+                problem: [Some(fault.message), fault.hint]
                     .into_iter()
                     .flatten()
                     .collect::<Vec<_>>()
@@ -88,8 +89,8 @@ async fn ask(
             },
         }
     })?;
-    // An empty text has no error of its own. One that has is in a language that this cannot be made from. That a text of no
-    // language has too few words to swap says nothing of other texts.
+    // An empty text has no error of its own. One that has is in a language that this cannot be made
+    // from. That a text of no language has too few words to swap says nothing of other texts.
     for result in answer.into_inner().results {
         let found = languages.get(result.index as usize);
         let of_language = !result.error.is_empty() && !result.failed_checks.contains(&Check::TooFew.into());
@@ -105,7 +106,8 @@ async fn ask(
     Ok(())
 }
 
-/// The languages of the texts that are asked for, each with the data sets that have it; `each`: as often as they occur.
+/// The languages of the texts that are asked for, each with the data sets that have it; `each`: as
+/// often as they occur.
 fn languages(plan: &Plan, each: bool) -> Vec<(Option<String>, Vec<String>)> {
     fn way<T>(asked: &Asked<T>, each: bool) -> &T {
         if each { &asked.each } else { &asked.distinct }

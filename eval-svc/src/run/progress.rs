@@ -81,7 +81,8 @@ impl Meter {
         Some(seen.mul_f64(left as f64 / made as f64))
     }
 
-    /// Progress, if it is time to tell it: at the start, at the end, and a few times a second between.
+    /// Progress, if it is time to tell it: at the start, at the end, and a few times a second
+    /// between.
     pub(super) fn due(&mut self, now: Instant) -> Option<StageProgress> {
         let waited = self.told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);
         if !waited && self.done < self.total {

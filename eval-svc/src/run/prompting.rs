@@ -104,19 +104,19 @@ pub(super) fn choose(
                 message: format!("the run has no encoder `{id}`"),
             });
         }
-        if let Some((message, mend)) = unknown_role(&given.role, &names) {
+        if let Some((message, hint)) = unknown_role(&given.role, &names) {
             return Err(RunError::Invalid {
                 field: format!("spec.prompts[{i}].role"),
-                message: format!("{message}; {mend}"),
+                message: format!("{message}; {hint}"),
             });
         }
     }
     for (id, prompts) in suite {
         for role in prompts.keys() {
-            if let Some((message, mend)) = unknown_role(role, &names) {
+            if let Some((message, hint)) = unknown_role(role, &names) {
                 return Err(RunError::Invalid {
                     field: "spec.suite".to_owned(),
-                    message: format!("encoder.\"{id}\".prompts: {message}; {mend}"),
+                    message: format!("encoder.\"{id}\".prompts: {message}; {hint}"),
                 });
             }
         }

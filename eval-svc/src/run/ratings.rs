@@ -62,7 +62,8 @@ pub(super) fn report(
             for t in 0..plan.transformations.len() {
                 for table in scopes(plan) {
                     let row = drift_row(plan, judged, &moved, (*scale, e, t, table));
-                    // Of a data set alone, only what can be told; over all of them, also why nothing can.
+                    // Of a data set alone, only what can be told; over all of them, also why
+                    // nothing can.
                     if table.is_none() || row.texts >= LEAST_TEXTS as u64 {
                         report.drift.push(row);
                     }

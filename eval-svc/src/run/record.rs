@@ -152,7 +152,7 @@ pub struct StageProgress {
 pub struct Failure {
     /// `google.rpc.Code`.
     pub code: i32,
-    /// What went wrong and how to mend it.
+    /// What went wrong and how to fix it.
     pub message: String,
 }
 
@@ -196,7 +196,8 @@ pub struct GateOutcome {
     pub verdict: GateVerdict,
     /// Whether that blocks.
     pub blocked: bool,
-    /// What an undecided gate means. Records of older versions do not say; what blocked there exited with 1.
+    /// What an undecided gate means. Records of older versions do not say; what blocked there
+    /// exited with 1.
     #[serde(default = "failed")]
     pub undecided: OnUndecided,
 }
@@ -206,7 +207,8 @@ fn failed() -> OnUndecided {
 }
 
 impl RunRecord {
-    /// Whether a caller may see, stop and forget the run. `None` sees all: access is not divided here, or the caller administers it.
+    /// Whether a caller may see, stop and forget the run. `None` sees all: access is not divided
+    /// here, or the caller administers it.
     pub fn is_seen_by(&self, viewer: Option<&str>) -> bool {
         viewer.is_none_or(|viewer| self.owner.as_deref() == Some(viewer))
     }

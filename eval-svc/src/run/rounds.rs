@@ -1,10 +1,12 @@
 //! Rounds of a run: which data sets and seeds are in, look by look. Pure.
 //!
-//! Without a sequential gate there is one round with everything. With one, [`crate::stats::gate::schedule`] says how many
-//! data sets and seeds each round has; [`super::order`] says which data sets come first.
+//! Without a sequential gate there is one round with everything. With one,
+//! [`crate::stats::gate::schedule`] says how many data sets and seeds each round has;
+//! [`super::order`] says which data sets come first.
 //!
-//! A look under one seed stands for all seeds only as long as a seed's luck is another one on each data set. Where something
-//! is drawn once a seed for all data sets (the target language of `translation`), every round has all seeds.
+//! A look under one seed stands for all seeds only as long as a seed's luck is another one on each
+//! data set. Where something is drawn once a seed for all data sets (the target language of
+//! `translation`), every round has all seeds.
 
 use super::{
     measure::Scored,

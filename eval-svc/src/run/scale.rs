@@ -1,9 +1,12 @@
-//! The scale on which an encoder's cosines of a data set lie: its parallel gap, in which drift is given too.
+//! The scale on which an encoder's cosines of a data set lie: its parallel gap, in which drift is
+//! given too.
 //!
-//! Cosines of two encoders cannot be compared: in one, unrelated texts have 0.1, in another 0.8, and a drift of 0.1 is little in the
-//! first and much in the second. The parallel gap ([`crate::metric::discrimination::parallel_gap`]) is what lies between a rewrite
-//! and an unrelated text. It is that of the texts of separation, over rewrites that stay in the text's language: mean over seeds, then
-//! over transformations. So all transformations of a data set have one scale, and their order by drift stays.
+//! Cosines of two encoders cannot be compared: in one, unrelated texts have 0.1, in another 0.8,
+//! and a drift of 0.1 is little in the first and much in the second. The parallel gap
+//! ([`crate::metric::discrimination::parallel_gap`]) is what lies between a rewrite and an
+//! unrelated text. It is that of the texts of separation, over rewrites that stay in the text's
+//! language: mean over seeds, then over transformations. So all transformations of a data set have
+//! one scale, and their order by drift stays.
 
 use std::collections::BTreeMap;
 

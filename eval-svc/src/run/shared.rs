@@ -1,6 +1,8 @@
-//! Texts that have another text's vector: an encoder that mixes up its answers, or that does not read what it is given.
+//! Texts that have another text's vector: an encoder that mixes up its answers, or that does not
+//! read what it is given.
 //!
-//! Drops cannot show it. Where rewrites are mixed up as their originals are, every score stays, and rewordings stay nearer than changes of meaning.
+//! Drops cannot show it. Where rewrites are mixed up as their originals are, every score stays, and
+//! rewordings stay nearer than changes of meaning.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,8 +16,8 @@ use crate::change::same_words;
 pub struct Shared {
     /// Distinct texts.
     pub texts: u64,
-    /// Of these, texts whose vector is, bit for bit, that of a text with other words. A text that was cut does not count: what tells it from
-    /// the other may lie beyond the cut.
+    /// Of these, texts whose vector is, bit for bit, that of a text with other words. A text that
+    /// was cut does not count: what tells it from the other may lie beyond the cut.
     pub shared: u64,
 }
 

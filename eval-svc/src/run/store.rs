@@ -1,7 +1,9 @@
-//! Runs on disk: `<state_dir>/<run id>/{run.json, lock, report.*}` and `<state_dir>/requests/<digest>` for idempotency.
+//! Runs on disk: `<state_dir>/<run id>/{run.json, lock, report.*}` and
+//! `<state_dir>/requests/<digest>` for idempotency.
 //!
-//! A process holds the lock of a run as long as it works on it. A run that is active on disk and whose lock is free was
-//! left by a process that died; whoever looks at it next marks it as interrupted.
+//! A process holds the lock of a run as long as it works on it. A run that is active on disk and
+//! whose lock is free was left by a process that died; whoever looks at it next marks it as
+//! interrupted.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -116,7 +118,8 @@ impl RunStore {
         let lock = open_lock(&path).map_err(at(&path))?;
         match lock.try_lock() {
             Ok(()) => {
-                // The process may have ended properly between our reading and our locking: look again.
+                // The process may have ended properly between our reading and our locking: look
+                // again.
                 let Some(mut record) = self.read(id)? else {
                     return Ok(None);
                 };
@@ -187,7 +190,8 @@ impl RunStore {
             }
         }
         let folder = self.folder(&record.id);
-        // A report that was begun before its run was cancelled may still be written there; under another name nothing new is.
+        // A report that was begun before its run was cancelled may still be written there; under
+        // another name nothing new is.
         let gone = self.root.join(format!("{GONE}{}", record.id));
         fs::rename(&folder, &gone).map_err(at(&folder))?;
         for _ in 0..REMOVALS {
@@ -197,7 +201,8 @@ impl RunStore {
                 _ => return Ok(()),
             }
         }
-        // The run is gone; the file that came in between goes when the folder of all runs is next opened.
+        // The run is gone; the file that came in between goes when the folder of all runs is next
+        // opened.
         Ok(())
     }
 

@@ -1,4 +1,5 @@
-//! From what a run made to its report. Pure, but for the time it is made at and the evidence that it reads from the store of scores.
+//! From what a run made to its report. Pure, but for the time it is made at and the evidence that
+//! it reads from the store of scores.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -228,7 +229,8 @@ fn score(plan: &Plan, scored: &Scored) -> ScoreRow {
     }
 }
 
-/// What became of a dataset's texts under a transformation and seed, as far as they have been asked for.
+/// What became of a dataset's texts under a transformation and seed, as far as they have been asked
+/// for.
 fn made<'a>(plan: &Plan, transformed: &'a Transformed, table: &Table, t: usize, s: usize) -> Vec<&'a Made> {
     let requests = plan.transformations.get(t).map(|planned| requests(table, planned));
     let requests = requests.into_iter().flatten();
@@ -263,7 +265,8 @@ fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
     rows
 }
 
-/// The languages that translations went into, with the number of texts of each data set and source language.
+/// The languages that translations went into, with the number of texts of each data set and source
+/// language.
 fn draws(plan: &Plan, transformed: &Transformed) -> Vec<DrawnTarget> {
     let mut rows = Vec::new();
     for (t, planned) in plan.transformations.iter().enumerate() {

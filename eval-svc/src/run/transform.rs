@@ -1,4 +1,5 @@
-//! Stage: every distinct text transformed once per transformation and seed, for all datasets and encoders together.
+//! Stage: every distinct text transformed once per transformation and seed, for all datasets and
+//! encoders together.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -25,7 +26,8 @@ use super::{
 };
 use crate::change::Change;
 
-/// Requests to the transform service under way at the same time: the next is queued when the last texts of one are slow.
+/// Requests to the transform service under way at the same time: the next is queued when the last
+/// texts of one are slow.
 const IN_FLIGHT: usize = 2;
 
 /// What became of one text.
@@ -47,7 +49,8 @@ pub(super) struct Made {
     pub guards: Vec<&'static str>,
     /// Meaning guards that cannot tell.
     pub guards_untold: Vec<&'static str>,
-    /// Word-level edit distance, Jaccard similarity and length ratio against the original, where told.
+    /// Word-level edit distance, Jaccard similarity and length ratio against the original, where
+    /// told.
     pub measures: Option<(f64, f64, f64)>,
     /// The language that a translation went into, or was to go into.
     pub target: Option<Box<str>>,
@@ -76,7 +79,8 @@ impl Transformed {
         }
     }
 
-    /// Room for a plan, with what was made under an earlier one of the same transformations and seeds.
+    /// Room for a plan, with what was made under an earlier one of the same transformations and
+    /// seeds.
     pub(super) fn carried(plan: &mut Plan, earlier: &Plan, from: Self) -> Self {
         let mut all = Self::new(plan);
         for (t, planned) in plan.transformations.iter().enumerate() {
@@ -291,7 +295,8 @@ pub(super) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
         guards: wire::guards(plan.suite.guards).into(),
         prompts: planned.transformation.prompts(),
         bypass_cache: false,
-        // Draws that hold for a run depend on the suite, not on when it is run: a second run finds the same texts.
+        // Draws that hold for a run depend on the suite, not on when it is run: a second run finds
+        // the same texts.
         run: plan.suite.name.clone(),
     }
 }
@@ -319,7 +324,8 @@ fn tally_outcome(counters: &mut Counters, result: &TransformResult) {
     }
 }
 
-/// A pass in which the generator answered nothing would only show the originals again: no result at all.
+/// A pass in which the generator answered nothing would only show the originals again: no result at
+/// all.
 fn refuse_silence(results: &[TransformResult], what: &str) -> Result<(), RunError> {
     let silent = |result: &TransformResult| {
         let kept = matches!(result.outcome(), ProtoOutcome::KeptOriginal | ProtoOutcome::Failed);
@@ -346,7 +352,8 @@ fn refuse_silence(results: &[TransformResult], what: &str) -> Result<(), RunErro
     })
 }
 
-/// The language of a translation, as the service says it. Other transformations go into none, or draw one for each text.
+/// The language of a translation, as the service says it. Other transformations go into none, or
+/// draw one for each text.
 fn target(planned: &super::plan::PlannedTransformation, result: &TransformResult) -> Option<Box<str>> {
     if planned.transformation.name() != "translation" {
         return None;

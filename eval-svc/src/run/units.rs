@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::store::write_atomically;
 use crate::{evidence::Evidence, task::Scores};
 
-/// Part of every key: raise it when a metric's definition or what is kept with a score changes. 2: evidence is kept.
+/// Part of every key: raise it when a metric's definition or what is kept with a score changes. 2:
+/// evidence is kept.
 const VERSION: &str = "isomer.unit/2";
 /// Part of every drift's key.
 const DRIFT_VERSION: &str = "isomer.drift/1";
@@ -57,8 +58,9 @@ pub struct UnitScore {
     pub all: std::collections::BTreeMap<String, f64>,
     /// Rows scored.
     pub items: u64,
-    /// What the main score is made of, where it can be taken apart. A score found in the store comes without it, since many
-    /// scores of many items would fill the memory: see [`UnitStore::evidence`].
+    /// What the main score is made of, where it can be taken apart. A score found in the store
+    /// comes without it, since many scores of many items would fill the memory: see
+    /// [`UnitStore::evidence`].
     pub evidence: Option<Evidence>,
 }
 
@@ -146,7 +148,8 @@ impl UnitStore {
         self.root.join("drift").join(folder).join(format!("{address}.json"))
     }
 
-    /// Stored drift of so many pairs of texts, named by their digest. A file that cannot be read counts as absent.
+    /// Stored drift of so many pairs of texts, named by their digest. A file that cannot be read
+    /// counts as absent.
     pub fn drift(&self, vector_space: &str, pairs: &str, n: usize) -> Option<Vec<Option<f32>>> {
         let bytes = fs::read(self.drift_path(vector_space, pairs)).ok()?;
         let stored: StoredDrift = serde_json::from_slice(&bytes).ok()?;
@@ -172,13 +175,15 @@ impl UnitStore {
         write_atomically(&path, &serde_json::to_vec(&stored)?)
     }
 
-    /// Something else that was measured, by its kind (a folder) and what it depends on. What cannot be read counts as absent.
+    /// Something else that was measured, by its kind (a folder) and what it depends on. What cannot
+    /// be read counts as absent.
     pub fn aside<T: DeserializeOwned>(&self, kind: &str, parts: &[&str]) -> Option<T> {
         let bytes = fs::read(self.aside_path(kind, parts)).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Stores something else that was measured; `parts` name everything that it depends on, the version of its form included.
+    /// Stores something else that was measured; `parts` name everything that it depends on, the
+    /// version of its form included.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -196,7 +201,8 @@ impl UnitStore {
         self.root.join(kind).join(folder).join(format!("{address}.json"))
     }
 
-    /// A stored score. A file that cannot be read, or that holds another key, counts as absent and is computed anew.
+    /// A stored score. A file that cannot be read, or that holds another key, counts as absent and
+    /// is computed anew.
     pub fn get(&self, key: &UnitKey) -> Option<UnitScore> {
         let path = self.path(&key.address());
         let bytes = fs::read(&path).ok()?;
@@ -217,7 +223,8 @@ impl UnitStore {
         }
     }
 
-    /// The evidence of a stored score, by the address of its key. A file that cannot be read counts as absent.
+    /// The evidence of a stored score, by the address of its key. A file that cannot be read counts
+    /// as absent.
     pub fn evidence(&self, address: &str) -> Option<Evidence> {
         let path = self.evidence_path(address);
         let bytes = fs::read(&path).ok()?;

@@ -14,7 +14,8 @@ pub(super) struct Vectors {
     cols: usize,
     rows: HashMap<Key, usize>,
     data: Vec<f32>,
-    /// Whether the text of each row was cut at the encoder's length; none where the encoder does not say.
+    /// Whether the text of each row was cut at the encoder's length; none where the encoder does
+    /// not say.
     cut: Vec<Option<bool>>,
 }
 

@@ -15,7 +15,8 @@ use super::{
 /// How often the record of a run in another process is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Follows a run of this process. The channel is this watcher's own: when it is full only this task waits.
+/// Follows a run of this process. The channel is this watcher's own: when it is full only this task
+/// waits.
 pub(super) async fn follow(live: Arc<Live>, mut after: u64, sender: Sender<Event>) {
     let mut news = live.events.subscribe();
     loop {
@@ -39,7 +40,8 @@ pub(super) async fn follow(live: Arc<Live>, mut after: u64, sender: Sender<Event
     }
 }
 
-/// Watches a run that this process does not work on: one that ended before a restart, or one of another process.
+/// Watches a run that this process does not work on: one that ended before a restart, or one of
+/// another process.
 pub(super) async fn look(manager: RunManager, mut record: RunRecord, sender: Sender<Event>) {
     let mut sequence = 0;
     let mut told: Vec<StageProgress> = Vec::new();

@@ -9,8 +9,8 @@ use crate::{
     suite::{Guards, OnFailure, Transformation},
 };
 
-/// A suite's transformation as a message, for the seed at a place among the suite's seeds: what is drawn once a seed is then
-/// drawn without replacement.
+/// A suite's transformation as a message, for the seed at a place among the suite's seeds: what is
+/// drawn once a seed is then drawn without replacement.
 pub(super) fn transformation_of_seed(transformation: &Transformation, place: usize) -> proto::Transformation {
     let mut message = self::transformation(transformation);
     if let Some(Kind::Translation(translation)) = &mut message.kind
@@ -48,7 +48,8 @@ pub(super) fn transformation(transformation: &Transformation) -> proto::Transfor
     proto::Transformation { kind: Some(kind) }
 }
 
-/// The transformation that makes copies of a kind of change of meaning; none for the kinds that are made by rule here.
+/// The transformation that makes copies of a kind of change of meaning; none for the kinds that are
+/// made by rule here.
 pub(super) fn change_of_meaning(kind: Change) -> Option<proto::Transformation> {
     let kind = match kind {
         Change::MultiSwap => Kind::MultiSwap(proto::MultiSwap::default()),

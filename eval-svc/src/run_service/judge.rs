@@ -22,7 +22,7 @@ pub(super) fn judge(judge: Option<proto::Judge>) -> Result<Judge, Fault> {
             Ok(JudgeScale::Unspecified) | Err(_) => {
                 let field = format!("spec.judge.scales[{i}]");
                 return Err(
-                    Fault::invalid(field, "names no scale").mend("give 1 (similarity), 2 (quality) or 3 (fluency)")
+                    Fault::invalid(field, "names no scale").hint("give 1 (similarity), 2 (quality) or 3 (fluency)")
                 );
             }
         });

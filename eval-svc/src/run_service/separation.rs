@@ -11,7 +11,7 @@ pub(super) fn separation(separation: Option<proto::Separation>) -> Result<Separa
         return Ok(Separation::default());
     };
     if separation.texts == Some(0) {
-        return Err(Fault::invalid("spec.separation.texts", "is 0").mend("give 1 or more, or set `off`"));
+        return Err(Fault::invalid("spec.separation.texts", "is 0").hint("give 1 or more, or set `off`"));
     }
     let mut kinds = Vec::with_capacity(separation.kinds.len());
     for (i, name) in separation.kinds.iter().enumerate() {
@@ -19,7 +19,7 @@ pub(super) fn separation(separation: Option<proto::Separation>) -> Result<Separa
             let known = Kind::ALL.map(Kind::name).join(", ");
             let field = format!("spec.separation.kinds[{i}]");
             return Err(
-                Fault::invalid(field, format!("unknown kind of change `{name}`")).mend(format!("give one of {known}"))
+                Fault::invalid(field, format!("unknown kind of change `{name}`")).hint(format!("give one of {known}"))
             );
         };
         kinds.push(kind);

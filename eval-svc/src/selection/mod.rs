@@ -1,5 +1,6 @@
-//! Choosing generators by measurement (PTEB, steps 1 and 2): judges by how well they agree with gold scores of STS,
-//! paraphrasers by what a judge says of their texts. Pure functions over ratings that somebody else collected.
+//! Choosing generators by measurement (PTEB, steps 1 and 2): judges by how well they agree with
+//! gold scores of STS, paraphrasers by what a judge says of their texts. Pure functions over
+//! ratings that somebody else collected.
 
 mod gold;
 mod results;
@@ -41,7 +42,8 @@ pub struct Agreement {
     pub pairs: usize,
     /// Pairs with a rating; the figures are over these.
     pub rated: usize,
-    /// Spearman's correlation, -1 to 1. `None` under three ratings, or where all ratings or all gold scores are equal.
+    /// Spearman's correlation, -1 to 1. `None` under three ratings, or where all ratings or all
+    /// gold scores are equal.
     pub spearman: Option<f64>,
     /// Mean absolute difference on the scale of 0 to 5.
     pub mae: Option<f64>,
@@ -67,8 +69,8 @@ pub struct Estimate {
     pub interval: Interval,
 }
 
-/// Which of `count` rows to use: all, or `limit` drawn without replacement, in ascending order. The draw depends on the
-/// seed, the counts and the name only.
+/// Which of `count` rows to use: all, or `limit` drawn without replacement, in ascending order. The
+/// draw depends on the seed, the counts and the name only.
 pub fn sample(count: usize, limit: Option<usize>, seed: u64, name: &str) -> Vec<usize> {
     let mut rows: Vec<usize> = (0..count).collect();
     let Some(limit) = limit.filter(|limit| *limit < count) else {
@@ -83,7 +85,8 @@ pub fn sample(count: usize, limit: Option<usize>, seed: u64, name: &str) -> Vec<
     rows
 }
 
-/// A gold score brought from its own range to [`SCALE`], linearly. `None` where it lies outside its range.
+/// A gold score brought from its own range to [`SCALE`], linearly. `None` where it lies outside its
+/// range.
 pub fn rescale(gold: f64, range: (f64, f64)) -> Option<f64> {
     let (low, high) = range;
     (low < high && (low..=high).contains(&gold)).then(|| (gold - low) / (high - low) * (SCALE.1 - SCALE.0) + SCALE.0)
@@ -122,7 +125,8 @@ pub fn spearman_interval(pairs: &[RatedPair], seed: u64) -> Option<Interval> {
     stats::bootstrap_interval(&numbers, of, RESAMPLES, LEVEL, seed).ok()
 }
 
-/// Agreement by the words of a pair: up to the first edge, above it and up to the second, …, above the last.
+/// Agreement by the words of a pair: up to the first edge, above it and up to the second, …, above
+/// the last.
 pub fn by_words(pairs: &[RatedPair], edges: &[u32]) -> Vec<Bin> {
     let mut low = 0.0;
     let mut bins = Vec::with_capacity(edges.len() + 1);

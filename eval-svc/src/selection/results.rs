@@ -206,7 +206,8 @@ impl ParaphraserResult {
     }
 }
 
-/// Puts the judges in order: the one whose mean correlation over the datasets is highest comes first, and is the judge of step 2.
+/// Puts the judges in order: the one whose mean correlation over the datasets is highest comes
+/// first, and is the judge of step 2.
 pub fn rank_judges(judges: &mut [JudgeResult]) {
     judges.sort_by(|a, b| b.order().total_cmp(&a.order()));
 }

@@ -7,7 +7,8 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{Kind, Names, Reading, Separating};
 use crate::change::essence;
 
-/// Texts with more words are left out: one changed word is no change of meaning of a long document as a whole.
+/// Texts with more words are left out: one changed word is no change of meaning of a long document
+/// as a whole.
 pub(crate) const MOST_WORDS: usize = 60;
 /// The same for scripts without spaces between words.
 const MOST_CHARS: usize = 480;
@@ -30,11 +31,13 @@ pub(crate) struct Source {
 pub(crate) struct Changed<T> {
     /// Its number in the corpus.
     pub(crate) text: u32,
-    /// Number of the text that it counts as: texts that are equal but for case, marks and white space count once.
+    /// Number of the text that it counts as: texts that are equal but for case, marks and white
+    /// space count once.
     pub(crate) counts_as: u32,
     /// Its language, where the data set names one.
     pub(crate) language: Option<String>,
-    /// Its copies. A kind has none where it does not apply, and several where the generator writes several.
+    /// Its copies. A kind has none where it does not apply, and several where the generator writes
+    /// several.
     pub(crate) copies: Vec<(Kind, T)>,
 }
 
@@ -50,11 +53,12 @@ impl<T> Changed<T> {
     }
 }
 
-/// The texts of a data set that may be compared, with the copies that rules of this service make, in an order drawn by seed and
-/// content, so that the same texts come first whatever else the data set has. Names are gathered from all texts that are looked at.
+/// The texts of a data set that may be compared, with the copies that rules of this service make,
+/// in an order drawn by seed and content, so that the same texts come first whatever else the data
+/// set has. Names are gathered from all texts that are looked at.
 ///
-/// Where the transform service is asked for copies, every text that is looked at is among them, also without a copy. Otherwise they are
-/// as many as are wanted, each with a copy.
+/// Where the transform service is asked for copies, every text that is looked at is among them,
+/// also without a copy. Otherwise they are as many as are wanted, each with a copy.
 pub(crate) fn candidates(sources: &[Source], settings: &Separating, seed: u64) -> Vec<Changed<String>> {
     let mut order: Vec<(blake3::Hash, &Source)> = sources
         .iter()
@@ -96,7 +100,8 @@ pub(crate) fn candidates(sources: &[Source], settings: &Separating, seed: u64) -
         .collect()
 }
 
-/// Gives texts of different data sets that are equal but for case, marks and white space one text to count as: the first of them.
+/// Gives texts of different data sets that are equal but for case, marks and white space one text
+/// to count as: the first of them.
 pub(crate) fn count_once(tables: &mut [Vec<Changed<String>>], content: impl Fn(u32) -> String) {
     let mut first: HashMap<String, u32> = HashMap::new();
     for one in tables.iter_mut().flatten() {
@@ -104,8 +109,9 @@ pub(crate) fn count_once(tables: &mut [Vec<Changed<String>>], content: impl Fn(u
     }
 }
 
-/// The texts that are compared: the first that have a copy already, and, where these are too few and the generator is asked for
-/// copies, the first of the others. So the generator's copies take no text from the other kinds.
+/// The texts that are compared: the first that have a copy already, and, where these are too few
+/// and the generator is asked for copies, the first of the others. So the generator's copies take
+/// no text from the other kinds.
 pub(crate) fn choose<T>(candidates: Vec<Changed<T>>, settings: &Separating) -> Vec<Changed<T>> {
     let fill = settings.kinds.iter().any(|kind| kind.needs_generator());
     let (copied, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|one| !one.copies.is_empty());
@@ -113,8 +119,8 @@ pub(crate) fn choose<T>(candidates: Vec<Changed<T>>, settings: &Separating) -> V
     copied.into_iter().chain(others).take(settings.texts).collect()
 }
 
-/// Whether a copy has at least half of the words that the longer of the two has. One that has fewer is no small change: encoders that
-/// only count words would tell it from the text.
+/// Whether a copy has at least half of the words that the longer of the two has. One that has fewer
+/// is no small change: encoders that only count words would tell it from the text.
 pub(crate) fn keeps_half(text: &str, copy: &str) -> bool {
     let mut left: HashMap<String, usize> = HashMap::new();
     let (mut words, mut others, mut shared) = (0, 0, 0);
@@ -195,7 +201,8 @@ mod tests {
         };
         let rules = with(&Kind::DEFAULT, 3);
         assert_eq!(rules.len(), 2);
-        // Words that change places: nothing is filled up, since a text without such words has no copy.
+        // Words that change places: nothing is filled up, since a text without such words has no
+        // copy.
         assert_eq!(with(&[&Kind::DEFAULT[..], &[Kind::MultiSwap]].concat(), 3), rules);
         let filled = with(&Kind::ALL, 3);
         assert_eq!((&filled[..2], filled.len()), (&rules[..], 3));

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::Kind;
 use crate::task::lexical_overlap;
 
-/// Cosines that differ by no more are a tie. Vectors are 32-bit numbers, and whoever uses them computes cosines in these: of unit
-/// vectors with some hundred columns the result is good to about a millionth. What differs by less cannot be told apart in use.
+/// Cosines that differ by no more are a tie. Vectors are 32-bit numbers, and whoever uses them
+/// computes cosines in these: of unit vectors with some hundred columns the result is good to about
+/// a millionth. What differs by less cannot be told apart in use.
 pub(crate) const RESOLUTION: f64 = 1e-6;
 
 /// A text, its rewrite, and its changed copy, by their numbers in the corpus.
@@ -82,10 +83,11 @@ pub(crate) struct Comparison {
     pub(crate) seed: usize,
     /// What the encoder says.
     pub(crate) cosines: Cosines,
-    /// Whether the encoder cut one of the three texts at its length. The edit may lie beyond it: then the comparison asks for the length
-    /// of the encoder, not for meaning, and is left out.
+    /// Whether the encoder cut one of the three texts at its length. The edit may lie beyond it:
+    /// then the comparison asks for the length of the encoder, not for meaning, and is left out.
     pub(crate) cut: bool,
-    /// Parallel gap of the encoder on this data set and transformation; none where it cannot be told from 0.
+    /// Parallel gap of the encoder on this data set and transformation; none where it cannot be
+    /// told from 0.
     pub(crate) gap: Option<f64>,
 }
 
@@ -111,7 +113,8 @@ impl Comparison {
         Some(self.difference()? / self.gap?)
     }
 
-    /// Whether the rewrite is nearer to the text than the text's changed copy is: cos(x, x+) > cos(x, x−).
+    /// Whether the rewrite is nearer to the text than the text's changed copy is: cos(x, x+) >
+    /// cos(x, x−).
     pub(crate) fn nearer_than_change(&self) -> bool {
         let difference = self.cosines.own.zip(self.cosines.change);
         difference.is_some_and(|(own, change)| own - change > RESOLUTION)

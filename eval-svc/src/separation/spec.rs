@@ -26,7 +26,8 @@ pub(crate) struct Separating {
 }
 
 impl Separation {
-    /// Texts of each data set where no number is named: at most 800 changed copies, and in English sets about 300, to encode for each encoder and data set.
+    /// Texts of each data set where no number is named: at most 800 changed copies, and in English
+    /// sets about 300, to encode for each encoder and data set.
     pub const TEXTS: u32 = 200;
 
     /// These settings with another's laid over them.

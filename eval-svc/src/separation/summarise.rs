@@ -30,7 +30,8 @@ pub(crate) struct Tally {
     pub(crate) nearer_than_change: Option<f64>,
 }
 
-/// Comparisons of a text: kind, then transformation, then seeds (and data sets that share the text).
+/// Comparisons of a text: kind, then transformation, then seeds (and data sets that share the
+/// text).
 type OfText<'a> = BTreeMap<Kind, BTreeMap<usize, Vec<&'a Comparison>>>;
 
 /// Sums up. `content` gives a text of the corpus, for the draw.

@@ -35,7 +35,7 @@ impl Settings {
             .fold(0, u64::saturating_add);
         if steps > MOST_STEPS {
             let message = "asks for exact tests of so many values that they would take minutes";
-            return Err(Fault::invalid("method", message).mend(format!(
+            return Err(Fault::invalid("method", message).hint(format!(
                 "keep the sum of n x n x n / 2 over the treatments at or below {MOST_STEPS}, send fewer treatments, or leave `method` out"
             )));
         }
@@ -104,7 +104,7 @@ pub(super) fn compare(request: &CompareRequest) -> Result<CompareResponse, Fault
                 reference.values.len()
             );
             return Err(Fault::invalid(format!("{field}.values"), message)
-                .mend("position i of every series must be the same item"));
+                .hint("position i of every series must be the same item"));
         }
         comparisons
             .push(one(reference, treatment, &settings).map_err(|error| Fault::invalid(field, error.to_string()))?);

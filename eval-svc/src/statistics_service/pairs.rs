@@ -20,7 +20,7 @@ pub(super) fn compare_pairs(request: &ComparePairsRequest) -> Result<ComparePair
     few_systems(&request.systems)?;
     let k = request.systems.len();
     if k < 2 {
-        return Err(Fault::invalid("systems", "one system has nothing to be compared with").mend("give at least two"));
+        return Err(Fault::invalid("systems", "one system has nothing to be compared with").hint("give at least two"));
     }
     let alpha = share("alpha", request.alpha, DEFAULT_ALPHA)?;
     let settings = Bootstrap {

@@ -16,7 +16,8 @@ use crate::stats::{
 
 const DEFAULT_SPLITS: u32 = 1000;
 
-/// Kendall's tau-b between the original and the transformed ranking of the encoders, per position (data set).
+/// Kendall's tau-b between the original and the transformed ranking of the encoders, per position
+/// (data set).
 pub(super) fn rank_stability(request: &RankStabilityRequest) -> Result<RankStabilityResponse, Fault> {
     let original = same_length("original", &request.original)?;
     let transformed = same_length("transformed", &request.transformed)?;
@@ -26,19 +27,19 @@ pub(super) fn rank_stability(request: &RankStabilityRequest) -> Result<RankStabi
             request.original.len(),
             request.transformed.len()
         );
-        return Err(Fault::invalid("transformed", message).mend("series i of both must be the same encoder"));
+        return Err(Fault::invalid("transformed", message).hint("series i of both must be the same encoder"));
     }
     if original != transformed {
         let message = format!("{transformed} positions against {original} of the originals");
         return Err(
-            Fault::invalid("transformed[0].values", message).mend("position i of both must be the same data set")
+            Fault::invalid("transformed[0].values", message).hint("position i of both must be the same data set")
         );
     }
     for (i, (before, after)) in request.original.iter().zip(&request.transformed).enumerate() {
         if before.name != after.name {
             let message = format!("{:?} stands where the originals have {:?}", after.name, before.name);
             return Err(
-                Fault::invalid(format!("transformed[{i}].name"), message).mend("list the encoders in one order")
+                Fault::invalid(format!("transformed[{i}].name"), message).hint("list the encoders in one order")
             );
         }
     }
@@ -47,7 +48,7 @@ pub(super) fn rank_stability(request: &RankStabilityRequest) -> Result<RankStabi
         .map(|i| {
             kendall_tau_b(&at(&request.original, i), &at(&request.transformed, i)).map_err(|error| {
                 Fault::invalid(format!("original[].values[{i}]"), error.to_string())
-                    .mend("leave out data sets on which all encoders score alike")
+                    .hint("leave out data sets on which all encoders score alike")
             })
         })
         .collect();
@@ -68,7 +69,7 @@ pub(super) fn reliability(request: &ReliabilityRequest) -> Result<ReliabilityRes
         count => {
             return Err(
                 Fault::invalid("strata", format!("{count} names for {datasets} data sets"))
-                    .mend("one task type a data set, or none at all"),
+                    .hint("one task type a data set, or none at all"),
             );
         }
     };
@@ -80,7 +81,7 @@ pub(super) fn reliability(request: &ReliabilityRequest) -> Result<ReliabilityRes
     let values = (datasets * request.encoders.len()) as u64;
     if values.saturating_mul(u64::from(splits)) > MOST_DRAWS {
         let message = format!("{splits} splits of {values} scores are too many for one request");
-        return Err(Fault::invalid("splits", message).mend(format!("keep splits x scores below {MOST_DRAWS}")));
+        return Err(Fault::invalid("splits", message).hint(format!("keep splits x scores below {MOST_DRAWS}")));
     }
     let scores: Vec<Vec<f64>> = request.encoders.iter().map(|series| series.values.clone()).collect();
     let seed = request.seed.unwrap_or(DEFAULT_SEED);

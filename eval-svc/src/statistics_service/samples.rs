@@ -1,4 +1,5 @@
-//! Statistics of one or two samples: intervals, correlations, agreement, adjustment, the power of a design.
+//! Statistics of one or two samples: intervals, correlations, agreement, adjustment, the power of a
+//! design.
 
 use std::collections::HashSet;
 
@@ -64,7 +65,7 @@ pub(super) fn bootstrap(request: &BootstrapRequest) -> Result<BootstrapResponse,
     };
     let of_values = |statistic: Statistic| {
         if !request.second.is_empty() {
-            return Err(Fault::invalid("second", "only correlations have a second series").mend("leave it out"));
+            return Err(Fault::invalid("second", "only correlations have a second series").hint("leave it out"));
         }
         let interval = statistic_interval(&request.values, statistic, &settings).map_err(undefined("values"))?;
         let estimate = statistic.of(&request.values).unwrap_or(f64::NAN);
@@ -150,13 +151,13 @@ fn bounded(raters: &[Vec<f64>], scale: Option<&[f64]>) -> Result<(), Fault> {
     if values > MOST_VALUES {
         let field = if scale.is_some() { "scale" } else { "raters" };
         let message = format!("holds {values} different values, at most {MOST_VALUES} are taken");
-        return Err(Fault::invalid(field, message).mend("round the ratings to a scale"));
+        return Err(Fault::invalid(field, message).hint("round the ratings to a scale"));
     }
     let items = raters.iter().map(Vec::len).max().unwrap_or_default();
     if items * values > MOST_CELLS {
         let message =
             format!("holds {items} items on a scale of {values} values, at most {MOST_CELLS} items x values are taken");
-        return Err(Fault::invalid("raters", message).mend("send fewer items, or a shorter scale"));
+        return Err(Fault::invalid("raters", message).hint("send fewer items, or a shorter scale"));
     }
     Ok(())
 }
@@ -170,7 +171,7 @@ pub(super) fn agreement(request: &AgreementRequest) -> Result<AgreementResponse,
         "quadratic" => (Weights::Quadratic, Metric::Interval),
         other => {
             return Err(Fault::invalid("weights", format!("{other:?} are no known weights"))
-                .mend("identity, ordinal, linear or quadratic"));
+                .hint("identity, ordinal, linear or quadratic"));
         }
     };
     let confidence = share("confidence", request.confidence, DEFAULT_CONFIDENCE)?;
@@ -242,11 +243,11 @@ fn design(request: &PlanDesignRequest) -> Result<Design, Fault> {
     let spread = |field: &str, given: Option<f64>, piloted: Option<f64>| {
         given.or(piloted).ok_or_else(|| {
             Fault::invalid(field, "neither a spread nor differences to estimate it from")
-                .mend("give sd_between and sd_seeds, or differences")
+                .hint("give sd_between and sd_seeds, or differences")
         })
     };
     let number = |field: &str, given: u32, piloted: Option<usize>| match given {
-        0 => piloted.ok_or_else(|| Fault::invalid(field, "is not given").mend("at least 1")),
+        0 => piloted.ok_or_else(|| Fault::invalid(field, "is not given").hint("at least 1")),
         given => Ok(given as usize),
     };
     Ok(Design {

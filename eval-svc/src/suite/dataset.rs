@@ -131,12 +131,12 @@ fn task(section: &Section<'_>, source: &DatasetSource) -> Result<TaskType, Suite
     }
 }
 
-fn at_least_one(section: &Section<'_>, key: &str, mend: &str) -> Result<Option<usize>, SuiteError> {
+fn at_least_one(section: &Section<'_>, key: &str, hint: &str) -> Result<Option<usize>, SuiteError> {
     match section.integer(key)? {
         Some(found) if found.value == 0 => {
             Err(section
                 .document
-                .invalid(&found.span, found.field, format!("is 0; {mend}")))
+                .invalid(&found.span, found.field, format!("is 0; {hint}")))
         }
         found => Ok(found.map(|found| usize::try_from(found.value).unwrap_or(usize::MAX))),
     }
@@ -181,8 +181,8 @@ fn source(section: &Section<'_>, base_dir: Option<&Path>) -> Result<DatasetSourc
     }
     let mut named = named.into_iter();
     let Some((key, found)) = named.next() else {
-        let mend = "where the data is: path = \"…\", catalogue = \"STSBenchmark\", hub = \"org/name\" or builtin = \"quick/sts\"";
-        return Err(section.missing("path", mend));
+        let hint = "where the data is: path = \"…\", catalogue = \"STSBenchmark\", hub = \"org/name\" or builtin = \"quick/sts\"";
+        return Err(section.missing("path", hint));
     };
     if let Some((_, second)) = named.next() {
         let message = format!("names a second source beside `{key}`; keep one");

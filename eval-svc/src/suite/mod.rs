@@ -120,7 +120,7 @@ use crate::{
     dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, Source},
     gate::Gate,
     judging::Judge,
-    places::Wanted,
+    locate::Wanted,
     separation::Separation,
     task::{Profile, TaskType},
 };
@@ -245,7 +245,8 @@ pub struct DatasetSpec {
     pub split: Option<String>,
     /// Language subset.
     pub language: Option<String>,
-    /// Languages of its texts: one, or those of the two sides; empty: the catalogue's, else what the subset is called.
+    /// Languages of its texts: one, or those of the two sides; empty: the catalogue's, else what
+    /// the subset is called.
     pub languages: Vec<String>,
     /// The group that it counts in; see [`DatasetSpec::group_of`].
     pub group: Option<String>,
@@ -275,9 +276,9 @@ impl DatasetSpec {
         self.name.clone().unwrap_or_else(|| self.source.display())
     }
 
-    /// The group that the data set counts in: the one named, else that of the catalogue's data set whose language it is, else
-    /// its own, under the name that it was loaded with. Members of a group are averaged before anything is said over data
-    /// sets.
+    /// The group that the data set counts in: the one named, else that of the catalogue's data set
+    /// whose language it is, else its own, under the name that it was loaded with. Members of a
+    /// group are averaged before anything is said over data sets.
     pub fn group_of(&self, loaded: &str) -> String {
         match (&self.group, &self.source) {
             (Some(group), _) => group.clone(),
@@ -316,7 +317,8 @@ impl DatasetSpec {
 }
 
 impl Suite {
-    /// Reads a suite file. `file` is its name for messages; `base_dir` is what relative paths are relative to.
+    /// Reads a suite file. `file` is its name for messages; `base_dir` is what relative paths are
+    /// relative to.
     ///
     /// # Errors
     /// The first thing that is wrong, with its line and the nearest valid name.

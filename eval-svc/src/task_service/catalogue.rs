@@ -8,19 +8,19 @@ use isomer_service_kit::{Fault, page_token};
 use super::{MOST_PER_PAGE, request};
 use crate::{
     dataset::catalogue::{Entry, FAMILIES, entries},
-    places::Places,
+    locate::DatasetLocator,
 };
 
 /// What page tokens are of.
 const LIST: &str = "ListDatasets";
 
 /// A page of the data sets asked for.
-pub(super) fn list(places: &Places, asked: &ListDatasetsRequest) -> Result<ListDatasetsResponse, Fault> {
+pub(super) fn list(places: &DatasetLocator, asked: &ListDatasetsRequest) -> Result<ListDatasetsResponse, Fault> {
     if !asked.family.is_empty() && !FAMILIES.contains(&asked.family.as_str()) {
         let message = format!("there is no collection `{}`", asked.family);
         return Err(Fault::not_found("UNKNOWN_FAMILY", message)
             .field("family")
-            .mend(format!("name one of {}", FAMILIES.join(", "))));
+            .hint(format!("name one of {}", FAMILIES.join(", "))));
     }
     let task = request::task(asked.task_type)?;
     let wanted: Vec<&Entry> = entries()
@@ -48,7 +48,7 @@ pub(super) fn list(places: &Places, asked: &ListDatasetsRequest) -> Result<ListD
     })
 }
 
-fn info(places: &Places, entry: &Entry) -> DatasetInfo {
+fn info(places: &DatasetLocator, entry: &Entry) -> DatasetInfo {
     let hub = entry.hub();
     let languages: BTreeSet<&String> = entry.languages.values().flatten().collect();
     DatasetInfo {

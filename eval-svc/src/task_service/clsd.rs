@@ -1,4 +1,5 @@
-//! What discrimination asks for beyond other tasks: a pivot language, parts of speech of the words that differ.
+//! What discrimination asks for beyond other tasks: a pivot language, parts of speech of the words
+//! that differ.
 
 use isomer_proto::eval::v1::{DatasetInput, PivotReport, TaskOptions};
 use isomer_service_kit::Fault;
@@ -18,15 +19,15 @@ pub(super) fn check(task: TaskType, input: &DatasetInput, options: &TaskOptions)
     let Some(pivot) = &input.pivot else { return Ok(()) };
     if other {
         return Err(Fault::invalid("dataset.pivot", format!("{task} has no pivot language"))
-            .mend("leave it out, or choose a clsd task"));
+            .hint("leave it out, or choose a clsd task"));
     }
     if pivot.language.trim().is_empty() {
-        return Err(Fault::invalid("dataset.pivot.language", "no language is named").mend("give one, e.g. en"));
+        return Err(Fault::invalid("dataset.pivot.language", "no language is named").hint("give one, e.g. en"));
     }
     if input.augmentation.is_some() {
         return Err(
             Fault::invalid("dataset.pivot", "texts are translated or augmented, not both")
-                .mend("leave dataset.augmentation or dataset.pivot out"),
+                .hint("leave dataset.augmentation or dataset.pivot out"),
         );
     }
     Ok(())
@@ -35,7 +36,7 @@ pub(super) fn check(task: TaskType, input: &DatasetInput, options: &TaskOptions)
 /// Parts of speech for a task that has no words to tag.
 pub(super) fn tags_of_other(task: TaskType) -> Fault {
     let message = format!("{task} has no words that differ, or no texts to find them in");
-    Fault::invalid("options.tag_parts_of_speech", message).mend("leave it out, or choose a clsd data set")
+    Fault::invalid("options.tag_parts_of_speech", message).hint("leave it out, or choose a clsd data set")
 }
 
 /// The data set with what the request asks for: its texts translated, words that differ tagged.
@@ -84,10 +85,10 @@ fn taggable(language: Option<&str>) -> Result<(), Fault> {
             field,
             format!("the targets are in `{language}`, and the tagger knows English only"),
         )
-        .mend("give distractor_pos in the data, put the texts into English (pivot), or leave it out")),
+        .hint("give distractor_pos in the data, put the texts into English (pivot), or leave it out")),
         None => Err(
             Fault::invalid(field, "the data does not say what language the targets are in")
-                .mend("name the file by its languages, e.g. test.de-en.jsonl, or give distractor_pos in the data"),
+                .hint("name the file by its languages, e.g. test.de-en.jsonl, or give distractor_pos in the data"),
         ),
     }
 }

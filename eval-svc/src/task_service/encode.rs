@@ -36,8 +36,8 @@ pub(super) struct Encoded {
     pub(super) augmentation: Option<AugmentationReport>,
 }
 
-/// Distinct texts, each with the position in the dataset of its first occurrence, for messages. A text in two languages
-/// counts as two, where the language matters.
+/// Distinct texts, each with the position in the dataset of its first occurrence, for messages. A
+/// text in two languages counts as two, where the language matters.
 #[derive(Debug, Default)]
 struct Distinct<'a> {
     numbers: HashMap<(&'a str, Option<&'a str>), usize>,
@@ -84,7 +84,7 @@ pub(super) async fn texts(
     if queries_only && dataset.texts().iter().all(|text| text.transformable) {
         let message = format!("{} has no documents beside its queries", dataset.task());
         return Err(Fault::invalid("dataset.augmentation.queries_only", message)
-            .mend("leave it out, or choose a retrieval or reranking task"));
+            .hint("leave it out, or choose a retrieval or reranking task"));
     }
     let mut groups: Vec<Group<'_>> = Vec::new();
     let mut rows = Vec::with_capacity(dataset.texts().len());
@@ -183,7 +183,8 @@ pub(super) async fn texts(
     })
 }
 
-/// Refuses vectors whose spaces differ in more than the prompt. Augmented vectors beside plain ones are what was asked for.
+/// Refuses vectors whose spaces differ in more than the prompt. Augmented vectors beside plain ones
+/// are what was asked for.
 fn one_space_but_for_prompts(groups: &[Group<'_>], encoded: &[encoding::Encoded]) -> Result<(), Fault> {
     for (i, first) in groups.iter().enumerate() {
         for (j, second) in groups.iter().enumerate().skip(i + 1) {
@@ -213,7 +214,7 @@ fn fault(error: EncodingError, text: impl FnOnce(usize) -> String) -> Fault {
         EncodingError::Refused(fault) => Fault {
             message: format!("the encoder answered: {fault}"),
             field: Some("dataset.encoder_id".to_owned()),
-            mend: None,
+            hint: None,
             ..*fault
         },
         EncodingError::Unusable(problem) => unusable(&problem),

@@ -52,7 +52,7 @@ fn clusters_of(dataset: &Dataset) -> Vec<u32> {
 pub(super) fn delta(dataset: &Dataset, plain: &ItemEvidence, scores: &Scores) -> Result<Option<DeltaInterval>, Fault> {
     let field = "dataset.augmentation.plain";
     let wrong = |problem: String| {
-        Fault::invalid(field, problem).mend("send back `evidence` as the same request without augmentation answered it")
+        Fault::invalid(field, problem).hint("send back `evidence` as the same request without augmentation answered it")
     };
     let before: Evidence = serde_json::from_slice(&plain.json)
         .map_err(|error| wrong(format!("json is not the evidence of a score: {error}")))?;

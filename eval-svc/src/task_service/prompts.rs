@@ -22,8 +22,8 @@ pub(crate) fn read(field: &str, prompts: Vec<EncoderPrompt>) -> Result<Vec<Given
     for (i, prompt) in prompts.into_iter().enumerate() {
         let field = format!("{field}[{i}].role");
         if prompt.role.trim().is_empty() {
-            let mend = format!("give one of {}, or the name of a data set", known_roles().join(", "));
-            return Err(Fault::invalid(field, "is empty: which texts get the prompt?").mend(mend));
+            let hint = format!("give one of {}, or the name of a data set", known_roles().join(", "));
+            return Err(Fault::invalid(field, "is empty: which texts get the prompt?").hint(hint));
         }
         let prompt = GivenPrompt {
             encoder: Some(prompt.encoder_id).filter(|id| !id.is_empty()),
@@ -35,7 +35,7 @@ pub(crate) fn read(field: &str, prompts: Vec<EncoderPrompt>) -> Result<Vec<Given
             .any(|other| other.role == prompt.role && other.encoder == prompt.encoder)
         {
             let message = format!("the role `{}` has two prompts", prompt.role);
-            return Err(Fault::invalid(field, message).mend("leave one of them out"));
+            return Err(Fault::invalid(field, message).hint("leave one of them out"));
         }
         given.push(prompt);
     }
@@ -48,10 +48,10 @@ pub(super) fn check(given: &[GivenPrompt], encoder_id: &str, dataset: &Dataset) 
     for (i, prompt) in given.iter().enumerate() {
         if let Some(id) = prompt.encoder.as_ref().filter(|id| *id != encoder_id) {
             let message = format!("is for `{id}`, the request asks for `{encoder_id}`");
-            return Err(Fault::invalid(format!("dataset.prompts[{i}].encoder_id"), message).mend("leave it empty"));
+            return Err(Fault::invalid(format!("dataset.prompts[{i}].encoder_id"), message).hint("leave it empty"));
         }
-        if let Some((message, mend)) = unknown_role(&prompt.role, &names) {
-            return Err(Fault::invalid(format!("dataset.prompts[{i}].role"), message).mend(mend));
+        if let Some((message, hint)) = unknown_role(&prompt.role, &names) {
+            return Err(Fault::invalid(format!("dataset.prompts[{i}].role"), message).hint(hint));
         }
     }
     Ok(())
@@ -109,8 +109,8 @@ impl Choice {
         (!used.is_empty() || !unused.is_empty()).then(|| json!({"used": used, "unused": unused}))
     }
 
-    /// What a person should know: prompts that somebody gave and that nothing got, and those of an encoder none of whose
-    /// prompts was used.
+    /// What a person should know: prompts that somebody gave and that nothing got, and those of an
+    /// encoder none of whose prompts was used.
     pub(super) fn notes(&self, encoder: &str, dataset: &Dataset) -> Vec<String> {
         let names = |of: &dyn Fn(PromptSource) -> bool| -> Vec<&str> {
             let left = self.unused.iter().filter(|(source, _)| of(*source));

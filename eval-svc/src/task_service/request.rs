@@ -14,8 +14,8 @@ use crate::{
     config::EvalConfig,
     dataset::{DEFAULT_SAMPLE_SEED, HubRef, InlineFile, LoadOptions, Source},
     error::EvalError,
+    locate::Wanted,
     metric::{HnswOptions, Similarity},
-    places::Wanted,
     task::{Profile, SearchMode, TaskType},
 };
 
@@ -34,7 +34,7 @@ pub(super) fn task(number: i32) -> Result<Option<TaskType>, Fault> {
 /// No task that we know.
 pub(super) fn unknown_task() -> Fault {
     let names = TaskType::ALL.map(TaskType::name).join(", ");
-    Fault::invalid("task_type", "no known task type").mend(format!("give one of {names}"))
+    Fault::invalid("task_type", "no known task type").hint(format!("give one of {names}"))
 }
 
 /// The profile of a request.
@@ -43,7 +43,7 @@ pub(super) fn profile(request: &ScoreRequest) -> Result<Profile, Fault> {
         Ok(MetricProfile::Unspecified | MetricProfile::MtebV2) => Profile::MtebV2,
         Ok(MetricProfile::MtebV1) => Profile::MtebV1,
         Ok(MetricProfile::Hteb) => Profile::Hteb,
-        Err(_) => return Err(Fault::invalid("profile", "no known metric profile").mend("mteb-v2, mteb-v1 or hteb")),
+        Err(_) => return Err(Fault::invalid("profile", "no known metric profile").hint("mteb-v2, mteb-v1 or hteb")),
     })
 }
 
@@ -74,7 +74,7 @@ pub(super) fn similarity(number: i32) -> Result<Similarity, Fault> {
         Ok(ProtoSimilarity::Dot) => Ok(Similarity::Dot),
         Ok(ProtoSimilarity::Euclidean) => Ok(Similarity::Euclidean),
         Ok(ProtoSimilarity::Manhattan) => Ok(Similarity::Manhattan),
-        Err(_) => Err(Fault::invalid("similarity", "no known similarity").mend("cosine, dot, euclidean or manhattan")),
+        Err(_) => Err(Fault::invalid("similarity", "no known similarity").hint("cosine, dot, euclidean or manhattan")),
     }
 }
 
@@ -85,13 +85,13 @@ pub(super) fn search(index: Option<SearchIndex>) -> Result<SearchMode, Fault> {
     };
     let Some(search_index::Kind::Hnsw(wanted)) = index.kind else {
         return Err(Fault::invalid("index.kind", "no kind of index is named")
-            .mend("give hnsw, or leave index out for the exact search"));
+            .hint("give hnsw, or leave index out for the exact search"));
     };
     let default = HnswOptions::default();
     let width = |field: &str, given: Option<u32>, default: usize| match given {
         Some(0) => {
             let message = "is 0: no candidate would be weighed";
-            Err(Fault::invalid(format!("index.hnsw.{field}"), message).mend(format!("leave it out for {default}")))
+            Err(Fault::invalid(format!("index.hnsw.{field}"), message).hint(format!("leave it out for {default}")))
         }
         Some(given) => Ok(given as usize),
         None => Ok(default),
@@ -109,28 +109,28 @@ pub(super) fn searches(task: TaskType, search: SearchMode) -> Result<(), Fault> 
         return Ok(());
     }
     let message = format!("{task} has no search that an index could answer");
-    Err(Fault::invalid("index", message).mend("leave it out, or choose a retrieval task"))
+    Err(Fault::invalid("index", message).hint("leave it out, or choose a retrieval task"))
 }
 
 /// The options of a request, checked.
 pub(super) fn options(options: Option<TaskOptions>) -> Result<TaskOptions, Fault> {
     let options = options.unwrap_or_default();
     if options.samples_per_label == Some(0) {
-        return Err(Fault::invalid("options.samples_per_label", "is 0").mend("leave it out for 8"));
+        return Err(Fault::invalid("options.samples_per_label", "is 0").hint("leave it out for 8"));
     }
     if options
         .experiments
         .is_some_and(|fits| !(1..=MOST_EXPERIMENTS).contains(&fits))
     {
         return Err(Fault::invalid("options.experiments", "is out of range")
-            .mend(format!("give 1 to {MOST_EXPERIMENTS}, or leave it out for 10")));
+            .hint(format!("give 1 to {MOST_EXPERIMENTS}, or leave it out for 10")));
     }
     if options.train_limit == Some(0) {
-        return Err(Fault::invalid("options.train_limit", "is 0").mend("leave it out for all rows"));
+        return Err(Fault::invalid("options.train_limit", "is 0").hint("leave it out for all rows"));
     }
     match options.max_fraction {
         Some(share) if !(share > 0.0 && share <= 1.0) => {
-            Err(Fault::invalid("options.max_fraction", format!("{share} is no share")).mend("give a number in (0, 1]"))
+            Err(Fault::invalid("options.max_fraction", format!("{share} is no share")).hint("give a number in (0, 1]"))
         }
         _ => Ok(options),
     }
@@ -145,7 +145,7 @@ pub(super) fn dataset(
     asked: &TaskOptions,
 ) -> Result<Wanted, Fault> {
     let missing = || {
-        Fault::invalid("dataset.dataset", "no dataset is named").mend("give builtin, path, catalogue, hub_id or inline")
+        Fault::invalid("dataset.dataset", "no dataset is named").hint("give builtin, path, catalogue, hub_id or inline")
     };
     let DatasetRef {
         source,
@@ -170,7 +170,7 @@ pub(super) fn dataset(
         }
         dataset_ref::Source::HubId(id) => Source::Hub(HubRef::parse(&id).ok_or_else(|| {
             Fault::invalid("dataset.dataset.hub_id", format!("`{id}` is no id of a data set"))
-                .mend("write org/name, or org/name:configuration@revision")
+                .hint("write org/name, or org/name:configuration@revision")
         })?),
         dataset_ref::Source::Catalogue(name) => Source::Catalogue(name),
         dataset_ref::Source::Named(name) => Source::named(&name),
@@ -180,7 +180,7 @@ pub(super) fn dataset(
         let Source::Hub(hub) = &mut source else {
             let field = format!("dataset.dataset.{field}");
             return Err(
-                Fault::invalid(field, "only a data set on the hub has one").mend("leave it out, or give hub_id")
+                Fault::invalid(field, "only a data set on the hub has one").hint("leave it out, or give hub_id")
             );
         };
         if field == "config" {
@@ -199,7 +199,7 @@ pub(super) fn dataset(
             "dataset.dataset.fields",
             format!("`{ours}` is mapped from or to nothing"),
         )
-        .mend("write our name to theirs, e.g. sentence1 to text_a"));
+        .hint("write our name to theirs, e.g. sentence1 to text_a"));
     }
     let (limit, seed) = sample;
     let options = LoadOptions {

@@ -29,7 +29,7 @@ pub(super) fn matrix(field: &str, matrix: Option<Matrix>) -> Result<VectorMatrix
                 format!("{field}.dtype"),
                 format!("{} cannot be scored", other.as_str_name()),
             )
-            .mend("send DTYPE_F32 or DTYPE_F16"));
+            .hint("send DTYPE_F32 or DTYPE_F16"));
         }
     };
     VectorMatrix::new(rows, cols, data).map_err(|error| Fault::invalid(field, error.to_string()))
@@ -59,7 +59,7 @@ pub(super) fn pairs(task: TaskType, pairs: PairVectors) -> Result<VectorInput, F
     let labels = pairs.labels;
     if task == TaskType::Bitext {
         if !labels.is_empty() {
-            return Err(Fault::invalid("pairs.labels", "bitext has no labels").mend("leave them out"));
+            return Err(Fault::invalid("pairs.labels", "bitext has no labels").hint("leave them out"));
         }
         if first.rows() == 0 {
             return Err(Fault::invalid("pairs.first", "there are no pairs"));

@@ -1,4 +1,5 @@
-//! Scores of augmented vectors (GASE): what is sent to the augmentation service, and what becomes of its answer.
+//! Scores of augmented vectors (GASE): what is sent to the augmentation service, and what becomes
+//! of its answer.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use isomer_stubs::{
 use parking_lot::Mutex;
 use tonic::{Code, Request, Response, Status};
 
-use crate::house::{encoder, serve, vector};
+use crate::harness::{encoder, serve, vector};
 
 const STS: &str = "\
 {\"sentence1\": \"a dog runs\", \"sentence2\": \"the dog runs fast\", \"score\": 4.5}
@@ -30,8 +31,8 @@ const STS: &str = "\
 {\"sentence1\": \"he plays a song\", \"sentence2\": \"he sings a song\", \"score\": 3.0}
 ";
 
-/// Answers the vector of the text in capitals, which no plain vector is. Texts with `rain` lack their variant; with `barren`
-/// every text does.
+/// Answers the vector of the text in capitals, which no plain vector is. Texts with `rain` lack
+/// their variant; with `barren` every text does.
 #[derive(Clone, Default)]
 struct FakeAugmenter {
     seen: Arc<Mutex<Vec<EncodeAugmentedRequest>>>,
@@ -87,14 +88,14 @@ impl AugmentationService for FakeAugmenter {
     }
 }
 
-struct House {
+struct Harness {
     tasks: TaskServiceClient<GrpcChannel>,
     encoder: StubEncoder,
     augmenter: FakeAugmenter,
     _home: tempfile::TempDir,
 }
 
-async fn house(barren: bool) -> House {
+async fn harness(barren: bool) -> Harness {
     let encoder = encoder(Arc::default());
     let augmenter = FakeAugmenter {
         barren,
@@ -102,7 +103,7 @@ async fn house(barren: bool) -> House {
     };
     let transform = channel(Services::new().add(AugmentationServiceServer::new(augmenter.clone()))).await;
     let (tasks, home) = serve(EvalConfig::default(), None, encoder.channel().await, transform).await;
-    House {
+    Harness {
         tasks: TaskServiceClient::new(tasks),
         encoder,
         augmenter,
@@ -130,7 +131,7 @@ fn wanted() -> DatasetAugmentation {
 }
 
 async fn score(
-    house: &mut House,
+    harness: &mut Harness,
     task: TaskType,
     files: &[(&str, &str)],
     augmentation: Option<DatasetAugmentation>,
@@ -138,7 +139,7 @@ async fn score(
     let mut request = request::score(task, "fake", request::inline(files.iter().copied()));
     request::dataset(&mut request).augmentation = augmentation;
     request.evidence = true;
-    let answer = house.tasks.score(request).await;
+    let answer = harness.tasks.score(request).await;
     answer
         .map(Response::into_inner)
         .map_err(|status| Fault::from_status(&status))
@@ -146,12 +147,14 @@ async fn score(
 
 #[tokio::test]
 async fn a_dataset_is_scored_with_augmented_vectors_and_the_report_counts_the_variants() {
-    let mut house = house(false).await;
+    let mut harness = harness(false).await;
     let files = [("test.jsonl", STS)];
-    let plain = score(&mut house, TaskType::Sts, &files, None).await.unwrap();
+    let plain = score(&mut harness, TaskType::Sts, &files, None).await.unwrap();
     assert!(plain.augmentation.is_none());
-    house.encoder.forget();
-    let augmented = score(&mut house, TaskType::Sts, &files, Some(wanted())).await.unwrap();
+    harness.encoder.forget();
+    let augmented = score(&mut harness, TaskType::Sts, &files, Some(wanted()))
+        .await
+        .unwrap();
     assert_eq!(augmented.items, plain.items);
     assert_ne!(augmented.scores["cosine_pearson"], plain.scores["cosine_pearson"]);
     let report = augmented.augmentation.unwrap();
@@ -160,9 +163,9 @@ async fn a_dataset_is_scored_with_augmented_vectors_and_the_report_counts_the_va
     assert_eq!(report.missing_reasons["checks"], 1);
     assert_eq!(augmented.vector_space.unwrap().augmentation, "gase/1 mean");
     assert_eq!(augmented.usage.unwrap().generator_calls, 1);
-    assert!(house.encoder.texts().is_empty(), "no plain vector is needed");
+    assert!(harness.encoder.texts().is_empty(), "no plain vector is needed");
     // Each distinct text once, standing for itself, with the request's own settings.
-    let seen = house.augmenter.seen.lock().clone();
+    let seen = harness.augmenter.seen.lock().clone();
     let items: Vec<_> = seen.iter().flat_map(|request| &request.items).collect();
     assert_eq!(items.len(), 5);
     assert!(items.iter().all(|item| item.id.is_empty()));
@@ -176,7 +179,7 @@ async fn a_dataset_is_scored_with_augmented_vectors_and_the_report_counts_the_va
 
 #[tokio::test]
 async fn the_difference_to_the_plain_score_has_an_interval_over_its_items() {
-    let mut house = house(false).await;
+    let mut harness = harness(false).await;
     // Pairs that share no text, so that each is a cluster.
     let rows: String = (0..12)
         .map(|i| {
@@ -188,14 +191,14 @@ async fn the_difference_to_the_plain_score_has_an_interval_over_its_items() {
         })
         .collect();
     let files = [("test.jsonl", rows.as_str())];
-    let plain = score(&mut house, TaskType::Sts, &files, None).await.unwrap();
+    let plain = score(&mut harness, TaskType::Sts, &files, None).await.unwrap();
     let evidence = plain.evidence.clone().unwrap();
     assert_eq!(evidence.clusters.len(), 12);
     let with = |evidence| DatasetAugmentation {
         plain: Some(evidence),
         ..wanted()
     };
-    let augmented = score(&mut house, TaskType::Sts, &files, Some(with(evidence.clone())))
+    let augmented = score(&mut harness, TaskType::Sts, &files, Some(with(evidence.clone())))
         .await
         .unwrap();
     let delta = augmented.main_score - plain.main_score;
@@ -205,7 +208,7 @@ async fn the_difference_to_the_plain_score_has_an_interval_over_its_items() {
     // Evidence of other data, or none at all, is refused.
     let other = [("test.jsonl", STS)];
     for wrong in [evidence, ItemEvidence::default()] {
-        let fault = score(&mut house, TaskType::Sts, &other, Some(with(wrong)))
+        let fault = score(&mut harness, TaskType::Sts, &other, Some(with(wrong)))
             .await
             .unwrap_err();
         assert_eq!(fault.field.as_deref(), Some("dataset.augmentation.plain"));
@@ -214,8 +217,8 @@ async fn the_difference_to_the_plain_score_has_an_interval_over_its_items() {
 
 #[tokio::test]
 async fn a_source_that_gives_nothing_is_an_error_and_not_the_plain_score() {
-    let mut house = house(true).await;
-    let fault = score(&mut house, TaskType::Sts, &[("test.jsonl", STS)], Some(wanted()))
+    let mut harness = harness(true).await;
+    let fault = score(&mut harness, TaskType::Sts, &[("test.jsonl", STS)], Some(wanted()))
         .await
         .unwrap_err();
     assert_eq!(
@@ -227,7 +230,7 @@ async fn a_source_that_gives_nothing_is_an_error_and_not_the_plain_score() {
 
 #[tokio::test]
 async fn only_queries_are_augmented_where_that_is_asked_and_possible() {
-    let mut house = house(false).await;
+    let mut harness = harness(false).await;
     let files = [
         (
             "corpus.jsonl",
@@ -240,23 +243,23 @@ async fn only_queries_are_augmented_where_that_is_asked_and_possible() {
         queries_only: true,
         ..wanted()
     };
-    let scored = score(&mut house, TaskType::Retrieval, &files, Some(only.clone()))
+    let scored = score(&mut harness, TaskType::Retrieval, &files, Some(only.clone()))
         .await
         .unwrap();
     let report = scored.augmentation.unwrap();
     assert_eq!((report.augmented_texts, report.plain_texts), (1, 2));
     // The query's text is a document's too: it is encoded in both ways.
-    let mut plain = house.encoder.texts();
+    let mut plain = harness.encoder.texts();
     plain.sort();
     assert_eq!(plain, ["a dog runs", "the sun shines"]);
-    assert_eq!(house.augmenter.seen.lock()[0].items[0].text, "a dog runs");
+    assert_eq!(harness.augmenter.seen.lock()[0].items[0].text, "a dog runs");
 
-    let both = score(&mut house, TaskType::Retrieval, &files, Some(wanted()))
+    let both = score(&mut harness, TaskType::Retrieval, &files, Some(wanted()))
         .await
         .unwrap();
     assert_eq!(both.augmentation.unwrap().augmented_texts, 2);
 
-    let fault = score(&mut house, TaskType::Sts, &[("test.jsonl", STS)], Some(only))
+    let fault = score(&mut harness, TaskType::Sts, &[("test.jsonl", STS)], Some(only))
         .await
         .unwrap_err();
     assert_eq!(fault.code, Code::InvalidArgument);
@@ -265,18 +268,18 @@ async fn only_queries_are_augmented_where_that_is_asked_and_possible() {
 
 #[tokio::test]
 async fn each_side_of_a_pair_is_augmented_in_its_own_language() {
-    let mut house = house(false).await;
+    let mut harness = harness(false).await;
     // A text that stands on both sides is one text in each language.
     let rows = STS.replace("\"he plays a song\"", "\"a dog runs\"");
     score(
-        &mut house,
+        &mut harness,
         TaskType::Sts,
         &[("test.en-ar.jsonl", &rows)],
         Some(wanted()),
     )
     .await
     .unwrap();
-    let seen = house.augmenter.seen.lock().clone();
+    let seen = harness.augmenter.seen.lock().clone();
     let mut asked: Vec<(&str, &str)> = seen
         .iter()
         .flat_map(|request| &request.items)

@@ -1,4 +1,5 @@
-//! Discrimination beyond its scores: texts through a pivot language, parts of speech of words that differ.
+//! Discrimination beyond its scores: texts through a pivot language, parts of speech of words that
+//! differ.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use isomer_stubs::{encoder::StubEncoder, request, rpc::channel};
 use parking_lot::Mutex;
 use tonic::{Code, Request, Response, Status};
 
-use crate::house::{encoder, serve};
+use crate::harness::{encoder, serve};
 
 const DE_FR: &str = "\
 {\"source\": \"der Hund bellt laut\", \"target\": \"le chien aboie fort\", \"distractors\": [\"le chat aboie fort\", \"un oiseau chante\"]}
@@ -87,14 +88,14 @@ impl TransformService for Dictionary {
     }
 }
 
-struct House {
+struct Harness {
     tasks: TaskServiceClient<GrpcChannel>,
     encoder: StubEncoder,
     dictionary: Dictionary,
     _home: tempfile::TempDir,
 }
 
-async fn house(dumb: bool) -> House {
+async fn harness(dumb: bool) -> Harness {
     let encoder = encoder(Arc::default());
     let dictionary = Dictionary {
         dumb,
@@ -102,7 +103,7 @@ async fn house(dumb: bool) -> House {
     };
     let transform = channel(Services::new().add(TransformServiceServer::new(dictionary.clone()))).await;
     let (tasks, home) = serve(EvalConfig::default(), None, encoder.channel().await, transform).await;
-    House {
+    Harness {
         tasks: TaskServiceClient::new(tasks),
         encoder,
         dictionary,
@@ -129,8 +130,8 @@ fn request(task: TaskType, (file, rows): (&str, &str), pivot: Option<DatasetPivo
     request
 }
 
-async fn score(house: &mut House, request: ScoreRequest) -> Result<ScoreResponse, (Code, Fault)> {
-    match house.tasks.score(request).await {
+async fn score(harness: &mut Harness, request: ScoreRequest) -> Result<ScoreResponse, (Code, Fault)> {
+    match harness.tasks.score(request).await {
         Ok(response) => Ok(response.into_inner()),
         Err(status) => Err((status.code(), Fault::from_status(&status))),
     }
@@ -138,18 +139,19 @@ async fn score(house: &mut House, request: ScoreRequest) -> Result<ScoreResponse
 
 #[tokio::test]
 async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_what_was_kept() {
-    let mut house = house(false).await;
+    let mut harness = harness(false).await;
     let asked = request(TaskType::Clsd, ("de-fr.jsonl", DE_FR), english(), true);
-    let response = score(&mut house, asked).await.unwrap();
+    let response = score(&mut harness, asked).await.unwrap();
 
-    let seen = house.dictionary.seen.lock().clone();
+    let seen = harness.dictionary.seen.lock().clone();
     let mut items: Vec<(String, String)> = seen
         .iter()
         .flat_map(|request| &request.items)
         .map(|item| (item.text.clone(), item.language.clone().unwrap_or_default()))
         .collect();
     items.sort();
-    // Eleven distinct texts of twelve: one distractor occurs twice. German is the language of the sources only.
+    // Eleven distinct texts of twelve: one distractor occurs twice. German is the language of the
+    // sources only.
     assert_eq!(items.len(), 11);
     let german: Vec<&str> = items
         .iter()
@@ -212,14 +214,15 @@ async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_
     );
 
     // The encoder saw English, and what could not be translated.
-    let texts = house.encoder.texts();
+    let texts = harness.encoder.texts();
     assert!(texts.contains(&"kaputt".to_owned()) && texts.contains(&"the prices rise quickly".to_owned()));
     assert!(
         !texts
             .iter()
             .any(|text| text.contains("prix") || text.contains("Preise"))
     );
-    // The second distractor of the second row has become its target: found in the corpus, but not nearer than itself.
+    // The second distractor of the second row has become its target: found in the corpus, but not
+    // nearer than itself.
     assert!(response.scores["hit_rate_at_1"] >= 2.0 / 3.0, "{:?}", response.scores);
     assert!(
         (response.scores["candidates_precision_at_1"] - 1.0 / 3.0).abs() < 1e-12,
@@ -245,13 +248,13 @@ async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_
 
 #[tokio::test]
 async fn a_side_that_is_in_the_pivot_language_is_left_alone() {
-    let mut house = house(false).await;
+    let mut harness = harness(false).await;
     let rows =
         "{\"source\": \"der Hund bellt laut\", \"target\": \"the dog barks\", \"distractors\": [\"the cat barks\"]}
 {\"source\": \"die Preise steigen schnell\", \"target\": \"prices rise\", \"distractors\": [\"prices fall\"]}
 ";
     let response = score(
-        &mut house,
+        &mut harness,
         request(TaskType::Clsd, ("de-en.jsonl", rows), english(), false),
     )
     .await
@@ -265,7 +268,7 @@ async fn a_side_that_is_in_the_pivot_language_is_left_alone() {
         response.notes
     );
     // Tagged without a pivot, too: the targets are English.
-    let tagged = score(&mut house, request(TaskType::Clsd, ("de-en.jsonl", rows), None, true))
+    let tagged = score(&mut harness, request(TaskType::Clsd, ("de-en.jsonl", rows), None, true))
         .await
         .unwrap();
     assert_eq!(
@@ -280,7 +283,7 @@ async fn a_side_that_is_in_the_pivot_language_is_left_alone() {
 
 #[tokio::test]
 async fn what_cannot_be_tagged_or_translated_is_refused() {
-    let mut deaf = house(true).await;
+    let mut deaf = harness(true).await;
     let asked = request(TaskType::Clsd, ("de-fr.jsonl", DE_FR), english(), false);
     let (code, fault) = score(&mut deaf, asked.clone()).await.unwrap_err();
     assert_eq!(

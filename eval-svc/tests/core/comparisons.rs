@@ -6,7 +6,7 @@ use isomer_proto::eval::v1::{
 use isomer_service_kit::Fault;
 use tonic::Code;
 
-use crate::{house::house, support::close};
+use crate::{harness::harness, support::close};
 
 fn series(name: &str, values: &[f64]) -> ScoreSeries {
     ScoreSeries {
@@ -17,8 +17,8 @@ fn series(name: &str, values: &[f64]) -> ScoreSeries {
 
 #[tokio::test]
 async fn comparisons_carry_shift_interval_test_and_adjustment() {
-    let mut house = house().await;
-    let statistics = &mut house.statistics;
+    let mut harness = harness().await;
+    let statistics = &mut harness.statistics;
     let reference: Vec<f64> = (0..12).map(|i| 0.5 + f64::from(i) / 40.0).collect();
     let moved = |by: f64| -> Vec<f64> {
         reference
@@ -75,8 +75,8 @@ async fn comparisons_carry_shift_interval_test_and_adjustment() {
 
 #[tokio::test]
 async fn comparisons_that_make_no_sense_are_refused() {
-    let mut house = house().await;
-    let statistics = &mut house.statistics;
+    let mut harness = harness().await;
+    let statistics = &mut harness.statistics;
     let mut refuse = async |reference: &[f64], treatment: &[f64], confidence: f64, resamples: u32| {
         let request = CompareRequest {
             reference: Some(series("a", reference)),
@@ -106,8 +106,8 @@ async fn comparisons_that_make_no_sense_are_refused() {
 
 #[tokio::test]
 async fn a_ranking_that_is_kept_is_stable_and_one_that_is_turned_is_not() {
-    let mut house = house().await;
-    let statistics = &mut house.statistics;
+    let mut harness = harness().await;
+    let statistics = &mut harness.statistics;
     let original = vec![
         series("a", &[1.0, 3.0]),
         series("b", &[2.0, 2.0]),
@@ -132,9 +132,10 @@ async fn a_ranking_that_is_kept_is_stable_and_one_that_is_turned_is_not() {
 
 #[tokio::test]
 async fn raters_agree_as_published() {
-    let mut house = house().await;
-    let statistics = &mut house.statistics;
-    // Gwet (2014), table 2.8; irrCAC's overview: AC1 0.77544, se 0.14295; Krippendorff (2011): alpha 0.743.
+    let mut harness = harness().await;
+    let statistics = &mut harness.statistics;
+    // Gwet (2014), table 2.8; irrCAC's overview: AC1 0.77544, se 0.14295; Krippendorff (2011):
+    // alpha 0.743.
     let none = f64::NAN;
     let ratings = [
         vec![1.0, 2.0, 3.0, 3.0, 2.0, 1.0, 4.0, 1.0, 2.0, none, none, none],
@@ -166,8 +167,8 @@ async fn raters_agree_as_published() {
 
 #[tokio::test]
 async fn a_profile_that_ranks_alike_everywhere_is_reliable() {
-    let mut house = house().await;
-    let statistics = &mut house.statistics;
+    let mut harness = harness().await;
+    let statistics = &mut harness.statistics;
     let encoders = (0..4)
         .map(|e| series("e", &[0, 1, 2, 3, 4].map(|d| f64::from(10 * e + d))))
         .collect();
@@ -190,8 +191,8 @@ async fn a_profile_that_ranks_alike_everywhere_is_reliable() {
 
 #[tokio::test]
 async fn one_pair_is_compared_without_what_one_pair_cannot_give() {
-    let mut house = house().await;
-    let statistics = &mut house.statistics;
+    let mut harness = harness().await;
+    let statistics = &mut harness.statistics;
     let request = CompareRequest {
         reference: Some(series("a", &[0.5])),
         treatments: vec![series("b", &[0.75])],

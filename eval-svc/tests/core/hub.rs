@@ -5,8 +5,8 @@ use std::{fs, path::PathBuf, sync::Arc};
 use isomer_eval::{
     EvalConfig,
     dataset::{Dataset, DatasetError, HubRef, LoadOptions, Source, load},
+    locate::{DatasetLocator, HubAccess, HubRules, Wanted},
     mteb_result,
-    places::{HubAccess, HubRules, Places, Wanted},
     task::TaskType,
 };
 use isomer_models::{ModelsConfig, Progress, Resolver};
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tonic::Code;
 
 use crate::{
-    house::house_on_hub,
+    harness::house_on_hub,
     support::{manifest, shared},
 };
 
@@ -63,8 +63,8 @@ impl World {
         Resolver::new(config).unwrap()
     }
 
-    fn places(&self, offline: bool) -> Places {
-        Places {
+    fn places(&self, offline: bool) -> DatasetLocator {
+        DatasetLocator {
             rules: HubRules::owner(),
             folders: vec![self.folder.path().join("data")],
             hub: Some(self.resolver(offline)),
@@ -86,7 +86,12 @@ impl World {
     }
 }
 
-async fn read(places: &Places, task: TaskType, source: Source, options: LoadOptions) -> Result<Dataset, DatasetError> {
+async fn read(
+    places: &DatasetLocator,
+    task: TaskType,
+    source: Source,
+    options: LoadOptions,
+) -> Result<Dataset, DatasetError> {
     let wanted = Wanted {
         task: Some(task),
         source,
@@ -155,7 +160,7 @@ async fn what_the_hub_sends_is_told_while_it_comes_and_nothing_where_it_is_there
         .locate_with(wanted("org/pairs:en".to_owned()), &told)
         .await
         .unwrap();
-    let heard = told.0.into_inner().unwrap();
+    let heard = told.0.into_inner();
     for (number, shard) in shards().iter().enumerate() {
         let size = shard.len() as u64;
         let whole = (
@@ -170,7 +175,7 @@ async fn what_the_hub_sends_is_told_while_it_comes_and_nothing_where_it_is_there
         .locate_with(wanted(format!("org/pairs:en@{COMMIT}")), &again)
         .await
         .unwrap();
-    assert_eq!(again.0.into_inner().unwrap(), []);
+    assert_eq!(again.0.into_inner(), []);
 }
 
 #[tokio::test]
@@ -189,7 +194,8 @@ async fn a_data_set_is_fetched_by_its_card_into_the_cache_python_uses_and_its_co
     let note = snapshot.parent().unwrap().parent().unwrap().join("refs/main");
     assert_eq!(fs::read_to_string(note).unwrap(), COMMIT);
 
-    // A commit does not change: it is not asked for again. A language is a configuration where none is named.
+    // A commit does not change: it is not asked for again. A language is a configuration where none
+    // is named.
     let asked = world.asked();
     let pinned = format!("org/pairs@{COMMIT}");
     assert_eq!(
@@ -202,7 +208,8 @@ async fn a_data_set_is_fetched_by_its_card_into_the_cache_python_uses_and_its_co
     );
     assert_eq!(world.asked(), asked);
 
-    // Offline, the branch is what it was last seen at; what was never fetched is said to be missing.
+    // Offline, the branch is what it was last seen at; what was never fetched is said to be
+    // missing.
     let offline = world.places(true);
     let again = read(&offline, TaskType::Sts, hub("org/pairs:en"), LoadOptions::default())
         .await
@@ -248,7 +255,7 @@ async fn a_copy_of_a_repository_is_read_by_its_card() {
     fs::write(folder.path().join("en/test-00000-of-00002.parquet"), first).unwrap();
     fs::write(folder.path().join("en/test-00001-of-00002.parquet"), second).unwrap();
     let source = || Source::Path(folder.path().to_owned());
-    let dataset = read(&Places::default(), TaskType::Sts, source(), language("en"))
+    let dataset = read(&DatasetLocator::default(), TaskType::Sts, source(), language("en"))
         .await
         .unwrap();
     assert_eq!(
@@ -256,7 +263,7 @@ async fn a_copy_of_a_repository_is_read_by_its_card() {
         (4, None, Some("en"))
     );
     let error = read(
-        &Places::default(),
+        &DatasetLocator::default(),
         TaskType::Retrieval,
         source(),
         LoadOptions::default(),
@@ -294,7 +301,7 @@ async fn what_a_repository_does_not_hold_is_said_with_what_it_holds() {
         unknown.contains("no repository or revision") && unknown.contains("check the spelling"),
         "{unknown}"
     );
-    let closed = Places {
+    let closed = DatasetLocator {
         rules: HubRules::owner(),
         folders: Vec::new(),
         hub: None,
@@ -422,7 +429,7 @@ async fn scores_over_the_wire_name_the_commit() {
         hub: HubAccess::Any,
         ..EvalConfig::default()
     };
-    let mut house = house_on_hub(any, world.resolver(false)).await;
+    let mut harness = house_on_hub(any, world.resolver(false)).await;
     let request = |dataset: DatasetRef| ScoreRequest {
         task_type: proto::TaskType::Sts.into(),
         input: Some(score_request::Input::Dataset(DatasetInput {
@@ -442,7 +449,7 @@ async fn scores_over_the_wire_name_the_commit() {
     let refused = closed.tasks.score(request(wanted.clone())).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
     assert!(refused.message().contains("eval.hub"), "{refused}");
-    let scored = house.tasks.score(request(wanted.clone())).await.unwrap().into_inner();
+    let scored = harness.tasks.score(request(wanted.clone())).await.unwrap().into_inner();
     let document = mteb_result::to_json(&scored.mteb_result.unwrap());
     assert_eq!(document["dataset_revision"], COMMIT);
     assert_eq!(
@@ -455,7 +462,13 @@ async fn scores_over_the_wire_name_the_commit() {
         ..DatasetRef::default()
     };
     assert_eq!(
-        house.tasks.score(request(named)).await.unwrap().into_inner().main_score,
+        harness
+            .tasks
+            .score(request(named))
+            .await
+            .unwrap()
+            .into_inner()
+            .main_score,
         scored.main_score
     );
 
@@ -463,7 +476,7 @@ async fn scores_over_the_wire_name_the_commit() {
         source: Some(dataset_ref::Source::HubId("pairs".into())),
         ..DatasetRef::default()
     };
-    let fault = Fault::from_status(&house.tasks.score(request(wrong)).await.unwrap_err());
+    let fault = Fault::from_status(&harness.tasks.score(request(wrong)).await.unwrap_err());
     assert_eq!(
         (fault.code, fault.field.as_deref()),
         (Code::InvalidArgument, Some("dataset.dataset.hub_id"))
@@ -473,13 +486,13 @@ async fn scores_over_the_wire_name_the_commit() {
         revision: "main".into(),
         ..DatasetRef::default()
     };
-    let fault = Fault::from_status(&house.tasks.score(request(misplaced)).await.unwrap_err());
+    let fault = Fault::from_status(&harness.tasks.score(request(misplaced)).await.unwrap_err());
     assert_eq!(fault.field.as_deref(), Some("dataset.dataset.revision"));
     let lost = DatasetRef {
         source: Some(dataset_ref::Source::HubId("org/none".into())),
         ..DatasetRef::default()
     };
-    let fault = Fault::from_status(&house.tasks.score(request(lost)).await.unwrap_err());
+    let fault = Fault::from_status(&harness.tasks.score(request(lost)).await.unwrap_err());
     assert_eq!(
         (fault.code, fault.reason.as_str()),
         (Code::Unavailable, "DATASET_UNREACHABLE")
@@ -495,7 +508,7 @@ async fn the_catalogue_is_listed_by_collection_and_says_what_lies_here() {
         dataset_dirs: vec![data.clone()],
         ..EvalConfig::default()
     };
-    let mut house = house_on_hub(config, world.resolver(true)).await;
+    let mut harness = house_on_hub(config, world.resolver(true)).await;
     let mut names = Vec::new();
     let mut request = proto::ListDatasetsRequest {
         family: "hteb-english".into(),
@@ -503,7 +516,7 @@ async fn the_catalogue_is_listed_by_collection_and_says_what_lies_here() {
         ..proto::ListDatasetsRequest::default()
     };
     loop {
-        let page = house.tasks.list_datasets(request.clone()).await.unwrap().into_inner();
+        let page = harness.tasks.list_datasets(request.clone()).await.unwrap().into_inner();
         names.extend(page.datasets);
         if page.next_page_token.is_empty() {
             break;
@@ -519,14 +532,14 @@ async fn the_catalogue_is_listed_by_collection_and_says_what_lies_here() {
     assert_eq!(PathBuf::from(&sts.path), data.join("STSBenchmark"));
     assert!(names.iter().filter(|info| info.path.is_empty()).count() == 18);
     request.family = "mteb".into();
-    let fault = Fault::from_status(&house.tasks.list_datasets(request).await.unwrap_err());
+    let fault = Fault::from_status(&harness.tasks.list_datasets(request).await.unwrap_err());
     assert_eq!((fault.code, fault.field.as_deref()), (Code::NotFound, Some("family")));
 }
 
 #[tokio::test]
 async fn names_find_the_shared_data_sets_with_their_tasks_and_options() {
     let Some(data) = shared("data") else { return };
-    let places = Places {
+    let places = DatasetLocator {
         rules: HubRules::owner(),
         folders: vec![data],
         hub: None,

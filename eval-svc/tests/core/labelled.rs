@@ -1,4 +1,5 @@
-//! Classification and clustering: the shared reference numbers through our own types, and their files.
+//! Classification and clustering: the shared reference numbers through our own types, and their
+//! files.
 
 use isomer_eval::{
     dataset::{Dataset, DatasetError, InlineFile, LoadOptions, Source, load},

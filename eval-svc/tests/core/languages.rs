@@ -2,7 +2,7 @@
 
 use isomer_eval::{
     dataset::{LoadOptions, Role, Source, load},
-    places::{HubRules, Places, Wanted},
+    locate::{DatasetLocator, HubRules, Wanted},
     profile::LanguageGroup,
 };
 
@@ -14,7 +14,7 @@ async fn loaded(name: &str, files: &[(&str, &str)], language: Option<&str>) -> i
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
     }
-    let places = Places {
+    let places = DatasetLocator {
         rules: HubRules::owner(),
         folders: vec![home.path().to_owned()],
         hub: None,
@@ -46,7 +46,8 @@ async fn a_data_set_without_subsets_has_the_language_that_the_catalogue_knows() 
     let dataset = loaded("TwitterHjerneRetrieval", &files, None).await;
     assert_eq!(dataset.sides(), Some(("dan-Latn", "dan-Latn")));
     assert_eq!(dataset.language_group(), LanguageGroup::Other);
-    // It is no subset: the split's files have no language in their names, and mteb calls the subset `default`.
+    // It is no subset: the split's files have no language in their names, and mteb calls the subset
+    // `default`.
     assert_eq!(dataset.language(), None);
 }
 

@@ -73,7 +73,7 @@ fn candidates_with_ids_tie_as_mteb_s_search_and_trec_eval_order_them() {
 }
 
 #[test]
-fn summarisation_scores_equal_mteb_before_and_after_its_mend_and_hteb() {
+fn summarisation_scores_equal_mteb_before_and_after_its_correction_and_hteb() {
     for case in fixture("list_tasks.json")["summarisation"].as_array().unwrap() {
         let (human, machine) = (matrix(&case["human"]), matrix(&case["machine"]));
         let texts: Vec<SummarisedText> = case["texts"]

@@ -13,7 +13,7 @@ mod comparisons;
 mod datasets;
 mod formats;
 mod golden;
-mod house;
+mod harness;
 mod hub;
 mod labelled;
 mod languages;

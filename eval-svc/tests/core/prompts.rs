@@ -1,5 +1,5 @@
-//! Prompts of encoders against the reference: a real encoder scored with prompts gives what it gives for data that have the
-//! same texts written in front of them by hand.
+//! Prompts of encoders against the reference: a real encoder scored with prompts gives what it
+//! gives for data that have the same texts written in front of them by hand.
 
 use std::{
     fs,
@@ -24,12 +24,12 @@ use isomer_stubs::{request, rpc::channel};
 use serde_json::{Value, json};
 use tonic::{Request, Response, Status};
 
-use crate::{house::serve, support::manifest};
+use crate::{harness::serve, support::manifest};
 
 const ENCODER: &str = "tiny";
 
-/// An augmentation service whose only variant is the text with two words behind it, in place of the text, so that what is in
-/// front of the text is in front of the variant.
+/// An augmentation service whose only variant is the text with two words behind it, in place of the
+/// text, so that what is in front of the text is in front of the variant.
 #[derive(Clone)]
 struct Augmenter {
     encoder: GrpcChannel,
@@ -68,7 +68,7 @@ impl AugmentationService for Augmenter {
     }
 }
 
-struct House {
+struct Harness {
     tasks: TaskServiceClient<GrpcChannel>,
     _folders: [tempfile::TempDir; 2],
 }
@@ -87,7 +87,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// The tiny encoder of embed-svc's fixtures, its folder saying so of prompts.
-async fn house(prompts: &Value, default: Option<&str>) -> House {
+async fn harness(prompts: &Value, default: Option<&str>) -> Harness {
     let home = tempfile::tempdir().unwrap();
     let model: PathBuf = home.path().join("model");
     copy(&manifest().join("../embed-svc/tests/fixtures/distilbert"), &model);
@@ -109,7 +109,7 @@ async fn house(prompts: &Value, default: Option<&str>) -> House {
     });
     let transform = channel(Services::new().add(augmenter)).await;
     let (tasks, folder) = serve(EvalConfig::default(), None, encoder, transform).await;
-    House {
+    Harness {
         tasks: TaskServiceClient::new(tasks),
         _folders: [home, folder],
     }
@@ -127,7 +127,7 @@ fn given(prompts: &[(&str, &str)]) -> Vec<EncoderPrompt> {
 type Files = Vec<(&'static str, String)>;
 
 async fn try_score(
-    house: &mut House,
+    harness: &mut Harness,
     task: TaskType,
     files: &Files,
     prompts: Vec<EncoderPrompt>,
@@ -141,14 +141,14 @@ async fn try_score(
         spec: Some(AugmentationSpec::default()),
         ..DatasetAugmentation::default()
     });
-    let answer = house.tasks.score(request).await;
+    let answer = harness.tasks.score(request).await;
     answer
         .map(Response::into_inner)
         .map_err(|status| Fault::from_status(&status))
 }
 
-async fn score(house: &mut House, task: TaskType, files: &Files, prompts: &[(&str, &str)]) -> ScoreResponse {
-    try_score(house, task, files, given(prompts), false).await.unwrap()
+async fn score(harness: &mut Harness, task: TaskType, files: &Files, prompts: &[(&str, &str)]) -> ScoreResponse {
+    try_score(harness, task, files, given(prompts), false).await.unwrap()
 }
 
 const PAIRS: [(&str, &str, f64); 8] = [
@@ -196,7 +196,7 @@ fn asymmetric() -> [(&'static str, &'static str); 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn retrieval_with_prompts_scores_as_data_with_the_prompts_written_into_it() {
-    let mut plain = house(&json!({}), None).await;
+    let mut plain = harness(&json!({}), None).await;
     let by_hand = score(&mut plain, TaskType::Retrieval, &retrieval(QUERY, PASSAGE), &[]).await;
     let without = score(&mut plain, TaskType::Retrieval, &retrieval("", ""), &[]).await;
     let asked = score(&mut plain, TaskType::Retrieval, &retrieval("", ""), &asymmetric()).await;
@@ -217,7 +217,7 @@ async fn retrieval_with_prompts_scores_as_data_with_the_prompts_written_into_it(
             .scores
     );
     // The same from the folder's own prompts, and a request goes before them.
-    let mut own = house(&json!({"query": QUERY, "passage": PASSAGE}), None).await;
+    let mut own = harness(&json!({"query": QUERY, "passage": PASSAGE}), None).await;
     let by_folder = score(&mut own, TaskType::Retrieval, &retrieval("", ""), &[]).await;
     assert_eq!(by_folder.scores, by_hand.scores);
     assert_eq!(by_folder.vector_space, asked.vector_space);
@@ -256,7 +256,7 @@ async fn retrieval_with_prompts_scores_as_data_with_the_prompts_written_into_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_type_s_prompt_goes_in_front_of_both_sides_of_a_pair() {
-    let mut plain = house(&json!({}), None).await;
+    let mut plain = harness(&json!({}), None).await;
     let without = score(&mut plain, TaskType::Sts, &sts(""), &[]).await;
     let by_hand = score(&mut plain, TaskType::Sts, &sts(QUERY), &[]).await;
     assert_ne!(by_hand.scores, without.scores);
@@ -266,7 +266,7 @@ async fn a_task_type_s_prompt_goes_in_front_of_both_sides_of_a_pair() {
             .scores,
         by_hand.scores
     );
-    let mut own = house(&json!({"STS": QUERY, "query": PASSAGE}), None).await;
+    let mut own = harness(&json!({"STS": QUERY, "query": PASSAGE}), None).await;
     assert_eq!(
         score(&mut own, TaskType::Sts, &sts(""), &[]).await.scores,
         by_hand.scores
@@ -275,8 +275,8 @@ async fn a_task_type_s_prompt_goes_in_front_of_both_sides_of_a_pair() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompts_that_no_text_gets_are_named() {
-    let mut house = house(&json!({"query": QUERY, "passage": PASSAGE}), None).await;
-    let scored = score(&mut house, TaskType::Sts, &sts(""), &[("document", "x ")]).await;
+    let mut harness = harness(&json!({"query": QUERY, "passage": PASSAGE}), None).await;
+    let scored = score(&mut harness, TaskType::Sts, &sts(""), &[("document", "x ")]).await;
     assert!(scored.prompts.is_empty());
     assert_eq!(scored.unused_prompts.len(), 3);
     assert!(
@@ -301,9 +301,9 @@ async fn prompts_that_no_text_gets_are_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_default_prompt_of_a_folder_holds_where_no_role_has_one() {
-    let mut plain = house(&json!({}), None).await;
+    let mut plain = harness(&json!({}), None).await;
     let by_hand = score(&mut plain, TaskType::Sts, &sts(QUERY), &[]).await;
-    let mut own = house(&json!({"query": QUERY}), Some("query")).await;
+    let mut own = harness(&json!({"query": QUERY}), Some("query")).await;
     assert_eq!(
         score(&mut own, TaskType::Sts, &sts(""), &[]).await.scores,
         by_hand.scores
@@ -317,7 +317,7 @@ async fn the_default_prompt_of_a_folder_holds_where_no_role_has_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn augmented_vectors_have_the_prompt_in_front_of_variants_too() {
-    let mut plain = house(&json!({}), None).await;
+    let mut plain = harness(&json!({}), None).await;
     let mut of = async |files: Files, prompts: &[(&str, &str)]| {
         try_score(&mut plain, TaskType::Retrieval, &files, given(prompts), true)
             .await
@@ -329,22 +329,22 @@ async fn augmented_vectors_have_the_prompt_in_front_of_variants_too() {
     let asked = of(retrieval("", ""), &asymmetric()).await;
     assert_eq!(asked, by_hand);
     assert_ne!(asked, without);
-    let mut own = house(&json!({"query": QUERY, "passage": PASSAGE}), None).await;
+    let mut own = harness(&json!({"query": QUERY, "passage": PASSAGE}), None).await;
     let by_folder = try_score(&mut own, TaskType::Retrieval, &retrieval("", ""), Vec::new(), true).await;
     assert_eq!(by_folder.unwrap().scores, by_hand);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_that_no_text_can_have_is_refused_with_the_nearest() {
-    let mut house = house(&json!({}), None).await;
+    let mut harness = harness(&json!({}), None).await;
     let mut refused = async |prompts: Vec<EncoderPrompt>| {
-        try_score(&mut house, TaskType::Sts, &sts(""), prompts, false)
+        try_score(&mut harness, TaskType::Sts, &sts(""), prompts, false)
             .await
             .unwrap_err()
     };
     let fault = refused(given(&[("qurey", "x")])).await;
     assert_eq!(fault.field.as_deref(), Some("dataset.prompts[0].role"));
-    assert!(fault.mend.as_deref().unwrap_or_default().contains("`query`"), "{fault}");
+    assert!(fault.hint.as_deref().unwrap_or_default().contains("`query`"), "{fault}");
     let fault = refused(given(&[("sts", "x"), ("sts", "y")])).await;
     assert_eq!(fault.field.as_deref(), Some("dataset.prompts[1].role"));
     let mut other = given(&[("sts", "x")]);
@@ -357,12 +357,12 @@ async fn a_role_that_no_text_can_have_is_refused_with_the_nearest() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_that_the_encoder_cut_are_counted_each_once() {
-    let mut house = house(&json!({}), None).await;
+    let mut harness = harness(&json!({}), None).await;
     let mut files = sts("");
     let long = "w ".repeat(200);
     let row = |second: &str| json!({"sentence1": long, "sentence2": second, "score": 1.5}).to_string();
     files[0].1 = format!("{}\n{}\n{}", files[0].1, row("one more"), row(&long));
-    let scored = score(&mut house, TaskType::Sts, &files, &[]).await;
+    let scored = score(&mut harness, TaskType::Sts, &files, &[]).await;
     let cut = scored.truncation.unwrap();
     // Fifteen distinct texts in the pairs, one of them twice; the long one and `one more`.
     assert_eq!((cut.texts, cut.cut, cut.unknown), (17, 1, 0));
@@ -376,10 +376,10 @@ async fn texts_that_the_encoder_cut_are_counted_each_once() {
     );
     // A prompt takes room: texts that fit without it are cut with it.
     let prompt = "w ".repeat(90);
-    let scored = score(&mut house, TaskType::Sts, &files, &[("sts", &prompt)]).await;
+    let scored = score(&mut harness, TaskType::Sts, &files, &[("sts", &prompt)]).await;
     assert!(scored.truncation.unwrap().cut > 1);
     // Of augmented originals the stub of this test says nothing: that is not nought.
-    let augmented = try_score(&mut house, TaskType::Sts, &files, Vec::new(), true)
+    let augmented = try_score(&mut harness, TaskType::Sts, &files, Vec::new(), true)
         .await
         .unwrap();
     let cut = augmented.truncation.unwrap();

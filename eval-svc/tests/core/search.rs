@@ -9,7 +9,7 @@ use isomer_stubs::request;
 use tonic::Code;
 
 use crate::{
-    house::house,
+    harness::harness,
     services::{builtin, refused},
     support::{close, fixture, matrix, strings},
     tasks::judgements,
@@ -62,14 +62,14 @@ fn an_index_that_finds_every_document_gives_mteb_s_scores_with_its_ties() {
 
 #[tokio::test]
 async fn a_score_by_an_index_says_so_in_every_place_where_the_score_stands() {
-    let mut house = house().await;
+    let mut harness = harness().await;
     let exact = request::score(proto::TaskType::Retrieval, "fake", builtin("quick/retrieval"));
     let approximate = ScoreRequest {
         index: hnsw(Some(50), Some(60)),
         ..exact.clone()
     };
-    let exact = house.tasks.score(exact).await.unwrap().into_inner();
-    let approximate = house.tasks.score(approximate).await.unwrap().into_inner();
+    let exact = harness.tasks.score(exact).await.unwrap().into_inner();
+    let approximate = harness.tasks.score(approximate).await.unwrap().into_inner();
 
     assert!(exact.search.is_none() && !exact.profile_stamp.contains("approximate"));
     let report = approximate.search.unwrap();

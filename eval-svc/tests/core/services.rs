@@ -21,7 +21,7 @@ use isomer_stubs::request;
 use tonic::Code;
 
 use crate::{
-    house::{DIMENSIONS, house, house_with, vector},
+    harness::{DIMENSIONS, harness, house_with, vector},
     support::{close, fixture, floats, matrix, shared, strings},
 };
 
@@ -50,7 +50,7 @@ pub(crate) fn builtin(name: &str) -> dataset_ref::Source {
 }
 
 pub(crate) async fn refused(request: ScoreRequest) -> (Code, Fault) {
-    let status = house().await.tasks.score(request).await.unwrap_err();
+    let status = harness().await.tasks.score(request).await.unwrap_err();
     (status.code(), Fault::from_status(&status))
 }
 
@@ -65,8 +65,8 @@ fn same(response: &ScoreResponse, expected: &serde_json::Value) {
 #[tokio::test]
 async fn vectors_and_labels_over_the_wire_score_as_mteb_does() {
     let fixture = fixture("tasks.json");
-    let mut house = house().await;
-    let tasks = &mut house.tasks;
+    let mut harness = harness().await;
+    let tasks = &mut harness.tasks;
 
     let case = &fixture["sts"][0];
     let pairs = |case: &serde_json::Value, labels: &str| PairVectors {
@@ -120,15 +120,15 @@ async fn vectors_and_labels_over_the_wire_score_as_mteb_does() {
 
 #[tokio::test]
 async fn a_dataset_is_encoded_in_batches_each_text_once_and_scored() {
-    let mut house = house().await;
-    house.overloads.store(2, Ordering::SeqCst);
+    let mut harness = harness().await;
+    harness.overloads.store(2, Ordering::SeqCst);
     for (task, name) in [
         (proto::TaskType::Sts, "quick/sts"),
         (proto::TaskType::PairClassification, "quick/pair-classification"),
         (proto::TaskType::Retrieval, "quick/retrieval"),
     ] {
-        house.encoder.forget();
-        let response = house
+        harness.encoder.forget();
+        let response = harness
             .tasks
             .score(request::score(task, "fake", builtin(name)))
             .await
@@ -143,7 +143,7 @@ async fn a_dataset_is_encoded_in_batches_each_text_once_and_scored() {
         assert_eq!(response.main_score, expected.main, "{name}");
         assert_eq!(response.items, dataset.items() as u64);
 
-        let mut sent = house.encoder.texts();
+        let mut sent = harness.encoder.texts();
         let count = sent.len();
         sent.sort();
         sent.dedup();
@@ -165,7 +165,7 @@ async fn a_dataset_is_encoded_in_batches_each_text_once_and_scored() {
             "main_score",
         );
     }
-    let most = house.encoder.most_in_flight();
+    let most = harness.encoder.most_in_flight();
     assert!((2..=3).contains(&most), "{most} requests in flight");
 }
 
@@ -187,7 +187,7 @@ async fn inline_files_and_a_limit_are_taken() {
     let input = request::dataset(&mut request);
     input.limit = Some(12);
     input.dataset.as_mut().unwrap().name = "Mine".into();
-    let response = house().await.tasks.score(request).await.unwrap().into_inner();
+    let response = harness().await.tasks.score(request).await.unwrap().into_inner();
     assert_eq!(response.items, 12);
     let document = mteb_result::to_json(&response.mteb_result.unwrap());
     assert_eq!(document["task_name"], "Mine");
@@ -198,7 +198,7 @@ async fn inline_files_and_a_limit_are_taken() {
 }
 
 #[tokio::test]
-async fn bad_score_requests_name_the_field_and_the_mend() {
+async fn bad_score_requests_name_the_field_and_the_hint() {
     let one = |labels: Vec<f64>| PairVectors {
         first: packed(&VectorMatrix::new(2, 2, vec![1.0, 0.0, 0.5, 1.0]).unwrap()),
         second: packed(&VectorMatrix::new(2, 2, vec![1.0, 0.2, 0.5, 0.1]).unwrap()),
@@ -295,8 +295,8 @@ async fn what_is_not_there_or_not_served_is_said_with_the_right_code() {
 
 #[tokio::test]
 async fn tasks_are_listed_page_by_page() {
-    let mut house = house().await;
-    let tasks = &mut house.tasks;
+    let mut harness = harness().await;
+    let tasks = &mut harness.tasks;
     let all = tasks
         .list_tasks(ListTasksRequest::default())
         .await
@@ -337,7 +337,7 @@ async fn tasks_are_listed_page_by_page() {
 #[tokio::test]
 async fn a_data_root_opens_its_folders() {
     let Some(root) = shared("data") else { return };
-    let mut house = house_with(EvalConfig {
+    let mut harness = house_with(EvalConfig {
         data_roots: vec![root],
         ..EvalConfig::default()
     })
@@ -345,7 +345,7 @@ async fn a_data_root_opens_its_folders() {
     let path = dataset_ref::Source::Path("STSBenchmark".into());
     let mut request = request::score(proto::TaskType::Sts, "fake", path);
     request::dataset(&mut request).limit = Some(50);
-    let response = house.tasks.score(request).await.unwrap().into_inner();
+    let response = harness.tasks.score(request).await.unwrap().into_inner();
     assert_eq!(response.items, 50);
     let document = mteb_result::to_json(&response.mteb_result.unwrap());
     assert_eq!(document["task_name"], "STSBenchmark");

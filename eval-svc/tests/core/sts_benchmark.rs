@@ -7,11 +7,12 @@ use isomer_proto::eval::v1::{TaskType, dataset_ref, task_service_client::TaskSer
 use isomer_stubs::{request, rpc::channel};
 
 use crate::{
-    house::serve,
+    harness::serve,
     support::{close, shared},
 };
 
-/// mteb with sentence-transformers gives 0.820325 for all-MiniLM-L6-v2; its model card and the leaderboard say 82.03.
+/// mteb with sentence-transformers gives 0.820325 for all-MiniLM-L6-v2; its model card and the
+/// leaderboard say 82.03.
 #[tokio::test(flavor = "multi_thread")]
 async fn minilm_reaches_its_published_score_on_the_sts_benchmark() {
     let Some(data) = shared("data/STSBenchmark") else {

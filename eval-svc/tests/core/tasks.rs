@@ -131,7 +131,8 @@ fn hteb_counts_the_ten_best_documents_only() {
 
 #[test]
 fn hteb_drops_the_query_itself_before_the_cut_and_mteb_after_it() {
-    // Twelve documents in falling order of similarity to the query; the first is the query itself, the eleventh relevant.
+    // Twelve documents in falling order of similarity to the query; the first is the query itself,
+    // the eleventh relevant.
     let rows: Vec<f32> = (0..12).flat_map(|i| [1.0, i as f32 * 0.1]).collect();
     let documents = VectorMatrix::new(12, 2, rows).unwrap();
     let query = VectorMatrix::new(1, 2, vec![1.0, 0.0]).unwrap();

@@ -1,4 +1,5 @@
-//! A report without a run: four encoders, six data sets, five transformations, three seeds, all numbers by rule.
+//! A report without a run: four encoders, six data sets, five transformations, three seeds, all
+//! numbers by rule.
 #![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
@@ -165,7 +166,8 @@ fn drift() -> Vec<DriftRow> {
         for (d, (dataset, ..)) in DATASETS.iter().enumerate() {
             for (t, (_, label, _, effect)) in transformations().iter().enumerate() {
                 let mean = (0.05 - effect * feels * 0.018) * (1.0 + 0.2 * noise([e, d, t, 55]));
-                // Cosines of the last encoder lie closer together. On one data set the gap of another is not known.
+                // Cosines of the last encoder lie closer together. On one data set the gap of
+                // another is not known.
                 let known = e != 1 || d != 4;
                 let gap = if e == 3 { 0.2 } else { 0.6 } + 0.1 * noise([e, d, 8, 2]);
                 rows.push(DriftRow {
@@ -582,7 +584,8 @@ fn subsets() -> Vec<SubsetReport> {
     ]
 }
 
-/// Two rules; of the first, each of its three verdicts. The second is on the default basis, and its estimate that of the profile.
+/// Two rules; of the first, each of its three verdicts. The second is on the default basis, and its
+/// estimate that of the profile.
 fn gate(profile: &RobustnessProfile) -> GateReport {
     let rule = GateRule {
         title: "total: drop of at most 9".to_owned(),

@@ -1,5 +1,6 @@
-//! Checks a value against a JSON Schema as far as ours go. A keyword that it does not know ends the check with an error, so
-//! that nothing passes for being overlooked; so does a property that the schema does not name.
+//! Checks a value against a JSON Schema as far as ours go. A keyword that it does not know ends the
+//! check with an error, so that nothing passes for being overlooked; so does a property that the
+//! schema does not name.
 
 #![allow(unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,4 +1,5 @@
-//! The encoder of a run: a text's vector counts its letters, hashed into sixteen places with a salt per encoder.
+//! The encoder of a run: a text's vector counts its letters, hashed into sixteen places with a salt
+//! per encoder.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -30,7 +31,8 @@ pub struct Manner {
     pub deaf: bool,
     /// Every second text of a request gets the vector of the one before it.
     pub doubled: bool,
-    /// Says which texts are longer than so many bytes, prompt included; none: says nothing of truncation.
+    /// Says which texts are longer than so many bytes, prompt included; none: says nothing of
+    /// truncation.
     pub limit: Option<usize>,
 }
 

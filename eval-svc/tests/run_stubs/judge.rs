@@ -56,12 +56,12 @@ impl StubJudge {
             "missing" => {
                 return Err(Fault::not_found("UNKNOWN_GENERATOR", "unknown generator `missing`")
                     .field("generator_id")
-                    .mend("use `local:ID` or `openai:MODEL@URL`"));
+                    .hint("use `local:ID` or `openai:MODEL@URL`"));
             }
             "down" => {
                 return Err(
                     Fault::unavailable("GENERATOR_UNREACHABLE", "the generator `down` cannot be reached")
-                        .mend("start the server"),
+                        .hint("start the server"),
                 );
             }
             _ => {}

@@ -3,11 +3,11 @@
 use isomer_proto::eval::v1::{SuiteRef, suite_ref};
 use serde_json::Value;
 
-use super::{House, STS};
+use super::{Harness, STS};
 
 /// A suite over so many data sets, each with five texts of its own and five that all share.
-pub fn suite(house: &House, datasets: usize, gate: &str) -> SuiteRef {
-    let folder = house.home.path().join("data");
+pub fn suite(harness: &Harness, datasets: usize, gate: &str) -> SuiteRef {
+    let folder = harness.home.path().join("data");
     std::fs::create_dir_all(&folder).unwrap();
     let mut text =
         format!("name = \"many\"\nseeds = [1, 2]\ntransformations = [\"summarisation\", \"paraphrase\"]\n{gate}\n");

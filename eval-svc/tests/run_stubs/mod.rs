@@ -1,6 +1,7 @@
-//! Stand-ins for the services that a run uses: an encoder whose vectors are a pure function of the text, and a transform
-//! service that remembers what it made, counts, and can be slow or broken. Both are reached over the in-memory channel,
-//! through the same generated clients as the real ones.
+//! Stand-ins for the services that a run uses: an encoder whose vectors are a pure function of the
+//! text, and a transform service that remembers what it made, counts, and can be slow or broken.
+//! Both are reached over the in-memory channel, through the same generated clients as the real
+//! ones.
 #![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
@@ -94,7 +95,8 @@ fn target(kind: &Kind, source: Option<&str>) -> Option<String> {
     Some(translation.target_language.clone().unwrap_or_else(drawn))
 }
 
-/// What the service would refuse: a language that it does not know, or a translation into the language it is in.
+/// What the service would refuse: a language that it does not know, or a translation into the
+/// language it is in.
 fn refuse(request: &TransformRequest) -> Result<Vec<TransformResult>, Fault> {
     let kind = request
         .spec
@@ -109,7 +111,7 @@ fn refuse(request: &TransformRequest) -> Result<Vec<TransformResult>, Fault> {
             .is_some_and(|language| language.starts_with("xx"))
         {
             let field = format!("items[{index}].language");
-            return Err(Fault::invalid(field, "unknown language `xx`").mend("give a BCP-47 tag"));
+            return Err(Fault::invalid(field, "unknown language `xx`").hint("give a BCP-47 tag"));
         }
         let same = item.language.is_some() && target(&kind, item.language.as_deref()) == item.language;
         results.push(TransformResult {
@@ -213,7 +215,8 @@ impl StubTransform {
             } else {
                 vec![Check::Identical.into()]
             },
-            // An expansion by the stub makes up a number, and nobody knows the names of its language.
+            // An expansion by the stub makes up a number, and nobody knows the names of its
+            // language.
             guards: if name == "expansion" {
                 vec![Guard::Numbers.into()]
             } else {
@@ -281,7 +284,7 @@ impl TransformService for StubTransform {
         let results = refuse(&request)?;
         if request.spec.unwrap().generator_id == "missing" {
             return Err(Fault::not_found("UNKNOWN_GENERATOR", "no generator `missing`")
-                .mend("name one")
+                .hint("name one")
                 .into());
         }
         Ok(Response::new(TransformResponse {
@@ -378,16 +381,16 @@ impl TransformService for StubTransform {
     }
 }
 
-/// The house of a test: stubs, and a folder that outlives services and runtimes.
+/// The harness of a test: stubs, and a folder that outlives services and runtimes.
 #[derive(Clone)]
-pub struct House {
+pub struct Harness {
     pub encoder: StubEncoder,
     manner: Arc<Mutex<Manner>>,
     pub transform: StubTransform,
     pub home: Arc<tempfile::TempDir>,
 }
 
-impl House {
+impl Harness {
     pub fn new() -> Self {
         let home = Arc::new(tempfile::tempdir().unwrap());
         let manner = Arc::default();

@@ -36,7 +36,8 @@ pub(crate) use crate::calendar::micros_now;
 
 /// An unknown key makes the database be asked at once, at most this often.
 const LOOKS: Duration = Duration::from_millis(50);
-/// Keys, tokens, limits and the audit log of one gateway. Cheap to clone; must live inside a tokio runtime.
+/// Keys, tokens, limits and the audit log of one gateway. Cheap to clone; must live inside a tokio
+/// runtime.
 #[derive(Clone, Debug)]
 pub struct Access(pub(crate) Arc<Inner>);
 
@@ -48,7 +49,8 @@ pub(crate) struct Inner {
     pub(crate) holder: String,
     tokens: Option<Tokens>,
     pub(crate) attempts: Attempts,
-    /// Whether callers must say who they are. `auto` requires it until the address is known to be a loopback one.
+    /// Whether callers must say who they are. `auto` requires it until the address is known to be a
+    /// loopback one.
     required: AtomicBool,
     /// Open on a loopback address: to the machine's own names only,
     local_only: AtomicBool,
@@ -72,8 +74,8 @@ pub(crate) struct Entry {
 }
 
 impl Access {
-    /// Opens the records, and begins to write counts and to read changes. With the mode `auto` callers must say who they are
-    /// until [`Access::check_listen`] has seen a loopback address.
+    /// Opens the records, and begins to write counts and to read changes. With the mode `auto`
+    /// callers must say who they are until [`Access::check_listen`] has seen a loopback address.
     ///
     /// # Errors
     /// When the configuration cannot work, or the database cannot be read.
@@ -103,23 +105,24 @@ impl Access {
         Ok(Self(inner))
     }
 
-    /// Lets pages of these origins call where `auto` leaves a loopback address open to this machine (elsewhere keys decide, and browsers).
-    /// The first call counts.
+    /// Lets pages of these origins call where `auto` leaves a loopback address open to this machine
+    /// (elsewhere keys decide, and browsers). The first call counts.
     pub fn allow_pages(&self, origins: &[String]) {
         self.0.origins.get_or_init(|| origins.to_vec());
     }
 
-    /// Decides what `auto` means at this address, and refuses an address that others reach while nobody could be told apart.
-    /// To be called before the port is served.
+    /// Decides what `auto` means at this address, and refuses an address that others reach while
+    /// nobody could be told apart. To be called before the port is served.
     ///
     /// # Errors
-    /// On an address other than loopback when access is required and there is neither a usable key nor an identity
-    /// provider; the message says how to make the first key.
+    /// On an address other than loopback when access is required and there is neither a usable key
+    /// nor an identity provider; the message says how to make the first key.
     pub async fn check_listen(&self, listen: SocketAddr) -> Result<(), ConfigError> {
         let config = &self.0.config;
         let required = config.required_at(listen);
         self.0.required.store(required, Ordering::Release);
-        // Whatever the mode: that anyone may come does not mean that every page in a browser of this machine may.
+        // Whatever the mode: that anyone may come does not mean that every page in a browser of
+        // this machine may.
         let loopback = listen.ip().to_canonical().is_loopback();
         self.0.local_only.store(!required && loopback, Ordering::Release);
         if !required {
@@ -148,14 +151,16 @@ impl Access {
         self.0.required.load(Ordering::Acquire)
     }
 
-    /// Admits a request or refuses it: reads its credential, which leaves the headers, checks it, the scopes its path needs,
-    /// and the caller's limits, and puts a [`Caller`] into its extensions. For requests from the network only.
+    /// Admits a request or refuses it: reads its credential, which leaves the headers, checks it,
+    /// the scopes its path needs, and the caller's limits, and puts a [`Caller`] into its
+    /// extensions. For requests from the network only.
     ///
     /// # Errors
-    /// `UNAUTHENTICATED` (`NO_KEY`, `SEVERAL_CREDENTIALS`, `BAD_HEADER`, `MISTYPED_KEY`, `UNKNOWN_KEY`, `REVOKED_KEY`,
-    /// `EXPIRED_KEY`, `BAD_TOKEN`, `EXPIRED_TOKEN`), `PERMISSION_DENIED` (`WRONG_SCOPE`, `FOREIGN_HOST`, `FOREIGN_ORIGIN`),
-    /// `RESOURCE_EXHAUSTED` (`TOO_MANY_AT_ONCE`, `BUDGET_EXCEEDED`, `RATE_LIMITED`) with a time to try again, `UNAVAILABLE`
-    /// (`DATABASE`, `IDENTITY_PROVIDER`).
+    /// `UNAUTHENTICATED` (`NO_KEY`, `SEVERAL_CREDENTIALS`, `BAD_HEADER`, `MISTYPED_KEY`,
+    /// `UNKNOWN_KEY`, `REVOKED_KEY`, `EXPIRED_KEY`, `BAD_TOKEN`, `EXPIRED_TOKEN`),
+    /// `PERMISSION_DENIED` (`WRONG_SCOPE`, `FOREIGN_HOST`, `FOREIGN_ORIGIN`), `RESOURCE_EXHAUSTED`
+    /// (`TOO_MANY_AT_ONCE`, `BUDGET_EXCEEDED`, `RATE_LIMITED`) with a time to try again,
+    /// `UNAVAILABLE` (`DATABASE`, `IDENTITY_PROVIDER`).
     pub async fn admit(&self, parts: &mut Parts) -> Result<(), Fault> {
         let admitted = self.0.admit(parts).await;
         credential::remove(&mut parts.headers);
@@ -172,7 +177,8 @@ impl Access {
         }
     }
 
-    /// What a 401 answer at this path says in `WWW-Authenticate`: a browser shows its password box at pages.
+    /// What a 401 answer at this path says in `WWW-Authenticate`: a browser shows its password box
+    /// at pages.
     pub fn challenge(path: &str) -> &'static str {
         if need::is_page(path) {
             "Basic realm=\"isomer: a key as the password\", charset=\"UTF-8\""
@@ -181,8 +187,8 @@ impl Access {
         }
     }
 
-    /// Writes what was counted. To be called when a server has drained; a process that is killed loses at most the last half
-    /// second's counts.
+    /// Writes what was counted. To be called when a server has drained; a process that is killed
+    /// loses at most the last half second's counts.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -214,8 +220,9 @@ impl Inner {
         self.enter(found, scopes, parts).await
     }
 
-    /// Where a server stands open anyone may come; a key of ours is still held to what it says, so that limits can be tried out
-    /// and a revoked key never seems to work. What other clients must send for want of a key is passed over.
+    /// Where a server stands open anyone may come; a key of ours is still held to what it says, so
+    /// that limits can be tried out and a revoked key never seems to work. What other clients must
+    /// send for want of a key is passed over.
     async fn admit_open(self: &Arc<Self>, parts: &Parts, need: Need) -> Result<Caller, Fault> {
         if self.local_only.load(Ordering::Acquire) {
             host::check_local(parts, self.origins.get().map_or(&[], Vec::as_slice))?;
@@ -256,8 +263,8 @@ impl Inner {
         Ok(Found::Subject(tokens.verify(text).await?))
     }
 
-    /// Scopes first, then limits; the rate last, so that a request refused for another reason costs none of it. Budgets count for what
-    /// `spends` something.
+    /// Scopes first, then limits; the rate last, so that a request refused for another reason costs
+    /// none of it. Budgets count for what `spends` something.
     async fn enter(self: &Arc<Self>, found: Found, needed: crate::Scopes, parts: &Parts) -> Result<Caller, Fault> {
         let now = micros_now();
         let (name, scopes, meter, identity) = match &found {
@@ -405,7 +412,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Asks the database for keys that were made elsewhere a moment ago. All who wait share one look.
+    /// Asks the database for keys that were made elsewhere a moment ago. All who wait share one
+    /// look.
     async fn look_again(&self) {
         let arrived = Instant::now();
         let mut looked = self.looked.lock().await;
@@ -416,7 +424,8 @@ impl Inner {
             tokio::time::sleep_until((before + LOOKS).into()).await;
         }
         *looked = Some(Instant::now());
-        // When it fails the key stays unknown to us; that the database is away stands in the log already.
+        // When it fails the key stays unknown to us; that the database is away stands in the log
+        // already.
         let _ = self.read_changes().await;
     }
 }

@@ -1,7 +1,8 @@
-//! Refused attempts at what only administrators may do: each is an event of the audit log, up to a rate.
+//! Refused attempts at what only administrators may do: each is an event of the audit log, up to a
+//! rate.
 //!
-//! Without a bound, a caller could fill the table with attempts. What is beyond it is counted, and the next event says how many there
-//! were.
+//! Without a bound, a caller could fill the table with attempts. What is beyond it is counted, and
+//! the next event says how many there were.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,8 @@ impl Attempts {
 }
 
 impl Access {
-    /// Puts a refusal for want of a scope on the audit log, if it was one that only administrators have.
+    /// Puts a refusal for want of a scope on the audit log, if it was one that only administrators
+    /// have.
     pub(crate) async fn note_attempt(&self, parts: &Parts, needed: Scopes, who: (&str, &str), fault: &Fault) {
         if Scopes::NONE.lacks(needed) != Some(Scope::Admin) {
             return;

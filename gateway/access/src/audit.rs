@@ -1,9 +1,10 @@
-//! Who did what to keys and providers: written once, never changed, each event sealed by a hash over the one before it.
+//! Who did what to keys and providers: written once, never changed, each event sealed by a hash
+//! over the one before it.
 //!
-//! The hash of event n is SHA-256 over the hash of event n − 1 and the event's fields. Whoever changes or takes out an event
-//! breaks the chain from there on; whoever takes away the newest ones contradicts the head, which stands in a table of its
-//! own. Who can write the whole database can make a new chain: keep a head's hash elsewhere (it is logged with every event)
-//! and compare.
+//! The hash of event n is SHA-256 over the hash of event n − 1 and the event's fields. Whoever
+//! changes or takes out an event breaks the chain from there on; whoever takes away the newest ones
+//! contradicts the head, which stands in a table of its own. Who can write the whole database can
+//! make a new chain: keep a head's hash elsewhere (it is logged with every event) and compare.
 
 use isomer_database::{Database, failed};
 use isomer_service_kit::Fault;
@@ -64,7 +65,8 @@ impl Verifier {
     /// Takes the next event, oldest first.
     ///
     /// # Errors
-    /// `DATA_LOSS` with the reason `AUDIT_BROKEN` when an event is missing before it, or it is not what was written.
+    /// `DATA_LOSS` with the reason `AUDIT_BROKEN` when an event is missing before it, or it is not
+    /// what was written.
     pub fn follow(&mut self, event: &AuditEvent) -> Result<(), Fault> {
         let expected = self.head.seq + 1;
         if event.seq != expected {
@@ -102,7 +104,7 @@ fn broken(message: String) -> Fault {
         "AUDIT_BROKEN",
         format!("the audit log was tampered with: {message}"),
     )
-    .mend("compare with a copy or with the log lines `audit`, which hold each event's hash")
+    .hint("compare with a copy or with the log lines `audit`, which hold each event's hash")
 }
 
 /// What is put down about an act.
@@ -153,7 +155,8 @@ pub(crate) async fn append(transaction: &mut Transaction<'_, Any>, act: Act<'_>)
     Ok(event)
 }
 
-/// Says an event in the log, once it is in the database: the copy that a tamperer with the database does not reach.
+/// Says an event in the log, once it is in the database: the copy that a tamperer with the database
+/// does not reach.
 pub(crate) fn log(event: &AuditEvent) {
     tracing::info!(
         seq = event.seq,

@@ -74,15 +74,15 @@ pub fn rfc3339(micros: i64) -> String {
     }
 }
 
-/// Reads a time of expiry: a date (`2027-01-31`, its beginning in UTC), a time in RFC 3339, or a while from `now` (`90d`, `12h`,
-/// `30m`, `45s`).
+/// Reads a time of expiry: a date (`2027-01-31`, its beginning in UTC), a time in RFC 3339, or a
+/// while from `now` (`90d`, `12h`, `30m`, `45s`).
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` on `expires` for anything else.
 pub fn read_expiry(text: &str, now: i64) -> Result<i64, Fault> {
     let refuse = || {
         Fault::invalid("expires", format!("`{text}` is no time"))
-            .mend("give a while (90d, 12h), a date (2027-01-31) or a time (2027-01-31T12:00:00Z)")
+            .hint("give a while (90d, 12h), a date (2027-01-31) or a time (2027-01-31T12:00:00Z)")
     };
     let micros = |seconds: i64| seconds.checked_mul(1_000_000);
     if let Some((number, unit)) = text.split_at_checked(text.len().saturating_sub(1))

@@ -7,13 +7,13 @@ use isomer_service_kit::Fault;
 use crate::{
     access::{Inner, micros_now},
     faults,
-    meter::{Meter, Place, Spent},
+    meter::{Meter, Permit, Spent},
     reserve::Reservation,
     scope::{Scope, Scopes},
 };
 
-/// Who makes a request. Cheap to clone; while a clone lives, the request counts as in flight, so whoever answers in a stream
-/// keeps one until the stream has ended.
+/// Who makes a request. Cheap to clone; while a clone lives, the request counts as in flight, so
+/// whoever answers in a stream keeps one until the stream has ended.
 #[derive(Clone)]
 pub struct Caller(Arc<Known>);
 
@@ -29,7 +29,7 @@ pub(crate) struct Account {
     pub(crate) access: Arc<Inner>,
     pub(crate) identity: Identity,
     /// Held, not read.
-    pub(crate) _place: Place,
+    pub(crate) _place: Permit,
 }
 
 /// Where a caller's rights come from.
@@ -68,12 +68,14 @@ impl Caller {
         }))
     }
 
-    /// The key's name, the token's subject, `anyone` where the server stands open, `nobody` at the probes. Never secret.
+    /// The key's name, the token's subject, `anyone` where the server stands open, `nobody` at the
+    /// probes. Never secret.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// What the caller is counted and audited under: `key:ID`, `jwt:DIGEST`, or the name where nothing is counted.
+    /// What the caller is counted and audited under: `key:ID`, `jwt:DIGEST`, or the name where
+    /// nothing is counted.
     pub fn principal(&self) -> &str {
         self.0
             .account
@@ -99,8 +101,8 @@ impl Caller {
         self.0.scopes
     }
 
-    /// Refuses a caller who lacks a scope that the path alone did not show to be needed, e.g. `transform` for an
-    /// `augment` in the body of `/v1/embeddings`.
+    /// Refuses a caller who lacks a scope that the path alone did not show to be needed, e.g.
+    /// `transform` for an `augment` in the body of `/v1/embeddings`.
     ///
     /// # Errors
     /// `PERMISSION_DENIED` with the reason `WRONG_SCOPE`.
@@ -111,11 +113,12 @@ impl Caller {
         Err(faults::wrong_scope(&self.0.name, scope))
     }
 
-    /// Sets aside what a request may use at most, tokens and billionths of a US dollar; nothing where the caller has no budget.
+    /// Sets aside what a request may use at most, tokens and billionths of a US dollar; nothing
+    /// where the caller has no budget.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED`: a budget is used up (`BUDGET_EXCEEDED`), or what is left of it is set aside for other requests
-    /// (`BUDGET_RESERVED`).
+    /// `RESOURCE_EXHAUSTED`: a budget is used up (`BUDGET_EXCEEDED`), or what is left of it is set
+    /// aside for other requests (`BUDGET_RESERVED`).
     pub async fn reserve(&self, tokens: u64, cost_nano_usd: u64) -> Result<Option<Reservation>, Fault> {
         let Some(account) = &self.0.account else {
             return Ok(None);
@@ -131,7 +134,8 @@ impl Caller {
             .await
     }
 
-    /// Admits one more message of a stream: it counts as a request, and waits until the rate of requests permits it.
+    /// Admits one more message of a stream: it counts as a request, and waits until the rate of
+    /// requests permits it.
     ///
     /// # Errors
     /// As when a request begins, but for the rate.
@@ -150,7 +154,8 @@ impl Caller {
         }
     }
 
-    /// Charges for what was used: tokens, and billionths of a US dollar by the provider's price. Kept at once, written within a second.
+    /// Charges for what was used: tokens, and billionths of a US dollar by the provider's price.
+    /// Kept at once, written within a second.
     pub fn charge(&self, tokens: u64, cost_nano_usd: u64) {
         let Some(account) = &self.0.account else { return };
         account.access.count(
@@ -163,8 +168,8 @@ impl Caller {
         );
     }
 
-    /// Checks again what may have changed since the request began: revocation, expiry, budgets. For streams, before each
-    /// message is worked on.
+    /// Checks again what may have changed since the request began: revocation, expiry, budgets. For
+    /// streams, before each message is worked on.
     ///
     /// # Errors
     /// As when a request begins.

@@ -16,14 +16,15 @@ pub enum Mode {
     Auto,
     /// Required everywhere.
     Required,
-    /// Anyone who reaches the port may do everything. On an address that others reach this must be meant.
+    /// Anyone who reaches the port may do everything. On an address that others reach this must be
+    /// meant.
     Open,
 }
 
 /// Who may look at what tells about the server itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Door {
+pub enum Requirement {
     /// Anyone.
     Open,
     /// Any key or token that is valid, whatever its scopes.
@@ -37,12 +38,13 @@ pub enum Door {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessConfig {
-    /// Whether callers must say who they are: `auto` (open on loopback, required elsewhere), `required`, `open`.
+    /// Whether callers must say who they are: `auto` (open on loopback, required elsewhere),
+    /// `required`, `open`.
     pub mode: Mode,
     /// Who may read `/metrics` where access is required: `open`, `identity`, `admin`.
-    pub metrics: Door,
+    pub metrics: Requirement,
     /// Who may ask for server reflection where access is required: `open`, `identity`, `admin`.
-    pub reflection: Door,
+    pub reflection: Requirement,
     /// Tokens of an identity provider (JWT), beside the keys; absent: keys only.
     pub jwt: Option<JwtConfig>,
 }

@@ -15,12 +15,13 @@ use crate::{
     store,
 };
 
-/// How often counts are written, and changes that others made to the keys are read: what a killed process loses at most, and
-/// how long another gateway's revocation takes to be seen here.
+/// How often counts are written, and changes that others made to the keys are read: what a killed
+/// process loses at most, and how long another gateway's revocation takes to be seen here.
 const BEAT: Duration = Duration::from_millis(500);
 /// Counts are written in transactions of so many callers.
 const CHUNK: usize = 200;
-/// A subject of an identity provider that was not seen for so long is forgotten until it comes again.
+/// A subject of an identity provider that was not seen for so long is forgotten until it comes
+/// again.
 const FORGET_AFTER: i64 = 600_000_000;
 
 impl Inner {
@@ -50,7 +51,8 @@ impl Inner {
             for (day, spent) in meter.take() {
                 store::add_usage(&mut transaction, &meter.principal, day, spent, meter.last_used()).await?;
             }
-            // In the same transaction: others see what was used either here or there, and never in neither place.
+            // In the same transaction: others see what was used either here or there, and never in
+            // neither place.
             if let Some(aside) = meter.shrink() {
                 self.note(&mut transaction, meter, aside, micros_now()).await?;
             }

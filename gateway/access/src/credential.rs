@@ -1,5 +1,6 @@
-//! Reading a credential from a request's headers. One, in one form; anything odd is refused, because two readers of one
-//! request (a proxy and this server) must never take it for two different callers.
+//! Reading a credential from a request's headers. One, in one form; anything odd is refused,
+//! because two readers of one request (a proxy and this server) must never take it for two
+//! different callers.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -31,7 +32,8 @@ pub(crate) fn headers() -> impl Iterator<Item = HeaderName> {
 
 /// Reads the headers. `basic`: whether a password box's form is understood (pages, read only).
 ///
-/// Each header may be there once. Clients that were told their key and Azure's header send it twice: equal ones are one.
+/// Each header may be there once. Clients that were told their key and Azure's header send it
+/// twice: equal ones are one.
 pub(crate) fn read(headers: &HeaderMap, basic: bool) -> Result<Credential, Fault> {
     let mut found: Option<(HeaderName, String)> = None;
     for name in self::headers() {
@@ -75,7 +77,8 @@ fn key_in(name: &HeaderName, value: &HeaderValue, basic: bool) -> Result<String,
     Err(refuse())
 }
 
-/// The headers that carry credentials leave the request, so that no upstream, log or trace gets to see them.
+/// The headers that carry credentials leave the request, so that no upstream, log or trace gets to
+/// see them.
 pub(crate) fn remove(headers: &mut HeaderMap) {
     for name in self::headers().chain([header::PROXY_AUTHORIZATION]) {
         headers.remove(name);

@@ -15,14 +15,14 @@ fn unauthenticated(reason: &str, message: impl Into<String>) -> Fault {
 }
 
 pub(crate) fn no_key() -> Fault {
-    unauthenticated("NO_KEY", "this server wants a key").mend(format!(
+    unauthenticated("NO_KEY", "this server wants a key").hint(format!(
         "send `authorization: Bearer KEY` (the command line: ISOMER_API_KEY); {MAKE_A_KEY}"
     ))
 }
 
 pub(crate) fn several(one: &str, other: &str) -> Fault {
     let told = format!("the headers `{one}` and `{other}` carry different keys");
-    unauthenticated("SEVERAL_CREDENTIALS", told).mend(format!("send one of them, `{one}` or `{other}`"))
+    unauthenticated("SEVERAL_CREDENTIALS", told).hint(format!("send one of them, `{one}` or `{other}`"))
 }
 
 pub(crate) fn twice(header: &str) -> Fault {
@@ -30,12 +30,12 @@ pub(crate) fn twice(header: &str) -> Fault {
         "SEVERAL_CREDENTIALS",
         format!("the request has the header `{header}` twice"),
     )
-    .mend("send it once")
+    .hint("send it once")
 }
 
 pub(crate) fn bad_header(header: &str, why: &str) -> Fault {
     unauthenticated("BAD_HEADER", format!("the header `{header}` {why}"))
-        .mend("send `authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`")
+        .hint("send `authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`")
 }
 
 pub(crate) fn mistyped() -> Fault {
@@ -43,38 +43,38 @@ pub(crate) fn mistyped() -> Fault {
         "MISTYPED_KEY",
         "the key's checksum is wrong: it is mistyped or cut short",
     )
-    .mend("copy the whole key: `iso_` and 62 more characters")
+    .hint("copy the whole key: `iso_` and 62 more characters")
 }
 
 pub(crate) fn unknown_key() -> Fault {
-    unauthenticated("UNKNOWN_KEY", "no such key here").mend(format!(
+    unauthenticated("UNKNOWN_KEY", "no such key here").hint(format!(
         "check that the key was made for this gateway's database; {MAKE_A_KEY}"
     ))
 }
 
 pub(crate) fn not_ours() -> Fault {
-    unauthenticated("UNKNOWN_KEY", "this is no key of this gateway (they begin with `iso_`)").mend(MAKE_A_KEY)
+    unauthenticated("UNKNOWN_KEY", "this is no key of this gateway (they begin with `iso_`)").hint(MAKE_A_KEY)
 }
 
 pub(crate) fn revoked(id: &str) -> Fault {
     unauthenticated("REVOKED_KEY", format!("the key iso_{id} was revoked"))
-        .mend("ask for a new one")
+        .hint("ask for a new one")
         .with("key_id", id)
 }
 
 pub(crate) fn expired(id: &str, when: &str) -> Fault {
     unauthenticated("EXPIRED_KEY", format!("the key iso_{id} expired at {when}"))
-        .mend("ask for a new one")
+        .hint("ask for a new one")
         .with("key_id", id)
 }
 
 pub(crate) fn bad_token(why: impl std::fmt::Display) -> Fault {
     unauthenticated("BAD_TOKEN", format!("the token is not accepted: {why}"))
-        .mend("ask the identity provider for a new one")
+        .hint("ask the identity provider for a new one")
 }
 
 pub(crate) fn expired_token() -> Fault {
-    unauthenticated("EXPIRED_TOKEN", "the token has expired").mend("ask the identity provider for a new one")
+    unauthenticated("EXPIRED_TOKEN", "the token has expired").hint("ask the identity provider for a new one")
 }
 
 pub(crate) fn wrong_scope(name: &str, scope: Scope) -> Fault {
@@ -83,7 +83,7 @@ pub(crate) fn wrong_scope(name: &str, scope: Scope) -> Fault {
         "WRONG_SCOPE",
         format!("{name} lacks the scope `{scope}`, which this needs"),
     )
-    .mend(format!("use a key with the scope {scope}"))
+    .hint(format!("use a key with the scope {scope}"))
     .with("scope", scope.name())
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn foreign_host(header: &str, host: &str) -> Fault {
         "FOREIGN_HOST",
         format!("this server is open to its own machine only, and `{header}` says `{host}`"),
     )
-    .mend(
+    .hint(
         "ask at 127.0.0.1 or localhost; to serve under another name write access.mode = \"required\", or \"open\" if anyone may \
          come",
     )
@@ -105,7 +105,7 @@ pub(crate) fn foreign_origin(origin: &str) -> Fault {
         "FOREIGN_ORIGIN",
         format!("a page of `{origin}` asks, and this server is open to its own machine only"),
     )
-    .mend(
+    .hint(
         "name that origin in web.allowed_origins of the server's configuration; `*` counts only where \
          callers must send a key (access.mode = \"required\")",
     )
@@ -117,7 +117,7 @@ pub(crate) fn unknown_page() -> Fault {
         "UNKNOWN_PAGE",
         "the browser does not say which page asked for this trial; it was not run",
     )
-    .mend("open the page over https or on the gateway's own machine, or send the key as `authorization: Bearer KEY`")
+    .hint("open the page over https or on the gateway's own machine, or send the key as `authorization: Bearer KEY`")
 }
 
 pub(crate) fn rate_limited(name: &str, rate: f64, wait: Duration) -> Fault {
@@ -126,7 +126,7 @@ pub(crate) fn rate_limited(name: &str, rate: f64, wait: Duration) -> Fault {
         "RATE_LIMITED",
         format!("{name} may make {rate} requests a second"),
     )
-    .mend("wait and try again, or ask for a higher limit")
+    .hint("wait and try again, or ask for a higher limit")
     .retry_after(wait)
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn too_many_at_once(name: &str, most: u32) -> Fault {
         "TOO_MANY_AT_ONCE",
         format!("{name} may have {most} requests in flight"),
     )
-    .mend("wait for answers before asking for more")
+    .hint("wait for answers before asking for more")
     .retry_after(Duration::from_millis(100))
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn budget_reserved(name: &str, per: Period, what: &str) -> Fault {
     let message = format!("what is left of {name}'s budget of {what} is set aside for its requests under way");
     Fault::new(Code::ResourceExhausted, "BUDGET_RESERVED", message)
         .with("per", per.to_string())
-        .mend("wait for them to end, send fewer requests at once, or ask for a larger budget")
+        .hint("wait for them to end, send fewer requests at once, or ask for a larger budget")
         .retry_after(Duration::from_secs(1))
 }
 
@@ -163,8 +163,8 @@ pub(crate) fn over_budget(name: &str, per: Period, what: &str, wait: Option<Dura
     .with("per", per.to_string());
     match wait {
         Some(wait) => fault
-            .mend("wait for the next period, or ask for a larger budget")
+            .hint("wait for the next period, or ask for a larger budget")
             .retry_after(wait),
-        None => fault.mend("ask for a larger budget, or for another key"),
+        None => fault.hint("ask for a larger budget, or for another key"),
     }
 }

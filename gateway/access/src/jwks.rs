@@ -1,4 +1,5 @@
-//! An identity provider's public keys, from a file or an address, kept and fetched again with measure.
+//! An identity provider's public keys, from a file or an address, kept and fetched again with
+//! measure.
 
 use std::{
     path::PathBuf,
@@ -71,7 +72,7 @@ impl KeySet {
     pub(crate) fn new(config: &JwtConfig) -> Result<Self, Fault> {
         let source = match (&config.jwks_url, &config.jwks_file) {
             (Some(url), _) => {
-                let bad = |why: String| Fault::invalid("access.jwt.jwks_url", why).mend("give an https address");
+                let bad = |why: String| Fault::invalid("access.jwt.jwks_url", why).hint("give an https address");
                 let url = url.parse().map_err(|error| bad(format!("is no URL: {error}")))?;
                 Source::Url(url, http_client(config)?)
             }
@@ -94,7 +95,8 @@ impl KeySet {
 
     /// Fetches keys that are missing or too old. When that fails, those there are go on for now.
     pub(crate) async fn keep_fresh(&self) {
-        // Whoever fetches holds the lock; the others go on with the keys there are, unless there are none.
+        // Whoever fetches holds the lock; the others go on with the keys there are, unless there
+        // are none.
         let Ok(mut state) = self.state.try_lock() else {
             if self.snapshot().is_empty() {
                 drop(self.state.lock().await);
@@ -106,7 +108,8 @@ impl KeySet {
         }
     }
 
-    /// The key for a token with this key id and algorithm. An unknown id makes the keys be fetched again.
+    /// The key for a token with this key id and algorithm. An unknown id makes the keys be fetched
+    /// again.
     pub(crate) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Arc<DecodingKey>, Fault> {
         if let Some(found) = self.pick(id, algorithm)? {
             return Ok(found);
@@ -119,7 +122,7 @@ impl KeySet {
         if state.fetched.is_none() {
             return Err(
                 Fault::unavailable("IDENTITY_PROVIDER", "the identity provider's keys cannot be had")
-                    .mend("look into the gateway's log; check access.jwt")
+                    .hint("look into the gateway's log; check access.jwt")
                     .retry_after(self.refresh),
             );
         }
@@ -192,7 +195,7 @@ fn http_client(config: &JwtConfig) -> Result<reqwest::Client, Fault> {
     let mut builder = client::builder().timeout(FETCH_TIMEOUT);
     if let Some(file) = &config.ca_file {
         builder = client::trusting(builder, file).map_err(|error| {
-            Fault::invalid("access.jwt.ca_file", error.to_string()).mend("give a PEM file with certificates")
+            Fault::invalid("access.jwt.ca_file", error.to_string()).hint("give a PEM file with certificates")
         })?;
     }
     builder
@@ -205,8 +208,8 @@ struct Document {
     keys: Vec<Value>,
 }
 
-/// The keys of a set that signatures can be verified with. Others in it (encryption, unknown kinds) are passed over, as RFC
-/// 7517 asks.
+/// The keys of a set that signatures can be verified with. Others in it (encryption, unknown kinds)
+/// are passed over, as RFC 7517 asks.
 pub(crate) fn parse(text: &[u8]) -> Result<Vec<PublicKey>, String> {
     let document: Document = serde_json::from_slice(text).map_err(|error| format!("no set of keys: {error}"))?;
     if document.keys.len() > MOST_KEYS {

@@ -1,4 +1,5 @@
-//! Tokens of an identity provider: signed claims (JWT, RFC 7519), verified with the provider's public keys.
+//! Tokens of an identity provider: signed claims (JWT, RFC 7519), verified with the provider's
+//! public keys.
 
 use std::{collections::HashSet, path::PathBuf, sync::Arc, time::Duration};
 
@@ -28,7 +29,8 @@ pub struct JwtConfig {
     pub issuer: String,
     /// The claim `aud` must name one of these.
     pub audiences: Vec<String>,
-    /// Where the provider's public keys are (JWKS, RFC 7517): an `https` address. Either this or `jwks_file`.
+    /// Where the provider's public keys are (JWKS, RFC 7517): an `https` address. Either this or
+    /// `jwks_file`.
     pub jwks_url: Option<String>,
     /// A file with them instead, read again as often as an address would be.
     pub jwks_file: Option<PathBuf>,
@@ -36,18 +38,21 @@ pub struct JwtConfig {
     pub ca_file: Option<PathBuf>,
     /// Whether `jwks_url` may be plain `http` on a loopback address.
     pub allow_loopback: bool,
-    /// Algorithms that signatures may have: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA. A shared secret
-    /// (HS…) or no signature is never one.
+    /// Algorithms that signatures may have: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384,
+    /// EdDSA. A shared secret (HS…) or no signature is never one.
     pub algorithms: Vec<String>,
     /// How far clocks may differ, in seconds.
     pub leeway_seconds: u64,
     /// An unknown key id makes the keys be fetched again, at most once in so many seconds.
     pub refresh_seconds: u64,
-    /// Keys are fetched again after so many seconds in any case, so that one that was withdrawn stops working.
+    /// Keys are fetched again after so many seconds in any case, so that one that was withdrawn
+    /// stops working.
     pub max_age_seconds: u64,
-    /// The claim that holds the scopes: words apart by spaces, or a list. Dots lead into objects: `realm_access.roles`.
+    /// The claim that holds the scopes: words apart by spaces, or a list. Dots lead into objects:
+    /// `realm_access.roles`.
     pub scopes_claim: String,
-    /// What stands before our words there, e.g. `isomer:` for `isomer:encode`. Other words are passed over.
+    /// What stands before our words there, e.g. `isomer:` for `isomer:encode`. Other words are
+    /// passed over.
     pub scope_prefix: String,
     /// Limits of every subject, each by itself.
     pub limits: Limits,
@@ -102,8 +107,8 @@ impl Validate for JwtConfig {
             ));
         }
         if self.audiences.is_empty() || self.audiences.iter().any(String::is_empty) {
-            let mend = "give the `aud` that the provider puts into tokens for this gateway";
-            return Err(ConfigError::new("audiences", "names nobody", mend));
+            let hint = "give the `aud` that the provider puts into tokens for this gateway";
+            return Err(ConfigError::new("audiences", "names nobody", hint));
         }
         self.algorithms()?;
         if self.leeway_seconds > 600 {
@@ -130,7 +135,7 @@ impl Validate for JwtConfig {
         }
         self.limits.check().map_err(|fault| {
             let field = fault.field.unwrap_or_default();
-            ConfigError::new(field, fault.message, fault.mend.unwrap_or_default())
+            ConfigError::new(field, fault.message, fault.hint.unwrap_or_default())
         })?;
         match (&self.jwks_url, &self.jwks_file) {
             (Some(url), None) => check_url(url, self.allow_loopback),
@@ -145,7 +150,7 @@ impl Validate for JwtConfig {
 }
 
 fn check_url(url: &str, allow_loopback: bool) -> Result<(), ConfigError> {
-    let refuse = |message: &str, mend: &str| Err(ConfigError::new("jwks_url", format!("`{url}` {message}"), mend));
+    let refuse = |message: &str, hint: &str| Err(ConfigError::new("jwks_url", format!("`{url}` {message}"), hint));
     let Ok(url) = reqwest::Url::parse(url) else {
         return refuse("is no URL", "give an https address");
     };

@@ -2,9 +2,10 @@
 //!
 //! * id: 12 characters of `0-9a-z`, public; logs and lists show it;
 //! * secret: 43 characters of `0-9A-Za-z`, 256 bits from the system's random numbers;
-//! * checksum: 6 characters of `0-9A-Za-z`, from the first four bytes of SHA-256 over all that stands before it. It tells a
-//!   mistyped key from an unknown one without a look into the database, and lets a scanner for leaked secrets be sure of a
-//!   find: `iso_[0-9a-z]{12}_[0-9A-Za-z]{49}`.
+//! * checksum: 6 characters of `0-9A-Za-z`, from the first four bytes of SHA-256 over all that
+//!   stands before it. It tells a mistyped key from an unknown one without a look into the
+//!   database, and lets a scanner for leaked secrets be sure of a find:
+//!   `iso_[0-9a-z]{12}_[0-9A-Za-z]{49}`.
 
 use isomer_service_kit::{Fault, config::Secret};
 use rand::{TryRngCore, rngs::OsRng};
@@ -101,7 +102,8 @@ pub(crate) fn read(text: &str) -> Option<PresentedKey<'_>> {
     })
 }
 
-/// `text` with everything that looks like a key's secret part taken out: the net under what people type into names.
+/// `text` with everything that looks like a key's secret part taken out: the net under what people
+/// type into names.
 pub(crate) fn without_keys(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -136,7 +138,8 @@ fn checksum(body: &str) -> String {
 
 /// Characters drawn evenly from `digits`.
 fn random(length: usize, digits: &[u8]) -> Result<String, Fault> {
-    // Bytes from the last, incomplete round of the alphabet would make its first characters likelier.
+    // Bytes from the last, incomplete round of the alphabet would make its first characters
+    // likelier.
     let fair = 256 / digits.len() * digits.len();
     let mut text = String::with_capacity(length);
     let mut bytes = [0_u8; 64];

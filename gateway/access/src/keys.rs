@@ -1,4 +1,5 @@
-//! Making, changing and revoking keys; reading the audit log. Every change and its audit event are one transaction.
+//! Making, changing and revoking keys; reading the audit log. Every change and its audit event are
+//! one transaction.
 
 use isomer_database::{Database, failed};
 use isomer_service_kit::{Fault, config::Secret};
@@ -135,7 +136,8 @@ impl Keys {
     /// Changes a key.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `FAILED_PRECONDITION` for a revoked key, `INVALID_ARGUMENT` on the field that cannot be meant.
+    /// `NOT_FOUND`, `FAILED_PRECONDITION` for a revoked key, `INVALID_ARGUMENT` on the field that
+    /// cannot be meant.
     pub async fn update(&self, who: &str, id: &str, change: KeyChange) -> Result<(KeyRecord, Usage), Fault> {
         let id = check_id(id)?;
         change.name.as_deref().map_or(Ok(()), check_name)?;
@@ -146,7 +148,7 @@ impl Keys {
             if record.revoked.is_some() {
                 return Err(
                     Fault::precondition("REVOKED_KEY", format!("the key iso_{id} was revoked"))
-                        .mend("make another; a revoked key never works again"),
+                        .hint("make another; a revoked key never works again"),
                 );
             }
             record.name = change.name.unwrap_or(record.name);
@@ -160,7 +162,8 @@ impl Keys {
         Ok((record, usage))
     }
 
-    /// Revokes a key for good. Its record stays, for the audit log's sake. A key that is revoked already stays as it was.
+    /// Revokes a key for good. Its record stays, for the audit log's sake. A key that is revoked
+    /// already stays as it was.
     ///
     /// # Errors
     /// `NOT_FOUND`.
@@ -268,8 +271,9 @@ impl Access {
         }
     }
 
-    /// Puts an act of an administrator on the audit log: who ([`crate::Caller::principal`] and name), what (`providers.create`), to
-    /// what, and how it ended. Never hand it a secret; what looks like a key of ours is taken out.
+    /// Puts an act of an administrator on the audit log: who ([`crate::Caller::principal`] and
+    /// name), what (`providers.create`), to what, and how it ended. Never hand it a secret; what
+    /// looks like a key of ours is taken out.
     ///
     /// # Errors
     /// When the database cannot be written: then the act must not be said to be done.
@@ -315,11 +319,11 @@ fn check_name(name: &str) -> Result<(), Fault> {
     if name.trim().is_empty() || name.len() > NAME_BYTES || name.chars().any(char::is_control) {
         return Err(
             Fault::invalid("name", "is empty, longer than 200 bytes, or has control characters")
-                .mend("say who the key is for, e.g. `search-team`"),
+                .hint("say who the key is for, e.g. `search-team`"),
         );
     }
     if key::without_keys(name) != name {
-        return Err(Fault::invalid("name", "holds a key").mend("names are shown to everyone; choose another"));
+        return Err(Fault::invalid("name", "holds a key").hint("names are shown to everyone; choose another"));
     }
     Ok(())
 }
@@ -327,14 +331,14 @@ fn check_name(name: &str) -> Result<(), Fault> {
 fn check_scopes(scopes: Scopes) -> Result<(), Fault> {
     if scopes.is_empty() {
         return Err(Fault::invalid("scopes", "is empty: the key could do nothing")
-            .mend("give at least one of encode, transform, evaluate, admin"));
+            .hint("give at least one of encode, transform, evaluate, admin"));
     }
     Ok(())
 }
 
 fn check_expiry(expires: Option<i64>, now: i64) -> Result<(), Fault> {
     match expires {
-        Some(at) if at <= now => Err(Fault::invalid("expires", "is past").mend("give a time to come, e.g. 90d")),
+        Some(at) if at <= now => Err(Fault::invalid("expires", "is past").hint("give a time to come, e.g. 90d")),
         _ => Ok(()),
     }
 }
@@ -345,7 +349,7 @@ fn check_id(id: &str) -> Result<&str, Fault> {
     if bare.len() != 12 || !bare.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase()) {
         // Never repeated: it may be a whole key.
         return Err(Fault::invalid("id", "is no key's id")
-            .mend("give the 12 characters after `iso_`; `isomer keys list` shows them"));
+            .hint("give the 12 characters after `iso_`; `isomer keys list` shows them"));
     }
     Ok(bare)
 }
@@ -354,11 +358,11 @@ fn unknown(id: &str) -> Fault {
     let fault = faults::unknown_key();
     Fault::not_found("UNKNOWN_KEY", format!("no key with the id {id}"))
         .field("id")
-        .mend(fault.mend.unwrap_or_default())
+        .hint(fault.hint.unwrap_or_default())
 }
 
 fn bad_page() -> Fault {
-    Fault::invalid("page_token", "was not given out here").mend("give the next_page_token of the page before, or none")
+    Fault::invalid("page_token", "was not given out here").hint("give the next_page_token of the page before, or none")
 }
 
 fn page_length(asked: u32) -> i64 {

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::Period;
 
-/// One billionth of a US dollar, the unit costs are counted in: a single token at two cents a million is twenty of them.
+/// One billionth of a US dollar, the unit costs are counted in: a single token at two cents a
+/// million is twenty of them.
 pub(crate) const NANO: f64 = 1e9;
 /// A thousand keys' sums of so many dollars still fit a BIGINT.
 const MOST_DOLLARS: f64 = 9e6;
@@ -16,10 +17,12 @@ const MOST_DOLLARS: f64 = 9e6;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Requests a second on average, over each gateway process by itself; a burst of two seconds' worth passes at once.
+    /// Requests a second on average, over each gateway process by itself; a burst of two seconds'
+    /// worth passes at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<f64>,
-    /// Requests in flight at once, streams until they end included, over each gateway process by itself.
+    /// Requests in flight at once, streams until they end included, over each gateway process by
+    /// itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<u32>,
     /// Budgets, at most one for each period; shared by all gateways of one database.
@@ -27,8 +30,9 @@ pub struct Limits {
     pub budgets: Vec<Budget>,
 }
 
-/// What may be spent within a period. A request is admitted while less than this is spent or set aside for the requests under way, so a
-/// budget is overdrawn by at most one request. What a request may use at most is set aside while it is under way.
+/// What may be spent within a period. A request is admitted while less than this is spent or set
+/// aside for the requests under way, so a budget is overdrawn by at most one request. What a
+/// request may use at most is set aside while it is under way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
@@ -51,7 +55,8 @@ impl Budget {
 
 /// Dollars in billionths, rounded up: what is used is never counted as less.
 pub fn nano(dollars: f64) -> u64 {
-    // A cast saturates; what is not a number is nothing. The last digit of a product such as 0.07 × 10⁹ is noise.
+    // A cast saturates; what is not a number is nothing. The last digit of a product such as 0.07 ×
+    // 10⁹ is noise.
     let exact = dollars * NANO;
     let rounded = exact.round();
     if (exact - rounded).abs() < 1e-3 {
@@ -71,12 +76,12 @@ impl Limits {
             && !(rate.is_finite() && rate > 0.0 && rate <= 1e6)
         {
             return Err(Fault::invalid("limits.requests_per_second", format!("is {rate}"))
-                .mend("give more than 0, at most 1000000"));
+                .hint("give more than 0, at most 1000000"));
         }
         if self.max_concurrency == Some(0) {
             return Err(
                 Fault::invalid("limits.max_concurrency", "is 0: nothing would be served")
-                    .mend("give at least 1, or leave it out"),
+                    .hint("give at least 1, or leave it out"),
             );
         }
         let mut periods = BTreeSet::new();
@@ -85,20 +90,20 @@ impl Limits {
             if !periods.insert(budget.per) {
                 return Err(
                     Fault::invalid(field(".per"), format!("a second budget per {}", budget.per))
-                        .mend("put tokens and cost_usd of a period into one budget"),
+                        .hint("put tokens and cost_usd of a period into one budget"),
                 );
             }
             if budget.tokens.is_none() && budget.cost_usd.is_none() {
-                return Err(Fault::invalid(field(""), "limits nothing").mend("give tokens, cost_usd or both"));
+                return Err(Fault::invalid(field(""), "limits nothing").hint("give tokens, cost_usd or both"));
             }
             if budget.tokens.is_some_and(|tokens| i64::try_from(tokens).is_err()) {
-                return Err(Fault::invalid(field(".tokens"), "is more than can be counted").mend("leave it out"));
+                return Err(Fault::invalid(field(".tokens"), "is more than can be counted").hint("leave it out"));
             }
             if let Some(dollars) = budget.cost_usd
                 && !(dollars.is_finite() && (0.0..=MOST_DOLLARS).contains(&dollars))
             {
                 return Err(Fault::invalid(field(".cost_usd"), format!("is {dollars}"))
-                    .mend("give US dollars from 0 to 9000000, or leave it out"));
+                    .hint("give US dollars from 0 to 9000000, or leave it out"));
             }
         }
         Ok(())

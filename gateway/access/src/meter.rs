@@ -105,9 +105,9 @@ pub(crate) struct Meter {
 
 /// A place among the requests that one caller may have in flight.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Meter>);
+pub(crate) struct Permit(Arc<Meter>);
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
@@ -126,12 +126,12 @@ impl Meter {
     }
 
     /// Takes a place, or says that there is none.
-    pub(crate) fn enter(self: &Arc<Self>, name: &str, limits: &Limits) -> Result<Place, Fault> {
+    pub(crate) fn enter(self: &Arc<Self>, name: &str, limits: &Limits) -> Result<Permit, Fault> {
         let most = limits.max_concurrency.unwrap_or(u32::MAX);
         self.in_flight
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < most).then_some(n + 1))
             .map_err(|_| faults::too_many_at_once(name, most))?;
-        Ok(Place(Arc::clone(self)))
+        Ok(Permit(Arc::clone(self)))
     }
 
     /// Whether anything is left of every budget.
@@ -232,7 +232,8 @@ impl Meter {
         })
     }
 
-    /// After [`Meter::take`]: shrinks the grant to what is still in use once what was taken is written. `None` where nothing was granted.
+    /// After [`Meter::take`]: shrinks the grant to what is still in use once what was taken is
+    /// written. `None` where nothing was granted.
     pub(crate) fn shrink(&self) -> Option<Spent> {
         let mut ledger = self.ledger.lock();
         if ledger.granted == Spent::default() && ledger.held == Spent::default() {
@@ -260,7 +261,8 @@ impl Meter {
         self.ledger.lock().known.is_some()
     }
 
-    /// What the database said before anything was counted here. Of several that ask at once the first is believed.
+    /// What the database said before anything was counted here. Of several that ask at once the
+    /// first is believed.
     pub(crate) fn begin(&self, sums: Sums) {
         self.ledger.lock().known.get_or_insert(sums);
     }
@@ -281,7 +283,8 @@ impl Meter {
         }
     }
 
-    /// What is to be written; [`Meter::loaded`], [`Meter::written`] or [`Meter::put_back`] must follow.
+    /// What is to be written; [`Meter::loaded`], [`Meter::written`] or [`Meter::put_back`] must
+    /// follow.
     pub(crate) fn take(&self) -> Vec<(Day, Spent)> {
         self.queued.store(false, Ordering::Release);
         let mut ledger = self.ledger.lock();

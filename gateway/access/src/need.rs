@@ -3,7 +3,7 @@
 use http::{Method, header, request::Parts};
 
 use crate::{
-    config::{AccessConfig, Door},
+    config::{AccessConfig, Requirement},
     scope::{Scope, Scopes},
 };
 
@@ -16,8 +16,9 @@ pub(crate) enum Need {
     Scopes(Scopes),
 }
 
-/// The scopes a request needs. Unknown paths need an identity, so that strangers cannot map what is here; an unknown
-/// service of ours needs `admin`, so that one that is added later and forgotten here stands closed, not open.
+/// The scopes a request needs. Unknown paths need an identity, so that strangers cannot map what is
+/// here; an unknown service of ours needs `admin`, so that one that is added later and forgotten
+/// here stands closed, not open.
 pub(crate) fn need(parts: &Parts, config: &AccessConfig) -> Need {
     if is_preflight(parts) {
         return Need::Nothing;
@@ -50,8 +51,8 @@ pub(crate) fn need(parts: &Parts, config: &AccessConfig) -> Need {
     }
 }
 
-/// Whether a path is one of the HTTP APIs for encoding and reranking: OpenAI's, Cohere's, Ollama's, text-embeddings-inference's, which also
-/// takes texts at the server's own address.
+/// Whether a path is one of the HTTP APIs for encoding and reranking: OpenAI's, Cohere's, Ollama's,
+/// text-embeddings-inference's, which also takes texts at the server's own address.
 fn is_encoding(method: &Method, path: &str) -> bool {
     const BELOW: [&str; 5] = ["/v1/", "/v2/", "/openai/", "/api/", "/tei/"];
     const ALONE: [&str; 9] = [
@@ -70,21 +71,23 @@ fn is_encoding(method: &Method, path: &str) -> bool {
         || (path == "/" && method == Method::POST)
 }
 
-/// Whether a request uses up anything that a budget limits. Who has used up a budget may still see, stop and forget runs and
-/// read the reports of those that were paid for.
+/// Whether a request uses up anything that a budget limits. Who has used up a budget may still see,
+/// stop and forget runs and read the reports of those that were paid for.
 pub(crate) fn spends(parts: &Parts) -> bool {
     let path = parts.uri.path();
     let run = path.strip_prefix("/isomer.eval.v1.RunService/");
     !(path.starts_with("/runs/") || run.is_some_and(|method| method != "CreateRun"))
 }
 
-/// The pages a browser is pointed at, which asks for a password of its own (`Basic`) and cannot send `Bearer`.
+/// The pages a browser is pointed at, which asks for a password of its own (`Basic`) and cannot
+/// send `Bearer`.
 pub(crate) fn is_page(path: &str) -> bool {
     path == "/" || path == "/runs" || path.starts_with("/runs/")
 }
 
-/// A browser asking whether it may ask (CORS): it carries no credentials by definition, and reaches no handler but the one
-/// that answers such questions. A gRPC request, which has a content type, never passes as one.
+/// A browser asking whether it may ask (CORS): it carries no credentials by definition, and reaches
+/// no handler but the one that answers such questions. A gRPC request, which has a content type,
+/// never passes as one.
 fn is_preflight(parts: &Parts) -> bool {
     parts.method == Method::OPTIONS
         && parts.headers.contains_key(header::ORIGIN)
@@ -96,11 +99,11 @@ fn of(scopes: &[Scope]) -> Need {
     Need::Scopes(Scopes::of(scopes))
 }
 
-fn door(door: Door) -> Need {
+fn door(door: Requirement) -> Need {
     match door {
-        Door::Open => Need::Nothing,
-        Door::Identity => Need::Scopes(Scopes::NONE),
-        Door::Admin => of(&[Scope::Admin]),
+        Requirement::Open => Need::Nothing,
+        Requirement::Identity => Need::Scopes(Scopes::NONE),
+        Requirement::Admin => of(&[Scope::Admin]),
     }
 }
 

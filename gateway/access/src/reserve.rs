@@ -1,12 +1,15 @@
-//! Reservations: what a request may use at most is set aside while it is under way, and the rest is given back when it ends.
+//! Reservations: what a request may use at most is set aside while it is under way, and the rest is
+//! given back when it ends.
 //!
-//! A request is admitted while less than the budget is spent or set aside, so that requests that come at once overdraw a budget by at most
-//! the last of them. Gateways of one database share this: each has a row of `access_reserved` for each caller with what it has set aside
-//! and what it has counted but not written yet. A row is changed only by its gateway; the row without a holder is the lock that gateways
-//! take before they look at each other's rows.
+//! A request is admitted while less than the budget is spent or set aside, so that requests that
+//! come at once overdraw a budget by at most the last of them. Gateways of one database share this:
+//! each has a row of `access_reserved` for each caller with what it has set aside and what it has
+//! counted but not written yet. A row is changed only by its gateway; the row without a holder is
+//! the lock that gateways take before they look at each other's rows.
 //!
-//! To ask the database for each request would be slow. So a gateway takes some more than it needs (a grant), and serves what follows out of
-//! it. With each write of counts the grant shrinks to what is in use.
+//! To ask the database for each request would be slow. So a gateway takes some more than it needs
+//! (a grant), and serves what follows out of it. With each write of counts the grant shrinks to
+//! what is in use.
 
 use std::sync::Arc;
 
@@ -26,7 +29,8 @@ use crate::{
 
 /// How long a row counts without being renewed: a gateway that was killed keeps nothing for longer.
 const LEASE_MICROS: i64 = 15_000_000;
-/// A grant takes this part of what is left beyond the request, so that several gateways can each have some.
+/// A grant takes this part of what is left beyond the request, so that several gateways can each
+/// have some.
 const SHARE: u64 = 8;
 
 /// What a request has set aside. Dropping it gives back what the request did not use.
@@ -59,7 +63,8 @@ impl Inner {
             return Ok(None);
         }
         if !meter.hold_within_grant(most) {
-            // One at a time, and not while counts are written: what a meter holds is looked at once.
+            // One at a time, and not while counts are written: what a meter holds is looked at
+            // once.
             let _alone = self.writing.lock().await;
             if !meter.hold_within_grant(most) {
                 self.grant(meter, name, &limits, most).await?;
@@ -176,7 +181,8 @@ impl Inner {
     }
 }
 
-/// Whether a request may begin when so much is `written` and so much is set `aside`; what of the rest may be granted beyond it.
+/// Whether a request may begin when so much is `written` and so much is set `aside`; what of the
+/// rest may be granted beyond it.
 fn decide(name: &str, limits: &Limits, written: &Sums, aside: Spent, most: Spent, now: i64) -> Result<Spent, Fault> {
     let mut spare = Spent {
         requests: 0,
@@ -209,7 +215,8 @@ fn decide(name: &str, limits: &Limits, written: &Sums, aside: Spent, most: Spent
             }
         }
     }
-    // What no budget limits needs no grant of its own, but must not keep the next request from being served out of this one.
+    // What no budget limits needs no grant of its own, but must not keep the next request from
+    // being served out of this one.
     let bounded = |spare: u64| if spare == u64::MAX { i64::MAX as u64 / 4 } else { spare };
     Ok(Spent {
         requests: 0,

@@ -48,12 +48,13 @@ impl FromStr for Scope {
 
     fn from_str(text: &str) -> Result<Self, Fault> {
         Self::ALL.into_iter().find(|scope| scope.name() == text).ok_or_else(|| {
-            Fault::invalid("scopes", format!("`{text}` is no scope")).mend("give encode, transform, evaluate or admin")
+            Fault::invalid("scopes", format!("`{text}` is no scope")).hint("give encode, transform, evaluate or admin")
         })
     }
 }
 
-/// A set of scopes. `admin` implies nothing else: a key that manages keys need not be one that spends money.
+/// A set of scopes. `admin` implies nothing else: a key that manages keys need not be one that
+/// spends money.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scopes(u8);
 

@@ -17,7 +17,8 @@ use crate::{
     wire,
 };
 
-/// The service. Serve it behind the door only ([`Access::admit`]): a request that no [`Caller`] came with is refused.
+/// The service. Serve it behind the door only ([`Access::admit`]): a request that no [`Caller`]
+/// came with is refused.
 #[derive(Debug, Clone)]
 pub struct AccessServer {
     access: Access,
@@ -39,7 +40,7 @@ impl AccessServer {
         let Some(caller) = extensions.get::<Caller>() else {
             let fault = Fault::new(Code::Unauthenticated, "NO_CALLER", "this service is not behind a door");
             return Err(fault
-                .mend("a mistake in how the gateway is put together; nothing was done")
+                .hint("a mistake in how the gateway is put together; nothing was done")
                 .into());
         };
         if let Err(fault) = caller.require(Scope::Admin) {
@@ -96,7 +97,7 @@ impl AccessService for AccessServer {
         let mask = message.update_mask.unwrap_or_default().paths;
         if mask.is_empty() {
             return Err(wire::missing("update_mask")
-                .mend("name what is to change: name, scopes, limits, expire_time")
+                .hint("name what is to change: name, scopes, limits, expire_time")
                 .into());
         }
         let mut change = KeyChange::default();
@@ -114,7 +115,7 @@ impl AccessService for AccessServer {
                 }
                 other => {
                     return Err(Fault::invalid("update_mask", format!("`{other}` cannot be changed"))
-                        .mend("name, scopes, limits and expire_time can")
+                        .hint("name, scopes, limits and expire_time can")
                         .into());
                 }
             }

@@ -29,7 +29,8 @@ const STEPS: &[&str] = &[
     // What of some work's use has been charged to whom, and which process follows it until when.
     "CREATE TABLE access_tabs (work TEXT NOT NULL PRIMARY KEY, principal TEXT NOT NULL, name TEXT NOT NULL, tokens BIGINT NOT NULL, \
      cost BIGINT NOT NULL, opened BIGINT NOT NULL, holder TEXT NOT NULL, lease BIGINT NOT NULL)",
-    // What a gateway has set aside for the requests of a caller that are under way, until when that counts. No holder: the lock.
+    // What a gateway has set aside for the requests of a caller that are under way, until when that
+    // counts. No holder: the lock.
     "CREATE TABLE access_reserved (principal TEXT NOT NULL, holder TEXT NOT NULL, tokens BIGINT NOT NULL, cost BIGINT NOT NULL, \
      lease BIGINT NOT NULL, PRIMARY KEY (principal, holder))",
 ];
@@ -98,8 +99,8 @@ pub(crate) async fn prepare(database: &Database) -> Result<(), Fault> {
     database.migrate("access", STEPS).await
 }
 
-/// Numbers a change to the keys. As the first statement of a transaction it makes writers wait for each other, so that the
-/// numbers appear in their order.
+/// Numbers a change to the keys. As the first statement of a transaction it makes writers wait for
+/// each other, so that the numbers appear in their order.
 pub(crate) async fn next_change(transaction: &mut Transaction<'_, Any>) -> Result<i64, Fault> {
     sqlx::query("UPDATE access_counters SET value = value + 1 WHERE name = 'keys' RETURNING value")
         .fetch_one(&mut **transaction)
@@ -269,7 +270,7 @@ fn record(row: &AnyRow) -> Result<KeyRecord, Fault> {
             "BROKEN_RECORD",
             format!("the record of key iso_{id} has unreadable {what}"),
         )
-        .mend("the database was changed by hand, or by a newer version; revoke the key and make another")
+        .hint("the database was changed by hand, or by a newer version; revoke the key and make another")
     };
     let scopes = text("scopes")?;
     Ok(KeyRecord {

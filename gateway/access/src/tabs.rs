@@ -1,10 +1,12 @@
-//! Tabs: what is charged for work that goes on after the request that asked for it was answered, such as a run.
+//! Tabs: what is charged for work that goes on after the request that asked for it was answered,
+//! such as a run.
 //!
-//! A tab remembers in the database who pays and what of the work has been charged. Whoever follows the work says again and again
-//! what it has used in all; the difference is added to the payer's count in the same transaction as it is noted on the tab. So
-//! nothing is charged twice, whoever follows and however often that one is killed, and nothing is lost that was told once.
-//! One gateway at a time holds a tab; one that is not renewed is taken over by another gateway of the database, or by the same
-//! after a restart.
+//! A tab remembers in the database who pays and what of the work has been charged. Whoever follows
+//! the work says again and again what it has used in all; the difference is added to the payer's
+//! count in the same transaction as it is noted on the tab. So nothing is charged twice, whoever
+//! follows and however often that one is killed, and nothing is lost that was told once. One
+//! gateway at a time holds a tab; one that is not renewed is taken over by another gateway of the
+//! database, or by the same after a restart.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +27,8 @@ use crate::{
 const LEASE: Duration = Duration::from_secs(15);
 /// A tab is renewed when so much of its lease has gone by.
 const RENEW_AFTER: Duration = Duration::from_secs(5);
-/// A tab that nobody could follow for so long is forgotten: the server that did the work is gone for good.
+/// A tab that nobody could follow for so long is forgotten: the server that did the work is gone
+/// for good.
 const FORGET_AFTER: Duration = Duration::from_secs(90 * 86_400);
 
 /// What some work has used in all.
@@ -39,7 +42,7 @@ pub struct Total {
 
 /// The tab of some work, held by this process.
 #[derive(Debug)]
-pub struct Tab {
+pub struct DeferredCharge {
     access: Access,
     work: String,
     principal: String,
@@ -49,12 +52,13 @@ pub struct Tab {
 }
 
 impl Access {
-    /// Opens the tab of `work` (a name that is its own, e.g. `run:ID`) for who asked for it; what was used `already` is not
-    /// charged. None where nothing is counted for the caller, or where the work has a tab: who opened it first pays.
+    /// Opens the tab of `work` (a name that is its own, e.g. `run:ID`) for who asked for it; what
+    /// was used `already` is not charged. None where nothing is counted for the caller, or where
+    /// the work has a tab: who opened it first pays.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn open_tab(&self, caller: &Caller, work: &str, already: Total) -> Result<Option<Tab>, Fault> {
+    pub async fn open_tab(&self, caller: &Caller, work: &str, already: Total) -> Result<Option<DeferredCharge>, Fault> {
         if !caller.is_counted() {
             return Ok(None);
         }
@@ -73,7 +77,7 @@ impl Access {
             .execute(self.0.database.pool())
             .await
             .map_err(failed)?;
-        Ok((done.rows_affected() == 1).then(|| Tab {
+        Ok((done.rows_affected() == 1).then(|| DeferredCharge {
             access: self.clone(),
             work: work.to_owned(),
             principal: caller.principal().to_owned(),
@@ -87,7 +91,7 @@ impl Access {
     ///
     /// # Errors
     /// When the database cannot be read or written.
-    pub async fn take_over_tabs(&self) -> Result<Vec<Tab>, Fault> {
+    pub async fn take_over_tabs(&self) -> Result<Vec<DeferredCharge>, Fault> {
         let now = micros_now();
         let old = now - FORGET_AFTER.as_micros() as i64;
         sqlx::query("DELETE FROM access_tabs WHERE lease < $1 AND opened < $2")
@@ -110,8 +114,8 @@ impl Access {
             .collect()
     }
 
-    /// Gives up all tabs, so that another process need not wait for their leases to end. Those who still hold one here find it
-    /// gone.
+    /// Gives up all tabs, so that another process need not wait for their leases to end. Those who
+    /// still hold one here find it gone.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -124,9 +128,9 @@ impl Access {
         Ok(())
     }
 
-    fn taken(&self, row: &AnyRow) -> Result<Tab, Fault> {
+    fn taken(&self, row: &AnyRow) -> Result<DeferredCharge, Fault> {
         let text = |column: usize| row.try_get::<String, _>(column).map_err(failed);
-        Ok(Tab {
+        Ok(DeferredCharge {
             access: self.clone(),
             work: text(0)?,
             principal: text(1)?,
@@ -137,7 +141,7 @@ impl Access {
     }
 }
 
-impl Tab {
+impl DeferredCharge {
     /// What is worked on.
     pub fn work(&self) -> &str {
         &self.work
@@ -153,8 +157,9 @@ impl Tab {
         self.charged
     }
 
-    /// Charges what the work has used beyond what has been charged for it, `used` being all of it; numbers that went back charge
-    /// nothing. False when the tab is not held here any more: then nothing was charged, and it is another's to follow.
+    /// Charges what the work has used beyond what has been charged for it, `used` being all of it;
+    /// numbers that went back charge nothing. False when the tab is not held here any more: then
+    /// nothing was charged, and it is another's to follow.
     ///
     /// # Errors
     /// When the database cannot be written; nothing was charged then, and the next call does.
@@ -168,7 +173,8 @@ impl Tab {
         let _alone = inner.writing.lock().await;
         let mut transaction = inner.database.pool().begin().await.map_err(failed)?;
         let now = micros_now();
-        // A write first: of two who charge for one tab the second waits, and sees what the first has charged.
+        // A write first: of two who charge for one tab the second waits, and sees what the first
+        // has charged.
         let renewal = "UPDATE access_tabs SET lease = $1 WHERE work = $2 AND holder = $3 RETURNING tokens, cost";
         let row = sqlx::query(renewal)
             .bind(lease(now))
@@ -197,7 +203,8 @@ impl Tab {
         (self.charged, self.renewed) = (after, Instant::now());
         let (meter, limits) = inner.account(&self.principal);
         if after != before && !limits.budgets.is_empty() {
-            // Before the next request is admitted, not with the next count. When it fails, that count brings it.
+            // Before the next request is admitted, not with the next count. When it fails, that
+            // count brings it.
             if let Ok((sums, _)) = store::sums(&inner.database, &self.principal, day_of(now)).await {
                 meter.loaded(sums);
             }
@@ -216,11 +223,13 @@ impl Tab {
         Ok(())
     }
 
-    /// Whether work for this payer may go on: the key was not revoked, and something is left of every budget. A key or token that
-    /// has expired meanwhile does not stop what it was good for when it was asked.
+    /// Whether work for this payer may go on: the key was not revoked, and something is left of
+    /// every budget. A key or token that has expired meanwhile does not stop what it was good for
+    /// when it was asked.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` (`BUDGET_EXCEEDED`), `UNAUTHENTICATED` (`REVOKED_KEY`), `UNAVAILABLE` (`DATABASE`).
+    /// `RESOURCE_EXHAUSTED` (`BUDGET_EXCEEDED`), `UNAUTHENTICATED` (`REVOKED_KEY`), `UNAVAILABLE`
+    /// (`DATABASE`).
     pub async fn check(&self) -> Result<(), Fault> {
         let inner = &self.access.0;
         if let Some(id) = self.principal.strip_prefix("key:")

@@ -1,5 +1,5 @@
-//! Tokens that were verified a moment ago: a signature costs a tenth of a millisecond, and clients send the same token again
-//! and again.
+//! Tokens that were verified a moment ago: a signature costs a tenth of a millisecond, and clients
+//! send the same token again and again.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,7 +10,8 @@ use crate::{access::micros_now, jwt::Subject};
 /// So many tokens are remembered.
 const MOST: usize = 4096;
 
-/// Remembered by the SHA-256 of the token, and only as long as the keys are those it was verified with.
+/// Remembered by the SHA-256 of the token, and only as long as the keys are those it was verified
+/// with.
 #[derive(Debug, Default)]
 pub(crate) struct Verified(RwLock<Remembered>);
 

@@ -16,7 +16,7 @@ use crate::{
 
 /// A required field is absent.
 pub(crate) fn missing(field: &str) -> Fault {
-    Fault::invalid(field, "is missing").mend("give it")
+    Fault::invalid(field, "is missing").hint("give it")
 }
 
 /// A fault on a field of a key, seen from the request that holds the key.
@@ -41,7 +41,7 @@ pub(crate) fn only_settable(key: &ApiKey, with_id: bool) -> Result<(), Fault> {
         (key.used_in_total.is_some(), "key.used_in_total"),
     ];
     match written.into_iter().find(|(is_set, _)| *is_set) {
-        Some((_, field)) => Err(Fault::invalid(field, "is written by the gateway only").mend("leave it out")),
+        Some((_, field)) => Err(Fault::invalid(field, "is written by the gateway only").hint("leave it out")),
         None => Ok(()),
     }
 }
@@ -56,7 +56,7 @@ pub(crate) fn scopes(key: &ApiKey) -> Result<Scopes, Fault> {
             format!("key.scopes[{index}]"),
             format!("{number} is no scope"),
         )
-        .mend("give ENCODE, TRANSFORM, EVALUATE or ADMIN")),
+        .hint("give ENCODE, TRANSFORM, EVALUATE or ADMIN")),
     };
     key.scopes.iter().enumerate().map(scope).collect()
 }
@@ -70,7 +70,7 @@ pub(crate) fn limits(limits: KeyLimits) -> Result<Limits, Fault> {
             BudgetPeriod::Unspecified => {
                 return Err(
                     Fault::invalid(format!("key.limits.budgets[{index}].per"), "is no period")
-                        .mend("give DAY, MONTH or TOTAL"),
+                        .hint("give DAY, MONTH or TOTAL"),
                 );
             }
         };
@@ -94,7 +94,7 @@ pub(crate) fn limits(limits: KeyLimits) -> Result<Limits, Fault> {
 
 /// Microseconds since 1970.
 pub(crate) fn micros(field: &str, time: Timestamp) -> Result<i64, Fault> {
-    let refuse = || Fault::invalid(field, "is no time").mend("give seconds and nanos since 1970");
+    let refuse = || Fault::invalid(field, "is no time").hint("give seconds and nanos since 1970");
     if !(0..1_000_000_000).contains(&time.nanos) {
         return Err(refuse());
     }

@@ -1,4 +1,5 @@
-//! Secrets in logs: everything that is logged, told or printed while keys and tokens pass through is searched for them.
+//! Secrets in logs: everything that is logged, told or printed while keys and tokens pass through
+//! is searched for them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -11,7 +11,8 @@ use tonic::Code;
 
 use crate::{estimate, limits::Most};
 
-/// Pieces of one request under way at once, where neither the provider's limits nor its protocol say otherwise.
+/// Pieces of one request under way at once, where neither the provider's limits nor its protocol
+/// say otherwise.
 pub(crate) const AT_ONCE: usize = 8;
 
 /// What a protocol can say of a request.
@@ -50,7 +51,8 @@ pub(crate) enum InputTypes {
 /// What becomes of a text that is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// What the server does by itself, where the protocol cannot ask for anything and the caller did not.
+    /// What the server does by itself, where the protocol cannot ask for anything and the caller
+    /// did not.
     AsItIs,
     /// The request is refused.
     Refuse,
@@ -120,10 +122,10 @@ impl<'a> From<Option<&'a count_tokens_request::Prompt>> for Prompt<'a> {
 }
 
 impl Abilities {
-    fn unserved(&self, field: &str, message: String, mend: &str) -> Fault {
+    fn unserved(&self, field: &str, message: String, hint: &str) -> Fault {
         Fault::new(Code::Unimplemented, "NOT_IN_PROTOCOL", message)
             .field(field)
-            .mend(mend)
+            .hint(hint)
             .with("kind", self.kind)
     }
 
@@ -143,7 +145,7 @@ impl Abilities {
             Err(_) => return Err(unknown("output", request.output)),
         }
         if request.dimensions == Some(0) {
-            return Err(Fault::invalid("dimensions", "0 is not permitted").mend("give at least 1, or leave it out"));
+            return Err(Fault::invalid("dimensions", "0 is not permitted").hint("give at least 1, or leave it out"));
         }
         if request.dimensions.is_some() && !self.dimensions {
             let message = format!("{} cannot be asked for fewer columns", self.kind);
@@ -174,11 +176,11 @@ impl Abilities {
             return Ok(cut);
         }
         let can: Vec<&str> = self.cuts.iter().map(|cut| cut.name()).collect();
-        let mend = match can.as_slice() {
+        let hint = match can.as_slice() {
             [] => "leave it out: the server does what it does".to_owned(),
             can => format!("leave it out, or ask for {}", can.join(" or ")),
         };
-        Err(self.unserved("truncation", format!("{} cannot be asked for {said}", self.kind), &mend))
+        Err(self.unserved("truncation", format!("{} cannot be asked for {said}", self.kind), &hint))
     }
 
     fn dtype(&self, dtype: i32) -> Result<Dtype, Fault> {
@@ -206,7 +208,8 @@ impl Abilities {
                 Some(input_type) => (Some(input_type.clone()), String::new()),
                 None => return Err(unknown_prompt(name, input_types)),
             },
-            // The caller's own prompt is in place of any other; where there must be a kind of input, it is the default one.
+            // The caller's own prompt is in place of any other; where there must be a kind of
+            // input, it is the default one.
             Prompt::Literal(text) if self.input_types == InputTypes::Required => (default(), text.to_owned()),
             Prompt::Literal(text) => (None, text.to_owned()),
         };
@@ -218,7 +221,7 @@ impl Abilities {
                     self.kind
                 ),
             )
-            .mend("name a prompt of the provider's input_types, or have an entry for \"\" added to them"));
+            .hint("name a prompt of the provider's input_types, or have an entry for \"\" added to them"));
         }
         Ok((input_type, literal))
     }
@@ -226,7 +229,7 @@ impl Abilities {
     /// What to encode, with the literal prompt in front of texts.
     pub(crate) fn items(&self, inputs: Vec<Input>, literal: &str) -> Result<Items, Fault> {
         if inputs.is_empty() {
-            return Err(Fault::invalid("inputs", "is empty").mend("give at least one text"));
+            return Err(Fault::invalid("inputs", "is empty").hint("give at least one text"));
         }
         let count = inputs.len();
         let (mut texts, mut tokens) = (Vec::new(), Vec::new());
@@ -241,7 +244,7 @@ impl Abilities {
                 }
                 None => {
                     return Err(
-                        Fault::invalid(format!("inputs[{index}]"), "holds nothing").mend("set `text`; it may be empty")
+                        Fault::invalid(format!("inputs[{index}]"), "holds nothing").hint("set `text`; it may be empty")
                     );
                 }
             }
@@ -269,7 +272,8 @@ impl Cut {
 }
 
 impl Ask {
-    /// The prompt as a vector space names it: the literal text, or `input_type:NAME`; of both, the kind of input on a line of its own.
+    /// The prompt as a vector space names it: the literal text, or `input_type:NAME`; of both, the
+    /// kind of input on a line of its own.
     pub(crate) fn prompt(&self) -> String {
         match (&self.input_type, self.literal.as_str()) {
             (None, literal) => literal.to_owned(),
@@ -317,7 +321,7 @@ impl<'a> Piece<'a> {
 }
 
 fn unknown(field: &str, value: i32) -> Fault {
-    Fault::invalid(field, format!("unknown value {value}")).mend("give one of the values of the enumeration")
+    Fault::invalid(field, format!("unknown value {value}")).hint("give one of the values of the enumeration")
 }
 
 fn unknown_prompt(name: &str, input_types: &HashMap<String, String>) -> Fault {
@@ -327,10 +331,10 @@ fn unknown_prompt(name: &str, input_types: &HashMap<String, String>) -> Fault {
         .filter(|name| !name.is_empty())
         .collect();
     known.sort_unstable();
-    let mend = if known.is_empty() {
+    let hint = if known.is_empty() {
         "this provider has no input_types".to_owned()
     } else {
         format!("one of: {}", known.join(", "))
     };
-    Fault::invalid("prompt_name", format!("unknown prompt `{name}`")).mend(format!("{mend}; or give literal_prompt"))
+    Fault::invalid("prompt_name", format!("unknown prompt `{name}`")).hint(format!("{hint}; or give literal_prompt"))
 }

@@ -1,6 +1,7 @@
 //! A probe of a provider, for real: a dozen small calls, and what they show in words.
 //!
-//! The findings that a vector's meaning hangs on decide whether a provider is usable; the others say what to expect of it.
+//! The findings that a vector's meaning hangs on decide whether a provider is usable; the others
+//! say what to expect of it.
 
 mod findings;
 mod fingerprint;
@@ -43,7 +44,8 @@ impl Default for CheckOptions {
 }
 
 impl CheckOptions {
-    /// For this provider: with the first of its prompts where none is the default and its protocol may need one.
+    /// For this provider: with the first of its prompts where none is the default and its protocol
+    /// may need one.
     pub fn of(provider: &Provider) -> Self {
         let prompt_name = match provider.input_types.contains_key("") {
             true => None,
@@ -67,7 +69,8 @@ pub struct CheckReport {
     pub verdict: String,
     /// The space of its vectors.
     pub vector_space: Option<VectorSpace>,
-    /// What to compare a later probe with; `None` for a cross-encoder, or where there were no vectors.
+    /// What to compare a later probe with; `None` for a cross-encoder, or where there were no
+    /// vectors.
     pub fingerprint: Option<Fingerprint>,
 }
 
@@ -102,8 +105,8 @@ pub async fn check(backend: &dyn EncoderBackend, encoder_id: &str, options: &Che
     }
 }
 
-/// The vectors of a few fixed texts, for comparing with those of another time, and what the provider says of their space. Costs one
-/// small call.
+/// The vectors of a few fixed texts, for comparing with those of another time, and what the
+/// provider says of their space. Costs one small call.
 ///
 /// # Errors
 /// When the provider does not answer with vectors.

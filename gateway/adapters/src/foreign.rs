@@ -26,7 +26,7 @@ use tonic::Code;
 use crate::{
     EncoderBackend,
     ask::{Abilities, Ask, InputTypes, Items, Piece},
-    limits::{Batches, Deadline, Most, ProviderPace},
+    limits::{Batches, Deadline, Most, ProviderLimiter},
     names::Names,
     target::Target,
 };
@@ -69,7 +69,8 @@ pub(crate) trait Protocol: Debug + Send + Sync + 'static {
         Err(unserved(self.abilities().kind, "does not rerank"))
     }
 
-    /// Whether documents may be scored in several requests: where a score depends on its document alone.
+    /// Whether documents may be scored in several requests: where a score depends on its document
+    /// alone.
     fn rerank_in_pieces(&self) -> bool {
         false
     }
@@ -81,7 +82,7 @@ pub(crate) trait Protocol: Debug + Send + Sync + 'static {
 fn unserved(kind: &str, what: &str) -> Fault {
     Fault::new(Code::Unimplemented, "NOT_IN_PROTOCOL", format!("{kind} {what}"))
         .field("encoder_id")
-        .mend("ask another encoder")
+        .hint("ask another encoder")
 }
 
 /// Vectors of a piece, in its order.
@@ -126,14 +127,15 @@ pub(crate) struct Foreign {
     names: Names,
     input_types: HashMap<String, String>,
     batches: Batches,
-    pace: ProviderPace,
+    pace: ProviderLimiter,
     /// Longest that a call may take.
     timeout: Duration,
     /// Who answers, for spans.
     provider: gen_ai::Provider,
     facts: KnownFacts,
     shapes: Mutex<HashMap<(String, Option<u32>), Shape>>,
-    /// That of the last answer: mostly the next one's too, and its digest takes longer than the comparison.
+    /// That of the last answer: mostly the next one's too, and its digest takes longer than the
+    /// comparison.
     last_space: Mutex<VectorSpace>,
 }
 
@@ -152,7 +154,7 @@ impl Foreign {
         let abilities = protocol.abilities();
         let names = Names::new(&provider.encoders)?;
         if names.is_open() {
-            return Err(Fault::invalid("provider.encoders", "is empty").mend(
+            return Err(Fault::invalid("provider.encoders", "is empty").hint(
                 "name the encoders to offer and the models behind them, e.g. my-encoder = \"text-embedding-3-small\"",
             ));
         }
@@ -161,14 +163,14 @@ impl Foreign {
                 "provider.input_types",
                 format!("{} knows no kinds of input", abilities.kind),
             )
-            .mend("leave it out; clients can give literal_prompt"));
+            .hint("leave it out; clients can give literal_prompt"));
         }
         if abilities.input_types == InputTypes::Required && provider.input_types.is_empty() {
             return Err(Fault::invalid(
                 "provider.input_types",
                 format!("is empty, and {} needs a kind of input with every text", abilities.kind),
             )
-            .mend("map prompt names to its kinds; the entry \"\" is for requests that name none"));
+            .hint("map prompt names to its kinds; the entry \"\" is for requests that name none"));
         }
         if let Some((name, _)) = provider
             .input_types
@@ -176,14 +178,14 @@ impl Foreign {
             .find(|(_, input_type)| input_type.is_empty())
         {
             return Err(Fault::invalid(format!("provider.input_types[{name:?}]"), "is empty")
-                .mend("give the provider's word for it"));
+                .hint("give the provider's word for it"));
         }
         Ok(Self {
             id: provider.id.clone(),
             names,
             input_types: provider.input_types.clone(),
             batches: Batches::new(provider.limits.as_ref(), abilities.at_once),
-            pace: ProviderPace::new(&provider.id, provider.limits.as_ref(), timeout)?,
+            pace: ProviderLimiter::new(&provider.id, provider.limits.as_ref(), timeout)?,
             timeout,
             provider: gen_ai::Provider::server(abilities.kind, target.host(), target.port()),
             facts: KnownFacts::default(),
@@ -204,7 +206,8 @@ impl Foreign {
         shapes.insert((identity.to_owned(), None), shape);
     }
 
-    /// The provider's limits and those of the protocol, which for texts to encode and for documents to rank may differ.
+    /// The provider's limits and those of the protocol, which for texts to encode and for documents
+    /// to rank may differ.
     fn batches(&self, most: Most, facts: &Facts) -> Batches {
         Batches {
             items: self.batches.items.and(most).and(Most::of(facts.max_items)),
@@ -282,7 +285,8 @@ fn number(value: u64) -> u32 {
 impl EncoderBackend for Foreign {
     async fn list(&self) -> Result<Vec<Encoder>, Fault> {
         let described = self.names.each().map(|(id, model)| async move {
-            // What cannot be told now is left out; a server that is down still offers what it offers.
+            // What cannot be told now is left out; a server that is down still offers what it
+            // offers.
             let deadline = Some(Instant::now() + LISTED);
             let facts = self.facts(model, deadline).await.unwrap_or_default();
             self.describe(id, model, &facts)

@@ -1,4 +1,5 @@
-//! Entry points for the fuzz targets of `tests/fuzz` to readers that are private to this crate. Not part of the crate's interface.
+//! Entry points for the fuzz targets of `tests/fuzz` to readers that are private to this crate. Not
+//! part of the crate's interface.
 
 use http::{HeaderMap, StatusCode};
 use isomer_service_kit::{Fault, config::Secret};

@@ -1,4 +1,5 @@
-//! Calls over gRPC: the channel behind the guard, what goes with each call, what becomes of its failures.
+//! Calls over gRPC: the channel behind the guard, what goes with each call, what becomes of its
+//! failures.
 
 use std::time::Duration;
 
@@ -71,7 +72,8 @@ impl Grpc {
         within(&target.id, target.timeout, deadline, answer).await
     }
 
-    /// A call of a method by its path, for protocols whose messages are described where they are used.
+    /// A call of a method by its path, for protocols whose messages are described where they are
+    /// used.
     pub(crate) async fn unary<M, A>(&self, path: &'static str, message: M, deadline: Deadline) -> Result<A, Fault>
     where
         M: prost::Message + 'static,
@@ -92,8 +94,9 @@ impl Grpc {
 /// How near to the end of its time a call may say that its time is over.
 const AT_THE_END: Duration = Duration::from_millis(100);
 
-/// Never comes back where a call failed because its time is over: its own clocks (the client's, the server's) and whoever waits for it
-/// go by the same instant, and the latter knows whose time it was.
+/// Never comes back where a call failed because its time is over: its own clocks (the client's, the
+/// server's) and whoever waits for it go by the same instant, and the latter knows whose time it
+/// was.
 pub async fn out_of_time(status: &Status, until: Instant) {
     let over = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
     if over && Instant::now() + AT_THE_END >= until {
@@ -108,7 +111,7 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
     }
     let said = presentable(status.message(), secret);
     let mut fault = Fault::from_status(status);
-    fault.mend = fault.mend.map(|mend| presentable(&mend, secret));
+    fault.hint = fault.hint.map(|hint| presentable(&hint, secret));
     fault.metadata.retain(|_, value| value.len() <= 200);
     for value in fault.metadata.values_mut() {
         *value = presentable(value, secret);
@@ -129,8 +132,9 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
             format!("provider `{id}` refused the gateway: {said}"),
         )
         .field("provider.secret")
-        .mend("correct the secret that provider.secret names"),
-        // The connection's own failures have no better code: nothing says whether the provider has seen the call.
+        .hint("correct the secret that provider.secret names"),
+        // The connection's own failures have no better code: nothing says whether the provider has
+        // seen the call.
         Code::Unknown | Code::Cancelled if std::error::Error::source(status).is_some() => {
             unavailable("PROVIDER_UNAVAILABLE")
         }

@@ -1,5 +1,6 @@
-//! Providers that speak `isomer.encoder.v1.EncoderService`: our embed-svc, in this process or elsewhere, and whatever anyone wrote
-//! against our protos. Nothing is translated but the encoder's id; the vector space is the provider's own.
+//! Providers that speak `isomer.encoder.v1.EncoderService`: our embed-svc, in this process or
+//! elsewhere, and whatever anyone wrote against our protos. Nothing is translated but the encoder's
+//! id; the vector space is the provider's own.
 
 mod join;
 
@@ -25,7 +26,7 @@ use crate::{
     backend::unserved,
     estimate,
     grpc::{Grpc, out_of_time},
-    limits::{Batches, Deadline, ProviderPace, late},
+    limits::{Batches, Deadline, ProviderLimiter, late},
     names::Names,
     target::Target,
 };
@@ -49,13 +50,14 @@ pub struct IsomerBackend {
 #[derive(Debug)]
 struct Far {
     grpc: Grpc,
-    pace: ProviderPace,
+    pace: ProviderLimiter,
     batches: Batches,
 }
 
 impl IsomerBackend {
-    /// An encoder service over a channel that is there already, such as embed-svc in this process: every id it accepts is offered, and
-    /// it is trusted to keep its own limits. `max_message_bytes` is the largest message to take from it.
+    /// An encoder service over a channel that is there already, such as embed-svc in this process:
+    /// every id it accepts is offered, and it is trusted to keep its own limits.
+    /// `max_message_bytes` is the largest message to take from it.
     pub fn over(channel: GrpcChannel, max_message_bytes: usize) -> Self {
         Self {
             channel,
@@ -72,11 +74,11 @@ impl IsomerBackend {
                 "provider.input_types",
                 "an Isomer provider knows prompts by their own names",
             )
-            .mend("leave it out"));
+            .hint("leave it out"));
         }
         let grpc = Grpc::new(Target::new(provider, surroundings, true)?)?;
         let far = Far {
-            pace: ProviderPace::new(&provider.id, provider.limits.as_ref(), grpc.target.timeout)?,
+            pace: ProviderLimiter::new(&provider.id, provider.limits.as_ref(), grpc.target.timeout)?,
             batches: Batches::new(provider.limits.as_ref(), AT_ONCE),
             grpc,
         };
@@ -220,7 +222,8 @@ impl EncoderBackend for IsomerBackend {
         };
         let sizes = sizes(&request);
         let total = sizes.iter().sum();
-        // The ranges of int8 may come from the texts of the request: in pieces they would not be the same.
+        // The ranges of int8 may come from the texts of the request: in pieces they would not be
+        // the same.
         let whole = request.output_dtype == i32::from(Dtype::Int8);
         let pieces = far.batches.cut(&sizes);
         if whole || pieces.len() <= 1 {

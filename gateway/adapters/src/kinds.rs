@@ -1,4 +1,5 @@
-//! The protocols, one a file. Their shapes are those of the public documents that each file names; looked up in November 2026.
+//! The protocols, one a file. Their shapes are those of the public documents that each file names;
+//! looked up in November 2026.
 
 mod cohere;
 mod hugging_face;

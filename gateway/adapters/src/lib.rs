@@ -1,7 +1,8 @@
 //! Encoder providers of every kind behind one interface.
 //!
-//! A provider is a server of somebody else's that turns text into vectors. [`connect`] makes an [`EncoderBackend`] of it, whatever it
-//! speaks; what its protocol cannot say is refused, never guessed.
+//! A provider is a server of somebody else's that turns text into vectors. [`connect`] makes an
+//! [`EncoderBackend`] of it, whatever it speaks; what its protocol cannot say is refused, never
+//! guessed.
 //!
 //! | kind | prompts by name | texts that are too long | fewer dimensions | token ids | counts | reranks | texts at once |
 //! |---|---|---|---|---|---|---|---|
@@ -16,10 +17,12 @@
 //! | Open Inference Protocol v2 | | the model's | | | | | what the model takes |
 //! | Hugging Face Inference | prompt names | error, head, tail | | | | | 32 |
 //!
-//! Prompt names are mapped to the provider's words by `Provider.input_types`; a literal prompt is put in front of each text. Where a
-//! request does not say what becomes of a text that is too long, its tail is cut; where the protocol cannot ask for that, the server
-//! does what it does by itself. Vectors come as 32-bit floats; they are scaled, and made into 16-bit floats or bits, here. Vector
-//! spaces are named `kind/model`, with `@revision` where the server tells one, and sealed as embed-svc's are.
+//! Prompt names are mapped to the provider's words by `Provider.input_types`; a literal prompt is
+//! put in front of each text. Where a request does not say what becomes of a text that is too long,
+//! its tail is cut; where the protocol cannot ask for that, the server does what it does by itself.
+//! Vectors come as 32-bit floats; they are scaled, and made into 16-bit floats or bits, here.
+//! Vector spaces are named `kind/model`, with `@revision` where the server tells one, and sealed as
+//! embed-svc's are.
 
 mod ask;
 mod backend;

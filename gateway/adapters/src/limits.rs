@@ -6,7 +6,7 @@ pub(crate) use batches::{Batches, Most};
 
 use std::{future::Future, time::Duration};
 
-use isomer_outbound::pace::{NoTurn, Pace, Rates};
+use isomer_outbound::rate_limiter::{NoTurn, RateLimiter, Rates};
 use isomer_proto::gateway::v1::ProviderLimits;
 use isomer_service_kit::Fault;
 use tokio::{
@@ -20,12 +20,12 @@ pub(crate) type Deadline = Option<Instant>;
 
 /// How fast one provider is called; shared by all who call it.
 #[derive(Debug)]
-pub(crate) struct ProviderPace {
+pub(crate) struct ProviderLimiter {
     id: String,
-    pace: Pace,
+    pace: RateLimiter,
 }
 
-impl ProviderPace {
+impl ProviderLimiter {
     /// `patience` is the longest wait of a caller without a deadline.
     pub(crate) fn new(id: &str, limits: Option<&ProviderLimits>, patience: Duration) -> Result<Self, Fault> {
         let limits = limits.cloned().unwrap_or_default();
@@ -34,9 +34,9 @@ impl ProviderPace {
             tokens_per_second: limits.tokens_per_second,
             max_concurrency: usize::try_from(limits.max_concurrency).unwrap_or(0),
         };
-        let pace = Pace::new(rates, patience).map_err(|bad| {
+        let pace = RateLimiter::new(rates, patience).map_err(|bad| {
             Fault::invalid(format!("provider.limits.{}", bad.field), "is not a rate")
-                .mend("give a number above 0, or 0 for no limit")
+                .hint("give a number above 0, or 0 for no limit")
         })?;
         Ok(Self {
             id: id.to_owned(),
@@ -44,11 +44,12 @@ impl ProviderPace {
         })
     }
 
-    /// Waits until a request of so many tokens may go. What is returned is held until the answer is there.
+    /// Waits until a request of so many tokens may go. What is returned is held until the answer is
+    /// there.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` with a hint, at once, when its turn would come after the deadline; then it has used up nothing.
-    /// `DEADLINE_EXCEEDED` when no other request ended in time.
+    /// `RESOURCE_EXHAUSTED` with a hint, at once, when its turn would come after the deadline; then
+    /// it has used up nothing. `DEADLINE_EXCEEDED` when no other request ended in time.
     pub(crate) async fn turn(&self, tokens: u64, deadline: Deadline) -> Result<Option<OwnedSemaphorePermit>, Fault> {
         self.pace.turn(tokens, deadline).await.map_err(|no_turn| match no_turn {
             NoTurn::Deadline => late(&self.id),
@@ -56,7 +57,7 @@ impl ProviderPace {
                 format!("provider `{}` is used as fast as its limits allow", self.id),
                 wait,
             )
-            .mend("send less, or raise the provider's limits")
+            .hint("send less, or raise the provider's limits")
             .with("provider", &self.id),
         })
     }
@@ -65,8 +66,8 @@ impl ProviderPace {
 /// Waits for a call, as long as both the caller and the provider's own limit allow.
 ///
 /// # Errors
-/// `DEADLINE_EXCEEDED` when the caller's time is over; `UNAVAILABLE` (`PROVIDER_TIMEOUT`) when the provider's is, since another one may
-/// still answer in time.
+/// `DEADLINE_EXCEEDED` when the caller's time is over; `UNAVAILABLE` (`PROVIDER_TIMEOUT`) when the
+/// provider's is, since another one may still answer in time.
 pub(crate) async fn within<T>(
     id: &str,
     timeout: Duration,
@@ -82,7 +83,7 @@ pub(crate) async fn within<T>(
                 "PROVIDER_TIMEOUT",
                 format!("provider `{id}` did not answer within {timeout:?}"),
             )
-            .mend("try again, or raise the provider's limits.timeout")
+            .hint("try again, or raise the provider's limits.timeout")
             .with("provider", id),
         });
     };
@@ -100,8 +101,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn pace(limits: &ProviderLimits) -> Result<ProviderPace, Fault> {
-        ProviderPace::new("p", Some(limits), Duration::from_secs(60))
+    fn pace(limits: &ProviderLimits) -> Result<ProviderLimiter, Fault> {
+        ProviderLimiter::new("p", Some(limits), Duration::from_secs(60))
     }
 
     #[tokio::test]

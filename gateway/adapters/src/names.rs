@@ -17,7 +17,7 @@ impl Names {
                 format!("provider.encoders[{id:?}]"),
                 "the id and the name at the provider must not be empty",
             )
-            .mend("give both, e.g. my-encoder = \"text-embedding-3-small\""));
+            .hint("give both, e.g. my-encoder = \"text-embedding-3-small\""));
         }
         Ok(Self(encoders.clone().into_iter().collect()))
     }
@@ -37,7 +37,7 @@ impl Names {
     /// `NOT_FOUND`.
     pub(crate) fn theirs(&self, encoder_id: &str) -> Result<String, Fault> {
         if encoder_id.is_empty() {
-            return Err(Fault::invalid("encoder_id", "is empty").mend("name an encoder; ListEncoders names them"));
+            return Err(Fault::invalid("encoder_id", "is empty").hint("name an encoder; ListEncoders names them"));
         }
         if self.is_open() {
             return Ok(encoder_id.to_owned());
@@ -45,7 +45,7 @@ impl Names {
         self.0.get(encoder_id).cloned().ok_or_else(|| {
             Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{encoder_id}` here"))
                 .field("encoder_id")
-                .mend("ListEncoders names those there are")
+                .hint("ListEncoders names those there are")
                 .with("encoder_id", encoder_id)
         })
     }

@@ -1,4 +1,5 @@
-//! Calls over HTTP with JSON: the client behind the guard, what goes with each call, what becomes of its failures.
+//! Calls over HTTP with JSON: the client behind the guard, what goes with each call, what becomes
+//! of its failures.
 
 pub(crate) mod failure;
 mod span;
@@ -49,13 +50,13 @@ impl Rest {
         if let Some(tls) = &target.tls {
             builder = client::with_tls(builder, tls).map_err(|error| {
                 Fault::invalid(format!("provider.tls.{}", error.field), error.to_string())
-                    .mend("give a readable PEM file of the right kind")
+                    .hint("give a readable PEM file of the right kind")
             })?;
             if let Some(name) = &tls.server_name {
                 // The name in the certificate is asked for, the address is connected to.
                 host = target.url.host_str().map(ToOwned::to_owned);
                 base.set_host(Some(name)).map_err(|error| {
-                    Fault::invalid("provider.tls.server_name", format!("{name:?}: {error}")).mend("give a host's name")
+                    Fault::invalid("provider.tls.server_name", format!("{name:?}: {error}")).hint("give a host's name")
                 })?;
             }
         }
@@ -65,11 +66,12 @@ impl Rest {
         };
         let client = client::guarded(builder, resolver)
             .build()
-            .map_err(|error| Fault::invalid("provider.tls", cause(&error)).mend("check the TLS files"))?;
+            .map_err(|error| Fault::invalid("provider.tls", cause(&error)).hint("check the TLS files"))?;
         Ok(Self { target, client, base })
     }
 
-    /// The URL of a path of the protocol. A first part that the address has already (`/v1`) is not put there twice.
+    /// The URL of a path of the protocol. A first part that the address has already (`/v1`) is not
+    /// put there twice.
     pub(crate) fn url(&self, path: &str) -> Url {
         let mut url = self.base.clone();
         if path.is_empty() {
@@ -157,8 +159,8 @@ impl Rest {
             Ok(body) => body,
             Err(Unread::Broken(error)) => return Err(broken(error)),
             Err(error) => {
-                let mend = "send fewer texts at once, or set limits.max_batch_items";
-                return Err(self.bad_answer(error).mend(mend));
+                let hint = "send fewer texts at once, or set limits.max_batch_items";
+                return Err(self.bad_answer(error).hint(hint));
             }
         };
         if status.is_success() {
@@ -171,6 +173,6 @@ impl Rest {
 /// `DATA_LOSS`: an answer that is none to what was asked.
 pub(crate) fn bad_answer(id: &str, what: impl std::fmt::Display) -> Fault {
     Fault::new(Code::DataLoss, "PROVIDER_ANSWER", format!("provider `{id}`: {what}"))
-        .mend("check the provider with CheckProvider")
+        .hint("check the provider with CheckProvider")
         .with("provider", id)
 }

@@ -1,4 +1,5 @@
-//! What is known of a provider before it is called: where it is, how it is reached, what goes with every call.
+//! What is known of a provider before it is called: where it is, how it is reached, what goes with
+//! every call.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -79,7 +80,8 @@ impl Target {
     }
 }
 
-/// `Authorization: Bearer` with the secret, marked so that nothing prints it; nothing where there is none.
+/// `Authorization: Bearer` with the secret, marked so that nothing prints it; nothing where there
+/// is none.
 pub(crate) fn authorization(secret: &Secret) -> Result<Option<HeaderValue>, Fault> {
     bearer(secret).map_err(|_| Fault::internal("a secret that was checked cannot be sent in a header"))
 }
@@ -88,7 +90,7 @@ pub(crate) fn authorization(secret: &Secret) -> Result<Option<HeaderValue>, Faul
 fn secret_source(reference: Option<&SecretRef>) -> Result<SecretSource, Fault> {
     let empty = || {
         Fault::invalid("provider.secret", "names no place")
-            .mend("set `environment` to a variable's name or `file` to a path, or leave `secret` out")
+            .hint("set `environment` to a variable's name or `file` to a path, or leave `secret` out")
     };
     match reference.map(|reference| reference.source.as_ref()) {
         None => Ok(SecretSource::None),
@@ -104,12 +106,12 @@ pub(crate) fn read_secret(source: &SecretSource) -> Result<Secret, Fault> {
     source.read().map_err(|missing| {
         Fault::precondition("PROVIDER_SECRET_MISSING", missing.message)
             .field("provider.secret")
-            .mend(missing.mend)
+            .hint(missing.hint)
     })
 }
 
 fn address(text: &str, grpc: bool) -> Result<Url, Fault> {
-    let bad = |message: String, mend: &str| Fault::invalid("provider.address", message).mend(mend);
+    let bad = |message: String, hint: &str| Fault::invalid("provider.address", message).hint(hint);
     let form = if grpc {
         "give grpc://host:port, grpcs://host:port, http://host:port or https://host:port"
     } else {
@@ -147,12 +149,12 @@ fn tls(settings: Option<&TlsSettings>, url: &Url) -> Result<Option<ClientTls>, F
     };
     if url.scheme() != "https" {
         return Err(Fault::invalid("provider.tls", "the address is a plain-text one")
-            .mend("write https:// or grpcs:// in the address, or leave `tls` out"));
+            .hint("write https:// or grpcs:// in the address, or leave `tls` out"));
     }
     let path = |text: &String| (!text.is_empty()).then(|| PathBuf::from(text));
     if settings.certificate_file.is_empty() != settings.key_file.is_empty() {
         return Err(
-            Fault::invalid("provider.tls", "certificate_file and key_file go together").mend("give both or neither"),
+            Fault::invalid("provider.tls", "certificate_file and key_file go together").hint("give both or neither"),
         );
     }
     Ok(Some(ClientTls {
@@ -171,7 +173,7 @@ fn timeout(provider: &Provider) -> Result<Duration, Fault> {
     match read {
         Some(Duration::ZERO) => Ok(TIMEOUT),
         Some(timeout) => Ok(timeout),
-        None => Err(Fault::invalid("provider.limits.timeout", "is negative").mend("give e.g. 30s")),
+        None => Err(Fault::invalid("provider.limits.timeout", "is negative").hint("give e.g. 30s")),
     }
 }
 

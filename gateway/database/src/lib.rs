@@ -1,7 +1,8 @@
 //! The gateway's records: a SQLite file by default, PostgreSQL by URL, one SQL text for both.
 //!
-//! SQL is written for both: `$1` for parameters, `BIGINT` for whole numbers (times are microseconds since 1970), `TEXT` for
-//! the rest, `INSERT … ON CONFLICT`, no types or functions that only one of them has.
+//! SQL is written for both: `$1` for parameters, `BIGINT` for whole numbers (times are microseconds
+//! since 1970), `TEXT` for the rest, `INSERT … ON CONFLICT`, no types or functions that only one of
+//! them has.
 
 mod private;
 
@@ -23,10 +24,12 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens `sqlite:PATH` (made if it is not there), `sqlite::memory:` or `postgres://…`, or a plain path.
+    /// Opens `sqlite:PATH` (made if it is not there), `sqlite::memory:` or `postgres://…`, or a
+    /// plain path.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` with the reason `DATABASE` when the address is of another kind, or nobody answers there.
+    /// `FAILED_PRECONDITION` with the reason `DATABASE` when the address is of another kind, or
+    /// nobody answers there.
     pub async fn open(address: &str) -> Result<Self, Fault> {
         install_default_drivers();
         let url = url(address)?;
@@ -34,7 +37,8 @@ impl Database {
         let memory = url.starts_with("sqlite::memory:");
         let options = AnyConnectOptions::from_str(&url).map_err(|error| unusable(address, &error))?;
         let pool = AnyPoolOptions::new()
-            // Each connection to a database in memory is a database of its own; a file has one writer at a time anyway.
+            // Each connection to a database in memory is a database of its own; a file has one
+            // writer at a time anyway.
             .max_connections(if memory { 1 } else { 4 })
             .min_connections(u32::from(memory))
             .idle_timeout((!memory).then_some(Duration::from_secs(600)))
@@ -43,7 +47,8 @@ impl Database {
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     if sqlite {
-                        // FULL: a revocation, a new key or an audit event that was answered is still there after a power cut.
+                        // FULL: a revocation, a new key or an audit event that was answered is
+                        // still there after a power cut.
                         let settings = format!(
                             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = {};",
                             PATIENCE.as_millis()
@@ -64,15 +69,16 @@ impl Database {
         &self.pool
     }
 
-    /// Brings the tables of `area` up to date: step k of `steps` runs once in the life of a database, in order, and
-    /// whichever of several processes comes first runs it. `sqlx::migrate!` is not used: it counts the steps of a whole database, and here
-    /// each area counts its own.
+    /// Brings the tables of `area` up to date: step k of `steps` runs once in the life of a
+    /// database, in order, and whichever of several processes comes first runs it. `sqlx::migrate!`
+    /// is not used: it counts the steps of a whole database, and here each area counts its own.
     ///
     /// # Errors
     /// When a step fails; the steps before it stay.
     pub async fn migrate(&self, area: &str, steps: &'static [&'static str]) -> Result<(), Fault> {
         let table = "CREATE TABLE IF NOT EXISTS migrations (area TEXT NOT NULL, step BIGINT NOT NULL, PRIMARY KEY (area, step))";
-        // PostgreSQL tells all but one of several processes that do this at the same moment of a conflict, once the table is there.
+        // PostgreSQL tells all but one of several processes that do this at the same moment of a
+        // conflict, once the table is there.
         if sqlx::raw_sql(table).execute(&self.pool).await.is_err() {
             sqlx::raw_sql(table).execute(&self.pool).await.map_err(failed)?;
         }
@@ -95,10 +101,11 @@ impl Database {
 
 /// What a query's failure is to a caller: the place of records is down or full, not the request.
 pub fn failed(error: sqlx::Error) -> Fault {
-    // The error may hold the address with its password: it goes to nobody but the log, and sqlx keeps it out there.
+    // The error may hold the address with its password: it goes to nobody but the log, and sqlx
+    // keeps it out there.
     tracing::error!(%error, "database");
     Fault::unavailable("DATABASE", "the gateway's database cannot be read or written")
-        .mend("look into the gateway's log; a SQLite file needs a writable folder and free disk space")
+        .hint("look into the gateway's log; a SQLite file needs a writable folder and free disk space")
 }
 
 fn url(address: &str) -> Result<String, Fault> {
@@ -119,25 +126,25 @@ fn url(address: &str) -> Result<String, Fault> {
                 "database",
                 format!("`{scheme}` is not a kind of database that is spoken here"),
             )
-            .mend("give a path, sqlite:PATH or postgres://USER@HOST/DATABASE"));
+            .hint("give a path, sqlite:PATH or postgres://USER@HOST/DATABASE"));
         }
         None => address,
     };
     let path = path.split('?').next().unwrap_or_default();
     if path.is_empty() {
-        return Err(Fault::invalid("database", "names no file").mend("give a path, e.g. isomer.sqlite"));
+        return Err(Fault::invalid("database", "names no file").hint("give a path, e.g. isomer.sqlite"));
     }
     if let Some(folder) = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty()) {
         private::create_folder(folder).map_err(|error| {
             Fault::invalid("database", format!("{} cannot be made: {error}", folder.display()))
-                .mend("choose another folder")
+                .hint("choose another folder")
         })?;
     }
     // SQLite gives the files beside it the same permissions.
     private::create_file(Path::new(path)).map_err(|error| {
         Fault::precondition("DATABASE", format!("the database {path} cannot be opened: {error}"))
             .field("database")
-            .mend("check that the file and its folder can be written by this user")
+            .hint("check that the file and its folder can be written by this user")
     })?;
     Ok(format!("sqlite://{path}?mode=rwc"))
 }
@@ -150,7 +157,7 @@ fn unusable(address: &str, error: &sqlx::Error) -> Fault {
     };
     Fault::precondition("DATABASE", format!("the database {shown} cannot be opened: {error}"))
         .field("database")
-        .mend("check that the server runs, or that the file's folder can be written")
+        .hint("check that the server runs, or that the file's folder can be written")
 }
 
 #[cfg(test)]

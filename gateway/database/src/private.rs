@@ -1,8 +1,10 @@
-//! Files and folders that only this user may read: the database holds digests of keys, names and the audit log.
+//! Files and folders that only this user may read: the database holds digests of keys, names and
+//! the audit log.
 
 use std::{io, path::Path};
 
-/// Makes a folder, and those above it that are missing, with the mode 0700. A folder that is there stays as it is.
+/// Makes a folder, and those above it that are missing, with the mode 0700. A folder that is there
+/// stays as it is.
 pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);

@@ -22,7 +22,8 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::vectors;
 
-/// Of texts to choose from; more than any cache that is measured keeps would be another measurement.
+/// Of texts to choose from; more than any cache that is measured keeps would be another
+/// measurement.
 const TEXTS: u64 = 4096;
 const LARGEST_ANSWER: usize = 1 << 20;
 
@@ -111,8 +112,9 @@ pub(crate) async fn run(options: Box<Options>) -> Value {
     })
 }
 
-/// When each connection's requests are due: connections take turns, evenly spaced. A thread of its own keeps the time, since tokio's timers
-/// round up to milliseconds, at which requests would come in bunches.
+/// When each connection's requests are due: connections take turns, evenly spaced. A thread of its
+/// own keeps the time, since tokio's timers round up to milliseconds, at which requests would come
+/// in bunches.
 fn paced(connections: u64, rate: f64, start: Instant, end: Instant) -> Vec<UnboundedReceiver<Instant>> {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..connections).map(|_| unbounded_channel()).unzip();
     thread::spawn(move || {
@@ -239,7 +241,8 @@ impl Asker {
     }
 }
 
-/// Parsing every answer in full would measure the client: the first element says whose vector it is.
+/// Parsing every answer in full would measure the client: the first element says whose vector it
+/// is.
 fn is_right(options: &Options, body: &Bytes, text: &str) -> bool {
     let Ok(body) = std::str::from_utf8(body) else {
         return false;

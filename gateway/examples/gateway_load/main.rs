@@ -1,5 +1,5 @@
-//! A load and an upstream to measure servers of embeddings with: `tests/bench/gateway_overhead.py` puts them around Isomer's gateway and
-//! its peers.
+//! A load and an upstream to measure servers of embeddings with: `tests/bench/gateway_overhead.py`
+//! puts them around Isomer's gateway and its peers.
 //!
 //! ```text
 //! cargo run --release -p isomer-gateway --example gateway_load -- upstream --listen 127.0.0.1:0
@@ -7,10 +7,11 @@
 //! cargo run --release -p isomer-gateway --example gateway_load -- drive --grpc http://127.0.0.1:50051 --model m --rate 2000
 //! ```
 //!
-//! `upstream` answers at once, with vectors that follow from the text. `drive` opens connections, asks for one text at a time over each,
-//! checks every vector, and prints requests a second and latencies as JSON. Without `--rate` each connection asks again as soon as it
-//! has its answer; with it requests start when they are due, and a latency counts from there, so that a stall is seen by all whom it
-//! would have hit.
+//! `upstream` answers at once, with vectors that follow from the text. `drive` opens connections,
+//! asks for one text at a time over each, checks every vector, and prints requests a second and
+//! latencies as JSON. Without `--rate` each connection asks again as soon as it has its answer;
+//! with it requests start when they are due, and a latency counts from there, so that a stall is
+//! seen by all whom it would have hit.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::panic)]
 
 mod drive;

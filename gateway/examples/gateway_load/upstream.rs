@@ -66,7 +66,8 @@ async fn embeddings(Json(asked): Json<Asked>) -> Json<Value> {
     }))
 }
 
-/// The service. Not a stub of `isomer-stubs`: those keep what they are asked, which costs time and memory.
+/// The service. Not a stub of `isomer-stubs`: those keep what they are asked, which costs time and
+/// memory.
 pub(crate) struct Instant;
 
 fn encoder() -> Encoder {

@@ -4,7 +4,8 @@ use axum::body::Bytes;
 
 pub(crate) const DIMENSIONS: usize = 384;
 
-/// The vector of a text, of length 1. Its elements are all different, with as many digits as those of a model.
+/// The vector of a text, of length 1. Its elements are all different, with as many digits as those
+/// of a model.
 pub(crate) fn of(text: &str) -> Vec<f32> {
     let seed = text
         .bytes()

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProvidersConfig {
-    /// TOML file that declares providers, one `[[provider]]` table each; its changes are taken within seconds.
+    /// TOML file that declares providers, one `[[provider]]` table each; its changes are taken
+    /// within seconds.
     pub file: Option<PathBuf>,
     /// How often the database is asked whether another gateway changed something, in seconds.
     pub poll_seconds: u64,
@@ -17,10 +18,13 @@ pub struct ProvidersConfig {
     pub max_lease_seconds: u64,
     /// Most providers stored and leased.
     pub max_providers: usize,
-    /// Environment variables that a provider registered by rpc may name as its secret (looked at when it is registered or changed); `*` stands for any characters. None
-    /// by default: the gateway sends their values to addresses that callers name, so name only what each caller with the scope `admin` may read.
+    /// Environment variables that a provider registered by rpc may name as its secret (looked at
+    /// when it is registered or changed); `*` stands for any characters. None by default: the
+    /// gateway sends their values to addresses that callers name, so name only what each caller
+    /// with the scope `admin` may read.
     pub secret_environment: Vec<String>,
-    /// Folders whose files a provider registered by rpc may name (secrets, TLS). Absolute; none: no files.
+    /// Folders whose files a provider registered by rpc may name (secrets, TLS). Absolute; none: no
+    /// files.
     pub file_dirs: Vec<PathBuf>,
 }
 

@@ -1,7 +1,8 @@
 //! The gateway's file of providers: what it declares, and its changes.
 //!
-//! The file is looked at twice a second. New content is taken when two looks in a row see the same, so that a file which is
-//! being written is not taken half. Content that cannot be used changes nothing but [`crate::Registry::file_error`].
+//! The file is looked at twice a second. New content is taken when two looks in a row see the same,
+//! so that a file which is being written is not taken half. Content that cannot be used changes
+//! nothing but [`crate::Registry::file_error`].
 
 use std::{
     collections::HashSet,
@@ -124,8 +125,8 @@ fn judge(path: &Path, content: &Content, config: &ProvidersConfig) -> Result<Vec
         fault
     };
     let text = content.as_ref().map_err(|told| {
-        let mend = "give a readable TOML file, or leave providers.file out";
-        named(Fault::invalid("providers.file", told).mend(mend))
+        let hint = "give a readable TOML file, or leave providers.file out";
+        named(Fault::invalid("providers.file", told).hint(hint))
     })?;
     let mut written = file::read(text).map_err(named)?;
     let folder = std::path::absolute(path).ok();
@@ -137,7 +138,7 @@ fn judge(path: &Path, content: &Content, config: &ProvidersConfig) -> Result<Vec
         let mut checked = validate::provider(provider, Author::Operator, config);
         if checked.is_ok() && !ids.insert(provider.id.clone()) {
             let told = format!("`{}` is declared twice", provider.id);
-            checked = Err(Fault::invalid("provider.id", told).mend("give each provider an id of its own"));
+            checked = Err(Fault::invalid("provider.id", told).hint("give each provider an id of its own"));
         }
         if let Err(mut fault) = checked {
             let field = fault.field.unwrap_or_default();

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::kind;
 
-/// A provider with the proto's names; the kind by its short name, lengths of time in seconds, times in RFC 3339. What is not set is left
-/// out.
+/// A provider with the proto's names; the kind by its short name, lengths of time in seconds, times
+/// in RFC 3339. What is not set is left out.
 pub fn json(provider: &Provider) -> Value {
     let mut document = settings(provider);
     document.extend(ours(provider));

@@ -1,7 +1,9 @@
-//! Providers in TOML: one `[[provider]]` table each, with the proto's names; a kind by its short name (`tei-grpc`), lengths of time
-//! in seconds. The gateway's file of providers is such a file, and so is what `isomer providers apply` reads.
+//! Providers in TOML: one `[[provider]]` table each, with the proto's names; a kind by its short
+//! name (`tei-grpc`), lengths of time in seconds. The gateway's file of providers is such a file,
+//! and so is what `isomer providers apply` reads.
 //!
-//! Read by hand rather than through serde, so that each error can name the line, the path and the nearest known name.
+//! Read by hand rather than through serde, so that each error can name the line, the path and the
+//! nearest known name.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -42,7 +44,8 @@ const TLS: &[&str] = &["ca_file", "certificate_file", "key_file", "server_name"]
 /// A provider that was read, and where its fields stand.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Written {
-    /// The provider. Its fields have the right types; whether their values can be used is another question.
+    /// The provider. Its fields have the right types; whether their values can be used is another
+    /// question.
     pub provider: Provider,
     /// Line of each path that was written, `provider` being the table itself.
     lines: HashMap<String, usize>,
@@ -65,7 +68,8 @@ impl Written {
 /// Reads the providers of a file, in its order.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` with the line in the message, the path as the field (`provider[1].limits.timeout`) and the mend.
+/// `INVALID_ARGUMENT` with the line in the message, the path as the field
+/// (`provider[1].limits.timeout`) and the hint.
 pub fn read(text: &str) -> Result<Vec<Written>, Fault> {
     let document = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line(text, &span));
@@ -74,7 +78,7 @@ pub fn read(text: &str) -> Result<Vec<Written>, Fault> {
             "INVALID_FILE",
             format!("line {line}: is not TOML: {}", error.message()),
         )
-        .mend("mend the line named")
+        .hint("fix the line named")
     })?;
     let mut written = Vec::new();
     for (key, value) in document.get_ref() {
@@ -285,8 +289,8 @@ impl<'a> Place<'a> {
         self.refuse(&format!("unknown key `{}`", self.key), &suggest(self.key, names))
     }
 
-    fn refuse(&self, told: &str, mend: &str) -> Fault {
-        Fault::invalid(&self.path, format!("line {}: {told}", line(self.text, &self.span))).mend(mend)
+    fn refuse(&self, told: &str, hint: &str) -> Fault {
+        Fault::invalid(&self.path, format!("line {}: {told}", line(self.text, &self.span))).hint(hint)
     }
 }
 

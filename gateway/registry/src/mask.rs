@@ -74,7 +74,7 @@ impl Changes {
             return Ok(Self(all().filter(is_set).collect()));
         };
         match mask.paths.as_slice() {
-            [] => Err(Fault::invalid("update_mask", "names no field").mend("name fields, or leave update_mask out")),
+            [] => Err(Fault::invalid("update_mask", "names no field").hint("name fields, or leave update_mask out")),
             [star] if star == "*" => Ok(Self(all().collect())),
             paths => paths.iter().map(|path| named(path)).collect::<Result<_, _>>().map(Self),
         }
@@ -101,7 +101,7 @@ impl Changes {
 }
 
 fn named(path: &str) -> Result<Copy, Fault> {
-    let refuse = |told: String, mend: String| Err(Fault::invalid("update_mask", told).mend(mend));
+    let refuse = |told: String, hint: String| Err(Fault::invalid("update_mask", told).hint(hint));
     if let Some((_, copy)) = FIELDS.iter().chain(NESTED).find(|(name, _)| *name == path) {
         return Ok(*copy);
     }
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_path_that_is_no_field_is_refused_with_the_nearest() {
-        for (path, mend) in [
+        for (path, hint) in [
             ("adress", "did you mean `address`?"),
             ("limits.timout", "did you mean `limits.timeout`?"),
             ("encoders.minilm", "name `encoders` and give all of it"),
@@ -226,7 +226,7 @@ mod tests {
         ] {
             let fault = Changes::of(Some(&mask(&[path])), &Provider::default()).unwrap_err();
             assert_eq!(fault.field.as_deref(), Some("update_mask"));
-            assert!(fault.mend.as_ref().unwrap().contains(mend), "{path}: {fault}");
+            assert!(fault.hint.as_ref().unwrap().contains(hint), "{path}: {fault}");
         }
         assert!(Changes::of(Some(&mask(&["*", "kind"])), &Provider::default()).is_err());
         assert!(Changes::of(Some(&mask(&[])), &Provider::default()).is_err());

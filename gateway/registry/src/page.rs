@@ -4,7 +4,8 @@ use prost::Message;
 
 const PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;
-/// Most bytes of a page: gRPC clients take 4 MiB unless told otherwise. One provider has less than half of that.
+/// Most bytes of a page: gRPC clients take 4 MiB unless told otherwise. One provider has less than
+/// half of that.
 const PAGE_BYTES: usize = 3 << 20;
 
 /// Cuts a list after the first page; true when something was cut off.

@@ -22,14 +22,15 @@ use crate::{
     config::ProvidersConfig,
     declared, keeper, metric_names,
     screening::Screening,
-    service::Face,
+    service::ProviderHandler,
     state::{State, same, settings},
     store::Store,
     time::{Micros, now, until},
     validate::{self, Author},
 };
 
-/// Longest that leases of a gateway without a database are left alone, should the clock be set meanwhile.
+/// Longest that leases of a gateway without a database are left alone, should the clock be set
+/// meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 /// The providers of a gateway. Cheap to clone; its tasks end with the last clone.
@@ -64,8 +65,9 @@ impl Drop for Inner {
 }
 
 impl Registry {
-    /// Reads what the database holds and what the file declares, and keeps an eye on both. Without a database only providers with a
-    /// lease can be registered, and they are forgotten when the process ends. Must be called inside a tokio runtime.
+    /// Reads what the database holds and what the file declares, and keeps an eye on both. Without
+    /// a database only providers with a lease can be registered, and they are forgotten when the
+    /// process ends. Must be called inside a tokio runtime.
     ///
     /// # Errors
     /// When the configuration, the database or the file cannot be used; the field is `providers.…`.
@@ -108,36 +110,40 @@ impl Registry {
         Ok(Self { inner })
     }
 
-    /// Sets who judges and probes providers. Until then changes are answered `UNAVAILABLE`. The first one stays. To let both go it must
-    /// not hold a `Registry` itself; a receiver of [`Registry::watch`] will do.
+    /// Sets who judges and probes providers. Until then changes are answered `UNAVAILABLE`. The
+    /// first one stays. To let both go it must not hold a `Registry` itself; a receiver of
+    /// [`Registry::watch`] will do.
     pub fn screen_with(&self, screening: Arc<dyn Screening>) {
         if self.inner.screening.set(screening).is_err() {
             tracing::warn!("the registry has a screening already");
         }
     }
 
-    /// Live providers in order of id, now and whenever they change. A renewed lease is no change: `expire_time` is that of the last one.
-    /// A provider's settings are the same as long as its id and etag are. States are not filled in.
+    /// Live providers in order of id, now and whenever they change. A renewed lease is no change:
+    /// `expire_time` is that of the last one. A provider's settings are the same as long as its id
+    /// and etag are. States are not filled in.
     pub fn watch(&self) -> watch::Receiver<Arc<[Provider]>> {
         self.inner.live.subscribe()
     }
 
     /// The rpc face, for `Services::add`.
-    pub fn service(&self) -> ProviderServiceServer<Face> {
+    pub fn service(&self) -> ProviderServiceServer<ProviderHandler> {
         ProviderServiceServer::new(self.face())
     }
 
     /// The implementation of the rpcs, for who puts something around it.
-    pub fn face(&self) -> Face {
-        Face::new(self.clone())
+    pub fn face(&self) -> ProviderHandler {
+        ProviderHandler::new(self.clone())
     }
 
-    /// Why the newest content of the file of providers is not in force; none when it is, or there is no file.
+    /// Why the newest content of the file of providers is not in force; none when it is, or there
+    /// is no file.
     pub fn file_error(&self) -> Option<Fault> {
         self.inner.state().file_error.clone()
     }
 
-    /// Live providers in order of id, with how they do, after a look whether another gateway changed something.
+    /// Live providers in order of id, with how they do, after a look whether another gateway
+    /// changed something.
     pub async fn list(&self) -> Result<Vec<Provider>, Fault> {
         self.inner.refresh().await?;
         let live = self.inner.state().live(now());

@@ -7,13 +7,14 @@ use isomer_service_kit::Fault;
 
 /// Looks at providers: the part of the gateway that can call them.
 ///
-/// It is asked about what comes in by rpc. What a file declares, what another gateway on the same database took in and what was
-/// stored before a restart comes through [`crate::Registry::watch`] unasked, and has to be judged there.
+/// It is asked about what comes in by rpc. What a file declares, what another gateway on the same
+/// database took in and what was stored before a restart comes through [`crate::Registry::watch`]
+/// unasked, and has to be judged there.
 #[tonic::async_trait]
 pub trait Screening: Debug + Send + Sync + 'static {
-    /// Whether a provider may be stored, or changed into this. The candidate is valid; one of the same id may be registered
-    /// already, which it would replace. Asked for one candidate at a time, so that of two that contradict each other the second
-    /// one meets the first.
+    /// Whether a provider may be stored, or changed into this. The candidate is valid; one of the
+    /// same id may be registered already, which it would replace. Asked for one candidate at a
+    /// time, so that of two that contradict each other the second one meets the first.
     ///
     /// # Errors
     /// Why not; the caller is told so.

@@ -16,24 +16,24 @@ const LIST: &str = "ListProviders";
 
 /// `isomer.gateway.v1.ProviderService` over a [`Registry`].
 #[derive(Debug, Clone)]
-pub struct Face {
+pub struct ProviderHandler {
     registry: Registry,
 }
 
-impl Face {
+impl ProviderHandler {
     pub(crate) fn new(registry: Registry) -> Self {
         Self { registry }
     }
 }
 
 #[tonic::async_trait]
-impl ProviderService for Face {
+impl ProviderService for ProviderHandler {
     async fn create_provider(
         &self,
         request: Request<CreateProviderRequest>,
     ) -> Result<Response<CreateProviderResponse>, Status> {
         let wanted = request.into_inner().provider;
-        let wanted = wanted.ok_or_else(|| Fault::invalid("provider", "is missing").mend("describe the provider"))?;
+        let wanted = wanted.ok_or_else(|| Fault::invalid("provider", "is missing").hint("describe the provider"))?;
         let provider = Some(self.registry.create(&wanted).await?);
         Ok(Response::new(CreateProviderResponse { provider }))
     }
@@ -101,7 +101,7 @@ impl ProviderService for Face {
             Some(Target::Candidate(candidate)) => self.registry.candidate(&candidate)?,
             None => {
                 return Err(Fault::invalid("target", "is missing")
-                    .mend("give the id of a registered provider, or a candidate")
+                    .hint("give the id of a registered provider, or a candidate")
                     .into());
             }
         };
@@ -111,7 +111,7 @@ impl ProviderService for Face {
 
 fn named(id: String) -> Result<String, Fault> {
     match id.is_empty() {
-        true => Err(Fault::invalid("id", "is missing").mend("name a provider")),
+        true => Err(Fault::invalid("id", "is missing").hint("name a provider")),
         false => Ok(id),
     }
 }

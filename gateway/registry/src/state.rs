@@ -122,7 +122,8 @@ impl State {
     }
 }
 
-/// Whether two lists hold the same providers with the same settings; leases that were renewed aside.
+/// Whether two lists hold the same providers with the same settings; leases that were renewed
+/// aside.
 pub(crate) fn same(a: &[Provider], b: &[Provider]) -> bool {
     let key = |provider: &Provider| (provider.source, provider.id.clone(), provider.etag.clone());
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| key(a) == key(b))

@@ -1,8 +1,9 @@
 //! Records in the database: one row a provider.
 //!
-//! Each change also counts up `provider_changes`, first of all: whoever reads the counter knows whether to read the rows
-//! again, and changes of several processes come one after another. Renewing a lease is not counted. Whoever believes that a
-//! lease ran out asks for its deletion, which looks at the row as it is, and reads the rows again.
+//! Each change also counts up `provider_changes`, first of all: whoever reads the counter knows
+//! whether to read the rows again, and changes of several processes come one after another.
+//! Renewing a lease is not counted. Whoever believes that a lease ran out asks for its deletion,
+//! which looks at the row as it is, and reads the rows again.
 
 use isomer_database::{Database, failed};
 use isomer_proto::gateway::v1::Provider;
@@ -13,7 +14,8 @@ use sqlx::{Any, Row, Transaction, any::AnyRow};
 use crate::{state::Record, time::Micros};
 
 const STEPS: &[&str] = &[
-    // body: the provider's settings in protobuf, in hexadecimal. lease: its length in microseconds, 0 without one.
+    // body: the provider's settings in protobuf, in hexadecimal. lease: its length in microseconds,
+    // 0 without one.
     "CREATE TABLE providers (
         id TEXT NOT NULL PRIMARY KEY,
         body TEXT NOT NULL,
@@ -120,8 +122,8 @@ impl Store {
         Ok(Inserted::Done)
     }
 
-    /// Puts a record in the place of the one with the etag `before`; false when that is gone. `lease`: the lease's length where it
-    /// begins anew, else it runs on.
+    /// Puts a record in the place of the one with the etag `before`; false when that is gone.
+    /// `lease`: the lease's length where it begins anew, else it runs on.
     pub(crate) async fn replace(
         &self,
         record: &Record,
@@ -201,8 +203,8 @@ impl Store {
         Ok(swept)
     }
 
-    /// A transaction that has counted itself: from here on no other process changes anything until it ends. Dropped, it changes
-    /// nothing.
+    /// A transaction that has counted itself: from here on no other process changes anything until
+    /// it ends. Dropped, it changes nothing.
     async fn begin(&self) -> Result<Transaction<'static, Any>, Fault> {
         let mut transaction = self.database.pool().begin().await.map_err(failed)?;
         sqlx::query("UPDATE provider_changes SET changes = changes + 1 WHERE one = 1")
@@ -227,7 +229,7 @@ fn record(row: &AnyRow) -> Result<Record, Fault> {
         Fault::internal(format!(
             "the record of provider `{id}` in the gateway's database is damaged"
         ))
-        .mend("delete its row in the table providers and register it again")
+        .hint("delete its row in the table providers and register it again")
     })?;
     Ok(Record {
         settings,

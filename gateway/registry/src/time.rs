@@ -31,7 +31,8 @@ pub(crate) fn until(at: Micros, now: Micros) -> Duration {
     Duration::from_micros(u64::try_from(at.saturating_sub(now)).unwrap_or_default())
 }
 
-/// A length of time as protos have it; none where it is negative or not in the proto's form (nanoseconds under a second).
+/// A length of time as protos have it; none where it is negative or not in the proto's form
+/// (nanoseconds under a second).
 pub(crate) fn length(duration: &prost_types::Duration) -> Option<Duration> {
     let nanos = u32::try_from(duration.nanos)
         .ok()

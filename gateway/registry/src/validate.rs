@@ -1,7 +1,8 @@
-//! What a provider may say. The first thing wrong is told with its field (`provider.limits.timeout`) and how to mend it.
+//! What a provider may say. The first thing wrong is told with its field
+//! (`provider.limits.timeout`) and how to fix it.
 
 mod address;
-mod places;
+mod files;
 
 use std::{collections::HashMap, time::Duration};
 
@@ -35,17 +36,17 @@ pub(crate) fn provider(provider: &Provider, author: Author, config: &ProvidersCo
     if let Some(limits) = &provider.limits {
         self::limits(limits)?;
     }
-    let places = places::Places { author, config };
+    let rules = files::FileRules { author, config };
     if let Some(secret) = &provider.secret {
-        places.secret(secret)?;
+        rules.secret(secret)?;
     }
     if let Some(tls) = &provider.tls {
         if !encrypted {
             let told = format!("`{}` is a plain-text address", provider.address);
             return Err(Fault::invalid("provider.tls", told)
-                .mend("begin the address with grpcs:// or https://, or leave tls out"));
+                .hint("begin the address with grpcs:// or https://, or leave tls out"));
         }
-        places.tls(tls)?;
+        rules.tls(tls)?;
     }
     headers::read(&provider.headers)?;
     within(
@@ -59,7 +60,7 @@ pub(crate) fn provider(provider: &Provider, author: Author, config: &ProvidersCo
         if author == Author::Operator {
             return Err(
                 Fault::invalid("provider.lease", "what a file declares stays as long as it is there")
-                    .mend("leave lease out"),
+                    .hint("leave lease out"),
             );
         }
         self::lease(lease, config)?;
@@ -80,12 +81,12 @@ pub(crate) fn id(id: &str) -> Result<(), Fault> {
         format!("`{}` is not an id", shown(id))
     };
     Err(Fault::invalid("provider.id", told)
-        .mend("give 1 to 63 of a-z, 0-9 and -, with a letter or a digit at both ends, e.g. tei-berlin-1"))
+        .hint("give 1 to 63 of a-z, 0-9 and -, with a letter or a digit at both ends, e.g. tei-berlin-1"))
 }
 
 fn kind_of(provider: &Provider) -> Result<ProviderKind, Fault> {
     let refuse =
-        |told: String| Fault::invalid("provider.kind", told).mend(format!("give one of {}", kind::names().join(", ")));
+        |told: String| Fault::invalid("provider.kind", told).hint(format!("give one of {}", kind::names().join(", ")));
     match ProviderKind::try_from(provider.kind) {
         Ok(ProviderKind::Unspecified) => Err(refuse("is missing".to_owned())),
         Ok(kind) => Ok(kind),
@@ -100,7 +101,7 @@ fn encoders(encoders: &HashMap<String, String>, kind: ProviderKind) -> Result<()
             kind::name(kind)
         );
         return Err(
-            Fault::invalid("provider.encoders", told).mend("name encoder ids and the provider's names for the models")
+            Fault::invalid("provider.encoders", told).hint("name encoder ids and the provider's names for the models")
         );
     }
     entries("provider.encoders", ["an encoder id", "a model name"], 1, encoders)
@@ -115,7 +116,7 @@ fn input_types(types: &HashMap<String, String>, kind: ProviderKind) -> Result<()
             .collect();
         let told = format!("a provider of kind {} has no input types", kind::name(kind));
         return Err(Fault::invalid("provider.input_types", told)
-            .mend(format!("leave input_types out; {} have them", able.join(", "))));
+            .hint(format!("leave input_types out; {} have them", able.join(", "))));
     }
     if types.is_empty() && kind::needs_input_types(kind) {
         let told = format!(
@@ -123,17 +124,18 @@ fn input_types(types: &HashMap<String, String>, kind: ProviderKind) -> Result<()
             kind::name(kind)
         );
         return Err(Fault::invalid("provider.input_types", told)
-            .mend("give an input type for each prompt name, and for \"\" where requests name none"));
+            .hint("give an input type for each prompt name, and for \"\" where requests name none"));
     }
     // The empty name stands for requests that name no prompt.
     entries("provider.input_types", ["a prompt name", "an input type"], 0, types)
 }
 
-/// Names to names: not endless, without control characters or blanks around them. `shortest`: bytes of a key at least.
+/// Names to names: not endless, without control characters or blanks around them. `shortest`: bytes
+/// of a key at least.
 fn entries(field: &str, what: [&str; 2], shortest: usize, entries: &HashMap<String, String>) -> Result<(), Fault> {
     if entries.len() > MOST_ENTRIES {
         let told = format!("has {} entries", entries.len());
-        return Err(Fault::invalid(field, told).mend(format!("give at most {MOST_ENTRIES}")));
+        return Err(Fault::invalid(field, told).hint(format!("give at most {MOST_ENTRIES}")));
     }
     let legal = |name: &str, shortest: usize| {
         let fits = (shortest..=LONGEST_NAME).contains(&name.len());
@@ -144,12 +146,12 @@ fn entries(field: &str, what: [&str; 2], shortest: usize, entries: &HashMap<Stri
     sorted.sort();
     for (name, model) in sorted {
         let place = format!("{field}[\"{}\"]", shown(name));
-        let mend = format!("give 1 to {LONGEST_NAME} bytes without control characters and blanks at the ends");
+        let hint = format!("give 1 to {LONGEST_NAME} bytes without control characters and blanks at the ends");
         if !legal(name, shortest) {
-            return Err(Fault::invalid(place, format!("is not {key}")).mend(mend));
+            return Err(Fault::invalid(place, format!("is not {key}")).hint(hint));
         }
         if !legal(model, 1) {
-            return Err(Fault::invalid(place, format!("`{}` is not {value}", shown(model))).mend(mend));
+            return Err(Fault::invalid(place, format!("`{}` is not {value}", shown(model))).hint(hint));
         }
     }
     Ok(())
@@ -171,7 +173,7 @@ fn limits(limits: &ProviderLimits) -> Result<(), Fault> {
     if let Some(timeout) = &limits.timeout {
         let told = |told: &str| {
             Fault::invalid("provider.limits.timeout", told)
-                .mend("give more than 0 and at most 3600 seconds, or leave it out")
+                .hint("give more than 0 and at most 3600 seconds, or leave it out")
         };
         let timeout = length(timeout).ok_or_else(|| told("is not a length of time"))?;
         if timeout.is_zero() {
@@ -188,7 +190,7 @@ fn limits(limits: &ProviderLimits) -> Result<(), Fault> {
 pub(crate) fn lease(lease: &prost_types::Duration, config: &ProvidersConfig) -> Result<Duration, Fault> {
     let most = config.max_lease_seconds;
     let told = |told: &str| {
-        Fault::invalid("provider.lease", told).mend(format!(
+        Fault::invalid("provider.lease", told).hint(format!(
             "give 1 to {most} seconds, or leave it out for a provider that stays"
         ))
     };
@@ -207,7 +209,7 @@ fn within(field: &str, value: f64, most: f64, unit: &str) -> Result<(), Fault> {
     if (0.0..=most).contains(&value) {
         return Ok(());
     }
-    Err(Fault::invalid(field, format!("{value} is out of range")).mend(format!("give 0 (none known) to {most} {unit}")))
+    Err(Fault::invalid(field, format!("{value} is out of range")).hint(format!("give 0 (none known) to {most} {unit}")))
 }
 
 /// A value in an error: not endless.

@@ -1,6 +1,7 @@
 //! The usage in the messages of an answer, where the server does not report it while it works.
 //!
-//! Servers of this version report ([`isomer_usage::report`]); others may be older, or somebody else's.
+//! Servers of this version report ([`isomer_usage::report`]); others may be older, or somebody
+//! else's.
 
 use std::{
     pin::Pin,
@@ -122,7 +123,8 @@ pub(crate) fn frame(bytes: &[u8]) -> Option<&[u8]> {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        // A caller who leaves before the count comes has still had the work done. Nothing came at all: then the estimate of the call counts.
+        // A caller who leaves before the count comes has still had the work done. Nothing came at
+        // all: then the estimate of the call counts.
         if self.ledger.passed > 0 {
             self.call.end(&self.ledger.total());
         }

@@ -1,9 +1,11 @@
-//! What calls cost, and who pays: the one place that decides it, for gRPC, HTTP, the page and streams alike.
+//! What calls cost, and who pays: the one place that decides it, for gRPC, HTTP, the page and
+//! streams alike.
 //!
-//! * [`charged`] gives each call of a caller who pays a [`Count`], and charges what is added to it, when it is added. So it does not matter how
-//!   the call ends: with an answer, with an error, at its deadline, or because the caller is gone.
-//! * The router adds what encoders used (`routing`), and the way to other services adds what those report while they work, or else what their
-//!   answers say ([`answer`]).
+//! * [`charged`] gives each call of a caller who pays a [`Count`], and charges what is added to it,
+//!   when it is added. So it does not matter how the call ends: with an answer, with an error, at
+//!   its deadline, or because the caller is gone.
+//! * The router adds what encoders used (`routing`), and the way to other services adds what those
+//!   report while they work, or else what their answers say ([`answer`]).
 //! * [`reserve`] sets aside what a call may use at most ([`most`]) before it begins.
 //!
 //! Runs go on after their request. They are charged by their tabs (`runs`), from the same sums.

@@ -1,7 +1,7 @@
 //! What a call may use at most, as far as that can be told before it begins.
 //!
-//! Too high a number only makes calls that come at once wait for each other near the end of a budget; too low a number lets them overdraw it.
-//! So the numbers are on the high side.
+//! Too high a number only makes calls that come at once wait for each other near the end of a
+//! budget; too low a number lets them overdraw it. So the numbers are on the high side.
 
 use isomer_access::nano;
 use isomer_proto::{
@@ -62,7 +62,8 @@ pub(super) fn of_rerank(router: &Router, request: &RerankRequest) -> Usage {
     encoded(router, &request.encoder_id, all.saturating_mul(router.attempts()))
 }
 
-/// What a call that is passed on may use: a method's path and its message. Nothing for methods that use no model.
+/// What a call that is passed on may use: a method's path and its message. Nothing for methods that
+/// use no model.
 pub(crate) fn of_passed_on(router: &Router, path: &str, message: &[u8]) -> Usage {
     // A message that cannot be read is refused by the server, which then has used nothing.
     let read = || -> Result<Usage, prost::DecodeError> {
@@ -94,7 +95,8 @@ pub(crate) fn of_passed_on(router: &Router, path: &str, message: &[u8]) -> Usage
             "/isomer.transform.v1.AugmentationService/EncodeAugmented" => {
                 of_augmented(router, &EncodeAugmentedRequest::decode(message)?)
             }
-            // The size of the data set is not known yet; data that comes with the request is in the message.
+            // The size of the data set is not known yet; data that comes with the request is in the
+            // message.
             "/isomer.eval.v1.TaskService/Score" => Usage {
                 tokens: (message.len() as u64).div_ceil(BYTES_PER_TOKEN),
                 ..Usage::default()

@@ -1,5 +1,5 @@
-//! Cohere's API, versions 1 and 2: `POST /v1/embed`, `/v2/embed`, `/v2/rerank`. `/v1/rerank` is with OpenAI's shapes, where Jina's and Voyage's
-//! clients ask too.
+//! Cohere's API, versions 1 and 2: `POST /v1/embed`, `/v2/embed`, `/v2/rerank`. `/v1/rerank` is
+//! with OpenAI's shapes, where Jina's and Voyage's clients ask too.
 //!
 //! <https://docs.cohere.com/reference/embed>, <https://docs.cohere.com/reference/rerank>
 
@@ -170,7 +170,7 @@ async fn embed_2(
     let Body(request) = body?;
     if request.input_type.is_none() {
         let missing =
-            Fault::invalid("input_type", "is missing").mend("say what the texts are for, e.g. \"search_document\"");
+            Fault::invalid("input_type", "is missing").hint("say what the texts are for, e.g. \"search_document\"");
         return Err(missing.into());
     }
     embed(&backends, &call, request, "2").await.map(Json)
@@ -270,7 +270,8 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
     })
 }
 
-/// One bit a dimension, set where the value is above 0, eight to a byte, the first in the highest bit (as `numpy.packbits`).
+/// One bit a dimension, set where the value is above 0, eight to a byte, the first in the highest
+/// bit (as `numpy.packbits`).
 fn signs(vector: &[u8]) -> impl Iterator<Item = u8> {
     let bits: Vec<bool> = embeddings::floats(vector).map(|value| value > 0.0).collect();
     let bytes: Vec<u8> = bits
@@ -324,7 +325,8 @@ async fn rerank_2(State(backends): State<Backends>, call: Call, body: Result<Bod
     })))
 }
 
-/// Which version answered, and what it counts. Cohere counts a search of up to a hundred documents as one unit; here it says nothing of a price.
+/// Which version answered, and what it counts. Cohere counts a search of up to a hundred documents
+/// as one unit; here it says nothing of a price.
 fn meta(version: &str, units: Value) -> Value {
     json!({ "api_version": { "version": version }, "billed_units": units })
 }

@@ -1,8 +1,10 @@
-//! HTTP APIs of other servers, so that their clients work unchanged: Cohere's, text-embeddings-inference's, Ollama's, the hub's.
+//! HTTP APIs of other servers, so that their clients work unchanged: Cohere's,
+//! text-embeddings-inference's, Ollama's, the hub's.
 //!
-//! Each API is a module that turns its requests into ours and our answers into its own, errors included. Encoding, reranking and charging
-//! are those of [`crate::openai`]. A field that would change the result and that we do not support is refused by name; one that
-//! cannot change it (`keep_alive`, `priority`) is accepted.
+//! Each API is a module that turns its requests into ours and our answers into its own, errors
+//! included. Encoding, reranking and charging are those of [`crate::openai`]. A field that would
+//! change the result and that we do not support is refused by name; one that cannot change it
+//! (`keep_alive`, `priority`) is accepted.
 
 mod cohere;
 mod model;

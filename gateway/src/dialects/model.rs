@@ -71,14 +71,14 @@ pub(super) async fn only(router: &Router, capability: Capability) -> Result<Stri
     match able.as_mut_slice() {
         [one] => Ok(std::mem::take(&mut one.id)),
         [] => Err(Fault::precondition("NO_ENCODER", format!("this server has no {what}"))
-            .mend("name one in its configuration, or register a provider")),
+            .hint("name one in its configuration, or register a provider")),
         several => {
             let names: Vec<&str> = several.iter().take(5).map(|encoder| encoder.id.as_str()).collect();
             Err(Fault::invalid(
                 "model",
                 format!("is not named, and this server has {} {what}s", several.len()),
             )
-            .mend(format!(
+            .hint(format!(
                 "put the name into the address: /tei/NAME in front of the path, or ?model=NAME behind it, e.g. {}",
                 names.join(", ")
             )))

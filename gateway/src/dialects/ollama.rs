@@ -1,4 +1,5 @@
-//! Ollama's API, as far as it is about embeddings: `/api/embed`, `/api/embeddings`, `/api/tags`, `/api/show`, `/api/version`.
+//! Ollama's API, as far as it is about embeddings: `/api/embed`, `/api/embeddings`, `/api/tags`,
+//! `/api/show`, `/api/version`.
 //!
 //! <https://github.com/ollama/ollama/blob/main/docs/api.md>
 
@@ -117,7 +118,8 @@ struct EmbeddedOne {
     embedding: Numbers,
 }
 
-/// Whom a client means that puts a tag behind the name: `NAME:latest` is `NAME`, unless an encoder is called so.
+/// Whom a client means that puts a tag behind the name: `NAME:latest` is `NAME`, unless an encoder
+/// is called so.
 async fn named(backends: &Backends, model: String) -> String {
     let Some(plain) = model.strip_suffix(":latest") else {
         return model;
@@ -139,7 +141,7 @@ fn check_options(options: &Map<String, Value>) -> Result<(), Refused<Ollama>> {
             format!("options.{name}"),
             "is not supported, and might change the vectors",
         )
-        .mend("leave it out; a text is cut at the encoder's own length")
+        .hint("leave it out; a text is cut at the encoder's own length")
         .into()),
     }
 }

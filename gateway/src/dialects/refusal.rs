@@ -49,21 +49,23 @@ impl<D: Dialect> Refused<D> {
         Fault::invalid(field, message).into()
     }
 
-    /// The message with its field in front and the remedy behind it: these shapes have no places for them.
+    /// The message with its field in front and the remedy behind it: these shapes have no places
+    /// for them.
     fn message(&self) -> String {
         let Self(fault, _) = self;
         let mut message = match &fault.field {
             Some(field) => with_subject(&named(D::FIELDS, field), &fault.message),
             None => fault.message.clone(),
         };
-        if let Some(mend) = &fault.mend {
-            message = format!("{message} ({mend})");
+        if let Some(hint) = &fault.hint {
+            message = format!("{message} ({hint})");
         }
         message
     }
 }
 
-/// A field under the API's own name: `inputs[3].text` is `texts[3]` where `inputs` is called `texts`.
+/// A field under the API's own name: `inputs[3].text` is `texts[3]` where `inputs` is called
+/// `texts`.
 pub(super) fn named(fields: &[(&str, &str)], field: &str) -> String {
     for (ours, theirs) in fields {
         let Some(rest) = field.strip_prefix(ours) else { continue };

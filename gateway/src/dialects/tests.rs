@@ -1,4 +1,5 @@
-//! The routes before the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a document's relevance its length.
+//! The routes before the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a
+//! document's relevance its length.
 #![allow(clippy::unwrap_used)]
 
 use http::StatusCode;
@@ -259,7 +260,8 @@ async fn tei_tells_tokens_and_reads_them_back() {
     }
 }
 
-/// Sentences to compare come to the same path as texts; what concerns vectors only is refused with them.
+/// Sentences to compare come to the same path as texts; what concerns vectors only is refused with
+/// them.
 #[tokio::test]
 async fn the_hubs_path_tells_texts_from_sentences_to_compare() {
     let front = front().await;

@@ -60,7 +60,8 @@ enum MissingVariants {
 }
 
 impl Augment {
-    /// Generator by generator within a transformation; one that needs none is one source, whoever is named.
+    /// Generator by generator within a transformation; one that needs none is one source, whoever
+    /// is named.
     fn sources(&self, served: &[TransformationInfo]) -> Result<Vec<VariantSource>, ApiError> {
         let default = [String::new()];
         let none = ["none".to_owned()];
@@ -83,7 +84,7 @@ impl Augment {
         }
         if sources.is_empty() {
             return Err(ApiError::invalid("augment.transformations", "names no transformation")
-                .mend("name some, e.g. [\"paraphrase\"], or leave `augment` out"));
+                .hint("name some, e.g. [\"paraphrase\"], or leave `augment` out"));
         }
         Ok(sources)
     }
@@ -98,7 +99,7 @@ impl Augment {
             .and_then(|budget| prost_types::Duration::try_from(budget).ok())
             .map(Some)
             .ok_or_else(|| {
-                ApiError::invalid("augment.generation_budget", format!("{seconds} is no time")).mend("seconds above 0")
+                ApiError::invalid("augment.generation_budget", format!("{seconds} is no time")).hint("seconds above 0")
             })
     }
 }
@@ -117,7 +118,7 @@ pub(super) async fn encode(
     if request.truncation.is_some() {
         return Err(
             ApiError::invalid("truncation", "augmented vectors are of texts cut at their end, always")
-                .mend("leave it out"),
+                .hint("leave it out"),
         );
     }
     let served = match &backends.augmentation {

@@ -1,5 +1,5 @@
-//! Azure's addresses of the same: `POST /openai/deployments/DEPLOYMENT/embeddings`. The deployment is the encoder, ids with a slash included;
-//! `api-version` is not looked at.
+//! Azure's addresses of the same: `POST /openai/deployments/DEPLOYMENT/embeddings`. The deployment
+//! is the encoder, ids with a slash included; `api-version` is not looked at.
 //!
 //! <https://learn.microsoft.com/azure/ai-foundry/openai/reference#embeddings>
 
@@ -11,7 +11,8 @@ use http::StatusCode;
 
 use super::{Backends, Body, Call, embeddings, error::ApiError};
 
-/// What `/v1/embeddings` does. A `model` in the body is the client's own name for the deployment and says nothing here.
+/// What `/v1/embeddings` does. A `model` in the body is the client's own name for the deployment
+/// and says nothing here.
 pub(super) async fn create(
     State(backends): State<Backends>,
     path: Result<Path<String>, PathRejection>,

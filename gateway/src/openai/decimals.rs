@@ -1,8 +1,9 @@
 //! 32-bit floats as JSON numbers: short decimals that read back as the same bits.
 //!
-//! Most of an answer's text, and of the work to write it, is digits. The numbers of a vector lie in a narrow range, in which a decimal can be
-//! found by exact means: an f32 times a power of ten is right to 53 bits, and nine digits tell any two f32 apart. Fewer are
-//! tried, and taken where the decimal still lies nearer to the number than to its neighbours.
+//! Most of an answer's text, and of the work to write it, is digits. The numbers of a vector lie in
+//! a narrow range, in which a decimal can be found by exact means: an f32 times a power of ten is
+//! right to 53 bits, and nine digits tell any two f32 apart. Fewer are tried, and taken where the
+//! decimal still lies nearer to the number than to its neighbours.
 
 /// Bytes that a number takes at most, with a comma.
 pub(super) const LONGEST: usize = 17;
@@ -24,7 +25,8 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Appends the numbers as a JSON array. What is not finite has no number in JSON and becomes `null`.
+/// Appends the numbers as a JSON array. What is not finite has no number in JSON and becomes
+/// `null`.
 pub(super) fn array(values: impl ExactSizeIterator<Item = f32>, out: &mut Vec<u8>) {
     out.reserve(values.len() * LONGEST + 2);
     out.push(b'[');
@@ -189,13 +191,15 @@ mod tests {
 
     #[test]
     fn every_number_reads_back_as_the_same_bits() {
-        // A stride that meets every exponent and every pattern of low bits; the whole of them is the test below.
+        // A stride that meets every exponent and every pattern of low bits; the whole of them is
+        // the test below.
         for bits in (0..=u32::MAX).step_by(2_503) {
             let value = f32::from_bits(bits);
             let right = !value.is_finite() || holds(value) && is_short(value);
             assert!(right, "{value:?} as {}", text(value));
         }
-        // Powers of two, where the neighbours are at unlike distances, and those beside them; decimals of few digits.
+        // Powers of two, where the neighbours are at unlike distances, and those beside them;
+        // decimals of few digits.
         for exponent in 100_u32..140 {
             for bits in (exponent << 23) - 3..(exponent << 23) + 3 {
                 assert!(holds(f32::from_bits(bits)), "{bits:x}");

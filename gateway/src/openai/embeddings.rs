@@ -30,7 +30,8 @@ use crate::{
     dialects::{Purpose, prompt},
 };
 
-/// Header of the answer with the digest of the vectors' space: vectors of two spaces may not be compared.
+/// Header of the answer with the digest of the vectors' space: vectors of two spaces may not be
+/// compared.
 const VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-vector-space");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -99,7 +100,7 @@ impl Inputs {
                 "input",
                 "token ids cannot be augmented: a generator reads texts",
             )
-            .mend("send texts, or leave `augment` out")),
+            .hint("send texts, or leave `augment` out")),
         }
     }
 }
@@ -146,37 +147,38 @@ impl Request {
     pub(super) fn check_augmented(&self) -> Result<(), ApiError> {
         if self.input_type.is_some() {
             return Err(ApiError::invalid("input_type", "is not known with `augment`")
-                .mend("name the prompt with `prompt_name`"));
+                .hint("name the prompt with `prompt_name`"));
         }
         if self.normalized.is_some() {
             return Err(
-                ApiError::invalid("normalized", "is not known with `augment`").mend("use `augment.normalise_after`")
+                ApiError::invalid("normalized", "is not known with `augment`").hint("use `augment.normalise_after`")
             );
         }
         Ok(())
     }
 
-    /// Refuses what would change the vectors and is not offered, and gives other servers' names of a field their meaning.
+    /// Refuses what would change the vectors and is not offered, and gives other servers' names of
+    /// a field their meaning.
     fn settle(&mut self) -> Result<(), ApiError> {
         if self.model.is_empty() {
-            return Err(ApiError::invalid("model", "is missing").mend("name an encoder; GET /v1/models lists them"));
+            return Err(ApiError::invalid("model", "is missing").hint("name an encoder; GET /v1/models lists them"));
         }
         if self.task.as_ref().is_some_and(|task| !task.is_null()) {
             return Err(
                 ApiError::invalid("task", "chooses one of Jina's adapters, which encoders here have not")
-                    .mend("name one of the encoder's prompts with `prompt_name`, or leave it out"),
+                    .hint("name one of the encoder's prompts with `prompt_name`, or leave it out"),
             );
         }
         if self.late_chunking == Some(true) {
             return Err(
                 ApiError::invalid("late_chunking", "is not offered: each text has one vector of its own")
-                    .mend("leave it out; over gRPC, OUTPUT_TOKEN_VECTORS gives a vector for each token"),
+                    .hint("leave it out; over gRPC, OUTPUT_TOKEN_VECTORS gives a vector for each token"),
             );
         }
         if let Some(other) = self.output_dtype.as_deref().filter(|dtype| *dtype != "float") {
             return Err(
                 ApiError::invalid("output_dtype", format!("is `{other}`, and vectors here are `float`"))
-                    .mend("leave it out; over gRPC, output_dtype gives int8 and ubinary"),
+                    .hint("leave it out; over gRPC, output_dtype gives int8 and ubinary"),
             );
         }
         if let Some(wanted) = self.output_dimension {
@@ -220,7 +222,8 @@ impl Encoded {
     /// The vectors, each as little-endian 32-bit floats.
     ///
     /// # Errors
-    /// The first text that failed, since an answer over HTTP has no place for it; a matrix that is not of 32-bit floats.
+    /// The first text that failed, since an answer over HTTP has no place for it; a matrix that is
+    /// not of 32-bit floats.
     pub(crate) fn vectors(&self) -> Result<Vec<Bytes>, Fault> {
         if let Some(first) = self.errors.first() {
             let fault = Fault::new(Code::from_i32(first.code), "ITEM_FAILED", first.message.clone());

@@ -28,8 +28,8 @@ impl ApiError {
         self.0
     }
 
-    pub(super) fn mend(self, mend: impl Into<String>) -> Self {
-        Self(self.0.mend(mend))
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+        Self(self.0.hint(hint))
     }
 }
 
@@ -84,8 +84,8 @@ impl IntoResponse for ApiError {
             Some(field) => with_subject(field, &fault.message),
             None => fault.message,
         };
-        if let Some(mend) = &fault.mend {
-            message = format!("{message} ({mend})");
+        if let Some(hint) = &fault.hint {
+            message = format!("{message} ({hint})");
         }
         let code = match fault.reason.to_ascii_lowercase() {
             reason if reason.is_empty() => None,

@@ -1,7 +1,8 @@
 //! `input` of `/v1/embeddings`, in OpenAI's four forms, read straight into what it becomes.
 //!
-//! serde's untagged enums keep the whole list in a buffer and then try form after form; two bytes of `""` cost a hundred so. Here the
-//! first element says which form it is, and there is a most of elements.
+//! serde's untagged enums keep the whole list in a buffer and then try form after form; two bytes
+//! of `""` cost a hundred so. Here the first element says which form it is, and there is a most of
+//! elements.
 
 use std::{fmt, marker::PhantomData};
 
@@ -45,7 +46,8 @@ impl Inputs {
     }
 }
 
-/// [`bounded`], with an empty list for `null`. With `#[serde(default)]` beside it, for a field that is left out.
+/// [`bounded`], with an empty list for `null`. With `#[serde(default)]` beside it, for a field that
+/// is left out.
 ///
 /// # Errors
 /// A list that is too long, and what its elements refuse.

@@ -1,11 +1,14 @@
-//! HTTP in OpenAI's shapes beside gRPC: `/v1/embeddings`, `/v1/models`, `/v1/rerank`; embeddings at Azure's addresses too.
+//! HTTP in OpenAI's shapes beside gRPC: `/v1/embeddings`, `/v1/models`, `/v1/rerank`; embeddings at
+//! Azure's addresses too.
 //!
-//! What OpenAI's own clients send is understood, what they read is answered. More than they know is asked for by further
-//! fields (`augment`, `prompt_name`, `truncation`); a field that nobody knows is refused, since a misspelt one would
-//! otherwise change vectors in silence. Bodies must be `application/json`: a page of another origin cannot send that
-//! without the browser's asking first.
+//! What OpenAI's own clients send is understood, what they read is answered. More than they know is
+//! asked for by further fields (`augment`, `prompt_name`, `truncation`); a field that nobody knows
+//! is refused, since a misspelt one would otherwise change vectors in silence. Bodies must be
+//! `application/json`: a page of another origin cannot send that without the browser's asking
+//! first.
 //!
-//! Shapes: <https://platform.openai.com/docs/api-reference/embeddings>; of `/v1/rerank` Cohere's and Jina's, which agree.
+//! Shapes: <https://platform.openai.com/docs/api-reference/embeddings>; of `/v1/rerank` Cohere's
+//! and Jina's, which agree.
 
 mod augment;
 mod azure;
@@ -52,7 +55,8 @@ pub struct Backends {
     pub max_message_bytes: usize,
 }
 
-/// Adds the routes, and their shape of errors to everything below `/v1/` and `/openai/`, whoever refuses.
+/// Adds the routes, and their shape of errors to everything below `/v1/` and `/openai/`, whoever
+/// refuses.
 pub(crate) fn add(services: Services, backends: Backends) -> Services {
     let shape = |fault| ApiError::from(fault).into_response();
     services
@@ -94,7 +98,7 @@ impl Backends {
 fn absent() -> ApiError {
     ApiError::from(
         Fault::unimplemented("this gateway has not been given a transform service")
-            .mend("name one in its configuration: transform.address"),
+            .hint("name one in its configuration: transform.address"),
     )
 }
 
@@ -179,6 +183,6 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
         format!("the body is {media_type:?}, should be JSON"),
     );
     Err(ApiError::from(
-        fault.mend("send the header `Content-Type: application/json`"),
+        fault.hint("send the header `Content-Type: application/json`"),
     ))
 }

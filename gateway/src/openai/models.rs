@@ -25,7 +25,8 @@ pub(super) async fn get(
     Ok(Json(model(&backends.router.get(&id, call.deadline).await?)))
 }
 
-/// OpenAI's four fields, and what a client of embeddings wants to know. When a model was made is not known: 0.
+/// OpenAI's four fields, and what a client of embeddings wants to know. When a model was made is
+/// not known: 0.
 fn model(encoder: &Encoder) -> Value {
     json!({
         "id": encoder.id,

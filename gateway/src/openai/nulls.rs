@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Deserializer};
 
-/// A value, or the default of its type for `null`. With `#[serde(default)]` beside it, for a field that is left out.
+/// A value, or the default of its type for `null`. With `#[serde(default)]` beside it, for a field
+/// that is left out.
 ///
 /// # Errors
 /// What the value's own type refuses.

@@ -6,7 +6,7 @@ use std::{net::SocketAddr, sync::Arc};
 use futures::stream;
 use http::{Method, StatusCode, header, request::Parts};
 use isomer_service_kit::{
-    Doorkeeper, Fault, LimitsConfig, Services,
+    Authenticator, Fault, LimitsConfig, Services,
     server::{self, ServerConfig},
     tls,
 };
@@ -20,10 +20,10 @@ const MOST: usize = 4096;
 
 /// Lets nobody in who says `stranger`.
 #[derive(Debug)]
-struct Keeper;
+struct NoStrangers;
 
 #[tonic::async_trait]
-impl Doorkeeper for Keeper {
+impl Authenticator for NoStrangers {
     async fn admit(&self, parts: &mut Parts) -> Result<(), Fault> {
         match parts.headers.contains_key("stranger") {
             true => Err(Fault::new(Code::Unauthenticated, "NO_KEY", "this server wants a key")),
@@ -51,7 +51,7 @@ impl Front {
             },
             ..ServerConfig::default()
         };
-        let services = add(Services::new(), backends().await).doorkeeper(Arc::new(Keeper));
+        let services = add(Services::new(), backends().await).authenticator(Arc::new(NoStrangers));
         let listener = server::bind(&server::ServerConfig::at(SocketAddr::from(([127, 0, 0, 1], 0)))).unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { server::serve(services, &config, listener, std::future::pending()).await });

@@ -1,4 +1,5 @@
-//! The routes before a stub encoder: a text's vector is (its length, 1), token ids' is (their number, 2).
+//! The routes before a stub encoder: a text's vector is (its length, 1), token ids' is (their
+//! number, 2).
 #![allow(clippy::unwrap_used)]
 
 use axum::{Router, body::Body};
@@ -42,7 +43,7 @@ fn encode(request: &EncodeRequest) -> Result<EncodeResponse, Status> {
         "busy" => return Err(Fault::overloaded("the queue is full", Duration::from_millis(1500)).into()),
         id => {
             let fault = Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`"));
-            return Err(fault.field("encoder_id").mend("did you mean `one`?").into());
+            return Err(fault.field("encoder_id").hint("did you mean `one`?").into());
         }
     }
     let inputs = request.inputs.iter().map(|input| input.input.as_ref().unwrap());

@@ -1,6 +1,8 @@
-//! The page at `/`: encoders and providers with how they fare, runs with their reports, and a box to try two texts in.
+//! The page at `/`: encoders and providers with how they fare, runs with their reports, and a box
+//! to try two texts in.
 //!
-//! One document from the server, without scripts: what is read needs none, and the box is a form that answers with the page again.
+//! One document from the server, without scripts: what is read needs none, and the box is a form
+//! that answers with the page again.
 
 mod runs;
 mod trial;
@@ -109,7 +111,8 @@ async fn served(pages: &Pages) -> Result<Vec<TransformationInfo>, Fault> {
         .map_err(late)?
 }
 
-/// A trial costs something: a page from elsewhere must not be able to have one run, e.g. as an image.
+/// A trial costs something: a page from elsewhere must not be able to have one run, e.g. as an
+/// image.
 fn may_try(headers: &HeaderMap, caller: Option<&Caller>, trial: &Trial) -> Result<(), Fault> {
     // A request without the header is no page's, or the door has refused it (`UNKNOWN_PAGE`).
     let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
@@ -118,7 +121,7 @@ fn may_try(headers: &HeaderMap, caller: Option<&Caller>, trial: &Trial) -> Resul
             "FOREIGN_PAGE",
             "a link on another page asked for this trial; it was not run",
         );
-        return Err(fault.mend("press the button to run it"));
+        return Err(fault.hint("press the button to run it"));
     }
     if let Some(caller) = caller {
         caller.require(Scope::Encode)?;

@@ -18,7 +18,7 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 fn client(pages: &Pages) -> Result<RunServiceClient<Servers>, Fault> {
     let channel = pages.behind.runs().ok_or_else(|| {
         Fault::not_found("NO_RUNS", "this gateway has not been given an evaluation service")
-            .mend("name one in its configuration: eval.address")
+            .hint("name one in its configuration: eval.address")
     })?;
     Ok(RunServiceClient::new(channel).max_decoding_message_size(pages.max_message_bytes))
 }
@@ -60,7 +60,7 @@ pub(super) async fn report(
         "junit.xml" => ReportFormat::Junit,
         other => {
             return Err(Fault::not_found("NO_SUCH_PATH", format!("a report has no `{other}`"))
-                .mend("one of report.html, report.json, report.md, junit.xml"));
+                .hint("one of report.html, report.json, report.md, junit.xml"));
         }
     };
     let mut request = Request::new(GetReportRequest {

@@ -28,7 +28,8 @@ pub(super) struct Trial {
     pub(super) transformations: Vec<String>,
     /// The first text changed: name of the transformation and text.
     pub(super) variants: Vec<(String, String)>,
-    /// Encoder, cosine of the first text with the second (where there is one), then with each variant.
+    /// Encoder, cosine of the first text with the second (where there is one), then with each
+    /// variant.
     pub(super) rows: Vec<(String, Vec<f64>)>,
     pub(super) problems: Vec<String>,
 }
@@ -90,27 +91,27 @@ impl Trial {
 
     pub(super) fn check(&self) -> Result<(), Fault> {
         if self.first.trim().is_empty() {
-            return Err(Fault::invalid("first text", "is empty").mend("write a sentence"));
+            return Err(Fault::invalid("first text", "is empty").hint("write a sentence"));
         }
         for (name, text) in [("first text", &self.first), ("second text", &self.second)] {
             if text.chars().count() > LONGEST {
                 return Err(
-                    Fault::invalid(name, format!("has more than {LONGEST} characters")).mend("try a shorter one")
+                    Fault::invalid(name, format!("has more than {LONGEST} characters")).hint("try a shorter one")
                 );
             }
         }
         if self.encoders.is_empty() {
-            return Err(Fault::invalid("encoders", "none is chosen").mend("choose at least one"));
+            return Err(Fault::invalid("encoders", "none is chosen").hint("choose at least one"));
         }
         if self.encoders.len() > MOST || self.transformations.len() > MOST {
             return Err(
-                Fault::invalid("choice", format!("more than {MOST} encoders or transformations")).mend("choose fewer"),
+                Fault::invalid("choice", format!("more than {MOST} encoders or transformations")).hint("choose fewer"),
             );
         }
         if self.second.trim().is_empty() && self.transformations.is_empty() {
             return Err(
                 Fault::invalid("second text", "is empty, and no transformation is chosen")
-                    .mend("write a second text, or choose a transformation of the first"),
+                    .hint("write a second text, or choose a transformation of the first"),
             );
         }
         Ok(())
@@ -120,7 +121,7 @@ impl Trial {
 async fn change(pages: &Pages, caller: Option<&Caller>, name: &str, text: &str) -> Result<String, Fault> {
     let channel = pages.behind.transform.clone().ok_or_else(|| {
         Fault::unimplemented("this gateway has not been given a transform service")
-            .mend("name one in its configuration: transform.address")
+            .hint("name one in its configuration: transform.address")
     })?;
     let (kind, needs_generator) = catalogue::named(&catalogue::served(&channel).await?, name)?;
     let request = TransformRequest {

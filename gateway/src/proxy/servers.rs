@@ -1,8 +1,9 @@
 //! Servers behind the gateway that do the same work, and the way to whichever is well.
 //!
-//! The rules are those of encoders (`routing`): the less busy of two, health checks, breakers, a budget of retries. What differs: an answer is
-//! whatever the server says itself, its own failures included. Only where no answer came at all is another server asked, and where a call
-//! may not be repeated, only as long as nothing of it was sent.
+//! The rules are those of encoders (`routing`): the less busy of two, health checks, breakers, a
+//! budget of retries. What differs: an answer is whatever the server says itself, its own failures
+//! included. Only where no answer came at all is another server asked, and where a call may not be
+//! repeated, only as long as nothing of it was sent.
 
 use std::{
     pin::Pin,
@@ -33,19 +34,20 @@ use tracing::Instrument;
 use crate::{
     billing::answer,
     routing::{
-        Peer, RoutingConfig, Standing,
-        attempts::{self, Order, Policy},
+        Peer, PeerHealth, RoutingConfig,
+        attempts::{self, Policy, SendOptions},
         health,
     },
 };
 
-/// Methods that do something twice when they are asked twice. All others only answer, or end in the same state.
+/// Methods that do something twice when they are asked twice. All others only answer, or end in the
+/// same state.
 const ONCE: &[&str] = &[
     "/isomer.eval.v1.RunService/CreateRun",
     "/isomer.eval.v1.RunService/DeleteRun",
 ];
 /// What to do where no server answers.
-pub(super) const MEND: &str =
+pub(super) const HINT: &str =
     "start that service, or correct its address or its TLS settings in the gateway's configuration";
 /// The reason of a server that has no place for one more request.
 const OVERLOADED: &str = "OVERLOADED";
@@ -63,7 +65,8 @@ impl AsRef<Arc<Peer>> for Server {
     }
 }
 
-/// Servers that do the same work; a generated client runs over them as over a channel. Cheap to clone.
+/// Servers that do the same work; a generated client runs over them as over a channel. Cheap to
+/// clone.
 #[derive(Debug, Clone)]
 pub struct Servers {
     policy: Arc<Policy>,
@@ -71,7 +74,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Servers elsewhere, by their addresses. Each is asked for its health as long as it is used. Must be called inside a tokio runtime.
+    /// Servers elsewhere, by their addresses. Each is asked for its health as long as it is used.
+    /// Must be called inside a tokio runtime.
     pub(crate) fn remote(routing: &RoutingConfig, servers: impl IntoIterator<Item = (String, GrpcChannel)>) -> Self {
         let made = Self::new(routing, servers);
         for server in made.all.iter() {
@@ -86,7 +90,8 @@ impl Servers {
     }
 
     fn new(routing: &RoutingConfig, servers: impl IntoIterator<Item = (String, GrpcChannel)>) -> Self {
-        // How long an answer takes says nothing of the server: one call lists what there is, the next has a language model write pages.
+        // How long an answer takes says nothing of the server: one call lists what there is, the
+        // next has a language model write pages.
         let config = RoutingConfig {
             attempt_timeout_ms: 0,
             hedge_after_ms: None,
@@ -113,8 +118,8 @@ impl Servers {
         }
     }
 
-    /// Each with how it fares, for people.
-    pub(crate) fn standings(&self) -> Vec<(String, Standing)> {
+    /// The health of each, for people.
+    pub(crate) fn standings(&self) -> Vec<(String, PeerHealth)> {
         let now = Instant::now();
         let of = |server: &Arc<Server>| (server.peer.name.clone(), server.peer.standing(now));
         self.all.iter().map(of).collect()
@@ -128,20 +133,21 @@ impl Servers {
         let (mut parts, body) = request.into_parts();
         let body = axum::body::Body::new(body);
         let bytes = to_bytes(body, usize::MAX).await.map_err(|error| {
-            Fault::invalid("request", format!("did not arrive whole: {error}")).mend("send it again")
+            Fault::invalid("request", format!("did not arrive whole: {error}")).hint("send it again")
         })?;
         let deadline = parts.extensions.get::<CallDeadline>().map(|deadline| deadline.0);
         let once = ONCE.contains(&parts.uri.path());
         let sent = Arc::new(AtomicBool::new(false));
-        let order = Order {
+        let order = SendOptions {
             kind: "server",
-            mend: MEND,
+            hint: HINT,
             replicas: &self.all,
             deadline,
             again: &|| !(once && sent.load(Ordering::Acquire)),
         };
         let alone = self.all.len() == 1;
-        // What the call uses is counted where somebody counts it, and asked of whoever works for it.
+        // What the call uses is counted where somebody counts it, and asked of whoever works for
+        // it.
         parts.headers.remove(report::HEADER);
         let counted = isomer_usage::current().and_then(|_| answer::reader(parts.uri.path()));
         let used = counted.map(|read| {
@@ -209,7 +215,8 @@ impl Servers {
     }
 }
 
-/// An answer whose head came before anything else: waits until the server says something, so that another can be asked where it says nothing.
+/// An answer whose head came before anything else: waits until the server says something, so that
+/// another can be asked where it says nothing.
 async fn begun(answer: Response<Body>) -> Result<Response<Body>, Status> {
     if !report::is_reported(answer.headers()) {
         return Ok(answer);
@@ -235,7 +242,8 @@ async fn begun(answer: Response<Body>) -> Result<Response<Body>, Status> {
     }
 }
 
-/// What is an answer: everything that a gRPC server says itself, but that it has no place where another may have one.
+/// What is an answer: everything that a gRPC server says itself, but that it has no place where
+/// another may have one.
 fn heard(answer: Result<Response<Body>, Status>, alone: bool) -> Result<Response<Body>, Fault> {
     let answer = answer.map_err(|status| Fault::from_status(&status))?;
     if answer.status() != StatusCode::OK {
@@ -250,7 +258,7 @@ fn heard(answer: Result<Response<Body>, Status>, alone: bool) -> Result<Response
 }
 
 fn late() -> Fault {
-    Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "no answer in time").mend("allow more time")
+    Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "no answer in time").hint("allow more time")
 }
 
 /// A message to send, as often as it takes; remembers whether it was taken up.

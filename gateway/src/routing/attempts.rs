@@ -49,11 +49,11 @@ impl Policy {
 }
 
 /// One request.
-pub(crate) struct Order<'a, R> {
+pub(crate) struct SendOptions<'a, R> {
     /// Who may be asked: `provider`, `server`.
     pub(crate) kind: &'static str,
     /// What to do where none of them can be asked.
-    pub(crate) mend: &'static str,
+    pub(crate) hint: &'static str,
     pub(crate) replicas: &'a [Arc<R>],
     pub(crate) deadline: Option<Instant>,
     /// Whether it may be sent once more, asked after each failure.
@@ -93,7 +93,11 @@ enum Ended {
 }
 
 /// Sends a request until somebody answers, attempts or the budget run out, or the deadline is near.
-pub(crate) async fn send<T, R, F, Fut>(policy: &Policy, order: Order<'_, R>, call: F) -> Result<Answered<T, R>, Fault>
+pub(crate) async fn send<T, R, F, Fut>(
+    policy: &Policy,
+    order: SendOptions<'_, R>,
+    call: F,
+) -> Result<Answered<T, R>, Fault>
 where
     R: AsRef<Arc<Peer>>,
     F: Fn(Arc<R>) -> Fut,
@@ -108,7 +112,8 @@ where
             break;
         };
         if tried.iter().any(|one| Arc::ptr_eq(one, &replica)) {
-            // The same work in the same process would end the same way, and costs what it cost before.
+            // The same work in the same process would end the same way, and costs what it cost
+            // before.
             if R::as_ref(&replica).is_here() {
                 break;
             }
@@ -156,7 +161,7 @@ fn pick<R: AsRef<Arc<Peer>>>(policy: &Policy, replicas: &[Arc<R>], tried: &[Arc<
     )
 }
 
-fn nobody<R: AsRef<Arc<Peer>>>(order: &Order<'_, R>) -> Fault {
+fn nobody<R: AsRef<Arc<Peer>>>(order: &SendOptions<'_, R>) -> Fault {
     let now = Instant::now();
     let peers: Vec<&Peer> = order.replicas.iter().map(|replica| &**R::as_ref(replica)).collect();
     let states: Vec<String> = peers
@@ -175,14 +180,15 @@ fn nobody<R: AsRef<Arc<Peer>>>(order: &Order<'_, R>) -> Fault {
         "NO_PROVIDER",
         format!("no {} can be asked now: {}", order.kind, states.join("; ")),
     )
-    .mend(order.mend)
+    .hint(order.hint)
     .retry_after(after.max(Duration::from_millis(100)))
 }
 
-/// One attempt, and after a while without an answer a second one beside it; the first answer wins, and the other call is dropped.
+/// One attempt, and after a while without an answer a second one beside it; the first answer wins,
+/// and the other call is dropped.
 async fn hedged<T, R, F, Fut>(
     policy: &Policy,
-    order: &Order<'_, R>,
+    order: &SendOptions<'_, R>,
     tried: &mut Vec<Arc<R>>,
     replica: Arc<R>,
     call: &F,
@@ -215,8 +221,9 @@ where
     }
 }
 
-/// Ends when one that is waited for was taken out without a word and another is well. Where none is, to wait is the better chance: that all are
-/// silent at once says more of how busy they, or this machine, are than that they are gone. So it is with one that comes back in the meantime.
+/// Ends when one that is waited for was taken out without a word and another is well. Where none
+/// is, to wait is the better chance: that all are silent at once says more of how busy they, or
+/// this machine, are than that they are gone. So it is with one that comes back in the meantime.
 async fn silent<R: AsRef<Arc<Peer>>>(replicas: &[Arc<R>], one: &Arc<R>) {
     let peer = R::as_ref(one);
     loop {
@@ -234,7 +241,7 @@ async fn silent<R: AsRef<Arc<Peer>>>(replicas: &[Arc<R>], one: &Arc<R>) {
 
 async fn one<T, R, F, Fut>(
     policy: &Policy,
-    order: &Order<'_, R>,
+    order: &SendOptions<'_, R>,
     replica: Arc<R>,
     call: &F,
 ) -> Result<Answered<T, R>, Ended>

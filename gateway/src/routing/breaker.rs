@@ -1,5 +1,5 @@
-//! When to stop asking a server that keeps failing, and when to try it again. Written here because no well-kept crate has a circuit
-//! breaker that is told the time.
+//! When to stop asking a server that keeps failing, and when to try it again. Written here because
+//! no well-kept crate has a circuit breaker that is told the time.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use tokio::time::Instant;
 pub(crate) struct BreakerRules {
     /// Failures in a row that open it.
     pub(crate) consecutive: u32,
-    /// How long it stays open the first time; twice as long each time that the trial fails, up to `longest`.
+    /// How long it stays open the first time; twice as long each time that the trial fails, up to
+    /// `longest`.
     pub(crate) first: Duration,
     /// Longest time it stays open.
     pub(crate) longest: Duration,
@@ -21,7 +22,8 @@ const WINDOW: u32 = 64;
 /// Outcomes needed before the share counts; half of them failed opens the breaker.
 const ENOUGH: u32 = 32;
 
-/// Closed: requests pass. Open: none do. After its time one request is let through as a trial, and its outcome decides.
+/// Closed: requests pass. Open: none do. After its time one request is let through as a trial, and
+/// its outcome decides.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     rules: BreakerRules,

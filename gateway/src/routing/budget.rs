@@ -1,4 +1,5 @@
-//! How many requests may be sent a second time: retries must not become the load that breaks what is left.
+//! How many requests may be sent a second time: retries must not become the load that breaks what
+//! is left.
 
 use isomer_service_kit::Bucket;
 use tokio::time::Instant;
@@ -6,8 +7,9 @@ use tokio::time::Instant;
 /// Retries that may be saved up, in seconds of the floor.
 const SAVED_SECONDS: f64 = 10.0;
 
-/// A share of the requests, and a few a second however few requests there are. `tower::retry::budget` counts the same, and is not used
-/// because it reads the clock itself: this one is told the time, so that its tests need no clock.
+/// A share of the requests, and a few a second however few requests there are.
+/// `tower::retry::budget` counts the same, and is not used because it reads the clock itself: this
+/// one is told the time, so that its tests need no clock.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
     ratio: f64,

@@ -1,8 +1,9 @@
 //! Answers kept, and texts that two requests ask for at once encoded once.
 //!
-//! The key is everything that a vector depends on: the route (which stands for one vector space), the prompt, truncation, dimensions, scaling,
-//! element type, and the text. What depends on its batch mates (int8 by the request's own ranges) or is no single vector (token vectors)
-//! goes past the cache.
+//! The key is everything that a vector depends on: the route (which stands for one vector space),
+//! the prompt, truncation, dimensions, scaling, element type, and the text. What depends on its
+//! batch mates (int8 by the request's own ranges) or is no single vector (token vectors) goes past
+//! the cache.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -73,7 +74,8 @@ impl Cache {
         }
     }
 
-    /// Answers from what is kept, and has the rest encoded by `send`, each text once among all requests under way.
+    /// Answers from what is kept, and has the rest encoded by `send`, each text once among all
+    /// requests under way.
     pub(super) async fn encode<F, Fut>(
         &self,
         route: u64,
@@ -108,7 +110,8 @@ impl Cache {
                     }
                 }
             }
-            // Only now that no guard is held: two requests that wait for each other would wait for ever.
+            // Only now that no guard is held: two requests that wait for each other would wait for
+            // ever.
             let mut again = Vec::new();
             for index in theirs {
                 match self.kept.get_value_or_guard_async(&keys[index]).await {

@@ -7,16 +7,18 @@ use tokio::time::Instant;
 
 use super::peer::Peer;
 
-/// A slow provider counts as slow only from this latency on, in seconds: under it queues make the difference.
+/// A slow provider counts as slow only from this latency on, in seconds: under it queues make the
+/// difference.
 const SLOW_FLOOR: f64 = 0.25;
 /// A difference of latencies that means something, in seconds.
 const NOTABLE: f64 = 0.005;
 
-/// Two drawn at random, the less busy of them wins ("power of two choices"); of two equally busy ones the first drawn, unless the other is much
-/// faster. With a `slow_factor` of 0 it does not matter how fast anybody is.
+/// Two drawn at random, the less busy of them wins ("power of two choices"); of two equally busy
+/// ones the first drawn, unless the other is much faster. With a `slow_factor` of 0 it does not
+/// matter how fast anybody is.
 ///
-/// Asked for in this order, and the first kind that there is any of is drawn from: well and not tried yet; well but tried; not well (they may be back, and
-/// a sure refusal helps nobody).
+/// Asked for in this order, and the first kind that there is any of is drawn from: well and not
+/// tried yet; well but tried; not well (they may be back, and a sure refusal helps nobody).
 pub(crate) fn choose<R: AsRef<Arc<Peer>>>(
     replicas: &[Arc<R>],
     tried: &[Arc<R>],
@@ -33,9 +35,10 @@ pub(crate) fn choose<R: AsRef<Arc<Peer>>>(
     } else if !well.is_empty() {
         well
     } else {
-        // Of those that are out: who fails health checks or rests is still a better chance than nobody, where there are several, and the best is
-        // who was last heard to be well. A single one that rests is left alone: that is what the breaker is for.
-        // Looked at once: a health check that fails meanwhile must not leave nobody.
+        // Of those that are out: who fails health checks or rests is still a better chance than
+        // nobody, where there are several, and the best is who was last heard to be well. A single
+        // one that rests is left alone: that is what the breaker is for. Looked at once: a health
+        // check that fails meanwhile must not leave nobody.
         let left = replicas.iter().filter(|one| !is_tried(one) && replicas.len() > 1);
         let left: Vec<(u32, &Arc<R>)> = left.map(|one| (peer(one).failed_checks(), one)).collect();
         let fewest = left.iter().map(|(failed, _)| *failed).min();
@@ -60,7 +63,8 @@ fn peer<R: AsRef<Arc<Peer>>>(one: &Arc<R>) -> &Peer {
     R::as_ref(one)
 }
 
-/// Whether one answers in less than half of the other's time, and in some milliseconds less: what is less than that is chance.
+/// Whether one answers in less than half of the other's time, and in some milliseconds less: what
+/// is less than that is chance.
 fn much_faster(one: &Peer, other: &Peer) -> bool {
     match (one.latency(), other.latency()) {
         (Some(one), Some(other)) => one < other / 2.0 && other - one > NOTABLE,

@@ -15,17 +15,20 @@ pub struct RoutingConfig {
     pub attempts: u32,
     /// Longest one attempt may take before another provider is tried, in milliseconds; 0: no limit.
     pub attempt_timeout_ms: u64,
-    /// Tokens, estimated, above which a request is sent to providers in parts, each with attempts of its own; 0: never. Work in this process is not cut.
+    /// Tokens, estimated, above which a request is sent to providers in parts, each with attempts
+    /// of its own; 0: never. Work in this process is not cut.
     pub part_tokens: u64,
     /// Retries allowed, as a share of requests…
     pub retry_ratio: f64,
     /// …and in any case, each second.
     pub retries_per_second: f64,
-    /// After how many milliseconds without an answer a second provider is asked as well; absent: never.
+    /// After how many milliseconds without an answer a second provider is asked as well; absent:
+    /// never.
     pub hedge_after_ms: Option<u64>,
     /// How often each provider is asked whether it is well, in milliseconds.
     pub health_interval_ms: u64,
-    /// How long it may take to say so, in milliseconds. Two failures in a row take it out, one success brings it back.
+    /// How long it may take to say so, in milliseconds. Two failures in a row take it out, one
+    /// success brings it back.
     pub health_timeout_ms: u64,
     /// Failures in a row that stop requests to a provider for a while (circuit breaker).
     pub breaker_failures: u32,
@@ -33,14 +36,16 @@ pub struct RoutingConfig {
     pub breaker_first_ms: u64,
     /// That while at most, in milliseconds.
     pub breaker_longest_ms: u64,
-    /// A provider so many times as slow as the fastest for the same encoder is asked only when the others are gone; 0: never mind.
+    /// A provider so many times as slow as the fastest for the same encoder is asked only when the
+    /// others are gone; 0: never mind.
     pub slow_factor: f64,
     /// Seconds over which a provider that came (back) gets its full share.
     pub warmup_seconds: u64,
-    /// Memory for answers kept, in bytes; 0: none are kept. What runs in this process keeps its own.
+    /// Memory for answers kept, in bytes; 0: none are kept. What runs in this process keeps its
+    /// own.
     pub cache_bytes: u64,
-    /// How often each remote encoder's vectors are compared with those it gave first, in seconds; 0: never. Three short texts are
-    /// encoded each time.
+    /// How often each remote encoder's vectors are compared with those it gave first, in seconds;
+    /// 0: never. Three short texts are encoded each time.
     pub probe_interval_seconds: u64,
 }
 
@@ -78,7 +83,7 @@ impl RoutingConfig {
 
 impl Validate for RoutingConfig {
     fn validate(&self) -> Result<(), ConfigError> {
-        let bad = |key: &str, what: &str, mend: &str| Err(ConfigError::new(format!("routing.{key}"), what, mend));
+        let bad = |key: &str, what: &str, hint: &str| Err(ConfigError::new(format!("routing.{key}"), what, hint));
         if self.attempts == 0 {
             return bad("attempts", "is 0: nothing would be sent", "give at least 1");
         }

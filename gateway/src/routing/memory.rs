@@ -1,7 +1,8 @@
 //! What providers gave first, across restarts.
 //!
-//! A provider whose model was exchanged while no gateway ran is noticed as one that changes under its eyes. What is remembered belongs to a
-//! provider as it was written down: any change of its record is consent, and so is taking it out and registering it again.
+//! A provider whose model was exchanged while no gateway ran is noticed as one that changes under
+//! its eyes. What is remembered belongs to a provider as it was written down: any change of its
+//! record is consent, and so is taking it out and registering it again.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,7 +16,8 @@ use sqlx::Row;
 use super::{router::settings, space::Fingerprint};
 
 const STEPS: &[&str] = &[
-    // settings: the provider as it was written down, in protobuf, in hexadecimal. taken: the fingerprint as JSON.
+    // settings: the provider as it was written down, in protobuf, in hexadecimal. taken: the
+    // fingerprint as JSON.
     "CREATE TABLE fingerprints (
         provider TEXT NOT NULL,
         encoder TEXT NOT NULL,

@@ -18,7 +18,8 @@ pub(crate) const OTHER_SPACE: &str = metric_name!("gateway", "space_refusals", "
 /// Calls that a service behind the gateway could not be reached for, by `service`.
 pub(crate) const UPSTREAM: &str = metric_name!("gateway", "upstream_errors", "total");
 
-/// Every metric of the gateway. Their labels are names of providers in the registry and reasons of faults: both bounded.
+/// Every metric of the gateway. Their labels are names of providers in the registry and reasons of
+/// faults: both bounded.
 pub(crate) const ALL: &[Metric] = &[
     Metric::counter(
         UPSTREAM,

@@ -1,9 +1,10 @@
 //! From an encoder's id to whoever answers for it.
 //!
-//! A [`Router`] is an `EncoderBackend` over many. Providers that offer one id are replicas of one vector space, and are held to it
-//! (`space`, `route`): a request goes to the less busy of two (`choose`), again to another one where that fails
-//! (`attempts`, within a `budget`), never to one that rests (`breaker`) or fails its health checks (`health`), and not at all where its
-//! answer is kept or on its way already (`cache`).
+//! A [`Router`] is an `EncoderBackend` over many. Providers that offer one id are replicas of one
+//! vector space, and are held to it (`space`, `route`): a request goes to the less busy of two
+//! (`choose`), again to another one where that fails (`attempts`, within a `budget`), never to one
+//! that rests (`breaker`) or fails its health checks (`health`), and not at all where its answer is
+//! kept or on its way already (`cache`).
 
 pub(crate) mod attempts;
 mod breaker;
@@ -29,5 +30,5 @@ mod tests;
 
 pub use config::RoutingConfig;
 pub(crate) use memory::Memory;
-pub(crate) use peer::{Peer, Standing};
+pub(crate) use peer::{Peer, PeerHealth};
 pub use router::{Answer, Fixed, Router};

@@ -9,7 +9,8 @@ use super::replica::Replica;
 
 /// A request that is sent to one replica after the other until one answers.
 ///
-/// Each attempt takes a copy, because another may follow. Work in this process is done once, so its only attempt takes the request itself: it may be large.
+/// Each attempt takes a copy, because another may follow. Work in this process is done once, so its
+/// only attempt takes the request itself: it may be large.
 #[derive(Debug)]
 pub(super) struct Outgoing<R> {
     request: Mutex<Option<R>>,

@@ -1,7 +1,8 @@
 //! Long requests in parts.
 //!
-//! Each part is a request of its own: it has its own attempts and their time, and what it brought stays while another part is repeated. With a cache it
-//! stays longer, so that a caller who comes back after a failure pays for the missing parts alone.
+//! Each part is a request of its own: it has its own attempts and their time, and what it brought
+//! stays while another part is repeated. With a cache it stays longer, so that a caller who comes
+//! back after a failure pays for the missing parts alone.
 
 use std::ops::Range;
 
@@ -16,8 +17,9 @@ use isomer_service_kit::Fault;
 /// Parts under way at once for each provider: one works, and one waits for it.
 const FOR_EACH: usize = 2;
 
-/// Runs of inputs with at most so many tokens, estimated; an input that has more by itself goes alone. One run where `most` is 0, and for int8, whose ranges
-/// may come from all texts of a request.
+/// Runs of inputs with at most so many tokens, estimated; an input that has more by itself goes
+/// alone. One run where `most` is 0, and for int8, whose ranges may come from all texts of a
+/// request.
 pub(super) fn cut(request: &EncodeRequest, most: u64) -> Vec<Range<usize>> {
     let count = request.inputs.len();
     if most == 0 || request.output_dtype() == Dtype::Int8 {

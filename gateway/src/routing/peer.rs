@@ -1,4 +1,5 @@
-//! Somebody who answers, a provider or a server behind the gateway, as routing sees it: how busy, how well, how fast.
+//! Somebody who answers, a provider or a server behind the gateway, as routing sees it: how busy,
+//! how well, how fast.
 
 use std::{
     sync::{
@@ -27,7 +28,8 @@ const SICK_AFTER: u32 = 2;
 pub(crate) struct Peer {
     /// For people: an id in the registry, an address, `this process`.
     pub(crate) name: String,
-    /// Whether it is in this process, so that a call takes as long as its work does and would fail again if it were repeated.
+    /// Whether it is in this process, so that a call takes as long as its work does and would fail
+    /// again if it were repeated.
     here: bool,
     outstanding: AtomicUsize,
     answered: AtomicU64,
@@ -45,14 +47,15 @@ struct State {
     failed_checks: u32,
     /// When it came, or came back.
     since: Instant,
-    /// Cancelled when it is taken out without a word: what waits for it is sent elsewhere, if it can be.
+    /// Cancelled when it is taken out without a word: what waits for it is sent elsewhere, if it
+    /// can be.
     out: CancellationToken,
     last_failure: Option<String>,
 }
 
-/// How one fares, for people.
+/// What is known of a replica, for people.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct PeerHealth {
     pub(crate) state: &'static str,
     pub(crate) why: Option<String>,
     pub(crate) latency: Option<Duration>,
@@ -156,8 +159,9 @@ impl Peer {
         }
     }
 
-    /// A health check's outcome. What waits is sent elsewhere where not a word came and another is well: whoever says that it takes nothing new, or whose port is closed,
-    /// may be about to finish what it has begun, and a process that is gone breaks its connections.
+    /// A health check's outcome. What waits is sent elsewhere where not a word came and another is
+    /// well: whoever says that it takes nothing new, or whose port is closed, may be about to
+    /// finish what it has begun, and a process that is gone breaks its connections.
     pub(crate) fn checked(&self, outcome: Result<(), Fault>, silent: bool) {
         let mut state = self.state();
         match outcome {
@@ -186,14 +190,14 @@ impl Peer {
         }
     }
 
-    pub(crate) fn standing(&self, now: Instant) -> Standing {
+    pub(crate) fn standing(&self, now: Instant) -> PeerHealth {
         let state = self.state();
         let (name, why) = match &state.sick {
             Some(why) => ("out", Some(why.clone())),
             None if !state.breaker.allows(now) => ("resting", state.last_failure.clone()),
             None => ("well", None),
         };
-        Standing {
+        PeerHealth {
             state: name,
             why,
             latency: state.latency.map(Duration::from_secs_f64),

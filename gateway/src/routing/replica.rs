@@ -20,7 +20,8 @@ pub(crate) struct Replica {
     pub(crate) price_per_million_tokens: f64,
     /// What it gave first; absent for what the configuration names.
     pub(super) kept: Option<Kept>,
-    /// False for what runs in this process: it is not asked for its health, and keeps its own answers.
+    /// False for what runs in this process: it is not asked for its health, and keeps its own
+    /// answers.
     pub(crate) remote: bool,
     /// What it offered when last asked.
     known: Mutex<Vec<Encoder>>,

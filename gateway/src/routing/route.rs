@@ -29,7 +29,8 @@ pub(super) struct Route {
     /// Stands for the vector space in cache keys: another provider list, another number.
     pub(super) generation: u64,
     claims: Vec<Claim>,
-    /// Whether anybody asked yet: a model that nobody wants is not loaded for the sake of a comparison.
+    /// Whether anybody asked yet: a model that nobody wants is not loaded for the sake of a
+    /// comparison.
     asked: AtomicBool,
     /// Held while claims are compared; when that was last.
     compared: AsyncMutex<Option<Instant>>,
@@ -138,7 +139,7 @@ impl Route {
         }
         Err(match self.refusal() {
             Some(why) => Fault::precondition("OTHER_SPACE", why)
-                .mend("an index made before must be made again from the new vectors: update the provider (any change of it is taken as consent), or bring back the former model"),
+                .hint("an index made before must be made again from the new vectors: update the provider (any change of it is taken as consent), or bring back the former model"),
             None => {
                 let names: Vec<&str> = self.replicas().map(|replica| replica.name()).collect();
                 Fault::unavailable(
@@ -178,7 +179,8 @@ impl Route {
         })
     }
 
-    /// Compares the claims that were not compared yet with the first that answers. Of callers that come at once, one does it for all.
+    /// Compares the claims that were not compared yet with the first that answers. Of callers that
+    /// come at once, one does it for all.
     async fn compare(&self) {
         let mut last = self.compared.lock().await;
         if last.is_some_and(|last| last.elapsed() < BETWEEN_COMPARISONS) {
@@ -212,7 +214,8 @@ impl Route {
         *last = Some(Instant::now());
     }
 
-    /// Takes the probes' vectors again, of those asked for: says who changed, and compares who could not be before.
+    /// Takes the probes' vectors again, of those asked for: says who changed, and compares who
+    /// could not be before.
     pub(super) async fn probe(&self) {
         if !self.asked.load(Ordering::Relaxed) || !self.remote() {
             return;
@@ -240,22 +243,24 @@ impl Route {
         }
     }
 
-    /// Whether there is something to look at before the next probe is due: claims that could not be compared, or a single provider that was
-    /// not looked at since this process began.
+    /// Whether there is something to look at before the next probe is due: claims that could not be
+    /// compared, or a single provider that was not looked at since this process began.
     pub(super) fn wants_look(&self, probing: bool) -> bool {
         if !self.asked.load(Ordering::Relaxed) || !self.remote() {
             return false;
         }
         let any = |wanted: fn(&State) -> bool| self.claims.iter().any(|claim| wanted(&claim.state()));
         if any(|state| matches!(state, State::New)) {
-            // Not while somebody is at it: probes would pile up behind a provider that does not answer.
+            // Not while somebody is at it: probes would pile up behind a provider that does not
+            // answer.
             return self.compared.try_lock().is_ok();
         }
         let alone = self.claims.len() == 1;
         probing && alone && any(|state| matches!(state, State::Held(..))) && !self.looked.swap(true, Ordering::Relaxed)
     }
 
-    /// Holds an answer's vector space against what the provider answered before and what others of the route answer.
+    /// Holds an answer's vector space against what the provider answered before and what others of
+    /// the route answer.
     pub(super) fn fits(&self, replica: &Arc<Replica>, space: Option<&VectorSpace>) -> Result<(), Fault> {
         let Some(claim) = self.claims.iter().find(|claim| Arc::ptr_eq(&claim.replica, replica)) else {
             return Ok(());

@@ -20,8 +20,8 @@ use tokio::{
 use tracing::Instrument;
 
 use super::{
-    Standing,
-    attempts::{self, Order, Policy},
+    PeerHealth,
+    attempts::{self, Policy, SendOptions},
     cache::{self, Cache},
     config::RoutingConfig,
     health,
@@ -41,7 +41,8 @@ const LISTING: Duration = Duration::from_secs(2);
 /// Makes a backend of a provider.
 pub(crate) type Connect = dyn Fn(&Provider) -> Result<Arc<dyn EncoderBackend>, Fault> + Send + Sync;
 
-/// Requests for any encoder, sent to whoever answers for it. Cheap to clone; its watchers end when the last clone is dropped.
+/// Requests for any encoder, sent to whoever answers for it. Cheap to clone; its watchers end when
+/// the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Router {
     pub(super) shared: Arc<Shared>,
@@ -63,7 +64,8 @@ pub struct Fixed {
 pub struct Answer {
     /// The vectors.
     pub response: EncodeResponse,
-    /// What the tokens cost at the prices of the providers that were asked, in billionths of a US dollar.
+    /// What the tokens cost at the prices of the providers that were asked, in billionths of a US
+    /// dollar.
     pub cost_nano_usd: u64,
 }
 
@@ -71,8 +73,8 @@ pub(super) struct Shared {
     pub(super) policy: Policy,
     cache: Option<Cache>,
     table: RwLock<Arc<Table>>,
-    /// Held while the table is made, so that what is learnt of one list of providers never takes the place of a later one; the number of the
-    /// last route.
+    /// Held while the table is made, so that what is learnt of one list of providers never takes
+    /// the place of a later one; the number of the last route.
     making: AsyncMutex<u64>,
     fixed: Vec<Member>,
     memory: Option<Arc<Memory>>,
@@ -89,8 +91,9 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Router {
-    /// A router over the encoders that the configuration names and the providers of a registry, followed as they change. Without a `memory`
-    /// what providers gave first is forgotten with this process.
+    /// A router over the encoders that the configuration names and the providers of a registry,
+    /// followed as they change. Without a `memory` what providers gave first is forgotten with this
+    /// process.
     pub(crate) async fn new(
         config: RoutingConfig,
         memory: Option<Arc<Memory>>,
@@ -133,14 +136,15 @@ impl Router {
     /// Vectors for texts: from the cache, from a request under way, or from a provider.
     ///
     /// # Errors
-    /// `NOT_FOUND` where nobody offers the encoder; `FAILED_PRECONDITION` with the reason `OTHER_SPACE` where those who offer it have
-    /// changed it; `UNAVAILABLE` where none of them answers; what the provider itself refuses.
+    /// `NOT_FOUND` where nobody offers the encoder; `FAILED_PRECONDITION` with the reason
+    /// `OTHER_SPACE` where those who offer it have changed it; `UNAVAILABLE` where none of them
+    /// answers; what the provider itself refuses.
     pub async fn encode(&self, request: EncodeRequest, deadline: Option<Instant>) -> Result<Answer, Fault> {
         let shared = &self.shared;
         let route = shared.table().route(&request.encoder_id)?;
         // Every server says so; the cache would answer it by itself.
         if request.inputs.is_empty() {
-            return Err(Fault::invalid("inputs", "is empty").mend("give at least one text"));
+            return Err(Fault::invalid("inputs", "is empty").hint("give at least one text"));
         }
         let count = Count::of_part();
         let send = |request: EncodeRequest| {
@@ -287,8 +291,8 @@ impl Router {
         u64::from(config.attempts).saturating_mul(hedged)
     }
 
-    /// Each provider with how it fares and the encoders it offers, for people.
-    pub(crate) fn standings(&self) -> Vec<(String, Standing, Vec<String>)> {
+    /// Each provider with its health and the encoders it offers, for people.
+    pub(crate) fn standings(&self) -> Vec<(String, PeerHealth, Vec<String>)> {
         let now = Instant::now();
         let table = self.shared.table();
         let of = |member: &Member| {
@@ -327,7 +331,8 @@ impl Shared {
         Arc::clone(&self.table.read())
     }
 
-    /// Sends a request to one replica after the other until one answers. No such request changes anything, so any of them may be repeated.
+    /// Sends a request to one replica after the other until one answers. No such request changes
+    /// anything, so any of them may be repeated.
     async fn send<R, T, F, Fut>(
         &self,
         replicas: &[Arc<Replica>],
@@ -340,9 +345,9 @@ impl Shared {
         F: Fn(Arc<Replica>, R) -> Fut,
         Fut: Future<Output = Result<T, Fault>>,
     {
-        let order = Order {
+        let order = SendOptions {
             kind: "provider",
-            mend: "`isomer providers list` shows how each does; start it, or correct its address",
+            hint: "`isomer providers list` shows how each does; start it, or correct its address",
             replicas,
             deadline,
             again: &|| true,
@@ -374,7 +379,8 @@ impl Shared {
         self.send(&replicas, request, deadline, call).await
     }
 
-    /// Takes over the registry's list. A provider that has not changed keeps its connection and all that is known of it.
+    /// Takes over the registry's list. A provider that has not changed keeps its connection and all
+    /// that is known of it.
     async fn take(&self, providers: &[Provider]) {
         let mut generation = self.making.lock().await;
         let before = self.table();
@@ -440,7 +446,8 @@ impl Shared {
     }
 }
 
-/// A provider without what the registry writes: when it was made, how long its lease lasts, how it does.
+/// A provider without what the registry writes: when it was made, how long its lease lasts, how it
+/// does.
 pub(super) fn settings(provider: &Provider) -> Provider {
     Provider {
         create_time: None,

@@ -9,11 +9,12 @@ use isomer_service_kit::Fault;
 use super::{Router, router::settings, space::Fingerprint};
 
 impl Router {
-    /// Refuses a provider that cannot be connected to as it is written down, or that claims an encoder id which another one serves from
-    /// other weights.
+    /// Refuses a provider that cannot be connected to as it is written down, or that claims an
+    /// encoder id which another one serves from other weights.
     ///
     /// # Errors
-    /// Those of [`isomer_adapters::connect`], such as `ADDRESS_REFUSED`; `FAILED_PRECONDITION` with the reason `OTHER_SPACE`, naming both; `UNAVAILABLE` where they cannot be compared now.
+    /// Those of [`isomer_adapters::connect`], such as `ADDRESS_REFUSED`; `FAILED_PRECONDITION` with
+    /// the reason `OTHER_SPACE`, naming both; `UNAVAILABLE` where they cannot be compared now.
     pub async fn admit(&self, candidate: &Provider) -> Result<(), Fault> {
         let backend = (self.shared.connect)(&settings(candidate))?;
         let table = self.shared.table();
@@ -41,7 +42,7 @@ impl Router {
                     format!("encoder `{id}` is served by provider `{other}` too, and this one cannot be compared with it: {fault}"),
                 )
                 .field(&field)
-                .mend("start it first, or give its encoder another id")
+                .hint("start it first, or give its encoder another id")
             })?;
             let reference = match route.reference() {
                 Some((_, reference)) => reference,
@@ -52,7 +53,7 @@ impl Router {
                             format!("encoder `{id}` is claimed by provider `{}`, which cannot be asked for a comparison: {fault}", others[0].name()),
                         )
                         .field(&field)
-                        .mend("bring that one back or delete it, or give this encoder another id")
+                        .hint("bring that one back or delete it, or give this encoder another id")
                     })?;
                     taken.into()
                 }
@@ -67,7 +68,7 @@ impl Router {
                     ),
                 )
                 .field(field)
-                .mend("give the encoder an id of its own, e.g. with a version")
+                .hint("give the encoder an id of its own, e.g. with a version")
                 .with("encoder_id", id)
                 .with("provider", other));
             }
@@ -86,7 +87,8 @@ impl Router {
             ids = backend.list().await?.into_iter().map(|encoder| encoder.id).collect();
         }
         ids.sort();
-        // One encoder stands for its provider: each probe costs some dozen calls, which somebody may pay for.
+        // One encoder stands for its provider: each probe costs some dozen calls, which somebody
+        // may pay for.
         let Some(id) = ids.first() else {
             return Ok(CheckProviderResponse {
                 verdict: "it lists no encoder: there is nothing to look at".to_owned(),

@@ -1,7 +1,8 @@
-//! Whether two providers answer in one vector space, and whether one still answers in the space that it began with.
+//! Whether two providers answer in one vector space, and whether one still answers in the space
+//! that it began with.
 //!
-//! What a provider says of its space is compared first: the digest of its weights and its pipeline. Then the vectors of a few fixed texts, since
-//! most APIs know no digests.
+//! What a provider says of its space is compared first: the digest of its weights and its pipeline.
+//! Then the vectors of a few fixed texts, since most APIs know no digests.
 
 use isomer_adapters::check;
 use isomer_proto::common::v1::VectorSpace;
@@ -34,7 +35,8 @@ impl Identity {
         }
     }
 
-    /// How an answer's model differs from this one, in words; absent where it does not, or where one of them does not say.
+    /// How an answer's model differs from this one, in words; absent where it does not, or where
+    /// one of them does not say.
     pub(super) fn differs(&self, other: &Self) -> Option<String> {
         // Names of pipelines mean something only beside digests: who has none made them up.
         if self.weights.is_empty() || other.weights.is_empty() {

@@ -1,7 +1,8 @@
 //! What one attempt at a provider uses.
 //!
-//! An attempt that was cut off without an answer, e.g. one that lost against its hedge, is billed by many providers all the same: it counts by
-//! an estimate of its inputs. One that the provider refused counts nothing.
+//! An attempt that was cut off without an answer, e.g. one that lost against its hedge, is billed
+//! by many providers all the same: it counts by an estimate of its inputs. One that the provider
+//! refused counts nothing.
 
 use isomer_access::nano;
 use isomer_proto::{

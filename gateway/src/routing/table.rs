@@ -27,7 +27,8 @@ pub(super) struct Member {
 }
 
 impl Table {
-    /// The table of these providers. Routes whose providers are the same ones as in `before` stay, with what they have learnt.
+    /// The table of these providers. Routes whose providers are the same ones as in `before` stay,
+    /// with what they have learnt.
     pub(super) fn new(replicas: Vec<Member>, before: &Self, next_generation: &mut u64) -> Self {
         let mut claims: BTreeMap<String, Vec<Arc<Replica>>> = BTreeMap::new();
         for member in &replicas {
@@ -54,13 +55,14 @@ impl Table {
     pub(super) fn route(&self, encoder_id: &str) -> Result<Arc<Route>, Fault> {
         if encoder_id.is_empty() {
             return Err(
-                Fault::invalid("encoder_id", "names no encoder").mend("name one of those that ListEncoders lists")
+                Fault::invalid("encoder_id", "names no encoder").hint("name one of those that ListEncoders lists")
             );
         }
         if let Some(route) = self.routes.get(encoder_id) {
             return Ok(Arc::clone(route));
         }
-        // An id that nobody lists (a folder, a model that would have to be fetched): whoever takes such ids may know it.
+        // An id that nobody lists (a folder, a model that would have to be fetched): whoever takes
+        // such ids may know it.
         match self.replicas.iter().find(|member| member.open) {
             Some(member) => Ok(Arc::new(Route::new(
                 encoder_id.to_owned(),
@@ -72,7 +74,7 @@ impl Table {
                 format!("no provider offers an encoder `{encoder_id}`"),
             )
             .field("encoder_id")
-            .mend(format!("one of: {}", self.some_ids()))
+            .hint(format!("one of: {}", self.some_ids()))
             .with("encoder_id", encoder_id)),
         }
     }

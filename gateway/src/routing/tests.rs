@@ -288,7 +288,8 @@ fn rows(response: &EncodeResponse) -> Vec<[f32; 2]> {
 #[tokio::test]
 async fn requests_are_shared_by_replicas_and_answers_are_priced() {
     let (a, b) = (Fake::new(1), Fake::new(1));
-    // A moment in which the machine stands still would make the one that was asked then the slow one.
+    // A moment in which the machine stands still would make the one that was asked then the slow
+    // one.
     let config = RoutingConfig {
         slow_factor: 0.0,
         ..plain()
@@ -669,7 +670,7 @@ async fn the_registry_is_followed_and_unknown_ids_are_told_the_known_ones() {
         (fault.code, fault.field.as_deref()),
         (Code::NotFound, Some("encoder_id"))
     );
-    assert!(fault.mend.unwrap().contains("f, g"));
+    assert!(fault.hint.unwrap().contains("f, g"));
     let asked = EncodeRequest {
         encoder_id: "g".to_owned(),
         ..request(&["x"])

@@ -62,7 +62,7 @@ async fn create(upstream: Upstream, follower: Follower, request: Request) -> Res
         Ok(body) => body,
         Err(error) => {
             let fault = Fault::invalid("spec", format!("did not arrive whole: {error}"));
-            return Status::from(fault.mend("send the request again")).into_http();
+            return Status::from(fault.hint("send the request again")).into_http();
         }
     };
     let gone = Gone(Arc::default());
@@ -98,7 +98,7 @@ async fn make(
         Ok(read) => read,
         Err(error) => {
             let fault = Fault::unavailable("UPSTREAM_UNAVAILABLE", format!("the answer broke off: {error}"));
-            return Status::from(fault.mend("look for the run with ListRuns before asking again")).into_http();
+            return Status::from(fault.hint("look for the run with ListRuns before asking again")).into_http();
         }
     };
     let made = answer::frame(&data).and_then(|message| CreateRunResponse::decode(message).ok()?.run);
@@ -112,7 +112,8 @@ async fn make(
     Response::from_parts(head, Body::new(Replayed(frames)))
 }
 
-/// Writes down who pays before the client knows the run; while the database is away the run goes on and that is tried again.
+/// Writes down who pays before the client knows the run; while the database is away the run goes on
+/// and that is tried again.
 async fn open(follower: &Follower, caller: &Caller, run: &Run) {
     let Err(fault) = follower.open(caller, run).await else {
         return;

@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-use isomer_access::{Access, Tab};
+use isomer_access::{Access, DeferredCharge};
 use isomer_proto::eval::v1::{
     CancelRunRequest, GetRunRequest, Run, WatchRunRequest, run_service_client::RunServiceClient,
     watch_run_response::Event,
@@ -11,7 +11,7 @@ use isomer_service_kit::{CallDeadline, Fault};
 use tokio::time::Instant;
 use tonic::{Code, Request, Status};
 
-use super::{PREFIX, Pace, ended, used};
+use super::{Intervals, PREFIX, ended, used};
 use crate::proxy::Servers;
 
 /// Longest wait for an answer of the server that runs it.
@@ -24,15 +24,15 @@ const LONGEST_REASON: usize = 900;
 pub(super) struct Following {
     pub(super) access: Access,
     pub(super) runs: RunServiceClient<Servers>,
-    pub(super) pace: Pace,
-    pub(super) tab: Tab,
+    pub(super) pace: Intervals,
+    pub(super) tab: DeferredCharge,
 }
 
 type Ending = Pin<Box<dyn Future<Output = Option<Run>> + Send>>;
 
 impl Following {
-    /// Charges what the run uses until it has ended, or another process has the tab. Its end is listened for as well as looked for:
-    /// a run may be deleted the moment it has ended.
+    /// Charges what the run uses until it has ended, or another process has the tab. Its end is
+    /// listened for as well as looked for: a run may be deleted the moment it has ended.
     pub(super) async fn follow(mut self) {
         let id = self.tab.work().trim_start_matches(PREFIX).to_owned();
         let mut ending = end_of(self.runs.clone(), id.clone(), Duration::ZERO);

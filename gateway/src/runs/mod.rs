@@ -1,7 +1,9 @@
 //! Runs, charged to those who asked for them while they go on.
 //!
-//! * [`create`]: the way to `RunService.CreateRun` for callers whose use is counted; the run gets a tab before its id is told.
-//! * [`follow`]: whoever follows the run charges what it has used and stops it where a budget is used up.
+//! * [`create`]: the way to `RunService.CreateRun` for callers whose use is counted; the run gets a
+//!   tab before its id is told.
+//! * [`follow`]: whoever follows the run charges what it has used and stops it where a budget is
+//!   used up.
 //! * this file: what is followed here, also what another process or an earlier one has left.
 
 mod create;
@@ -14,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use isomer_access::{Access, Caller, Tab, Total};
+use isomer_access::{Access, Caller, DeferredCharge, Total};
 use isomer_proto::eval::v1::{Run, RunCounters, RunState, run_service_client::RunServiceClient};
 use isomer_service_kit::{Fault, telemetry::unsampled};
 use parking_lot::Mutex;
@@ -28,7 +30,7 @@ pub(crate) use owner::{named, viewer};
 
 /// How often things are looked at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct Intervals {
     /// What a run has used.
     pub(crate) look: Duration,
     /// A run whose server does not answer, at most.
@@ -37,7 +39,7 @@ pub(crate) struct Pace {
     pub(crate) take_over: Duration,
 }
 
-impl Default for Pace {
+impl Default for Intervals {
     fn default() -> Self {
         Self {
             look: Duration::from_secs(1),
@@ -55,7 +57,7 @@ pub struct Follower(Arc<Inner>);
 struct Inner {
     access: Access,
     runs: RunServiceClient<Servers>,
-    pace: Pace,
+    pace: Intervals,
     /// Runs that are followed here.
     followed: Arc<Mutex<HashSet<String>>>,
     stop: CancellationToken,
@@ -63,8 +65,9 @@ struct Inner {
 }
 
 impl Follower {
-    /// Follows what was left, and from now on what is opened. Must be called inside a tokio runtime.
-    pub(crate) fn start(access: Access, runs: Servers, max_message_bytes: usize, pace: Pace) -> Self {
+    /// Follows what was left, and from now on what is opened. Must be called inside a tokio
+    /// runtime.
+    pub(crate) fn start(access: Access, runs: Servers, max_message_bytes: usize, pace: Intervals) -> Self {
         let stop = CancellationToken::new();
         let inner = Arc::new(Inner {
             access,
@@ -78,7 +81,8 @@ impl Follower {
         Self(inner)
     }
 
-    /// Opens the tab of a run that was just asked for, and follows it. A run that has ended has no tab any more, or never had one.
+    /// Opens the tab of a run that was just asked for, and follows it. A run that has ended has no
+    /// tab any more, or never had one.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -86,7 +90,8 @@ impl Follower {
         if ended(run) {
             return Ok(());
         }
-        // A repeated request leads to the run that there is. What it used while it was nobody's is nobody's.
+        // A repeated request leads to the run that there is. What it used while it was nobody's is
+        // nobody's.
         let already = match run.start_time {
             Some(_) => used(run),
             None => Total::default(),
@@ -98,7 +103,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Waits until nothing is followed, at most so long: for a process whose runs have just been ended.
+    /// Waits until nothing is followed, at most so long: for a process whose runs have just been
+    /// ended.
     pub async fn settled(&self, most: Duration) {
         let until = Instant::now() + most;
         while !self.0.followed.lock().is_empty() && Instant::now() < until {
@@ -108,7 +114,7 @@ impl Follower {
 }
 
 impl Inner {
-    fn follow(&self, tab: Tab) {
+    fn follow(&self, tab: DeferredCharge) {
         let work = tab.work().to_owned();
         if !self.followed.lock().insert(work.clone()) {
             return;

@@ -1,7 +1,9 @@
-//! Whose runs are whose: the gateway tells the evaluation service who asks, and that service keeps runs apart by it.
+//! Whose runs are whose: the gateway tells the evaluation service who asks, and that service keeps
+//! runs apart by it.
 //!
-//! `CreateRun` always names the caller, whose run it becomes. Everything else names a caller that may see only its own runs; an
-//! administrator, and whoever comes where access is not divided, is not named and sees all.
+//! `CreateRun` always names the caller, whose run it becomes. Everything else names a caller that
+//! may see only its own runs; an administrator, and whoever comes where access is not divided, is
+//! not named and sees all.
 
 use axum::{Router, extract::Request, middleware, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue};

@@ -1,4 +1,5 @@
-//! A certificate authority for tests of TLS, and what it gave out, as the files that servers and clients are configured with.
+//! A certificate authority for tests of TLS, and what it gave out, as the files that servers and
+//! clients are configured with.
 #![allow(clippy::unwrap_used, reason = "only tests depend on it")]
 
 use std::{fs, path::PathBuf};
@@ -6,7 +7,8 @@ use std::{fs, path::PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use tempfile::TempDir;
 
-/// An authority with a certificate for a server and one for a client, in a folder that goes when it is dropped.
+/// An authority with a certificate for a server and one for a client, in a folder that goes when it
+/// is dropped.
 #[derive(Debug)]
 pub struct Authority(TempDir);
 
@@ -35,7 +37,8 @@ impl Authority {
         authority
     }
 
-    /// A file of its folder. There are `ca.pem`, `server.pem`, `server.key`, `client.pem` and `client.key`; others are for the test to write.
+    /// A file of its folder. There are `ca.pem`, `server.pem`, `server.key`, `client.pem` and
+    /// `client.key`; others are for the test to write.
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

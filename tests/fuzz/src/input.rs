@@ -20,13 +20,15 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// One of several, chosen by the next byte. Corpora write the choice as a letter: `a` is the first.
+    /// One of several, chosen by the next byte. Corpora write the choice as a letter: `a` is the
+    /// first.
     pub fn choice<T: Copy>(&mut self, of: &[T]) -> Option<T> {
         let byte = usize::from(self.byte().wrapping_sub(b'a'));
         of.get(byte % of.len().max(1)).copied()
     }
 
-    /// What comes before the next occurrence of the byte, which is taken too; everything where there is none.
+    /// What comes before the next occurrence of the byte, which is taken too; everything where
+    /// there is none.
     pub fn until(&mut self, end: u8) -> &'a [u8] {
         let mut parts = self.0.splitn(2, |byte| *byte == end);
         let first = parts.next().unwrap_or_default();

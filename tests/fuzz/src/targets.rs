@@ -19,8 +19,9 @@ pub struct Target {
     pub run: fn(&[u8]),
     /// Longest input that is tried.
     pub longest: usize,
-    /// The files of its reader, below the root of the repository: those whose coverage counts. `FILE: NAME NAME` counts these functions of the file alone,
-    /// where the rest of it never sees bytes from outside.
+    /// The files of its reader, below the root of the repository: those whose coverage counts.
+    /// `FILE: NAME NAME` counts these functions of the file alone, where the rest of it never sees
+    /// bytes from outside.
     pub reads: &'static [&'static str],
 }
 

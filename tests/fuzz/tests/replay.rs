@@ -1,4 +1,5 @@
-//! Every target on its committed corpus, and on a bounded number of mutations of it: the same at every run. This needs no fuzzer.
+//! Every target on its committed corpus, and on a bounded number of mutations of it: the same at
+//! every run. This needs no fuzzer.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{collections::BTreeSet, fs, path::Path};

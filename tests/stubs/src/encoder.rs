@@ -32,9 +32,11 @@ pub struct Call {
     pub answered: bool,
 }
 
-/// Lists and describes its encoders, answers the other rpcs with the closures it is given, and records the `Encode` requests.
+/// Lists and describes its encoders, answers the other rpcs with the closures it is given, and
+/// records the `Encode` requests.
 ///
-/// An rpc without a closure is unimplemented, but for `EncodeStream`: each of its requests is answered as by `Encode`, one after another.
+/// An rpc without a closure is unimplemented, but for `EncodeStream`: each of its requests is
+/// answered as by `Encode`, one after another.
 #[derive(Clone, Default)]
 pub struct StubEncoder {
     encoders: Vec<Encoder>,
@@ -87,7 +89,8 @@ pub fn matrix<R: AsRef<[f32]>>(rows: impl IntoIterator<Item = R>) -> Matrix {
     }
 }
 
-/// An answer with a vector for each text. By its usage a text has so many tokens. It says nothing about truncation or the vector space.
+/// An answer with a vector for each text. By its usage a text has so many tokens. It says nothing
+/// about truncation or the vector space.
 pub fn answer<R: AsRef<[f32]>>(rows: impl IntoIterator<Item = R>, tokens_of_a_text: u64) -> EncodeResponse {
     let embeddings = matrix(rows);
     let texts = embeddings.rows.into();
@@ -148,7 +151,8 @@ impl StubEncoder {
         self.calls.lock().clone()
     }
 
-    /// The texts of all `Encode` requests that have been answered with vectors, in the order in which they came.
+    /// The texts of all `Encode` requests that have been answered with vectors, in the order in
+    /// which they came.
     pub fn texts(&self) -> Vec<String> {
         let calls = self.calls();
         calls

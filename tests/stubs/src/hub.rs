@@ -26,7 +26,8 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 /// What a hub has and how it answers. Models and datasets are served alike.
 #[derive(Default)]
 pub struct Hub {
-    /// The repositories by `org/name`. Every repository that is not named has the files of `""`, where there are any.
+    /// The repositories by `org/name`. Every repository that is not named has the files of `""`,
+    /// where there are any.
     pub repositories: BTreeMap<String, Files>,
     /// Paths that are listed beside the files.
     pub listed_too: Vec<String>,
@@ -52,7 +53,8 @@ pub struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// An etag as the hub gives small files: forty hexadecimal digits, which are not the SHA-256 of its content.
+    /// An etag as the hub gives small files: forty hexadecimal digits, which are not the SHA-256 of
+    /// its content.
     pub fn etag(&self) -> String {
         let place = format!("{}/{}", self.repository, self.path);
         hex::encode(Sha256::digest(place))[..40].to_owned()
@@ -102,7 +104,8 @@ impl Hub {
 }
 
 impl Running {
-    /// How many questions held this text. A question is `info ORG/NAME@REVISION`, or `file PATH FROM-TO` for a file that is there.
+    /// How many questions held this text. A question is `info ORG/NAME@REVISION`, or `file PATH
+    /// FROM-TO` for a file that is there.
     pub fn asked(&self, part: &str) -> usize {
         let seen = self.seen.lock();
         seen.asked.iter().filter(|question| question.contains(part)).count()

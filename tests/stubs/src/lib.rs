@@ -1,6 +1,8 @@
-//! Stub servers that tests put in place of real ones, a module for each kind, and the messages that several tests send ([`request`]).
+//! Stub servers that tests put in place of real ones, a module for each kind, and the messages that
+//! several tests send ([`request`]).
 //!
-//! A stub records what it is asked. What it answers is a closure, so that the test itself shows what is special about its stub:
+//! A stub records what it is asked. What it answers is a closure, so that the test itself shows
+//! what is special about its stub:
 //!
 //! ```
 //! use isomer_stubs::encoder::{StubEncoder, answer, named, texts};
@@ -16,7 +18,8 @@
 //! assert!(encoder.calls().is_empty());
 //! ```
 //!
-//! A service that one test alone needs implements the generated trait in that test: the rpcs it leaves out are unimplemented.
+//! A service that one test alone needs implements the generated trait in that test: the rpcs it
+//! leaves out are unimplemented.
 //!
 //! The crate is a dev-dependency only. Its stubs panic where a test is set up wrongly.
 #![allow(

@@ -51,7 +51,8 @@ impl<Q, A> Handler<Q, A> {
     }
 }
 
-/// Methods of a stub that set its handlers, each with its rpc's request and what a closure gives for it.
+/// Methods of a stub that set its handlers, each with its rpc's request and what a closure gives
+/// for it.
 macro_rules! handlers {
     ($($(#[$doc:meta])* $method:ident sets $field:ident: $request:ty => $answer:ty;)*) => {$(
         $(#[$doc])*
@@ -80,7 +81,8 @@ pub fn start(services: Services, config: ServerConfig) -> SocketAddr {
     address
 }
 
-/// Serves one gRPC service and nothing else, not even health, on a port of its own. Returns its address as `grpc://HOST:PORT`.
+/// Serves one gRPC service and nothing else, not even health, on a port of its own. Returns its
+/// address as `grpc://HOST:PORT`.
 pub async fn serve<S>(service: S) -> String
 where
     S: Service<http::Request<Body>, Error = Infallible> + NamedService + Clone + Send + Sync + 'static,

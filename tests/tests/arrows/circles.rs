@@ -1,7 +1,7 @@
 //! Circles inside a crate: modules, or files, that need each other.
 //!
-//! `circles.txt` lists those that there are, each with its reason. A circle that is not listed fails, and so does a listed one that is gone:
-//! the list only becomes shorter.
+//! `circles.txt` lists those that there are, each with its reason. A circle that is not listed
+//! fails, and so does a listed one that is gone: the list only becomes shorter.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,7 +1,7 @@
 //! The modules of one crate, and which file names something of which other file.
 //!
-//! Files are read as tokens, macros included. A name that a module passes on (`pub use`) leads to the file that has it. What is compiled for
-//! tests only does not count.
+//! Files are read as tokens, macros included. A name that a module passes on (`pub use`) leads to
+//! the file that has it. What is compiled for tests only does not count.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -269,7 +269,8 @@ impl Source {
         named.map_or_else(|| "the root".to_owned(), |(name, _)| name.clone())
     }
 
-    /// Every use of one file by another. A module and those inside it are one room: they do not count.
+    /// Every use of one file by another. A module and those inside it are one room: they do not
+    /// count.
     pub(crate) fn uses(&self) -> BTreeSet<Use> {
         let mut all = BTreeSet::new();
         for (from, module) in self.modules.iter().enumerate() {

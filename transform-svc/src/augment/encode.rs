@@ -1,4 +1,5 @@
-//! Texts through an encoder service as they come: the originals at once, variants when they have been generated.
+//! Texts through an encoder service as they come: the originals at once, variants when they have
+//! been generated.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -74,7 +75,7 @@ impl Vectors {
     fn take(&mut self, batch: &[Arc<str>], dimensions: Option<u32>, answer: EncodeResponse) -> Result<(), Fault> {
         let unusable = |problem: String| {
             let message = format!("the encoder's answer cannot be used: {problem}");
-            Fault::precondition("BAD_VECTORS", message).mend("the encoder service is at fault; check what it serves")
+            Fault::precondition("BAD_VECTORS", message).hint("the encoder service is at fault; check what it serves")
         };
         answer::one_space(&mut self.space, answer.vector_space.as_ref()).map_err(unusable)?;
         let asked = Asked {
@@ -115,7 +116,8 @@ pub(super) async fn describe(asking: &Asking) -> Result<Encoder, Fault> {
     encoder.ok_or_else(|| Fault::precondition("BAD_ENCODER", "the encoder service described no encoder"))
 }
 
-/// Encodes the originals and every variant that comes, until nothing more comes. Each distinct text is encoded once.
+/// Encodes the originals and every variant that comes, until nothing more comes. Each distinct text
+/// is encoded once.
 pub(super) async fn encode(
     asking: &Asking,
     encoder: &Encoder,
@@ -182,7 +184,8 @@ fn request(asking: &Asking, batch: &[Arc<str>]) -> EncodeRequest {
     }
 }
 
-/// A fault of the encoder, said as such: its fields are of its request, not of ours, where they differ.
+/// A fault of the encoder, said as such: its fields are of its request, not of ours, where they
+/// differ.
 fn of_encoder(status: &Status) -> Fault {
     let fault = Fault::from_status(status);
     let field = match fault.field.as_deref() {

@@ -1,4 +1,5 @@
-//! Every source at once, each variant handed on as it comes, until all are there or the budget is spent.
+//! Every source at once, each variant handed on as it comes, until all are there or the budget is
+//! spent.
 
 use std::{
     sync::Arc,
@@ -15,7 +16,8 @@ use crate::{
     service::{Totals, convert},
 };
 
-/// Variants of the items, each told to `arrived` as it comes. What the budget cuts off is dropped at its generator too.
+/// Variants of the items, each told to `arrived` as it comes. What the budget cuts off is dropped
+/// at its generator too.
 pub(super) async fn run(
     engine: &Arc<Engine>,
     augmentation: Augmentation,
@@ -68,7 +70,8 @@ pub(super) async fn run(
         };
         let (results, counted) = match next {
             Ok(next) => next,
-            // A generator that is away costs its variants, not the request; a cache that cannot be used is ours to mend.
+            // A generator that is away costs its variants, not the request; a cache that cannot be
+            // used is ours to fix.
             Err(error) if fail || !error.is_of_generator() => return Err(error.into()),
             Err(error) => {
                 tracing::warn!(source = number, %error, "a source of variants failed");

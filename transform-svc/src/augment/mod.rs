@@ -1,7 +1,9 @@
-//! Generatively augmented sentence encoding (GASE): variants of a text are generated, encoded with it and pooled.
+//! Generatively augmented sentence encoding (GASE): variants of a text are generated, encoded with
+//! it and pooled.
 //!
 //! * `spec`: the request, checked and made ready.
-//! * `generate`: every source at once, each variant handed on as it comes, until the budget is spent.
+//! * `generate`: every source at once, each variant handed on as it comes, until the budget is
+//!   spent.
 //! * `encode`: the originals at once, variants as they come, through any encoder service.
 //! * [`pool`]: the maths. `space`: what the result's vector space is called.
 //!
@@ -67,8 +69,8 @@ struct Vectorial {
     prompt: Option<Prompt>,
 }
 
-fn invalid(field: &str, message: impl Into<String>, mend: &str) -> Fault {
-    TransformError::invalid(field, message, mend).into()
+fn invalid(field: &str, message: impl Into<String>, hint: &str) -> Fault {
+    TransformError::invalid(field, message, hint).into()
 }
 
 fn read_vectorial(request: &EncodeAugmentedRequest) -> Result<Vectorial, Fault> {
@@ -287,6 +289,6 @@ fn incomplete(index: usize, id: &str, missing: &MissingVariant) -> Fault {
     );
     Fault::new(Code::Aborted, "VARIANT_MISSING", message)
         .field(format!("items[{index}]"))
-        .mend("choose PARTIAL_FAILURE_POLICY_USE_ARRIVED, more attempts, a longer budget or a stronger generator")
+        .hint("choose PARTIAL_FAILURE_POLICY_USE_ARRIVED, more attempts, a longer budget or a stronger generator")
         .with("source", missing.source.to_string())
 }

@@ -1,5 +1,6 @@
-//! Vectors of a text and of its variants become one (GASE). Pure; sums run in the order given, in 64 bits, and are rounded to
-//! 32 bits once, so that the result does not depend on what arrived first.
+//! Vectors of a text and of its variants become one (GASE). Pure; sums run in the order given, in
+//! 64 bits, and are rounded to 32 bits once, so that the result does not depend on what arrived
+//! first.
 
 /// How vectors become one.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,8 +25,9 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// Pools the original with its variants, all of the same length. Without variants it is the original, scaled as the
-    /// recipe says. A vector of length zero has no direction and is left as it is by either scaling.
+    /// Pools the original with its variants, all of the same length. Without variants it is the
+    /// original, scaled as the recipe says. A vector of length zero has no direction and is left as
+    /// it is by either scaling.
     pub fn pool(&self, original: &[f32], variants: &[&[f32]]) -> Vec<f32> {
         let count = variants.len() as f64;
         let weight_of = |index: usize| match self.pooling {
@@ -121,7 +123,8 @@ mod tests {
                     normalise_before: case.normalise_before,
                     normalise_after: case.normalise_after,
                 };
-                // Sums may differ in the last bit of 64; rounded to 32 bits that is one unit at most.
+                // Sums may differ in the last bit of 64; rounded to 32 bits that is one unit at
+                // most.
                 for (ours, numpys) in recipe.pool(rows[0], &rows[1..]).iter().zip(&case.pooled) {
                     assert!(
                         (ours - numpys).abs() <= f32::EPSILON * numpys.abs(),

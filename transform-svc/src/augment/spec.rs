@@ -13,7 +13,8 @@ use crate::{
     error::TransformError,
 };
 
-/// Most sources of a request: the paper stops at 3, and each costs a generation and an encoding a text.
+/// Most sources of a request: the paper stops at 3, and each costs a generation and an encoding a
+/// text.
 pub const MAX_SOURCES: usize = 8;
 
 /// One source of variants, ready to be asked.
@@ -90,7 +91,8 @@ impl Augmentation {
     }
 }
 
-/// The parts of a spec that need no generator to be checked, so that a wrong request is told so at once.
+/// The parts of a spec that need no generator to be checked, so that a wrong request is told so at
+/// once.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     sources: Vec<VariantSource>,
@@ -99,8 +101,8 @@ pub(crate) struct Wanted {
     fail: bool,
 }
 
-fn invalid(field: impl Into<String>, message: impl Into<String>, mend: impl Into<String>) -> Fault {
-    TransformError::invalid(field, message, mend).into()
+fn invalid(field: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Fault {
+    TransformError::invalid(field, message, hint).into()
 }
 
 /// Reads a spec.
@@ -211,7 +213,8 @@ impl Wanted {
     }
 }
 
-/// A fault of a transformation's spec, said of its source. Seed, sampling and attempts are the request's own.
+/// A fault of a transformation's spec, said of its source. Seed, sampling and attempts are the
+/// request's own.
 fn of_source(mut fault: Fault, index: usize) -> Fault {
     if let Some(field) = fault.field.take() {
         let own = match field.strip_prefix("spec.") {

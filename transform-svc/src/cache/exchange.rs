@@ -1,9 +1,9 @@
 //! Entries as a file that others can use: written from one cache, read into another.
 //!
-//! A record says everything that its key is made of, so that reading can make the key again and compare; and it carries a
-//! digest of key and output, so that an output that was changed on the way is noticed. A file is read whole before
-//! anything of it is kept: one foreign record and all of it is refused, with the line. No record holds a key to a server:
-//! none is ever in an entry.
+//! A record says everything that its key is made of, so that reading can make the key again and
+//! compare; and it carries a digest of key and output, so that an output that was changed on the
+//! way is noticed. A file is read whole before anything of it is kept: one foreign record and all
+//! of it is refused, with the line. No record holds a key to a server: none is ever in an entry.
 
 use std::{
     fs::File,
@@ -53,7 +53,8 @@ pub enum ExchangeError {
 pub struct Exported {
     /// Records.
     pub records: usize,
-    /// Entries left out, since they lack what their key is made of: they were written by an older version.
+    /// Entries left out, since they lack what their key is made of: they were written by an older
+    /// version.
     pub left_out: usize,
 }
 
@@ -108,7 +109,8 @@ impl Cache {
     /// Reads entries from a file in the form that its name says: `.jsonl` or `.parquet`.
     ///
     /// # Errors
-    /// A name that ends otherwise; the cache or the file; a record that is none of ours, by its place. Then nothing is kept.
+    /// A name that ends otherwise; the cache or the file; a record that is none of ours, by its
+    /// place. Then nothing is kept.
     pub fn import(&self, path: &Path) -> Result<Imported, ExchangeError> {
         match Form::of(path)? {
             Form::Jsonl => self.import_jsonl(path),
@@ -143,7 +145,8 @@ impl Cache {
     /// Reads entries from JSON lines.
     ///
     /// # Errors
-    /// The cache or the file; a line that is no record of a cache, with its number. Then nothing is kept.
+    /// The cache or the file; a line that is no record of a cache, with its number. Then nothing is
+    /// kept.
     pub fn import_jsonl(&self, path: &Path) -> Result<Imported, ExchangeError> {
         each_line(path, |_, _| Ok(()))?;
         let mut imported = Imported::default();
@@ -240,7 +243,8 @@ pub(super) mod tests {
     use super::*;
     use crate::cache::KeyParts;
 
-    /// A cache with entries of every kind: greedy and sampled, with odd characters, one of an older version.
+    /// A cache with entries of every kind: greedy and sampled, with odd characters, one of an older
+    /// version.
     pub(in crate::cache) fn filled(directory: &Path) -> Cache {
         let cache = Cache::open(directory).unwrap();
         for n in 0..20u64 {

@@ -31,7 +31,8 @@ pub struct KeyParts<'a> {
     pub seed: Option<u64>,
 }
 
-/// What a key is made of besides what an entry says anyway: enough to make it again, and so to check it.
+/// What a key is made of besides what an entry says anyway: enough to make it again, and so to
+/// check it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Made {
     /// Digest of the prompt.
@@ -61,7 +62,8 @@ impl KeyParts<'_> {
         }
     }
 
-    /// The key. Each part is preceded by its name and length, so that no two sets of parts share an encoding.
+    /// The key. Each part is preceded by its name and length, so that no two sets of parts share an
+    /// encoding.
     pub fn key(&self) -> Key {
         let mut hasher = blake3::Hasher::new();
         let mut put = |name: &str, value: &[u8]| {

@@ -1,20 +1,22 @@
 //! The content-addressed cache of generations, on disk.
 //!
-//! Each attempt that reached a generator and brought back a text is an entry, good or bad: verdicts are pure functions
-//! of the texts and are computed again, so a text whose attempts all failed their checks is not paid for again either.
-//! Errors of a generator (unreachable, overloaded, malformed answers) are not entries: they may be gone next time.
+//! Each attempt that reached a generator and brought back a text is an entry, good or bad: verdicts
+//! are pure functions of the texts and are computed again, so a text whose attempts all failed
+//! their checks is not paid for again either. Errors of a generator (unreachable, overloaded,
+//! malformed answers) are not entries: they may be gone next time.
 //!
-//! **Layout.** Append-only segment files, `segment-<uuid>.jsonl`, one checksummed JSON line an entry. A process writes to
-//! one segment, which it holds locked; the lock goes with the process, and the next one carries on where it ended.
-//! **Reading.** All segments are indexed at open. On a miss the files that have grown are read on, so that entries of
-//! other processes are found. A last line without its end is not there yet; a line that does not match its checksum is
-//! noticed, counted and passed over.
-//! **Durability.** An entry is written (`write(2)`) before its text is answered: a process killed at any point loses
-//! nothing it answered. The disk is told to keep it (`fsync`) when a segment is full and when the cache is closed, not at
-//! each entry: a power cut may cost the last seconds' entries, never the ones before.
-//! **Size.** Over its bound a cache loses whole segments, the one used longest ago first (see [`prune`]), never one that a
-//! process writes to.
-//! **Sharing.** [`exchange`] writes entries to a file and reads them back, each checked against its key.
+//! **Layout.** Append-only segment files, `segment-<uuid>.jsonl`, one checksummed JSON line an
+//! entry. A process writes to one segment, which it holds locked; the lock goes with the process,
+//! and the next one carries on where it ended. **Reading.** All segments are indexed at open. On a
+//! miss the files that have grown are read on, so that entries of other processes are found. A last
+//! line without its end is not there yet; a line that does not match its checksum is noticed,
+//! counted and passed over. **Durability.** An entry is written (`write(2)`) before its text is
+//! answered: a process killed at any point loses nothing it answered. The disk is told to keep it
+//! (`fsync`) when a segment is full and when the cache is closed, not at each entry: a power cut
+//! may cost the last seconds' entries, never the ones before. **Size.** Over its bound a cache
+//! loses whole segments, the one used longest ago first (see [`prune`]), never one that a process
+//! writes to. **Sharing.** [`exchange`] writes entries to a file and reads them back, each checked
+//! against its key.
 
 pub mod exchange;
 pub mod key;
@@ -149,13 +151,14 @@ struct Place {
 }
 
 impl Cache {
-    /// Opens the cache of a directory, which is made if need be, and reads all that is there. It may grow to any size.
+    /// Opens the cache of a directory, which is made if need be, and reads all that is there. It
+    /// may grow to any size.
     pub fn open(directory: &Path) -> Result<Self, CacheError> {
         Self::open_bounded(directory, 0)
     }
 
-    /// The same, held to so many bytes on disk (0: any). With several writers each may be over by a segment, which is an
-    /// eighth of the bound and at most 64 MiB.
+    /// The same, held to so many bytes on disk (0: any). With several writers each may be over by a
+    /// segment, which is an eighth of the bound and at most 64 MiB.
     pub fn open_bounded(directory: &Path, max_bytes: u64) -> Result<Self, CacheError> {
         fs::create_dir_all(directory)
             .map_err(|error| CacheError::new("cannot make the cache directory", directory, error))?;
@@ -184,7 +187,8 @@ impl Cache {
         Ok(self.peek(key))
     }
 
-    /// Finds an entry that is known here already. Reading and checking its line is nobody else's wait.
+    /// Finds an entry that is known here already. Reading and checking its line is nobody else's
+    /// wait.
     pub fn peek(&self, key: &Key) -> Option<Entry> {
         let mut inner = self.inner.lock();
         let place = inner.index.get(key).copied()?;
@@ -230,7 +234,8 @@ impl Cache {
             return Ok(());
         };
         let path = writer.path().to_owned();
-        // The entry is handed to the system before its text is answered: a process killed after this loses nothing.
+        // The entry is handed to the system before its text is answered: a process killed after
+        // this loses nothing.
         let (offset, length) = writer
             .append(&json)
             .and_then(|place| writer.flush().map(|()| place))

@@ -1,5 +1,6 @@
-//! The records of [`super::record`] as a Parquet table: one row an entry, one column a field, whole numbers unsigned of 64
-//! bits, compressed with Snappy. Reading goes by the columns' names, so a table that another program wrote anew will do.
+//! The records of [`super::record`] as a Parquet table: one row an entry, one column a field, whole
+//! numbers unsigned of 64 bits, compressed with Snappy. Reading goes by the columns' names, so a
+//! table that another program wrote anew will do.
 
 use std::{fs::File, path::Path, sync::Arc};
 
@@ -84,7 +85,8 @@ impl Cache {
     /// Reads entries from a Parquet table.
     ///
     /// # Errors
-    /// The cache or the file; a row that is no record of a cache, with its number. Then nothing is kept.
+    /// The cache or the file; a row that is no record of a cache, with its number. Then nothing is
+    /// kept.
     pub fn import_parquet(&self, path: &Path) -> Result<Imported, ExchangeError> {
         each_row(path, |_, _| Ok(()))?;
         let mut imported = Imported::default();
@@ -174,7 +176,8 @@ fn each_row(path: &Path, mut call: impl FnMut(Key, Entry) -> Result<(), Exchange
     Ok(())
 }
 
-/// A row as a record is read from; what no column of ours holds becomes nothing, which no field takes.
+/// A row as a record is read from; what no column of ours holds becomes nothing, which no field
+/// takes.
 fn of_row(row: Row) -> Value {
     let cells = row.into_columns().into_iter().map(|(name, field)| {
         let value = match field {

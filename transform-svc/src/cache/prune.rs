@@ -1,8 +1,9 @@
 //! Holding the cache to a size: whole segments go, the one used longest ago first.
 //!
-//! A use is a write, or a read noted once a minute by the file's time of change, so that processes that share the cache
-//! see each other's. A segment that a process writes to is locked and stays, so no entry goes that is just being made; one
-//! that others read stays readable for them until they notice.
+//! A use is a write, or a read noted once a minute by the file's time of change, so that processes
+//! that share the cache see each other's. A segment that a process writes to is locked and stays,
+//! so no entry goes that is just being made; one that others read stays readable for them until
+//! they notice.
 
 use std::path::Path;
 
@@ -33,7 +34,8 @@ pub(super) fn segment_size(max_bytes: u64) -> u64 {
 }
 
 impl Cache {
-    /// Removes segments until the cache takes at most so many bytes; those that are written to stay.
+    /// Removes segments until the cache takes at most so many bytes; those that are written to
+    /// stay.
     ///
     /// # Errors
     /// When the directory cannot be read.

@@ -1,8 +1,9 @@
 //! What a model says about its task instead of doing it.
 //!
-//! HTEB names markers ("Here are my reasoning", "Let me think", "I'll", "Step N:") and prefixes ("Translated text:",
-//! "Summary:", …). We take them with one reading of our own: a marker that the original carries too is no leak, and
-//! "I'll" is one only before a word about the task, since "I'll go" is a good paraphrase of "I will go".
+//! HTEB names markers ("Here are my reasoning", "Let me think", "I'll", "Step N:") and prefixes
+//! ("Translated text:", "Summary:", …). We take them with one reading of our own: a marker that the
+//! original carries too is no leak, and "I'll" is one only before a word about the task, since
+//! "I'll go" is a good paraphrase of "I will go".
 
 /// Anywhere in the text.
 const REASONING: &[&str] = &[

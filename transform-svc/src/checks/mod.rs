@@ -1,10 +1,13 @@
-//! The error checks on a generated text: HTEB's ten error types (HTEB, appendix A.2), as pure functions.
+//! The error checks on a generated text: HTEB's ten error types (HTEB, appendix A.2), as pure
+//! functions.
 //!
-//! Several may hold of one text. [`Check::GeneratorError`] is the eleventh; it is never found here but set where a
-//! generator gave no text at all. [`Check::TooFew`] and [`Check::Duplicate`] are of sets of texts ([`crate::distractors`]).
+//! Several may hold of one text. [`Check::GeneratorError`] is the eleventh; it is never found here
+//! but set where a generator gave no text at all. [`Check::TooFew`] and [`Check::Duplicate`] are of
+//! sets of texts ([`crate::distractors`]).
 //!
-//! The paper counts words without saying how; ours are those of [`crate::words`], so that Chinese has more than one.
-//! Keywords (not of HTEB) are free to be under 20 % of the words, as a summary is.
+//! The paper counts words without saying how; ours are those of [`crate::words`], so that Chinese
+//! has more than one. Keywords (not of HTEB) are free to be under 20 % of the words, as a summary
+//! is.
 
 mod leaks;
 
@@ -40,8 +43,8 @@ pub enum Check {
     WrongLanguage,
     /// More than five times the words of its original; the two expansions are free to.
     Runaway,
-    /// Under 20 % of the words of an original longer than 3 words, or cut off in the middle of its reasoning; a summary and
-    /// keywords are free to be short.
+    /// Under 20 % of the words of an original longer than 3 words, or cut off in the middle of its
+    /// reasoning; a summary and keywords are free to be short.
     Truncated,
     /// A summary of more words than its original.
     SummaryLonger,
@@ -107,9 +110,10 @@ impl Check {
 
 /// The checks that fire on a text made from `original` by `kind`, in the order of [`Check::ALL`].
 ///
-/// `expected` is the language the text should be in: the target of a translation, else that of the original; `None`
-/// (unknown) skips that check. Transformations without a generator are defined, not generated: a text may rightly lose
-/// most of its words or keep them all, so that only "empty" is asked of them.
+/// `expected` is the language the text should be in: the target of a translation, else that of the
+/// original; `None` (unknown) skips that check. Transformations without a generator are defined,
+/// not generated: a text may rightly lose most of its words or keep them all, so that only "empty"
+/// is asked of them.
 pub fn run(kind: Kind, original: &str, transformed: &str, expected: Option<Language>) -> Vec<Check> {
     let language = expected
         .filter(|_| kind.needs_generator())

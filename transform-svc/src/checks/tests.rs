@@ -209,7 +209,8 @@ fn a_control_may_keep_or_lose_words_but_not_all() {
     );
 }
 
-/// A kind, an original, its transformed text, the language it should be in, and what fires: in several languages.
+/// A kind, an original, its transformed text, the language it should be in, and what fires: in
+/// several languages.
 #[test]
 fn the_ten_error_types_in_several_languages() {
     use Check::{

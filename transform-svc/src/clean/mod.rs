@@ -1,8 +1,10 @@
 //! Cleaning of a generated text before the checks see it. It takes off the envelope, never a leak:
 //!
-//! 1. the blocks of reasoning and the marks that a model's family is known to write (`reasoning.rs`);
+//! 1. the blocks of reasoning and the marks that a model's family is known to write
+//!    (`reasoning.rs`);
 //! 2. whitespace around the text, and a Markdown fence around the whole of it;
-//! 3. our own delimiters (`<text>` … `</text>`) around the whole of it, which small models copy from the prompt;
+//! 3. our own delimiters (`<text>` … `</text>`) around the whole of it, which small models copy
+//!    from the prompt;
 //! 4. one pair of quotation marks around the whole of it, where the original has none;
 //! 5. of keywords: their punctuation and line breaks (GASE asks for none).
 //!
@@ -35,7 +37,8 @@ pub struct Cleaned {
     pub unfinished: bool,
 }
 
-/// The answer without its envelope. `delimiters` are the lines around `{text}` in the prompt, empty where there are none.
+/// The answer without its envelope. `delimiters` are the lines around `{text}` in the prompt, empty
+/// where there are none.
 pub fn clean(purpose: Purpose, original: &str, raw: &str, delimiters: (&str, &str)) -> Cleaned {
     let (answer, unfinished) = reasoning::strip(original, raw);
     let mut text = answer.as_str();
@@ -60,7 +63,8 @@ pub fn clean(purpose: Purpose, original: &str, raw: &str, delimiters: (&str, &st
 
 const FENCE: &str = "```";
 
-/// The inside of a Markdown fence that encloses the whole text, with or without the name of a language.
+/// The inside of a Markdown fence that encloses the whole text, with or without the name of a
+/// language.
 fn without_fence(text: &str) -> &str {
     let inside = text
         .strip_prefix(FENCE)
@@ -85,8 +89,9 @@ pub(crate) fn unquoted<'a>(original: &str, text: &'a str) -> &'a str {
     }
 }
 
-/// Keywords in one line: no commas, full stops, bullets, numbering or line breaks. Punctuation inside a word (`3.5`,
-/// `rock-n-roll`, `U.S`) stays. A colon stays too, so that "Keywords:" is found by the leak check.
+/// Keywords in one line: no commas, full stops, bullets, numbering or line breaks. Punctuation
+/// inside a word (`3.5`, `rock-n-roll`, `U.S`) stays. A colon stays too, so that "Keywords:" is
+/// found by the leak check.
 fn keywords(text: &str) -> String {
     text.lines()
         .flat_map(|line| {

@@ -1,7 +1,7 @@
 //! What reasoning models put around their answer, taken off by rules, one for each family.
 //!
-//! A rule acts where its marks are in the answer and not in the original: a text about `<think>` keeps it. What no rule
-//! knows stays, for the leak check to find.
+//! A rule acts where its marks are in the answer and not in the original: a text about `<think>`
+//! keeps it. What no rule knows stays, for the leak check to find.
 
 /// A block that is not part of the answer, or one that is the answer.
 #[derive(Debug)]
@@ -10,7 +10,8 @@ struct Rule {
     family: &'static str,
     open: &'static str,
     close: &'static str,
-    /// Whether the closing mark alone ends a block that began before the answer: some templates open it in the prompt.
+    /// Whether the closing mark alone ends a block that began before the answer: some templates
+    /// open it in the prompt.
     opened_by_template: bool,
 }
 
@@ -59,8 +60,8 @@ const REASONING: &[Rule] = &[
     block("Granite 3.2", "Here is my thought process:", "Here is my response:"),
 ];
 
-/// Marks around an answer: gone themselves, what is between them stays and what is outside goes. A missing end is the end
-/// of the answer.
+/// Marks around an answer: gone themselves, what is between them stays and what is outside goes. A
+/// missing end is the end of the answer.
 const ENVELOPES: &[Rule] = &[
     block("gpt-oss", "<|channel|>final<|message|>", "<|return|>"),
     block("Apriel-1.5, -1.6", "[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"),
@@ -85,7 +86,8 @@ const ENDS: &[&str] = &[
     "[/INST]",
 ];
 
-/// The answer without its reasoning, and whether the reasoning never ended: then there is no answer.
+/// The answer without its reasoning, and whether the reasoning never ended: then there is no
+/// answer.
 pub(super) fn strip(original: &str, answer: &str) -> (String, bool) {
     let mut text = answer.trim().to_owned();
     // The answer is looked at first: hardly one has a mark.
@@ -144,7 +146,8 @@ fn without(rule: &Rule, text: &str) -> Option<Stripped> {
             (Some((open, opening)), _) => {
                 let after = open + opening;
                 let Some((close, closing)) = find(&text[after..], rule.close) else {
-                    // What ends reasoning may be the mark that begins the answer; either way there is no answer.
+                    // What ends reasoning may be the mark that begins the answer; either way there
+                    // is no answer.
                     return Some(Stripped::Unended);
                 };
                 // An ending that is itself the start of an envelope stays for it.

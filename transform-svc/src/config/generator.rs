@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use isomer_outbound::{pace::Rates, secret::SecretSource};
+use isomer_outbound::{rate_limiter::Rates, secret::SecretSource};
 use isomer_service_kit::config::{ConfigError, Secret};
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -28,36 +28,42 @@ pub struct GeneratorConfig {
     pub kind: GeneratorKind,
     /// Model name at the server; for a local one its catalogue id or the path of a .gguf file.
     pub model: String,
-    /// Base URL of the server up to and including its version, e.g. `http://localhost:8000/v1`. Not for local ones.
+    /// Base URL of the server up to and including its version, e.g. `http://localhost:8000/v1`. Not
+    /// for local ones.
     pub url: Option<String>,
     /// The key. Better kept in an environment variable: see `api_key_env`.
     pub api_key: Secret,
-    /// Environment variable that holds the key. Named here, it must be set; left out, it is OPENAI_API_KEY where that is set.
-    /// Empty: no key is sent.
+    /// Environment variable that holds the key. Named here, it must be set; left out, it is
+    /// OPENAI_API_KEY where that is set. Empty: no key is sent.
     pub api_key_env: Option<String>,
     /// File that holds the key alone. It is read again when it changes.
     pub api_key_file: Option<PathBuf>,
     /// Most requests a second to this server; 0: no limit.
     pub requests_per_second: f64,
-    /// Most tokens a second to this server, those of prompts (estimated) and the most that answers may have; 0: no limit.
+    /// Most tokens a second to this server, those of prompts (estimated) and the most that answers
+    /// may have; 0: no limit.
     pub tokens_per_second: f64,
-    /// Most requests in flight to this server. It is begun with; 429, 503 and answers that do not come in time halve what
-    /// is allowed, good answers raise it again.
+    /// Most requests in flight to this server. It is begun with; 429, 503 and answers that do not
+    /// come in time halve what is allowed, good answers raise it again.
     pub concurrency: usize,
-    /// Fewest requests in flight that overload can bring it down to; equal to `concurrency`, the number is fixed.
+    /// Fewest requests in flight that overload can bring it down to; equal to `concurrency`, the
+    /// number is fixed.
     pub min_concurrency: usize,
     /// Longest wait for one answer, in seconds.
     pub timeout_seconds: f64,
     /// Longest wait for a connection, in seconds.
     pub connect_timeout_seconds: f64,
-    /// Most tries of one call (the first included) when the server is overloaded, fails or answers nonsense.
+    /// Most tries of one call (the first included) when the server is overloaded, fails or answers
+    /// nonsense.
     pub max_tries: usize,
     /// First pause between tries, in seconds; it doubles from try to try.
     pub retry_delay_seconds: f64,
-    /// Longest `Retry-After` that is waited for, in seconds; a text whose server asks for more fails.
+    /// Longest `Retry-After` that is waited for, in seconds; a text whose server asks for more
+    /// fails.
     pub max_retry_after_seconds: f64,
-    /// Whether a call that takes long is made a second time, and after how long: `"off"`, `"p95"` (the 95th percentile of
-    /// recent answers), or seconds. The first answer counts and the other call is cancelled. Takes free places only.
+    /// Whether a call that takes long is made a second time, and after how long: `"off"`, `"p95"`
+    /// (the 95th percentile of recent answers), or seconds. The first answer counts and the other
+    /// call is cancelled. Takes free places only.
     pub hedge: Hedge,
     /// What may be spent from the start of this process.
     pub budget: BudgetConfig,
@@ -112,8 +118,8 @@ impl From<Hedge> for HedgeValue {
     }
 }
 
-/// What a generator may spend; what is not set has no limit. Tokens are those that the server counts, or estimates where it
-/// does not count.
+/// What a generator may spend; what is not set has no limit. Tokens are those that the server
+/// counts, or estimates where it does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetConfig {
@@ -320,7 +326,8 @@ impl GeneratorConfig {
 
 /// Whether a URL can be called, and what is wrong if not.
 pub(crate) fn check_url(url: &str) -> Result<(), String> {
-    // The URL is never repeated: it may hold a password, and where depends on what is wrong with it.
+    // The URL is never repeated: it may hold a password, and where depends on what is wrong with
+    // it.
     let parsed = Url::parse(url).map_err(|error| format!("this is no URL: {error}"))?;
     if !matches!(parsed.scheme(), "http" | "https") || !parsed.has_host() {
         return Err(format!(

@@ -30,28 +30,33 @@ const MIN_CACHE_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransformConfig {
-    /// Generators by the id that requests name. Besides these, requests may name `local:` and an id of the models'
-    /// catalogue, and whatever [`TransformConfig::allow_specs`] permits.
+    /// Generators by the id that requests name. Besides these, requests may name `local:` and an id
+    /// of the models' catalogue, and whatever [`TransformConfig::allow_specs`] permits.
     pub generators: BTreeMap<String, GeneratorConfig>,
     /// The generator of a request that names none: an id from `generators`, or a spec.
     pub default_generator: String,
-    /// Whether a request may name a generator of its own, `openai:MODEL@URL`, or the address of an encoder service. Such a call goes to public
-    /// addresses and to those of [`TransformConfig::addresses`] only, and carries no key of this server. Paths and repositories of the hub
-    /// (`local:`) are for the owner of the process alone.
+    /// Whether a request may name a generator of its own, `openai:MODEL@URL`, or the address of an
+    /// encoder service. Such a call goes to public addresses and to those of
+    /// [`TransformConfig::addresses`] only, and carries no key of this server. Paths and
+    /// repositories of the hub (`local:`) are for the owner of the process alone.
     pub allow_specs: bool,
-    /// Which addresses of this network the specs of requests may name. What the configuration itself names is not looked at.
+    /// Which addresses of this network the specs of requests may name. What the configuration
+    /// itself names is not looked at.
     pub addresses: GuardConfig,
-    /// Whether requests come from the owner of this process, as those of the command line do: their specs may name anything. Never read from
-    /// a file.
+    /// Whether requests come from the owner of this process, as those of the command line do: their
+    /// specs may name anything. Never read from a file.
     #[serde(skip)]
     pub by_owner: bool,
-    /// How generators named by an `openai:` spec are called; `model` and `url` come from the spec and stay unset here.
+    /// How generators named by an `openai:` spec are called; `model` and `url` come from the spec
+    /// and stay unset here.
     pub spec_defaults: GeneratorConfig,
     /// How local models are run.
     pub local: LoadOptions,
-    /// Directory of the cache; default `<home>/cache/transform`, where `<home>` is that of the models.
+    /// Directory of the cache; default `<home>/cache/transform`, where `<home>` is that of the
+    /// models.
     pub cache_dir: Option<PathBuf>,
-    /// Largest size of the cache on disk, in bytes; 0: any. What was used longest ago goes first, by whole segments.
+    /// Largest size of the cache on disk, in bytes; 0: any. What was used longest ago goes first,
+    /// by whole segments.
     pub cache_max_bytes: u64,
     /// Longest text, in characters.
     pub max_text_chars: usize,
@@ -181,8 +186,8 @@ pub struct ServeConfig {
     pub telemetry: TelemetryConfig,
     /// The service itself.
     pub transform: TransformConfig,
-    /// Where the encoder service is that augmented encoding (GASE) asks; absent: `EncodeAugmented` needs an address of the
-    /// request's own, where [`TransformConfig::allow_specs`] permits one.
+    /// Where the encoder service is that augmented encoding (GASE) asks; absent: `EncodeAugmented`
+    /// needs an address of the request's own, where [`TransformConfig::allow_specs`] permits one.
     pub encoder: Option<ClientConfig>,
 }
 

@@ -1,5 +1,5 @@
-//! Questions to a generator that are no transformation of a text, through the same cache and the same table of what is
-//! under way.
+//! Questions to a generator that are no transformation of a text, through the same cache and the
+//! same table of what is under way.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,8 +18,8 @@ use crate::{
     prompt::Message,
 };
 
-/// One question. Its answer is addressed by everything here but the messages, which the prompt's digest and the content
-/// determine.
+/// One question. Its answer is addressed by everything here but the messages, which the prompt's
+/// digest and the content determine.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
     /// Who is asked.
@@ -66,7 +66,8 @@ pub(crate) struct Answer {
 }
 
 impl Engine {
-    /// Asks, or finds the answer in the cache or under way. Only the cache's failure is an error here.
+    /// Asks, or finds the answer in the cache or under way. Only the cache's failure is an error
+    /// here.
     pub(crate) async fn ask(&self, ask: Ask<'_>) -> Result<Answer, TransformError> {
         let top_p = 1.0;
         let seedless = ask.temperature == 0.0 && ask.generator.greedy_ignores_seed();

@@ -1,4 +1,5 @@
-//! The attempts on one text: each is one call, or two of which the second works on what the first gave.
+//! The attempts on one text: each is one call, or two of which the second works on what the first
+//! gave.
 
 use std::sync::Arc;
 
@@ -20,13 +21,14 @@ use crate::{
     seed,
 };
 
-/// After an answer that was cut off in its reasoning, the next attempt may be so many times longer, up to a limit.
+/// After an answer that was cut off in its reasoning, the next attempt may be so many times longer,
+/// up to a limit.
 const PATIENCE: u32 = 4;
 const MAX_REASONING_TOKENS: u32 = 16_384;
 
 /// What all attempts of a request share.
 #[derive(Clone, Copy)]
-pub(super) struct Means<'a> {
+pub(super) struct AttemptContext<'a> {
     pub(super) plan: &'a Plan,
     pub(super) generator: &'a Arc<Bounded>,
     pub(super) cache: &'a Arc<Cache>,
@@ -51,9 +53,10 @@ struct Attempt {
     fresh: bool,
 }
 
-/// Attempts a text until its checks pass or the attempts are used up. A generator's error ends the text at once, since
-/// the generator has retried already. Where guards ask for another attempt, the best text that passed the checks is kept meanwhile.
-pub(super) async fn until_checks_pass(means: Means<'_>, job: &Job) -> Result<Finished, TransformError> {
+/// Attempts a text until its checks pass or the attempts are used up. A generator's error ends the
+/// text at once, since the generator has retried already. Where guards ask for another attempt, the
+/// best text that passed the checks is kept meanwhile.
+pub(super) async fn until_checks_pass(means: AttemptContext<'_>, job: &Job) -> Result<Finished, TransformError> {
     let plan = means.plan;
     let mut finished = Finished::new(plan.seed, plan.language_of(job));
     finished.languages.extend(job.drawn.map(Language::code));
@@ -153,7 +156,8 @@ fn settled(best: Option<Finished>, last: Finished) -> Finished {
     }
 }
 
-/// Whether an attempt can only bring what the one before it brought: greedy, by a generator that then gives one text for all seeds.
+/// Whether an attempt can only bring what the one before it brought: greedy, by a generator that
+/// then gives one text for all seeds.
 pub(super) fn is_futile(plan: &Plan, generator: &Bounded, attempt: u32) -> bool {
     let greedy = |attempt| temperature(plan, attempt) == 0.0;
     generator.greedy_ignores_seed() && greedy(attempt) && greedy(attempt.saturating_sub(1))
@@ -168,7 +172,8 @@ pub(super) fn temperature(plan: &Plan, attempt: u32) -> f64 {
     }
 }
 
-/// The checks on an attempt's text, or on the set of texts that it holds; notes what the detector says.
+/// The checks on an attempt's text, or on the set of texts that it holds; notes what the detector
+/// says.
 fn look(plan: &Plan, job: &Job, attempted: &Attempt, finished: &mut Finished) -> (Option<Vec<String>>, Vec<Check>) {
     let expected = plan.language_of(job);
     let (texts, mut fired) = if plan.kind.gives_several() {
@@ -199,7 +204,7 @@ pub(super) fn end(
     let id = generator.identity().id.clone();
     match error {
         GeneratorError::Unreachable { message, .. } => Err(TransformError::Unreachable { id, message }),
-        GeneratorError::Refused { message, mend, .. } => Err(TransformError::Refused { id, message, mend }),
+        GeneratorError::Refused { message, hint, .. } => Err(TransformError::Refused { id, message, hint }),
         GeneratorError::Failed { .. } | GeneratorError::Budget { .. } => {
             finished.failed = vec![Check::GeneratorError];
             if fresh {
@@ -211,8 +216,9 @@ pub(super) fn end(
     }
 }
 
-impl Means<'_> {
-    /// The calls of one attempt. A call that gives no text is the last: the checks see that there is none.
+impl AttemptContext<'_> {
+    /// The calls of one attempt. A call that gives no text is the last: the checks see that there
+    /// is none.
     async fn attempt(self, job: &Job, sampling: Sampling, finished: &mut Finished) -> Result<Attempt, ProduceError> {
         let mut attempted = Attempt {
             text: job.text.clone(),
@@ -273,7 +279,8 @@ impl Means<'_> {
             seed: sampling.seed,
         };
         let seedless = sampling.temperature == 0.0 && self.generator.greedy_ignores_seed();
-        // What is asked, not what for: a translation is the same on the way to and back as it is alone.
+        // What is asked, not what for: a translation is the same on the way to and back as it is
+        // alone.
         let mut prompt_key = step.prompt.digest().to_owned();
         if purpose == Purpose::Distractors {
             prompt_key.push_str(&format!("#{}", plan.count));

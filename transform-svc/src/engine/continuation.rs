@@ -1,7 +1,8 @@
-//! PARTIAL's continuation: a text goes on after ", and", cut after every few generated tokens (section 3.3 there).
+//! PARTIAL's continuation: a text goes on after ", and", cut after every few generated tokens
+//! (section 3.3 there).
 //!
-//! Each cut is a call of so many tokens on all there is so far, so that any generator that continues a text makes the same
-//! cuts. The first cut's text is the beginning of the second's.
+//! Each cut is a call of so many tokens on all there is so far, so that any generator that
+//! continues a text makes the same cuts. The first cut's text is the beginning of the second's.
 
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ pub(super) const MAX_CUTS: u32 = 16;
 /// What makes the answers what they are, beside the text; raised when that changes.
 const VERSION: &str = "continuation@1";
 
-/// Attempts a text until every cut has its tokens. A text that ends by itself before is attempted again.
+/// Attempts a text until every cut has its tokens. A text that ends by itself before is attempted
+/// again.
 pub(super) async fn until_all_cuts(
     engine: &Engine,
     plan: &Plan,

@@ -1,4 +1,5 @@
-//! One call to a generator as work for the table of what is under way: its answer becomes an entry of the cache.
+//! One call to a generator as work for the table of what is under way: its answer becomes an entry
+//! of the cache.
 
 use std::sync::Arc;
 
@@ -47,7 +48,8 @@ pub(super) fn generation(
     Box::pin(async move {
         let request = request(&about.source);
         let seed = request.seed;
-        // Counted here, where the call is made, so that it counts also where nobody waits for its answer any more.
+        // Counted here, where the call is made, so that it counts also where nobody waits for its
+        // answer any more.
         let open = isomer_usage::begin(bound(&request));
         let (completion, waited) = generator.generate(request).await;
         let completion = match completion {

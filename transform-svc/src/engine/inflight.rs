@@ -25,7 +25,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct Produced {
     pub(super) entry: Entry,
-    /// Calls to the generator; 0 where it came from the cache or where another request has counted them.
+    /// Calls to the generator; 0 where it came from the cache or where another request has counted
+    /// them.
     pub(super) calls: u32,
     /// Whether it was made now and is this request's to count.
     pub(super) fresh: bool,
@@ -47,7 +48,8 @@ pub(super) enum ProduceError {
 pub(super) type Work = BoxFuture<'static, Result<Produced, ProduceError>>;
 type Map = HashMap<Key, (u64, WeakShared<Work>, Arc<AtomicBool>)>;
 
-/// The map of what is under way. It holds nothing alive: when all who wait have gone, the work is dropped.
+/// The map of what is under way. It holds nothing alive: when all who wait have gone, the work is
+/// dropped.
 #[derive(Debug, Default)]
 pub(super) struct Inflight {
     inner: Arc<Mutex<Table>>,
@@ -86,8 +88,8 @@ impl Drop for Leave {
 }
 
 impl Inflight {
-    /// Finds a generation in the cache or under way, or has it made and written to the cache. Who bypasses the cache shares
-    /// with nobody.
+    /// Finds a generation in the cache or under way, or has it made and written to the cache. Who
+    /// bypasses the cache shares with nobody.
     pub(super) async fn produce(
         &self,
         key: Key,
@@ -110,7 +112,8 @@ impl Inflight {
             Found::Work { work, counted } => (work, counted),
         };
         let produced = work.await;
-        // Of all who wait for it the first to have it counts it: whoever began it may be gone by now.
+        // Of all who wait for it the first to have it counts it: whoever began it may be gone by
+        // now.
         if counted.swap(true, Ordering::Relaxed) {
             counted_elsewhere(produced)
         } else {
@@ -131,7 +134,8 @@ impl Inflight {
         if let Some((work, counted)) = under_way {
             return Ok(Found::Work { work, counted });
         }
-        // Under the lock: works leave the map only after their entry is written, so that nothing falls between.
+        // Under the lock: works leave the map only after their entry is written, so that nothing
+        // falls between.
         if let Some(entry) = cache.get(&key).map_err(|error| ProduceError::Cache(Arc::new(error)))? {
             return Ok(Found::Cached(Box::new(entry)));
         }
@@ -160,7 +164,8 @@ impl Inflight {
     }
 }
 
-/// The work as a task of its own, so that it goes on, and gives its place back, also while nobody who waits is polled.
+/// The work as a task of its own, so that it goes on, and gives its place back, also while nobody
+/// who waits is polled.
 fn alone(work: Work) -> Work {
     Box::pin(async move {
         in_own_task(work).await.unwrap_or_else(|| {

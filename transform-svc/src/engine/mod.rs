@@ -1,5 +1,6 @@
-//! From a request to its texts: plan it, group equal texts, attempt each until the checks pass, as many at once as the
-//! generator takes. All of it belongs to the caller's future: dropping that ends the work.
+//! From a request to its texts: plan it, group equal texts, attempt each until the checks pass, as
+//! many at once as the generator takes. All of it belongs to the caller's future: dropping that
+//! ends the work.
 
 mod ask;
 mod attempt;
@@ -163,7 +164,8 @@ impl Finished {
         self
     }
 
-    /// Guards are functions of the texts and are never stored: a text from a cache of an earlier version has them too.
+    /// Guards are functions of the texts and are never stored: a text from a cache of an earlier
+    /// version has them too.
     fn guarded(mut self, plan: &Plan, job: &Job) -> Self {
         let made = matches!(self.outcome, Outcome::Ok | Outcome::Recovered) && self.texts.is_empty();
         if made && plan.guards != GuardMode::Off {
@@ -230,8 +232,8 @@ impl Engine {
         plan::plan(&self.config, &self.prompts, &self.registry, spec, items).await
     }
 
-    /// Does the jobs of a plan, several at once, each handed out as it ends. The first error that concerns all of them
-    /// ends the stream.
+    /// Does the jobs of a plan, several at once, each handed out as it ends. The first error that
+    /// concerns all of them ends the stream.
     pub fn run(
         self: Arc<Self>,
         plan: Arc<Plan>,
@@ -284,7 +286,7 @@ impl Engine {
                 continuation::until_all_cuts(self, plan, job, generator).await
             }
             Some(generator) => {
-                let means = attempt::Means {
+                let means = attempt::AttemptContext {
                     plan,
                     generator,
                     cache: &self.cache,

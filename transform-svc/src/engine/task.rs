@@ -5,17 +5,20 @@ use std::{future::Future, panic};
 use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
 
-/// Runs a future as a task of its own, which ends when this is dropped. `None` where the runtime is shutting down.
+/// Runs a future as a task of its own, which ends when this is dropped. `None` where the runtime is
+/// shutting down.
 ///
-/// A client that stops reading its stream stops the polling of all that the stream is made of. A call made there would
-/// keep its place at the generator as long as the client pleases, and nobody else would get it.
+/// A client that stops reading its stream stops the polling of all that the stream is made of. A
+/// call made there would keep its place at the generator as long as the client pleases, and nobody
+/// else would get it.
 pub(super) async fn in_own_task<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let mut task = JoinSet::new();
     task.spawn(isomer_usage::scoped(future).in_current_span());
     ended(task.join_next().await?)
 }
 
-/// Computes something on a thread of its own: the runtime's threads stay free for other calls. `None` where the runtime is shutting down.
+/// Computes something on a thread of its own: the runtime's threads stay free for other calls.
+/// `None` where the runtime is shutting down.
 pub(super) async fn computed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     ended(tokio::task::spawn_blocking(work).await)
 }

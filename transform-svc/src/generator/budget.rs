@@ -1,7 +1,8 @@
 //! What a generator may spend: requests, tokens, money. Counted from the start of this process.
 //!
-//! A spent budget stops calls, not runs: texts that are made are kept, the others end with an error that names the budget,
-//! and what is in the cache need not be made again when the run is repeated with a larger one.
+//! A spent budget stops calls, not runs: texts that are made are kept, the others end with an error
+//! that names the budget, and what is in the cache need not be made again when the run is repeated
+//! with a larger one.
 
 use parking_lot::Mutex;
 
@@ -58,8 +59,8 @@ impl Budget {
         of(spent.prompt_tokens, self.limits.prompt_price) + of(spent.generated_tokens, self.limits.generated_price)
     }
 
-    /// Counts a call that is about to be made. Tokens are known only afterwards: calls under way when the last token is
-    /// spent are still paid for.
+    /// Counts a call that is about to be made. Tokens are known only afterwards: calls under way
+    /// when the last token is spent are still paid for.
     ///
     /// # Errors
     /// When nothing is left.

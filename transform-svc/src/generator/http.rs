@@ -1,5 +1,6 @@
-//! One HTTP exchange with an OpenAI-compatible server: sent once, read under a limit, sorted into what may be tried again
-//! and what may not. It stands where async-openai would put its own retrying transport.
+//! One HTTP exchange with an OpenAI-compatible server: sent once, read under a limit, sorted into
+//! what may be tried again and what may not. It stands where async-openai would put its own
+//! retrying transport.
 
 use std::{
     borrow::Cow,

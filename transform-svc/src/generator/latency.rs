@@ -1,4 +1,5 @@
-//! How long answers take, and when a second call is worth making beside one that takes long (Dean & Barroso 2013).
+//! How long answers take, and when a second call is worth making beside one that takes long (Dean &
+//! Barroso 2013).
 
 use std::{collections::VecDeque, time::Duration};
 

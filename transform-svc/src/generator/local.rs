@@ -8,17 +8,18 @@ use isomer_models::{ModelKind, Resolver, progress::LogProgress};
 use isomer_service_kit::telemetry::gen_ai::{ModelCall, Provider};
 use tracing::Instrument;
 
-use super::{Completion, Generator, GeneratorError, Identity, Places, Request, operation};
+use super::{AdaptiveLimit, Completion, Generator, GeneratorError, Identity, Request, operation};
 use crate::error::TransformError;
 
-/// Changes when equal requests start to give other texts: old entries of the cache are then no longer found.
+/// Changes when equal requests start to give other texts: old entries of the cache are then no
+/// longer found.
 const ENGINE: u32 = 1;
 
 /// A local generator.
 pub(super) struct Local {
     identity: Identity,
     model: LocalModel,
-    places: Arc<Places>,
+    places: Arc<AdaptiveLimit>,
 }
 
 impl Local {
@@ -46,7 +47,7 @@ impl Local {
         let cache_key = format!("local-{ENGINE}:{digest}:{:?}", options.arithmetic);
         Ok(Self {
             // Its own queue and batch bound it; nothing it does is overload.
-            places: Places::new(&id, options.max_batch, options.max_batch),
+            places: AdaptiveLimit::new(&id, options.max_batch, options.max_batch),
             identity: Identity { id, digest, cache_key },
             model: loaded,
         })
@@ -58,7 +59,7 @@ impl Generator for Local {
         &self.identity
     }
 
-    fn places(&self) -> &Arc<Places> {
+    fn places(&self) -> &Arc<AdaptiveLimit> {
         &self.places
     }
 

@@ -1,11 +1,11 @@
 //! Generators: what turns a prompt into a text.
 
+mod adaptive_limit;
 mod budget;
 mod http;
 mod latency;
 mod local;
 mod openai;
-mod places;
 pub mod registry;
 
 use std::{
@@ -17,25 +17,27 @@ use futures::future::BoxFuture;
 use isomer_service_kit::telemetry::gen_ai::Operation;
 
 use crate::prompt::{Message, Role};
+pub use adaptive_limit::{AdaptiveLimit, Permit};
 pub use budget::{Budget, BudgetSpent, Spent};
-pub use places::{Place, Places};
 
 /// Who a generator is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Its id as results name it, e.g. `local:qwen2.5-coder-0.5b-instruct` or `openai:gemma@http://host/v1`.
+    /// Its id as results name it, e.g. `local:qwen2.5-coder-0.5b-instruct` or
+    /// `openai:gemma@http://host/v1`.
     pub id: String,
     /// Digest of its weights; empty where unknown.
     pub digest: String,
-    /// What stands for it in a cache key: equal exactly where equal requests give equal (distributions of) texts.
+    /// What stands for it in a cache key: equal exactly where equal requests give equal
+    /// (distributions of) texts.
     pub cache_key: String,
 }
 
 /// One call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The conversation; the last message is the user's. One alone of [`Role::Text`] is a text to go on with
-    /// as it stands.
+    /// The conversation; the last message is the user's. One alone of [`Role::Text`] is a text to
+    /// go on with as it stands.
     pub messages: Vec<Message>,
     /// 0 is greedy.
     pub temperature: f64,
@@ -103,8 +105,8 @@ pub enum GeneratorError {
     Refused {
         /// What it said.
         message: String,
-        /// How to mend it.
-        mend: String,
+        /// How to fix it.
+        hint: String,
         /// Calls that were tried.
         calls: u32,
     },
@@ -138,13 +140,15 @@ impl GeneratorError {
     }
 }
 
-/// A source of texts. Retries after overload and errors are its own business; retries after a failed check are not.
+/// A source of texts. Retries after overload and errors are its own business; retries after a
+/// failed check are not.
 pub trait Generator: Send + Sync {
     /// Who it is.
     fn identity(&self) -> &Identity;
 
-    /// Places for the calls that it should be given at once. It says there how calls went, where that matters.
-    fn places(&self) -> &Arc<Places>;
+    /// AdaptiveLimit for the calls that it should be given at once. It says there how calls went,
+    /// where that matters.
+    fn places(&self) -> &Arc<AdaptiveLimit>;
 
     /// Whether a greedy call (temperature 0) gives the same text whatever its seed.
     fn greedy_ignores_seed(&self) -> bool;
@@ -192,7 +196,8 @@ impl Bounded {
         self.generator.greedy_ignores_seed()
     }
 
-    /// Makes a text when there is a place; also how long the wait for one was. Places are given in order of arrival.
+    /// Makes a text when there is a place; also how long the wait for one was. AdaptiveLimit are
+    /// given in order of arrival.
     pub async fn generate(&self, request: Request) -> (Result<Completion, GeneratorError>, Duration) {
         let arrived = Instant::now();
         let Ok(_place) = self.generator.places().take().await else {

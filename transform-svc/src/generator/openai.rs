@@ -1,13 +1,16 @@
-//! Any server with OpenAI's completions: vLLM, Ollama, llama.cpp, OpenAI itself. Conversations go to `/chat/completions`, a
-//! text to go on with ([`crate::prompt::Role::Text`]) to `/completions`, where no chat template comes between it and the model.
+//! Any server with OpenAI's completions: vLLM, Ollama, llama.cpp, OpenAI itself. Conversations go
+//! to `/chat/completions`, a text to go on with ([`crate::prompt::Role::Text`]) to `/completions`,
+//! where no chat template comes between it and the model.
 //!
-//! async-openai speaks the protocol; the only retry policy is the one here (its own transport, which retries too, is
-//! replaced by [`super::http`]). Tried again, with growing pauses or as long as `Retry-After` says: no connection, a
-//! broken one, no answer in time, 408, 409, 425, 429, 5xx, an answer that is no completion. Not tried again: 401, 402,
-//! 403, 404 and a spent quota (they end the request), any other status (it ends the text).
+//! async-openai speaks the protocol; the only retry policy is the one here (its own transport,
+//! which retries too, is replaced by [`super::http`]). Tried again, with growing pauses or as long
+//! as `Retry-After` says: no connection, a broken one, no answer in time, 408, 409, 425, 429, 5xx,
+//! an answer that is no completion. Not tried again: 401, 402, 403, 404 and a spent quota (they end
+//! the request), any other status (it ends the text).
 //!
-//! 429, 503 and answers that do not come in time halve the calls that are made at once (see [`super::places`]). An answer
-//! that is long in coming may be asked for a second time (`hedge`); each call is counted against the budget before it is made.
+//! 429, 503 and answers that do not come in time halve the calls that are made at once (see
+//! [`super::places`]). An answer that is long in coming may be asked for a second time (`hedge`);
+//! each call is counted against the budget before it is made.
 
 use std::{
     sync::{
@@ -24,7 +27,7 @@ use http::HeaderMap;
 use isomer_outbound::{
     client,
     guard::{AddressGuard, Resolver},
-    pace::{NoTurn, Pace},
+    rate_limiter::{NoTurn, RateLimiter},
 };
 use isomer_service_kit::telemetry::gen_ai::{ModelCall, Provider};
 use secrecy::SecretString;
@@ -32,7 +35,7 @@ use serde_json::json;
 use tracing::Instrument;
 
 use super::{
-    Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Places, Request,
+    AdaptiveLimit, Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Request,
     http::{CallError, Reply, Transport},
     latency::Latency,
     operation,
@@ -46,7 +49,8 @@ const LONGEST_TURN: Duration = Duration::from_secs(3600);
 /// OpenAI's seeds are signed.
 const SEED_MASK: u64 = i64::MAX as u64;
 
-/// Where: what async-openai asks of a configuration, without what it reads from the environment by itself. The key is the transport's.
+/// Where: what async-openai asks of a configuration, without what it reads from the environment by
+/// itself. The key is the transport's.
 #[derive(Clone)]
 struct Endpoint {
     base: String,
@@ -82,8 +86,8 @@ pub(super) struct OpenAi {
     key_place: String,
     client: Client<Endpoint>,
     limits: GeneratorConfig,
-    places: Arc<Places>,
-    pace: Pace,
+    places: Arc<AdaptiveLimit>,
+    pace: RateLimiter,
     budget: Budget,
     latency: Latency,
     provider: Provider,
@@ -108,7 +112,8 @@ impl std::fmt::Display for TryError {
 }
 
 impl OpenAi {
-    /// Makes a client; nothing is called yet. With a guard it calls only addresses that the guard lets through.
+    /// Makes a client; nothing is called yet. With a guard it calls only addresses that the guard
+    /// lets through.
     pub(super) fn new(
         id: String,
         model: &str,
@@ -117,15 +122,15 @@ impl OpenAi {
         guard: Option<AddressGuard>,
     ) -> Result<Self, TransformError> {
         let base = url.trim_end_matches('/').to_owned();
-        let refused = |message: String, mend: &str| TransformError::Refused {
+        let refused = |message: String, hint: &str| TransformError::Refused {
             id: id.clone(),
             message,
-            mend: mend.into(),
+            hint: hint.into(),
         };
         let place = url::Url::parse(&base).map_err(|error| refused(error.to_string(), "correct the URL"))?;
         let key = config.key();
         // Said now rather than at the first text; each request reads it again.
-        key.read().map_err(|missing| refused(missing.message, missing.mend))?;
+        key.read().map_err(|missing| refused(missing.message, missing.hint))?;
         let mut builder = client::builder();
         if let Some(guard) = guard {
             if let Some(host) = place.host() {
@@ -154,10 +159,10 @@ impl OpenAi {
             key: SecretString::from(""),
         };
         let client = Client::build(http.clone(), endpoint).with_http_service(Transport::new(http, Arc::new(key)));
-        let pace = Pace::new(config.rates(), LONGEST_TURN)
+        let pace = RateLimiter::new(config.rates(), LONGEST_TURN)
             .map_err(|bad| refused(bad.to_string(), "give a number above 0, or 0 for no limit"))?;
         Ok(Self {
-            places: Places::new(&id, config.min_concurrency, config.concurrency),
+            places: AdaptiveLimit::new(&id, config.min_concurrency, config.concurrency),
             pace,
             budget: Budget::new(&id, config.budget),
             latency: Latency::default(),
@@ -238,7 +243,8 @@ impl OpenAi {
         reply.map_err(TryError::Call)
     }
 
-    /// A call when its turn has come, and a second one beside it where the first takes long: the first answer counts.
+    /// A call when its turn has come, and a second one beside it where the first takes long: the
+    /// first answer counts.
     async fn hedged(&self, request: &Request, calls: &AtomicU32) -> Result<Reply, TryError> {
         let most = estimated_prompt(request) + u64::from(request.max_tokens);
         self.pace.turn(most, None).await.map_err(TryError::Turn)?;
@@ -298,7 +304,8 @@ impl OpenAi {
                 TryError::Budget(_) | TryError::Turn(_) => false,
             })
             .adjust(|error, delay| match error {
-                // What the server asks for counts, unless it is more than we are willing to wait: then the text fails.
+                // What the server asks for counts, unless it is more than we are willing to wait:
+                // then the text fails.
                 TryError::Call(CallError::Busy {
                     retry_after: Some(asked),
                     ..
@@ -343,11 +350,11 @@ impl OpenAi {
             },
             CallError::NoKey(missing) => GeneratorError::Refused {
                 message,
-                mend: missing.mend.to_owned(),
+                hint: missing.hint.to_owned(),
                 calls,
             },
             CallError::Refused { status, .. } => {
-                let mend = match status {
+                let hint = match status {
                     401 | 403 => format!("put a valid key into {}", self.key_place),
                     404 if continues => format!(
                         "check the URL (it usually ends in /v1), and that the server has a model `{}` and serves /completions for \
@@ -360,7 +367,7 @@ impl OpenAi {
                     ),
                     _ => "check the quota and billing of the account".to_owned(),
                 };
-                GeneratorError::Refused { message, mend, calls }
+                GeneratorError::Refused { message, hint, calls }
             }
             CallError::Broken(_)
             | CallError::Late
@@ -386,11 +393,12 @@ impl Generator for OpenAi {
         &self.identity
     }
 
-    fn places(&self) -> &Arc<Places> {
+    fn places(&self) -> &Arc<AdaptiveLimit> {
         &self.places
     }
 
-    /// Batching on a server changes roundings, so that a greedy answer may still vary: each seed is its own.
+    /// Batching on a server changes roundings, so that a greedy answer may still vary: each seed is
+    /// its own.
     fn greedy_ignores_seed(&self) -> bool {
         false
     }

@@ -14,7 +14,8 @@ use crate::{
     error::{GENERATOR_FORMS, TransformError},
 };
 
-/// Remote generators named by spec that are kept; beyond, all of them are forgotten and made anew when asked for.
+/// Remote generators named by spec that are kept; beyond, all of them are forgotten and made anew
+/// when asked for.
 const MAX_SPECS: usize = 256;
 
 const FIELD: &str = "spec.generator_id";
@@ -55,8 +56,8 @@ impl Registry {
     /// The generator of an id; empty: the default one. `None` for `none`.
     ///
     /// # Errors
-    /// An id that names nothing or is not permitted; a local model that cannot be fetched or loaded. A remote generator is
-    /// not called here.
+    /// An id that names nothing or is not permitted; a local model that cannot be fetched or
+    /// loaded. A remote generator is not called here.
     pub async fn get(&self, id: &str) -> Result<Option<Arc<Bounded>>, TransformError> {
         let asked = if id.is_empty() {
             &self.config.default_generator
@@ -180,7 +181,8 @@ impl Registry {
     }
 }
 
-/// `MODEL@URL`: the URL is what follows the last `@` before a scheme, since model names may hold one.
+/// `MODEL@URL`: the URL is what follows the last `@` before a scheme, since model names may hold
+/// one.
 fn split_remote(spec: &str) -> Option<(&str, &str)> {
     let at = ["@http://", "@https://"]
         .iter()
@@ -270,10 +272,10 @@ mod tests {
         ] {
             let fault = Fault::from(registry.parse(id).unwrap_err());
             assert_eq!(fault.code, tonic::Code::NotFound, "{id}");
-            let mend = fault.mend.unwrap();
+            let hint = fault.hint.unwrap();
             assert!(
-                mend.contains("local:ID") && mend.contains("openai:MODEL@URL") && mend.contains("big"),
-                "{mend}"
+                hint.contains("local:ID") && hint.contains("openai:MODEL@URL") && hint.contains("big"),
+                "{hint}"
             );
         }
         let error = registry
@@ -288,12 +290,12 @@ mod tests {
         let (_home, closed) = registry(false);
         let fault = Fault::from(closed.get("openai:m@http://127.0.0.1:9/v1").await.unwrap_err());
         assert_eq!(fault.code, tonic::Code::InvalidArgument);
-        assert!(fault.mend.unwrap().contains("allow_specs"));
+        assert!(fault.hint.unwrap().contains("allow_specs"));
         for id in ["local:/etc/passwd", "local:some/repo", "local:not-in-catalogue"] {
             let fault = Fault::from(closed.get(id).await.unwrap_err());
             assert_eq!(fault.code, tonic::Code::NotFound, "{id}");
-            let mend = fault.mend.unwrap();
-            assert!(mend.contains("big") && !mend.contains("allow_specs"), "{mend}");
+            let hint = fault.hint.unwrap();
+            assert!(hint.contains("big") && !hint.contains("allow_specs"), "{hint}");
         }
         assert!(closed.get("big").await.unwrap().is_some());
         assert!(closed.get("none").await.unwrap().is_none());

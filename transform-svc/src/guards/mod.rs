@@ -1,11 +1,13 @@
 //! Meaning guards: does a rewrite keep the numbers, the negations and the names of its original?
 //!
-//! HTEB's ten checks ([`crate::checks`]) find what went wrong with a generation: no text, the wrong language, a leaked prompt.
-//! Guards look at a text that passed them and ask whether it still says the same. They are rules, not models, and pure functions
-//! of the two texts, their languages and the transformation, so a text from the cache gets the same findings as a fresh one.
+//! HTEB's ten checks ([`crate::checks`]) find what went wrong with a generation: no text, the wrong
+//! language, a leaked prompt. Guards look at a text that passed them and ask whether it still says
+//! the same. They are rules, not models, and pure functions of the two texts, their languages and
+//! the transformation, so a text from the cache gets the same findings as a fresh one.
 //!
-//! A finding is a warning. What it is worth is measured on rewrites labelled by hand (`tests/guards.rs`; figures in docs/reference/guards.md).
-//! Where the rules do not know a language they answer "cannot tell" (`Finding::Untold`), never "kept".
+//! A finding is a warning. What it is worth is measured on rewrites labelled by hand
+//! (`tests/guards.rs`; figures in docs/reference/guards.md). Where the rules do not know a language
+//! they answer "cannot tell" (`Finding::Untold`), never "kept".
 
 mod names;
 mod negation;
@@ -48,7 +50,8 @@ enum Finding {
     Untold,
 }
 
-/// What a transformation must not do with the facts of a text. A fact that changed is one lost and another added.
+/// What a transformation must not do with the facts of a text. A fact that changed is one lost and
+/// another added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Duty {
     /// A fact of the original must not be missing.
@@ -68,8 +71,9 @@ pub struct Guarded {
 
 /// What a guard asks of a transformation; `None` where it asks nothing.
 ///
-/// A summary may leave facts out and an expansion may add some. A translation is asked for its numbers only: names are spelt
-/// differently in other languages, and negation is compared within one language.
+/// A summary may leave facts out and an expansion may add some. A translation is asked for its
+/// numbers only: names are spelt differently in other languages, and negation is compared within
+/// one language.
 fn duty(guard: Guard, kind: Kind) -> Option<Duty> {
     match kind {
         Kind::Paraphrase | Kind::Backtranslation | Kind::StyleChange => Some(Duty {
@@ -98,7 +102,8 @@ fn duty(guard: Guard, kind: Kind) -> Option<Duty> {
     }
 }
 
-/// Looks at a rewrite. `source` is the language of the original, `target` that of the rewrite; `None` where unknown.
+/// Looks at a rewrite. `source` is the language of the original, `target` that of the rewrite;
+/// `None` where unknown.
 pub fn run(kind: Kind, original: &str, rewrite: &str, source: Option<Language>, target: Option<Language>) -> Guarded {
     let mut guarded = Guarded::default();
     for guard in Guard::ALL {

@@ -1,8 +1,9 @@
 //! Names: are the persons, places, organisations and products of the original still named?
 //!
-//! In English a tagger finds them. In languages that write only names with a capital, a capital inside a sentence does. German
-//! writes every noun with a capital: there only acronyms and names after a title count, and the rest cannot be told. Scripts
-//! without capitals cannot be told at all.
+//! In English a tagger finds them. In languages that write only names with a capital, a capital
+//! inside a sentence does. German writes every noun with a capital: there only acronyms and names
+//! after a title count, and the rest cannot be told. Scripts without capitals cannot be told at
+//! all.
 
 mod places;
 
@@ -13,8 +14,8 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::{Duty, Finding};
 
-/// Languages in Latin, Greek or Cyrillic letters that write names, and no other nouns, with a capital, and leave names as they
-/// are in every case.
+/// Languages in Latin, Greek or Cyrillic letters that write names, and no other nouns, with a
+/// capital, and leave names as they are in every case.
 const FIXED: [&str; 15] = [
     "fr", "es", "it", "pt", "nl", "ca", "gl", "sv", "da", "no", "id", "ms", "vi", "af", "tl",
 ];
@@ -294,8 +295,9 @@ fn words_of(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The words as names are made of them: by the tagger and by Unicode, which cut `3.2M` and `B-12` elsewhere than [`words_of`] does. A name that is made of a
-/// text is then always found in the same text.
+/// The words as names are made of them: by the tagger and by Unicode, which cut `3.2M` and `B-12`
+/// elsewhere than [`words_of`] does. A name that is made of a text is then always found in the same
+/// text.
 fn tokens_of(text: &str) -> BTreeSet<String> {
     let tagged = isomer_tagger::tokenise(text);
     let tokens = tagged.into_iter().map(|span| &text[span]);
@@ -337,7 +339,8 @@ fn english(text: &str) -> Option<Vec<Name>> {
         .filter(|entity| OTHER_LABELS.contains(&entity.label))
         .flat_map(|entity| entity.tokens.clone())
         .collect();
-    // Proper nouns that are in no entity, a run of them as one name. The first word of a sentence has a capital anyway.
+    // Proper nouns that are in no entity, a run of them as one name. The first word of a sentence
+    // has a capital anyway.
     let mut run: Name = Vec::new();
     for (place, token) in tagged.tokens.iter().enumerate() {
         let word = &text[token.span.clone()];
@@ -427,7 +430,8 @@ fn by_capitals(text: &str) -> Vec<Name> {
     names.into_iter().filter(|name| !name.is_empty()).collect()
 }
 
-/// Whether a name comes back: one of its own words, its initials, or the words that its initials stand for.
+/// Whether a name comes back: one of its own words, its initials, or the words that its initials
+/// stand for.
 fn kept(name: &Name, words: &[String], inflected: bool) -> bool {
     let own: Vec<&String> = name.iter().filter(|word| !GENERIC.contains(&word.as_str())).collect();
     let own: Vec<&String> = if own.is_empty() {

@@ -5,7 +5,8 @@ const LETTERS: usize = 5;
 /// Shorter words must be equal to be the same.
 const LEAST: usize = 4;
 
-/// Whether two lower-case words are forms of one word, as far as their beginnings tell: `refund` and `refunding`.
+/// Whether two lower-case words are forms of one word, as far as their beginnings tell: `refund`
+/// and `refunding`.
 pub(super) fn same(a: &str, b: &str) -> bool {
     if a == b {
         return true;

@@ -1,8 +1,10 @@
-//! A language model as judge: it rates pairs of texts (PTEB: similarity, 0 to 5; HTEB: quality and fluency, 1 to 5).
+//! A language model as judge: it rates pairs of texts (PTEB: similarity, 0 to 5; HTEB: quality and
+//! fluency, 1 to 5).
 //!
-//! A rating is read strictly ([`number`]). An answer that is none is retried with another seed at a higher temperature, as a
-//! transformation whose check failed; what still has no rating is counted, never guessed. Answers are cached as
-//! transformations are, under keys of their own kind (`judge/similarity`, …).
+//! A rating is read strictly ([`number`]). An answer that is none is retried with another seed at a
+//! higher temperature, as a transformation whose check failed; what still has no rating is counted,
+//! never guessed. Answers are cached as transformations are, under keys of their own kind
+//! (`judge/similarity`, …).
 
 pub mod number;
 
@@ -31,7 +33,8 @@ const SHOWN_CHARS: usize = 120;
 /// What is rated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scale {
-    /// Semantic similarity of a pair, 0 to 5, decimals allowed: gold scores of STS have them (PTEB).
+    /// Semantic similarity of a pair, 0 to 5, decimals allowed: gold scores of STS have them
+    /// (PTEB).
     Similarity,
     /// Quality of a transformation, 1 to 5, whole (HTEB).
     Quality,
@@ -136,8 +139,8 @@ pub struct Rated {
     pub waited: Duration,
 }
 
-/// Rates pairs, several at once, each handed out with its index as it is done. An error that concerns all of them ends the
-/// stream.
+/// Rates pairs, several at once, each handed out with its index as it is done. An error that
+/// concerns all of them ends the stream.
 pub fn run(
     engine: Arc<Engine>,
     judging: Arc<Judging>,
@@ -202,11 +205,11 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
             Err(GeneratorError::Unreachable { message, .. }) => {
                 return Err(TransformError::Unreachable { id: id(), message });
             }
-            Err(GeneratorError::Refused { message, mend, .. }) => {
+            Err(GeneratorError::Refused { message, hint, .. }) => {
                 return Err(TransformError::Refused {
                     id: id(),
                     message,
-                    mend,
+                    hint,
                 });
             }
             Err(error @ (GeneratorError::Failed { .. } | GeneratorError::Budget { .. })) => {
@@ -230,7 +233,8 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
     Ok(rated)
 }
 
-/// Everything of the question that varies with the pair and the request, so that no two questions are alike.
+/// Everything of the question that varies with the pair and the request, so that no two questions
+/// are alike.
 fn content(judging: &Judging, pair: &Pair) -> String {
     match judging.scale {
         Scale::Quality => serde_json::json!([pair.original, pair.transformed, judging.task]).to_string(),
@@ -238,7 +242,8 @@ fn content(judging: &Judging, pair: &Pair) -> String {
     }
 }
 
-/// What a transformation should do, as the judge is told it. Without one: any rewriting that keeps the meaning.
+/// What a transformation should do, as the judge is told it. Without one: any rewriting that keeps
+/// the meaning.
 pub fn task(transformation: Option<&proto::Transformation>) -> Result<String, TransformError> {
     match transformation {
         None => Ok("A rewriting that keeps the core meaning.".to_owned()),

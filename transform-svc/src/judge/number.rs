@@ -1,9 +1,10 @@
 //! Reading a rating, strictly: an answer that has to be interpreted is no rating.
 //!
-//! A rating is one number of the scale, and nothing else but what a model puts around a number without changing it:
-//! whitespace, one pair of quotation marks or asterisks, a full stop, a label (`Score: 4`, `Similarity = 3.5`), the scale's
-//! own maximum (`4/5`, `4 out of 5`). Everything else is refused: two numbers, a range, words before or after, a number out
-//! of range, a decimal on a scale of whole numbers, a decimal comma.
+//! A rating is one number of the scale, and nothing else but what a model puts around a number
+//! without changing it: whitespace, one pair of quotation marks or asterisks, a full stop, a label
+//! (`Score: 4`, `Similarity = 3.5`), the scale's own maximum (`4/5`, `4 out of 5`). Everything else
+//! is refused: two numbers, a range, words before or after, a number out of range, a decimal on a
+//! scale of whole numbers, a decimal comma.
 
 use super::Scale;
 

@@ -1,8 +1,9 @@
 //! Lists as language models write them: from an answer to its items, whatever the numbering.
 //!
-//! Understood: `1.` `1)` `(1)` `[1]` `1:` `1 -` `1、` `#1`, digits of other scripts (１ ١ ۱ १ ১), circled digits, keycaps, letters and
-//! Roman numerals with a delimiter, bullets, "Sentence 1:" in any language, all of them in bold or after a bullet; a JSON
-//! list or object; numbers within one line; and plain lines, where there are as many as wanted.
+//! Understood: `1.` `1)` `(1)` `[1]` `1:` `1 -` `1、` `#1`, digits of other scripts (１ ١ ۱ १ ১),
+//! circled digits, keycaps, letters and Roman numerals with a delimiter, bullets, "Sentence 1:" in
+//! any language, all of them in bold or after a bullet; a JSON list or object; numbers within one
+//! line; and plain lines, where there are as many as wanted.
 
 mod marks;
 
@@ -10,7 +11,8 @@ use serde_json::Value;
 
 use marks::{Mark, mark, numbered};
 
-/// The items of an answer, in order, without their marks; `wanted` decides only whether plain lines are a list.
+/// The items of an answer, in order, without their marks; `wanted` decides only whether plain lines
+/// are a list.
 pub fn items(answer: &str, wanted: usize) -> Vec<String> {
     let answer = answer.trim();
     if let Some(items) = from_json(answer) {
@@ -49,7 +51,8 @@ pub fn without_mark(line: &str) -> &str {
     mark(line).map_or(line, |(_, rest)| rest)
 }
 
-/// Lines with the list's mark are items; a mark alone takes the next line. What else stands between is comment.
+/// Lines with the list's mark are items; a mark alone takes the next line. What else stands between
+/// is comment.
 fn marked_items(lines: &[&str], marked: &[Option<(Mark, &str)>], list: Mark) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     let mut open = false;
@@ -83,7 +86,8 @@ fn from_json(answer: &str) -> Option<Vec<String>> {
     Some(items)
 }
 
-/// Every text in a JSON value, in its order: `["a", "b"]`, `{"1": "a"}`, `{"sentences": [{"text": "a"}]}`.
+/// Every text in a JSON value, in its order: `["a", "b"]`, `{"1": "a"}`, `{"sentences": [{"text":
+/// "a"}]}`.
 fn collect(value: &Value, items: &mut Vec<String>) {
     match value {
         Value::String(text) => items.push(bare(text)),

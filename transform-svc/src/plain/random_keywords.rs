@@ -4,15 +4,16 @@ use rand::seq::index;
 
 use crate::{seed, words};
 
-/// Share of the words kept: the mean number of keywords a language model extracts (16.1) over the mean number of words
-/// of a sentence (58.2), GASE table 3.
+/// Share of the words kept: the mean number of keywords a language model extracts (16.1) over the
+/// mean number of words of a sentence (58.2), GASE table 3.
 pub const KEEP_RATIO: f64 = 16.1 / 58.2;
 
 /// Fewest words kept, where a text has so many.
 pub const MIN_WORDS: usize = 3;
 
-/// Keeps a random `keep_ratio` of the words, rounded to the nearest number and at least [`MIN_WORDS`], in the order of
-/// the text and without punctuation. The draw is a function of `(seed, text_id)` and the number of words alone.
+/// Keeps a random `keep_ratio` of the words, rounded to the nearest number and at least
+/// [`MIN_WORDS`], in the order of the text and without punctuation. The draw is a function of
+/// `(seed, text_id)` and the number of words alone.
 pub fn random_keywords(text: &str, keep_ratio: f64, seed: u64, text_id: &str) -> String {
     let words = words::words(text);
     let share = (words.len() as f64 * keep_ratio).round() as usize;

@@ -7,7 +7,8 @@ pub(super) struct Delimiters {
 }
 
 impl Delimiters {
-    /// The lines around each placeholder that has a line to itself. The error says why they would not hold a text.
+    /// The lines around each placeholder that has a line to itself. The error says why they would
+    /// not hold a text.
     pub(super) fn around(placeholders: &[&str], content: &str) -> Result<Self, String> {
         let mut found = Self::default();
         let lines: Vec<&str> = content.lines().map(str::trim).collect();
@@ -19,7 +20,8 @@ impl Delimiters {
             let Some(around) = around else {
                 continue;
             };
-            // A single character cannot be broken up, so a text that holds it could end its own quotation.
+            // A single character cannot be broken up, so a text that holds it could end its own
+            // quotation.
             if let Some(short) = around.into_iter().find(|line| line.chars().nth(1).is_none()) {
                 return Err(format!(
                     "the line `{short}` next to {placeholder} is too short to enclose a text; write one of two characters or \
@@ -39,11 +41,12 @@ impl Delimiters {
         }
     }
 
-    /// A text in which none of the lines occurs, in whatever ASCII case: each occurrence has a space after its first
-    /// character, so that the text cannot end its own quotation.
+    /// A text in which none of the lines occurs, in whatever ASCII case: each occurrence has a
+    /// space after its first character, so that the text cannot end its own quotation.
     pub(super) fn broken_in(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        // Once is enough but for lines with spaces in them, one of which may come out of breaking the other.
+        // Once is enough but for lines with spaces in them, one of which may come out of breaking
+        // the other.
         while let Some(broken) = self.break_once(&text) {
             text = broken;
         }

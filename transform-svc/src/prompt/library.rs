@@ -32,11 +32,12 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// The built-in prompts, replaced and added to by the files `<id>.txt` of a directory where there is one.
+    /// The built-in prompts, replaced and added to by the files `<id>.txt` of a directory where
+    /// there is one.
     ///
     /// # Errors
-    /// A directory or file that cannot be read, a file whose name is no id of a prompt, a malformed file or one without
-    /// its placeholder: all refused at start, not at the first text.
+    /// A directory or file that cannot be read, a file whose name is no id of a prompt, a malformed
+    /// file or one without its placeholder: all refused at start, not at the first text.
     pub fn load(directory: Option<&Path>) -> Result<Self, TransformError> {
         let mut by_id = BTreeMap::new();
         for (id, file) in BUILT_IN {
@@ -62,8 +63,8 @@ impl Prompts {
         Ok(Self { by_id })
     }
 
-    /// The prompt for a purpose where a request names none: the wording whose `generators` match this generator (the
-    /// longest pattern wins), else the default one.
+    /// The prompt for a purpose where a request names none: the wording whose `generators` match
+    /// this generator (the longest pattern wins), else the default one.
     pub fn get(&self, purpose: Purpose, generator: &str) -> Arc<Prompt> {
         let own = self
             .of(purpose)
@@ -93,11 +94,11 @@ impl Prompts {
     pub fn named(&self, id: &str, field: &str) -> Result<Arc<Prompt>, TransformError> {
         self.by_id.get(id).cloned().ok_or_else(|| {
             let ids = || self.by_id.keys().map(String::as_str);
-            let mend = match nearest(id, ids()) {
+            let hint = match nearest(id, ids()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are {}", ids().collect::<Vec<_>>().join(", ")),
             };
-            TransformError::invalid(field, format!("there is no prompt `{id}`"), mend)
+            TransformError::invalid(field, format!("there is no prompt `{id}`"), hint)
         })
     }
 
@@ -108,7 +109,8 @@ impl Prompts {
     }
 }
 
-/// Whether a generator's id matches a pattern in which `*` stands for any letters, none included. Case does not matter.
+/// Whether a generator's id matches a pattern in which `*` stands for any letters, none included.
+/// Case does not matter.
 fn matches(pattern: &str, id: &str) -> bool {
     let (pattern, id) = (pattern.to_lowercase(), id.to_lowercase());
     let parts: Vec<&str> = pattern.split('*').collect();
@@ -294,9 +296,9 @@ mod tests {
             .unwrap()
             .named("paraphrase-x", "spec.prompts")
             .unwrap_err();
-        let TransformError::Invalid { field, mend, .. } = error else {
+        let TransformError::Invalid { field, hint, .. } = error else {
             panic!("{error}");
         };
-        assert!(field == "spec.prompts" && mend.contains("`paraphrase"), "{mend}");
+        assert!(field == "spec.prompts" && hint.contains("`paraphrase"), "{hint}");
     }
 }

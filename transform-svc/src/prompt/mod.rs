@@ -1,15 +1,19 @@
 //! Prompts: plain text files, versioned, addressed by their digest, replaceable by a user's own.
 //!
-//! A file starts with a TOML header between lines of `+++`: `id`, `version` and, for a wording that some generators get
-//! instead of the default, `generators` (patterns of generator ids, `*` standing for anything). The body is one user
-//! message or, with lines `[system]`, `[user]`, `[assistant]`, several, of which the last is the user's and holds `{text}`
-//! once (a judge's: `{original}` and `{transformed}`). `{language}` stands for the language to answer in; a translation's
-//! prompt must have it. `{count}` is how many distractors are wanted, `{task}` what a rated transformation should do.
+//! A file starts with a TOML header between lines of `+++`: `id`, `version` and, for a wording that
+//! some generators get instead of the default, `generators` (patterns of generator ids, `*`
+//! standing for anything). The body is one user message or, with lines `[system]`, `[user]`,
+//! `[assistant]`, several, of which the last is the user's and holds `{text}` once (a judge's:
+//! `{original}` and `{transformed}`). `{language}` stands for the language to answer in; a
+//! translation's prompt must have it. `{count}` is how many distractors are wanted, `{task}` what a
+//! rated transformation should do.
 //!
-//! The id is the [`Purpose`]'s name, or that name, a hyphen and the name of a wording: `paraphrase`, `paraphrase-b`.
+//! The id is the [`Purpose`]'s name, or that name, a hyphen and the name of a wording:
+//! `paraphrase`, `paraphrase-b`.
 //!
-//! The instruction comes first and the text last, so that a model can keep what it computed for the shared beginning.
-//! The text is data: where lines enclose its placeholder (say `<text>` and `</text>`), they cannot be forged from inside it.
+//! The instruction comes first and the text last, so that a model can keep what it computed for the
+//! shared beginning. The text is data: where lines enclose its placeholder (say `<text>` and
+//! `</text>`), they cannot be forged from inside it.
 
 mod delimiters;
 mod library;
@@ -164,8 +168,8 @@ impl Prompt {
         })
     }
 
-    /// A judge's messages for a pair. `task` says what the transformation should do, e.g. "Other words, same meaning.";
-    /// only the prompt for quality holds it.
+    /// A judge's messages for a pair. `task` says what the transformation should do, e.g. "Other
+    /// words, same meaning."; only the prompt for quality holds it.
     pub fn render_pair(&self, original: &str, transformed: &str, task: &str) -> Vec<Message> {
         let (original, transformed) = (
             self.delimiters.broken_in(original),
@@ -179,7 +183,8 @@ impl Prompt {
         })
     }
 
-    /// Every message with its placeholders replaced in one pass: what goes in is never searched for placeholders.
+    /// Every message with its placeholders replaced in one pass: what goes in is never searched for
+    /// placeholders.
     fn fill<'a>(&'a self, value: impl Fn(Placeholder) -> &'a str) -> Vec<Message> {
         let fill = |template: &str| {
             let mut filled = String::with_capacity(template.len());

@@ -2,12 +2,14 @@
 
 use super::Placeholder;
 
-/// What a prompt asks a model to do. Two-call transformations use two of them (backtranslation: `translation` twice).
+/// What a prompt asks a model to do. Two-call transformations use two of them (backtranslation:
+/// `translation` twice).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Other words, same meaning.
     Paraphrase,
-    /// Informal to formal and the reverse; the model tells which it is given (HTEB's one prompt for both directions).
+    /// Informal to formal and the reverse; the model tells which it is given (HTEB's one prompt for
+    /// both directions).
     StyleChange,
     /// Longer.
     Expansion,
@@ -78,7 +80,8 @@ impl Purpose {
         matches!(self, Self::JudgeSimilarity | Self::JudgeQuality | Self::JudgeFluency)
     }
 
-    /// Placeholders for material (texts, not words of ours): each once, in the last message, and nowhere else.
+    /// Placeholders for material (texts, not words of ours): each once, in the last message, and
+    /// nowhere else.
     pub(super) fn material(self) -> &'static [Placeholder] {
         match self {
             Self::JudgeSimilarity | Self::JudgeQuality => &[Placeholder::Original, Placeholder::Transformed],

@@ -22,7 +22,7 @@ impl TransformService {
         if address.is_empty() {
             return self.encoder.clone().ok_or_else(|| {
                 Fault::precondition("NO_ENCODER_SERVICE", "this server was given no encoder service")
-                    .mend("set `encoder.address` in its configuration, or ask a server that runs both")
+                    .hint("set `encoder.address` in its configuration, or ask a server that runs both")
             });
         }
         if !self.engine.allows_specs() {
@@ -30,7 +30,7 @@ impl TransformService {
                 "encoder_address",
                 "this server connects to no address of a request's own",
             )
-            .mend("leave it out, or set transform.allow_specs"));
+            .hint("leave it out, or set transform.allow_specs"));
         }
         let config = ClientConfig::plain(address);
         let connected = match self.engine.guard()? {

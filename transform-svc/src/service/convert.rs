@@ -102,7 +102,8 @@ fn call(call: &Call) -> proto::GeneratorCall {
     }
 }
 
-/// The results of a job: one for each item that holds its text. The first stands for the work; the others found it done.
+/// The results of a job: one for each item that holds its text. The first stands for the work; the
+/// others found it done.
 pub(crate) fn results(plan: &Plan, job: &Job, finished: &Finished) -> Vec<proto::TransformResult> {
     job.members
         .iter()

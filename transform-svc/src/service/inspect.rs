@@ -24,7 +24,7 @@ fn check(request: &InspectRequest) -> Result<(), Fault> {
             "has {} entries, at most {MOST_PAIRS} are looked at in one call",
             request.pairs.len()
         );
-        return Err(Fault::invalid("pairs", message).mend("send them in several calls"));
+        return Err(Fault::invalid("pairs", message).hint("send them in several calls"));
     }
     let mut total = 0;
     for (index, pair) in request.pairs.iter().enumerate() {
@@ -32,13 +32,13 @@ fn check(request: &InspectRequest) -> Result<(), Fault> {
             total += text.len();
             if text.len() > LONGEST_TEXT {
                 let message = format!("is {} bytes long, at most {LONGEST_TEXT} are compared", text.len());
-                return Err(Fault::invalid(format!("pairs[{index}].{name}"), message).mend("send a part of it"));
+                return Err(Fault::invalid(format!("pairs[{index}].{name}"), message).hint("send a part of it"));
             }
         }
     }
     if total > MOST_TEXT {
         let message = format!("hold {total} bytes of text, at most {MOST_TEXT} are looked at in one call");
-        return Err(Fault::invalid("pairs", message).mend("send them in several calls"));
+        return Err(Fault::invalid("pairs", message).hint("send them in several calls"));
     }
     Ok(())
 }

@@ -48,7 +48,8 @@ struct Running {
 }
 
 impl TransformService {
-    /// Validates the configuration, reads the prompts and opens the cache. Generators are made when first asked for.
+    /// Validates the configuration, reads the prompts and opens the cache. Generators are made when
+    /// first asked for.
     ///
     /// # Errors
     /// A configuration, prompt file or cache directory that cannot be used.
@@ -63,7 +64,8 @@ impl TransformService {
         })
     }
 
-    /// The same, with an encoder service for augmented encoding (GASE): in this process or anywhere.
+    /// The same, with an encoder service for augmented encoding (GASE): in this process or
+    /// anywhere.
     pub fn with_encoder(self, encoder: GrpcChannel) -> Self {
         Self {
             encoder: Some(encoder),
@@ -167,7 +169,8 @@ impl TransformRpc for TransformService {
         let request = request.into_inner();
         let running = self.start(request.spec, request.items).await?;
         tracing::trace!(transformation = running.plan.kind.name(), "streaming");
-        // Totals ride along with the stream; the end message is made from them once nothing more comes.
+        // Totals ride along with the stream; the end message is made from them once nothing more
+        // comes.
         let state = Some((running.results, Totals::default(), running.began));
         let events = stream::try_unfold(state, async |state| {
             let Some((mut results, mut totals, began)) = state else {

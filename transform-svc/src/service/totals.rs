@@ -80,7 +80,8 @@ impl Totals {
         self.waited = self.waited.max(other.waited);
     }
 
-    /// Tokens as the generator counts them, estimated where it does not; retries after overload are calls too.
+    /// Tokens as the generator counts them, estimated where it does not; retries after overload are
+    /// calls too.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             cached_texts: self.summary.cache_hits,

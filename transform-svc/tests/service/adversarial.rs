@@ -1,4 +1,5 @@
-//! PARTIAL's two transformations: texts that have the words, or the beginning, of an original and not its meaning.
+//! PARTIAL's two transformations: texts that have the words, or the beginning, of an original and
+//! not its meaning.
 
 use isomer_proto::transform::v1::{
     Check, Continuation, MultiSwap, OnFailure, Outcome, TextItem, TransformRequest, TransformResponse, TransformSpec,
@@ -92,7 +93,7 @@ async fn a_language_without_a_tagger_is_refused_by_name() {
     let fault = Fault::from_status(&status);
     assert_eq!(fault.code, Code::InvalidArgument);
     assert!(fault.message.contains("German"), "{fault}");
-    assert!(fault.mend.unwrap().contains("English"));
+    assert!(fault.hint.unwrap().contains("English"));
 
     // Detected, it is this text alone that fails.
     let response = client.transform(request(None)).await.unwrap().into_inner();
@@ -129,7 +130,7 @@ async fn a_server_without_completions_ends_the_request_and_is_told_apart_from_on
         .unwrap_err();
     assert_eq!(fault.code, Code::FailedPrecondition);
     assert!(fault.message.contains("404"), "{fault}");
-    assert!(fault.mend.unwrap().contains("/completions"));
+    assert!(fault.hint.unwrap().contains("/completions"));
     assert_eq!(stub.calls(), 1);
 }
 

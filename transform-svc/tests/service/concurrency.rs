@@ -176,7 +176,8 @@ async fn dropping_a_call_ends_the_one_under_way_at_the_server() {
     }
 }
 
-/// A client that stops reading stops the polling of its stream; it must not keep the generator from the others.
+/// A client that stops reading stops the polling of its stream; it must not keep the generator from
+/// the others.
 #[tokio::test]
 async fn a_stream_that_nobody_reads_gives_its_places_back() {
     let home = tempfile::tempdir().unwrap();
@@ -214,7 +215,8 @@ async fn an_overloaded_server_is_given_fewer_calls_until_it_bears_them() {
     let texts = texts("busy", 200);
     let response = transform(&mut client, paraphrase(), &borrowed(&texts)).await;
     assert_eq!(response.summary.unwrap().ok, 200, "every text is done in the end");
-    // Not adapting, 32 calls at once would be refused again and again: seven of eight in each round.
+    // Not adapting, 32 calls at once would be refused again and again: seven of eight in each
+    // round.
     let refused = stub.calls() - 200;
     assert!(refused < 250, "{refused} refusals for 200 texts");
 }

@@ -195,7 +195,7 @@ async fn an_unreachable_generator_is_said_to_be_so_soon() {
         (fault.code, fault.reason.as_str()),
         (Code::Unavailable, "GENERATOR_UNREACHABLE")
     );
-    assert!(fault.message.contains("stub") && fault.mend.is_some(), "{fault}");
+    assert!(fault.message.contains("stub") && fault.hint.is_some(), "{fault}");
     assert!(
         fault.message.contains(&format!("127.0.0.1:{port}")),
         "the address: {fault}"
@@ -209,7 +209,7 @@ async fn an_unknown_model_or_path_ends_the_request() {
     let mut client = client(config(&stub, home.path()), home.path()).await;
     let fault = try_transform(&mut client, paraphrase(), &[TEXT]).await.unwrap_err();
     assert_eq!(fault.reason, "GENERATOR_REFUSED");
-    assert!(fault.mend.unwrap().contains("stub-model"));
+    assert!(fault.hint.unwrap().contains("stub-model"));
 }
 
 #[tokio::test]

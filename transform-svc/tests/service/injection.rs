@@ -70,7 +70,8 @@ async fn instructions_in_a_text_arrive_as_data_inside_the_delimiters() {
     }
 }
 
-/// Every transformation with a generator, its second call too: the model that obeys its prompt does not obey the text.
+/// Every transformation with a generator, its second call too: the model that obeys its prompt does
+/// not obey the text.
 #[tokio::test]
 async fn no_transformation_lets_a_text_speak_as_its_prompt() {
     let kinds = [
@@ -128,7 +129,8 @@ async fn no_transformation_lets_a_text_speak_as_its_prompt() {
     }
 }
 
-/// The same model, told the text without delimiters by a user's own prompt, obeys it: the test above can fail.
+/// The same model, told the text without delimiters by a user's own prompt, obeys it: the test
+/// above can fail.
 #[tokio::test]
 async fn a_prompt_without_delimiters_is_obeyed_from_inside_the_text_and_the_checks_catch_it() {
     let home = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The service over gRPC, with a stub for the remote generator: in one program, since each takes long to link.
+//! The service over gRPC, with a stub for the remote generator: in one program, since each takes
+//! long to link.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../support/mod.rs"]

@@ -27,7 +27,8 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// For the whole program: what a subscriber of one thread is told depends on which thread logs first.
+    /// For the whole program: what a subscriber of one thread is told depends on which thread logs
+    /// first.
     fn start() -> Self {
         let log = Self::default();
         let writer = log.clone();
@@ -66,8 +67,8 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
         (fault.code, fault.reason.as_str()),
         (Code::FailedPrecondition, "GENERATOR_REFUSED")
     );
-    let mend = fault.mend.as_ref().unwrap();
-    assert!(mend.contains("api_key of the configuration"), "{mend}");
+    let hint = fault.hint.as_ref().unwrap();
+    assert!(hint.contains("api_key of the configuration"), "{hint}");
     assert!(
         fault.message.contains("stub knows no key") && fault.message.contains("[secret]"),
         "{fault}"
@@ -159,7 +160,7 @@ async fn a_key_is_read_from_its_file_whenever_the_file_changes() {
         .await
         .unwrap_err();
     assert_eq!(fault.code, Code::FailedPrecondition);
-    assert!(fault.message.contains("key") && fault.mend.is_some(), "{fault}");
+    assert!(fault.message.contains("key") && fault.hint.is_some(), "{fault}");
     assert_eq!(stub.calls(), 2, "nothing is asked without its key");
 }
 

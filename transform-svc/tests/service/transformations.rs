@@ -390,7 +390,7 @@ async fn local(home: &Path, batch: usize, threads: usize) -> Client {
 async fn at_temperature_0_a_local_model_gives_the_same_texts_in_any_order_and_company() {
     let texts = [
         TEXT,
-        "The cat sleeps on the warm roof of the house.",
+        "The cat sleeps on the warm roof of the harness.",
         "How many people live in the capital?",
     ];
     let order = |kind: TransformSpec| TransformSpec {

@@ -163,7 +163,7 @@ async fn what_cannot_be_done_is_refused_with_the_field_and_the_nearest_right_val
     ] {
         let fault = try_transform(&mut client, spec, &[TEXT]).await.unwrap_err();
         assert_eq!(fault.code, Code::InvalidArgument, "{fault}");
-        let told = format!("{fault} {:?} {:?}", fault.field, fault.mend);
+        let told = format!("{fault} {:?} {:?}", fault.field, fault.hint);
         assert!(told.contains(field) && told.contains(part), "{told}");
     }
     let long = "word ".repeat(20_000);

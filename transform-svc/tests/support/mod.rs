@@ -15,7 +15,8 @@ use isomer_transform::{GeneratorConfig, TransformConfig, TransformService, servi
 
 pub type Client = TransformServiceClient<GrpcChannel>;
 
-/// A configuration whose one generator, `stub`, is the given server, with its cache and home below `home`.
+/// A configuration whose one generator, `stub`, is the given server, with its cache and home below
+/// `home`.
 pub fn config(stub: &Stub, home: &Path) -> TransformConfig {
     let generator = GeneratorConfig {
         model: "stub-model".into(),

@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 use super::{Outcome, json};
 use crate::{args::Format, commands::stdout_failure, exit::Failure};
 
-/// Prints one result as mteb's document or as text, several as a list of results or a table of main scores.
+/// Prints one result as mteb's document or as text, several as a list of results or a table of main
+/// scores.
 pub(super) fn print(format: Format, outcomes: &[Outcome]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let text = match (format, outcomes) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use isomer_eval::{
     dataset::{self, DatasetError, LoadOptions, Source},
-    places::{HubRules, Places, Wanted},
+    locate::{DatasetLocator, HubRules, Wanted},
     selection::{self, GoldSet},
     task::TaskType,
 };
@@ -19,11 +19,11 @@ use crate::{
 };
 
 /// Where data sets with a name are looked for: the gold pairs are read here, whoever judges them.
-pub(super) fn places(global: &Global) -> Result<Places, Failure> {
+pub(super) fn locator(global: &Global) -> Result<DatasetLocator, Failure> {
     let config = connect::configuration(global)?;
     let mut eval = config.eval;
     eval.home.clone_from(&config.models.home);
-    Ok(Places {
+    Ok(DatasetLocator {
         folders: eval.named_data(),
         hub: Some(Resolver::new(config.models).map_err(Fault::from)?),
         rules: HubRules::owner(),
@@ -31,7 +31,7 @@ pub(super) fn places(global: &Global) -> Result<Places, Failure> {
 }
 
 /// Loads and samples what a `--data` names.
-pub(super) async fn load(data: &str, args: &JudgeSelectArgs, places: &Places) -> Result<GoldSet, Failure> {
+pub(super) async fn load(data: &str, args: &JudgeSelectArgs, locator: &DatasetLocator) -> Result<GoldSet, Failure> {
     let (path, range) = selection::range_of(data).map_err(|(range, path)| {
         Failure::usage(format!(
             "--data: `{range}` is no range of scores; write e.g. {path}@1:5"
@@ -52,7 +52,7 @@ pub(super) async fn load(data: &str, args: &JudgeSelectArgs, places: &Places) ->
         },
     };
     let failed = |error: DatasetError| Failure::dependency(format!("--data: {error}"));
-    let located = places.locate(wanted).await.map_err(failed)?;
+    let located = locator.locate(wanted).await.map_err(failed)?;
     let loaded = dataset::load(located.task, &located.source, &located.options).map_err(failed)?;
     let limit = args.limit.map(|limit| limit as usize);
     GoldSet::of(&loaded, range, limit, args.seed)

@@ -1,5 +1,6 @@
-//! `isomer transform judge-select`: judges against gold scores, paraphrasers by judge score, edit distance and time (PTEB,
-//! steps 1 and 2). Everything generated is cached, so that a run that was stopped goes on where it was.
+//! `isomer transform judge-select`: judges against gold scores, paraphrasers by judge score, edit
+//! distance and time (PTEB, steps 1 and 2). Everything generated is cached, so that a run that was
+//! stopped goes on where it was.
 
 mod data;
 mod tables;
@@ -27,10 +28,10 @@ pub(super) async fn run(global: &Global, args: JudgeSelectArgs) -> Result<ExitCo
             "--word-bins: give rising numbers above 0, e.g. 10,20,50,100",
         ));
     }
-    let places = data::places(global)?;
+    let locator = data::locator(global)?;
     let mut data = Vec::with_capacity(args.data.len());
     for name in &args.data {
-        data.push(data::load(name, &args, &places).await?);
+        data.push(data::load(name, &args, &locator).await?);
     }
     let selecting = Selecting {
         connection: connect::connect_with_prompts(global, args.prompts_dir.as_deref()).await?,
@@ -168,7 +169,8 @@ impl Selecting<'_> {
         Ok(result)
     }
 
-    /// Paraphrases of a dataset's distinct texts; those that failed every check are counted and left out.
+    /// Paraphrases of a dataset's distinct texts; those that failed every check are counted and
+    /// left out.
     async fn paraphrase(
         &self,
         id: &str,

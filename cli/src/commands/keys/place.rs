@@ -175,7 +175,8 @@ impl Place {
         }
     }
 
-    /// Events after a number, and the head as it was after they were read: never behind them, unless somebody set it back.
+    /// Events after a number, and the head as it was after they were read: never behind them,
+    /// unless somebody set it back.
     pub(super) async fn audit(&mut self, after: i64) -> Result<(Vec<AuditEvent>, AuditHead), Failure> {
         match self {
             Self::Database { keys, .. } => {
@@ -215,7 +216,8 @@ fn there(key: Option<ApiKey>) -> Result<ApiKey, Failure> {
     key.ok_or_else(|| Failure::dependency("the server's answer has no key in it"))
 }
 
-/// Who is put down in the audit log: the user id that the system vouches for. A variable such as `USER` is anyone's to set.
+/// Who is put down in the audit log: the user id that the system vouches for. A variable such as
+/// `USER` is anyone's to set.
 #[cfg(unix)]
 fn who() -> String {
     format!("local:uid {}", rustix::process::getuid().as_raw())

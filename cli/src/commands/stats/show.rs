@@ -1,5 +1,5 @@
-//! What the tests say, as a table for people and a document for programs. A number that does not exist is a dash in the one
-//! and null in the other.
+//! What the tests say, as a table for people and a document for programs. A number that does not
+//! exist is a dash in the one and null in the other.
 
 use comfy_table::{Cell, CellAlignment, Table};
 use isomer_proto::eval::v1::{

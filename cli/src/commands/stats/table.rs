@@ -85,11 +85,11 @@ impl Table {
         self.columns.iter().position(|(known, _)| known == name).ok_or_else(|| {
             let names = self.columns.iter().map(|(known, _)| known.as_str());
             let nearest = isomer_spelling::nearest(name, names.clone());
-            let mend = match nearest {
+            let hint = match nearest {
                 Some(nearest) => format!("did you mean {nearest:?}?"),
                 None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),
             };
-            Failure::usage(format!("{flag}: {} has no column {name:?}; {mend}", self.source))
+            Failure::usage(format!("{flag}: {} has no column {name:?}; {hint}", self.source))
         })
     }
 

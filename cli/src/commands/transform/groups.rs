@@ -1,4 +1,5 @@
-//! Pairs in, groups for the graded-ranking task out: an anchor and its candidates, best first (PARTIAL).
+//! Pairs in, groups for the graded-ranking task out: an anchor and its candidates, best first
+//! (PARTIAL).
 
 use isomer_proto::transform::v1::TransformResult;
 use serde_json::{Value, json};
@@ -19,8 +20,9 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// PARTIAL, section 4: swapped texts are made from b and compared with b, so the pairs of a group are (a, b), (b̂1, b), (b̂2, b)
-    /// and (b̂3, b). The best candidate is the sentence of the pair that is not the anchor.
+    /// PARTIAL, section 4: swapped texts are made from b and compared with b, so the pairs of a
+    /// group are (a, b), (b̂1, b), (b̂2, b) and (b̂3, b). The best candidate is the sentence of the
+    /// pair that is not the anchor.
     fn new(sentence1: String, sentence2: String, anchor: AnchorArg) -> Self {
         let (anchor, paraphrase) = match anchor {
             AnchorArg::Sentence1 => (sentence1, sentence2),
@@ -78,7 +80,8 @@ fn text(row: &Value, field: &str) -> Result<String, String> {
     }
 }
 
-/// Its id is the row's own, or else its number in the file, so that leaving rows out changes no draw.
+/// Its id is the row's own, or else its number in the file, so that leaving rows out changes no
+/// draw.
 fn record(row: &Value, field: &str, number: usize) -> Result<Record, String> {
     let id = match row.get("id") {
         Some(Value::String(id)) => id.clone(),

@@ -11,7 +11,7 @@ use isomer_stubs::raw::Raw;
 use tonic::{Code, Request, Status, client::Grpc};
 
 use crate::{
-    house::{House, Key},
+    harness::{Harness, Key},
     models::ENCODER,
 };
 
@@ -24,12 +24,19 @@ pub enum End {
     Gone,
 }
 
-/// The client's deadline, and when a client that leaves does so: something has been answered by then.
+/// The client's deadline, and when a client that leaves does so: something has been answered by
+/// then.
 const CUT: Duration = Duration::from_millis(1200);
 
-async fn all(house: &House, key: &Key, path: &str, messages: Vec<Vec<u8>>, end: End) -> Result<Vec<Vec<u8>>, Status> {
+async fn all(
+    harness: &Harness,
+    key: &Key,
+    path: &str,
+    messages: Vec<Vec<u8>>,
+    end: End,
+) -> Result<Vec<Vec<u8>>, Status> {
     let config = ClientConfig {
-        address: format!("http://{}", house.address),
+        address: format!("http://{}", harness.address),
         api_key: key.text.clone(),
         ..ClientConfig::default()
     };
@@ -60,8 +67,8 @@ async fn all(house: &House, key: &Key, path: &str, messages: Vec<Vec<u8>>, end: 
 ///
 /// # Errors
 /// When it ended otherwise than it should have.
-pub async fn grpc(house: &House, key: &Key, path: &str, messages: Vec<Vec<u8>>, end: End) -> Result<(), String> {
-    let call = all(house, key, path, messages, end);
+pub async fn grpc(harness: &Harness, key: &Key, path: &str, messages: Vec<Vec<u8>>, end: End) -> Result<(), String> {
+    let call = all(harness, key, path, messages, end);
     if end == End::Gone {
         return match tokio::time::timeout(CUT, call).await {
             Err(_) => Ok(()),
@@ -78,8 +85,8 @@ pub async fn grpc(house: &House, key: &Key, path: &str, messages: Vec<Vec<u8>>, 
 }
 
 /// A gRPC call that uses nothing, whatever comes of it.
-pub async fn free(house: &House, key: &Key, path: &str) -> Result<(), String> {
-    match tokio::time::timeout(CUT, all(house, key, path, vec![Vec::new()], End::Answer)).await {
+pub async fn free(harness: &Harness, key: &Key, path: &str) -> Result<(), String> {
+    match tokio::time::timeout(CUT, all(harness, key, path, vec![Vec::new()], End::Answer)).await {
         Ok(Err(status)) if status.code() == Code::Unimplemented => Err(format!("it is not served: {status}")),
         _ => Ok(()),
     }
@@ -89,9 +96,9 @@ pub async fn free(house: &House, key: &Key, path: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// When it was not, or as if nobody knew the method.
-pub async fn refused(house: &House, key: &Key, path: &str) -> Result<(), String> {
-    match all(house, key, path, vec![Vec::new()], End::Answer).await {
-        Err(status) if status.code() == Code::Unimplemented && Fault::from_status(&status).mend.is_some() => Ok(()),
+pub async fn refused(harness: &Harness, key: &Key, path: &str) -> Result<(), String> {
+    match all(harness, key, path, vec![Vec::new()], End::Answer).await {
+        Err(status) if status.code() == Code::Unimplemented && Fault::from_status(&status).hint.is_some() => Ok(()),
         ended => Err(format!("it ended so: {ended:?}")),
     }
 }
@@ -100,8 +107,8 @@ pub async fn refused(house: &House, key: &Key, path: &str) -> Result<(), String>
 ///
 /// # Errors
 /// As [`grpc`].
-pub async fn http(house: &House, key: &Key, path: &str, body: Option<String>, end: End) -> Result<(), String> {
-    let url = format!("http://{}{path}", house.address);
+pub async fn http(harness: &Harness, key: &Key, path: &str, body: Option<String>, end: End) -> Result<(), String> {
+    let url = format!("http://{}{path}", harness.address);
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let request = match body {
         Some(body) => client.post(url).header("content-type", "application/json").body(body),

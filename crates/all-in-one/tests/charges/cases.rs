@@ -23,7 +23,7 @@ use serde_json::json;
 pub use crate::calls::End;
 use crate::{
     calls,
-    house::{House, Key},
+    harness::{Harness, Key},
     models::{ENCODER, REFUSED, SLOW},
 };
 
@@ -53,21 +53,21 @@ enum Way {
 }
 
 impl Case {
-    pub async fn call(&self, house: &House, key: &Key, end: End) -> Result<(), String> {
+    pub async fn call(&self, harness: &Harness, key: &Key, end: End) -> Result<(), String> {
         match &self.way {
-            Way::Grpc(messages) => calls::grpc(house, key, self.row, messages(end), end).await,
+            Way::Grpc(messages) => calls::grpc(harness, key, self.row, messages(end), end).await,
             Way::Http(request) => {
                 let (path, body) = request(end);
-                calls::http(house, key, &path, body, end).await
+                calls::http(harness, key, &path, body, end).await
             }
-            Way::Run => run(house, key).await,
-            Way::Refused => calls::refused(house, key, self.row).await,
+            Way::Run => run(harness, key).await,
+            Way::Refused => calls::refused(harness, key, self.row).await,
             Way::Free if self.row.starts_with("/isomer.") || self.row.starts_with("/tei.v1.") => {
-                calls::free(house, key, self.row).await
+                calls::free(harness, key, self.row).await
             }
             Way::Free => {
                 // Whatever it answers.
-                let _ = calls::http(house, key, &self.row.replace(['{', '}', '*'], ""), None, End::Answer).await;
+                let _ = calls::http(harness, key, &self.row.replace(['{', '}', '*'], ""), None, End::Answer).await;
                 Ok(())
             }
         }
@@ -241,7 +241,8 @@ fn post(end: End, path: &str, body: serde_json::Value) -> (String, Option<String
     (path.replace("MODEL", ENCODER), Some(body))
 }
 
-/// Calls of the APIs of other servers. Below `/tei/` are the handlers of the paths without it, so that one end shows that they are charged.
+/// Calls of the APIs of other servers. Below `/tei/` are the handlers of the paths without it, so
+/// that one end shows that they are charged.
 fn dialects() -> Vec<Case> {
     let http = |row: &'static str, name, request: fn(End) -> (String, Option<String>)| Case {
         ends: if row.starts_with("/tei/") { &[End::Answer] } else { &END },
@@ -336,7 +337,8 @@ fn tei() -> Vec<Case> {
         }),
         grpc("/tei.v1.Rerank/Rerank", |end| vec![tei_rerank(vec![text(end)])]),
         Case {
-            // Its documents are ranked when the last has come: a client that goes before has used nothing.
+            // Its documents are ranked when the last has come: a client that goes before has used
+            // nothing.
             ends: &[End::Answer, End::Error],
             ..grpc("/tei.v1.Rerank/RerankStream", |end| {
                 let message = |text| tei::RerankStreamRequest {
@@ -387,9 +389,9 @@ fn page(end: End) -> (String, Option<String>) {
     (format!("/?{}", query.finish()), None)
 }
 
-async fn run(house: &House, key: &Key) -> Result<(), String> {
+async fn run(harness: &Harness, key: &Key) -> Result<(), String> {
     let config = ClientConfig {
-        address: format!("http://{}", house.address),
+        address: format!("http://{}", harness.address),
         api_key: key.text.clone(),
         ..ClientConfig::default()
     };
@@ -482,7 +484,8 @@ pub fn all() -> Vec<Case> {
     all
 }
 
-/// What asks no model. CheckProvider does, for an administrator: its few texts are the gateway's own.
+/// What asks no model. CheckProvider does, for an administrator: its few texts are the gateway's
+/// own.
 const FREE: &[&str] = &[
     "/isomer.encoder.v1.EncoderService/CountTokens",
     "/isomer.encoder.v1.EncoderService/GetEncoder",

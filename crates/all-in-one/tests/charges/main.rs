@@ -1,7 +1,8 @@
 //! Who uses a model through the gateway pays for it, whichever way in and however the call ends.
 //!
-//! The rows of the table are all rpcs of the descriptor set and all paths of the HTTP router. One without a case fails the test. For each
-//! case and each end, what the models behind counted is held against what the key was charged.
+//! The rows of the table are all rpcs of the descriptor set and all paths of the HTTP router. One
+//! without a case fails the test. For each case and each end, what the models behind counted is
+//! held against what the key was charged.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,14 +13,14 @@
 
 mod calls;
 mod cases;
-mod house;
+mod harness;
 mod models;
 
 use std::collections::BTreeSet;
 
 use cases::{Case, End};
 use futures::future::{join, join_all};
-use house::House;
+use harness::Harness;
 use models::Counted;
 use prost::Message;
 use prost_types::FileDescriptorSet;
@@ -60,7 +61,7 @@ async fn what_the_models_counted_is_what_the_key_was_charged() {
         .iter()
         .flat_map(|case| case.ends.iter().map(move |end| (case, *end)));
     let calls: Vec<(&Case, End)> = calls.collect();
-    let shares = (0..HOUSES).map(|house| calls.iter().copied().skip(house).step_by(HOUSES));
+    let shares = (0..HOUSES).map(|harness| calls.iter().copied().skip(harness).step_by(HOUSES));
     let wrong = join(in_vain(&free), join_all(shares.map(in_turn))).await;
     let wrong: Vec<String> = wrong.1.into_iter().chain([wrong.0]).flatten().collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -68,35 +69,35 @@ async fn what_the_models_counted_is_what_the_key_was_charged() {
 
 /// What is wrong with calls that use nothing.
 async fn in_vain(cases: &[Case]) -> Vec<String> {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     let mut wrong = Vec::new();
-    let (key, before) = (house.key().await, house.models.counted());
+    let (key, before) = (harness.key().await, harness.models.counted());
     for case in cases {
-        if let Err(why) = case.call(&house, &key, End::Answer).await {
+        if let Err(why) = case.call(&harness, &key, End::Answer).await {
             wrong.push(format!("{}: {why}", case.row));
         }
     }
-    let (charged, counted) = (house.settled(&key).await, house.models.counted().since(&before));
+    let (charged, counted) = (harness.settled(&key).await, harness.models.counted().since(&before));
     if (charged, counted) != Default::default() {
         wrong.push(format!("what uses nothing: counted {counted:?}, charged {charged:?}"));
     }
     wrong
 }
 
-/// What is wrong with calls that use models, one after the other in a house of their own.
+/// What is wrong with calls that use models, one after the other in a harness of their own.
 async fn in_turn<'a>(calls: impl Iterator<Item = (&'a Case, End)>) -> Vec<String> {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     let mut wrong = Vec::new();
     for (case, end) in calls {
         let name = format!("{} ({}): {end:?}", case.row, case.name);
-        let key = house.key().await;
-        let before = house.models.counted();
-        if let Err(why) = case.call(&house, &key, end).await {
+        let key = harness.key().await;
+        let before = harness.models.counted();
+        if let Err(why) = case.call(&harness, &key, end).await {
             wrong.push(format!("{name}: {why}"));
             continue;
         }
-        let charged = house.settled(&key).await;
-        let counted = house.models.counted().since(&before);
+        let charged = harness.settled(&key).await;
+        let counted = harness.models.counted().since(&before);
         if let Some(problem) = compare(end, counted, charged) {
             wrong.push(format!("{name}: {problem}"));
         }
@@ -104,7 +105,8 @@ async fn in_turn<'a>(calls: impl Iterator<Item = (&'a Case, End)>) -> Vec<String
     wrong
 }
 
-/// Exactly what was counted; where generators were cut off, also at most what they may have been at.
+/// Exactly what was counted; where generators were cut off, also at most what they may have been
+/// at.
 fn compare(end: End, counted: Counted, charged: Counted) -> Option<String> {
     let least = counted.finished;
     let most = (

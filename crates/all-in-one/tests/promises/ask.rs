@@ -5,18 +5,18 @@ use isomer_service_kit::client::{self, ClientConfig};
 use isomer_stubs::raw::Raw;
 use tonic::{Request, Status, client::Grpc};
 
-use crate::house::{House, Key};
+use crate::harness::{Harness, Key};
 
 /// The answers to a call of whatever kind, or its status.
 pub async fn ask(
-    house: &House,
+    harness: &Harness,
     key: &Key,
     path: &str,
     messages: Vec<Vec<u8>>,
     metadata: &[(&'static str, &'static str)],
 ) -> Result<Vec<Vec<u8>>, Status> {
     let config = ClientConfig {
-        address: format!("http://{}", house.address),
+        address: format!("http://{}", harness.address),
         api_key: key.text.clone(),
         ..ClientConfig::default()
     };

@@ -32,8 +32,9 @@ pub fn files() -> Vec<FileDescriptorProto> {
     set.file.into_iter().filter(ours).collect()
 }
 
-/// Comment by element. An element is named without its package: `RunService.CreateRun`, `GateRule.quantity`. Those of text-embeddings-inference's
-/// protocol have `tei.` before their names. The comment above `package` is the package's.
+/// Comment by element. An element is named without its package: `RunService.CreateRun`,
+/// `GateRule.quantity`. Those of text-embeddings-inference's protocol have `tei.` before their
+/// names. The comment above `package` is the package's.
 pub fn all() -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for file in files() {
@@ -214,7 +215,8 @@ pub fn message(name: &str) -> Option<DescriptorProto> {
     })
 }
 
-/// The bytes of a message of this name with a string that is not UTF-8, if it has a string somewhere.
+/// The bytes of a message of this name with a string that is not UTF-8, if it has a string
+/// somewhere.
 pub fn not_utf8(name: &str, depth: usize) -> Option<Vec<u8>> {
     let fields = message(name)?.field;
     let tagged = |number: i32, content: &[u8]| {

@@ -9,7 +9,7 @@ use isomer_service_kit::{
 };
 use isomer_stubs::request::small_run;
 
-use crate::{house::House, models::ENCODER};
+use crate::{harness::Harness, models::ENCODER};
 
 async fn run(client: &mut RunServiceClient<GrpcChannel>, transformations: &[&str]) -> RunCounters {
     let mut request = small_run(ENCODER);
@@ -28,10 +28,10 @@ async fn run(client: &mut RunServiceClient<GrpcChannel>, transformations: &[&str
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn texts_planned_are_those_generated_made_by_rule_and_cached() {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     let config = ClientConfig {
-        address: format!("http://{}", house.address),
-        api_key: house.key().await.text,
+        address: format!("http://{}", harness.address),
+        api_key: harness.key().await.text,
         ..ClientConfig::default()
     };
     let mut client = RunServiceClient::new(client::connect_lazy(&config).unwrap());

@@ -8,7 +8,7 @@ use isomer_service_kit::{
 use isomer_stubs::request::small_run;
 use tonic::Code;
 
-use crate::{ask::ask, comments, house::House, models};
+use crate::{ask::ask, comments, harness::Harness, models};
 
 fn explained(name: &str, told: Result<Vec<Vec<u8>>, tonic::Status>, code: Code, wrong: &mut Vec<String>) -> Fault {
     let status = match told {
@@ -19,7 +19,7 @@ fn explained(name: &str, told: Result<Vec<Vec<u8>>, tonic::Status>, code: Code, 
         Err(status) => status,
     };
     let fault = Fault::from_status(&status);
-    if fault.code != code || fault.reason.is_empty() || fault.message.is_empty() || fault.mend.is_none() {
+    if fault.code != code || fault.reason.is_empty() || fault.message.is_empty() || fault.hint.is_none() {
         wrong.push(format!("{name}: {status:?}"));
     }
     fault
@@ -27,8 +27,8 @@ fn explained(name: &str, told: Result<Vec<Vec<u8>>, tonic::Status>, code: Code, 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_that_cannot_be_decoded_are_refused_by_every_rpc() {
-    let house = House::new().await;
-    let key = house.key().await;
+    let harness = Harness::new().await;
+    let key = harness.key().await;
     let mut wrong = Vec::new();
     let mut texts = 0;
     for (path, request) in comments::rpcs() {
@@ -44,7 +44,7 @@ async fn messages_that_cannot_be_decoded_are_refused_by_every_rpc() {
         }
         for message in broken {
             let name = format!("{path} {message:?}");
-            let told = ask(&house, &key, &path, vec![message], &[]).await;
+            let told = ask(&harness, &key, &path, vec![message], &[]).await;
             let fault = explained(&name, told, Code::InvalidArgument, &mut wrong);
             if fault.reason != "UNDECODABLE_MESSAGE" {
                 wrong.push(format!("{name}: {} {fault}", fault.reason));
@@ -57,19 +57,19 @@ async fn messages_that_cannot_be_decoded_are_refused_by_every_rpc() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unknown_methods_and_codings_are_explained() {
-    let house = House::new().await;
-    let key = house.key().await;
+    let harness = Harness::new().await;
+    let key = harness.key().await;
     let mut wrong = Vec::new();
     for (path, _) in comments::rpcs() {
         let (service, _) = path.rsplit_once('/').unwrap();
         for unknown in [format!("{service}/NoSuchMethod"), format!("{service}X/Get")] {
-            let told = ask(&house, &key, &unknown, vec![Vec::new()], &[]).await;
+            let told = ask(&harness, &key, &unknown, vec![Vec::new()], &[]).await;
             let fault = explained(&unknown, told, Code::Unimplemented, &mut wrong);
             if !fault.message.contains(&unknown) {
                 wrong.push(format!("{unknown}: {fault}"));
             }
         }
-        let told = ask(&house, &key, &path, vec![Vec::new()], &[("grpc-encoding", "br")]).await;
+        let told = ask(&harness, &key, &path, vec![Vec::new()], &[("grpc-encoding", "br")]).await;
         explained(&format!("{path} br"), told, Code::Unimplemented, &mut wrong);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -77,8 +77,8 @@ async fn unknown_methods_and_codings_are_explained() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_token_that_was_not_given_out_is_refused_by_every_list() {
-    let house = House::new().await;
-    let key = house.key().await;
+    let harness = Harness::new().await;
+    let key = harness.key().await;
     let mut wrong = Vec::new();
     let mut lists = 0;
     for (path, request) in comments::rpcs() {
@@ -90,7 +90,7 @@ async fn a_page_token_that_was_not_given_out_is_refused_by_every_list() {
         for text in ["garbage", "00", "-1", "99999999999999999999", "zz.zz"] {
             let mut message = Vec::new();
             prost::encoding::string::encode(token.number() as u32, &text.to_owned(), &mut message);
-            let told = ask(&house, &key, &path, vec![message], &[]).await;
+            let told = ask(&harness, &key, &path, vec![message], &[]).await;
             let name = format!("{path} {text}");
             let fault = match told {
                 Ok(_) => {
@@ -103,7 +103,7 @@ async fn a_page_token_that_was_not_given_out_is_refused_by_every_list() {
                 wrong.push(format!("{name}: {fault:?}"));
             }
         }
-        if let Err(status) = ask(&house, &key, &path, vec![Vec::new()], &[]).await {
+        if let Err(status) = ask(&harness, &key, &path, vec![Vec::new()], &[]).await {
             wrong.push(format!("{path}: {status}"));
         }
     }
@@ -113,10 +113,10 @@ async fn a_page_token_that_was_not_given_out_is_refused_by_every_list() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_under_way_has_no_report_and_is_not_deleted() {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     let config = ClientConfig {
-        address: format!("http://{}", house.address),
-        api_key: house.key().await.text,
+        address: format!("http://{}", harness.address),
+        api_key: harness.key().await.text,
         ..ClientConfig::default()
     };
     let mut client = RunServiceClient::new(client::connect_lazy(&config).unwrap());

@@ -5,7 +5,7 @@ type Held = (&'static str, &'static str, &'static [(&'static str, &'static str)]
 const EMBED: &str = "embed-svc/tests/service.rs";
 const TOKENS: &str = "embed-svc/tests/tokens.rs";
 const KINDS: &str = "gateway/adapters/tests/adapters/served_kinds.rs";
-const KEYS: &str = "gateway/access/tests/door/keys.rs";
+const KEYS: &str = "gateway/access/tests/access/keys.rs";
 const LEASES: &str = "gateway/registry/tests/registry/leases.rs";
 const TEI: &str = "gateway/src/dialects/tei/grpc_tests.rs";
 const CHANGES: &str = "gateway/registry/tests/registry/changes.rs";
@@ -77,7 +77,7 @@ pub const ALL: &[Held] = &[
         "FAILED_PRECONDITION: the model's files are unusable",
         &[(
             EMBED,
-            "an_unusable_folder_is_a_failed_precondition_and_heals_when_mended",
+            "an_unusable_folder_is_a_failed_precondition_and_heals_when_repaired",
         )],
     ),
     (
@@ -185,7 +185,7 @@ pub const ALL: &[Held] = &[
         "INVALID_ARGUMENT: shapes that disagree",
         &[(
             "eval-svc/tests/core/services.rs",
-            "bad_score_requests_name_the_field_and_the_mend",
+            "bad_score_requests_name_the_field_and_the_hint",
         )],
     ),
     (
@@ -193,7 +193,7 @@ pub const ALL: &[Held] = &[
         "INVALID_ARGUMENT: labels that are not numbers",
         &[(
             "eval-svc/tests/core/services.rs",
-            "bad_score_requests_name_the_field_and_the_mend",
+            "bad_score_requests_name_the_field_and_the_hint",
         )],
     ),
     (
@@ -293,7 +293,7 @@ pub const ALL: &[Held] = &[
         "AccessService",
         "UNAUTHENTICATED: `SEVERAL_CREDENTIALS`",
         &[(
-            "gateway/access/tests/door/modes.rs",
+            "gateway/access/tests/access/modes.rs",
             "where_anyone_may_come_other_services_keys_are_passed_over_and_ours_are_checked",
         )],
     ),
@@ -301,7 +301,7 @@ pub const ALL: &[Held] = &[
         "AccessService",
         "UNAUTHENTICATED: `BAD_HEADER`",
         &[(
-            "gateway/access/tests/door/modes.rs",
+            "gateway/access/tests/access/modes.rs",
             "a_browser_may_show_a_page_with_the_key_as_its_password",
         )],
     ),
@@ -350,7 +350,7 @@ pub const ALL: &[Held] = &[
         "AccessService",
         "PERMISSION_DENIED at a gateway that is open to its own machine: `FOREIGN_HOST`",
         &[(
-            "gateway/access/tests/door/audit.rs",
+            "gateway/access/tests/access/audit.rs",
             "a_loopback_address_is_closed_to_foreign_pages_whatever_the_mode",
         )],
     ),
@@ -358,7 +358,7 @@ pub const ALL: &[Held] = &[
         "AccessService",
         "PERMISSION_DENIED at a gateway that is open to its own machine: `FOREIGN_ORIGIN`",
         &[(
-            "gateway/access/tests/door/audit.rs",
+            "gateway/access/tests/access/audit.rs",
             "a_loopback_address_is_closed_to_foreign_pages_whatever_the_mode",
         )],
     ),
@@ -366,7 +366,7 @@ pub const ALL: &[Held] = &[
         "AccessService",
         "RESOURCE_EXHAUSTED: `RATE_LIMITED`",
         &[(
-            "gateway/access/tests/door/budgets.rs",
+            "gateway/access/tests/access/budgets.rs",
             "rates_and_places_are_limited_and_refusals_say_when_to_come_back",
         )],
     ),
@@ -374,7 +374,7 @@ pub const ALL: &[Held] = &[
         "AccessService",
         "RESOURCE_EXHAUSTED: `TOO_MANY_AT_ONCE`",
         &[(
-            "gateway/access/tests/door/budgets.rs",
+            "gateway/access/tests/access/budgets.rs",
             "rates_and_places_are_limited_and_refusals_say_when_to_come_back",
         )],
     ),
@@ -382,7 +382,7 @@ pub const ALL: &[Held] = &[
         "AccessService",
         "RESOURCE_EXHAUSTED: `BUDGET_EXCEEDED` (metadata `per`)",
         &[(
-            "gateway/access/tests/door/budgets.rs",
+            "gateway/access/tests/access/budgets.rs",
             "a_budget_of_tokens_ends_and_says_when_it_begins_again",
         )],
     ),
@@ -390,7 +390,7 @@ pub const ALL: &[Held] = &[
         "AccessService",
         "RESOURCE_EXHAUSTED: with RetryInfo where waiting helps",
         &[(
-            "gateway/access/tests/door/budgets.rs",
+            "gateway/access/tests/access/budgets.rs",
             "a_budget_of_tokens_ends_and_says_when_it_begins_again",
         )],
     ),
@@ -398,7 +398,7 @@ pub const ALL: &[Held] = &[
         "AccessService.GetKey",
         "NOT_FOUND (`UNKNOWN_KEY`)",
         &[(
-            "gateway/access/tests/door/audit.rs",
+            "gateway/access/tests/access/audit.rs",
             "requests_that_cannot_be_meant_name_their_field",
         )],
     ),
@@ -406,7 +406,7 @@ pub const ALL: &[Held] = &[
         "AccessService.UpdateKey",
         "FAILED_PRECONDITION (`REVOKED_KEY`) for a key that was revoked",
         &[(
-            "gateway/access/tests/door/audit.rs",
+            "gateway/access/tests/access/audit.rs",
             "keys_are_managed_over_grpc_and_every_act_is_written_down_without_secrets",
         )],
     ),

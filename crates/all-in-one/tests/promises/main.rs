@@ -1,7 +1,8 @@
 //! What the comments of the `.proto` files promise about errors is so.
 //!
-//! The rows of the table are all sentences of the comments that name a gRPC code, read from the descriptor set: a sentence without a row fails
-//! the test, and so does a row whose sentence is gone. A row is a call that provokes the code, or names the test that does.
+//! The rows of the table are all sentences of the comments that name a gRPC code, read from the
+//! descriptor set: a sentence without a row fails the test, and so does a row whose sentence is
+//! gone. A row is a call that provokes the code, or names the test that does.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,10 +16,10 @@ mod comments;
 mod counters;
 mod every;
 mod fields;
-mod held;
 #[allow(dead_code, reason = "shared with the test of charges")]
-#[path = "../charges/house.rs"]
-mod house;
+#[path = "../charges/harness.rs"]
+mod harness;
+mod held;
 #[allow(dead_code, reason = "shared with the test of charges")]
 #[path = "../charges/models.rs"]
 mod models;
@@ -30,7 +31,7 @@ mod tei;
 
 use std::collections::BTreeSet;
 
-use house::House;
+use harness::Harness;
 use isomer_service_kit::{Fault, error::code_name};
 use table::Proof;
 
@@ -79,14 +80,14 @@ fn what_is_stated_stands_in_the_comments() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_are_refused_as_the_comments_say() {
-    let house = House::new().await;
-    let key = house.key().await;
+    let harness = Harness::new().await;
+    let key = harness.key().await;
     let mut wrong = Vec::new();
     for row in table::rows() {
         let Proof::Calls(calls) = row.proof else { continue };
         for (number, call) in calls.into_iter().enumerate() {
             let name = format!("{}: {} ({number})", row.element, row.promise);
-            let status = match ask::ask(&house, &key, &call.path, vec![call.message], tei::NAMED).await {
+            let status = match ask::ask(&harness, &key, &call.path, vec![call.message], tei::NAMED).await {
                 Ok(_) => {
                     wrong.push(format!("{name}: it was answered"));
                     continue;
@@ -120,12 +121,12 @@ async fn calls_are_refused_as_the_comments_say() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn honest_requests_to_the_same_rpcs_are_served() {
-    let house = House::new().await;
-    let key = house.key().await;
+    let harness = Harness::new().await;
+    let key = harness.key().await;
     let (mut asked, mut wrong) = (BTreeSet::new(), Vec::new());
     for call in table::honest() {
         asked.insert(call.path.clone());
-        if let Err(status) = ask::ask(&house, &key, &call.path, vec![call.message], tei::NAMED).await {
+        if let Err(status) = ask::ask(&harness, &key, &call.path, vec![call.message], tei::NAMED).await {
             wrong.push(format!("{}: {status}", call.path));
         }
     }

@@ -209,7 +209,7 @@ fn rpc_id(rpc: &str, id: &str) -> Call {
 /// Of the providers of the file: it is there, and may not be changed.
 const DECLARED: &str = "far";
 const NOBODY: &str = "nobody";
-/// A legal address that nobody listens at; the house allows calls to it.
+/// A legal address that nobody listens at; the harness allows calls to it.
 const SILENT: &str = "grpc://127.0.0.1:9";
 
 pub fn honest() -> Vec<Call> {

@@ -1,4 +1,5 @@
-//! Promises that name no code: the words of the comment, and the test that holds them. One whose words are gone fails.
+//! Promises that name no code: the words of the comment, and the test that holds them. One whose
+//! words are gone fails.
 
 pub struct Stated {
     pub element: &'static str,
@@ -16,7 +17,7 @@ const fn stated(element: &'static str, quote: &'static str, file: &'static str, 
 
 const EMBED: &str = "embed-svc/tests/service.rs";
 const RUNS: &str = "eval-svc/tests/run_pipeline.rs";
-const KEYS: &str = "gateway/access/tests/door/keys.rs";
+const KEYS: &str = "gateway/access/tests/access/keys.rs";
 const EVERY: &str = "crates/all-in-one/tests/promises/every.rs";
 
 pub const ALL: &[Stated] = &[
@@ -95,7 +96,7 @@ pub const ALL: &[Stated] = &[
     stated(
         "AccessService.CreateKey",
         "Its text is in this answer and nowhere else",
-        "gateway/access/tests/door/audit.rs",
+        "gateway/access/tests/access/audit.rs",
         "keys_never_get_into_the_log_even_when_handed_to_it",
     ),
     stated(
@@ -107,19 +108,19 @@ pub const ALL: &[Stated] = &[
     stated(
         "KeyBudget",
         "requests that come at once overdraw a budget by at most one of them",
-        "gateway/access/tests/door/reservations.rs",
+        "gateway/access/tests/access/reservations.rs",
         "requests_at_once_overdraw_a_budget_by_at_most_one_of_them",
     ),
     stated(
         "KeyLimits.requests_per_second",
         "Each message of EncodeStream counts as a request",
-        "gateway/access/tests/door/reservations.rs",
+        "gateway/access/tests/access/reservations.rs",
         "messages_of_a_stream_wait_for_the_rate_of_requests_and_count_as_requests",
     ),
     stated(
         "AuditEvent.hash",
         "SHA-256 in hexadecimal",
-        "gateway/access/tests/door/audit.rs",
+        "gateway/access/tests/access/audit.rs",
         "every_way_of_tampering_with_the_log_shows",
     ),
     stated(

@@ -1,5 +1,5 @@
-//! `configuration.md`: the keys are the fields of the configuration structs, their meaning is the fields'
-//! documentation, their defaults are what the structs' `Default` serialises to.
+//! `configuration.md`: the keys are the fields of the configuration structs, their meaning is the
+//! fields' documentation, their defaults are what the structs' `Default` serialises to.
 
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
@@ -231,7 +231,8 @@ fn the_page_of_configuration_is_up_to_date() {
     compare("configuration.md", &page);
 }
 
-/// Every key of the defaults is a field that was found. The other way round nothing can be wrong: fields are keys.
+/// Every key of the defaults is a field that was found. The other way round nothing can be wrong:
+/// fields are keys.
 #[test]
 fn every_key_that_is_read_is_documented() {
     fn hold(structs: &Structs, name: &str, value: &Value, checked: &mut usize) {

@@ -1,5 +1,5 @@
-//! The pages of `docs/reference` that are made from the code: configuration, metrics and protos. Each test
-//! fails where its page is out of date, and writes it anew where `ISOMER_RENEW` is set.
+//! The pages of `docs/reference` that are made from the code: configuration, metrics and protos.
+//! Each test fails where its page is out of date, and writes it anew where `ISOMER_RENEW` is set.
 #![allow(clippy::unwrap_used)]
 
 mod configuration;

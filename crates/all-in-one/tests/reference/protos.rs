@@ -137,7 +137,8 @@ fn the_pages_of_the_protocol_are_up_to_date() {
     }
 }
 
-/// Names of a file that the text-based reading must not lose: held against the compiled descriptors.
+/// Names of a file that the text-based reading must not lose: held against the compiled
+/// descriptors.
 #[test]
 fn every_message_rpc_and_field_has_its_line() {
     use prost::Message;

@@ -18,7 +18,7 @@ use tonic::{Request, Status, client::Grpc};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::{
-    house::House,
+    harness::Harness,
     models::ENCODER,
     rows::{Row, Way},
 };
@@ -40,22 +40,22 @@ impl Alone {
                 .build()
                 .unwrap();
             runtime.block_on(async {
-                let house = House::with(|config| {
+                let harness = Harness::with(|config| {
                     config.server.limits.request_timeout_seconds = 600;
                     config.eval.encode_batch_items = 64;
                 });
-                let house = house.await;
+                let harness = harness.await;
                 let mut keys = Vec::new();
                 for _ in 0..calls {
-                    keys.push(house.key().await.text);
+                    keys.push(harness.key().await.text);
                 }
                 send.send(Self {
-                    address: house.address,
+                    address: harness.address,
                     keys: Arc::new(Mutex::new(keys)),
                 })
                 .unwrap();
                 std::future::pending::<()>().await;
-                drop(house);
+                drop(harness);
             });
         });
         receive.recv().unwrap()

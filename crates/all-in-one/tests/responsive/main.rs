@@ -1,8 +1,10 @@
-//! Nothing heavy runs on the runtime's threads: on a server of one thread, health answers while any call is under way.
+//! Nothing heavy runs on the runtime's threads: on a server of one thread, health answers while any
+//! call is under way.
 //!
-//! The rows are all rpcs of the descriptor set and all HTTP paths: one without a case fails the test. A case is a large legal request, or one
-//! that takes long. In a debug build its numbers are smaller. Print the milliseconds with
-//! `cargo test --release -p isomer-all-in-one --test responsive -- --nocapture`.
+//! The rows are all rpcs of the descriptor set and all HTTP paths: one without a case fails the
+//! test. A case is a large legal request, or one that takes long. In a debug build its numbers are
+//! smaller. Print the milliseconds with `cargo test --release -p isomer-all-in-one --test
+//! responsive -- --nocapture`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,8 +19,8 @@ mod alone;
 #[path = "../promises/comments.rs"]
 mod comments;
 #[allow(dead_code, reason = "shared with the test of charges")]
-#[path = "../charges/house.rs"]
-mod house;
+#[path = "../charges/harness.rs"]
+mod harness;
 mod http;
 #[allow(dead_code, reason = "shared with the test of charges")]
 #[path = "../charges/models.rs"]
@@ -64,7 +66,8 @@ async fn health_answers_while_any_call_is_under_way() {
     let names: Vec<_> = rows::all().into_iter().filter(wanted).map(|row| row.name).collect();
     let alone = Alone::start(names.len() * usize::from(TRIES));
     let mut failed = Vec::new();
-    // Other programs take processors too: what fails is tried again, and what fails each time is our doing.
+    // Other programs take processors too: what fails is tried again, and what fails each time is
+    // our doing.
     for left in (0..TRIES).rev() {
         let again = std::mem::take(&mut failed);
         for row in rows::all().into_iter().filter(wanted) {
@@ -97,8 +100,8 @@ async fn measure(alone: &Alone, row: Row, name: &str) -> Result<(), String> {
     if watched.call < own * HEAVY {
         return Err(format!("{:?} is not heavy beside {own:?}", watched.call));
     }
-    // What is computed is computed elsewhere: health never waits for half of it. A message is decoded on the thread that serves it; that is
-    // a part of moving its bytes.
+    // What is computed is computed elsewhere: health never waits for half of it. A message is
+    // decoded on the thread that serves it; that is a part of moving its bytes.
     let most = match takes {
         Takes::Computing => watched.call / 2,
         Takes::Moving => watched.call * 4 / 5,

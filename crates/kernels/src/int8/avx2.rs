@@ -1,9 +1,10 @@
 //! AVX2: 6 rows × 16 columns, in two halves of 8.
 //!
-//! `vpmaddubsw` multiplies 32 unsigned with 32 signed codes and adds neighbours into 16 bits, saturating. How many of its
-//! results can be added before they must be widened depends on the codes' bits; [`Widths::fits`] counts them so that nothing
-//! ever saturates. Codes of eight and eight bits do not fit even once: they are widened first, two instructions for each
-//! one that multiplies.
+//! `vpmaddubsw` multiplies 32 unsigned with 32 signed codes and adds neighbours into 16 bits,
+//! saturating. How many of its results can be added before they must be widened depends on the
+//! codes' bits; [`Widths::fits`] counts them so that nothing ever saturates. Codes of eight and
+//! eight bits do not fit even once: they are widened first, two instructions for each one that
+//! multiplies.
 
 use std::arch::x86_64::{
     __m256i, _MM_HINT_T0, _mm_prefetch, _mm256_add_epi16, _mm256_add_epi32, _mm256_and_si256, _mm256_loadu_si256,

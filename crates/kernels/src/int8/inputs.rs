@@ -15,8 +15,8 @@ thread_local! {
 
 /// Rows of codes.
 ///
-/// A row is mapped so that its smallest value (at most 0) has code 0 and its largest (at least 0) the largest code; 0 itself
-/// has a code of its own, the zero point, so that zeros stay zeros.
+/// A row is mapped so that its smallest value (at most 0) has code 0 and its largest (at least 0)
+/// the largest code; 0 itself has a code of its own, the zero point, so that zeros stay zeros.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     /// Number of the first row that is held.
@@ -27,8 +27,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Lends this thread's buffer. It is taken out meanwhile: while a thread waits for others it may be given another
-    /// product to work on.
+    /// Lends this thread's buffer. It is taken out meanwhile: while a thread waits for others it
+    /// may be given another product to work on.
     pub(super) fn with(work: impl FnOnce(&mut Rows)) {
         let mut rows = FREE.take().unwrap_or_default();
         work(&mut rows);
@@ -87,7 +87,8 @@ impl Rows {
     }
 }
 
-/// Rounds one row, ties to even; returns its scale and its zero point. The scale is NaN where a value is not finite.
+/// Rounds one row, ties to even; returns its scale and its zero point. The scale is NaN where a
+/// value is not finite.
 fn round_row(row: &[f32], codes: &mut [u8], widths: Widths) -> (f32, i32) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -158,7 +159,8 @@ fn round_row_body(row: &[f32], codes: &mut [u8], largest: i32) -> (f32, i32) {
     (scale, zero)
 }
 
-/// `out[j] = (sums[j] - zero · totals[j]) · scale · scales[j]`: two roundings after the exact integer, on every machine.
+/// `out[j] = (sums[j] - zero · totals[j]) · scale · scales[j]`: two roundings after the exact
+/// integer, on every machine.
 pub(super) fn open(sums: &[i32], scale: f32, zero: i32, scales: &[f32], totals: &[i32], out: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     {

@@ -1,7 +1,8 @@
 //! The innermost loop: a few rows of codes against one panel of codes.
 //!
-//! A *panel* is `width` columns side by side, in groups of four depths: `panel[(i / 4 · width + j) · 4 + i mod 4]` is the
-//! code of column `j` at depth `i`. Every kernel reads this layout; only the width differs.
+//! A *panel* is `width` columns side by side, in groups of four depths: `panel[(i / 4 · width + j)
+//! · 4 + i mod 4]` is the code of column `j` at depth `i`. Every kernel reads this layout; only the
+//! width differs.
 
 use std::sync::OnceLock;
 
@@ -11,12 +12,12 @@ use super::{Widths, portable};
 
 /// Most rows any kernel takes at once.
 pub(super) const MAX_ROWS: usize = 14;
-/// Columns whose sums are kept before they are turned into floats, a multiple of every kernel's width: long runs of columns
-/// make that step cheap, short ones keep their panels in a near cache.
+/// Columns whose sums are kept before they are turned into floats, a multiple of every kernel's
+/// width: long runs of columns make that step cheap, short ones keep their panels in a near cache.
 pub(super) const SPAN: usize = 128;
 
-/// What a kernel works on: `sums[r · SPAN + j] = Σ_i x[r · depth + i] · column j's code at depth i`. `x` holds `rows` rows,
-/// the panel `width` columns, `depth` is a multiple of 16.
+/// What a kernel works on: `sums[r · SPAN + j] = Σ_i x[r · depth + i] · column j's code at depth
+/// i`. `x` holds `rows` rows, the panel `width` columns, `depth` is a multiple of 16.
 pub(super) struct Tile<'a> {
     pub(super) x: &'a [u8],
     pub(super) rows: usize,

@@ -1,20 +1,22 @@
 //! Linear layers with eight-bit weights, multiplied as integers.
 //!
-//! Weights are rounded once, symmetrically, with one scale for each output: `w ≈ s · c`. Inputs are rounded row by row as
-//! they come, with a scale and a zero point of their own: `x ≈ t · (q - z)`. Then
+//! Weights are rounded once, symmetrically, with one scale for each output: `w ≈ s · c`. Inputs are
+//! rounded row by row as they come, with a scale and a zero point of their own: `x ≈ t · (q - z)`.
+//! Then
 //!
 //! `Σ w·x ≈ s·t · (Σ c·q - z · Σ c)`
 //!
-//! and both sums are integers: exact in any order, so every instruction set gives the same bits, and a row's result depends
-//! on that row and the weights alone.
+//! and both sums are integers: exact in any order, so every instruction set gives the same bits,
+//! and a row's result depends on that row and the weights alone.
 //!
-//! **No sum overflows.** With `|c| ≤ 127`, `0 ≤ q, z ≤ 255`, the bracket and the first sum are at most 255 · 127 · k in
-//! size, below 2³¹ for every k ≤ 65 536 = [`MAX_DEPTH`].
+//! **No sum overflows.** With `|c| ≤ 127`, `0 ≤ q, z ≤ 255`, the bracket and the first sum are at
+//! most 255 · 127 · k in size, below 2³¹ for every k ≤ 65 536 = [`MAX_DEPTH`].
 //!
-//! **Code widths.** AVX2 has no instruction that multiplies eight by eight bits without saturating; it does with fewer bits,
-//! and the fewer, the more products fit into sixteen bits before they must be widened. How many bits the codes use is
-//! therefore a choice ([`Widths`]) made when weights are rounded, and part of the result: machines with wider instructions
-//! run narrow codes just as well, so that one choice serves all machines with the same numbers.
+//! **Code widths.** AVX2 has no instruction that multiplies eight by eight bits without saturating;
+//! it does with fewer bits, and the fewer, the more products fit into sixteen bits before they must
+//! be widened. How many bits the codes use is therefore a choice ([`Widths`]) made when weights are
+//! rounded, and part of the result: machines with wider instructions run narrow codes just as well,
+//! so that one choice serves all machines with the same numbers.
 //!
 //! [`crate::quant`] is for weights that a file already holds in blocks; here they come as floats.
 
@@ -45,11 +47,12 @@ const GROUP: usize = 4;
 /// Depths are padded to a multiple of this, with codes of zero.
 const DEPTH_STEP: usize = 16;
 
-/// Rows that pass over a panel before the next one is fetched; their codes stay in a second-level cache.
+/// Rows that pass over a panel before the next one is fetched; their codes stay in a second-level
+/// cache.
 const ROW_BLOCK: usize = 96;
 
-/// `out = x · Wᵀ` and what the epilogue says, on the threads of the current pool: `x` is `m × k`, `out` is `m × n`, both
-/// row-major. A row that holds a value that is not finite gives NaN.
+/// `out = x · Wᵀ` and what the epilogue says, on the threads of the current pool: `x` is `m × k`,
+/// `out` is `m × n`, both row-major. A row that holds a value that is not finite gives NaN.
 ///
 /// # Panics
 /// When a slice does not have the length its shape says.

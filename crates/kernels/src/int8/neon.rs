@@ -1,8 +1,9 @@
 //! 64-bit Arm with dot products (Armv8.2 on): 8 rows × 8 columns.
 //!
-//! `sdot` multiplies signed with signed codes. The rows' codes are unsigned: their top bit is flipped, which subtracts 128,
-//! and 128 · Σ of each column's codes is added back, as a second dot product with a constant, so that the sums are what
-//! every other kernel's are. The standard library's name for the instruction is not stable yet, hence the assembly.
+//! `sdot` multiplies signed with signed codes. The rows' codes are unsigned: their top bit is
+//! flipped, which subtracts 128, and 128 · Σ of each column's codes is added back, as a second dot
+//! product with a constant, so that the sums are what every other kernel's are. The standard
+//! library's name for the instruction is not stable yet, hence the assembly.
 
 use std::{
     arch::aarch64::{vaddq_s32, vreinterpretq_s8_u8, vshlq_n_s32, vst1q_s32},

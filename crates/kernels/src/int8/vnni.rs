@@ -1,5 +1,6 @@
-//! Processors with dot products of bytes: `vpdpbusd` multiplies four unsigned with four signed codes a lane and adds all to a
-//! 32-bit sum, without saturating. In AVX-512 registers 14 rows × 32 columns, in AVX registers 6 rows × 16 columns.
+//! Processors with dot products of bytes: `vpdpbusd` multiplies four unsigned with four signed
+//! codes a lane and adds all to a 32-bit sum, without saturating. In AVX-512 registers 14 rows × 32
+//! columns, in AVX registers 6 rows × 16 columns.
 
 use std::arch::x86_64::{
     __m256i, __m512i, _mm256_dpbusd_avx_epi32, _mm256_loadu_si256, _mm256_set1_epi32, _mm256_setzero_si256,

@@ -14,7 +14,8 @@ pub struct Widths {
 impl Widths {
     /// Eight and eight bits: the most exact; needs dot products of bytes to be fast.
     pub const FULL: Self = Self { inputs: 8, weights: 8 };
-    /// Eight bits for inputs, seven for weights: the most that AVX2 multiplies without widening first.
+    /// Eight bits for inputs, seven for weights: the most that AVX2 multiplies without widening
+    /// first.
     pub const EIGHT_SEVEN: Self = Self { inputs: 8, weights: 7 };
     /// Seven and seven bits: on AVX2 two products can be added before they are widened.
     pub const SEVEN: Self = Self { inputs: 7, weights: 7 };
@@ -73,9 +74,10 @@ impl std::fmt::Debug for Int8Matrix {
 impl Int8Matrix {
     /// Rounds a row-major `n × k` matrix and packs it for the fastest kernel.
     ///
-    /// Each row gets the scale, of nine between 70 % and 100 % of what its largest weight asks for, that makes the squared
-    /// error smallest: in rows with a few large weights, cutting those costs less than rounding all others more coarsely. A
-    /// row with a weight that is not finite gives NaN, as it would in `f32`.
+    /// Each row gets the scale, of nine between 70 % and 100 % of what its largest weight asks for,
+    /// that makes the squared error smallest: in rows with a few large weights, cutting those costs
+    /// less than rounding all others more coarsely. A row with a weight that is not finite gives
+    /// NaN, as it would in `f32`.
     ///
     /// # Panics
     /// When `weights` is not `n · k` long, or `k` is more than [`MAX_DEPTH`].
@@ -181,7 +183,8 @@ fn round(value: f32, largest: i32) -> i32 {
     (value.round_ties_even() as i32).clamp(-largest, largest)
 }
 
-/// The scale, of nine candidates, with the smallest Σ (w - s · code)²; NaN where a weight is not finite.
+/// The scale, of nine candidates, with the smallest Σ (w - s · code)²; NaN where a weight is not
+/// finite.
 fn best_scale(row: &[f32], largest: i32) -> f32 {
     #[cfg(target_arch = "x86_64")]
     {

@@ -51,7 +51,8 @@ unsafe fn rows<const M: usize>(tile: Tile) {
     }
     let mut panel = tile.panel;
     for i in 0..tile.depth {
-        // SAFETY: `panel` holds `depth` rows of WIDTH elements and `x` M rows of `depth`; a prefetch may name any address.
+        // SAFETY: `panel` holds `depth` rows of WIDTH elements and `x` M rows of `depth`; a
+        // prefetch may name any address.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(panel.wrapping_add(AHEAD * WIDTH).cast());
             let w0 = _mm256_loadu_ps(panel);

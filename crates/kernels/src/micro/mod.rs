@@ -1,9 +1,10 @@
 //! The innermost loop: a few rows of `x` against one panel of weights.
 //!
-//! A *panel* is `width` columns of the output side by side, stored `k`-major: `panel[i * width + j]` is weight `j` at
-//! depth `i`. A kernel holds `rows × width` accumulators in registers and walks the depth once, so each output element is
-//! one chain of multiply-adds in order of `k`. Going over the depth in several blocks continues the same chain from the
-//! stored value, hence blocking never changes a bit.
+//! A *panel* is `width` columns of the output side by side, stored `k`-major: `panel[i * width +
+//! j]` is weight `j` at depth `i`. A kernel holds `rows × width` accumulators in registers and
+//! walks the depth once, so each output element is one chain of multiply-adds in order of `k`.
+//! Going over the depth in several blocks continues the same chain from the stored value, hence
+//! blocking never changes a bit.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -81,10 +82,12 @@ impl Kernel {
         self.width
     }
 
-    /// Multiplies `rows` rows of `x` with a panel: `out[r][j] (+)= Σ_i x[r][i] · panel[i][j]` for `j < cols`.
+    /// Multiplies `rows` rows of `x` with a panel: `out[r][j] (+)= Σ_i x[r][i] · panel[i][j]` for
+    /// `j < cols`.
     ///
-    /// `x` holds rows `x_stride` apart, each at least `depth` long; `panel` is `depth × width`; `out` rows are
-    /// `out_stride` apart. `accumulate` continues from what `out` holds, else it is overwritten.
+    /// `x` holds rows `x_stride` apart, each at least `depth` long; `panel` is `depth × width`;
+    /// `out` rows are `out_stride` apart. `accumulate` continues from what `out` holds, else it is
+    /// overwritten.
     ///
     /// # Panics
     /// When a slice is shorter than the shape says, or `cols > width`.
@@ -129,12 +132,14 @@ impl Kernel {
         }
     }
 
-    /// [`Kernel::run`] on raw pointers, for drivers that hand disjoint column ranges of one matrix to several threads. `next`
-    /// is what will be wanted next: it is fetched piece by piece while the rows pass.
+    /// [`Kernel::run`] on raw pointers, for drivers that hand disjoint column ranges of one matrix
+    /// to several threads. `next` is what will be wanted next: it is fetched piece by piece while
+    /// the rows pass.
     ///
     /// # Safety
-    /// `x` is readable for `rows` rows of `depth` elements `x_stride` apart, `panel` for `depth × width` elements, and
-    /// `out` is writable for `rows` rows of `cols ≤ width` elements `out_stride` apart, with nobody else touching those.
+    /// `x` is readable for `rows` rows of `depth` elements `x_stride` apart, `panel` for `depth ×
+    /// width` elements, and `out` is writable for `rows` rows of `cols ≤ width` elements
+    /// `out_stride` apart, with nobody else touching those.
     #[allow(clippy::too_many_arguments)]
     pub(crate) unsafe fn run_raw(
         &self,
@@ -158,8 +163,8 @@ impl Kernel {
             // SAFETY: `first < rows`, so both stay inside their matrices.
             let (x, out) = unsafe { (x.add(first * x_stride), out.add(first * out_stride)) };
             if cols == self.width {
-                // SAFETY: the caller's contract, restricted to `count` rows; a constructor of `Kernel` was only reachable
-                // after the instruction set was detected.
+                // SAFETY: the caller's contract, restricted to `count` rows; a constructor of
+                // `Kernel` was only reachable after the instruction set was detected.
                 unsafe {
                     (self.run)(Tile {
                         x,
@@ -173,7 +178,8 @@ impl Kernel {
                     })
                 };
             } else {
-                // A narrower last panel: the kernel always writes whole panels, so let it write beside.
+                // A narrower last panel: the kernel always writes whole panels, so let it write
+                // beside.
                 let mut edge = [0.0f32; MAX_ROWS * MAX_WIDTH];
                 for r in 0..count * usize::from(accumulate) {
                     for j in 0..cols {
@@ -206,7 +212,8 @@ impl Kernel {
     }
 }
 
-/// A panel is fetched over at least so many tiles, so that its fetches do not stand in each other's way.
+/// A panel is fetched over at least so many tiles, so that its fetches do not stand in each other's
+/// way.
 const FETCH_OVER: usize = 8;
 
 /// Asks for memory to come into the second-level cache.

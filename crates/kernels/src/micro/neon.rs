@@ -1,4 +1,5 @@
-//! NEON (every 64-bit Arm): 8 rows × 8 columns, sixteen of the thirty-two registers are accumulators.
+//! NEON (every 64-bit Arm): 8 rows × 8 columns, sixteen of the thirty-two registers are
+//! accumulators.
 
 use std::arch::aarch64::{vdupq_n_f32, vfmaq_n_f32, vld1q_f32, vst1q_f32};
 

@@ -1,4 +1,5 @@
-//! Any machine: 4 rows × 8 columns in plain Rust, shaped so that the compiler keeps the accumulators in vector registers.
+//! Any machine: 4 rows × 8 columns in plain Rust, shaped so that the compiler keeps the
+//! accumulators in vector registers.
 
 use super::{Kernel, Tile};
 

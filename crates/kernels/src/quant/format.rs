@@ -1,4 +1,5 @@
-//! The block formats of GGUF files (ggml's `block_q4_0` and its kin), read one run of 32 weights at a time.
+//! The block formats of GGUF files (ggml's `block_q4_0` and its kin), read one run of 32 weights at
+//! a time.
 
 use half::{bf16, f16};
 
@@ -50,7 +51,8 @@ impl QuantType {
         }
     }
 
-    /// Bytes of `k` weights; `None` if they are not a whole number of blocks, or more bytes than a `usize` counts.
+    /// Bytes of `k` weights; `None` if they are not a whole number of blocks, or more bytes than a
+    /// `usize` counts.
     pub fn row_bytes(self, k: usize) -> Option<usize> {
         let blocks = k.is_multiple_of(self.block_len()).then(|| k / self.block_len())?;
         blocks.checked_mul(self.block_bytes())
@@ -120,7 +122,8 @@ pub(super) fn codes(kind: QuantType, row: &[u8], run: usize) -> [u8; RUN] {
             }
         }
         QuantType::Q6K => {
-            // Two halves of 128, each four runs whose low nibbles share 64 bytes and whose high bits share 32.
+            // Two halves of 128, each four runs whose low nibbles share 64 bytes and whose high
+            // bits share 32.
             let (half, quarter) = (sub / 4, sub % 4);
             half_bytes(&block[half * 64 + quarter % 2 * 32..], quarter / 2, &mut out);
             for (code, high) in out.iter_mut().zip(&block[128 + half * 32..]) {
@@ -132,8 +135,8 @@ pub(super) fn codes(kind: QuantType, row: &[u8], run: usize) -> [u8; RUN] {
     out
 }
 
-/// Scales of a run. `weight = (base · fine) · code + minimum`, with `minimum = -(base_min · fine_min)`, or
-/// `-centre · scale` for formats with a centre.
+/// Scales of a run. `weight = (base · fine) · code + minimum`, with `minimum = -(base_min ·
+/// fine_min)`, or `-centre · scale` for formats with a centre.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RunScales {
     pub(super) base: f32,
@@ -176,7 +179,8 @@ pub(super) fn scales(kind: QuantType, row: &[u8], run: usize) -> RunScales {
     scales
 }
 
-/// Unpacks whole blocks of any kind: what an embedding table needs, and the plain statement of the formats.
+/// Unpacks whole blocks of any kind: what an embedding table needs, and the plain statement of the
+/// formats.
 ///
 /// # Panics
 /// When `bytes` is shorter than `out` takes, or `out` is no whole number of blocks.

@@ -1,7 +1,8 @@
 //! Integer products: eight-bit inputs against block-quantised weights.
 //!
-//! With inputs `x ≈ d · q` and weights `w = s · c + z` of one step, `Σ w·x = s·d·Σ c·q + z·d·Σ q`: the first sum is
-//! integer, exact in any order; the second does not depend on the weights. Steps are then added in `f32`, first to last.
+//! With inputs `x ≈ d · q` and weights `w = s · c + z` of one step, `Σ w·x = s·d·Σ c·q + z·d·Σ q`:
+//! the first sum is integer, exact in any order; the second does not depend on the weights. Steps
+//! are then added in `f32`, first to last.
 
 use std::cell::RefCell;
 
@@ -115,8 +116,9 @@ fn round_body(x: &[f32], codes: &mut [i8], scales: &mut [f32], sums: &mut [f32],
     }
 }
 
-/// `out = x · Wᵀ` with the rows of `x` rounded to eight bits, 32 at a time: `x` is `m × k`, `out` is `m × n`, both row-major.
-/// Weights that are not quantised are multiplied in `f32` as [`super::gemm_quant`] does.
+/// `out = x · Wᵀ` with the rows of `x` rounded to eight bits, 32 at a time: `x` is `m × k`, `out`
+/// is `m × n`, both row-major. Weights that are not quantised are multiplied in `f32` as
+/// [`super::gemm_quant`] does.
 ///
 /// # Panics
 /// When a slice does not have the length its shape says.
@@ -160,8 +162,8 @@ pub(super) struct TileArgs {
 /// Computes a tile; writes eight outputs a row.
 ///
 /// # Safety
-/// The pointers of [`TileArgs`] are good for what `rows` (at most [`ROWS`]) and `runs` say, and the machine has the
-/// instructions the function was compiled for.
+/// The pointers of [`TileArgs`] are good for what `rows` (at most [`ROWS`]) and `runs` say, and the
+/// machine has the instructions the function was compiled for.
 pub(super) type Tile = unsafe fn(TileArgs);
 
 pub(super) fn best_tile(kind: QuantType) -> Tile {
@@ -212,7 +214,8 @@ pub(super) fn multiply(x: &Int8Rows, m: usize, weights: &Blocks, tile: Tile, out
 }
 
 /// # Safety
-/// `out` is `m × n`, and nobody else touches the columns of these octets. `tile` can run on this machine.
+/// `out` is `m × n`, and nobody else touches the columns of these octets. `tile` can run on this
+/// machine.
 unsafe fn multiply_group(
     x: &Int8Rows,
     m: usize,
@@ -261,7 +264,8 @@ unsafe fn multiply_group(
                 out: to,
                 out_stride: to_stride,
             };
-            // SAFETY: the slices above have the lengths that `rows` and `runs` say; `to` is a whole octet of `out`, or `edge`.
+            // SAFETY: the slices above have the lengths that `rows` and `runs` say; `to` is a whole
+            // octet of `out`, or `edge`.
             unsafe { tile(args) };
             if cols < OCTET {
                 for r in 0..rows {

@@ -1,8 +1,9 @@
 //! The integer tile on AVX2: 6 rows × 8 outputs.
 //!
-//! `vpmaddubsw` multiplies 32 unsigned codes with 32 signed inputs and adds pairs into 16 bits. How many such sums fit
-//! before they must be widened depends on the codes: 2 · 127 · 15 fits eight times into 16 bits, 2 · 127 · 31 four times,
-//! 2 · 127 · 63 twice. Signed codes are multiplied as magnitudes, with the sign moved to the input: that fits once.
+//! `vpmaddubsw` multiplies 32 unsigned codes with 32 signed inputs and adds pairs into 16 bits. How
+//! many such sums fit before they must be widened depends on the codes: 2 · 127 · 15 fits eight
+//! times into 16 bits, 2 · 127 · 31 four times, 2 · 127 · 63 twice. Signed codes are multiplied as
+//! magnitudes, with the sign moved to the input: that fits once.
 
 use std::arch::x86_64::{
     __m256i, _mm256_abs_epi8, _mm256_add_epi16, _mm256_add_epi32, _mm256_cvtepi32_ps, _mm256_fmadd_ps, _mm256_loadu_ps,

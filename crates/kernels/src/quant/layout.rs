@@ -11,8 +11,9 @@ pub(super) const TILE: usize = RUN * OCTET;
 /// Consecutive depths that lie side by side within a lane.
 pub(super) const GROUP: usize = 4;
 
-/// Block-quantised weights, reordered. Octet after octet, and in it run after run, each a *tile*: code of depth
-/// `4·g + i` and output `j` at `32·g + 4·j + i`. Four-bit codes are stored two to a byte, groups `g` and `g + 4` together.
+/// Block-quantised weights, reordered. Octet after octet, and in it run after run, each a *tile*:
+/// code of depth `4·g + i` and output `j` at `32·g + 4·j + i`. Four-bit codes are stored two to a
+/// byte, groups `g` and `g + 4` together.
 #[derive(Debug, Clone)]
 pub(super) struct Blocks {
     pub(super) n: usize,

@@ -1,15 +1,18 @@
 //! Linear layers whose weights stay block-quantised in memory, as GGUF files store them.
 //!
-//! A block is a run of 32 weights along the depth of one output (16 where the format scales them finer): small integer
-//! codes and an affine map, `weight = scale · code + minimum`. [`QuantMatrix::pack`] keeps the codes and only reorders
-//! them, eight outputs side by side, so that both ways of multiplying read memory in order:
+//! A block is a run of 32 weights along the depth of one output (16 where the format scales them
+//! finer): small integer codes and an affine map, `weight = scale · code + minimum`.
+//! [`QuantMatrix::pack`] keeps the codes and only reorders them, eight outputs side by side, so
+//! that both ways of multiplying read memory in order:
 //!
-//! * [`gemm_quant`] unpacks one panel at a time to `f32` and hands it to the `f32` micro-kernel. Inputs stay as they are.
-//! * [`gemm_quant_int8`] rounds every 32 inputs of a row to eight bits with a scale of their own (what llama.cpp calls Q8)
-//!   and multiplies integers. Two to three times faster on AVX2; the result differs in the third digit of the noise that
-//!   the weights' own quantisation already has.
+//! * [`gemm_quant`] unpacks one panel at a time to `f32` and hands it to the `f32` micro-kernel.
+//!   Inputs stay as they are.
+//! * [`gemm_quant_int8`] rounds every 32 inputs of a row to eight bits with a scale of their own
+//!   (what llama.cpp calls Q8) and multiplies integers. Two to three times faster on AVX2; the
+//!   result differs in the third digit of the noise that the weights' own quantisation already has.
 //!
-//! Both keep the crate's promise: the bits of an output row depend on that row and the weights alone.
+//! Both keep the crate's promise: the bits of an output row depend on that row and the weights
+//! alone.
 
 mod format;
 mod int8;
@@ -119,7 +122,8 @@ impl QuantMatrix {
     }
 }
 
-/// `out = x · Wᵀ` in `f32`: `x` is `m × k`, `out` is `m × n`, both row-major. Each panel of weights is unpacked once for all rows.
+/// `out = x · Wᵀ` in `f32`: `x` is `m × k`, `out` is `m × n`, both row-major. Each panel of weights
+/// is unpacked once for all rows.
 ///
 /// # Panics
 /// When a slice does not have the length its shape says.

@@ -18,7 +18,8 @@ dispatched! {
     }
 }
 
-/// Moves every centre to the mean of all vectors it ever got, weights counting those before this batch.
+/// Moves every centre to the mean of all vectors it ever got, weights counting those before this
+/// batch.
 pub(super) fn update_centres(
     vectors: Vectors<'_>,
     rows: &[usize],

@@ -1,5 +1,6 @@
-//! Mini-batch k-means as scikit-learn 1.8 runs it on f32 vectors (Sculley 2010; k-means++ of Arthur and Vassilvitskii 2007
-//! with local trials): the same draws from numpy's `RandomState`, the same stopping rule, the same arithmetic in f32.
+//! Mini-batch k-means as scikit-learn 1.8 runs it on f32 vectors (Sculley 2010; k-means++ of Arthur
+//! and Vassilvitskii 2007 with local trials): the same draws from numpy's `RandomState`, the same
+//! stopping rule, the same arithmetic in f32.
 //!
 //! scikit-learn 1.9 draws its mini-batches otherwise, so its labels differ for the same seed.
 
@@ -11,7 +12,8 @@ use crate::{LearnError, Vectors, random::NumpyLegacy};
 use arithmetic::update_centres;
 use nearest::{Nearest, squared_distance};
 
-/// Settings; those that mteb leaves alone have scikit-learn's defaults (no tolerance, one initialisation by k-means++).
+/// Settings; those that mteb leaves alone have scikit-learn's defaults (no tolerance, one
+/// initialisation by k-means++).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MiniBatchKMeans {
     /// Clusters to find.
@@ -63,7 +65,8 @@ impl MiniBatchKMeans {
         self.fit_rows(vectors, &positions)
     }
 
-    /// Clusters the vectors at `positions`, which may repeat: the labels are those of the positions.
+    /// Clusters the vectors at `positions`, which may repeat: the labels are those of the
+    /// positions.
     ///
     /// # Errors
     /// As [`Self::fit`]; a position out of range.
@@ -220,10 +223,12 @@ impl Run<'_> {
         let mut light: Vec<bool> = self.weights.iter().map(|w| *w < ratio * heaviest).collect();
         let (rows, cols) = (batch.len(), vectors.cols());
         let most = rows / 2;
-        // scikit-learn compares with half the batch as a fraction: an odd batch's half lies between two counts.
+        // scikit-learn compares with half the batch as a fraction: an odd batch's half lies between
+        // two counts.
         if light.iter().filter(|l| **l).count() * 2 > rows {
-            // Of equal weights the first clusters move. numpy's sort leaves their order to the processor's vector code, so
-            // with more clusters than half a mini-batch scikit-learn itself differs from machine to machine.
+            // Of equal weights the first clusters move. numpy's sort leaves their order to the
+            // processor's vector code, so with more clusters than half a mini-batch scikit-learn
+            // itself differs from machine to machine.
             let mut order: Vec<usize> = (0..self.weights.len()).collect();
             order.sort_by(|a, b| self.weights[*a].total_cmp(&self.weights[*b]));
             for cluster in &order[most..] {

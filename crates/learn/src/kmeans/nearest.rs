@@ -1,5 +1,6 @@
-//! The nearest centre of each row. Rows are read where they lie; centres are laid out in panels of eight, of which one column
-//! is one centre, so that a step of the inner loop is one number of each of eight rows against eight centres.
+//! The nearest centre of each row. Rows are read where they lie; centres are laid out in panels of
+//! eight, of which one column is one centre, so that a step of the inner loop is one number of each
+//! of eight rows against eight centres.
 
 use rayon::prelude::*;
 
@@ -88,7 +89,8 @@ impl Nearest {
     }
 }
 
-/// Every row of a group times every centre of a panel; products are added in the order of the dimensions.
+/// Every row of a group times every centre of a panel; products are added in the order of the
+/// dimensions.
 fn products(rows: &[&[f32]; GROUP], panel: &[f32]) -> [[f32; LANES]; GROUP] {
     let cols = panel.len() / LANES;
     assert!(rows.iter().all(|row| row.len() == cols));
@@ -130,7 +132,8 @@ mod avx2 {
     use super::{GROUP, LANES};
 
     /// # Safety
-    /// `cols` numbers can be read from every row, `cols` rows of [`LANES`] from the panel; AVX2 and FMA.
+    /// `cols` numbers can be read from every row, `cols` rows of [`LANES`] from the panel; AVX2 and
+    /// FMA.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn products(rows: [*const f32; GROUP], panel: *const f32, cols: usize) -> [[f32; LANES]; GROUP] {
         let mut out = [[0.0; LANES]; GROUP];
@@ -181,7 +184,8 @@ dispatched! {
                 lanes[i] += d * d;
             }
         }
-        // Seen together with the sum below, the lanes would be shuffled in the loop above to suit it.
+        // Seen together with the sum below, the lanes would be shuffled in the loop above to suit
+        // it.
         let mut lanes = std::hint::black_box(lanes);
         for (i, (x, y)) in a_rest.iter().zip(b_rest).enumerate() {
             let d = x - y;

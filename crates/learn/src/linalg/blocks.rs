@@ -6,8 +6,8 @@ use crate::Vectors;
 /// Rows of a block: its values and scores stay in the second-level cache between the two products.
 pub(crate) const BLOCK: usize = 96;
 
-/// Rows in blocks of [`BLOCK`], a block in groups of [`GROUP`] dimensions: `[block][group][row][dimension]`. Missing rows
-/// and dimensions are zero.
+/// Rows in blocks of [`BLOCK`], a block in groups of [`GROUP`] dimensions:
+/// `[block][group][row][dimension]`. Missing rows and dimensions are zero.
 pub(crate) struct RowBlocks {
     data: Vec<f64>,
     rows: usize,

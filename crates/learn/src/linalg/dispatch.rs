@@ -12,8 +12,8 @@ pub(crate) fn has_avx2() -> bool {
     std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
 }
 
-/// Defines a function whose body is compiled twice on x86-64: with AVX2 and FMA, and without. In the body, `FUSED` says
-/// whether [`fma`] is one instruction.
+/// Defines a function whose body is compiled twice on x86-64: with AVX2 and FMA, and without. In
+/// the body, `FUSED` says whether [`fma`] is one instruction.
 macro_rules! dispatched {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
         $(#[$doc])*

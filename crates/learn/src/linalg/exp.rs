@@ -8,7 +8,8 @@ const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 const LOWEST: f64 = -708.0;
 const HIGHEST: f64 = 709.0;
 
-/// e^x to about one unit in the last place; below -708 it stays at e^-708 (3e-308), above 709 at e^709.
+/// e^x to about one unit in the last place; below -708 it stays at e^-708 (3e-308), above 709 at
+/// e^709.
 #[inline(always)]
 pub(crate) fn exp<const FUSED: bool>(x: f64) -> f64 {
     let x = x.clamp(LOWEST, HIGHEST);

@@ -1,6 +1,7 @@
 //! The f64 arithmetic of the classifier: rows packed once, products fused with what follows them.
 //!
-//! Everything adds in an order that depends on the data's shape alone, never on the number of threads.
+//! Everything adds in an order that depends on the data's shape alone, never on the number of
+//! threads.
 
 mod blocks;
 mod dispatch;

@@ -1,9 +1,11 @@
-//! The two products of a block of rows: `rows · weights` and `rowsᵀ · slopes`, six by eight at a time: twelve sums, two
-//! vectors of weights and one number leave a register of AVX2's sixteen free, without which compilers put sums on the stack.
+//! The two products of a block of rows: `rows · weights` and `rowsᵀ · slopes`, six by eight at a
+//! time: twelve sums, two vectors of weights and one number leave a register of AVX2's sixteen
+//! free, without which compilers put sums on the stack.
 //!
-//! Weights stand in panels of [`PANEL`] columns: `[panel][dimension][column]`, scores and slopes as `[row][column of all
-//! panels]`. Per output element the products are added in the order of the dimension (or of the row), one after the other;
-//! the loops around only choose what stays in the first-level cache.
+//! Weights stand in panels of [`PANEL`] columns: `[panel][dimension][column]`, scores and slopes as
+//! `[row][column of all panels]`. Per output element the products are added in the order of the
+//! dimension (or of the row), one after the other; the loops around only choose what stays in the
+//! first-level cache.
 
 use super::BLOCK;
 
@@ -18,8 +20,9 @@ const ROWS_AT_ONCE: usize = 24;
 /// Groups of dimensions whose sums are made for every panel before the next: 18 kB of a block.
 const SUMS_AT_ONCE: usize = 4;
 
-/// `scores = intercepts + block · weights` for the first `rows` rows of a block; what it writes into the rows after them
-/// means nothing. A panel holds `groups · GROUP` rows of weights and then the intercepts.
+/// `scores = intercepts + block · weights` for the first `rows` rows of a block; what it writes
+/// into the rows after them means nothing. A panel holds `groups · GROUP` rows of weights and then
+/// the intercepts.
 pub(crate) fn forward(block: &[f64], rows: usize, groups: usize, panels: &[f64], scores: &mut [f64]) {
     let panel_len = (groups * GROUP + 1) * PANEL;
     let width = panels.len() / panel_len * PANEL;
@@ -44,8 +47,8 @@ pub(crate) fn forward(block: &[f64], rows: usize, groups: usize, panels: &[f64],
     }
 }
 
-/// `sums += blockᵀ · slopes` over the first `rows` rows of a block, for every dimension. Panels are laid out as weights are;
-/// intercepts are left alone.
+/// `sums += blockᵀ · slopes` over the first `rows` rows of a block, for every dimension. Panels are
+/// laid out as weights are; intercepts are left alone.
 pub(crate) fn backward(block: &[f64], rows: usize, groups: usize, slopes: &[f64], panels: &mut [f64]) {
     let panel_len = (groups * GROUP + 1) * PANEL;
     let width = panels.len() / panel_len * PANEL;
@@ -61,7 +64,8 @@ pub(crate) fn backward(block: &[f64], rows: usize, groups: usize, slopes: &[f64]
     }
 }
 
-/// A tile of scores: [`GROUP`] rows at the start of `x`, `groups` groups of dimensions, added to as many rows of `out`.
+/// A tile of scores: [`GROUP`] rows at the start of `x`, `groups` groups of dimensions, added to as
+/// many rows of `out`.
 #[inline]
 fn add_scores(x: &[f64], groups: usize, weights: &[f64], out: &mut [f64], width: usize) {
     assert!(groups > 0 && x.len() >= ((groups - 1) * BLOCK + GROUP) * GROUP && weights.len() >= groups * GROUP * PANEL);
@@ -148,7 +152,8 @@ mod avx2 {
 
     const VECTORS: usize = PANEL / 4;
 
-    /// One step of a tile: six numbers at `x` against a row of eight at `w`. `spacing` is between the six.
+    /// One step of a tile: six numbers at `x` against a row of eight at `w`. `spacing` is between
+    /// the six.
     ///
     /// # Safety
     /// The numbers can be read.

@@ -69,7 +69,8 @@ dispatched! {
                 }
             }
         }
-        // Seen together with the sums below, the lanes would be shuffled in the loop above to suit them.
+        // Seen together with the sums below, the lanes would be shuffled in the loop above to suit
+        // them.
         let lanes = std::hint::black_box(lanes);
         let first = row.len() - rest.len();
         std::array::from_fn(|k| {

@@ -12,8 +12,9 @@ use crate::{
 const ROWS: usize = 256;
 const TASKS: usize = 16;
 
-/// Mean binomial loss plus half `penalty` times the squared weights (the intercept is free), as scikit-learn's
-/// `LinearModelLoss` over `HalfBinomialLoss`. Parameters: one weight a dimension, then the intercept.
+/// Mean binomial loss plus half `penalty` times the squared weights (the intercept is free), as
+/// scikit-learn's `LinearModelLoss` over `HalfBinomialLoss`. Parameters: one weight a dimension,
+/// then the intercept.
 pub(super) struct Binary<'a> {
     vectors: Vectors<'a>,
     /// Which rows of `vectors`, in order.

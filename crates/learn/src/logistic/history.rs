@@ -1,7 +1,8 @@
-//! The last steps and how the gradient changed over them: a quasi-Newton direction without a matrix.
+//! The last steps and how the gradient changed over them: a quasi-Newton direction without a
+//! matrix.
 //!
-//! The compact form of Byrd, Nocedal and Schnabel (Mathematical Programming 63, 1994): all inner products of an
-//! iteration in one pass over the history, the direction in a second.
+//! The compact form of Byrd, Nocedal and Schnabel (Mathematical Programming 63, 1994): all inner
+//! products of an iteration in one pass over the history, the direction in a second.
 
 use rayon::prelude::*;
 
@@ -69,7 +70,8 @@ impl History {
         self.curvature = curvature;
     }
 
-    /// For every pair: its step and its change by the newest change, and by the gradient. Summed chunk by chunk in order.
+    /// For every pair: its step and its change by the newest change, and by the gradient. Summed
+    /// chunk by chunk in order.
     fn products(&self, gradient: &[f64]) -> Vec<[f64; 4]> {
         let newest = self.changes.last().map_or(&[][..], Vec::as_slice);
         let parts: Vec<Vec<[f64; 4]>> = newest
@@ -115,7 +117,8 @@ impl History {
         self.scale = self.curvature / self.change_change[last][last];
     }
 
-    /// Writes minus the inverse Hessian's estimate times the gradient into `out`. There must be a pair.
+    /// Writes minus the inverse Hessian's estimate times the gradient into `out`. There must be a
+    /// pair.
     pub(super) fn direction(&mut self, gradient: &[f64], out: &mut [f64]) {
         let n = self.steps.len();
         let products = self.products(gradient);

@@ -1,4 +1,5 @@
-//! L-BFGS-B 3.0 without bounds, with SciPy's stopping rules (`scipy.optimize.minimize`, 1.15 to 1.17).
+//! L-BFGS-B 3.0 without bounds, with SciPy's stopping rules (`scipy.optimize.minimize`, 1.15 to
+//! 1.17).
 
 use super::{
     history::History,
@@ -201,7 +202,8 @@ impl<O: Objective> Run<'_, O> {
         None
     }
 
-    /// Puts the step and the gradient's change into the history, unless the curvature is no better than rounding.
+    /// Puts the step and the gradient's change into the history, unless the curvature is no better
+    /// than rounding.
     fn remember(&mut self, taken: &Taken, history: &mut History) {
         for (before, now) in self.gradient_before.iter_mut().zip(&self.gradient) {
             *before = now - *before;

@@ -1,5 +1,5 @@
-//! Moré and Thuente's line search (ACM TOMS 20, 1994): a step that decreases the function enough and flattens its slope,
-//! in the form and with the constants of L-BFGS-B 3.0.
+//! Moré and Thuente's line search (ACM TOMS 20, 1994): a step that decreases the function enough
+//! and flattens its slope, in the form and with the constants of L-BFGS-B 3.0.
 
 const DECREASE: f64 = 1e-3;
 const CURVATURE: f64 = 0.9;
@@ -136,12 +136,14 @@ impl LineSearch {
         Advice::Try(self.step)
     }
 
-    /// Chooses the next step from cubic and quadratic models through the points and narrows the interval.
+    /// Chooses the next step from cubic and quadratic models through the points and narrows the
+    /// interval.
     fn narrow(&mut self, best: &mut Point, other: &mut Point, tried: Point) {
         let same_sign = tried.slope * (best.slope / best.slope.abs());
         let quadratic_by_slopes = tried.step + (tried.slope / (tried.slope - best.slope)) * (best.step - tried.step);
         let next = if tried.value > best.value {
-            // Higher: a minimum lies between. The cubic step where it is nearer to the best, else the mean of both.
+            // Higher: a minimum lies between. The cubic step where it is nearer to the best, else
+            // the mean of both.
             let (theta, gamma) = cubic(*best, tried, tried.step < best.step, false);
             let r = ((gamma - best.slope) + theta) / (((gamma - best.slope) + gamma) + tried.slope);
             let cubic = best.step + r * (tried.step - best.step);

@@ -1,5 +1,6 @@
-//! Logistic regression as scikit-learn 1.8 fits it with `solver="lbfgs"`: the L2 penalty, the zero start, the losses, the
-//! optimiser and its stopping rules. It stops where scikit-learn stops, converged or not: predictions depend on it.
+//! Logistic regression as scikit-learn 1.8 fits it with `solver="lbfgs"`: the L2 penalty, the zero
+//! start, the losses, the optimiser and its stopping rules. It stops where scikit-learn stops,
+//! converged or not: predictions depend on it.
 
 mod binary;
 mod history;
@@ -77,18 +78,20 @@ impl<'a> TestRows<'a> {
 }
 
 impl LogisticRegression {
-    /// Fits all vectors; `classes_of` holds a class in `0..classes` for each, and every class occurs.
+    /// Fits all vectors; `classes_of` holds a class in `0..classes` for each, and every class
+    /// occurs.
     ///
     /// # Errors
-    /// Not one class per vector, a class out of range, fewer than two classes, a class without vectors, settings that are
-    /// not positive, values so large that the loss overflows.
+    /// Not one class per vector, a class out of range, fewer than two classes, a class without
+    /// vectors, settings that are not positive, values so large that the loss overflows.
     pub fn fit(&self, vectors: Vectors<'_>, classes_of: &[usize], classes: usize) -> Result<LogisticModel, LearnError> {
         vectors.check_labels("train labels", classes_of.len())?;
         let positions: Vec<usize> = (0..vectors.rows()).collect();
         self.fit_rows(vectors, &positions, classes_of, classes)
     }
 
-    /// Fits the vectors at `positions`, in that order; `classes_of` holds a class for each position.
+    /// Fits the vectors at `positions`, in that order; `classes_of` holds a class for each
+    /// position.
     ///
     /// # Errors
     /// As [`Self::fit`]; a position out of range.

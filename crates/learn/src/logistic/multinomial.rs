@@ -5,14 +5,16 @@ use rayon::prelude::*;
 use super::lbfgs::Objective;
 use crate::linalg::{BLOCK, CHUNK, GROUP, PANEL, RowBlocks, backward, dispatched, dot, exp, forward};
 
-/// Tasks an evaluation is divided into, at most: fixed, so that sums add in one order on any machine.
+/// Tasks an evaluation is divided into, at most: fixed, so that sums add in one order on any
+/// machine.
 const TASKS: usize = 16;
 /// Blocks a task takes at least: its sums must be added to the others'.
 const BLOCKS_A_TASK: usize = 3;
 
-/// Mean softmax cross-entropy plus half `penalty` times the squared weights (intercepts are free), as scikit-learn's
-/// `LinearModelLoss` has it. Parameters stand in panels of [`PANEL`] classes: `[panel][dimension, then intercept][class]`;
-/// those of missing classes and dimensions are zero and stay so.
+/// Mean softmax cross-entropy plus half `penalty` times the squared weights (intercepts are free),
+/// as scikit-learn's `LinearModelLoss` has it. Parameters stand in panels of [`PANEL`] classes:
+/// `[panel][dimension, then intercept][class]`; those of missing classes and dimensions are zero
+/// and stay so.
 pub(super) struct Multinomial<'a> {
     rows: &'a RowBlocks,
     classes_of: &'a [usize],
@@ -171,8 +173,8 @@ impl Objective for Multinomial<'_> {
 }
 
 dispatched! {
-    /// Turns a row's scores into its slopes (probability less the truth) and gives its loss. Columns from `classes` on
-    /// become zero.
+    /// Turns a row's scores into its slopes (probability less the truth) and gives its loss.
+    /// Columns from `classes` on become zero.
     fn softmax(scores: &mut [f64], classes: usize, class: usize) -> f64 {
         let (scores, missing) = scores.split_at_mut(classes);
         missing.fill(0.0);

@@ -26,7 +26,8 @@ pub struct ClassificationScores {
     pub recall: f64,
     /// Recall, weighted by the classes' rows: the accuracy.
     pub recall_weighted: f64,
-    /// Average precision of the predicted classes, where the truth has exactly two; the later one is positive.
+    /// Average precision of the predicted classes, where the truth has exactly two; the later one
+    /// is positive.
     pub ap: Option<f64>,
 }
 
@@ -63,8 +64,8 @@ impl Confusion {
         self.classes.get(class).map_or(0.0, |c| per_class(c)[2])
     }
 
-    /// Precision, recall and F1: means over the classes that occur in truth or prediction; a ratio without a denominator
-    /// counts as 0.
+    /// Precision, recall and F1: means over the classes that occur in truth or prediction; a ratio
+    /// without a denominator counts as 0.
     pub fn macro_averages(&self) -> [f64; 3] {
         let rows: Vec<[f64; 3]> = self.classes.iter().filter(|c| c[0] + c[1] > 0).map(per_class).collect();
         std::array::from_fn(|i| rows.iter().map(|r| r[i]).sum::<f64>() / rows.len() as f64)

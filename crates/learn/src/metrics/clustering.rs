@@ -1,5 +1,5 @@
-//! How far a clustering agrees with classes: V-measure (Rosenberg and Hirschberg 2007) and adjusted mutual information
-//! (Vinh, Epps and Bailey 2010) with the exact expectation.
+//! How far a clustering agrees with classes: V-measure (Rosenberg and Hirschberg 2007) and adjusted
+//! mutual information (Vinh, Epps and Bailey 2010) with the exact expectation.
 
 use std::collections::BTreeMap;
 
@@ -123,7 +123,8 @@ impl Table {
             _ => {}
         }
         let expected = self.expected_information();
-        // Rounding may turn a perfect 0/0 either way: both keep their sign and at least one unit of rounding.
+        // Rounding may turn a perfect 0/0 either way: both keep their sign and at least one unit of
+        // rounding.
         let away_from_zero = |x: f64| {
             if x < 0.0 {
                 x.min(-f64::EPSILON)

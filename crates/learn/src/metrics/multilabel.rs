@@ -76,7 +76,8 @@ impl MultilabelScores {
     }
 }
 
-/// A row's `label_ranking_average_precision_score` where scores are 0 and 1: equal scores share the worst rank.
+/// A row's `label_ranking_average_precision_score` where scores are 0 and 1: equal scores share the
+/// worst rank.
 fn ranking_precision(truth: &[bool], predicted: &[bool]) -> f64 {
     let relevant = truth.iter().filter(|t| **t).count();
     if relevant == 0 || relevant == truth.len() {

@@ -12,7 +12,8 @@ use crate::{
     random::NumpyLegacy,
 };
 
-/// mteb's classification: fits on a few rows of each class, several times (`AbsTaskClassification`).
+/// mteb's classification: fits on a few rows of each class, several times
+/// (`AbsTaskClassification`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FewShot {
     /// Rows of each class; 8 unless the task says otherwise.
@@ -73,8 +74,9 @@ impl ClassificationReport {
     }
 }
 
-/// Shuffles `order` in place by a fresh `RandomState(seed)` and takes positions from its front while their label has fewer than
-/// `per_label`. mteb hands the same list on from experiment to experiment, so it is shuffled further each time.
+/// Shuffles `order` in place by a fresh `RandomState(seed)` and takes positions from its front
+/// while their label has fewer than `per_label`. mteb hands the same list on from experiment to
+/// experiment, so it is shuffled further each time.
 ///
 /// # Panics
 /// When `order` names a position beyond `labels`.
@@ -122,7 +124,8 @@ impl FewShot {
     /// Fits and scores. `train` holds a vector for every train label.
     ///
     /// # Errors
-    /// Vectors and labels that do not match, one class only, a test label that no train row has, no experiments.
+    /// Vectors and labels that do not match, one class only, a test label that no train row has, no
+    /// experiments.
     pub fn score<L: Ord + Eq + std::hash::Hash + Display + Sync>(
         &self,
         train: Vectors<'_>,
@@ -135,7 +138,8 @@ impl FewShot {
         self.score_selections(train, train_labels, &selections.experiments, test, test_labels)
     }
 
-    /// [`Self::score`] where only [`Selections::rows`] were encoded: `train` holds their vectors in that order.
+    /// [`Self::score`] where only [`Selections::rows`] were encoded: `train` holds their vectors in
+    /// that order.
     ///
     /// # Errors
     /// As [`Self::score`].
@@ -181,7 +185,8 @@ impl FewShot {
     }
 }
 
-/// HTEB's classification: one fit on all train rows. Its three seeds change nothing, because the solver draws nothing.
+/// HTEB's classification: one fit on all train rows. Its three seeds change nothing, because the
+/// solver draws nothing.
 ///
 /// # Errors
 /// As [`FewShot::score`].
@@ -264,7 +269,8 @@ fn fit_and_score(
     })
 }
 
-/// mteb's cross-validation on one split (`is_cross_validation`): folds, and in each a few rows of each class.
+/// mteb's cross-validation on one split (`is_cross_validation`): folds, and in each a few rows of
+/// each class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CrossValidation {
     /// Folds.
@@ -301,7 +307,8 @@ impl CrossValidation {
     /// Fits and scores every fold.
     ///
     /// # Errors
-    /// Vectors and labels that do not match, fewer than two folds or rows than folds, one class only.
+    /// Vectors and labels that do not match, fewer than two folds or rows than folds, one class
+    /// only.
     pub fn score<L: Ord + Eq + std::hash::Hash + Display + Sync>(
         &self,
         vectors: Vectors<'_>,
@@ -326,7 +333,8 @@ impl CrossValidation {
         classes.check_several("labels")?;
         let classes_of = classes.numbers(labels);
         let few_shot = self.few_shot;
-        // The list shuffled is that of the first fold's train rows; mteb hands it on to the other folds.
+        // The list shuffled is that of the first fold's train rows; mteb hands it on to the other
+        // folds.
         let mut order: Option<Vec<usize>> = None;
         let folds: Vec<(Vec<usize>, Vec<usize>)> = k_folds(vectors.rows(), self.folds, few_shot.seed)
             .into_iter()

@@ -1,4 +1,5 @@
-//! Clustering: many clusterings of samples (mteb's current form), or one a set (the older form, HTEB's too).
+//! Clustering: many clusterings of samples (mteb's current form), or one a set (the older form,
+//! HTEB's too).
 
 use rayon::prelude::*;
 
@@ -46,8 +47,8 @@ impl Default for FastClustering {
 
 /// A label that may be missing on a level, told as mteb tells it.
 pub trait LevelLabel: Ord + Clone + std::fmt::Display {
-    /// What stands for a missing label: mteb puts -1, which it leaves out where labels are numbers and takes for a class of
-    /// its own, `-1`, where they are strings.
+    /// What stands for a missing label: mteb puts -1, which it leaves out where labels are numbers
+    /// and takes for a class of its own, `-1`, where they are strings.
     fn missing() -> Option<Self>;
     /// Whether this label means "leave the document out".
     fn is_left_out(&self) -> bool;
@@ -82,7 +83,8 @@ pub struct Level {
     pub v_measures: Vec<f64>,
     /// Per clustering.
     pub ami_scores: Vec<f64>,
-    /// Per clustering: which documents (of those clustered, after those left out) were drawn, and their clusters.
+    /// Per clustering: which documents (of those clustered, after those left out) were drawn, and
+    /// their clusters.
     pub assignments: Vec<(Vec<usize>, Vec<usize>)>,
 }
 
@@ -102,8 +104,9 @@ pub struct ClusteringReport {
 }
 
 impl FastClustering {
-    /// The documents to encode and cluster. mteb keeps one `random.Random(42)` a task and draws on from it for every split and
-    /// subset: hand the same `random` to this and then to [`Self::score`], split after split.
+    /// The documents to encode and cluster. mteb keeps one `random.Random(42)` a task and draws on
+    /// from it for every split and subset: hand the same `random` to this and then to
+    /// [`Self::score`], split after split.
     ///
     /// # Errors
     /// Both limits set.
@@ -123,7 +126,8 @@ impl FastClustering {
         Ok(random.sample(documents, most.min(documents)))
     }
 
-    /// Clusters and scores the documents chosen. `labels` holds each one's labels, from the coarsest level on.
+    /// Clusters and scores the documents chosen. `labels` holds each one's labels, from the
+    /// coarsest level on.
     ///
     /// # Errors
     /// Vectors and labels that do not match, no labels at all, fewer draws than classes.
@@ -217,13 +221,14 @@ impl ClusteringReport {
     }
 }
 
-/// Whether a set of the older form has more than one label; where it has not, mteb scores it 1 and encodes nothing.
+/// Whether a set of the older form has more than one label; where it has not, mteb scores it 1 and
+/// encodes nothing.
 pub fn legacy_set_needs_vectors<L: Ord>(labels: &[L]) -> bool {
     Classes::of(labels).len() > 1
 }
 
-/// V-measure of one set in the older form (`AbsTaskClusteringLegacy`): one k-means with mini-batches of 500. mteb's seed is 42,
-/// HTEB's are 1337, 1338 and 1339.
+/// V-measure of one set in the older form (`AbsTaskClusteringLegacy`): one k-means with
+/// mini-batches of 500. mteb's seed is 42, HTEB's are 1337, 1338 and 1339.
 ///
 /// # Errors
 /// Vectors and labels that do not match.
@@ -231,8 +236,8 @@ pub fn legacy_set_score<L: Ord>(vectors: Vectors<'_>, labels: &[L], seed: u32) -
     Ok(clustering_seed_score(vectors, labels, seed)?.0.v_measure)
 }
 
-/// One clustering into as many clusters as there are labels, by mini-batches of 500: its agreement with the labels, and
-/// each vector's cluster.
+/// One clustering into as many clusters as there are labels, by mini-batches of 500: its agreement
+/// with the labels, and each vector's cluster.
 ///
 /// # Errors
 /// Vectors and labels that do not match.

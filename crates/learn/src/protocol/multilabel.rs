@@ -12,8 +12,9 @@ use crate::{
     random::NumpyGenerator,
 };
 
-/// mteb's multilabel classification (`AbsTaskMultilabelClassification`). mteb scores a sample of 2,000 test rows where the
-/// labels can be stratified; with lists of labels they cannot, so all are scored.
+/// mteb's multilabel classification (`AbsTaskMultilabelClassification`). mteb scores a sample of
+/// 2,000 test rows where the labels can be stratified; with lists of labels they cannot, so all are
+/// scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multilabel {
     /// Rows of each label at least, as far as there are.
@@ -44,8 +45,8 @@ pub struct MultilabelReport {
 }
 
 impl Multilabel {
-    /// The train rows of every experiment. mteb keeps one `default_rng(42)` a task and draws on from it for every split and
-    /// subset: hand the same `random` to all.
+    /// The train rows of every experiment. mteb keeps one `default_rng(42)` a task and draws on
+    /// from it for every split and subset: hand the same `random` to all.
     pub fn selections<L: Eq + Hash>(&self, random: &mut NumpyGenerator, labels: &[Vec<L>]) -> Vec<Vec<usize>> {
         (0..self.experiments)
             .map(|_| {
@@ -68,7 +69,8 @@ impl Multilabel {
             .collect()
     }
 
-    /// Fits and scores; `train` and `test` hold a vector for every row of labels. The labels scored are those of the test rows.
+    /// Fits and scores; `train` and `test` hold a vector for every row of labels. The labels scored
+    /// are those of the test rows.
     ///
     /// # Errors
     /// Vectors and labels that do not match, no test labels, fewer rows selected than neighbours.

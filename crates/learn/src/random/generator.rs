@@ -60,7 +60,8 @@ impl NumpyGenerator {
         (0..size).map(|_| low.wrapping_add(self.bounded(max) as i64)).collect()
     }
 
-    /// `shuffle(items)`, of a list or of the first axis of an array: by masked rejection, unlike all else here.
+    /// `shuffle(items)`, of a list or of the first axis of an array: by masked rejection, unlike
+    /// all else here.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let mask = mask_of(i as u64);
@@ -108,7 +109,8 @@ impl NumpyGenerator {
     /// `choice(n, size, replace=False)`: distinct positions, at most `n`.
     pub fn choice_without_replacement(&mut self, n: usize, size: usize) -> Vec<usize> {
         let size = size.min(n);
-        // numpy's own thresholds: shuffle the tail of all positions, or Floyd's algorithm with a set.
+        // numpy's own thresholds: shuffle the tail of all positions, or Floyd's algorithm with a
+        // set.
         if n > 10_000 && size > n / 50 {
             let mut order: Vec<usize> = (0..n).collect();
             self.shuffle_tail(&mut order, (n - size).max(1));

@@ -1,4 +1,5 @@
-//! Mersenne Twister MT19937 with both of its customary seedings (Matsumoto and Nishimura 1998, 2002).
+//! Mersenne Twister MT19937 with both of its customary seedings (Matsumoto and Nishimura 1998,
+//! 2002).
 
 const WORDS: usize = 624;
 const SHIFT: usize = 397;

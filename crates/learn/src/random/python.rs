@@ -11,7 +11,8 @@ pub struct PythonRandom {
 }
 
 impl PythonRandom {
-    /// `random.Random(seed)`; of a negative seed CPython takes the absolute value, so does the caller.
+    /// `random.Random(seed)`; of a negative seed CPython takes the absolute value, so does the
+    /// caller.
     pub fn new(seed: u64) -> Self {
         let (low, high) = (seed as u32, (seed >> 32) as u32);
         let key = if high == 0 { vec![low] } else { vec![low, high] };
@@ -56,7 +57,8 @@ impl PythonRandom {
     /// `sample(range(n), k)`: distinct positions in the order drawn. At most `n` are drawn.
     pub fn sample(&mut self, n: usize, k: usize) -> Vec<usize> {
         let k = k.min(n);
-        // Small populations are kept as a pool of those not drawn, large ones as a set of those drawn.
+        // Small populations are kept as a pool of those not drawn, large ones as a set of those
+        // drawn.
         let mut pool_up_to = 21_usize;
         if k > 5 {
             let power = ((k as f64 * 3.0).ln() / 4_f64.ln()).ceil();
@@ -86,7 +88,8 @@ impl PythonRandom {
             .collect()
     }
 
-    /// `choices(range(n), k=k)`: positions with replacement. Empty where there is nothing to choose from.
+    /// `choices(range(n), k=k)`: positions with replacement. Empty where there is nothing to choose
+    /// from.
     pub fn choices(&mut self, n: usize, k: usize) -> Vec<usize> {
         if n == 0 {
             return Vec::new();

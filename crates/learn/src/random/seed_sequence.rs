@@ -1,4 +1,5 @@
-//! numpy's `SeedSequence`: spreads an integer over the words a generator is seeded with (after O'Neill's `seed_seq_fe`).
+//! numpy's `SeedSequence`: spreads an integer over the words a generator is seeded with (after
+//! O'Neill's `seed_seq_fe`).
 
 const POOL: usize = 4;
 const INIT_A: u32 = 0x43b0_d7e5;

@@ -42,8 +42,8 @@ pub(super) fn byte_level(file: &GgufFile, tokens: &[&str]) -> Result<Tokenizer, 
     Ok(tokenizer)
 }
 
-/// SentencePiece as BPE: the pair whose joined token scores highest merges first (Kudo & Richardson 2018), so every way to
-/// cut a token in two known parts is a merge, in order of the token's score.
+/// SentencePiece as BPE: the pair whose joined token scores highest merges first (Kudo & Richardson
+/// 2018), so every way to cut a token in two known parts is a merge, in order of the token's score.
 pub(super) fn scored(file: &GgufFile, tokens: &[&str], kinds: &[Kind]) -> Result<Tokenizer, LocalError> {
     let key = "tokenizer.ggml.scores";
     let scores = required(key, file.find_floats(key)?)?;

@@ -33,8 +33,8 @@ fn hex_byte(token: &str) -> Option<u8> {
     u8::from_str_radix(token.strip_prefix("<0x")?.strip_suffix('>')?, 16).ok()
 }
 
-/// The printable characters that stand for bytes in byte-level vocabularies (Radford et al. 2019): printable Latin-1 stands
-/// for itself, the rest for the characters from U+0100 on, in order.
+/// The printable characters that stand for bytes in byte-level vocabularies (Radford et al. 2019):
+/// printable Latin-1 stands for itself, the rest for the characters from U+0100 on, in order.
 fn byte_stand_ins() -> HashMap<char, u8> {
     let mut next = 0x100u32;
     (0..=255u8)

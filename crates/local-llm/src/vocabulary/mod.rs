@@ -1,8 +1,9 @@
 //! Text to tokens and tokens to bytes, from the vocabulary inside the file.
 //!
-//! Two families: byte-level BPE (`gpt2`: every token is a string of stand-ins for bytes, merges are listed) and SentencePiece
-//! (`llama`: tokens have scores, spaces are `▁`, what is missing falls back to byte tokens). Control tokens are matched here,
-//! not by the `tokenizers` crate, because whether `<|im_end|>` is one depends on who wrote it: see [`Vocabulary::encode`].
+//! Two families: byte-level BPE (`gpt2`: every token is a string of stand-ins for bytes, merges are
+//! listed) and SentencePiece (`llama`: tokens have scores, spaces are `▁`, what is missing falls
+//! back to byte tokens). Control tokens are matched here, not by the `tokenizers` crate, because
+//! whether `<|im_end|>` is one depends on who wrote it: see [`Vocabulary::encode`].
 
 mod bpe;
 mod bytes;
@@ -171,8 +172,8 @@ impl Vocabulary {
         )
     }
 
-    /// Tokens of a prompt whose control tokens count. Every `guard` is removed after control tokens have been found, so
-    /// text that has a guard inside each would-be control token stays text.
+    /// Tokens of a prompt whose control tokens count. Every `guard` is removed after control tokens
+    /// have been found, so text that has a guard inside each would-be control token stays text.
     pub(crate) fn encode(&self, prompt: &str, guard: Option<char>) -> Result<Vec<u32>, LocalError> {
         let mut ids = Vec::new();
         let mut rest = prompt;
@@ -200,7 +201,8 @@ impl Vocabulary {
         Ok(self.with_bos(ids))
     }
 
-    /// Puts the beginning-of-text token in front where the model wants one and the template has not.
+    /// Puts the beginning-of-text token in front where the model wants one and the template has
+    /// not.
     fn with_bos(&self, mut ids: Vec<u32>) -> Vec<u32> {
         if let Some(bos) = self.bos.filter(|bos| self.add_bos && ids.first() != Some(bos)) {
             ids.insert(0, bos);

@@ -1,7 +1,8 @@
-//! A tiny model with random weights, written as a GGUF file, for tests that must run without any download.
+//! A tiny model with random weights, written as a GGUF file, for tests that must run without any
+//! download.
 //!
-//! It needs candle-core, rand, rand_chacha and tempfile only, so that other crates' tests can include it:
-//! `#[path = "…/local-llm/tests/support/tiny.rs"] mod tiny;`
+//! It needs candle-core, rand, rand_chacha and tempfile only, so that other crates' tests can
+//! include it: `#[path = "…/local-llm/tests/support/tiny.rs"] mod tiny;`
 #![allow(unreachable_pub)]
 #![allow(
     dead_code,

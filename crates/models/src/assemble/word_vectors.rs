@@ -1,7 +1,8 @@
-//! A matrix of word vectors (`.npy`) and the words of its rows (Parquet) → a sentence-transformers `WordEmbeddings` module
-//! with a whitespace tokenizer.
+//! A matrix of word vectors (`.npy`) and the words of its rows (Parquet) → a sentence-transformers
+//! `WordEmbeddings` module with a whitespace tokenizer.
 //!
-//! Row 0 of the module's table belongs to no word and has zeros, as sentence-transformers has it; no stop words are left out.
+//! Row 0 of the module's table belongs to no word and has zeros, as sentence-transformers has it;
+//! no stop words are left out.
 
 use std::{collections::HashMap, path::Path};
 
@@ -14,7 +15,8 @@ use crate::error::ModelError;
 /// Name of row 0.
 const PADDING: &str = "PADDING_TOKEN";
 
-/// Writes `model.safetensors` and `whitespacetokenizer_config.json` into `into`. `names` are how errors call the two files.
+/// Writes `model.safetensors` and `whitespacetokenizer_config.json` into `into`. `names` are how
+/// errors call the two files.
 ///
 /// # Errors
 /// A file that is not sound or of a form not read here; another number of words than rows.
@@ -41,7 +43,8 @@ pub(super) fn write((matrix, words): (&[u8], &[u8]), names: (&str, &str), into: 
     std::fs::write(&file, config.to_string()).map_err(ModelError::io("writing", &file))
 }
 
-/// Rows, columns and values (row after row) of a little-endian f32 matrix in numpy's format 1.0 or 2.0, in either order.
+/// Rows, columns and values (row after row) of a little-endian f32 matrix in numpy's format 1.0 or
+/// 2.0, in either order.
 pub(crate) fn npy(data: &[u8]) -> Result<(usize, usize, Vec<f32>), String> {
     const BAD: &str = "it is not a sound .npy file";
     let rest = data.strip_prefix(b"\x93NUMPY").ok_or(BAD)?;

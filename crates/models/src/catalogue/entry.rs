@@ -47,7 +47,8 @@ pub struct Entry {
     /// Size of the weights in bytes; 0 where it is not known.
     #[serde(default)]
     pub bytes: u64,
-    /// File of the weights inside the model's folder: `.safetensors` for an encoder, `.gguf` for a generator.
+    /// File of the weights inside the model's folder: `.safetensors` for an encoder, `.gguf` for a
+    /// generator.
     pub weights: String,
     /// One line for a person.
     #[serde(default)]

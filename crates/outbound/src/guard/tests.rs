@@ -151,7 +151,7 @@ async fn a_secret_travels_in_plain_text_only_where_the_configuration_allows() {
         .with_secret_in_plain_text(true)
         .check_literal(&url.host().unwrap())
         .unwrap_err();
-    assert!(fault.mend.unwrap().contains("https://"));
+    assert!(fault.hint.unwrap().contains("https://"));
     let own = answering(guard(&["10.0.0.0/8"]), "10.1.2.3").with_secret_in_plain_text(true);
     assert!(!refused(&own, "embed.internal").await);
 }

@@ -29,8 +29,8 @@ pub(crate) fn has_intervals(report: &Report) -> bool {
     all.any(|(_, moved, _)| sure(moved).is_some())
 }
 
-/// One block an encoder, one row an axis, the total first. A ring is the original, a disc what became of it, a thin line the interval
-/// of the change.
+/// One block an encoder, one row an axis, the total first. A ring is the original, a disc what
+/// became of it, a thin line the interval of the change.
 pub(crate) fn dumbbell(report: &Report) -> String {
     let blocks: Vec<(&EncoderProfile, Vec<(&str, &Moved, bool)>)> = report
         .profile

@@ -33,7 +33,8 @@ fn tall(one: &TransformationShift) -> f64 {
     ROW + (names(one).len() - 1) as f64 * LINE
 }
 
-/// One block an axis, one row a transformation: the dot is the Hodges–Lehmann shift, the line its interval.
+/// One block an axis, one row a transformation: the dot is the Hodges–Lehmann shift, the line its
+/// interval.
 pub(crate) fn forest(scope: &ScopeProfile, id: &str) -> String {
     let axes: Vec<_> = scope.axis_changes.iter().map(|change| change.axis).collect();
     let height = TOP + axes.len() as f64 * HEAD + scope.shifts.iter().map(tall).sum::<f64>() + FOOT;

@@ -21,7 +21,8 @@ const LEAST_FULL: f64 = 5.0;
 /// Steps of colour on either side of none.
 const STEPS: f64 = 4.0;
 
-/// Rows are encoders, columns transformations with their axis above; a cell is the change in points.
+/// Rows are encoders, columns transformations with their axis above; a cell is the change in
+/// points.
 pub(crate) fn heat_map(report: &Report) -> String {
     let columns = &report.suite.transformations;
     let heads: Vec<Vec<String>> = columns
@@ -35,7 +36,8 @@ pub(crate) fn heat_map(report: &Report) -> String {
         .map(|encoder| wrapped(&encoder.encoder, ENCODER))
         .collect();
     let left = 24.0 + longest(names.iter().flatten()) * CHARACTER;
-    // Names stand slanted: their height, with the lines above the last, and what they reach over to the right.
+    // Names stand slanted: their height, with the lines above the last, and what they reach over to
+    // the right.
     let (sine, cosine) = SLANT.to_radians().sin_cos();
     let reach = longest(heads.iter().flatten()) * CHARACTER;
     let lines = heads.iter().map(Vec::len).max().unwrap_or(1) as f64;

@@ -1,4 +1,5 @@
-//! Drift against ratings of every encoder and transformation, with its interval (as HTEB, figure 3).
+//! Drift against ratings of every encoder and transformation, with its interval (as HTEB, figure
+//! 3).
 
 use svg::node::element::Group;
 
@@ -28,8 +29,8 @@ fn tall(one: &DriftRating) -> f64 {
     ROW + (names(one).len() - 1) as f64 * LINE
 }
 
-/// One block an encoder, one row a transformation, over all data sets: the dot is Spearman's rho, the line its interval.
-/// None where no correlation is defined.
+/// One block an encoder, one row a transformation, over all data sets: the dot is Spearman's rho,
+/// the line its interval. None where no correlation is defined.
 pub(crate) fn judged(judge: &JudgeReport, scale: Scale, id: &str) -> Option<String> {
     let shown = |row: &&DriftRating| row.scale == scale && row.dataset.is_none();
     let rows: Vec<&DriftRating> = judge.drift.iter().filter(shown).collect();

@@ -16,7 +16,8 @@ const TOP: f64 = 44.0;
 /// Characters of a line of an encoder's name.
 const NAME: usize = 29;
 
-/// One line an encoder, one column a ranking; the best stands at the top. None with fewer than two encoders.
+/// One line an encoder, one column a ranking; the best stands at the top. None with fewer than two
+/// encoders.
 pub(crate) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<String> {
     let first = scope.rank_shifts.first()?;
     // Controls last of the axes, the total at the end.

@@ -53,7 +53,8 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn moved(per_seed: &PerSeed, original: f64, same_texts: bool) -> Moved {
-    // Equal scores have themselves as mean and no deviation, to the last bit: sums would leave a rounding error.
+    // Equal scores have themselves as mean and no deviation, to the last bit: sums would leave a
+    // rounding error.
     let first = per_seed.first().copied().unwrap_or(f64::NAN);
     let equal = per_seed.iter().all(|score| *score == first);
     let average = if equal { first } else { mean(per_seed.iter().copied()) };
@@ -260,7 +261,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Two datasets, three seeds, two lexical transformations, one on length and a control. Worked by hand below.
+    /// Two datasets, three seeds, two lexical transformations, one on length and a control. Worked
+    /// by hand below.
     fn grid() -> Grid {
         let columns = [
             ("paraphrase", Axis::Lexical),
@@ -292,7 +294,8 @@ mod tests {
         let profile = profile(&grid(), None);
         let encoder = &profile.encoders[0];
         assert_eq!(encoder.original, 70.0);
-        // dataset x: lexical (79 + 75) / 2 = 77, length 71, total 74; dataset y: lexical 58.5, length 52, total 55.25
+        // dataset x: lexical (79 + 75) / 2 = 77, length 71, total 74; dataset y: lexical 58.5,
+        // length 52, total 55.25
         assert_eq!(encoder.datasets[0].axes[0].moved.mean, 77.0);
         assert_eq!(encoder.datasets[0].total.as_ref().unwrap().mean, 74.0);
         assert_eq!(encoder.datasets[1].total.as_ref().unwrap().mean, 55.25);
@@ -307,7 +310,8 @@ mod tests {
         let encoder = &profile(&grid(), None).encoders[0];
         // paraphrase on x: 78, 79, 80
         assert_eq!(encoder.datasets[0].transformations[0].moved.sd, Some(1.0));
-        // summarisation over datasets, seed by seed: 60, 62.5, 62 → mean 61.5, deviations −1.5, 1, 0.5 → √(3.5 / 2)
+        // summarisation over datasets, seed by seed: 60, 62.5, 62 → mean 61.5, deviations −1.5, 1,
+        // 0.5 → √(3.5 / 2)
         let sd = encoder.transformations[2].moved.sd.unwrap();
         assert!((sd - 1.75f64.sqrt()).abs() < 1e-12, "{sd}");
         // lexical over datasets, seed by seed: 68, 67.75, 67.5 → 0.25

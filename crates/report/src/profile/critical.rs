@@ -1,4 +1,5 @@
-//! Which encoders differ over the datasets: Friedman's test, Nemenyi's critical difference, letters.
+//! Which encoders differ over the datasets: Friedman's test, Nemenyi's critical difference,
+//! letters.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,8 @@ pub struct FriedmanTest {
     pub note: Option<String>,
 }
 
-/// On the original texts, per axis and in total. None with fewer than three encoders or two datasets.
+/// On the original texts, per axis and in total. None with fewer than three encoders or two
+/// datasets.
 pub(super) fn tests(grid: &Grid) -> Vec<FriedmanTest> {
     if grid.encoders.len() < 3 || grid.datasets.len() < 2 {
         return Vec::new();

@@ -11,14 +11,16 @@ pub struct Column {
     pub axis: Axis,
 }
 
-/// Main scores x 100, complete: every encoder on every dataset, original and under every transformation and seed.
+/// Main scores x 100, complete: every encoder on every dataset, original and under every
+/// transformation and seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     /// Encoder ids.
     pub encoders: Vec<String>,
     /// Dataset names.
     pub datasets: Vec<String>,
-    /// The group of each dataset: its languages or parts are averaged before anything is said over datasets.
+    /// The group of each dataset: its languages or parts are averaged before anything is said over
+    /// datasets.
     pub groups: Vec<String>,
     /// Transformations.
     pub columns: Vec<Column>,
@@ -104,8 +106,8 @@ impl Grid {
         members
     }
 
-    /// The grid of the groups: each is the mean of its datasets, seed by seed, and counts as one dataset. A group of one
-    /// keeps the dataset's name.
+    /// The grid of the groups: each is the mean of its datasets, seed by seed, and counts as one
+    /// dataset. A group of one keeps the dataset's name.
     #[must_use]
     pub fn by_group(&self) -> Self {
         let members = self.members();
@@ -215,7 +217,8 @@ mod tests {
         );
         assert_eq!(scope.rank_stability[0].n, 2);
         assert_eq!(made.shifts[0].shift.n, 2);
-        // Encoder b begins 1 above and loses twice as much: its total lies 2 below a's, tested over two groups.
+        // Encoder b begins 1 above and loses twice as much: its total lies 2 below a's, tested over
+        // two groups.
         let total = made
             .baseline
             .as_ref()

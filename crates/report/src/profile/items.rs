@@ -1,12 +1,14 @@
 //! Intervals of a profile's differences, from the items of its data sets.
 //!
-//! Every difference of a profile is a fixed sum over scores: mean over seeds, over the transformations of an axis, over axes,
-//! less the original. On each resample of a data set's items all of its scores are computed, original and transformed on the
-//! same items, and summed as the profile sums them; over data sets, members of a group are averaged first, then groups.
+//! Every difference of a profile is a fixed sum over scores: mean over seeds, over the
+//! transformations of an axis, over axes, less the original. On each resample of a data set's items
+//! all of its scores are computed, original and transformed on the same items, and summed as the
+//! profile sums them; over data sets, members of a group are averaged first, then groups.
 //!
-//! Cost: scores x items x resamples. A data set is resampled a thousand times, and less often the more points it has, so that
-//! one score never takes more than [`MOST_STEPS`] steps: of 100,000 pairs, 200 resamples say as much, since their interval is
-//! narrow. Memory: one number a score and resample, and one data set's evidence at a time.
+//! Cost: scores x items x resamples. A data set is resampled a thousand times, and less often the
+//! more points it has, so that one score never takes more than [`MOST_STEPS`] steps: of 100,000
+//! pairs, 200 resamples say as much, since their interval is narrow. Memory: one number a score and
+//! resample, and one data set's evidence at a time.
 
 use rayon::prelude::*;
 
@@ -36,7 +38,8 @@ pub struct DatasetItems {
     pub clusters: Vec<u32>,
     /// `[transformation][seed]`: the items all of whose transformed texts changed.
     pub changed: Vec<Vec<Mask>>,
-    /// `[transformation][seed]`: the items all of whose transformed texts a judge accepts; empty where no ratings count.
+    /// `[transformation][seed]`: the items all of whose transformed texts a judge accepts; empty
+    /// where no ratings count.
     pub accepted: Vec<Vec<Mask>>,
 }
 
@@ -49,7 +52,8 @@ pub struct UnitItems {
     pub transformed: Vec<Vec<Evidence>>,
 }
 
-/// A difference of the profile as a sum over the scores of one data set: the original, then every transformation and seed.
+/// A difference of the profile as a sum over the scores of one data set: the original, then every
+/// transformation and seed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sum(Vec<f64>);
 
@@ -208,9 +212,10 @@ fn over_datasets(groups: &[Vec<usize>], all: &[Replicates], sum: &Sum) -> Option
     Resampled::new(estimate, &values, clusters, satterthwaite(&parts?))
 }
 
-/// Puts intervals into the profile, and the differences over changed texts. `items` is told per data set of the grid;
-/// `evidence` gives that of an encoder on a data set, or says why there is none. Where a data set has none, it has no interval
-/// over items, nor has anything over data sets; the profile then says why.
+/// Puts intervals into the profile, and the differences over changed texts. `items` is told per
+/// data set of the grid; `evidence` gives that of an encoder on a data set, or says why there is
+/// none. Where a data set has none, it has no interval over items, nor has anything over data sets;
+/// the profile then says why.
 pub fn add_intervals(
     profile: &mut RobustnessProfile,
     grid: &Grid,
@@ -274,7 +279,8 @@ fn within(encoder: &mut EncoderProfile, grid: &Grid, d: usize, replicates: &Repl
     }
 }
 
-/// Intervals over data sets: over items where every data set has them, over groups where there are two.
+/// Intervals over data sets: over items where every data set has them, over groups where there are
+/// two.
 fn over(encoder: &mut EncoderProfile, grid: &Grid, e: usize, groups: &[Vec<usize>], all: Option<&[Replicates]>) {
     let own = |d: usize| -> Vec<f64> {
         let transformed = grid.transformed[e][d].iter().flatten();
@@ -317,8 +323,8 @@ fn changed(encoder: &mut EncoderProfile, d: usize, items: &DatasetItems, unit: &
     }
 }
 
-/// The interval that the sum of a profile has, for callers that have two scores and nothing else: a plain difference of
-/// transformed and original over items, e.g. that of an augmentation.
+/// The interval that the sum of a profile has, for callers that have two scores and nothing else: a
+/// plain difference of transformed and original over items, e.g. that of an augmentation.
 pub fn difference(
     original: &Evidence,
     transformed: &Evidence,

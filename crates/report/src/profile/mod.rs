@@ -1,9 +1,10 @@
 //! The robustness profile of an encoder, as HTEB defines it.
 //!
-//! Scores x 100. Mean over seeds → mean over the transformations of an axis → total = mean of the axes with equal weight
-//! (lexical, length, language; those that were run) → mean over the datasets of a group (the languages of one dataset) → mean
-//! over groups. A group is the unit of every test and interval over datasets. The original is shown beside it and is no part
-//! of it. A standard deviation is the sample SD, over seeds, of the number it stands beside.
+//! Scores x 100. Mean over seeds → mean over the transformations of an axis → total = mean of the
+//! axes with equal weight (lexical, length, language; those that were run) → mean over the datasets
+//! of a group (the languages of one dataset) → mean over groups. A group is the unit of every test
+//! and interval over datasets. The original is shown beside it and is no part of it. A standard
+//! deviation is the sample SD, over seeds, of the number it stands beside.
 
 mod axis;
 mod build;
@@ -86,7 +87,8 @@ pub struct TransformationScore {
     /// Over datasets; absent within one dataset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shift: Option<Shift>,
-    /// The delta over those items alone all of whose transformed texts changed; within one dataset only.
+    /// The delta over those items alone all of whose transformed texts changed; within one dataset
+    /// only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta_changed: Option<SubsetDelta>,
 }
@@ -98,8 +100,9 @@ pub struct DatasetProfile {
     pub dataset: String,
     /// Original score x 100.
     pub original: f64,
-    /// Interval of the original score, were other items drawn: for a data set that is a sample, its sampling error. It takes no
-    /// account of how large a part of all rows the sample is, so that it is too wide rather than too narrow.
+    /// Interval of the original score, were other items drawn: for a data set that is a sample, its
+    /// sampling error. It takes no account of how large a part of all rows the sample is, so that
+    /// it is too wide rather than too narrow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub original_interval: Option<DeltaInterval>,
     /// Mean of the axes; absent where none of them counts.
@@ -121,13 +124,15 @@ pub struct EncoderProfile {
     pub total: Option<Moved>,
     /// Per axis.
     pub axes: Vec<AxisScore>,
-    /// Per transformation, with its shift over datasets; Holm over the transformations of the encoder.
+    /// Per transformation, with its shift over datasets; Holm over the transformations of the
+    /// encoder.
     pub transformations: Vec<TransformationScore>,
     /// Per dataset.
     pub datasets: Vec<DatasetProfile>,
 }
 
-/// Does a transformation shift scores, whatever the encoder? One pair a group of datasets: mean over encoders and seeds.
+/// Does a transformation shift scores, whatever the encoder? One pair a group of datasets: mean
+/// over encoders and seeds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransformationShift {
     /// Name with parameters.
@@ -169,8 +174,8 @@ pub struct RobustnessProfile {
     pub aggregation: String,
     /// Datasets.
     pub n_datasets: usize,
-    /// Groups of datasets: the unit of observation. As many as datasets where no two are of one group; 0 in reports of versions
-    /// that knew no groups.
+    /// Groups of datasets: the unit of observation. As many as datasets where no two are of one
+    /// group; 0 in reports of versions that knew no groups.
     #[serde(default)]
     pub n_groups: usize,
     /// Seeds.
@@ -181,15 +186,17 @@ pub struct RobustnessProfile {
     pub encoders: Vec<EncoderProfile>,
     /// Per transformation, over encoders.
     pub shifts: Vec<TransformationShift>,
-    /// Stability of rankings and what else compares encoders: over all data sets, then over those in English, those in other
-    /// languages and those of unknown language, where there are several kinds.
+    /// Stability of rankings and what else compares encoders: over all data sets, then over those
+    /// in English, those in other languages and those of unknown language, where there are several
+    /// kinds.
     #[serde(default)]
     pub scopes: Vec<ScopeProfile>,
     /// Where a baseline was named.
     pub baseline: Option<Baseline>,
 }
 
-/// Groups and datasets in words: `13 groups of 63 datasets`, or `6 datasets` where each is a group of its own.
+/// Groups and datasets in words: `13 groups of 63 datasets`, or `6 datasets` where each is a group
+/// of its own.
 pub fn counted(groups: usize, datasets: usize) -> String {
     let count = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
     if groups == datasets {

@@ -43,7 +43,8 @@ impl Quantity {
         Self::new(Level::Original, "original")
     }
 
-    /// Every quantity that rests on transformed texts: per axis the axis and its transformations, then the total.
+    /// Every quantity that rests on transformed texts: per axis the axis and its transformations,
+    /// then the total.
     pub(super) fn transformed(grid: &Grid) -> Vec<Self> {
         let mut all = Vec::new();
         for axis in grid.axes() {
@@ -61,7 +62,8 @@ impl Quantity {
         counts.then(|| Self::new(Level::Total, "total"))
     }
 
-    /// Score of an encoder on a dataset, seeds averaged first; NaN where the grid has no such quantity.
+    /// Score of an encoder on a dataset, seeds averaged first; NaN where the grid has no such
+    /// quantity.
     pub(super) fn value(&self, grid: &Grid, e: usize, d: usize) -> f64 {
         match self.level {
             Level::Original => grid.original[e][d],

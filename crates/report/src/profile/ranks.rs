@@ -28,12 +28,14 @@ pub struct RankStability {
     pub axis: Option<Axis>,
     /// Mean of the datasets' taus.
     pub tau: Option<f64>,
-    /// Their sample standard deviation over datasets; absent with one dataset, and with fewer than four encoders, of which tau takes
-    /// so few values that a deviation says nothing. `reordered` then says what there is to say.
+    /// Their sample standard deviation over datasets; absent with one dataset, and with fewer than
+    /// four encoders, of which tau takes so few values that a deviation says nothing. `reordered`
+    /// then says what there is to say.
     pub sd: Option<f64>,
     /// Datasets with a tau.
     pub n: usize,
-    /// Of these, datasets on which two encoders at least change places; absent in reports of versions that did not count them.
+    /// Of these, datasets on which two encoders at least change places; absent in reports of
+    /// versions that did not count them.
     #[serde(default)]
     pub reordered: Option<usize>,
     /// Per dataset.
@@ -102,7 +104,8 @@ fn one(grid: &Grid, original: &[Vec<f64>], quantity: Quantity) -> RankStability 
     }
 }
 
-/// Whether two encoders stand in one order before and in the other after. Those that are level in one of the two have no order there.
+/// Whether two encoders stand in one order before and in the other after. Those that are level in
+/// one of the two have no order there.
 fn change_places(before: &[f64], after: &[f64]) -> bool {
     let pairs = (0..before.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
     pairs

@@ -32,7 +32,8 @@ pub struct SplitHalf {
     pub note: Option<String>,
 }
 
-/// Per axis, in total and, to compare with, on the original texts. None with fewer than three encoders or two datasets.
+/// Per axis, in total and, to compare with, on the original texts. None with fewer than three
+/// encoders or two datasets.
 pub(super) fn split_half(grid: &Grid) -> Vec<SplitHalf> {
     if grid.encoders.len() < 3 || grid.datasets.len() < 2 {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! The same analysis over all datasets, the English ones and the others, as HTEB reports them side by side. Datasets whose
-//! language nobody says are in neither: they are a scope of their own.
+//! The same analysis over all datasets, the English ones and the others, as HTEB reports them side
+//! by side. Datasets whose language nobody says are in neither: they are a scope of their own.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,8 +42,8 @@ impl Scope {
 pub struct AxisChange {
     /// Which axis.
     pub axis: Axis,
-    /// Median of the absolute differences, pooled over groups of datasets and the axis' transformations; encoders and seeds
-    /// averaged first (HTEB, figure 7).
+    /// Median of the absolute differences, pooled over groups of datasets and the axis'
+    /// transformations; encoders and seeds averaged first (HTEB, figure 7).
     pub median_absolute_difference: f64,
     /// Differences pooled.
     pub n: usize,
@@ -65,8 +65,8 @@ pub struct ScopeProfile {
     pub scope: Scope,
     /// Their names.
     pub datasets: Vec<String>,
-    /// Names of their groups, which everything below counts; a group of one has its data set's name. Empty in reports of versions
-    /// that knew no groups.
+    /// Names of their groups, which everything below counts; a group of one has its data set's
+    /// name. Empty in reports of versions that knew no groups.
     #[serde(default)]
     pub groups: Vec<String>,
     /// Per transformation, over encoders.
@@ -77,7 +77,8 @@ pub struct ScopeProfile {
     pub rank_stability: Vec<RankStability>,
     /// Places on original and transformed texts; empty with one encoder.
     pub rank_shifts: Vec<RankShift>,
-    /// Split-half reliability of the rankings; empty with fewer than three encoders or two datasets.
+    /// Split-half reliability of the rankings; empty with fewer than three encoders or two
+    /// datasets.
     pub reliability: Vec<SplitHalf>,
     /// Friedman's tests; empty with fewer than three encoders or two datasets.
     pub friedman: Vec<FriedmanTest>,
@@ -196,7 +197,8 @@ mod tests {
     use super::super::{Column, Level, profile};
     use super::*;
 
-    /// Four encoders, six datasets of two kinds, one transformation a seed; on dataset 5 two encoders change places.
+    /// Four encoders, six datasets of two kinds, one transformation a seed; on dataset 5 two
+    /// encoders change places.
     fn grid() -> Grid {
         let column = Column {
             label: "paraphrase".into(),
@@ -232,7 +234,8 @@ mod tests {
         // Six pairs of encoders, one of them discordant: (5 − 1) / 6.
         assert!((total.datasets[5].tau.unwrap() - 2.0 / 3.0).abs() < 1e-12);
         assert_eq!(total.datasets[0].tau, Some(1.0));
-        // Mean (5 + 2/3) / 6; deviations 1/18 five times and −5/18: variance (5/324 + 25/324) / 5 = 6/324.
+        // Mean (5 + 2/3) / 6; deviations 1/18 five times and −5/18: variance (5/324 + 25/324) / 5 =
+        // 6/324.
         assert!((total.tau.unwrap() - 17.0 / 18.0).abs() < 1e-12);
         assert!((total.sd.unwrap() - (6.0f64 / 324.0).sqrt()).abs() < 1e-12);
         assert_eq!((total.n, total.reordered), (6, Some(1)));
@@ -265,7 +268,8 @@ mod tests {
     fn places_are_by_mean_and_count_from_the_best() {
         let scope = &profile(&grid(), None).scopes[0];
         assert_eq!(scope.rank_shifts[3].original, 1.0);
-        // Means under transformation keep their order: e3 loses 20 on one dataset of six, e2 is 10 behind.
+        // Means under transformation keep their order: e3 loses 20 on one dataset of six, e2 is 10
+        // behind.
         assert_eq!(
             (scope.rank_shifts[3].under[0].rank, scope.rank_shifts[3].under[0].gained),
             (1.0, 0.0)
@@ -292,7 +296,8 @@ mod tests {
         assert!((test.statistic.unwrap() - 18.0).abs() < 1e-12);
         assert_eq!(test.encoders[0].encoder, "e3");
         assert_eq!(test.encoders[0].average_rank, 1.0);
-        // Demšar's q for four at 0.05 is 2.569: 2.569 x sqrt(20 / 36) = 1.915; first and third differ by 2.
+        // Demšar's q for four at 0.05 is 2.569: 2.569 x sqrt(20 / 36) = 1.915; first and third
+        // differ by 2.
         assert!((test.critical_difference.unwrap() - 1.915).abs() < 1e-3);
         let letters: Vec<&str> = test.encoders.iter().map(|one| one.letters.as_str()).collect();
         assert_eq!(letters, ["a", "ab", "bc", "c"]);

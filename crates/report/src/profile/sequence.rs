@@ -1,4 +1,5 @@
-//! What a rule that bets on items looks at: one value an item, in the order in which the items were drawn.
+//! What a rule that bets on items looks at: one value an item, in the order in which the items were
+//! drawn.
 
 use std::collections::HashSet;
 
@@ -8,10 +9,12 @@ use super::{
     strata::{Figure, values},
 };
 
-/// Values of a rule, and how many items were left out because they share a text with an earlier one.
+/// Values of a rule, and how many items were left out because they share a text with an earlier
+/// one.
 ///
-/// `order` is the place of each item in the order of the draw, `texts` the numbers of each item's texts. Whether an item counts depends
-/// on the items before it alone, so that a longer draw begins with the values of a shorter one.
+/// `order` is the place of each item in the order of the draw, `texts` the numbers of each item's
+/// texts. Whether an item counts depends on the items before it alone, so that a longer draw begins
+/// with the values of a shorter one.
 ///
 /// # Errors
 /// Why there is no such value for each item, in words.

@@ -40,8 +40,8 @@ pub struct Shift {
     pub hodges_lehmann: f64,
     /// Percentile bootstrap interval of the shift.
     pub interval: Option<ShiftInterval>,
-    /// Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent where so few pairs
-    /// reach no such level.
+    /// Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent
+    /// where so few pairs reach no such level.
     #[serde(default)]
     pub signed_rank_interval: Option<ShiftInterval>,
     /// Wilcoxon's signed-rank statistic, min(W+, W-).
@@ -56,7 +56,8 @@ pub struct Shift {
     pub note: Option<String>,
 }
 
-/// Tests one set of paired differences; the Holm adjustment comes after, over the family ([`adjust`]). `None` without pairs.
+/// Tests one set of paired differences; the Holm adjustment comes after, over the family
+/// ([`adjust`]). `None` without pairs.
 pub fn shift(differences: &[f64]) -> Option<Shift> {
     let n = differences.len();
     let absolute: Vec<f64> = differences.iter().map(|d| d.abs()).collect();
@@ -163,7 +164,8 @@ mod tests {
 
     #[test]
     fn six_pairs_reach_a_signed_rank_interval_and_five_say_that_they_do_not() {
-        // Six values: c = 0 has P(W+ <= 0) = 1/64 < 0.025, so the interval is the smallest to the largest Walsh average.
+        // Six values: c = 0 has P(W+ <= 0) = 1/64 < 0.025, so the interval is the smallest to the
+        // largest Walsh average.
         let six = shift(&[-1.0, -2.0, -3.0, -4.0, -5.0, -7.0]).unwrap();
         let interval = six.signed_rank_interval.unwrap();
         assert_eq!((interval.low, interval.high), (-7.0, -1.0));

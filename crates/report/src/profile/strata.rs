@@ -1,7 +1,9 @@
-//! What a rule that counts items looks at: each data set as a stratum of items, or of a figure with its standard error.
+//! What a rule that counts items looks at: each data set as a stratum of items, or of a figure with
+//! its standard error.
 //!
-//! Where every score of the rule is a mean over items, the stratum holds one value an item: the rule's sum over the scores of that item. Items that
-//! share a text are one cluster. Scores that are no mean of items (a rank correlation, average precision, V-measure) have the figure and the
+//! Where every score of the rule is a mean over items, the stratum holds one value an item: the
+//! rule's sum over the scores of that item. Items that share a text are one cluster. Scores that
+//! are no mean of items (a rank correlation, average precision, V-measure) have the figure and the
 //! standard error that resampling the items gives.
 
 use std::collections::BTreeMap;
@@ -78,8 +80,8 @@ pub fn strata(
         .collect()
 }
 
-/// What an item's value may be, in points. A correlation within a text lies between −1 and 1, every other value of an item between 0
-/// and 1.
+/// What an item's value may be, in points. A correlation within a text lies between −1 and 1, every
+/// other value of an item between 0 and 1.
 pub fn range(task: &str, drop: bool) -> Range {
     let least = if task == "summarisation" { -100.0 } else { 0.0 };
     Range {
@@ -103,7 +105,8 @@ pub(super) fn values(sum: &Sum, unit: &UnitItems) -> Option<Vec<Option<f64>>> {
         total = Some(match total {
             None => own.collect(),
             Some(before) => {
-                // An item that only one of the scores leaves out has no sum: the means would be of different items.
+                // An item that only one of the scores leaves out has no sum: the means would be of
+                // different items.
                 if before.len() != values.len() || before.iter().zip(values).any(|(a, b)| a.is_some() != b.is_some()) {
                     return None;
                 }
@@ -149,7 +152,8 @@ pub(super) fn known(resampled: Option<Resampled>) -> Result<Known, String> {
             freedom,
         });
     }
-    // No resample changes the figure: what none of the clusters shows may still be there, and only their number bounds it.
+    // No resample changes the figure: what none of the clusters shows may still be there, and only
+    // their number bounds it.
     let clusters = (freedom + 1.0).round().max(1.0) as usize;
     Ok(Known::Items {
         clusters: vec![Cluster::from(estimate); clusters],
@@ -201,7 +205,8 @@ mod tests {
     #[test]
     fn an_items_drop_is_the_rules_sum_over_its_scores() {
         let unit = unit(&[1.0, 0.5], [&[0.0, 0.5], &[1.0, 0.5]], [&[1.0, 0.0], &[0.0, 0.0]]);
-        // Paraphrase: item 0 scores 0 and 1, mean 0.5: a drop of 50; summarisation 50 and 50; total: the mean of both.
+        // Paraphrase: item 0 scores 0 and 1, mean 0.5: a drop of 50; summarisation 50 and 50;
+        // total: the mean of both.
         let sums = |figure, drop| {
             of(figure, drop, &[0, 1], &unit)
                 .iter()

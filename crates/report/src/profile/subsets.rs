@@ -1,7 +1,8 @@
 //! Scores on some of the rewrites: changed ones, or those that a judge accepts.
 //!
-//! Each transformation and seed has its own items: those all of whose texts it changed, or of whose rewrites all are accepted. The original is
-//! scored on the same items, so that the difference is paired. A figure (an axis, the total) averages these as it averages whole scores.
+//! Each transformation and seed has its own items: those all of whose texts it changed, or of whose
+//! rewrites all are accepted. The original is scored on the same items, so that the difference is
+//! paired. A figure (an axis, the total) averages these as it averages whole scores.
 
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -55,14 +56,16 @@ impl Choice {
     }
 }
 
-/// A figure on some of the rewrites, beside the same figure on all of them. Differences are transformed less original, in points.
+/// A figure on some of the rewrites, beside the same figure on all of them. Differences are
+/// transformed less original, in points.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubsetRow {
     /// Encoder id.
     pub encoder: String,
     /// `total`, an axis, or a transformation with its parameters.
     pub of: String,
-    /// Groups of data sets that have such rewrites under every transformation of the figure. Both differences are over these.
+    /// Groups of data sets that have such rewrites under every transformation of the figure. Both
+    /// differences are over these.
     pub groups: usize,
     /// The difference on all items; absent where no data set has such rewrites.
     pub all: Option<f64>,
@@ -85,7 +88,8 @@ fn mask(masks: &[Vec<Mask>], c: usize, s: usize) -> &[bool] {
     masks.get(c).and_then(|own| own.get(s)).map_or(&[], Vec::as_slice)
 }
 
-/// Of a data set one value a seed: the drop (original less transformed), or the transformed score, in points, on the chosen items.
+/// Of a data set one value a seed: the drop (original less transformed), or the transformed score,
+/// in points, on the chosen items.
 ///
 /// # Errors
 /// The transformation that has no such items, or on whose items the score is undefined, in words.
@@ -136,7 +140,8 @@ fn weights(mask: &[bool], drawn: Option<&[f64]>) -> Vec<f64> {
     .collect()
 }
 
-/// What a rule over items knows of a data set on the chosen items; `range`: what the value of an item lies in where all items count.
+/// What a rule over items knows of a data set on the chosen items; `range`: what the value of an
+/// item lies in where all items count.
 pub(super) fn evidence(
     grid: &Grid,
     rule: (Figure, bool),
@@ -227,8 +232,9 @@ fn cells<'a>(
     Ok(all)
 }
 
-/// Where every score is a mean over items: values whose mean is the figure on the chosen items, and how much wider they may range than differences of
-/// whole scores. An item counts in each cell in which it is chosen, by as much more as fewer are.
+/// Where every score is a mean over items: values whose mean is the figure on the chosen items, and
+/// how much wider they may range than differences of whole scores. An item counts in each cell in
+/// which it is chosen, by as much more as fewer are.
 fn values(cells: &[Cell<'_>], drop: bool, original: &Evidence) -> Option<(Vec<Option<f64>>, f64)> {
     let Evidence::Mean { values: originals, .. } = original else {
         return None;
@@ -240,7 +246,8 @@ fn values(cells: &[Cell<'_>], drop: bool, original: &Evidence) -> Option<(Vec<Op
         let Evidence::Mean { values, .. } = cell.transformed else {
             return None;
         };
-        // An item that only one of the scores leaves out has no difference: the means would be of different items.
+        // An item that only one of the scores leaves out has no difference: the means would be of
+        // different items.
         if values.len() != originals.len() || values.iter().zip(originals).any(|(a, b)| a.is_some() != b.is_some()) {
             return None;
         }
@@ -260,7 +267,8 @@ fn values(cells: &[Cell<'_>], drop: bool, original: &Evidence) -> Option<(Vec<Op
     Some((sums, scale))
 }
 
-/// One row a figure: the total, each axis, each transformation. `unit` is told per data set of the grid.
+/// One row a figure: the total, each axis, each transformation. `unit` is told per data set of the
+/// grid.
 pub fn rows(
     grid: &Grid,
     e: usize,

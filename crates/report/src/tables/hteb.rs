@@ -280,7 +280,8 @@ fn abbreviation(task: &str) -> &str {
     }
 }
 
-/// Table 16: a dataset in several languages, side by side. Datasets whose language nobody says are in none.
+/// Table 16: a dataset in several languages, side by side. Datasets whose language nobody says are
+/// in none.
 fn languages(tables: &mut Tables, grid: &Grid, report: &Report) {
     let mut families: Vec<(&str, Vec<usize>)> = Vec::new();
     let spoken = |d: usize| {

@@ -1,8 +1,9 @@
 //! The papers' tables, in the papers' form, from the numbers of a report.
 //!
-//! PTEB compares original texts with their paraphrases; HTEB takes the mean of its axes. A table of English data holds data sets that
-//! are known to be English and no others, and likewise one of multilingual data. A table whose transformation,
-//! baseline, task or language is not in the run is left out, and the report says so ([`Tables::missing`]).
+//! PTEB compares original texts with their paraphrases; HTEB takes the mean of its axes. A table of
+//! English data holds data sets that are known to be English and no others, and likewise one of
+//! multilingual data. A table whose transformation, baseline, task or language is not in the run is
+//! left out, and the report says so ([`Tables::missing`]).
 
 mod analysis;
 mod hteb;

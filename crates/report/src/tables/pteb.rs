@@ -200,8 +200,8 @@ fn sizes(tables: &mut Tables, grid: &Grid, t: usize, datasets: &[usize]) {
     );
 }
 
-/// Baseline less encoder on paraphrases: pairs of dataset and run (table 7), then pairs of datasets with runs averaged (table
-/// 14).
+/// Baseline less encoder on paraphrases: pairs of dataset and run (table 7), then pairs of datasets
+/// with runs averaged (table 14).
 fn comparisons(tables: &mut Tables, grid: &Grid, report: &Report, t: usize, datasets: &[usize]) {
     let Some(baseline) = &report.profile.baseline else {
         tables.lacks(

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Counters {
-    /// Distinct texts x transformations x seeds, and texts of which the transform service was asked for copies with another meaning.
+    /// Distinct texts x transformations x seeds, and texts of which the transform service was asked
+    /// for copies with another meaning.
     pub texts_planned: u64,
     /// Made by a generator now.
     pub texts_generated: u64,
@@ -21,13 +22,15 @@ pub struct Counters {
     pub generator_tokens: u64,
     /// Tokens that generators wrote.
     pub generated_tokens: u64,
-    /// Whether some of the tokens are estimated from the texts, because a generator does not count them.
+    /// Whether some of the tokens are estimated from the texts, because a generator does not count
+    /// them.
     pub tokens_estimated: bool,
     /// Texts run through an encoder.
     pub texts_encoded: u64,
     /// Tokens run through an encoder.
     pub tokens_encoded: u64,
-    /// What these tokens cost at the prices that a gateway names for its providers, in billionths of a US dollar.
+    /// What these tokens cost at the prices that a gateway names for its providers, in billionths
+    /// of a US dollar.
     #[serde(skip_serializing_if = "is_zero")]
     pub cost_nano_usd: u64,
     /// Scores computed now.

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Largest share of unchanged texts, where a rule names none: a rewrite that did not happen says nothing about robustness.
+/// Largest share of unchanged texts, where a rule names none: a rewrite that did not happen says
+/// nothing about robustness.
 pub const MAX_UNCHANGED: f64 = 0.10;
 
 /// Which rewrites a rule looks at. An item counts where all its texts that were to be rewritten do.
@@ -65,7 +66,8 @@ pub enum Basis {
     Point,
     /// Bounds of the mean that hold whatever the law of the values, which lie in a known range.
     Bounded,
-    /// Bounds of the Hodges-Lehmann shift, a pseudo-median, by the signed-rank test. A collapse on a minority hardly moves it.
+    /// Bounds of the Hodges-Lehmann shift, a pseudo-median, by the signed-rank test. A collapse on
+    /// a minority hardly moves it.
     SignedRank,
     /// Bounds of the mean, by Student's t.
     Student,
@@ -73,9 +75,11 @@ pub enum Basis {
     Bootstrap,
     /// Studentised bootstrap bounds of the mean.
     StudentisedBootstrap,
-    /// Clopper-Pearson bounds over texts: of `min_separation`, and of nothing else, so that no rule names it.
+    /// Clopper-Pearson bounds over texts: of `min_separation`, and of nothing else, so that no rule
+    /// names it.
     ClopperPearson,
-    /// Bets on items, one after the other: of rules with `sequential = "betting"`, so that no rule names it.
+    /// Bets on items, one after the other: of rules with `sequential = "betting"`, so that no rule
+    /// names it.
     Betting,
 }
 
@@ -109,7 +113,8 @@ impl Basis {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// The items (pairs, queries, documents) of these data sets: what other items of the same data sets would give.
+    /// The items (pairs, queries, documents) of these data sets: what other items of the same data
+    /// sets would give.
     Item,
     /// Groups of data sets: what other data sets would give.
     Group,

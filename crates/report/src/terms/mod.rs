@@ -1,4 +1,5 @@
-//! Plain data that a report shows and that settings and decisions are made of: names of choices, counts, transformations.
+//! Plain data that a report shows and that settings and decisions are made of: names of choices,
+//! counts, transformations.
 //!
 //! What is decided with them stays with whoever decides.
 

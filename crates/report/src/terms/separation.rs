@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the meaning of a text is changed: by rules of this service, or by a transformation of the transform service.
+/// How the meaning of a text is changed: by rules of this service, or by a transformation of the
+/// transform service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -15,9 +16,11 @@ pub enum Kind {
     Antonym,
     /// A named entity exchanged for another of its type from the same data set.
     Entity,
-    /// Words and names of one kind change places (transformation `multi_swap`, English, no generator).
+    /// Words and names of one kind change places (transformation `multi_swap`, English, no
+    /// generator).
     MultiSwap,
-    /// Texts that look alike and mean something else, written by the run's generator (transformation `distractors`).
+    /// Texts that look alike and mean something else, written by the run's generator
+    /// (transformation `distractors`).
     Distractors,
 }
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A transformation that turns each text into one text, with its parameters. Definitions: `TransformService`.
+/// A transformation that turns each text into one text, with its parameters. Definitions:
+/// `TransformService`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub enum Transformation {
@@ -27,8 +28,8 @@ pub enum Transformation {
         /// BCP-47 target; absent: drawn once for each seed of the run, without replacement.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target_language: Option<String>,
-        /// Into each of the service's targets, as a transformation of its own. A plan has none with this left: see
-        /// [`Transformation::each_target`].
+        /// Into each of the service's targets, as a transformation of its own. A plan has none with
+        /// this left: see [`Transformation::each_target`].
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         all_targets: bool,
     },
@@ -72,7 +73,8 @@ pub const CATALOGUE: [(&str, &[&str]); 11] = [
     ("stopword_removal", &[]),
 ];
 
-/// Transformations that make several texts of another meaning: nothing a dataset's labels would still hold for.
+/// Transformations that make several texts of another meaning: nothing a dataset's labels would
+/// still hold for.
 pub const NOT_SCORABLE: [&str; 3] = ["distractors", "multi_swap", "continuation"];
 
 impl Transformation {
@@ -125,7 +127,8 @@ impl Transformation {
         }
     }
 
-    /// Whether something is drawn for each text: a pivot, a target, the words that stay. Two equal texts then have a draw each.
+    /// Whether something is drawn for each text: a pivot, a target, the words that stay. Two equal
+    /// texts then have a draw each.
     pub fn draws_per_text(&self) -> bool {
         match self {
             Self::Backtranslation { pivot_language } => pivot_language.is_none(),
@@ -143,8 +146,8 @@ impl Transformation {
         }
     }
 
-    /// Whether something is drawn once for each seed and holds for every text: the target language. Scores under one seed
-    /// then share what was drawn, whatever the data set.
+    /// Whether something is drawn once for each seed and holds for every text: the target language.
+    /// Scores under one seed then share what was drawn, whatever the data set.
     pub fn draws_per_seed(&self) -> bool {
         match self {
             Self::Worded { of, .. } => of.draws_per_seed(),
@@ -158,7 +161,8 @@ impl Transformation {
         }
     }
 
-    /// The transformations that this one stands for: itself, or with `all_targets` one for each of the targets.
+    /// The transformations that this one stands for: itself, or with `all_targets` one for each of
+    /// the targets.
     pub fn each_target(self, targets: &[String]) -> Vec<Self> {
         match self {
             Self::Worded { of, prompt } => {
@@ -180,7 +184,8 @@ impl Transformation {
         }
     }
 
-    /// Name with parameters, unique within a suite, e.g. `translation(fr)` or `paraphrase(paraphrase-b)`.
+    /// Name with parameters, unique within a suite, e.g. `translation(fr)` or
+    /// `paraphrase(paraphrase-b)`.
     pub fn label(&self) -> String {
         let parameters = match self {
             Self::Backtranslation {

@@ -40,7 +40,8 @@ impl CutCount {
         self.unknown += more.unknown;
     }
 
-    /// Share of the texts that was cut. `None` where there is no text, or one of which it is not known.
+    /// Share of the texts that was cut. `None` where there is no text, or one of which it is not
+    /// known.
     pub fn share(self) -> Option<f64> {
         (self.texts > 0 && self.unknown == 0).then(|| self.cut as f64 / self.texts as f64)
     }

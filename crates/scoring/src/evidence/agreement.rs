@@ -45,7 +45,8 @@ impl Table {
         }
     }
 
-    /// V-measure (Rosenberg and Hirschberg 2007) as scikit-learn has it; `None` where no item has weight.
+    /// V-measure (Rosenberg and Hirschberg 2007) as scikit-learn has it; `None` where no item has
+    /// weight.
     pub(super) fn v_measure(&self, weights: &[f64]) -> Option<f64> {
         let mut cells = vec![0.0; self.classes * self.clusters];
         for (item, class, cluster, count) in &self.rows {

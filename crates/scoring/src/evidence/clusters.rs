@@ -1,9 +1,11 @@
-//! Items that share a text belong together: one sentence that occurs in five pairs makes five scores that move together.
+//! Items that share a text belong together: one sentence that occurs in five pairs makes five
+//! scores that move together.
 
 use std::collections::HashMap;
 
-/// The cluster of each item, numbered from 0 in the order of their first items. `texts` holds the numbers of each item's
-/// texts, equal numbers for equal texts; items are in one cluster where a chain of shared texts joins them.
+/// The cluster of each item, numbered from 0 in the order of their first items. `texts` holds the
+/// numbers of each item's texts, equal numbers for equal texts; items are in one cluster where a
+/// chain of shared texts joins them.
 pub fn clusters<I>(texts: impl IntoIterator<Item = I>) -> Vec<u32>
 where
     I: IntoIterator<Item = u32>,

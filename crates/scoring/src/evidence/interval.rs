@@ -1,24 +1,29 @@
 //! From resampled differences to an interval, a standard error and a one-sided bound.
 //!
-//! **Other items, these data sets** ([`Resampled`]). Clusters of items are resampled within each data set, the same resample
-//! for the original and for everything made of it, and the difference is aggregated as the profile aggregates it. The ends
-//! are quantiles of the resampled differences, corrected twice. *Expanded*: the normal quantile of the nominal probability
-//! becomes √(n/(n − 1)) · t with Student's t of n − 1 degrees of freedom (T. Hesterberg, "What teachers should know about the
-//! bootstrap", The American Statistician 69, 2015, section 5.2), since plain percentiles are too narrow for small n by both
-//! factors. *BCa*: that quantile is shifted for bias and skewness (B. Efron, "Better bootstrap confidence intervals", JASA 82,
-//! 1987); the acceleration is a sixth of the skewness of the resampled differences, which for a mean is that of the formula.
-//! n is the effective number of clusters; over several data sets the degrees of freedom are Satterthwaite's.
+//! **Other items, these data sets** ([`Resampled`]). Clusters of items are resampled within each
+//! data set, the same resample for the original and for everything made of it, and the difference
+//! is aggregated as the profile aggregates it. The ends are quantiles of the resampled differences,
+//! corrected twice. *Expanded*: the normal quantile of the nominal probability becomes √(n/(n − 1))
+//! · t with Student's t of n − 1 degrees of freedom (T. Hesterberg, "What teachers should know
+//! about the bootstrap", The American Statistician 69, 2015, section 5.2), since plain percentiles
+//! are too narrow for small n by both factors. *BCa*: that quantile is shifted for bias and
+//! skewness (B. Efron, "Better bootstrap confidence intervals", JASA 82, 1987); the acceleration is
+//! a sixth of the skewness of the resampled differences, which for a mean is that of the formula. n
+//! is the effective number of clusters; over several data sets the degrees of freedom are
+//! Satterthwaite's.
 //!
-//! `tests::coverage_table` compares the methods by simulation. A difference that rests on few items which lose much stays too
-//! narrow on the side of the loss: at 50 queries of which 5 % lose everything, the one-sided 5 % bound errs in 7.6 %, where plain
-//! percentiles err in 10.3 % and the basic bootstrap in 13.0 %. A gate that needs its error held exactly on one data set
-//! bounds the mean of the items' differences by betting ([`crate::stats::gate::betting`]).
+//! `tests::coverage_table` compares the methods by simulation. A difference that rests on few items
+//! which lose much stays too narrow on the side of the loss: at 50 queries of which 5 % lose
+//! everything, the one-sided 5 % bound errs in 7.6 %, where plain percentiles err in 10.3 % and the
+//! basic bootstrap in 13.0 %. A gate that needs its error held exactly on one data set bounds the
+//! mean of the items' differences by betting ([`crate::stats::gate::betting`]).
 //!
-//! **Other data sets** ([`over_groups`]). Student's t over the differences of the groups of data sets. The items of a group
-//! are not resampled a second time: their noise is in the spread between groups already, and a second draw would count it
-//! twice (A. C. Davison and D. V. Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8). Where the groups lie
-//! closer together than their own items allow, by chance, the standard error over items is taken instead: other data sets
-//! also have other items.
+//! **Other data sets** ([`over_groups`]). Student's t over the differences of the groups of data
+//! sets. The items of a group are not resampled a second time: their noise is in the spread between
+//! groups already, and a second draw would count it twice (A. C. Davison and D. V. Hinkley,
+//! "Bootstrap Methods and their Application", 1997, section 3.8). Where the groups lie closer
+//! together than their own items allow, by chance, the standard error over items is taken instead:
+//! other data sets also have other items.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,7 +62,8 @@ pub struct DeltaIntervals {
     /// "These data sets, other items": the data sets are fixed, their items are a sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<DeltaInterval>,
-    /// "Other data sets": the groups of data sets are a sample. Absent within a data set and with one group.
+    /// "Other data sets": the groups of data sets are a sample. Absent within a data set and with
+    /// one group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datasets: Option<DeltaInterval>,
 }
@@ -82,8 +88,9 @@ pub struct Resampled {
 }
 
 impl Resampled {
-    /// From the differences over resamples, NaN where undefined. `clusters` were drawn; they carry `freedom` degrees of
-    /// freedom. `None` where the estimate is no number, fewer than half of the resamples are defined, or nothing can vary.
+    /// From the differences over resamples, NaN where undefined. `clusters` were drawn; they carry
+    /// `freedom` degrees of freedom. `None` where the estimate is no number, fewer than half of the
+    /// resamples are defined, or nothing can vary.
     pub fn new(estimate: f64, values: &[f64], clusters: usize, freedom: f64) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -123,10 +130,11 @@ impl Resampled {
         self.sorted.first() == self.sorted.last()
     }
 
-    /// The bound that a difference from other items stays below (`p` above 0.5) or above (`p` below 0.5) with probability
-    /// `p` or 1 − `p`. Where no resample differs from another, nothing that is rarer than the data set is small was seen: the
-    /// bound then adds what one-sided binomial bounds allow for a change that none of n clusters shows, 100 (1 − q^(1/n))
-    /// points, the largest change an item can make being 100 points.
+    /// The bound that a difference from other items stays below (`p` above 0.5) or above (`p` below
+    /// 0.5) with probability `p` or 1 − `p`. Where no resample differs from another, nothing that
+    /// is rarer than the data set is small was seen: the bound then adds what one-sided binomial
+    /// bounds allow for a change that none of n clusters shows, 100 (1 − q^(1/n)) points, the
+    /// largest change an item can make being 100 points.
     pub fn item_bound(&self, p: f64) -> f64 {
         if self.nothing_varies() {
             let tail = p.min(1.0 - p);
@@ -145,8 +153,9 @@ impl Resampled {
         let share = ((below + up_to) as f64 / (2.0 * n)).clamp(0.5 / n, 1.0 - 0.5 / n);
         let (bias, acceleration) = (normal_quantile(share), skewness(&self.sorted) / 6.0);
         let moved = bias + expanded(p, self.freedom);
-        // The correction holds as long as the denominator is positive. Towards 0 the bound goes to the furthest resample; beyond it,
-        // which takes few items that carry everything, it would come back from the other end.
+        // The correction holds as long as the denominator is positive. Towards 0 the bound goes to
+        // the furthest resample; beyond it, which takes few items that carry everything, it would
+        // come back from the other end.
         normal_cdf(bias + moved / (1.0 - acceleration * moved).max(1e-3))
     }
 
@@ -175,7 +184,8 @@ impl Resampled {
             ));
         }
         DeltaInterval {
-            // A bias that is larger than the interval is wide may not push it off the difference itself.
+            // A bias that is larger than the interval is wide may not push it off the difference
+            // itself.
             low: self.item_bound(tail).min(self.estimate),
             high: self.item_bound(1.0 - tail).max(self.estimate),
             level,
@@ -187,7 +197,8 @@ impl Resampled {
     }
 }
 
-/// The standard normal quantile that stands for `p`, stretched to Student's t and for the spread that resamples lack.
+/// The standard normal quantile that stands for `p`, stretched to Student's t and for the spread
+/// that resamples lack.
 fn expanded(p: f64, freedom: f64) -> f64 {
     ((freedom + 1.0) / freedom).sqrt() * student_quantile(p, freedom)
 }
@@ -206,7 +217,8 @@ fn skewness(values: &[f64]) -> f64 {
     if spread > 0.0 { cubes / n / spread } else { 0.0 }
 }
 
-/// Satterthwaite's degrees of freedom of a sum of independent parts, each with its variance and its own degrees.
+/// Satterthwaite's degrees of freedom of a sum of independent parts, each with its variance and its
+/// own degrees.
 pub fn satterthwaite(parts: &[(f64, f64)]) -> f64 {
     let total: f64 = parts.iter().map(|(variance, _)| variance).sum();
     let below: f64 = parts
@@ -220,8 +232,9 @@ pub fn satterthwaite(parts: &[(f64, f64)]) -> f64 {
     }
 }
 
-/// Interval of the mean over groups, were other groups drawn; `None` of fewer than two. `over_items`: the standard error of
-/// the same mean over items alone, which the result does not fall below.
+/// Interval of the mean over groups, were other groups drawn; `None` of fewer than two.
+/// `over_items`: the standard error of the same mean over items alone, which the result does not
+/// fall below.
 pub fn over_groups(differences: &[f64], over_items: Option<f64>, level: f64) -> Option<DeltaInterval> {
     if differences.iter().any(|d| !d.is_finite()) {
         return None;

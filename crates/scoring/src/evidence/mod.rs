@@ -1,13 +1,15 @@
-//! What a main score is made of, item by item: enough to compute it again on any weighting of the items, without vectors.
+//! What a main score is made of, item by item: enough to compute it again on any weighting of the
+//! items, without vectors.
 //!
-//! An *item* is what a data set has as a row: a pair, a query, a test text, a document, a summarised text. [`Evidence`] is
-//! kept with every score of a run. [`Prepared`] sorts it once and then gives the score of any item weights in one pass over
-//! the items. Weights are counts: weight 2 is the row written twice, weight 0 the row left out. All weights 1 give the main
-//! score itself.
+//! An *item* is what a data set has as a row: a pair, a query, a test text, a document, a
+//! summarised text. [`Evidence`] is kept with every score of a run. [`Prepared`] sorts it once and
+//! then gives the score of any item weights in one pass over the items. Weights are counts: weight
+//! 2 is the row written twice, weight 0 the row left out. All weights 1 give the main score itself.
 //!
-//! Two things are held fixed, because they are decisions that the data set's items do not redo: the classifier is not
-//! fitted again on other train rows, and documents are not clustered again. Weights then say what the score would be on other
-//! items under the same classifier and the same clusters.
+//! Two things are held fixed, because they are decisions that the data set's items do not redo: the
+//! classifier is not fitted again on other train rows, and documents are not clustered again.
+//! Weights then say what the score would be on other items under the same classifier and the same
+//! clusters.
 //!
 //! * [`clusters`]: items that share a text, which are drawn together.
 //! * [`resample`]: weights of a bootstrap resample.
@@ -33,8 +35,8 @@ pub const MTEB_DECIMALS: u8 = 5;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Evidence {
-    /// The score is the mean of the items' values: nDCG, average precision or reciprocal rank of a query, the share of fits
-    /// that label a text rightly, the correlation within a text.
+    /// The score is the mean of the items' values: nDCG, average precision or reciprocal rank of a
+    /// query, the share of fits that label a text rightly, the correlation within a text.
     Mean {
         /// One value an item; absent where the metric leaves the item out.
         values: Vec<Option<f64>>,
@@ -52,8 +54,9 @@ pub enum Evidence {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         points: Vec<u32>,
     },
-    /// The score is the average precision of a similarity, or the highest of several (mteb's `max_ap`). The highest is taken
-    /// anew on every weighting, as mteb would take it on those rows.
+    /// The score is the average precision of a similarity, or the highest of several (mteb's
+    /// `max_ap`). The highest is taken anew on every weighting, as mteb would take it on those
+    /// rows.
     AveragePrecision {
         /// Whether each item is positive.
         labels: Vec<bool>,
@@ -67,7 +70,8 @@ pub enum Evidence {
         /// The clusterings.
         clusterings: Vec<Clustering>,
     },
-    /// The score is the F1 of nearest neighbours read as predictions (bitext): item i is right where its nearest is i.
+    /// The score is the F1 of nearest neighbours read as predictions (bitext): item i is right
+    /// where its nearest is i.
     Nearest {
         /// The second text nearest to each first one.
         nearest: Vec<u32>,
@@ -131,7 +135,8 @@ impl Evidence {
         used
     }
 
-    /// The score of these items, each counted as often as its weight says. `None` where it is undefined on them.
+    /// The score of these items, each counted as often as its weight says. `None` where it is
+    /// undefined on them.
     ///
     /// Sort once with [`Prepared::new`] where many weightings are asked for.
     pub fn score(&self, weights: &[f64]) -> Option<f64> {

@@ -42,7 +42,8 @@ impl Ranked {
             .map(|(start, end)| &self.order[start as usize..*end as usize])
     }
 
-    /// The average rank that each value has among the values written out as often as their weights say.
+    /// The average rank that each value has among the values written out as often as their weights
+    /// say.
     pub(super) fn average_ranks(&self, weights: &[f64]) -> Vec<f64> {
         let mut ranks = vec![0.0; self.order.len()];
         let mut before = 0.0;
@@ -134,7 +135,8 @@ pub(super) fn weighted_pearson(x: &[f64], y: &[f64], weights: &[f64]) -> Option<
         yy += w * dy * dy;
         xy += w * dx * dy;
     }
-    // Ranks of equal values are equal, and their mean is exact enough that a constant series leaves a trace of rounding only.
+    // Ranks of equal values are equal, and their mean is exact enough that a constant series leaves
+    // a trace of rounding only.
     let varies = |squares: f64, mean: f64| squares > total * (1.0 + mean * mean) * 1e-24;
     (varies(xx, mean_x) && varies(yy, mean_y)).then(|| (xy / (xx.sqrt() * yy.sqrt())).clamp(-1.0, 1.0))
 }

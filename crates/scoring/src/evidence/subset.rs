@@ -11,8 +11,8 @@ pub type Mask = Vec<bool>;
 /// Transformed less original over a subset of the items.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubsetDelta {
-    /// The difference in points: transformed less original, over the items of the subset alone. Absent where the metric is
-    /// undefined on them: none, or too few, or all of one class.
+    /// The difference in points: transformed less original, over the items of the subset alone.
+    /// Absent where the metric is undefined on them: none, or too few, or all of one class.
     pub delta: Option<f64>,
     /// Items of the subset, added over seeds.
     pub items: u64,
@@ -20,8 +20,8 @@ pub struct SubsetDelta {
     pub of: u64,
 }
 
-/// The difference (transformed less original, in points) over the items that `mask` holds; `None` where the score is
-/// undefined on them or the two are not of the same items.
+/// The difference (transformed less original, in points) over the items that `mask` holds; `None`
+/// where the score is undefined on them or the two are not of the same items.
 pub fn delta(original: &Evidence, transformed: &Evidence, mask: &[bool]) -> Option<f64> {
     if original.items() != mask.len() || transformed.items() != mask.len() {
         return None;
@@ -30,8 +30,8 @@ pub fn delta(original: &Evidence, transformed: &Evidence, mask: &[bool]) -> Opti
     Some((transformed.score(&weights)? - original.score(&weights)?) * 100.0)
 }
 
-/// [`delta`] with its numbers of items, one transformed score and mask a seed. A seed on whose items the score is undefined
-/// is left out of the mean.
+/// [`delta`] with its numbers of items, one transformed score and mask a seed. A seed on whose
+/// items the score is undefined is left out of the mean.
 pub fn over_seeds<'a>(original: &Evidence, seeds: impl IntoIterator<Item = (&'a Evidence, &'a [bool])>) -> SubsetDelta {
     let (mut deltas, mut items, mut of) = (Vec::new(), 0, 0);
     for (transformed, mask) in seeds {
@@ -46,8 +46,8 @@ pub fn over_seeds<'a>(original: &Evidence, seeds: impl IntoIterator<Item = (&'a 
     }
 }
 
-/// The items all of whose texts pass a test: `texts` holds the positions of each item's texts that are transformed. An item
-/// without such a text never passes.
+/// The items all of whose texts pass a test: `texts` holds the positions of each item's texts that
+/// are transformed. An item without such a text never passes.
 pub fn items_where<'a>(texts: impl IntoIterator<Item = &'a [u32]>, mut test: impl FnMut(u32) -> bool) -> Mask {
     texts
         .into_iter()

@@ -1,10 +1,11 @@
 //! Approximate search through a graph, and how much of the exact answer it finds.
 //!
-//! The index is a hierarchy of navigable small worlds (Malkov & Yashunin 2016, arXiv 1603.09320) from the crate
-//! `instant-distance`, which fixes 32 links a document (64 in the lowest layer). It is built on one thread, so that the
-//! same vectors and seed give the same graph; queries are asked on all cores. Beside the vectors it holds about 350 bytes
-//! a document. What it finds is scored again as [`super::search`] scores, so that a document found by both has the same
-//! score, to the bit, and ties fall alike.
+//! The index is a hierarchy of navigable small worlds (Malkov & Yashunin 2016, arXiv 1603.09320)
+//! from the crate `instant-distance`, which fixes 32 links a document (64 in the lowest layer). It
+//! is built on one thread, so that the same vectors and seed give the same graph; queries are asked
+//! on all cores. Beside the vectors it holds about 350 bytes a document. What it finds is scored
+//! again as [`super::search`] scores, so that a document found by both has the same score, to the
+//! bit, and ties fall alike.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +32,8 @@ const LANES: usize = 16;
 pub struct HnswOptions {
     /// Candidates weighed for each document's links; more build slower and find more. At least 1.
     pub ef_construction: usize,
-    /// Candidates held while a query is answered, never fewer than the documents wanted; more ask slower and find more. At
-    /// least 1.
+    /// Candidates held while a query is answered, never fewer than the documents wanted; more ask
+    /// slower and find more. At least 1.
     pub ef_search: usize,
     /// Seed of the order in which documents enter the graph, and of their layers.
     pub seed: u64,
@@ -53,8 +54,8 @@ impl Default for HnswOptions {
 pub struct ApproximateReport {
     /// The index with its settings, for people.
     pub index: String,
-    /// By k: of the k best documents, the share that was found among the first k, mean over the queries compared. A
-    /// document that ties with the exact k-th counts as found.
+    /// By k: of the k best documents, the share that was found among the first k, mean over the
+    /// queries compared. A document that ties with the exact k-th counts as found.
     pub recall: BTreeMap<usize, f64>,
     /// Queries compared with the exact search: all, or 1,000 at equal steps.
     pub compared: usize,
@@ -130,8 +131,9 @@ fn added(x: &[f32], y: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
     lanes.iter().sum::<f32>() + rest
 }
 
-/// As [`search::top_k`], through a graph: the documents found may not be the best, and may be fewer than `k` where parts of
-/// the graph cannot be reached. With the answer comes its recall, measured against the exact search.
+/// As [`search::top_k`], through a graph: the documents found may not be the best, and may be fewer
+/// than `k` where parts of the graph cannot be reached. With the answer comes its recall, measured
+/// against the exact search.
 ///
 /// # Errors
 /// [`IndexError`].
@@ -201,7 +203,8 @@ fn nearest(graph: &Hnsw<Point<'_>>, scratch: &mut Scratch, query: Point<'_>, doc
         .collect()
 }
 
-/// Mean over queries of the share of the `k` best (first of a pair) that the other list has among its first `k`.
+/// Mean over queries of the share of the `k` best (first of a pair) that the other list has among
+/// its first `k`.
 fn recall(pairs: &[(&[Hit], &[Hit])], k: usize) -> f64 {
     let share = |(exact, found): &(&[Hit], &[Hit])| {
         let wanted = exact.len().min(k);

@@ -1,19 +1,21 @@
-//! Cross-lingual semantic discrimination (CLSD): is the translation nearer than texts that only look like it?
+//! Cross-lingual semantic discrimination (CLSD): is the translation nearer than texts that only
+//! look like it?
 //!
-//! Source: the CLSD paper (Michail, Clematide and Sennrich, 2025), sections 3.1 (P@1) and 3.3 (one-word changes).
+//! Source: the CLSD paper (Michail, Clematide and Sennrich, 2025), sections 3.1 (P@1) and 3.3
+//! (one-word changes).
 
 use super::similarity::{self, norm};
 use crate::stats::{StatsError, pearson, sample_sd, spearman};
 
-/// Whether the target is nearer to its source than every distractor, by cosine. A tie is a failure: the definition asks
-/// for strictly nearer.
+/// Whether the target is nearer to its source than every distractor, by cosine. A tie is a failure:
+/// the definition asks for strictly nearer.
 pub fn target_is_nearest<'a>(source: &[f32], target: &[f32], mut distractors: impl Iterator<Item = &'a [f32]>) -> bool {
     let reached = similarity::cosine_of_units(source, target);
     distractors.all(|distractor| reached > similarity::cosine_of_units(source, distractor))
 }
 
-/// Mean cosine of parallel pairs less the mean cosine of unrelated ones (every source with every other row's target):
-/// the scale on which changes are given. Means need two rows; 0 of fewer.
+/// Mean cosine of parallel pairs less the mean cosine of unrelated ones (every source with every
+/// other row's target): the scale on which changes are given. Means need two rows; 0 of fewer.
 pub fn parallel_gap<'a>(
     sources: impl ExactSizeIterator<Item = &'a [f32]>,
     targets: impl Iterator<Item = &'a [f32]>,
@@ -22,7 +24,8 @@ pub fn parallel_gap<'a>(
     if rows < 2 {
         return 0.0;
     }
-    // Σᵢⱼ sᵢ·tⱼ is one dot product of two sums, so the mean over all pairs costs no more than that over the rows.
+    // Σᵢⱼ sᵢ·tⱼ is one dot product of two sums, so the mean over all pairs costs no more than that
+    // over the rows.
     let (mut all_sources, mut all_targets, mut parallel) = (Vec::new(), Vec::new(), 0.0);
     for (source, target) in sources.zip(targets) {
         all_sources.resize(source.len(), 0.0);
@@ -40,7 +43,8 @@ pub fn parallel_gap<'a>(
     parallel / rows as f64 - unrelated
 }
 
-/// How far a one-word change moves a distractor away, in units of [`parallel_gap`]; negative: away from the source.
+/// How far a one-word change moves a distractor away, in units of [`parallel_gap`]; negative: away
+/// from the source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// ((1 − cos(S, T)) − (1 − cos(S, d))) / gap.

@@ -1,13 +1,13 @@
 //! Nearest neighbours read as predictions: bitext mining.
 //!
-//! Source: mteb 2.20.0 `abstasks/text/bitext_mining.py`: row i of the second side is the label of row i of the first, and
-//! scikit-learn's `precision_score`, `recall_score`, `f1_score` with `average="weighted", zero_division=0` are taken over
-//! the rows as classes.
+//! Source: mteb 2.20.0 `abstasks/text/bitext_mining.py`: row i of the second side is the label of
+//! row i of the first, and scikit-learn's `precision_score`, `recall_score`, `f1_score` with
+//! `average="weighted", zero_division=0` are taken over the rows as classes.
 
 use std::collections::BTreeMap;
 
-/// `precision`, `recall`, `f1` (weighted by support, which is 1 for every class) and `accuracy` of predictions, where
-/// the label of row i is i.
+/// `precision`, `recall`, `f1` (weighted by support, which is 1 for every class) and `accuracy` of
+/// predictions, where the label of row i is i.
 pub fn score(predictions: &[usize]) -> BTreeMap<String, f64> {
     let n = predictions.len();
     let mut predicted = vec![0_u32; n];

@@ -1,8 +1,9 @@
 //! Retrieval metrics of ranked lists.
 //!
-//! Source: trec_eval through pytrec_eval (nDCG with linear gain, MAP, recall, precision, success) and mteb 2.20.0
-//! `_evaluators/retrieval_metrics.py` (MRR, rounding). Ties: trec_eval compares scores as f32, then ids descending by
-//! bytes; mteb's MRR compares them as f64, then ids descending.
+//! Source: trec_eval through pytrec_eval (nDCG with linear gain, MAP, recall, precision, success)
+//! and mteb 2.20.0 `_evaluators/retrieval_metrics.py` (MRR, rounding). Ties: trec_eval compares
+//! scores as f32, then ids descending by bytes; mteb's MRR compares them as f64, then ids
+//! descending.
 
 use std::{
     cmp::Ordering,
@@ -105,8 +106,8 @@ fn discounted_gain(grades: &[i32]) -> f64 {
     gains.map(|(i, g)| f64::from(*g) / ((i + 2) as f64).log2()).sum()
 }
 
-/// A series per metric and cut-off, keyed as mteb keys scores (`ndcg_at_10`), one value a query. Hit rate is kept apart
-/// because mteb computes no abstention for it.
+/// A series per metric and cut-off, keyed as mteb keys scores (`ndcg_at_10`), one value a query.
+/// Hit rate is kept apart because mteb computes no abstention for it.
 pub fn series(queries: &[QueryMetrics], cutoffs: &[usize]) -> BTreeMap<String, Vec<f64>> {
     let mut series = BTreeMap::new();
     for (name, of) in METRICS {

@@ -1,10 +1,11 @@
 //! Exact search: the best documents of each query.
 //!
-//! Documents are taken in slabs, each packed into blocks for the matrix kernel; groups of queries run against a slab in
-//! parallel. What is held beside the vectors themselves: one normalised and packed slab (`SLAB` × `BLOCK` rows), one
-//! normalised copy of the queries, a tile of `GROUP` × `BLOCK` scores a thread and at most 2·k candidates a query,
-//! whatever the size of the corpus. For 1 M × 768 documents, 1,000 queries and k = 1,000 that is 50 MB + 3 MB + 16 MB.
-//! A score depends on its own query and document alone, so equal documents tie exactly.
+//! Documents are taken in slabs, each packed into blocks for the matrix kernel; groups of queries
+//! run against a slab in parallel. What is held beside the vectors themselves: one normalised and
+//! packed slab (`SLAB` × `BLOCK` rows), one normalised copy of the queries, a tile of `GROUP` ×
+//! `BLOCK` scores a thread and at most 2·k candidates a query, whatever the size of the corpus. For
+//! 1 M × 768 documents, 1,000 queries and k = 1,000 that is 50 MB + 3 MB + 16 MB. A score depends
+//! on its own query and document alone, so equal documents tie exactly.
 
 use isomer_kernels::{Epilogue, PackedMatrix, gemm_serial};
 use rayon::prelude::*;
@@ -41,10 +42,12 @@ pub struct Hit {
     pub score: f32,
 }
 
-/// The `k` best documents of each query, best first. `id_order[d]` is the position of document `d` when ids are sorted
-/// ascending by bytes (see [`id_order`]); [`Ties::CorpusOrder`] does not read it.
+/// The `k` best documents of each query, best first. `id_order[d]` is the position of document `d`
+/// when ids are sorted ascending by bytes (see [`id_order`]); [`Ties::CorpusOrder`] does not read
+/// it.
 ///
-/// Vectors of queries and documents must have equal widths; fewer than `k` documents give fewer hits.
+/// Vectors of queries and documents must have equal widths; fewer than `k` documents give fewer
+/// hits.
 pub fn top_k(
     queries: VectorView<'_>,
     documents: VectorView<'_>,
@@ -54,8 +57,9 @@ pub fn top_k(
     ties: Ties,
 ) -> Vec<Vec<Hit>> {
     let width = queries.cols();
-    // A hit is one integer: the score's bits, made to sort as numbers do, above the tie-break. Comparing hits is then
-    // comparing integers. The tie-break of document d is its place in id order, or its place from the end.
+    // A hit is one integer: the score's bits, made to sort as numbers do, above the tie-break.
+    // Comparing hits is then comparing integers. The tie-break of document d is its place in id
+    // order, or its place from the end.
     let tie_break = |document: usize| match ties {
         Ties::IdDescending => id_order[document],
         Ties::CorpusOrder => u32::MAX - document as u32,
@@ -101,8 +105,8 @@ pub fn top_k(
         .collect()
 }
 
-/// Some documents of one query, scored as [`top_k`] scores them: `rows` holds their vectors one after the other, `documents`
-/// says which they are. The best `k`, best first.
+/// Some documents of one query, scored as [`top_k`] scores them: `rows` holds their vectors one
+/// after the other, `documents` says which they are. The best `k`, best first.
 pub(super) fn ranked(
     query: &[f32],
     rows: &[f32],
@@ -155,7 +159,8 @@ impl Best {
 
     fn offer(&mut self, scores: &[f32], tie: impl Fn(usize) -> u32) {
         for (number, lanes) in scores.chunks(LANES).enumerate() {
-            // Without a branch inside, the comparison of a whole chunk is a handful of instructions.
+            // Without a branch inside, the comparison of a whole chunk is a handful of
+            // instructions.
             if !lanes.iter().fold(false, |any, score| any | (*score >= self.threshold)) {
                 continue;
             }

@@ -1,8 +1,9 @@
 //! Similarities and distances of pairs of vectors.
 //!
-//! mteb works on f32 vectors throughout, and a score is only reproduced to its last published digit when ties fall where
-//! mteb's do: results are therefore rounded to f32 in the same places, and cosine keeps scikit-learn's form
-//! 1 − ½‖x̂ − ŷ‖², which gives exactly 1 to equal texts. Sums are accumulated in f64 before the rounding.
+//! mteb works on f32 vectors throughout, and a score is only reproduced to its last published digit
+//! when ties fall where mteb's do: results are therefore rounded to f32 in the same places, and
+//! cosine keeps scikit-learn's form 1 − ½‖x̂ − ŷ‖², which gives exactly 1 to equal texts. Sums are
+//! accumulated in f64 before the rounding.
 
 /// How an encoder's vectors are meant to be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,8 +29,8 @@ pub fn norm(x: &[f32]) -> f32 {
     (x.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>() as f32).sqrt()
 }
 
-/// 1 − `paired_cosine_distances` of scikit-learn. A zero vector is left as it is, so its cosine with a unit vector is
-/// 0.5, as there.
+/// 1 − `paired_cosine_distances` of scikit-learn. A zero vector is left as it is, so its cosine
+/// with a unit vector is 0.5, as there.
 pub fn cosine(x: &[f32], y: &[f32]) -> f32 {
     let (nx, ny) = (divisor(norm(x)), divisor(norm(y)));
     1.0 - 0.5 * sum(x.iter().zip(y).map(|(a, b)| squared(a / nx - b / ny)))
@@ -43,8 +44,8 @@ fn squared(v: f32) -> f32 {
     v * v
 }
 
-/// Cosine as the dot product of unit vectors (sentence-transformers `pairwise_cos_sim`, torch `normalize` with its floor
-/// of 1e-12).
+/// Cosine as the dot product of unit vectors (sentence-transformers `pairwise_cos_sim`, torch
+/// `normalize` with its floor of 1e-12).
 pub fn cosine_of_units(x: &[f32], y: &[f32]) -> f32 {
     let (nx, ny) = (norm(x).max(1e-12), norm(y).max(1e-12));
     sum(x.iter().zip(y).map(|(a, b)| (a / nx) * (b / ny)))

@@ -1,7 +1,7 @@
 //! Semantic textual similarity: correlation of similarities with gold scores.
 //!
-//! Source: mteb 2.20.0 `abstasks/sts.py` and `_evaluators/any_sts_evaluator.py`. mteb first maps gold scores to [0, 1]
-//! linearly, which changes neither correlation.
+//! Source: mteb 2.20.0 `abstasks/sts.py` and `_evaluators/any_sts_evaluator.py`. mteb first maps
+//! gold scores to [0, 1] linearly, which changes neither correlation.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,10 @@ use rayon::prelude::*;
 use super::similarity::{self, Similarity};
 use crate::stats::{StatsError, pearson, spearman};
 
-/// Every score mteb reports for the task: `{cosine,manhattan,euclidean}_{pearson,spearman}`, and `pearson`, `spearman`
-/// of the encoder's own similarity. Distances are negated first. A correlation that is undefined because all of one
-/// kind's similarities are equal is left out, except of cosine, whose error is returned.
+/// Every score mteb reports for the task: `{cosine,manhattan,euclidean}_{pearson,spearman}`, and
+/// `pearson`, `spearman` of the encoder's own similarity. Distances are negated first. A
+/// correlation that is undefined because all of one kind's similarities are equal is left out,
+/// except of cosine, whose error is returned.
 ///
 /// # Errors
 /// Gold scores or cosines that do not vary; fewer than two pairs.

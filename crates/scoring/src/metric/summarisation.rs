@@ -1,11 +1,13 @@
 //! Summarisation: does closeness to human summaries follow human judgement?
 //!
-//! A machine summary's predicted quality is its highest similarity to any human summary of the same text. Three
-//! definitions of the score are in print, and differ widely on the same vectors:
-//! * mteb 2.20.0 `summarization_evaluator.py`: a correlation per text, averaged ([`per_text`] with [`Average::Statistic`]);
-//! * its deprecated evaluator, which made the numbers of the first leaderboard: the mean ran over the correlations *and*
-//!   their p-values (issue 1156; [`Average::StatisticAndP`]);
-//! * HTEB 1.1 `evaluation.py`: one correlation over all machine summaries of all texts ([`pooled`]).
+//! A machine summary's predicted quality is its highest similarity to any human summary of the same
+//! text. Three definitions of the score are in print, and differ widely on the same vectors:
+//! * mteb 2.20.0 `summarization_evaluator.py`: a correlation per text, averaged ([`per_text`] with
+//!   [`Average::Statistic`]);
+//! * its deprecated evaluator, which made the numbers of the first leaderboard: the mean ran over
+//!   the correlations *and* their p-values (issue 1156; [`Average::StatisticAndP`]);
+//! * HTEB 1.1 `evaluation.py`: one correlation over all machine summaries of all texts
+//!   ([`pooled`]).
 
 use std::collections::BTreeMap;
 
@@ -70,7 +72,8 @@ impl Judged {
         judged
     }
 
-    /// Whether mteb leaves the text out: equal gold scores, or predictions that do not tell the summaries apart.
+    /// Whether mteb leaves the text out: equal gold scores, or predictions that do not tell the
+    /// summaries apart.
     pub fn skipped(&self) -> bool {
         [&self.gold, &self.dot, &self.cosine]
             .iter()
@@ -83,9 +86,9 @@ type Correlation = fn(&[f64], &[f64]) -> Result<f64, StatsError>;
 const KINDS: [(&str, Values); 3] = [("cosine_", |j| &j.cosine), ("dot_", |j| &j.dot), ("", |j| &j.own)];
 const CORRELATIONS: [(&str, Correlation); 2] = [("pearson", pearson), ("spearman", spearman)];
 
-/// mteb's `{cosine_,dot_,}{pearson,spearman}`: means over the texts that are not skipped, and the value of each text (NaN
-/// where it is skipped). A score is left out where a text's own similarities are all equal; `None` where every text is
-/// skipped.
+/// mteb's `{cosine_,dot_,}{pearson,spearman}`: means over the texts that are not skipped, and the
+/// value of each text (NaN where it is skipped). A score is left out where a text's own
+/// similarities are all equal; `None` where every text is skipped.
 pub fn per_text(texts: &[Judged], average: Average) -> Option<(BTreeMap<String, f64>, BTreeMap<String, Vec<f64>>)> {
     if texts.iter().all(Judged::skipped) {
         return None;
@@ -115,7 +118,8 @@ pub fn per_text(texts: &[Judged], average: Average) -> Option<(BTreeMap<String, 
     Some((scores, values))
 }
 
-/// HTEB's `cosine_spearman`: one Spearman over every machine summary, and `cosine_pearson` beside it.
+/// HTEB's `cosine_spearman`: one Spearman over every machine summary, and `cosine_pearson` beside
+/// it.
 ///
 /// # Errors
 /// Gold scores or predictions that are all equal; fewer than two machine summaries.

@@ -34,8 +34,8 @@ pub struct ClassificationInput<'a> {
     pub experiments: usize,
 }
 
-/// Scores classification. `mteb-v2` and `mteb-v1`: logistic regressions (ten) on a few rows of each label, averaged; `hteb`:
-/// one on all train rows.
+/// Scores classification. `mteb-v2` and `mteb-v1`: logistic regressions (ten) on a few rows of each
+/// label, averaged; `hteb`: one on all train rows.
 ///
 /// # Errors
 /// Vectors and labels that do not match; one class only; a test label that no train row has.

@@ -1,4 +1,5 @@
-//! Cross-lingual semantic discrimination: a source, its translation, and distractors in the translation's language.
+//! Cross-lingual semantic discrimination: a source, its translation, and distractors in the
+//! translation's language.
 
 use std::collections::BTreeMap;
 
@@ -41,14 +42,15 @@ pub struct ClsdInput<'a> {
 
 /// Scores discrimination.
 ///
-/// * `candidates_precision_at_1`: the paper's P@1, the share of rows whose target is strictly nearer (cosine) than each
-///   of its distractors. Main score under `hteb`.
-/// * `recall_at_1` and every other retrieval score: mteb's form, where each source must find its target among all targets
-///   and distractors of the data set, by the encoder's own similarity. Main score under the mteb profiles.
-/// * `one_word_pairs`, `one_word_change` and its `_sd`, `one_word_mono_change`, `one_word_pearson`, `one_word_spearman`:
-///   the fine-grained analysis, over distractors that differ in one word; `one_word_change_<pos>` and the rest by part of
-///   speech, where the data says it. Changes are in units of the gap between parallel and unrelated pairs
-///   (`parallel_gap`).
+/// * `candidates_precision_at_1`: the paper's P@1, the share of rows whose target is strictly
+///   nearer (cosine) than each of its distractors. Main score under `hteb`.
+/// * `recall_at_1` and every other retrieval score: mteb's form, where each source must find its
+///   target among all targets and distractors of the data set, by the encoder's own similarity.
+///   Main score under the mteb profiles.
+/// * `one_word_pairs`, `one_word_change` and its `_sd`, `one_word_mono_change`, `one_word_pearson`,
+///   `one_word_spearman`: the fine-grained analysis, over distractors that differ in one word;
+///   `one_word_change_<pos>` and the rest by part of speech, where the data says it. Changes are in
+///   units of the gap between parallel and unrelated pairs (`parallel_gap`).
 ///
 /// # Errors
 /// Vectors that do not match; no rows; a row without distractors.
@@ -123,7 +125,8 @@ fn check(input: &ClsdInput<'_>, main_key: &'static str) -> Result<(), ScoreError
     ScoreError::widths("distractors", input.sources, input.distractors)
 }
 
-/// mteb's form: queries Q1, Q2 … against documents D1, D2 …, each target followed by its distractors.
+/// mteb's form: queries Q1, Q2 … against documents D1, D2 …, each target followed by its
+/// distractors.
 fn whole_corpus(input: &ClsdInput<'_>, starts: &[usize], own: Similarity) -> Result<Scores, ScoreError> {
     let cols = input.targets.cols();
     let mut data = Vec::with_capacity((input.targets.rows() + input.distractors.rows()) * cols);
@@ -155,7 +158,8 @@ fn whole_corpus(input: &ClsdInput<'_>, starts: &[usize], own: Similarity) -> Res
     score_retrieval(&retrieval, own, Profile::MtebV2)
 }
 
-/// The fine-grained analysis; empty where no distractor differs in one word or the gap is not positive.
+/// The fine-grained analysis; empty where no distractor differs in one word or the gap is not
+/// positive.
 fn one_word(input: &ClsdInput<'_>) -> BTreeMap<String, f64> {
     let mut scores = BTreeMap::new();
     let gap = discrimination::parallel_gap(input.sources.iter(), input.targets.iter());

@@ -37,10 +37,11 @@ pub struct ClusteringInput<'a> {
 
 /// Scores clustering by V-measure.
 ///
-/// * `mteb-v2`, documents: ten mini-batch k-means on documents drawn with replacement from a share of them; `v_measure` and
-///   `ami` with population standard deviations.
+/// * `mteb-v2`, documents: ten mini-batch k-means on documents drawn with replacement from a share
+///   of them; `v_measure` and `ami` with population standard deviations.
 /// * `mteb-v2`, sets, and `mteb-v1`: one mini-batch k-means a set.
-/// * `hteb`: the same with each of the seeds 1337, 1338 and 1339, averaged; `v_measure_std` is over the seeds.
+/// * `hteb`: the same with each of the seeds 1337, 1338 and 1339, averaged; `v_measure_std` is over
+///   the seeds.
 ///
 /// # Errors
 /// Vectors, labels and sets that do not match; no documents; one label only.

@@ -1,7 +1,8 @@
 //! Graded ranking: candidates of falling closeness to an anchor, best first (partial paraphrases).
 //!
-//! Source: the PARTIAL paper, section 5.1: R-Precision and Spearman's rho of each group, averaged over groups; the same
-//! groups as a classification, where the best candidate is a paraphrase and the others are not.
+//! Source: the PARTIAL paper, section 5.1: R-Precision and Spearman's rho of each group, averaged
+//! over groups; the same groups as a classification, where the best candidate is a paraphrase and
+//! the others are not.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,16 +15,17 @@ use crate::{
 /// Scores of the pairs of one group, best candidate first, from whatever scores pairs.
 pub type PairScores = Vec<f64>;
 
-/// Scores graded ranking with vectors: `anchors` holds one a group, `candidates` those of all groups, best first, `counts`
-/// how many each group has.
+/// Scores graded ranking with vectors: `anchors` holds one a group, `candidates` those of all
+/// groups, best first, `counts` how many each group has.
 ///
-/// * `r_precision`: one candidate of a group is the paraphrase, so R is 1: the share of groups whose best candidate
-///   scores strictly highest. A tie is a failure.
-/// * `spearman`: of the scores with the degrees, averaged over the `spearman_groups` groups whose scores are not all
-///   equal.
+/// * `r_precision`: one candidate of a group is the paraphrase, so R is 1: the share of groups
+///   whose best candidate scores strictly highest. A tie is a failure.
+/// * `spearman`: of the scores with the degrees, averaged over the `spearman_groups` groups whose
+///   scores are not all equal.
 ///
 /// # Errors
-/// Vectors that do not match; no groups; a group of fewer than two candidates; scores that are equal in every group.
+/// Vectors that do not match; no groups; a group of fewer than two candidates; scores that are
+/// equal in every group.
 pub fn score_graded_ranking(
     anchors: VectorView<'_>,
     candidates: VectorView<'_>,
@@ -48,9 +50,9 @@ pub fn score_graded_ranking(
     score_pair_scores(&groups, None, profile)
 }
 
-/// As [`score_graded_ranking`], from scores of pairs. With the threshold at which the scorer calls a pair a paraphrase,
-/// `accuracy_at_0_swaps` is the share of best candidates at or above it, and `accuracy_at_<k>_swaps` the share of
-/// candidates k places down below it.
+/// As [`score_graded_ranking`], from scores of pairs. With the threshold at which the scorer calls
+/// a pair a paraphrase, `accuracy_at_0_swaps` is the share of best candidates at or above it, and
+/// `accuracy_at_<k>_swaps` the share of candidates k places down below it.
 ///
 /// # Errors
 /// As [`score_graded_ranking`]; a score or threshold that is not finite.
@@ -135,8 +137,8 @@ fn accuracies(groups: &[PairScores], threshold: f64) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// Jaccard overlap of the word types of two texts, in [0, 1]: lower-cased, split at white space, punctuation trimmed
-/// from the ends of words. 1 of two texts without words.
+/// Jaccard overlap of the word types of two texts, in [0, 1]: lower-cased, split at white space,
+/// punctuation trimmed from the ends of words. 1 of two texts without words.
 pub fn lexical_overlap(left: &str, right: &str) -> f64 {
     let words = |text: &str| -> HashSet<String> {
         text.split_whitespace()

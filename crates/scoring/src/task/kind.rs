@@ -115,7 +115,8 @@ impl TaskType {
             ],
             Self::Summarisation => &["text", "human_summaries", "machine_summaries", "relevance"],
             Self::Bitext => &["sentence1", "sentence2"],
-            // `distractor_pos` is optional: for each distractor null, or the part of speech of the one word that differs.
+            // `distractor_pos` is optional: for each distractor null, or the part of speech of the
+            // one word that differs.
             Self::Clsd => &["source", "target", "distractors", "distractor_pos"],
             Self::GradedRanking => &["anchor", "candidates"],
         }

@@ -40,9 +40,11 @@ pub struct Scores {
     pub all: BTreeMap<String, f64>,
     /// Rows scored: pairs, queries, texts or groups.
     pub items: u64,
-    /// Values of single items, one column a key, one value an item; NaN where a value is undefined for its item.
+    /// Values of single items, one column a key, one value an item; NaN where a value is undefined
+    /// for its item.
     pub per_item: BTreeMap<String, Vec<f64>>,
-    /// What the main score is made of, item by item; absent where it cannot be taken apart (macro F1 of classification).
+    /// What the main score is made of, item by item; absent where it cannot be taken apart (macro
+    /// F1 of classification).
     pub evidence: Option<Evidence>,
     /// What a person should know about how it was scored.
     pub notes: Vec<String>,
@@ -65,7 +67,8 @@ impl Scores {
         })
     }
 
-    /// The same scores with another one as the main one. Evidence is of the main score, so another one has none.
+    /// The same scores with another one as the main one. Evidence is of the main score, so another
+    /// one has none.
     ///
     /// # Errors
     /// A score that is not among them.
@@ -88,7 +91,8 @@ impl Scores {
         self
     }
 
-    /// Evidence of a main score that is the mean of the column of its name; `decimals` as in [`Evidence::Mean`].
+    /// Evidence of a main score that is the mean of the column of its name; `decimals` as in
+    /// [`Evidence::Mean`].
     fn with_mean_of_column(self, decimals: Option<u8>) -> Self {
         let evidence = self
             .per_item

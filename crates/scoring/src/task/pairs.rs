@@ -19,8 +19,8 @@ use crate::{
 /// Scores semantic textual similarity. `gold` holds one score a pair.
 ///
 /// # Errors
-/// Vectors and scores that do not match; gold scores that are constant or not finite; fewer than two pairs; vectors that
-/// are all equally similar.
+/// Vectors and scores that do not match; gold scores that are constant or not finite; fewer than
+/// two pairs; vectors that are all equally similar.
 pub fn score_sts(
     first: VectorView<'_>,
     second: VectorView<'_>,
@@ -95,8 +95,9 @@ pub fn score_pair_classification(
         .with_evidence(evidence))
 }
 
-/// Scores bitext mining: for each first text, the second text nearest to it by the encoder's own similarity, the first
-/// of those that tie. Row i of one side is the translation of row i of the other; one direction only, as mteb does.
+/// Scores bitext mining: for each first text, the second text nearest to it by the encoder's own
+/// similarity, the first of those that tie. Row i of one side is the translation of row i of the
+/// other; one direction only, as mteb does.
 ///
 /// # Errors
 /// Sides of different sizes or widths; no pairs.

@@ -1,4 +1,5 @@
-//! Metric profiles: published numbers differ by definition, so a number names the definition it follows.
+//! Metric profiles: published numbers differ by definition, so a number names the definition it
+//! follows.
 
 use std::{fmt, str::FromStr};
 

@@ -34,8 +34,8 @@ pub(super) fn decimals(key: &str) -> Option<u8> {
     (!key.starts_with("mrr")).then_some(MTEB_DECIMALS)
 }
 
-/// `nauc_<metric>_{max,std,diff1}` from each query's retrieved scores. mteb computes none for the hit rate; undefined
-/// areas are left out.
+/// `nauc_<metric>_{max,std,diff1}` from each query's retrieved scores. mteb computes none for the
+/// hit rate; undefined areas are left out.
 pub(super) fn abstention_areas(retrieved: &[Vec<f64>], series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64> {
     let confidences: Vec<abstention::Confidence> = retrieved
         .par_iter()

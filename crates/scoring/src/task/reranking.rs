@@ -38,23 +38,26 @@ pub struct RerankingInput<'a> {
     pub documents: VectorView<'a>,
     /// The items. Each has at least one query, one positive and one negative.
     pub items: &'a [Candidates],
-    /// Ids of the candidates, in their order, or none where rows are lists: they decide ties under `mteb-v2`. Unique within
-    /// an item.
+    /// Ids of the candidates, in their order, or none where rows are lists: they decide ties under
+    /// `mteb-v2`. Unique within an item.
     pub document_ids: &'a [String],
 }
 
 /// Scores reranking.
 ///
-/// * `mteb-v2`: candidates ordered by the encoder's own similarity, then trec_eval's measures and MRR over at most 1000,
-///   `map_at_1000` first among them; ties go to the id that sorts last by bytes: of rows of lists to the later candidate, negatives before positives, as
-///   the ids decide that mteb gives to them.
-/// * `mteb-v1`: `map`, the mean of scikit-learn's average precision (ties grouped) by cosine, and `mrr` at 10.
+/// * `mteb-v2`: candidates ordered by the encoder's own similarity, then trec_eval's measures and
+///   MRR over at most 1000, `map_at_1000` first among them; ties go to the id that sorts last by
+///   bytes: of rows of lists to the later candidate, negatives before positives, as the ids decide
+///   that mteb gives to them.
+/// * `mteb-v1`: `map`, the mean of scikit-learn's average precision (ties grouped) by cosine, and
+///   `mrr` at 10.
 /// * `hteb`: the same `map` by the encoder's own similarity.
 ///
 /// Of several queries the best counts, candidate by candidate.
 ///
 /// # Errors
-/// Vectors that do not match the items; no items; an item without a query, a positive or a negative.
+/// Vectors that do not match the items; no items; an item without a query, a positive or a
+/// negative.
 pub fn score_reranking(input: &RerankingInput<'_>, own: Similarity, profile: Profile) -> Result<Scores, ScoreError> {
     let task = TaskType::Reranking;
     let main_key = task
@@ -148,7 +151,8 @@ fn trec(input: &RerankingInput<'_>, scores: &[Vec<f64>], main_key: &'static str)
         .zip(scores)
         .zip(own)
         .map(|((item, scores), own)| {
-            // mteb's ids: a positive sorts before a negative, and ties go to the id that sorts last.
+            // mteb's ids: a positive sorts before a negative, and ties go to the id that sorts
+            // last.
             let given = |i: usize| match i.checked_sub(item.positives) {
                 None => format!("apositive_{i:05}"),
                 Some(i) => format!("negative_{i:05}"),

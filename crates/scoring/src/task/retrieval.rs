@@ -43,10 +43,11 @@ pub enum SearchMode {
     Hnsw(HnswOptions),
 }
 
-/// Scores retrieval: search (exact, or through an index whose recall is in [`Scores::approximate`]) by the encoder's own similarity, then nDCG, MAP, recall, precision, hit rate (means
-/// over queries, rounded to 5 decimals as mteb does), MRR, `accuracy` (recall at 1) and the normalised areas under the
-/// abstention curve. Under the profile `hteb` only the best ten documents count, chosen in corpus order where they tie,
-/// and there is no abstention.
+/// Scores retrieval: search (exact, or through an index whose recall is in [`Scores::approximate`])
+/// by the encoder's own similarity, then nDCG, MAP, recall, precision, hit rate (means over
+/// queries, rounded to 5 decimals as mteb does), MRR, `accuracy` (recall at 1) and the normalised
+/// areas under the abstention curve. Under the profile `hteb` only the best ten documents count,
+/// chosen in corpus order where they tie, and there is no abstention.
 ///
 /// # Errors
 /// Vectors and ids that do not match; no queries; no documents; an index that cannot be built.
@@ -65,7 +66,8 @@ pub fn score_retrieval(
         Profile::Hteb => (&HTEB_CUTOFFS, Ties::CorpusOrder),
     };
     let depth = cutoffs.last().copied().unwrap_or(1);
-    // HTEB drops a query's own document before the cut, mteb after it: there such a query keeps one document fewer.
+    // HTEB drops a query's own document before the cut, mteb after it: there such a query keeps one
+    // document fewer.
     let spare = usize::from(input.ignore_identical_ids && profile == Profile::Hteb);
     let id_order = search::id_order(input.document_ids);
     let (queries, documents, wanted) = (input.queries, input.documents, depth + spare);

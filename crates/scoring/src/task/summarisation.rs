@@ -34,12 +34,13 @@ pub struct SummarisationInput<'a> {
     pub texts: &'a [SummarisedText],
 }
 
-/// Scores summarisation: `mteb-v2` averages a correlation per text, `mteb-v1` the correlations and their p-values alike
-/// (what the first leaderboard did), `hteb` takes one correlation over everything. See [`crate::metric::summarisation`].
+/// Scores summarisation: `mteb-v2` averages a correlation per text, `mteb-v1` the correlations and
+/// their p-values alike (what the first leaderboard did), `hteb` takes one correlation over
+/// everything. See [`crate::metric::summarisation`].
 ///
 /// # Errors
-/// Vectors that do not match the texts; no texts; a text without human summaries; every text left out because its
-/// relevance is constant.
+/// Vectors that do not match the texts; no texts; a text without human summaries; every text left
+/// out because its relevance is constant.
 pub fn score_summarisation(
     input: &SummarisationInput<'_>,
     own: Similarity,

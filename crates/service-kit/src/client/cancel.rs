@@ -1,7 +1,8 @@
 //! A caller that drops the answer is done with the call.
 //!
-//! HTTP/2 closes the two halves of a stream one by one: while the request half stays open, dropping the answer alone
-//! tells the server nothing, and its work goes on. Here the two are tied: the request ends with the answer.
+//! HTTP/2 closes the two halves of a stream one by one: while the request half stays open, dropping
+//! the answer alone tells the server nothing, and its work goes on. Here the two are tied: the
+//! request ends with the answer.
 
 use std::{
     pin::Pin,

@@ -33,7 +33,8 @@ impl Server {
     }
 }
 
-/// A call under way. Where it is dropped before anything is known of its end, its caller has given it up.
+/// A call under way. Where it is dropped before anything is known of its end, its caller has given
+/// it up.
 #[derive(Debug)]
 pub(super) struct Call {
     span: Span,
@@ -41,7 +42,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Begins a call. Health is asked every second, and has no span; nor has a call within this process, whose other side has one.
+    /// Begins a call. Health is asked every second, and has no span; nor has a call within this
+    /// process, whose other side has one.
     pub(super) fn start(path: &str, server: Option<&Server>) -> Self {
         let method = path.trim_start_matches('/');
         let span = match server {

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, where it was written, and how to mend it.
+//! What is wrong with a configuration, where it was written, and how to fix it.
 
 use std::fmt;
 
@@ -6,22 +6,23 @@ use tonic::Code;
 
 use crate::Fault;
 
-/// What is wrong with a configuration, where, and how to mend it.
+/// What is wrong with a configuration, where, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
     field: String,
     message: String,
-    mend: String,
+    hint: String,
     origin: Option<String>,
 }
 
 impl ConfigError {
-    /// A value that cannot be used: path of the key (`embed.max_batch_tokens`), what is wrong, how to mend it.
-    pub fn new(field: impl Into<String>, message: impl Into<String>, mend: impl Into<String>) -> Self {
+    /// A value that cannot be used: path of the key (`embed.max_batch_tokens`), what is wrong, how
+    /// to fix it.
+    pub fn new(field: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             field: field.into(),
             message: message.into(),
-            mend: mend.into(),
+            hint: hint.into(),
             origin: None,
         }
     }
@@ -31,12 +32,14 @@ impl ConfigError {
         &self.field
     }
 
-    /// Where the value was written: a file, an environment variable, the command line, the built-in default.
+    /// Where the value was written: a file, an environment variable, the command line, the built-in
+    /// default.
     pub fn origin(&self) -> Option<&str> {
         self.origin.as_deref()
     }
 
-    /// The same error, seen from the section that holds it: `max_batch_tokens` becomes `embed.max_batch_tokens`.
+    /// The same error, seen from the section that holds it: `max_batch_tokens` becomes
+    /// `embed.max_batch_tokens`.
     #[must_use]
     pub fn within(mut self, section: &str) -> Self {
         self.field = if self.field.is_empty() {
@@ -65,8 +68,8 @@ impl fmt::Display for ConfigError {
         if let Some(origin) = &self.origin {
             write!(f, ", in {origin}")?;
         }
-        if !self.mend.is_empty() {
-            write!(f, "; {}", self.mend)?;
+        if !self.hint.is_empty() {
+            write!(f, "; {}", self.hint)?;
         }
         Ok(())
     }
@@ -80,7 +83,7 @@ impl From<ConfigError> for Fault {
         };
         let mut fault = Fault::new(Code::InvalidArgument, "INVALID_CONFIGURATION", message);
         fault.field = (!error.field.is_empty()).then_some(error.field);
-        fault.mend = (!error.mend.is_empty()).then_some(error.mend);
+        fault.hint = (!error.hint.is_empty()).then_some(error.hint);
         fault
     }
 }

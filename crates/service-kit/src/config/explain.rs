@@ -1,4 +1,4 @@
-//! Turns what figment and serde say into a [`ConfigError`] that names field, place and mend.
+//! Turns what figment and serde say into a [`ConfigError`] that names field, place and hint.
 
 use figment::{Figment, error::Kind, value::Value};
 use serde_ignored::Path;
@@ -24,7 +24,7 @@ fn extended(parent: &Path<'_>, key: String) -> Vec<String> {
 /// A type, shape or name that does not fit.
 pub(super) fn misfit(error: &figment::Error, layers: &Figment) -> ConfigError {
     let mut path = error.path.clone();
-    let (message, mend) = match &error.kind {
+    let (message, hint) = match &error.kind {
         Kind::InvalidType(found, expected) => (format!("{found} does not fit"), format!("give {expected}")),
         Kind::InvalidValue(found, expected) => (format!("{found} is out of range"), format!("give {expected}")),
         Kind::InvalidLength(length, expected) => (format!("{length} items do not fit"), format!("give {expected}")),
@@ -42,9 +42,10 @@ pub(super) fn misfit(error: &figment::Error, layers: &Figment) -> ConfigError {
         }
         other => (other.to_string(), String::new()),
     };
-    // The tag of a merged section is that of one of its layers; only the leaf says where it was written.
+    // The tag of a merged section is that of one of its layers; only the leaf says where it was
+    // written.
     let place = origin(layers, &path).or_else(|| error.metadata.as_ref().map(|metadata| metadata.name.to_string()));
-    ConfigError::new(path.join("."), message, mend).written_in(place)
+    ConfigError::new(path.join("."), message, hint).written_in(place)
 }
 
 /// A key that nothing reads; `known` is the configuration as it was understood.
@@ -79,7 +80,8 @@ fn find<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     }
 }
 
-/// How to mend an unknown name: "did you mean" when one of `names` is close, the list of names otherwise.
+/// What to write for an unknown name: "did you mean" when one of `names` is close, the list of
+/// names otherwise.
 pub fn suggest(found: &str, names: &[&str]) -> String {
     match isomer_spelling::nearest(found, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),

@@ -8,11 +8,13 @@ use serde::{
     de::{self, MapAccess, Visitor},
 };
 
-/// A secret: read from configuration, never printed and never written back; its memory is wiped when dropped.
+/// A secret: read from configuration, never printed and never written back; its memory is wiped
+/// when dropped.
 ///
-/// In a configuration it is `{ env = "NAME" }`, `{ file = "/path" }` (trailing line break dropped), or the plain value,
-/// meant for an environment variable of ours. A variable or file that is named but missing or empty is refused while
-/// the configuration is loaded; an absent key or an empty string is an empty secret.
+/// In a configuration it is `{ env = "NAME" }`, `{ file = "/path" }` (trailing line break dropped),
+/// or the plain value, meant for an environment variable of ours. A variable or file that is named
+/// but missing or empty is refused while the configuration is loaded; an absent key or an empty
+/// string is an empty secret.
 #[derive(Clone, Default)]
 pub struct Secret(Option<SecretString>);
 

@@ -199,5 +199,5 @@ fn a_configuration_error_becomes_a_fault_on_the_same_field() {
     let fault = crate::Fault::from(error);
     assert_eq!(fault.field.as_deref(), Some("nested.max_items"));
     assert_eq!(fault.reason, "INVALID_CONFIGURATION");
-    assert_eq!(fault.mend.as_deref(), Some("give at least 1"));
+    assert_eq!(fault.hint.as_deref(), Some("give at least 1"));
 }

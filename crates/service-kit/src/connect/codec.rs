@@ -1,4 +1,5 @@
-//! Messages as JSON and protobuf, and their frames: a byte of flags, four of length, the message. gRPC and Connect frame alike.
+//! Messages as JSON and protobuf, and their frames: a byte of flags, four of length, the message.
+//! gRPC and Connect frame alike.
 
 use std::io::Read;
 
@@ -78,7 +79,7 @@ pub(super) fn too_large(most: usize) -> Fault {
         "REQUEST_TOO_LARGE",
         format!("a message is larger than {most} bytes"),
     )
-    .mend("send less at once")
+    .hint("send less at once")
 }
 
 /// How bodies are compressed.
@@ -98,7 +99,7 @@ impl Encoding {
                 "the body is compressed with {:?}",
                 String::from_utf8_lossy(other)
             ))
-            .mend("send gzip or identity")),
+            .hint("send gzip or identity")),
         }
     }
 
@@ -146,7 +147,8 @@ impl Call {
 /// Most values of a message in JSON. Two bytes of it may be a value that takes a hundred in memory.
 const MOST_VALUES: usize = 1_000_000;
 
-/// Values of a text in JSON, at least: each but the first of a list or object has a comma before it.
+/// Values of a text in JSON, at least: each but the first of a list or object has a comma before
+/// it.
 fn values(json: &[u8]) -> usize {
     let (mut count, mut quoted, mut escaped) = (1, false, false);
     for byte in json {
@@ -165,7 +167,7 @@ pub(super) fn from_json(kind: MessageDescriptor, json: &[u8]) -> Result<Bytes, F
     if values(json) > MOST_VALUES {
         let message = format!("the message has more than {MOST_VALUES} values in JSON");
         let fault = Fault::new(Code::ResourceExhausted, "REQUEST_TOO_LARGE", message);
-        return Err(fault.mend("send less at once, or protobuf: application/proto"));
+        return Err(fault.hint("send less at once, or protobuf: application/proto"));
     }
     let told = |error: serde_json::Error| {
         Fault::new(

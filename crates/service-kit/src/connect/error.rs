@@ -7,7 +7,8 @@ use prost::Message;
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 
-/// The status of a gRPC answer: in its trailers, or in its headers where there is nothing but a status.
+/// The status of a gRPC answer: in its trailers, or in its headers where there is nothing but a
+/// status.
 pub(super) fn status(headers: &HeaderMap, trailers: Option<&HeaderMap>) -> Status {
     trailers
         .and_then(Status::from_header_map)

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::error::Fault;
 
-/// Takes the frames that have come, and unpacks their messages. Gives the flags and messages of the whole frames, and how many bytes
-/// are left.
+/// Takes the frames that have come, and unpacks their messages. Gives the flags and messages of the
+/// whole frames, and how many bytes are left.
 ///
 /// # Errors
 /// As the reader's.

@@ -27,7 +27,7 @@ pub(super) async fn answer(
     grpc: Router,
 ) -> Result<Response, Fault> {
     let broken = Broken::default();
-    // Read when it is asked for: behind the door, and within the limits of all requests in flight.
+    // Read when it is asked for: behind the auth, and within the limits of all requests in flight.
     let message = message(call.clone(), encoding, body, broken.clone());
     let response = send(parts, Body::from_stream(stream::once(message)), grpc).await;
     if let Some(fault) = broken.get() {

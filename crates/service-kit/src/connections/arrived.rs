@@ -12,7 +12,8 @@ use std::{
 use axum_server::{AddrListener, Address};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections that have been accepted and whose first request has not begun. Who closes them resets what their clients are about to say.
+/// Connections that have been accepted and whose first request has not begun. Who closes them
+/// resets what their clients are about to say.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Newcomers(Arc<AtomicUsize>);
 

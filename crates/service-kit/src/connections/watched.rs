@@ -14,9 +14,10 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-use super::{Activity, Place};
+use super::{Activity, Slot};
 
-/// A connection looks at the clock so often while it waits: the house may have become crowded meanwhile.
+/// A connection looks at the clock so often while it waits: the shared may have become crowded
+/// meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// A socket with a clock and a place.
@@ -24,14 +25,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 pub(crate) struct Watched<I> {
     io: I,
     activity: Arc<Activity>,
-    place: Place,
+    place: Slot,
     look: Pin<Box<Sleep>>,
     /// Since when nothing could be written, while something is to be.
     stuck: Option<Instant>,
 }
 
 impl<I> Watched<I> {
-    pub(super) fn new(io: I, activity: Arc<Activity>, place: Place) -> Self {
+    pub(super) fn new(io: I, activity: Arc<Activity>, place: Slot) -> Self {
         let first = place.0.patience.first_request.min(LOOK_EVERY);
         Self {
             io,
@@ -46,9 +47,9 @@ impl<I> Watched<I> {
     fn is_over(&mut self, cx: &mut Context<'_>) -> Result<(), io::Error> {
         while self.look.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
-            let house = &self.place.0;
-            let closing = self.activity.closing_time(house);
-            let unread = self.stuck.map(|since| since + house.patience.unread);
+            let shared = &self.place.0;
+            let closing = self.activity.closing_time(shared);
+            let unread = self.stuck.map(|since| since + shared.patience.unread);
             let next = match (closing, unread) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),

@@ -1,5 +1,5 @@
-//! The body of an answer while it is on its way: measured to its end, cut off at its deadline or when the house closes,
-//! caught when it panics.
+//! The body of an answer while it is on its way: measured to its end, cut off at its deadline or
+//! when the house closes, caught when it panics.
 
 use std::{
     io,
@@ -17,13 +17,14 @@ use http_body::{Frame, SizeHint};
 use tokio::time::Sleep;
 use tonic::{Code, Status};
 
-use super::{Place, detailed, labels::Label, span::RequestSpan};
+use super::{Held, detailed, labels::Label, span::RequestSpan};
 use crate::{
     error::{Fault, code_name},
     metric_names,
 };
 
-/// Counts a request from its head to the end of its answer, also when the caller goes away in between.
+/// Counts a request from its head to the end of its answer, also when the caller goes away in
+/// between.
 #[derive(Debug)]
 pub(super) struct Record {
     label: Label,
@@ -96,7 +97,8 @@ impl Drop for Record {
 pub(super) struct Cut {
     /// The caller's deadline.
     pub(super) deadline: Option<(Pin<Box<Sleep>>, Fault)>,
-    /// The house closes; looked at only while the answer has nothing to send, so a last word still gets out.
+    /// The house closes; looked at only while the answer has nothing to send, so a last word still
+    /// gets out.
     pub(super) closing: Option<BoxFuture<'static, Fault>>,
 }
 
@@ -107,11 +109,11 @@ pub(super) struct Answer {
     grpc: Option<String>,
     record: Record,
     cut: Cut,
-    place: Option<Place>,
+    place: Option<Held>,
 }
 
 impl Answer {
-    pub(super) fn new(body: Body, grpc: Option<String>, record: Record, cut: Cut, place: Option<Place>) -> Self {
+    pub(super) fn new(body: Body, grpc: Option<String>, record: Record, cut: Cut, place: Option<Held>) -> Self {
         Self {
             body: Some(body),
             grpc,

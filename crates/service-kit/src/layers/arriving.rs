@@ -1,8 +1,9 @@
 //! The body of a request while it arrives: with a bound, and not a byte at a time for ever.
 //!
-//! A request takes one of the server's places as soon as its head is there. Whoever then dawdles over the body would hold
-//! it for nothing; so a body must keep up a small pace. Only calls whose client sends a stream have no pace to keep: they may rightly be
-//! silent for hours. A call whose answer alone is a stream keeps it like any other.
+//! A request takes one of the server's places as soon as its head is there. Whoever then dawdles
+//! over the body would hold it for nothing; so a body must keep up a small pace. Only calls whose
+//! client sends a stream have no pace to keep: they may rightly be silent for hours. A call whose
+//! answer alone is a stream keeps it like any other.
 
 use std::{
     future::Future,
@@ -34,14 +35,14 @@ use crate::{error::Fault, refusals::Refusals};
 
 /// How fast a body must come.
 #[derive(Debug, Clone, Copy)]
-struct Pace {
+struct MinimumRate {
     /// It may take so long whatever its size,
     grace: Duration,
     /// and a second more for every so many bytes that have come: a slow line is not an attack.
     bytes_per_second: f64,
 }
 
-const PACE: Pace = Pace {
+const MINIMUM_RATE: MinimumRate = MinimumRate {
     grace: Duration::from_secs(20),
     bytes_per_second: 4096.0,
 };
@@ -61,7 +62,8 @@ pub(crate) struct Bounds {
 /// Largest message to health and reflection, which need no key: a service's or a symbol's name.
 pub(crate) const PROBE_MESSAGE: usize = 4096;
 
-/// Refuses bodies that are too large by their own account or in a coding that nothing here undoes, and watches the others.
+/// Refuses bodies that are too large by their own account or in a coding that nothing here undoes,
+/// and watches the others.
 pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
     let tell = bounds.refusals.shape(request.uri().path(), is_grpc);
@@ -76,10 +78,10 @@ pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, nex
             "UNSUPPORTED_MEDIA_TYPE",
             "compressed requests are not taken",
         );
-        return tell(fault.field("content-encoding").mend("send the body as it is"));
+        return tell(fault.field("content-encoding").hint("send the body as it is"));
     }
     if has_two_lengths(request.headers()) {
-        let fault = Fault::invalid("content-length", "the request says twice where it ends").mend("say it once");
+        let fault = Fault::invalid("content-length", "the request says twice where it ends").hint("say it once");
         let mut refusal = tell(fault);
         // What else is on the connection may be the rest of it.
         refusal
@@ -94,11 +96,12 @@ pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, nex
     if http_body::Body::size_hint(request.body()).lower() > most {
         return tell(too_large(most));
     }
-    next.run(request.map(|body| Arriving::wrap(body, most, PACE, Some(reservation))))
+    next.run(request.map(|body| Arriving::wrap(body, most, MINIMUM_RATE, Some(reservation))))
         .await
 }
 
-/// Hands on a gRPC request with its messages checked, and compresses those of the answer if the caller takes that.
+/// Hands on a gRPC request with its messages checked, and compresses those of the answer if the
+/// caller takes that.
 async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Request, next: Next) -> Response {
     let tell = bounds.refusals.shape(request.uri().path(), true);
     let label = bounds.labels.grpc(request.uri().path());
@@ -123,7 +126,7 @@ async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Reques
         if http_body::Body::size_hint(request.body()).lower() > most {
             return tell(too_large(most));
         }
-        request.map(|body| Arriving::wrap(body, most, PACE, None))
+        request.map(|body| Arriving::wrap(body, most, MINIMUM_RATE, None))
     };
     let checks = Checks {
         coding,
@@ -140,7 +143,8 @@ async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Reques
     }
 }
 
-/// Whether another reader of the same request could see its end elsewhere: the room for smuggling that hyper leaves.
+/// Whether another reader of the same request could see its end elsewhere: the room for smuggling
+/// that hyper leaves.
 fn has_two_lengths(headers: &HeaderMap) -> bool {
     let lengths = headers.get_all(header::CONTENT_LENGTH).iter().count();
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
@@ -155,7 +159,7 @@ struct Arriving {
     begun: Instant,
     received: u64,
     most: u64,
-    pace: Pace,
+    pace: MinimumRate,
     end: Pin<Box<Sleep>>,
     over: bool,
     /// What its bytes are reserved on as they come.
@@ -163,7 +167,7 @@ struct Arriving {
 }
 
 impl Arriving {
-    fn wrap(body: Body, most: u64, pace: Pace, reservation: Option<Reservation>) -> Body {
+    fn wrap(body: Body, most: u64, pace: MinimumRate, reservation: Option<Reservation>) -> Body {
         if http_body::Body::is_end_stream(&body) {
             return body;
         }
@@ -224,7 +228,7 @@ impl http_body::Body for Arriving {
                             self.begun.elapsed().as_secs()
                         );
                         let fault = Fault::new(tonic::Code::DeadlineExceeded, "SLOW_REQUEST", message);
-                        return self.fail(fault.mend("send the request's body at once"));
+                        return self.fail(fault.hint("send the request's body at once"));
                     }
                     self.end.as_mut().reset(deadline);
                 }
@@ -250,7 +254,7 @@ pub(super) fn too_large(most: u64) -> Fault {
         "REQUEST_TOO_LARGE",
         format!("the request is larger than {most} bytes"),
     )
-    .mend("send fewer texts at once")
+    .hint("send fewer texts at once")
 }
 
 #[cfg(test)]
@@ -281,7 +285,7 @@ mod tests {
         (bytes, None)
     }
 
-    const QUICK: Pace = Pace {
+    const QUICK: MinimumRate = MinimumRate {
         grace: Duration::from_millis(100),
         bytes_per_second: 1000.0,
     };

@@ -1,7 +1,8 @@
 //! Memory that requests in flight may take, all together.
 //!
-//! Each request reserves memory as its bytes arrive and gives it back when its answer has ended. A request that finds too little
-//! left is refused with a retry hint. Nothing waits here, so requests cannot wait for each other for ever.
+//! Each request reserves memory as its bytes arrive and gives it back when its answer has ended. A
+//! request that finds too little left is refused with a retry hint. Nothing waits here, so requests
+//! cannot wait for each other for ever.
 
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{error::Fault, limits::LimitsConfig};
 
-/// What a request of `n` bytes may take at its peak, as a multiple of `n`: the body, its unpacked messages, the decoded request and
-/// what a handler makes of it.
+/// What a request of `n` bytes may take at its peak, as a multiple of `n`: the body, its unpacked
+/// messages, the decoded request and what a handler makes of it.
 pub(crate) const PEAK_FACTOR: usize = 4;
 /// One permit stands for a kibibyte.
 const UNIT: usize = 1024;
@@ -76,7 +77,7 @@ impl Reservation {
                 more
             );
             Fault::overloaded(message, std::time::Duration::from_millis(500))
-                .mend("try again, send smaller requests, or raise server.limits.max_bytes_in_flight")
+                .hint("try again, send smaller requests, or raise server.limits.max_bytes_in_flight")
         };
         let count = u32::try_from(more).map_err(|_| refuse())?;
         let permit = Arc::clone(&held.budget.units)

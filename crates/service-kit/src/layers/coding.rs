@@ -54,7 +54,7 @@ impl Coding {
                 format!("the request's messages are compressed as {value:?}"),
             )
             .field("grpc-encoding")
-            .mend("use gzip, zstd or identity")),
+            .hint("use gzip, zstd or identity")),
         }
     }
 
@@ -83,7 +83,8 @@ impl Coding {
         let read = match self {
             Self::Gzip => GzDecoder::new(packed).take(limit).read_to_end(&mut out),
             Self::Zstd => zstd::Decoder::with_buffer(packed).and_then(|mut decoder| {
-                // What a frame may ask to be kept of what was unpacked: 8 MiB, as much as any decoder has to.
+                // What a frame may ask to be kept of what was unpacked: 8 MiB, as much as any
+                // decoder has to.
                 decoder.window_log_max(23)?;
                 decoder.take(limit).read_to_end(&mut out)
             }),
@@ -93,7 +94,7 @@ impl Coding {
                 "grpc-encoding",
                 format!("a message of the request cannot be decompressed: {error}"),
             )
-            .mend("compress each message as grpc-encoding says")
+            .hint("compress each message as grpc-encoding says")
         })?;
         if out.len() <= bound {
             return Ok(out.into());
@@ -104,9 +105,9 @@ impl Coding {
             format!("a message of {} compressed bytes holds more than {bound}", packed.len()),
         );
         Err(if bound == most {
-            fault.mend("send fewer texts at once")
+            fault.hint("send fewer texts at once")
         } else {
-            fault.mend("send it uncompressed: so high a ratio is taken for an attack")
+            fault.hint("send it uncompressed: so high a ratio is taken for an attack")
         })
     }
 

@@ -1,4 +1,5 @@
-//! `google.rpc.ErrorInfo` for statuses that no handler made: those of the generated servers, which know neither reasons nor remedies.
+//! `google.rpc.ErrorInfo` for statuses that no handler made: those of the generated servers, which
+//! know neither reasons nor remedies.
 
 use http::HeaderMap;
 use tonic::{Code, Status};
@@ -8,7 +9,8 @@ use crate::error::{Fault, code_name};
 /// How the generated servers' decoder begins its message.
 const UNDECODABLE: &str = "failed to decode Protobuf message";
 
-/// Completes a status in these headers or trailers of the answer to a call of `path`. A status with details stays as it is.
+/// Completes a status in these headers or trailers of the answer to a call of `path`. A status with
+/// details stays as it is.
 pub(super) fn complete(headers: &mut HeaderMap, path: &str) {
     let Some(status) = Status::from_header_map(headers) else {
         return;
@@ -33,7 +35,7 @@ fn explained(status: &Status, path: &str) -> Fault {
             "UNDECODABLE_MESSAGE",
             format!("the request's message cannot be decoded: {message}"),
         )
-        .mend("encode it as the rpc's .proto file says, with strings in UTF-8; server reflection gives that file"),
+        .hint("encode it as the rpc's .proto file says, with strings in UTF-8; server reflection gives that file"),
         code if message.is_empty() => Fault::new(code, code_name(code), "the request failed"),
         code => Fault::new(code, code_name(code), message),
     }
@@ -41,7 +43,7 @@ fn explained(status: &Status, path: &str) -> Fault {
 
 /// The refusal of a call to a service or method that is not served.
 pub(crate) fn no_such_method(path: &str) -> Fault {
-    Fault::unimplemented(format!("no such method here: {path}")).mend("server reflection lists the services")
+    Fault::unimplemented(format!("no such method here: {path}")).hint("server reflection lists the services")
 }
 
 #[cfg(test)]
@@ -69,13 +71,13 @@ mod tests {
             (broken.code, broken.reason.as_str()),
             (Code::InvalidArgument, "UNDECODABLE_MESSAGE")
         );
-        assert!(broken.mend.is_some());
+        assert!(broken.hint.is_some());
         assert_eq!(completed(&Status::internal("failed to write")).reason, "INTERNAL");
     }
 
     #[test]
     fn what_has_details_or_succeeded_stays() {
-        let fault = Fault::not_found("UNKNOWN_KEY", "no such key").mend("list them");
+        let fault = Fault::not_found("UNKNOWN_KEY", "no such key").hint("list them");
         assert_eq!(completed(&Status::from(fault.clone())), fault);
         let mut headers = HeaderMap::new();
         Status::ok("").add_header(&mut headers).unwrap();

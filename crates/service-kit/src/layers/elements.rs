@@ -1,7 +1,7 @@
 //! What an encoded protobuf message takes once it is decoded, found without decoding it.
 //!
-//! Two bytes on the wire (`0a 00`, an empty element of a repeated field) become a struct of a hundred bytes or more. So the
-//! elements are counted on the wire before the decoder sees them.
+//! Two bytes on the wire (`0a 00`, an empty element of a repeated field) become a struct of a
+//! hundred bytes or more. So the elements are counted on the wire before the decoder sees them.
 
 use std::collections::HashMap;
 
@@ -70,7 +70,8 @@ impl Shapes {
         self.by_name.get(name).copied()
     }
 
-    /// About how many bytes the message takes once it is decoded. Stops when that is more than `most`.
+    /// About how many bytes the message takes once it is decoded. Stops when that is more than
+    /// `most`.
     pub(super) fn decoded_size(&self, message: usize, wire: &[u8], most: usize) -> usize {
         let mut size = wire.len();
         // What is no protobuf is refused by the decoder, which comes no further than this.

@@ -14,8 +14,8 @@ static SHAPES: LazyLock<Shapes> = LazyLock::new(|| {
     Shapes::new(&[set])
 });
 
-/// About how many bytes a message takes once it is decoded, found without decoding it. `None` where there is no message of this full
-/// name.
+/// About how many bytes a message takes once it is decoded, found without decoding it. `None` where
+/// there is no message of this full name.
 pub fn decoded_size(message: &str, wire: &[u8], most: usize) -> Option<usize> {
     let message = SHAPES.message(&format!(".{message}"))?;
     Some(SHAPES.decoded_size(message, wire, most))

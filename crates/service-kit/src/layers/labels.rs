@@ -1,4 +1,5 @@
-//! What a request is called in spans and metrics: always one of a bounded set, whatever a client asks for.
+//! What a request is called in spans and metrics: always one of a bounded set, whatever a client
+//! asks for.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -48,7 +49,8 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// Methods of the services in `names` that the descriptor sets describe; others are called `other`.
+    /// Methods of the services in `names` that the descriptor sets describe; others are called
+    /// `other`.
     pub(crate) fn new(names: &[&'static str], descriptor_sets: &[&[u8]]) -> Self {
         let sets = descriptor_sets
             .iter()

@@ -1,5 +1,5 @@
-//! The messages of gRPC calls, one at a time: those of a request bounded, decompressed and counted before its handler sees them, those of
-//! an answer compressed if the caller takes that.
+//! The messages of gRPC calls, one at a time: those of a request bounded, decompressed and counted
+//! before its handler sees them, those of an answer compressed if the caller takes that.
 //!
 //! All services share this one place, so no generated server is told about compression.
 
@@ -21,7 +21,8 @@ use crate::error::Fault;
 const HEAD: usize = 5;
 /// Smaller answers are not worth compressing.
 const SMALL: usize = 512;
-/// So much of a large answer is compressed to see whether the rest is worth it. Vectors of floats are not.
+/// So much of a large answer is compressed to see whether the rest is worth it. Vectors of floats
+/// are not.
 const SAMPLE: usize = 16 << 10;
 
 /// What the messages of a request are held to.
@@ -33,7 +34,8 @@ pub(super) struct Checks {
     pub(super) shape: Option<usize>,
     pub(super) shapes: std::sync::Arc<Shapes>,
     pub(super) reservation: Reservation,
-    /// Whether the client sends a stream of messages, each of which may be forgotten when the next begins.
+    /// Whether the client sends a stream of messages, each of which may be forgotten when the next
+    /// begins.
     pub(super) client_streams: bool,
 }
 
@@ -53,7 +55,8 @@ pub(super) fn checked(body: Body, checks: Checks) -> Body {
         reader.over = !matches!(next, Ok(Some(_)));
         Some((next.transpose()?, reader))
     });
-    // The head of a message and its content go on as two pieces: joining them would copy the message.
+    // The head of a message and its content go on as two pieces: joining them would copy the
+    // message.
     let pieces = messages.flat_map(|message: Result<Bytes, axum::Error>| {
         stream::iter(match message {
             Ok(message) => vec![Ok(head(0, message.len())), Ok(message)],
@@ -112,11 +115,11 @@ impl Reader {
                     "UNSUPPORTED_ENCODING",
                     "a message is marked as compressed, and grpc-encoding does not say how",
                 );
-                return Err(told(fault.mend("send grpc-encoding: gzip or zstd")));
+                return Err(told(fault.hint("send grpc-encoding: gzip or zstd")));
             }
             (flag, _) => {
                 let fault = Fault::invalid("body", format!("{flag} is not a flag of a gRPC message; 0 and 1 are"));
-                return Err(told(fault.mend("send messages as gRPC frames them")));
+                return Err(told(fault.hint("send messages as gRPC frames them")));
             }
         };
         self.count(&plain).await?;
@@ -161,14 +164,14 @@ impl Reader {
                     plain.len()
                 ),
             );
-            return Err(told(fault.mend("send fewer items at once")));
+            return Err(told(fault.hint("send fewer items at once")));
         }
         self.checks.reservation.grow_to(size).map_err(told)
     }
 }
 
 fn cut_off() -> axum::Error {
-    told(Fault::invalid("body", "the request ends within a message").mend("send whole messages"))
+    told(Fault::invalid("body", "the request ends within a message").hint("send whole messages"))
 }
 
 async fn off_runtime<T: Send + 'static>(
@@ -178,7 +181,8 @@ async fn off_runtime<T: Send + 'static>(
     crate::off_runtime(size, work).await.map_err(told)
 }
 
-/// The answer with its messages compressed, unless the handler has done so or they do not become smaller.
+/// The answer with its messages compressed, unless the handler has done so or they do not become
+/// smaller.
 pub(super) fn compressed(response: Response, coding: Coding) -> Response {
     let is_open = !response.headers().contains_key(ENCODING) && !response.headers().contains_key("grpc-status");
     if !is_open || http_body::Body::is_end_stream(response.body()) {

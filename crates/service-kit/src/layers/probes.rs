@@ -1,5 +1,6 @@
-//! Room for health and reflection. They need no key and are answered however busy the server is, so each connection may have only a few
-//! of them under way, and the server only so many that stay open.
+//! Room for health and reflection. They need no key and are answered however busy the server is, so
+//! each connection may have only a few of them under way, and the server only so many that stay
+//! open.
 
 use std::{
     sync::{
@@ -55,9 +56,9 @@ impl Probes {
     }
 
     /// A place, or the refusal to send. A channel in memory has no connection, and is trusted.
-    pub(super) fn enter(&self, watches: bool, connection: Option<&OnConnection>) -> Result<Place, Fault> {
+    pub(super) fn enter(&self, watches: bool, connection: Option<&OnConnection>) -> Result<Permit, Fault> {
         let Some(OnConnection(counts)) = connection else {
-            return Ok(Place {
+            return Ok(Permit {
                 counted: None,
                 _watch: None,
             });
@@ -71,7 +72,7 @@ impl Probes {
         if counted.is_err() {
             return Err(refuse(bound, "on this connection"));
         }
-        let mut place = Place {
+        let mut place = Permit {
             counted: Some((Arc::clone(counts), watches)),
             _watch: None,
         };
@@ -85,12 +86,12 @@ impl Probes {
 
 /// A probe's place, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Permit {
     counted: Option<(Arc<Counts>, bool)>,
     _watch: Option<OwnedSemaphorePermit>,
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         if let Some((counts, watches)) = &self.counted {
             counts.of(*watches).0.fetch_sub(1, Ordering::AcqRel);
@@ -110,7 +111,7 @@ mod tests {
             ..LimitsConfig::default()
         });
         let (one, other) = (OnConnection::default(), OnConnection::default());
-        let mut places: Vec<Place> = (0..4).map(|_| probes.enter(true, Some(&one)).unwrap()).collect();
+        let mut places: Vec<Permit> = (0..4).map(|_| probes.enter(true, Some(&one)).unwrap()).collect();
         assert!(
             probes
                 .enter(true, Some(&one))

@@ -1,8 +1,9 @@
 //! The span of a request, by OpenTelemetry's semantic conventions 1.45 for HTTP and RPC.
 //!
-//! A request over the network has a SERVER span. A call within the process has an INTERNAL one, so that metrics made from spans count each
-//! request once. Health, reflection and metrics have none. Nothing that a caller wrote into a body, a query or a header is in a span, but
-//! for the path, the host and a method's name that nobody serves, which are cut.
+//! A request over the network has a SERVER span. A call within the process has an INTERNAL one, so
+//! that metrics made from spans count each request once. Health, reflection and metrics have none.
+//! Nothing that a caller wrote into a body, a query or a header is in a span, but for the path, the
+//! host and a method's name that nobody serves, which are cut.
 
 use axum::extract::{MatchedPath, Request};
 use http::{HeaderMap, StatusCode, Version, header};

@@ -1,11 +1,14 @@
 //! Leaving a port that other processes listen on too, so that no connection is lost.
 //!
-//! With `SO_REUSEPORT` the kernel deals new connections out to the queues of all who listen on a port, and a queue that is closed takes the
-//! connections in it along: their clients see a reset. So whoever leaves first sees to it that its queue gets no new ones, and then empties
-//! it. The kernel asks a small program which of the listeners is to have a connection (`SO_ATTACH_REUSEPORT_CBPF`, since Linux 4.5, no
-//! privilege needed); the answer is a place in the list of those who listen, where a number beyond its end means that the kernel chooses as
-//! it does without a program. Nobody is told their own place, and it changes when others leave. It is found out by trying: a connection to
-//! ourselves that our own listener would not answer, and that is answered all the same, has reached somebody else.
+//! With `SO_REUSEPORT` the kernel deals new connections out to the queues of all who listen on a
+//! port, and a queue that is closed takes the connections in it along: their clients see a reset.
+//! So whoever leaves first sees to it that its queue gets no new ones, and then empties it. The
+//! kernel asks a small program which of the listeners is to have a connection
+//! (`SO_ATTACH_REUSEPORT_CBPF`, since Linux 4.5, no privilege needed); the answer is a place in the
+//! list of those who listen, where a number beyond its end means that the kernel chooses as it does
+//! without a program. Nobody is told their own place, and it changes when others leave. It is found
+//! out by trying: a connection to ourselves that our own listener would not answer, and that is
+//! answered all the same, has reached somebody else.
 
 use std::{
     io,
@@ -21,20 +24,26 @@ use tokio::{
 
 use crate::connections::Newcomers;
 
-/// How long the kernel is waited for when a place is tried. Where somebody else has it, the answer is there at once.
+/// How long the kernel is waited for when a place is tried. Where somebody else has it, the answer
+/// is there at once.
 const TRIAL: Duration = Duration::from_millis(250);
-/// A connection that had begun before is complete after this time: a round trip, and one lost answer sent again.
+/// A connection that had begun before is complete after this time: a round trip, and one lost
+/// answer sent again.
 const HANDSHAKES: Duration = Duration::from_millis(1200);
-/// Longest wait for the first requests of those that came last. Who says nothing all the time is not waited for.
+/// Longest wait for the first requests of those that came last. Who says nothing all the time is
+/// not waited for.
 const LONGEST: Duration = Duration::from_secs(5);
 /// Between two looks at the queue.
 const LOOK: Duration = Duration::from_millis(10);
-/// Looks in a row that must find nothing: between the queue and its place among the newcomers a connection is nowhere for a moment.
+/// Looks in a row that must find nothing: between the queue and its place among the newcomers a
+/// connection is nowhere for a moment.
 const LOOKS: u32 = 3;
 
-/// Turns new connections over to others who listen on the same port, and returns once those that were already on their way here have been
-/// accepted and have asked for something, after `most` at the latest. At once, and without any effect, where nobody else listens or the
-/// system has no such means: then what is queued when the listener closes is reset. After it the listener is to be closed without delay.
+/// Turns new connections over to others who listen on the same port, and returns once those that
+/// were already on their way here have been accepted and have asked for something, after `most` at
+/// the latest. At once, and without any effect, where nobody else listens or the system has no such
+/// means: then what is queued when the listener closes is reset. After it the listener is to be
+/// closed without delay.
 pub(super) async fn hand_over(listener: &TcpListener, newcomers: &Newcomers, most: Duration) {
     let steered = match steer(listener).await {
         Ok(Some(steered)) => steered,
@@ -73,8 +82,9 @@ impl<'a> Steered<'a> {
 
 impl Drop for Steered<'_> {
     fn drop(&mut self) {
-        // The program belongs to all who listen; left behind, it would give everything to one of them. From here to the closing of the
-        // listener the filter keeps new connections out: a client whose first packet is dropped sends it again, to somebody else.
+        // The program belongs to all who listen; left behind, it would give everything to one of
+        // them. From here to the closing of the listener the filter keeps new connections out: a
+        // client whose first packet is dropped sends it again, to somebody else.
         if let Err(error) = set(self.0, libc::SO_DETACH_REUSEPORT_BPF, &0) {
             tracing::debug!(%error, "the port's program stays");
         }
@@ -83,7 +93,8 @@ impl Drop for Steered<'_> {
 
 /// Gives new connections to somebody else, if there is anybody.
 async fn steer(listener: &TcpListener) -> io::Result<Option<Steered<'_>>> {
-    // Of a list of two or more at least one of the first two is not us; usually the second, who came after us.
+    // Of a list of two or more at least one of the first two is not us; usually the second, who
+    // came after us.
     for place in [1, 0] {
         let steered = Steered::to(place, listener)?;
         if is_anothers(listener).await? {
@@ -133,7 +144,8 @@ const AND: u32 = libc::BPF_ALU | libc::BPF_AND | libc::BPF_K;
 const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
-/// Bytes of the TCP header, where the filters of a TCP socket begin to read: the sender's port, and the flags.
+/// Bytes of the TCP header, where the filters of a TCP socket begin to read: the sender's port, and
+/// the flags.
 const PORT: u32 = 0;
 const FLAGS: u32 = 13;
 const SYN: u32 = 0x02;
@@ -149,7 +161,8 @@ fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> Instruction {
     }
 }
 
-/// Of a program that chooses a listener: its place. Of a filter: how many bytes of the packet to let in.
+/// Of a program that chooses a listener: its place. Of a filter: how many bytes of the packet to
+/// let in.
 fn answer(k: u32) -> Instruction {
     instruction(RETURN, 0, 0, k)
 }
@@ -164,7 +177,8 @@ fn without_port(port: u16) -> [Instruction; 4] {
     ]
 }
 
-/// Drops the first packets of connections. Those that have begun go on: theirs are acknowledgements.
+/// Drops the first packets of connections. Those that have begun go on: theirs are
+/// acknowledgements.
 fn without_new() -> [Instruction; 5] {
     [
         instruction(LOAD_BYTE, 0, 0, FLAGS),
@@ -177,7 +191,8 @@ fn without_new() -> [Instruction; 5] {
 
 fn attach(listener: &TcpListener, option: libc::c_int, program: &mut [Instruction]) -> io::Result<()> {
     let length = u16::try_from(program.len()).map_err(io::Error::other)?;
-    // The pointer lives as long as `program`, which outlives the call; the kernel copies what it points to.
+    // The pointer lives as long as `program`, which outlives the call; the kernel copies what it
+    // points to.
     let program = libc::sock_fprog {
         len: length,
         filter: program.as_mut_ptr(),
@@ -188,8 +203,9 @@ fn attach(listener: &TcpListener, option: libc::c_int, program: &mut [Instructio
 /// Sets an option of the socket. `T` is what the kernel expects for it.
 fn set<T>(listener: &TcpListener, option: libc::c_int, value: &T) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
-    // SAFETY: the descriptor is open while `listener` is borrowed; `value` is valid for reads of `length` bytes, and a program in it points
-    // to as many instructions as it says, which live until the call is over (`attach`).
+    // SAFETY: the descriptor is open while `listener` is borrowed; `value` is valid for reads of
+    // `length` bytes, and a program in it points to as many instructions as it says, which live
+    // until the call is over (`attach`).
     let outcome = unsafe {
         libc::setsockopt(
             listener.as_raw_fd(),
@@ -265,7 +281,8 @@ mod tests {
             let after = Clients::of(leaving);
             assert_eq!(after.in_queue(staying), 64, "the older one leaves: {older}");
             let kept = before.in_queue(leaving);
-            // The kernel deals them out by a hash of both ends: that one of two gets none of 64 does not happen.
+            // The kernel deals them out by a hash of both ends: that one of two gets none of 64
+            // does not happen.
             assert!((1..64).contains(&kept), "{kept}");
             assert!(!is_queued(leaving));
             drop(steered);
@@ -284,7 +301,8 @@ mod tests {
     async fn what_a_process_that_was_killed_leaves_behind_keeps_nobody_out() {
         let first = listener(0);
         let second = listener(port(&first));
-        // The program of one who is gone before it could take it away names a place that is not there any more.
+        // The program of one who is gone before it could take it away names a place that is not
+        // there any more.
         std::mem::forget(steer(&first).await.unwrap());
         drop(first);
         assert_eq!(Clients::of(&second).in_queue(&second), 64);

@@ -1,7 +1,8 @@
 //! The fields of spans, as the JSON log shows them.
 //!
-//! Every request has spans, and few of them ever come into a log line. tracing-subscriber's own form reads and writes all fields of a span anew
-//! for each that is recorded later; here what comes is written behind what is there.
+//! Every request has spans, and few of them ever come into a log line. tracing-subscriber's own
+//! form reads and writes all fields of a span anew for each that is recorded later; here what comes
+//! is written behind what is there.
 
 use std::fmt::{self, Debug, Write};
 

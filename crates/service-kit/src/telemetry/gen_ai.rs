@@ -1,4 +1,5 @@
-//! Spans of calls of models, by OpenTelemetry's semantic conventions 1.45 for generative AI, which are still in development there.
+//! Spans of calls of models, by OpenTelemetry's semantic conventions 1.45 for generative AI, which
+//! are still in development there.
 //!
 //! What a model is given and what it answers are never part of a span.
 

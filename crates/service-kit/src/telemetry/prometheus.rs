@@ -31,7 +31,8 @@ const BUCKETS: &[(&str, &[f64])] = &[
         &[8.0, 32.0, 128.0, 512.0, 2048.0, 8192.0, 32768.0, 131_072.0],
     ),
 ];
-/// Samples wait in memory until they are sorted into buckets; this often somebody does it though nobody scrapes.
+/// Samples wait in memory until they are sorted into buckets; this often somebody does it though
+/// nobody scrapes.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 static HANDLE: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
@@ -69,7 +70,8 @@ pub(crate) fn install() -> Result<(), Fault> {
     Ok(())
 }
 
-/// The metrics of this process in Prometheus' text form; empty before anything was served or telemetry installed.
+/// The metrics of this process in Prometheus' text form; empty before anything was served or
+/// telemetry installed.
 pub fn metrics_text() -> String {
     let handle = HANDLE.lock().clone();
     handle.map(|handle| handle.render()).unwrap_or_default()

@@ -67,7 +67,8 @@ async fn sixty_four_megabytes_are_refused_on_every_route() {
     let running = start().await;
     for path in ["/extracts", "/reads"] {
         let told = http().post(running.url(path)).body(vec![b'x'; 64 << 20]).send().await;
-        // The server answers before it has read everything; a client that is still sending may see the connection close instead.
+        // The server answers before it has read everything; a client that is still sending may see
+        // the connection close instead.
         if let Ok(answer) = told {
             assert_eq!(answer.status(), 413, "{path}");
         }

@@ -18,8 +18,8 @@ use crate::{
     support::{Obedient, Running, eventually, get, http, services},
 };
 
-/// What they say, and no more: nothing; part of a request; all of one but its last line; part of HTTP/2's preface; all of it, with
-/// empty settings.
+/// What they say, and no more: nothing; part of a request; all of one but its last line; part of
+/// HTTP/2's preface; all of it, with empty settings.
 const BEGINNINGS: [&[u8]; 5] = [
     b"",
     b"GE",
@@ -180,7 +180,8 @@ async fn beyond_the_bound_connections_are_closed_at_once() {
     panic!("the place that was given up was not given away again");
 }
 
-/// By hand: `cargo test -p isomer-service-kit --test attacks -- --ignored --exact slow::ten_thousand_slow_connections --nocapture`
+/// By hand: `cargo test -p isomer-service-kit --test attacks -- --ignored --exact
+/// slow::ten_thousand_slow_connections --nocapture`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "opens ten thousand connections from a process of their own"]
 async fn ten_thousand_slow_connections() {

@@ -18,7 +18,7 @@ fn full() -> Fault {
         "the model's weights are truncated",
     )
     .field("inputs[3].text")
-    .mend("run `isomer models verify`")
+    .hint("run `isomer models verify`")
     .retry_after(Duration::from_millis(1500))
     .with("encoder_id", "mini")
 }
@@ -85,7 +85,7 @@ async fn a_message_too_long_for_trailers_arrives_cut_and_says_so() {
         fault.message.starts_with("üüü") && fault.message.ends_with("more bytes)"),
         "{fault}"
     );
-    assert_eq!(fault.mend.as_deref(), Some("less"));
+    assert_eq!(fault.hint.as_deref(), Some("less"));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn fields_and_facts_that_a_caller_made_long_are_cut_too() {
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_told_with_its_mend() {
+async fn a_port_in_use_is_told_with_its_hint() {
     let first = server::bind(&ServerConfig::at(([127, 0, 0, 1], 0).into())).unwrap();
     let address = first.local_addr().unwrap();
     let fault = server::bind(&ServerConfig::at(address)).unwrap_err();
@@ -112,7 +112,7 @@ async fn a_port_in_use_is_told_with_its_mend() {
         fault.message.contains(&address.to_string()) && fault.message.contains("in use"),
         "{fault}"
     );
-    assert!(fault.mend.unwrap().contains("--listen"));
+    assert!(fault.hint.unwrap().contains("--listen"));
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_server_that_does_not_answer_is_told_with_its_address() {
         .unwrap_err();
     assert_eq!(fault.code, Code::Unavailable);
     assert!(fault.message.contains(&nobody.to_string()), "{fault}");
-    assert!(fault.mend.is_some());
+    assert!(fault.hint.is_some());
 }
 
 #[test]

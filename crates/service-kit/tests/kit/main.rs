@@ -1,4 +1,5 @@
-//! What a server promises whatever it serves: over sockets and in memory, with the layers that production has.
+//! What a server promises whatever it serves: over sockets and in memory, with the layers that
+//! production has.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -115,7 +115,8 @@ async fn a_server_hands_its_port_over_to_the_next_one() {
     };
     let _second = Running::listen(services(&after), listen).await;
     first.stop();
-    // Until new connections go to the second alone some are still the first one's; they are answered too.
+    // Until new connections go to the second alone some are still the first one's; they are
+    // answered too.
     let here = client::ClientConfig::plain(address.to_string());
     while after.seen.begun.load(SeqCst) < 40 {
         get(&client::connect(&here).await.unwrap(), "x").await.unwrap();

@@ -51,8 +51,9 @@ impl Drop for DropCount {
     }
 }
 
-/// `GetEncoder` does what the id says: `slow:MS`, `held` (until released), `panic`, `big:BYTES`, `overloaded`, `verbose`; anything
-/// else is echoed. `EncodeStream` likewise by the first request's client index: see [`StreamKind`].
+/// `GetEncoder` does what the id says: `slow:MS`, `held` (until released), `panic`, `big:BYTES`,
+/// `overloaded`, `verbose`; anything else is echoed. `EncodeStream` likewise by the first request's
+/// client index: see [`StreamKind`].
 #[derive(Debug, Clone, Default)]
 pub struct Obedient {
     pub seen: Arc<Seen>,
@@ -95,7 +96,7 @@ impl EncoderService for Obedient {
             "held" => released.await,
             "panic" => panic!("the secret ingredient is {amount}"),
             "big" => answer = "x".repeat(amount),
-            "verbose" => return Err(Fault::invalid("text", "ü".repeat(100_000)).mend("less").into()),
+            "verbose" => return Err(Fault::invalid("text", "ü".repeat(100_000)).hint("less").into()),
             "overloaded" => return Err(Fault::overloaded("full", Duration::from_millis(1500)).into()),
             _ => {}
         }
@@ -129,7 +130,8 @@ impl EncoderService for Obedient {
                 Box::pin(one.chain(silence))
             }
             StreamKind::ONE_THEN_PANIC => Box::pin(one.chain(stream::once(async {
-                // tonic sends what is ready together; the message must be on its way before the panic.
+                // tonic sends what is ready together; the message must be on its way before the
+                // panic.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 panic!("midway")
             }))),
@@ -177,7 +179,8 @@ pub async fn get(channel: &GrpcChannel, id: impl Into<String>) -> Result<String,
     Ok(answer.into_inner().encoder.unwrap_or_default().id)
 }
 
-/// Opens a stream of the given kind. The request side stays open for as long as the answers are read.
+/// Opens a stream of the given kind. The request side stays open for as long as the answers are
+/// read.
 pub async fn open(channel: &GrpcChannel, kind: u64) -> Result<Streaming<EncodeStreamResponse>, Status> {
     open_with(channel, Request::new(requests(kind))).await
 }

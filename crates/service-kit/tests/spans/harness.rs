@@ -35,7 +35,8 @@ impl Spans {
         }
     }
 
-    /// What is exported while something is done: one block of lines a span, sorted by name and kind.
+    /// What is exported while something is done: one block of lines a span, sorted by name and
+    /// kind.
     pub async fn of<T>(&self, work: impl Future<Output = T>) -> (T, String) {
         self.exporter.reset();
         let done = work.await;
@@ -118,7 +119,8 @@ fn kind(span: &SpanData) -> &'static str {
     }
 }
 
-/// A value in the form of its type: texts in quotation marks, numbers without. A port that the test did not choose is `PORT`.
+/// A value in the form of its type: texts in quotation marks, numbers without. A port that the test
+/// did not choose is `PORT`.
 fn value(key: &str, value: &Value) -> String {
     match value {
         Value::I64(port) if key == "server.port" && *port > 1024 => "PORT".to_owned(),
@@ -162,12 +164,14 @@ pub const ADDRESS: &str = "
     server.address = \"127.0.0.1\"
     server.port = PORT";
 
-/// The span of a request over HTTP/1.1 that the router answers: its head, and its attributes beside those that each has.
+/// The span of a request over HTTP/1.1 that the router answers: its head, and its attributes beside
+/// those that each has.
 pub fn http_span(head: &str, attributes: &str) -> String {
     format!("SERVER {head}\n{attributes}\nnetwork.protocol.version = \"1.1\"\nurl.scheme = \"http\"\n{ADDRESS}\n")
 }
 
-/// The span of an rpc over HTTP/1.1: the name of the rpc, what follows it in the head, and its attributes beside those that each has.
+/// The span of an rpc over HTTP/1.1: the name of the rpc, what follows it in the head, and its
+/// attributes beside those that each has.
 pub fn web_span(rpc: &str, state: &str, attributes: &str) -> String {
     format!(
         "SERVER {rpc}{state}

@@ -1,6 +1,8 @@
-//! What a server exports for each kind of request, attribute by attribute: kinds, names, types, failures, parents.
+//! What a server exports for each kind of request, attribute by attribute: kinds, names, types,
+//! failures, parents.
 //!
-//! The attributes are those of OpenTelemetry's semantic conventions 1.45. A new attribute fails here until it is written down.
+//! The attributes are those of OpenTelemetry's semantic conventions 1.45. A new attribute fails
+//! here until it is written down.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

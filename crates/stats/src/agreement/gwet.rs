@@ -1,8 +1,8 @@
 //! Gwet's AC1 and AC2.
 //!
-//! Sources: K. L. Gwet, "Computing inter-rater reliability and its variance in the presence of high agreement" (2008);
-//! "Handbook of Inter-Rater Reliability", 4th edition (2014), sections 4.4 and 5.3 (weights, missing ratings, variance
-//! over items with the raters held fixed).
+//! Sources: K. L. Gwet, "Computing inter-rater reliability and its variance in the presence of high
+//! agreement" (2008); "Handbook of Inter-Rater Reliability", 4th edition (2014), sections 4.4 and
+//! 5.3 (weights, missing ratings, variance over items with the raters held fixed).
 
 use super::{Ratings, Weights};
 use crate::{

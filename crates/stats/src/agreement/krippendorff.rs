@@ -21,7 +21,8 @@ pub enum Metric {
     Linear,
 }
 
-/// Krippendorff's alpha: 1 less the observed disagreement over the expected one; 1 where everybody agrees.
+/// Krippendorff's alpha: 1 less the observed disagreement over the expected one; 1 where everybody
+/// agrees.
 ///
 /// # Errors
 /// All ratings that have a companion are equal, so that there is no disagreement to expect.

@@ -1,5 +1,5 @@
-//! Agreement of raters: Gwet's AC1 and AC2, and Krippendorff's alpha beside them. Any number of raters; ratings may be
-//! missing.
+//! Agreement of raters: Gwet's AC1 and AC2, and Krippendorff's alpha beside them. Any number of
+//! raters; ratings may be missing.
 
 mod gwet;
 mod krippendorff;
@@ -22,14 +22,14 @@ pub struct Ratings {
 }
 
 impl Ratings {
-    /// One series a rater, position i of every series the same item, NaN where a rater gave none. Items that nobody
-    /// rated are left out. `scale` lists the values that may be given; without it, the values that were given are the
-    /// scale, as in Gwet's own software. Weights and chance agreement depend on the scale: give it where some of its
-    /// values were never used.
+    /// One series a rater, position i of every series the same item, NaN where a rater gave none.
+    /// Items that nobody rated are left out. `scale` lists the values that may be given; without
+    /// it, the values that were given are the scale, as in Gwet's own software. Weights and chance
+    /// agreement depend on the scale: give it where some of its values were never used.
     ///
     /// # Errors
-    /// Fewer than two raters or two items, series of different lengths, an infinite rating, one outside the scale, a
-    /// scale with repeated values or with fewer than two, no item rated twice.
+    /// Fewer than two raters or two items, series of different lengths, an infinite rating, one
+    /// outside the scale, a scale with repeated values or with fewer than two, no item rated twice.
     pub fn new(raters: &[Vec<f64>], scale: Option<&[f64]>) -> Result<Self, StatsError> {
         if raters.len() < 2 {
             return Err(StatsError::TooFew {

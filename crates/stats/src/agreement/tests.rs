@@ -3,8 +3,8 @@ use super::*;
 
 const NONE: f64 = f64::NAN;
 
-/// Four raters, twelve items, five categories: the worked example of Gwet (2014, table 2.8; the data set
-/// `cac.raw4raters` of his R package irrCAC) and of Krippendorff (2011, section C).
+/// Four raters, twelve items, five categories: the worked example of Gwet (2014, table 2.8; the
+/// data set `cac.raw4raters` of his R package irrCAC) and of Krippendorff (2011, section C).
 fn published() -> Vec<Vec<f64>> {
     vec![
         vec![1.0, 2.0, 3.0, 3.0, 2.0, 1.0, 4.0, 1.0, 2.0, NONE, NONE, NONE],
@@ -20,7 +20,8 @@ fn near(found: f64, expected: f64, tolerance: f64) {
 
 #[test]
 fn gwet_s_published_coefficient_standard_error_and_p_value_are_found() {
-    // irrCAC's overview page: AC1 0.77544, pa 0.8181818, pe 0.1903212, se 0.14295, (0.461, 1), p 0.000208721.
+    // irrCAC's overview page: AC1 0.77544, pa 0.8181818, pe 0.1903212, se 0.14295, (0.461, 1), p
+    // 0.000208721.
     let ratings = Ratings::new(&published(), None).unwrap();
     let found = gwet(&ratings, Weights::Identity, 0.95).unwrap();
     near(found.coefficient, 0.775_44, 5e-6);

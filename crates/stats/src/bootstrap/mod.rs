@@ -1,9 +1,11 @@
-//! Bootstrap intervals, percentile and BCa, of any statistic of a sample or of pairs, and the paired bootstrap test.
+//! Bootstrap intervals, percentile and BCa, of any statistic of a sample or of pairs, and the
+//! paired bootstrap test.
 //!
-//! Resample `i` draws from its own ChaCha8 stream `i` of the seed: resamples run in parallel and the result does not
-//! depend on how many threads there are. Sources: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap"
-//! (1993), chapters 13, 14 and 16; scipy 1.17's `bootstrap` for the conventions (linear quantiles; ties with the
-//! estimate counted half in the bias).
+//! Resample `i` draws from its own ChaCha8 stream `i` of the seed: resamples run in parallel and
+//! the result does not depend on how many threads there are. Sources: B. Efron and R. J.
+//! Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 13, 14 and 16; scipy 1.17's
+//! `bootstrap` for the conventions (linear quantiles; ties with the estimate counted half in the
+//! bias).
 
 mod resample;
 mod test;
@@ -55,7 +57,8 @@ pub struct Bootstrap {
     pub method: IntervalMethod,
 }
 
-/// A statistic of one sample. The named ones are computed faster than a function of the sample would be.
+/// A statistic of one sample. The named ones are computed faster than a function of the sample
+/// would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statistic {
     /// Arithmetic mean.
@@ -80,8 +83,9 @@ impl Statistic {
 /// Interval of a named statistic of a sample.
 ///
 /// # Errors
-/// No values, values that are not finite, no resamples, a level outside (0, 1); with BCa also a sample whose resamples
-/// or leave-one-out values do not vary, for which that interval is undefined.
+/// No values, values that are not finite, no resamples, a level outside (0, 1); with BCa also a
+/// sample whose resamples or leave-one-out values do not vary, for which that interval is
+/// undefined.
 pub fn statistic_interval(values: &[f64], statistic: Statistic, settings: &Bootstrap) -> Result<Interval, StatsError> {
     sample("values", values, "a bootstrap interval", 1)?;
     check(settings)?;
@@ -94,7 +98,8 @@ pub fn statistic_interval(values: &[f64], statistic: Statistic, settings: &Boots
     })
 }
 
-/// Interval of any statistic of a sample. The statistic must be defined on every sample of that size.
+/// Interval of any statistic of a sample. The statistic must be defined on every sample of that
+/// size.
 ///
 /// # Errors
 /// As [`statistic_interval`]; a statistic that is undefined on a resample.
@@ -112,11 +117,13 @@ pub fn sample_interval(
     })
 }
 
-/// Interval of a statistic of pairs, such as a correlation: pairs are drawn, not values. Resamples on which it is
-/// undefined (all pairs alike) are left out, and [`PairsInterval::undefined`] says how many.
+/// Interval of a statistic of pairs, such as a correlation: pairs are drawn, not values. Resamples
+/// on which it is undefined (all pairs alike) are left out, and [`PairsInterval::undefined`] says
+/// how many.
 ///
 /// # Errors
-/// As [`statistic_interval`]; series of different lengths; fewer than half of the resamples defined.
+/// As [`statistic_interval`]; series of different lengths; fewer than half of the resamples
+/// defined.
 pub fn pairs_interval(
     x: &[f64],
     y: &[f64],
@@ -154,8 +161,9 @@ pub struct PairsInterval {
     pub undefined: usize,
 }
 
-/// Percentile interval of any statistic of a sample: the (1 ± level)/2 quantiles, linearly interpolated, of the
-/// statistic over `resamples` samples drawn with replacement. Resamples on which it is undefined are left out.
+/// Percentile interval of any statistic of a sample: the (1 ± level)/2 quantiles, linearly
+/// interpolated, of the statistic over `resamples` samples drawn with replacement. Resamples on
+/// which it is undefined are left out.
 ///
 /// # Errors
 /// As [`sample_interval`]; no resample on which it is defined.
@@ -221,7 +229,8 @@ fn defined(estimates: Vec<Option<f64>>, wanted: usize) -> Result<Vec<f64>, Stats
     Ok(found)
 }
 
-/// Reads the ends off the resamples. `original` gives the estimate and the leave-one-out values, for BCa.
+/// Reads the ends off the resamples. `original` gives the estimate and the leave-one-out values,
+/// for BCa.
 fn ends(
     mut estimates: Vec<f64>,
     settings: &Bootstrap,
@@ -253,7 +262,8 @@ fn ends(
     })
 }
 
-/// The two quantiles that BCa takes instead of `tail` and 1 − `tail` (Efron and Tibshirani, equations 14.9 to 14.15).
+/// The two quantiles that BCa takes instead of `tail` and 1 − `tail` (Efron and Tibshirani,
+/// equations 14.9 to 14.15).
 fn accelerated(estimates: &[f64], estimate: f64, leave_out: &[f64], tail: f64) -> Option<(f64, f64)> {
     let below = estimates.partition_point(|e| *e < estimate);
     let up_to = estimates.partition_point(|e| *e <= estimate);

@@ -5,12 +5,13 @@ use rayon::prelude::*;
 use super::{Bootstrap, Statistic, of_sorted};
 use crate::random::{below, stream};
 
-/// A named statistic over all resamples. A resample is drawn as counts of the sorted values, so that it comes out sorted
-/// without being sorted.
+/// A named statistic over all resamples. A resample is drawn as counts of the sorted values, so
+/// that it comes out sorted without being sorted.
 pub(super) fn named(values: &[f64], statistic: Statistic, settings: &Bootstrap) -> Vec<f64> {
     let n = values.len();
     if statistic == Statistic::Mean {
-        // The mean's last bits depend on the order of its terms: those of the draws, as for any other function.
+        // The mean's last bits depend on the order of its terms: those of the draws, as for any
+        // other function.
         return of_sample(values, &crate::mean, settings)
             .into_iter()
             .flatten()

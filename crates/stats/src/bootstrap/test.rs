@@ -20,12 +20,12 @@ pub struct PairedBootstrapTest {
     pub resamples: usize,
 }
 
-/// Tests whether the mean of paired differences is zero: differences less their mean are resampled, and the p-value is
-/// the share of resamples whose mean lies as far out as the one observed, both counts raised by one. Two-sided: as far
-/// in either direction.
+/// Tests whether the mean of paired differences is zero: differences less their mean are resampled,
+/// and the p-value is the share of resamples whose mean lies as far out as the one observed, both
+/// counts raised by one. Two-sided: as far in either direction.
 ///
-/// Source: Efron and Tibshirani (1993), section 16.4, for the centring; A. C. Davison and D. V. Hinkley, "Bootstrap
-/// Methods and their Application" (1997), equation 4.11, for the counts.
+/// Source: Efron and Tibshirani (1993), section 16.4, for the centring; A. C. Davison and D. V.
+/// Hinkley, "Bootstrap Methods and their Application" (1997), equation 4.11, for the counts.
 ///
 /// # Errors
 /// Fewer than two differences, ones that are not finite, no resamples.

@@ -10,7 +10,8 @@ const EXACT_LIMIT: usize = 500;
 /// How the p-value is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KendallMethod {
-    /// As scipy chooses: exact without ties up to 33 pairs (or where at most one pair is out of order), normal otherwise.
+    /// As scipy chooses: exact without ties up to 33 pairs (or where at most one pair is out of
+    /// order), normal otherwise.
     #[default]
     Auto,
     /// The distribution of the number of discordant pairs over all permutations. Not with ties.
@@ -48,8 +49,8 @@ struct Ties {
     spread: f64,
 }
 
-/// Kendall's tau-b (scipy `kendalltau`): concordant less discordant pairs, over the geometric mean of the pairs untied
-/// in each series. O(n log n), by W. R. Knight's method (1966).
+/// Kendall's tau-b (scipy `kendalltau`): concordant less discordant pairs, over the geometric mean
+/// of the pairs untied in each series. O(n log n), by W. R. Knight's method (1966).
 ///
 /// # Errors
 /// Unequal lengths, fewer than two pairs, a value that is not finite, a constant series.

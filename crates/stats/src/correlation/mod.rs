@@ -1,5 +1,5 @@
-//! Correlations, their tests and intervals. Undefined ones (a constant series) are errors: a silent 0 or NaN would end
-//! up in somebody's report.
+//! Correlations, their tests and intervals. Undefined ones (a constant series) are errors: a silent
+//! 0 or NaN would end up in somebody's report.
 
 mod kendall;
 
@@ -60,7 +60,8 @@ pub fn pearson(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
 
 /// Deviations from the mean, scaled to unit length.
 fn unit_deviations(values: &[f64]) -> Result<Vec<f64>, StatsError> {
-    // Compared with each other rather than with the mean: the mean of equal values may differ from them in the last bit.
+    // Compared with each other rather than with the mean: the mean of equal values may differ from
+    // them in the last bit.
     if values.windows(2).all(|w| w[0] == w[1]) {
         return Err(StatsError::Constant);
     }
@@ -85,9 +86,9 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
     pearson(&average_ranks(x), &average_ranks(y))
 }
 
-/// Two-sided p-value of a correlation `r` of `n` pairs under Student's t with n − 2 degrees of freedom: scipy's
-/// `spearmanr(...).pvalue`, and, by the identity of that t with the exact beta law, `pearsonr(...).pvalue`. NaN of fewer
-/// than two pairs, as there; 1 of two.
+/// Two-sided p-value of a correlation `r` of `n` pairs under Student's t with n − 2 degrees of
+/// freedom: scipy's `spearmanr(...).pvalue`, and, by the identity of that t with the exact beta
+/// law, `pearsonr(...).pvalue`. NaN of fewer than two pairs, as there; 1 of two.
 pub fn correlation_p_value(r: f64, n: usize) -> f64 {
     correlation_p_value_for(r, n, Alternative::TwoSided)
 }
@@ -127,8 +128,8 @@ pub fn pearson_interval(x: &[f64], y: &[f64], level: f64) -> Result<(f64, f64), 
 
 /// Interval of Spearman's rho by Fisher's transformation, standard error √((1 + rho²/2) / (n − 3)).
 ///
-/// Source: D. G. Bonett and T. A. Wright, "Sample size requirements for estimating Pearson, Kendall and Spearman
-/// correlations" (2000).
+/// Source: D. G. Bonett and T. A. Wright, "Sample size requirements for estimating Pearson, Kendall
+/// and Spearman correlations" (2000).
 ///
 /// # Errors
 /// As [`pearson_interval`].

@@ -1,15 +1,17 @@
 //! An anytime-valid test of the mean of bounded items, by betting.
 //!
-//! Two gamblers start with 1 each. One bets, item by item, that the mean lies above the limit, the other that it lies
-//! below; neither can expect to win if it does not. Whoever ever holds 1/alpha has shown the limit kept, or broken, with a
-//! chance of error of at most alpha **whenever one looks and whenever one stops** (Ville's inequality). Each gambler spreads
-//! the stake over constant fractions of the largest bet allowed, so that no spread need be known in advance.
+//! Two gamblers start with 1 each. One bets, item by item, that the mean lies above the limit, the
+//! other that it lies below; neither can expect to win if it does not. Whoever ever holds 1/alpha
+//! has shown the limit kept, or broken, with a chance of error of at most alpha **whenever one
+//! looks and whenever one stops** (Ville's inequality). Each gambler spreads the stake over
+//! constant fractions of the largest bet allowed, so that no spread need be known in advance.
 //!
-//! Items drawn without replacement from a finite data set are bet against what the limit leaves for the items not yet
-//! seen, which decides a clear case sooner, and decides every case at the end.
+//! Items drawn without replacement from a finite data set are bet against what the limit leaves for
+//! the items not yet seen, which decides a clear case sooner, and decides every case at the end.
 //!
-//! Source: I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by betting", Journal of the Royal
-//! Statistical Society B 86 (2024), sections 4 and 5, appendix B (grid Kelly).
+//! Source: I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by
+//! betting", Journal of the Royal Statistical Society B 86 (2024), sections 4 and 5, appendix B
+//! (grid Kelly).
 
 use super::{
     Limit, Side, Verdict,
@@ -33,8 +35,8 @@ const FRACTIONS: [f64; 14] = [
 pub struct Items {
     /// Smallest and largest value an item can have: known, not estimated.
     pub range: (f64, f64),
-    /// Items in the data set, where they are drawn from it in random order without replacement; `None` for draws that
-    /// are independent of each other.
+    /// Items in the data set, where they are drawn from it in random order without replacement;
+    /// `None` for draws that are independent of each other.
     pub population: Option<usize>,
 }
 
@@ -67,7 +69,8 @@ impl Gambler {
         }
     }
 
-    /// Bets that x in [0, 1] has a mean above m in [0, 1): the stake f is lost at x = 0, and returned at x = m.
+    /// Bets that x in [0, 1] has a mean above m in [0, 1): the stake f is lost at x = 0, and
+    /// returned at x = m.
     fn bet(&mut self, x: f64, m: f64) {
         for (fortune, f) in self.fortunes.iter_mut().zip(FRACTIONS) {
             *fortune += if m > 0.0 {
@@ -95,7 +98,8 @@ impl BettingTest {
     /// A test of `limit` with a chance of error of at most `alpha` on each side.
     ///
     /// # Errors
-    /// A range that is empty or not finite, a limit outside it, `alpha` outside (0, 1), a population of none.
+    /// A range that is empty or not finite, a limit outside it, `alpha` outside (0, 1), a
+    /// population of none.
     pub fn new(items: Items, limit: Limit, alpha: f64) -> Result<Self, StatsError> {
         probability("alpha", alpha)?;
         check(&items)?;
@@ -211,8 +215,8 @@ impl BettingTest {
     }
 }
 
-/// What the test says of items in the order of their draw. Its bounds hold at every number of items at once, so that an early end
-/// costs them nothing.
+/// What the test says of items in the order of their draw. Its bounds hold at every number of items
+/// at once, so that an early end costs them nothing.
 ///
 /// # Errors
 /// As [`BettingTest::new`] and [`BettingTest::push`]; no items.
@@ -254,13 +258,15 @@ fn repeated(values: &[f64], items: &Items, limit: Limit, alpha: f64) -> Result<O
     Ok(None)
 }
 
-/// The fewest items, each with the value `best`, that would decide; `None`: more than 100,000, or a limit that no item decides.
+/// The fewest items, each with the value `best`, that would decide; `None`: more than 100,000, or a
+/// limit that no item decides.
 pub fn fewest_bets(best: f64, items: &Items, limit: Limit, alpha: f64) -> Option<usize> {
     repeated(&[best], items, limit, alpha).ok().flatten()
 }
 
-/// A confidence interval for the mean that holds at every number of items at once (a confidence sequence, read off at
-/// the last item): the means that neither gambler, each at (1 − level)/2, ever refuted.
+/// A confidence interval for the mean that holds at every number of items at once (a confidence
+/// sequence, read off at the last item): the means that neither gambler, each at (1 − level)/2,
+/// ever refuted.
 ///
 /// # Errors
 /// As [`BettingTest::new`] and [`BettingTest::push`]; no items; a level outside (0, 1).
@@ -403,7 +409,8 @@ mod tests {
             assert_eq!((said.verdict, said.units, said.estimate), (Verdict::Pass, n, 0.0));
             assert!(said.high.unwrap() <= 5.0 && said.low.unwrap() < 0.0, "{said:?}");
         }
-        // Nothing shows that a mean is exactly its limit, and a limit at the end of the range needs no test.
+        // Nothing shows that a mean is exactly its limit, and a limit at the end of the range needs
+        // no test.
         assert_eq!(fewest_bets(0.0, &items, Limit::at_most(0.0), 0.05), None);
         assert_eq!(fewest_bets(100.0, &items, Limit::at_least(100.0), 0.05), None);
         assert!(decide_bets(&[], &items, limit, 0.05).is_err());

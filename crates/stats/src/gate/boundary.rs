@@ -1,6 +1,8 @@
-//! How often bounds err where the truth lies exactly at the limit, and how often they decide elsewhere, by simulation.
+//! How often bounds err where the truth lies exactly at the limit, and how often they decide
+//! elsewhere, by simulation.
 //!
-//! The limit is the law's mean, as the most that a drop may be: every pass is a false pass, every fail a false failure.
+//! The limit is the law's mean, as the most that a drop may be: every pass is a false pass, every
+//! fail a false failure.
 
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -132,7 +134,8 @@ pub fn simulate(
         .collect())
 }
 
-/// Simulates gates on clusters of items, by [`super::items::decide_items`]: how many passed and failed.
+/// Simulates gates on clusters of items, by [`super::items::decide_items`]: how many passed and
+/// failed.
 ///
 /// # Errors
 /// As [`super::items::decide_items`].

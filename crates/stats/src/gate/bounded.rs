@@ -1,21 +1,24 @@
 //! Bounds of a mean whose values lie in a known range, exact in the range and free of any law.
 //!
-//! A score of 0 to 100 points cannot drop by more than it was. That one fact bounds the mean of the drops from above, with
-//! no further assumption: not normality, not symmetry. Let x₁ … xₙ be independent draws of a law that never exceeds
-//! `high`. Add one draw at `high` itself, weigh the n + 1 values by a uniform (Dirichlet) draw of weights, and take the
-//! 1 − alpha quantile of the weighted mean: that is the upper bound. A lower bound mirrors it with a draw at `low`.
+//! A score of 0 to 100 points cannot drop by more than it was. That one fact bounds the mean of the
+//! drops from above, with no further assumption: not normality, not symmetry. Let x₁ … xₙ be
+//! independent draws of a law that never exceeds `high`. Add one draw at `high` itself, weigh the
+//! n + 1 values by a uniform (Dirichlet) draw of weights, and take the 1 − alpha quantile of the
+//! weighted mean: that is the upper bound. A lower bound mirrors it with a draw at `low`.
 //!
-//! For answers that are all or nothing it is Clopper and Pearson's bound. Where n values show no drop at all it is
-//! `high · (1 − alpha^(1/n))`, and no valid bound can be lower: with a chance of alpha, n draws miss a share of
-//! 1 − alpha^(1/n) of the law. [`least_units`] turns this around: it says how many units a limit takes.
+//! For answers that are all or nothing it is Clopper and Pearson's bound. Where n values show no
+//! drop at all it is `high · (1 − alpha^(1/n))`, and no valid bound can be lower: with a chance of
+//! alpha, n draws miss a share of 1 − alpha^(1/n) of the law. [`least_units`] turns this around: it
+//! says how many units a limit takes.
 //!
-//! That the bound holds for every law in the range is proved for one value and conjectured for more; no law has been found
-//! that breaks it, and `examples/gate_laws.rs` found none.
+//! That the bound holds for every law in the range is proved for one value and conjectured for
+//! more; no law has been found that breaks it, and `examples/gate_laws.rs` found none.
 //!
-//! Sources: N. Gaffke, "Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
-//! variable" (Mathematical Methods of Statistics 14, 2005); E. Learned-Miller and P. S. Thomas, "A new confidence interval
-//! for the mean of a bounded random variable" (arXiv 1905.06208); M. Phan, P. S. Thomas and E. Learned-Miller, "Towards
-//! practical mean bounds for small samples" (arXiv 2106.03163).
+//! Sources: N. Gaffke, "Three test statistics for a nonparametric one-sided hypothesis on the mean
+//! of a nonnegative variable" (Mathematical Methods of Statistics 14, 2005); E. Learned-Miller and
+//! P. S. Thomas, "A new confidence interval for the mean of a bounded random variable" (arXiv
+//! 1905.06208); M. Phan, P. S. Thomas and E. Learned-Miller, "Towards practical mean bounds for
+//! small samples" (arXiv 2106.03163).
 
 use super::{Limit, Side};
 use crate::{
@@ -24,7 +27,8 @@ use crate::{
     special::{normal_pdf, normal_sf},
 };
 
-/// Up to so many values the tail is exact; beyond, it is a saddlepoint approximation, within 4 % of it (tests).
+/// Up to so many values the tail is exact; beyond, it is a saddlepoint approximation, within 4 % of
+/// it (tests).
 const EXACT: usize = 512;
 /// Most units that are proposed.
 const MOST: usize = 1_000_000;
@@ -39,8 +43,8 @@ pub struct Range {
 }
 
 impl Range {
-    /// The range of the drop of a score that lies between `least` and `most`, from an original score: it can fall to
-    /// `least` and rise to `most`.
+    /// The range of the drop of a score that lies between `least` and `most`, from an original
+    /// score: it can fall to `least` and rise to `most`.
     pub fn of_drop(original: f64, least: f64, most: f64) -> Self {
         Self {
             low: original - most,
@@ -80,8 +84,8 @@ impl Range {
     }
 }
 
-/// One-sided p-value against "the mean is at least `limit`", for values of at most `high`: the chance that the weighted
-/// mean, the value at `high` included, reaches the limit.
+/// One-sided p-value against "the mean is at least `limit`", for values of at most `high`: the
+/// chance that the weighted mean, the value at `high` included, reaches the limit.
 ///
 /// # Errors
 /// No values, values that are not finite or above `high`.
@@ -113,9 +117,10 @@ pub fn bounded_interval(values: &[f64], range: Range, alpha: f64) -> Result<(f64
     Ok((-upper(&mirrored, -range.low, alpha), upper(values, range.high, alpha)))
 }
 
-/// The least number of units that lets a limit be kept by units that all lie `at` one value: with fewer, not even they
-/// could show it. For a drop of at most m and scores that cannot drop by more than `high`, at 0:
-/// ln alpha / ln(1 − m / high), rounded up. `None` where `at` does not keep the limit, or beyond 1,000,000.
+/// The least number of units that lets a limit be kept by units that all lie `at` one value: with
+/// fewer, not even they could show it. For a drop of at most m and scores that cannot drop by more
+/// than `high`, at 0: ln alpha / ln(1 − m / high), rounded up. `None` where `at` does not keep the
+/// limit, or beyond 1,000,000.
 pub fn least_units(limit: Limit, range: Range, at: f64, alpha: f64) -> Option<usize> {
     let (room, whole) = match limit.side {
         Side::AtMost => (limit.value - at, range.high - at),
@@ -132,8 +137,8 @@ pub fn least_units(limit: Limit, range: Range, at: f64, alpha: f64) -> Option<us
     (n <= MOST as f64).then_some(n as usize)
 }
 
-/// The least number of units at which the limit would lie outside the bounds if the values' distribution stayed as it is.
-/// `None`: the mean lies on the limit, or more than 1,000,000.
+/// The least number of units at which the limit would lie outside the bounds if the values'
+/// distribution stayed as it is. `None`: the mean lies on the limit, or more than 1,000,000.
 pub(crate) fn units_needed(values: &[f64], range: Range, limit: f64, alpha: f64) -> Option<usize> {
     let n = values.len();
     let centre = crate::mean(values)?;
@@ -189,8 +194,8 @@ pub(crate) fn tail(values: &[f64], high: f64, limit: f64) -> f64 {
     tail_of(&moved, high - limit)
 }
 
-/// Chance that Σ Eᵢ yᵢ + E₀ y₀ ≥ 0, with Eᵢ independent and standard exponential: the weights of a uniform draw are
-/// exponentials over their sum, which does not change the sign.
+/// Chance that Σ Eᵢ yᵢ + E₀ y₀ ≥ 0, with Eᵢ independent and standard exponential: the weights of a
+/// uniform draw are exponentials over their sum, which does not change the sign.
 pub(crate) fn tail_of(moved: &[f64], top: f64) -> f64 {
     if moved.len() > EXACT {
         return saddlepoint(moved, 1.0, top);
@@ -203,8 +208,9 @@ pub(crate) fn tail_of(moved: &[f64], top: f64) -> f64 {
     if down.is_empty() {
         return 1.0;
     }
-    // Race one term against the other: aE exceeds bE' with chance a / (a + b), and what exceeds is exponential again.
-    // chance[j]: that the first i terms upwards outweigh the first j downwards. All terms are positive, so nothing cancels.
+    // Race one term against the other: aE exceeds bE' with chance a / (a + b), and what exceeds is
+    // exponential again. chance[j]: that the first i terms upwards outweigh the first j downwards.
+    // All terms are positive, so nothing cancels.
     let mut chance = vec![0.0; down.len() + 1];
     chance[0] = 1.0;
     for a in up {
@@ -215,9 +221,9 @@ pub(crate) fn tail_of(moved: &[f64], top: f64) -> f64 {
     chance[down.len()]
 }
 
-/// The same chance by Lugannani and Rice's formula, each value counted `times` (their pseudo-draw once). Source:
-/// R. Lugannani and S. Rice, "Saddle point approximation for the distribution of the sum of independent random variables"
-/// (1980).
+/// The same chance by Lugannani and Rice's formula, each value counted `times` (their pseudo-draw
+/// once). Source: R. Lugannani and S. Rice, "Saddle point approximation for the distribution of the
+/// sum of independent random variables" (1980).
 pub(super) fn saddlepoint(moved: &[f64], times: f64, top: f64) -> f64 {
     let most = moved.iter().copied().fold(top, f64::max);
     let least = moved.iter().copied().fold(f64::INFINITY, f64::min);

@@ -1,9 +1,9 @@
 //! One rule, or gate, for many encoders.
 //!
-//! A gate keeps its chance of a false pass for *one* encoder. Among E encoders that all lie at a limit, the chance that any
-//! of them passes is up to E · alpha. Holm's steps keep that chance, too, at alpha: an encoder passes if it passes at
-//! alpha / E, the next at alpha / (E − 1) once the first has, and so on. An encoder with several rules passes a level where all
-//! its rules do.
+//! A gate keeps its chance of a false pass for *one* encoder. Among E encoders that all lie at a
+//! limit, the chance that any of them passes is up to E · alpha. Holm's steps keep that chance,
+//! too, at alpha: an encoder passes if it passes at alpha / E, the next at alpha / (E − 1) once the
+//! first has, and so on. An encoder with several rules passes a level where all its rules do.
 
 use crate::{StatsError, error::probability};
 
@@ -16,8 +16,9 @@ pub struct Step {
     pub level: f64,
 }
 
-/// Holm's steps over encoders: `passes` says whether an encoder passes at a level. What passes at a level must pass at every
-/// larger one, as bounds and p-values do. The same encoders pass as by Holm-adjusted p-values.
+/// Holm's steps over encoders: `passes` says whether an encoder passes at a level. What passes at a
+/// level must pass at every larger one, as bounds and p-values do. The same encoders pass as by
+/// Holm-adjusted p-values.
 ///
 /// # Errors
 /// `alpha` outside (0, 1); what `passes` returns.

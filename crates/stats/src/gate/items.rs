@@ -1,12 +1,16 @@
-//! A rule on the mean over fixed data sets, held against the items within them: "these data sets, other items".
+//! A rule on the mean over fixed data sets, held against the items within them: "these data sets,
+//! other items".
 //!
-//! The data sets are what they are; only their items count as drawn. Each data set (stratum) contributes draws of where its
-//! mean may lie: of items whose values have a known range, the weighted means of [`super::bounded`]; of a score that is no
-//! mean of items (a rank correlation, average precision), a Student's t around its estimate. Draws are averaged over the
-//! strata, and their quantiles are the bounds. For one stratum of items that is [`super::bounded`]'s bound itself.
+//! The data sets are what they are; only their items count as drawn. Each data set (stratum)
+//! contributes draws of where its mean may lie: of items whose values have a known range, the
+//! weighted means of [`super::bounded`]; of a score that is no mean of items (a rank correlation,
+//! average precision), a Student's t around its estimate. Draws are averaged over the strata, and
+//! their quantiles are the bounds. For one stratum of items that is [`super::bounded`]'s bound
+//! itself.
 //!
-//! Items that share a text are one cluster: they fall together. A cluster counts once, with all its items, and the bound is
-//! of the mean over items. The condition is that no cluster outside the sample has more items than the largest within.
+//! Items that share a text are one cluster: they fall together. A cluster counts once, with all its
+//! items, and the bound is of the mean over items. The condition is that no cluster outside the
+//! sample has more items than the largest within.
 
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -28,7 +32,8 @@ use crate::{
 const DRAWS: usize = 20_000;
 /// Their seed.
 const SEED: u64 = 1337;
-/// Strata of up to so many clusters are drawn weight by weight, larger ones from a table of their quantiles.
+/// Strata of up to so many clusters are drawn weight by weight, larger ones from a table of their
+/// quantiles.
 const WEIGHTS: usize = 64;
 /// A table's reach and step, in standard normal quantiles.
 const REACH: f64 = 4.5;
@@ -198,8 +203,8 @@ enum Law {
 }
 
 impl Law {
-    /// One draw for each of `normals`: standard normal quantiles in equal steps of chance, which a table takes in random
-    /// order (a Latin hypercube over the strata).
+    /// One draw for each of `normals`: standard normal quantiles in equal steps of chance, which a
+    /// table takes in random order (a Latin hypercube over the strata).
     fn draws(&self, normals: &[f64], rng: &mut ChaCha8Rng) -> Vec<f64> {
         match self {
             Self::Weights(clusters, top, pseudo) => {
@@ -246,7 +251,8 @@ fn student_steps(freedom: f64) -> Vec<f64> {
     lower.chain([0.0]).chain(upper.iter().copied()).collect()
 }
 
-/// Quantiles of a large stratum's weighted mean: its tail at a row of limits, read the other way round.
+/// Quantiles of a large stratum's weighted mean: its tail at a row of limits, read the other way
+/// round.
 fn table_of(clusters: &[Cluster], top: f64) -> Vec<f64> {
     let items: f64 = clusters.iter().map(|cluster| cluster.items as f64).sum();
     let pseudo = clusters.iter().map(|cluster| cluster.items).max().unwrap_or(1) as f64;
@@ -291,11 +297,13 @@ fn clusters_tail(clusters: &[Cluster], top: f64, limit: f64) -> f64 {
     tail_of(&moved, pseudo * (top - limit))
 }
 
-/// Holds a limit against the mean over data sets of the means over their items, with a chance of error of at most `alpha`
-/// on each side. [`Decision::units`] counts clusters of items, as does [`Need::units`].
+/// Holds a limit against the mean over data sets of the means over their items, with a chance of
+/// error of at most `alpha` on each side. [`Decision::units`] counts clusters of items, as does
+/// [`Need::units`].
 ///
 /// # Errors
-/// No strata, one without items, values outside their range, weights that are not positive, `alpha` outside (0, 0.5).
+/// No strata, one without items, values outside their range, weights that are not positive, `alpha`
+/// outside (0, 0.5).
 pub fn decide_items(limit: Limit, alpha: f64, strata: &[Stratum]) -> Result<Decision, StatsError> {
     decide_with(limit, alpha, strata, DRAWS)
 }
@@ -317,7 +325,8 @@ pub(super) fn decide_with(limit: Limit, alpha: f64, strata: &[Stratum], draws: u
     })
 }
 
-/// Bounds shrink with the root of the number of items, at least: what the added draw adds to them shrinks faster.
+/// Bounds shrink with the root of the number of items, at least: what the added draw adds to them
+/// shrinks faster.
 fn need(units: usize, estimate: f64, (low, high): (f64, f64), limit: f64) -> Need {
     let half = if estimate < limit {
         high - estimate

@@ -1,6 +1,7 @@
-//! Laws of drops under which bounds are compared. They are not fitted to any bound: each is a way in which drops differ over
-//! data sets or items. Drops are in points, of scores of 0 to 100 whose original is 70 (units) or known item by item
-//! (items), so that no drop leaves [`UNITS`] or [`ITEMS`].
+//! Laws of drops under which bounds are compared. They are not fitted to any bound: each is a way
+//! in which drops differ over data sets or items. Drops are in points, of scores of 0 to 100 whose
+//! original is 70 (units) or known item by item (items), so that no drop leaves [`UNITS`] or
+//! [`ITEMS`].
 
 use rand_chacha::ChaCha8Rng;
 
@@ -173,7 +174,8 @@ pub fn of_items() -> Vec<Law> {
     ]
 }
 
-/// Data sets with entries that share their fate, e.g. languages of one data set: normal, mean 3, standard deviation 3.
+/// Data sets with entries that share their fate, e.g. languages of one data set: normal, mean 3,
+/// standard deviation 3.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clustered<'a> {
     /// Entries of each data set.

@@ -1,4 +1,5 @@
-//! What the shipped suites have, for simulation: data sets, the items that their scores rest on, and groups.
+//! What the shipped suites have, for simulation: data sets, the items that their scores rest on,
+//! and groups.
 
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -16,8 +17,8 @@ use crate::{
 
 /// Draws behind a simulated bound; a rule takes more.
 const DRAWS: usize = 1_999;
-/// Standard error of a figure that is no mean of items, times the root of its items, in points: of a paired difference of
-/// Spearman correlations near 0.8 with about one pair in ten moved.
+/// Standard error of a figure that is no mean of items, times the root of its items, in points: of
+/// a paired difference of Spearman correlations near 0.8 with about one pair in ten moved.
 const MEASURED: f64 = 25.0;
 
 /// A data set: its items, and whether its score is their mean.
@@ -25,8 +26,8 @@ const MEASURED: f64 = 25.0;
 pub struct Size {
     /// Items, as sampled by the suite.
     pub items: usize,
-    /// Whether the score is a mean of items (retrieval, reranking, classification, summaries), or a figure of all of them
-    /// together (correlation, average precision, V-measure).
+    /// Whether the score is a mean of items (retrieval, reranking, classification, summaries), or a
+    /// figure of all of them together (correlation, average precision, V-measure).
     pub mean: bool,
     /// Data sets of its group, which count once together.
     pub members: usize,
@@ -96,7 +97,8 @@ pub const MINIMAL: Layout = Layout {
     limit: 5.0,
 };
 
-/// suites/hteb-english.toml, 19 data sets; of larger ones 200 items (`--limit 200`), whole BIOSSES and SummEval.
+/// suites/hteb-english.toml, 19 data sets; of larger ones 200 items (`--limit 200`), whole BIOSSES
+/// and SummEval.
 pub const HTEB_ENGLISH: Layout = Layout {
     name: "hteb-english, --limit 200",
     sizes: &[
@@ -127,7 +129,8 @@ pub const HTEB_ENGLISH: Layout = Layout {
 pub const HTEB_MULTILINGUAL: Layout = Layout {
     name: "hteb-multilingual, --limit 200",
     sizes: &{
-        // Six means of items and two figures by themselves; then languages of clustering, pairs and three sts sets.
+        // Six means of items and two figures by themselves; then languages of clustering, pairs and
+        // three sts sets.
         let mut sizes = [mean_of(200); 63];
         sizes[6] = figure_of(200);
         sizes[7] = figure_of(200);
@@ -144,7 +147,8 @@ pub const HTEB_MULTILINGUAL: Layout = Layout {
 pub const PTEB: Layout = Layout {
     name: "pteb, --limit 200",
     sizes: &{
-        // Six means of items and ten figures by themselves; then languages of a classification, clustering, pairs and sts.
+        // Six means of items and ten figures by themselves; then languages of a classification,
+        // clustering, pairs and sts.
         let mut sizes = [mean_of(200); 49];
         let mut place = 6;
         while place < 16 {
@@ -166,7 +170,8 @@ pub enum Spread {
     Even,
     /// Like everywhere, nothing but losses: of a drop of 3 points every item of 33 is lost whole.
     Rare,
-    /// All of it in one data set, whose score is a mean of items; nothing moves elsewhere. That one can lose 100 points at most.
+    /// All of it in one data set, whose score is a mean of items; nothing moves elsewhere. That one
+    /// can lose 100 points at most.
     OneDataset,
 }
 
@@ -224,7 +229,8 @@ impl Layout {
         strata
     }
 
-    /// Gates that pass and that fail, of `gates`, where the mean drop over the data sets may be `limit` and is `drop`.
+    /// Gates that pass and that fail, of `gates`, where the mean drop over the data sets may be
+    /// `limit` and is `drop`.
     ///
     /// # Errors
     /// As [`super::items::decide_items`].

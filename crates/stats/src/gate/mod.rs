@@ -1,16 +1,20 @@
-//! How a gate decides, on numbers alone: rules on points or on confidence bounds, non-inferiority to a baseline, and
-//! sequential checks that stop as soon as they may.
+//! How a gate decides, on numbers alone: rules on points or on confidence bounds, non-inferiority
+//! to a baseline, and sequential checks that stop as soon as they may.
 //!
-//! * [`rule`]: one limit held against observations: pass, fail, or undecided with what it would take to decide.
-//! * [`bounded`]: bounds of a mean that hold for every law within a known range. [`studentised`]: the bootstrap-t.
-//! * [`items`]: a rule on the items within fixed data sets. [`worst`]: a rule on the worst data set.
+//! * [`rule`]: one limit held against observations: pass, fail, or undecided with what it would
+//!   take to decide.
+//! * [`bounded`]: bounds of a mean that hold for every law within a known range. [`studentised`]:
+//!   the bootstrap-t.
+//! * [`items`]: a rule on the items within fixed data sets. [`worst`]: a rule on the worst data
+//!   set.
 //! * [`candidates`]: one rule for many encoders.
 //! * [`non_inferiority`]: paired, one-sided, Holm over the rules.
 //! * [`betting`]: an anytime-valid test of the mean of bounded items, one item at a time.
 //! * [`spending`]: looks at growing data, each at its share of the chance of error.
 //! * [`schedule`]: which looks a run over data sets and seeds takes.
 //! * [`simulate`]: error rates and savings of sequential checks, by simulation.
-//! * [`laws`]: skewed, collapsed and clustered drops. [`boundary`]: how often bounds err under them.
+//! * [`laws`]: skewed, collapsed and clustered drops. [`boundary`]: how often bounds err under
+//!   them.
 
 pub mod betting;
 pub mod boundary;
@@ -40,10 +44,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict of a gate: fail where one rule fails, pass where all pass, undecided otherwise. Passing takes every
-    /// rule, so the chance to pass a gate that breaks some rule's limit is no larger than that rule's own (an
-    /// intersection–union test, R. L. Berger 1982); no correction for the number of rules is needed for that. `None`
-    /// without rules.
+    /// The verdict of a gate: fail where one rule fails, pass where all pass, undecided otherwise.
+    /// Passing takes every rule, so the chance to pass a gate that breaks some rule's limit is no
+    /// larger than that rule's own (an intersection–union test, R. L. Berger 1982); no correction
+    /// for the number of rules is needed for that. `None` without rules.
     pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         verdicts.into_iter().max()
     }

@@ -1,8 +1,9 @@
 //! Non-inferiority to a baseline: worse by less than a margin.
 //!
-//! Paired over data sets (seeds averaged first), one-sided: the null hypothesis is that the candidate is worse by the
-//! margin or more, and the signed-rank test of the differences plus the margin rejects it. Holm over the rules, so that
-//! the chance of accepting any inferior candidate under any rule is at most alpha.
+//! Paired over data sets (seeds averaged first), one-sided: the null hypothesis is that the
+//! candidate is worse by the margin or more, and the signed-rank test of the differences plus the
+//! margin rejects it. Holm over the rules, so that the chance of accepting any inferior candidate
+//! under any rule is at most alpha.
 
 use super::Verdict;
 use crate::{
@@ -31,17 +32,19 @@ pub struct NonInferiority {
     pub p_value: Option<f64>,
     /// Holm-adjusted over the rules.
     pub p_holm: Option<f64>,
-    /// One-sided p-value against "not worse by the margin", Holm-adjusted: small where the candidate is inferior.
+    /// One-sided p-value against "not worse by the margin", Holm-adjusted: small where the
+    /// candidate is inferior.
     pub p_inferior: Option<f64>,
     /// Why there is no test, or why none could succeed.
     pub note: Option<String>,
 }
 
-/// Tests each comparison, Holm over all of them. The signed-rank test is exact given the ties up to 50 differences.
+/// Tests each comparison, Holm over all of them. The signed-rank test is exact given the ties up to
+/// 50 differences.
 ///
 /// # Errors
-/// A comparison without differences or with ones that are not finite, a margin that is negative or not finite, `alpha`
-/// outside (0, 1).
+/// A comparison without differences or with ones that are not finite, a margin that is negative or
+/// not finite, `alpha` outside (0, 1).
 pub fn non_inferiority(comparisons: &[Comparison], alpha: f64) -> Result<Vec<NonInferiority>, StatsError> {
     probability("alpha", alpha)?;
     let mut results = Vec::with_capacity(comparisons.len());

@@ -1,6 +1,7 @@
 //! What a reader must know of a decision.
 
-/// Why a decision is none, or what it lacks. The caller says what its units are called: [`Note::in_words`].
+/// Why a decision is none, or what it lacks. The caller says what its units are called:
+/// [`Note::in_words`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Note {
     /// The bounds lie on both sides of the limit.

@@ -20,24 +20,27 @@ use crate::{
 /// Most data sets or seeds that are proposed.
 const MOST: usize = 100_000;
 
-/// What is held against the limit. docs/measurements/statistics.md, "Which basis errs how often", has the error of each under skewed laws.
+/// What is held against the limit. docs/measurements/statistics.md, "Which basis errs how often",
+/// has the error of each under skewed laws.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Basis {
     /// The estimate itself. Never undecided; says nothing about chance.
     Point,
-    /// Confidence bounds of the mean that hold for every law of values within a known range, however skewed. The choice
-    /// for a mean: with too few units to notice a rare collapse it stays undecided.
+    /// Confidence bounds of the mean that hold for every law of values within a known range,
+    /// however skewed. The choice for a mean: with too few units to notice a rare collapse it stays
+    /// undecided.
     Bounded(Range),
-    /// Confidence bounds of the mean, by Student's t: for drops that are about normal over units. Under skew a limit that
-    /// is reached is passed far more often than alpha.
+    /// Confidence bounds of the mean, by Student's t: for drops that are about normal over units.
+    /// Under skew a limit that is reached is passed far more often than alpha.
     StudentMean,
-    /// Confidence bounds of the mean, by the studentised bootstrap: 9,999 resamples, seed 1337. It follows skew that the
-    /// sample shows, and knows nothing of a collapse that was not drawn.
+    /// Confidence bounds of the mean, by the studentised bootstrap: 9,999 resamples, seed 1337. It
+    /// follows skew that the sample shows, and knows nothing of a collapse that was not drawn.
     StudentisedBootstrap,
-    /// Confidence bounds of the pseudo-median (the Hodges–Lehmann shift), by inverting the signed-rank test. Not of the
-    /// mean: a collapse on a minority of the units hardly moves it.
+    /// Confidence bounds of the pseudo-median (the Hodges–Lehmann shift), by inverting the
+    /// signed-rank test. Not of the mean: a collapse on a minority of the units hardly moves it.
     SignedRank,
-    /// Percentile bootstrap bounds of the mean: 10,000 resamples, seed 1337. Too narrow below about 20 units.
+    /// Percentile bootstrap bounds of the mean: 10,000 resamples, seed 1337. Too narrow below about
+    /// 20 units.
     BootstrapMean,
 }
 
@@ -48,16 +51,16 @@ pub struct Rule {
     pub limit: Limit,
     /// What is held against it.
     pub basis: Basis,
-    /// Chance of error on each side: bounds are one-sided at 1 − alpha, so that a quantity beyond its limit passes, and
-    /// one within it fails, with a chance of at most alpha.
+    /// Chance of error on each side: bounds are one-sided at 1 − alpha, so that a quantity beyond
+    /// its limit passes, and one within it fails, with a chance of at most alpha.
     pub alpha: f64,
 }
 
 /// What it would take to decide, if the estimate stays where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// Units (data sets, items) in all, with the seeds there are. `None`: the estimate lies on the limit, or more than
-    /// 100,000.
+    /// Units (data sets, items) in all, with the seeds there are. `None`: the estimate lies on the
+    /// limit, or more than 100,000.
     pub units: Option<usize>,
     /// Seeds in all, with the units there are. `None`: no number of seeds alone would do.
     pub seeds: Option<usize>,
@@ -82,8 +85,9 @@ pub struct Decision {
     pub note: Option<Note>,
 }
 
-/// Holds a limit against observations: one series a unit (data set or item), its values the seeds, which are averaged
-/// before anything else. One unit alone allows a decision on points only: on bounds it is undecided and the note says so.
+/// Holds a limit against observations: one series a unit (data set or item), its values the seeds,
+/// which are averaged before anything else. One unit alone allows a decision on points only: on
+/// bounds it is undecided and the note says so.
 ///
 /// # Errors
 /// No units, one without values, values that are not finite, `alpha` outside (0, 0.5).
@@ -209,9 +213,9 @@ fn bounds(rule: &Rule, units: &[f64]) -> Result<(f64, f64), StatsError> {
     Ok((centre - half, centre + half))
 }
 
-/// Units, or seeds, at which the bounds would leave the limit behind if the estimate and the spreads stayed. On
-/// [`Basis::Bounded`] by its own bounds; more seeds do not help there, as they show no unit that was not drawn. Otherwise by
-/// Student's t: the other bounds are about as wide.
+/// Units, or seeds, at which the bounds would leave the limit behind if the estimate and the
+/// spreads stayed. On [`Basis::Bounded`] by its own bounds; more seeds do not help there, as they
+/// show no unit that was not drawn. Otherwise by Student's t: the other bounds are about as wide.
 fn need(rule: &Rule, observations: &[Vec<f64>], units: &[f64], estimate: f64) -> Need {
     if let Basis::Bounded(range) = rule.basis {
         return Need {

@@ -1,10 +1,11 @@
 //! Which looks a sequential run takes.
 //!
-//! Data sets come first, under one seed: half of them, a quarter, … as long as at least [`LEAST`] are in, since fewer allow
-//! no signed-rank bound at the share of alpha that an early look has. Then seeds are doubled on all data sets. The looks
-//! are laid down before anything is seen, so each may spend what the spending function gives its share of the cells (data
-//! sets x seeds) less what was spent before; by the union bound the chance of ever erring is at most alpha for any bound
-//! that keeps its level at each look.
+//! Data sets come first, under one seed: half of them, a quarter, … as long as at least [`LEAST`]
+//! are in, since fewer allow no signed-rank bound at the share of alpha that an early look has.
+//! Then seeds are doubled on all data sets. The looks are laid down before anything is seen, so
+//! each may spend what the spending function gives its share of the cells (data sets x seeds) less
+//! what was spent before; by the union bound the chance of ever erring is at most alpha for any
+//! bound that keeps its level at each look.
 
 use super::spending::Spending;
 
@@ -22,7 +23,8 @@ pub struct Round {
     pub fraction: f64,
 }
 
-/// The looks at so many units under so many seeds; the last has everything. None without units or seeds.
+/// The looks at so many units under so many seeds; the last has everything. None without units or
+/// seeds.
 pub fn rounds(units: usize, seeds: usize) -> Vec<Round> {
     if units == 0 || seeds == 0 {
         return Vec::new();

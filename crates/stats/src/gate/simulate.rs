@@ -68,7 +68,8 @@ impl ItemLaw {
     }
 }
 
-/// Simulates betting gates: `gates` times up to `items` independent items of a law, against a floor.
+/// Simulates betting gates: `gates` times up to `items` independent items of a law, against a
+/// floor.
 ///
 /// # Errors
 /// As [`BettingTest::new`].
@@ -102,7 +103,8 @@ pub fn simulate_betting(
     outcomes.map(summed)
 }
 
-/// A simulated run in rounds: units (data sets) whose true differences are normal, seeds with noise around them.
+/// A simulated run in rounds: units (data sets) whose true differences are normal, seeds with noise
+/// around them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundsLaw {
     /// Mean difference.
@@ -161,8 +163,8 @@ pub fn simulate_rounds(
     outcomes.map(summed)
 }
 
-/// A simulated run over data sets and seeds as [`rounds`] lays them out: true differences are normal, seeds scatter around
-/// them.
+/// A simulated run over data sets and seeds as [`rounds`] lays them out: true differences are
+/// normal, seeds scatter around them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScheduleLaw {
     /// Mean difference.
@@ -233,9 +235,10 @@ pub fn simulate_schedule(
     outcomes.map(summed)
 }
 
-/// Simulates gates of several comparisons with a baseline (each of the law, independent of the others), Holm at each look,
-/// until all are decided. A gate counts as passed where **any** comparison passed, and as failed where none passed and any
-/// failed: at the boundary `passed` is the family-wise error rate.
+/// Simulates gates of several comparisons with a baseline (each of the law, independent of the
+/// others), Holm at each look, until all are decided. A gate counts as passed where **any**
+/// comparison passed, and as failed where none passed and any failed: at the boundary `passed` is
+/// the family-wise error rate.
 ///
 /// # Errors
 /// As [`non_inferiority`].

@@ -1,12 +1,14 @@
 //! Looks at growing data, each at its share of the chance of error.
 //!
-//! For scores that are no means of bounded items (a correlation per data set, a mean over seeds) the rule's own bounds are
-//! computed at every look, at the level that the spending function gives it: what is spent by now less what was spent
-//! before. The shares add up to alpha, so by the union bound the chance of ever erring is at most alpha for **any** test
-//! that keeps its level at each look, exact ones for few data sets included; a group-sequential boundary under joint
-//! normality would be a little less strict.
+//! For scores that are no means of bounded items (a correlation per data set, a mean over seeds)
+//! the rule's own bounds are computed at every look, at the level that the spending function gives
+//! it: what is spent by now less what was spent before. The shares add up to alpha, so by the union
+//! bound the chance of ever erring is at most alpha for **any** test that keeps its level at each
+//! look, exact ones for few data sets included; a group-sequential boundary under joint normality
+//! would be a little less strict.
 //!
-//! Source: K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for clinical trials" (1983).
+//! Source: K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for clinical trials"
+//! (1983).
 
 use super::{
     Verdict,
@@ -75,8 +77,8 @@ impl SequentialRule {
         })
     }
 
-    /// Looks at all observations so far, when `fraction` of those planned are in. Once decided, a verdict stays and no
-    /// more is computed.
+    /// Looks at all observations so far, when `fraction` of those planned are in. Once decided, a
+    /// verdict stays and no more is computed.
     ///
     /// # Errors
     /// A fraction outside (0, 1] or not above the last look's; as [`decide`].
@@ -120,7 +122,8 @@ mod tests {
             assert_eq!((spent[0], spent[10]), (0.0, 0.05));
             assert!(spent.windows(2).all(|w| w[0] < w[1]));
         }
-        // Half-way: 2 (1 − Φ(1.96 / √½)) = 0.00557 of 0.05; Pocock's 0.05 ln(1 + (e − 1)/2) = 0.0310.
+        // Half-way: 2 (1 − Φ(1.96 / √½)) = 0.00557 of 0.05; Pocock's 0.05 ln(1 + (e − 1)/2) =
+        // 0.0310.
         assert!((Spending::OBrienFleming.spent(0.05, 0.5) - 0.005_57).abs() < 5e-6);
         assert!((Spending::Pocock.spent(0.05, 0.5) - 0.031_0).abs() < 5e-5);
     }

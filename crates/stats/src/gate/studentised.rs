@@ -1,12 +1,13 @@
 //! Bounds of a mean by the studentised bootstrap (bootstrap-t).
 //!
-//! Each resample gives (m* − m) / (s* / √n); quantiles of these replace Student's. Where a resample has no spread its
-//! quotient is infinite, so that a sample whose mean rests on one or two units gets a bound on that side only if more than
-//! a share 1 − alpha of the resamples contain them. Exact to second order under skew, which neither Student's t nor
-//! percentiles are.
+//! Each resample gives (m* − m) / (s* / √n); quantiles of these replace Student's. Where a resample
+//! has no spread its quotient is infinite, so that a sample whose mean rests on one or two units
+//! gets a bound on that side only if more than a share 1 − alpha of the resamples contain them.
+//! Exact to second order under skew, which neither Student's t nor percentiles are.
 //!
-//! Source: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap" (1993), section 12.5; P. Hall, "Theoretical
-//! comparison of bootstrap confidence intervals" (Annals of Statistics 16, 1988).
+//! Source: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap" (1993), section 12.5;
+//! P. Hall, "Theoretical comparison of bootstrap confidence intervals" (Annals of Statistics 16,
+//! 1988).
 
 use crate::{
     StatsError,
@@ -20,11 +21,13 @@ pub const RESAMPLES: usize = 9_999;
 /// Seed of a rule.
 pub const SEED: u64 = 1337;
 
-/// Lower and upper one-sided bounds of the mean, each at 1 − alpha. A side on which the sample allows none is infinite;
-/// so are both where all values are equal, as equal values say nothing about the spread.
+/// Lower and upper one-sided bounds of the mean, each at 1 − alpha. A side on which the sample
+/// allows none is infinite; so are both where all values are equal, as equal values say nothing
+/// about the spread.
 ///
 /// # Errors
-/// Fewer than two values, values that are not finite, `alpha` outside (0, 1), too few resamples to have an alpha-quantile.
+/// Fewer than two values, values that are not finite, `alpha` outside (0, 1), too few resamples to
+/// have an alpha-quantile.
 pub fn studentised_interval(values: &[f64], alpha: f64, resamples: usize, seed: u64) -> Result<(f64, f64), StatsError> {
     probability("alpha", alpha)?;
     sample("values", values, "a studentised bootstrap interval", 2)?;

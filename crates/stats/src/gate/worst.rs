@@ -1,10 +1,11 @@
 //! A rule on the worst unit: no single data set (or group) lies beyond the limit.
 //!
-//! *Passing* takes every unit's bound within the limit, each at 1 − alpha. If some unit truly lies beyond, the rule passes
-//! only if that unit's own bound errs: a chance of at most alpha, however many units there are (an intersection–union test,
-//! R. L. Berger 1982). *Failing* takes one unit's bound beyond the limit, each at 1 − alpha / units: if every unit truly
-//! keeps the limit, the chance that any bound errs is at most alpha (Bonferroni). Holm's steps would not fail sooner: its
-//! first step is Bonferroni's, and one unit beyond is enough.
+//! *Passing* takes every unit's bound within the limit, each at 1 − alpha. If some unit truly lies
+//! beyond, the rule passes only if that unit's own bound errs: a chance of at most alpha, however
+//! many units there are (an intersection–union test, R. L. Berger 1982). *Failing* takes one unit's
+//! bound beyond the limit, each at 1 − alpha / units: if every unit truly keeps the limit, the
+//! chance that any bound errs is at most alpha (Bonferroni). Holm's steps would not fail sooner:
+//! its first step is Bonferroni's, and one unit beyond is enough.
 
 use super::{
     Limit, Side, Verdict,
@@ -23,8 +24,8 @@ pub struct OneUnit {
     pub verdict: Verdict,
     /// Its estimate.
     pub estimate: f64,
-    /// The bounds held against the limit: on the side that allows a pass at 1 − alpha, on the other at 1 − alpha / units.
-    /// `None` on points.
+    /// The bounds held against the limit: on the side that allows a pass at 1 − alpha, on the other
+    /// at 1 − alpha / units. `None` on points.
     pub bounds: Option<(f64, f64)>,
 }
 
@@ -60,7 +61,8 @@ pub fn worst_items(limit: Limit, alpha: f64, units: &[Vec<Stratum>]) -> Result<W
     summed(limit, units.collect::<Result<_, StatsError>>()?)
 }
 
-/// Holds the limit against each unit's mean over seeds, as a point: never undecided, and says nothing about chance.
+/// Holds the limit against each unit's mean over seeds, as a point: never undecided, and says
+/// nothing about chance.
 ///
 /// # Errors
 /// No units, one without values, values that are not finite.

@@ -1,9 +1,10 @@
-//! Wilcoxon's signed-rank test, as `scipy.stats.wilcoxon` 1.17 computes it, and exactly where scipy cannot.
+//! Wilcoxon's signed-rank test, as `scipy.stats.wilcoxon` 1.17 computes it, and exactly where scipy
+//! cannot.
 //!
-//! Zeros: Wilcoxon (1945) drops them, Pratt (1959) ranks them and leaves their ranks out, and splitting gives half of
-//! their ranks to each side. Sources: W. J. Conover, "On methods of handling ties in the Wilcoxon signed-rank test"
-//! (1973); E. E. Cureton, "The normal approximation to the signed-rank sampling distribution when zero differences are
-//! present" (1967).
+//! Zeros: Wilcoxon (1945) drops them, Pratt (1959) ranks them and leaves their ranks out, and
+//! splitting gives half of their ranks to each side. Sources: W. J. Conover, "On methods of
+//! handling ties in the Wilcoxon signed-rank test" (1973); E. E. Cureton, "The normal approximation
+//! to the signed-rank sampling distribution when zero differences are present" (1967).
 
 mod null;
 
@@ -14,7 +15,8 @@ use crate::{StatsError, average_ranks, error::sample, special::normal_sf};
 
 /// Largest sample that the exact distribution is used for.
 const EXACT_MAX: usize = 50;
-/// Largest sample, zeros included, for which a sample with ties or zeros still gets an exact p-value.
+/// Largest sample, zeros included, for which a sample with ties or zeros still gets an exact
+/// p-value.
 const PERMUTATION_MAX: usize = 13;
 /// Largest sample of the exact methods when they are asked for: their time grows with n³.
 pub const EXACT_LIMIT: usize = 2_000;
@@ -45,14 +47,15 @@ impl Alternative {
 /// How the p-value is to be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
-    /// As scipy chooses: exact up to 50 differences without ties or zeros; with them, all sign permutations up to 13
-    /// differences; the normal approximation otherwise.
+    /// As scipy chooses: exact up to 50 differences without ties or zeros; with them, all sign
+    /// permutations up to 13 differences; the normal approximation otherwise.
     #[default]
     Auto,
-    /// The distribution for untied ranks. With ties, conservative: the statistic is rounded against the alternative.
+    /// The distribution for untied ranks. With ties, conservative: the statistic is rounded against
+    /// the alternative.
     Exact,
-    /// Exact given the ties and zeros that are there: the distribution over all sign permutations of these ranks, at
-    /// any n up to 2000. Without ties the same as [`Method::Exact`].
+    /// Exact given the ties and zeros that are there: the distribution over all sign permutations
+    /// of these ranks, at any n up to 2000. Without ties the same as [`Method::Exact`].
     Conditional,
     /// Normal approximation with tie correction.
     Normal,
@@ -140,7 +143,8 @@ pub fn wilcoxon_paired(
 /// The signed-rank test with every setting.
 ///
 /// # Errors
-/// As [`wilcoxon_signed_rank`]. [`Method::Exact`] and [`Method::Conditional`] of more than 2000 differences.
+/// As [`wilcoxon_signed_rank`]. [`Method::Exact`] and [`Method::Conditional`] of more than 2000
+/// differences.
 pub fn wilcoxon_with(differences: &[f64], options: &WilcoxonOptions) -> Result<Wilcoxon, StatsError> {
     sample("differences", differences, "the signed-rank test", 1)?;
     let zeros = differences.iter().filter(|d| **d == 0.0).count();

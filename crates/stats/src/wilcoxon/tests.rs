@@ -77,7 +77,8 @@ fn the_conditional_distribution_is_that_of_all_sign_permutations_at_any_size() {
 
 #[test]
 fn paired_values_are_tested_by_their_differences() {
-    // Hollander and Wolfe (1973), table 3.1, the depression scores of R's `wilcox.test` example: V = 40, p = 0.01953.
+    // Hollander and Wolfe (1973), table 3.1, the depression scores of R's `wilcox.test` example:
+    // V = 40, p = 0.01953.
     let before = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30];
     let after = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29];
     let options = WilcoxonOptions {

@@ -1,4 +1,5 @@
-//! Bounds within a known range against exact rational arithmetic and scipy (`fixtures/make_bounded.py`).
+//! Bounds within a known range against exact rational arithmetic and scipy
+//! (`fixtures/make_bounded.py`).
 
 use std::sync::LazyLock;
 

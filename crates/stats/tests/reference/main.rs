@@ -1,5 +1,5 @@
-//! Every test and interval against scipy, irrCAC and krippendorff on at least 200 designs (`fixtures/make.py`), and the
-//! papers' tables from their published numbers.
+//! Every test and interval against scipy, irrCAC and krippendorff on at least 200 designs
+//! (`fixtures/make.py`), and the papers' tables from their published numbers.
 
 #![allow(clippy::unwrap_used)]
 

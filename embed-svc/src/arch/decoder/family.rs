@@ -13,7 +13,8 @@ use crate::{
     error::EmbedError,
 };
 
-/// Code on the hub, beside the checkpoint, that we know: Qwen 2 with attention to all tokens (gte-Qwen2, Stella 1.5B).
+/// Code on the hub, beside the checkpoint, that we know: Qwen 2 with attention to all tokens
+/// (gte-Qwen2, Stella 1.5B).
 const TWO_SIDED_QWEN: &str = "modeling_qwen.Qwen2Model";
 /// Where that code lies, for models that were saved with a reference to it.
 const ITS_HOMES: [&str; 4] = [
@@ -50,7 +51,8 @@ pub(in crate::arch) fn mistral(settings: Settings<'_>) -> Result<Config, EmbedEr
     common(settings, "mistral", 4096 * 32, None, span)
 }
 
-/// The decoder inside NV-Embed: Mistral, every token sees every other; the window that its file names is not used there.
+/// The decoder inside NV-Embed: Mistral, every token sees every other; the window that its file
+/// names is not used there.
 pub(in crate::arch) fn two_sided_mistral(settings: Settings<'_>) -> Result<Config, EmbedError> {
     unused(settings, &["attention_bias", "mlp_bias"])?;
     Ok(Config {
@@ -166,8 +168,8 @@ pub(in crate::arch) fn gemma3(settings: Settings<'_>) -> Result<Config, EmbedErr
     Ok(config)
 }
 
-/// What all families share; one kind of layer that sees `span`. `head` is the default width of a head, where it is not the
-/// width shared out between the heads.
+/// What all families share; one kind of layer that sees `span`. `head` is the default width of a
+/// head, where it is not the width shared out between the heads.
 fn common(
     settings: Settings<'_>,
     name: &'static str,
@@ -184,7 +186,8 @@ fn common(
         (Some(width), _) | (None, Some(width)) => width,
         (None, None) => settings.head_width(("hidden_size", hidden), ("num_attention_heads", heads))?,
     };
-    // Absent it means different things to different families; as null, one key for each query to all.
+    // Absent it means different things to different families; as null, one key for each query to
+    // all.
     let key = match settings.maybe_size("num_key_value_heads")? {
         Some(key) => key,
         None if name == "llama" || settings.is_null("num_key_value_heads") => heads,
@@ -226,7 +229,8 @@ fn common(
     })
 }
 
-/// Qwen's windows: in the layers from `max_window_layers` on or where `layer_types` says so, if they are switched on.
+/// Qwen's windows: in the layers from `max_window_layers` on or where `layer_types` says so, if
+/// they are switched on.
 fn windows(settings: Settings<'_>, config: &mut Config) -> Result<(), EmbedError> {
     let window = match settings.flag_or("use_sliding_window", false)? {
         true => settings.window("sliding_window", 4096)?,
@@ -293,7 +297,8 @@ fn other_code(settings: Settings<'_>, name: &str) -> EmbedError {
     )
 }
 
-/// Keys that the family does not have: switched on they would ask for something that the reference does not do.
+/// Keys that the family does not have: switched on they would ask for something that the reference
+/// does not do.
 fn unused(settings: Settings<'_>, keys: &[&str]) -> Result<(), EmbedError> {
     keys.iter().try_for_each(|key| settings.only(key, &json!(false)))
 }

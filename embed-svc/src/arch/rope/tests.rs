@@ -18,7 +18,8 @@ fn close(got: &[f32], want: &[f64]) {
     }
 }
 
-// Expected: ROPE_INIT_FUNCTIONS of transformers 5.23 with hidden_size 32, four heads, max_position_embeddings 64.
+// Expected: ROPE_INIT_FUNCTIONS of transformers 5.23 with hidden_size 32, four heads,
+// max_position_embeddings 64.
 #[test]
 fn each_kind_gives_the_references_frequencies() {
     let old = rotation(&json!({"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 4.0}})).unwrap();

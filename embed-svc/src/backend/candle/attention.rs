@@ -1,5 +1,5 @@
-//! Attention of packed rows: with flash attention where it is built in and the architecture permits it, else group by group
-//! ([`super::plan`]) with the scores in 32 bits.
+//! Attention of packed rows: with flash attention where it is built in and the architecture permits
+//! it, else group by group ([`super::plan`]) with the scores in 32 bits.
 
 use candle_core::{DType, Result, Tensor};
 use candle_nn::ops;
@@ -24,7 +24,8 @@ impl Bias {
     }
 }
 
-/// Learnt positions, `heads × width × rows`, and the row of each distance ([`super::PositionWeights::row`]).
+/// Learnt positions, `heads × width × rows`, and the row of each distance
+/// ([`super::PositionWeights::row`]).
 #[derive(Debug)]
 pub struct Positions {
     pub(super) keys: Tensor,
@@ -34,7 +35,8 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// What is added to the scores of queries and keys, `heads × texts × n × width` each: `heads × texts × n × n`.
+    /// What is added to the scores of queries and keys, `heads × texts × n × width` each: `heads ×
+    /// texts × n × n`.
     fn scores(&self, queries: &Tensor, keys: &Tensor, group: &Group) -> Result<Tensor> {
         let (heads, texts, n, width) = queries.dims4()?;
         let near = self.row.narrow(0, self.longest - n, 2 * n - 1)?;
@@ -50,7 +52,8 @@ impl Positions {
             let rows = rows.reshape((1, 1, n, n))?.broadcast_as((heads, texts, n, n))?;
             all.gather(&rows.contiguous()?, 3)
         };
-        // Element (query, key) of the first wants row[query - key], element (key, query) of the second the same.
+        // Element (query, key) of the first wants row[query - key], element (key, query) of the
+        // second the same.
         let own = find(queries, &self.keys, &by_distance.t()?.contiguous()?)?;
         let other = find(keys, &self.queries, &by_distance)?;
         own + other.transpose(2, 3)?

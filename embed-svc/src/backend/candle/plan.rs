@@ -1,7 +1,9 @@
-//! How the texts of a batch are put side by side for attention: texts of like length form a group that is padded to its
-//! longest, so that a layer is a handful of large products and not thousands of small ones.
+//! How the texts of a batch are put side by side for attention: texts of like length form a group
+//! that is padded to its longest, so that a layer is a handful of large products and not thousands
+//! of small ones.
 //!
-//! A padding row is a copy of the text's own last row: what is not finite in one text cannot reach another.
+//! A padding row is a copy of the text's own last row: what is not finite in one text cannot reach
+//! another.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -17,7 +19,8 @@ use crate::batch::{Sums, TokenBatch};
 const GPU_CELLS: usize = 1 << 23;
 /// The same on the CPU.
 const CPU_CELLS: usize = 1 << 20;
-/// What a group costs beside its scores, in elements of one head's scores: a dozen launches on a GPU.
+/// What a group costs beside its scores, in elements of one head's scores: a dozen launches on a
+/// GPU.
 const GPU_GROUP: usize = 1 << 18;
 /// The same on the CPU.
 const CPU_GROUP: usize = 1 << 10;
@@ -45,13 +48,15 @@ impl Costs {
     }
 }
 
-/// Numbers of the texts of each group, the longest texts first: the grouping with the least sum of scores and costs of
-/// groups, then cut where a group's scores would be too many at once. Empty texts are in none.
+/// Numbers of the texts of each group, the longest texts first: the grouping with the least sum of
+/// scores and costs of groups, then cut where a group's scores would be too many at once. Empty
+/// texts are in none.
 fn groups(lengths: &[usize], costs: Costs) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).filter(|&text| lengths[text] > 0).collect();
     // Stable: texts of one length keep their order.
     order.sort_by_key(|&text| std::cmp::Reverse(lengths[text]));
-    // A boundary between texts of one length saves nothing: only the first of a length may begin a group.
+    // A boundary between texts of one length saves nothing: only the first of a length may begin a
+    // group.
     let mut starts: Vec<usize> = (0..order.len())
         .filter(|&at| at == 0 || lengths[order[at]] != lengths[order[at - 1]])
         .collect();
@@ -142,7 +147,8 @@ impl Group {
     }
 }
 
-/// The groups of a batch and how to come back, with what layers share, each made when it is first needed.
+/// The groups of a batch and how to come back, with what layers share, each made when it is first
+/// needed.
 pub struct Plan {
     device: Device,
     ranges: Vec<Range<usize>>,
@@ -273,7 +279,8 @@ impl Plan {
         Ok(self.offsets.get_or_init(|| made).clone())
     }
 
-    /// The weighted sums of each text's rows, `texts · sums × width` in the order of the groups, and their texts.
+    /// The weighted sums of each text's rows, `texts · sums × width` in the order of the groups,
+    /// and their texts.
     pub(super) fn sums(&self, states: &Tensor, wanted: &Sums) -> Result<(Tensor, Vec<usize>)> {
         let width = states.dim(1)?;
         let (mut parts, mut order) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! Attention of packed texts: one task a text, or, where a few long texts would leave threads idle, one task a key head.
-//! Heads do not meet inside an attention, so both ways give the same bits.
+//! Attention of packed texts: one task a text, or, where a few long texts would leave threads idle,
+//! one task a key head. Heads do not meet inside an attention, so both ways give the same bits.
 
 use std::cell::RefCell;
 

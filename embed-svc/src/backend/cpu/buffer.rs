@@ -4,7 +4,8 @@ use std::{cell::RefCell, ops::Deref};
 
 use isomer_kernels::AlignedFloats;
 
-/// Memory from this thread's pool: fresh pages for every layer would cost as much as some of the arithmetic.
+/// Memory from this thread's pool: fresh pages for every layer would cost as much as some of the
+/// arithmetic.
 #[derive(Debug)]
 pub(super) struct Buffer {
     memory: AlignedFloats,

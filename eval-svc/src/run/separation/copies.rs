@@ -30,7 +30,8 @@ const DISTRACTOR_TEMPERATURE: f64 = 1.0;
 /// The changed copies of a data set's texts.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Copies {
-    /// Texts that may be compared, with the copies that rules make; empty once the texts are chosen.
+    /// Texts that may be compared, with the copies that rules make; empty once the texts are
+    /// chosen.
     candidates: Vec<Changed<String>>,
     /// Texts that are compared, with the numbers of their copies.
     pub(super) chosen: Vec<Changed<u32>>,
@@ -40,7 +41,8 @@ pub(in crate::run) struct Copies {
     pub(super) counts: BTreeMap<Kind, CopyCounts>,
 }
 
-/// Makes the copies that rules make, where separation is not left out; on a thread of its own, since texts are tagged.
+/// Makes the copies that rules make, where separation is not left out; on a thread of its own,
+/// since texts are tagged.
 pub(in crate::run) async fn prepare(plan: &mut Plan) -> Result<(), RunError> {
     let Some(settings) = plan.suite.separation.settled() else {
         return Ok(());
@@ -74,7 +76,8 @@ fn sources(plan: &Plan, table: &Table) -> Vec<Source> {
         .collect()
 }
 
-/// Most texts that may be compared for a kind of change (`None`: any) over some data sets, before anything is generated.
+/// Most texts that may be compared for a kind of change (`None`: any) over some data sets, before
+/// anything is generated.
 pub(in crate::run) fn most_texts(plan: &Plan, kind: Option<Kind>, tables: &[usize]) -> u64 {
     let Some(settings) = plan.suite.separation.settled() else {
         return 0;
@@ -107,7 +110,8 @@ pub(in crate::run) fn keys(table: &Table, encoder: usize) -> impl Iterator<Item 
     all.map(move |(_, copy)| (slot, *copy))
 }
 
-/// What the transform service is asked for to make copies of a kind. It does not depend on the suite, so that suites share copies.
+/// What the transform service is asked for to make copies of a kind. It does not depend on the
+/// suite, so that suites share copies.
 pub(in crate::run) fn spec(plan: &Plan, kind: Kind) -> TransformSpec {
     let generator = kind.needs_generator();
     TransformSpec {
@@ -128,7 +132,8 @@ pub(in crate::run) fn spec(plan: &Plan, kind: Kind) -> TransformSpec {
     }
 }
 
-/// Whether `multi_swap` may be asked for a text of this language; the service refuses others. `None`: it detects the language.
+/// Whether `multi_swap` may be asked for a text of this language; the service refuses others.
+/// `None`: it detects the language.
 pub(in crate::run) fn may_swap(language: Option<&str>) -> bool {
     language.is_none_or(is_english)
 }
@@ -198,7 +203,8 @@ async fn swap(
     Ok(())
 }
 
-/// Asks the generator for copies of the chosen texts that have a rewrite by now and that it has not been asked for.
+/// Asks the generator for copies of the chosen texts that have a rewrite by now and that it has not
+/// been asked for.
 async fn distract(
     context: &RunContext,
     plan: &mut Plan,

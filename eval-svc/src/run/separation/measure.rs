@@ -90,7 +90,8 @@ impl Separated {
     }
 }
 
-/// Measures the sets under an encoder; what is kept is found, the rest is encoded as far as `vectors` lacks it.
+/// Measures the sets under an encoder; what is kept is found, the rest is encoded as far as
+/// `vectors` lacks it.
 pub(in crate::run) async fn measure(
     inputs: Inputs<'_>,
     sets: &[Set],

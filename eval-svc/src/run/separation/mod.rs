@@ -1,10 +1,12 @@
-//! Stage: rewrites held against changes of meaning, under each encoder. What the words mean: [`crate::separation`].
+//! Stage: rewrites held against changes of meaning, under each encoder. What the words mean:
+//! [`crate::separation`].
 //!
-//! * `copies`: changed copies. Rules make theirs with the plan; the transform service makes the others once the rewrites of a round
-//!   are there.
+//! * `copies`: changed copies. Rules make theirs with the plan; the transform service makes the
+//!   others once the rewrites of a round are there.
 //! * `sets`: which rewrite is held against which copy.
-//! * `measure`: the cosines under an encoder. Copies are encoded after the texts of the encoder are scored, while the vectors of originals
-//!   and rewrites are at hand. What was measured is kept like drift, so that a second run encodes nothing.
+//! * `measure`: the cosines under an encoder. Copies are encoded after the texts of the encoder are
+//!   scored, while the vectors of originals and rewrites are at hand. What was measured is kept
+//!   like drift, so that a second run encodes nothing.
 //! * `summary`: what the gate and the report are told.
 
 mod copies;
@@ -28,7 +30,8 @@ fn first_seed(plan: &Plan) -> u64 {
     plan.suite.seeds.first().copied().unwrap_or_default()
 }
 
-/// The prompt under which texts, rewrites and changed copies are encoded: that of the texts that are transformed.
+/// The prompt under which texts, rewrites and changed copies are encoded: that of the texts that
+/// are transformed.
 fn slot(table: &Table, encoder: usize) -> Slot {
     table.prompts.get(encoder).map_or(0, TablePrompts::varied)
 }
@@ -38,8 +41,9 @@ fn rewrites(planned: &PlannedTransformation) -> bool {
     planned.axis.in_total()
 }
 
-/// Whether the transformation's rewrites count in the separation of an encoder as a whole: those in the text's own language. A
-/// translation asks whether the encoder knows the other language too; it is shown by itself.
+/// Whether the transformation's rewrites count in the separation of an encoder as a whole: those in
+/// the text's own language. A translation asks whether the encoder knows the other language too; it
+/// is shown by itself.
 pub(super) fn counts(planned: &PlannedTransformation) -> bool {
     matches!(planned.axis, Axis::Lexical | Axis::Length)
 }

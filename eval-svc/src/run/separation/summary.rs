@@ -11,7 +11,8 @@ use crate::{
 /// Bounds in the report are those of a two-sided interval at 95 %.
 const ALPHA: f64 = 0.025;
 
-/// What separation comes to for each judged encoder and each rule about it, over the data sets and seeds that are in.
+/// What separation comes to for each judged encoder and each rule about it, over the data sets and
+/// seeds that are in.
 pub(in crate::run) fn of_rules(plan: &Plan, gate: &Bound, separated: &[Separated], round: &Round) -> Separations {
     let mut all = Separations::new();
     for &encoder in &gate.judged {

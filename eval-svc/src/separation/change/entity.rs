@@ -1,7 +1,9 @@
-//! `entity`: a named entity exchanged for another of the same type that occurs in the same data set.
+//! `entity`: a named entity exchanged for another of the same type that occurs in the same data
+//! set.
 //!
-//! English, by the tagger. People, places, organisations, nationalities and languages are exchanged among those of the data
-//! set ([`Names`]); days of the week and months among themselves. Every occurrence of the name in the text is exchanged.
+//! English, by the tagger. People, places, organisations, nationalities and languages are exchanged
+//! among those of the data set ([`Names`]); days of the week and months among themselves. Every
+//! occurrence of the name in the text is exchanged.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +22,8 @@ const TYPES: [EntityLabel; 6] = [
     EntityLabel::Language,
 ];
 
-/// Names with a closed list. `May` and `March` are words of other meanings too, and count only as proper nouns.
+/// Names with a closed list. `May` and `March` are words of other meanings too, and count only as
+/// proper nouns.
 const CALENDAR: [&[&str]; 2] = [
     &[
         "Monday",
@@ -50,7 +53,8 @@ const CALENDAR: [&[&str]; 2] = [
 /// Most words of a name: longer ones are most often a mistake of the tagger.
 const MOST_WORDS: usize = 4;
 
-/// The names of a data set, by type and the part of speech of their last word (`French` and `Germans` are both nationalities).
+/// The names of a data set, by type and the part of speech of their last word (`French` and
+/// `Germans` are both nationalities).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     all: BTreeMap<(EntityLabel, Pos), Vec<String>>,
@@ -124,8 +128,9 @@ pub(super) fn exchanged(text: &English<'_>, names: &Names, parts: &[&str], seed:
     Some(replaced(text.text, name, other))
 }
 
-/// Whether a name can stand for another in a text: as many words, and none of them in the text already, letter case and accents
-/// aside. `Zürich` and `Zurich` are one name, and one text to an encoder that drops accents.
+/// Whether a name can stand for another in a text: as many words, and none of them in the text
+/// already, letter case and accents aside. `Zürich` and `Zurich` are one name, and one text to an
+/// encoder that drops accents.
 fn fits(text: &str, name: &str, other: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let plain: String = text.nfkd().filter(|c| !is_combining_mark(*c)).collect();

@@ -1,8 +1,8 @@
 //! Changes of meaning made by rule: one small edit after which a text says something else.
 //!
-//! Each rule is a pure function of (seed, text id, text, names of the data set), and says `None` where it does not apply. What it
-//! gives differs from the text in its letters or digits and by at most [`MOST_WORDS_MORE`] in the number of words; anything else that
-//! a rule makes is thrown away.
+//! Each rule is a pure function of (seed, text id, text, names of the data set), and says `None`
+//! where it does not apply. What it gives differs from the text in its letters or digits and by at
+//! most [`MOST_WORDS_MORE`] in the number of words; anything else that a rule makes is thrown away.
 
 mod antonym;
 mod entity;
@@ -24,15 +24,16 @@ use crate::{change::Change, profile::is_english};
 /// Words that a change may add or take away.
 pub(crate) const MOST_WORDS_MORE: usize = 2;
 
-/// Words one of which an English text of some length holds: texts whose data set names no language are held against them, so that no
-/// English rule is put to a Danish text.
+/// Words one of which an English text of some length holds: texts whose data set names no language
+/// are held against them, so that no English rule is put to a Danish text.
 const ENGLISH_WORDS: [&str; 24] = [
     "the", "a", "an", "and", "of", "to", "is", "are", "was", "were", "with", "for", "this", "that", "it", "my", "you",
     "your", "his", "her", "not", "from", "at", "should",
 ];
 
-/// Frequent words of other languages in Latin script that are no English words. A text with one of them in lower case is not English, even
-/// if it also has a word that both languages have (`is` and `was` in Dutch, `an` in German, `for` in Danish, `a` in Spanish).
+/// Frequent words of other languages in Latin script that are no English words. A text with one of
+/// them in lower case is not English, even if it also has a word that both languages have (`is` and
+/// `was` in Dutch, `an` in German, `for` in Danish, `a` in Spanish).
 const OTHER_WORDS: [&str; 49] = [
     "der", "das", "und", "ist", "nicht", "ein", "eine", "mit", "von", "dem", "zu", "auf", // German
     "het", "een", "niet", "zijn", "deze", // Dutch
@@ -67,7 +68,8 @@ impl<'a> Reading<'a> {
             Some(language) => is_english(language),
             None => looks_english(text),
         };
-        // The model is part of the binary, so that it is read or this build is broken; then no English rule applies.
+        // The model is part of the binary, so that it is read or this build is broken; then no
+        // English rule applies.
         let tagger = Tagger::english().ok().filter(|_| english);
         Self {
             text,

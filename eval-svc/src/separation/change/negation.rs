@@ -1,18 +1,20 @@
 //! `negation`: a negation taken out of a text, or put into one that has none.
 //!
-//! English, by parts of speech. A text that has a negation loses its first one (`don't` → `do`, `not` → nothing, `never` →
-//! `always`, `no` → `some`, `nobody` → `everybody`, `without` → `with`). Otherwise `not` goes behind the first finite
-//! auxiliary (`is not`, `can not`), or `never` before the first finite verb, or `Do not` before an order. Questions get no
-//! negation: `can I pay?` and `can I not pay?` ask the same.
+//! English, by parts of speech. A text that has a negation loses its first one (`don't` → `do`,
+//! `not` → nothing, `never` → `always`, `no` → `some`, `nobody` → `everybody`, `without` → `with`).
+//! Otherwise `not` goes behind the first finite auxiliary (`is not`, `can not`), or `never` before
+//! the first finite verb, or `Do not` before an order. Questions get no negation: `can I pay?` and
+//! `can I not pay?` ask the same.
 //!
-//! In other languages only single words are exchanged that leave the sentence grammatical ([`EXCHANGED`]); where none occurs
-//! the rule does not apply.
+//! In other languages only single words are exchanged that leave the sentence grammatical
+//! ([`EXCHANGED`]); where none occurs the rule does not apply.
 
 use isomer_tagger::Pos;
 
 use super::words::{English, capitalised, in_case_of, spliced, without};
 
-/// Words of other languages that may be exchanged for their opposite wherever they stand, in lower case.
+/// Words of other languages that may be exchanged for their opposite wherever they stand, in lower
+/// case.
 const EXCHANGED: &[(&str, &[(&str, &str)])] = &[
     (
         "de",
@@ -112,7 +114,8 @@ fn affirmed(text: &English<'_>, at: usize) -> Option<String> {
         "not" if FIXED_BEFORE.contains(&before) || FIXED_AFTER.contains(&after) => None,
         "not" => Some(without(text.text, word.span.clone())),
         "cannot" => text.replaced(at, "can"),
-        // `no longer`, `no one`, `no, …`: the determiner alone stands before a noun or its adjective.
+        // `no longer`, `no one`, `no, …`: the determiner alone stands before a noun or its
+        // adjective.
         "no" => {
             let noun = matches!(text.pos(at + 1), Some(Pos::Noun | Pos::Adj | Pos::Propn));
             let fixed = matches!(after, "longer" | "one" | "more" | "matter" | "doubt");

@@ -1,14 +1,16 @@
 //! `number`: one number of a text changed to another of like size and format.
 //!
-//! Digits, in any script that has decimal digits: the last digit that is not zero becomes another one from 1 to 9, so that
-//! `1,200` stays a round number of four digits and `0.5` a fraction. What may be a day of a month stays one. English number words (`seven`, `thirty`, `third`) become
+//! Digits, in any script that has decimal digits: the last digit that is not zero becomes another
+//! one from 1 to 9, so that `1,200` stays a round number of four digits and `0.5` a fraction. What
+//! may be a day of a month stays one. English number words (`seven`, `thirty`, `third`) become
 //! another word of the same class; `one` is left alone, since it is a pronoun as often as a number.
 
 use std::ops::Range;
 
 use super::words::{English, drawn, in_case_of, spliced};
 
-/// The zeros of the scripts whose ten digits stand in a row: ASCII, Arabic-Indic, Persian, Devanagari, Bengali, Thai, full width.
+/// The zeros of the scripts whose ten digits stand in a row: ASCII, Arabic-Indic, Persian,
+/// Devanagari, Bengali, Thai, full width.
 const ZEROS: [char; 7] = ['0', '\u{660}', '\u{6F0}', '\u{966}', '\u{9E6}', '\u{E50}', '\u{FF10}'];
 
 /// Classes of number words: each word may stand for another of its class.
@@ -93,7 +95,8 @@ fn digits(text: &str) -> Vec<(Range<usize>, Vec<String>)> {
     places
 }
 
-/// What may stand for the digit `old` at place `j` of a number: no zero, and what may be a day of a month stays one.
+/// What may stand for the digit `old` at place `j` of a number: no zero, and what may be a day of a
+/// month stays one.
 fn others(chars: &[(usize, char)], number: Range<usize>, j: usize, old: u32) -> Vec<u32> {
     let value = |new: u32| {
         let mut sum = 0_u64;
@@ -113,8 +116,8 @@ fn others(chars: &[(usize, char)], number: Range<usize>, j: usize, old: u32) -> 
         .collect()
 }
 
-/// Whether digits are a number of their own: no part of a name (`COVID-19`, `B2B`), an ordinal (`2nd`), the minutes of a
-/// time, or an address.
+/// Whether digits are a number of their own: no part of a name (`COVID-19`, `B2B`), an ordinal
+/// (`2nd`), the minutes of a time, or an address.
 fn stands_alone(text: &str, chars: &[(usize, char)], span: Range<usize>) -> bool {
     let before = |n: usize| span.start.checked_sub(n).and_then(|i| chars.get(i)).map(|(_, c)| *c);
     let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphabetic() && (c as u32) < 0x2E80);

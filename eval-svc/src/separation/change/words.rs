@@ -1,4 +1,5 @@
-//! What the rules share: words with their parts of speech, replacing a span, and a draw that depends on its parts alone.
+//! What the rules share: words with their parts of speech, replacing a span, and a draw that
+//! depends on its parts alone.
 
 use std::ops::Range;
 
@@ -49,8 +50,8 @@ impl<'a> English<'a> {
         self.words.get(at).map(|word| word.pos)
     }
 
-    /// The text with other words in the place of the word at a position, in the letter case of that word, and the article
-    /// before it (`a`, `an`) as the new word needs it.
+    /// The text with other words in the place of the word at a position, in the letter case of that
+    /// word, and the article before it (`a`, `an`) as the new word needs it.
     pub(super) fn replaced(&self, at: usize, by: &str) -> Option<String> {
         let word = self.words.get(at)?;
         let old = &self.text[word.span.clone()];

@@ -12,16 +12,17 @@ use super::{
     texts, told,
 };
 
-/// Least cosine of two answers to one call. A server of our own gives 1; one that batches calls of several callers in 16 bits loses
-/// the last of their bits, and hosted ones run on mixed hardware.
+/// Least cosine of two answers to one call. A server of our own gives 1; one that batches calls of
+/// several callers in 16 bits loses the last of their bits, and hosted ones run on mixed hardware.
 const DETERMINISTIC: f64 = 0.9999;
-/// Least cosine of a text alone and in a batch: padding and kernels chosen by size change more than a repeated call does. The bound is
-/// that of text-embeddings-inference's own tests.
+/// Least cosine of a text alone and in a batch: padding and kernels chosen by size change more than
+/// a repeated call does. The bound is that of text-embeddings-inference's own tests.
 const BATCH: f64 = 0.999;
-/// How far from 1 a vector may be that is said to be of unit length: 16-bit arithmetic keeps 8 bits.
+/// How far from 1 a vector may be that is said to be of unit length: 16-bit arithmetic keeps 8
+/// bits.
 const UNIT: f64 = 1e-2;
-/// Most cosine that two texts without anything in common may have. Encoders with a narrow cone of vectors reach 0.95; one that ignores
-/// its input gives 1.
+/// Most cosine that two texts without anything in common may have. Encoders with a narrow cone of
+/// vectors reach 0.95; one that ignores its input gives 1.
 const DISTINCT: f64 = 0.9995;
 /// Words of the long text where the encoder does not say how much it takes, and most where it does.
 const LONG: (usize, usize) = (10_000, 20_000);

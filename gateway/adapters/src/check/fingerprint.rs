@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::numbers::{Vectors, cosine};
 
-/// Least cosine of a text's vectors then and now. The same weights give more than 0.9999 whatever the hardware, in 16 bits too; weights
-/// trained a little further, or cut to 8 bits, give less than 0.999.
+/// Least cosine of a text's vectors then and now. The same weights give more than 0.9999 whatever
+/// the hardware, in 16 bits too; weights trained a little further, or cut to 8 bits, give less than
+/// 0.999.
 const SAME: f64 = 0.9995;
 
 /// The vectors of a few fixed texts. May be kept: it reads and writes as JSON.
@@ -21,7 +22,8 @@ impl Fingerprint {
         }
     }
 
-    /// Whether both are of the same vector space: the weights, the prompt and the pipeline are the same.
+    /// Whether both are of the same vector space: the weights, the prompt and the pipeline are the
+    /// same.
     ///
     /// # Errors
     /// In words, how they differ.

@@ -13,15 +13,16 @@ use crate::ask::{Ask, Cut, Items, Prompt};
 const SAMPLE: &str = "isomer";
 
 impl Foreign {
-    /// Whether a model scores pairs. Where the server does not say, its name does: those that rerank have it in their names at all
-    /// providers that have both.
+    /// Whether a model scores pairs. Where the server does not say, its name does: those that
+    /// rerank have it in their names at all providers that have both.
     pub(super) fn reranks(model: &str, facts: &Facts) -> bool {
         facts
             .reranks
             .unwrap_or_else(|| model.to_ascii_lowercase().contains("rerank"))
     }
 
-    /// An ask for vectors as they come by default; `None` where the protocol needs a kind of input and there is no default one.
+    /// An ask for vectors as they come by default; `None` where the protocol needs a kind of input
+    /// and there is no default one.
     fn by_default(&self, model: &str) -> Option<Ask> {
         let (input_type, literal) = self
             .protocol

@@ -36,7 +36,8 @@ pub(crate) struct Facts {
 pub(super) struct KnownFacts(Mutex<HashMap<String, (Instant, Facts)>>);
 
 impl KnownFacts {
-    /// Those that are fresh. Of many who come when they are no longer, one is sent to ask and the others take them once more.
+    /// Those that are fresh. Of many who come when they are no longer, one is sent to ask and the
+    /// others take them once more.
     fn fresh(&self, model: &str, now: Instant) -> Option<Facts> {
         let mut kept = self.0.lock();
         let (asked, facts) = kept.get_mut(model)?;

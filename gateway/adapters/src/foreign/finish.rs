@@ -14,8 +14,8 @@ use crate::{
     rest::bad_answer,
 };
 
-/// How far from 1 the length of a vector may be that counts as of unit length: what vectors lose that were scaled, or travelled, in 16
-/// bits (bfloat16 keeps 8 bits of each value).
+/// How far from 1 the length of a vector may be that counts as of unit length: what vectors lose
+/// that were scaled, or travelled, in 16 bits (bfloat16 keeps 8 bits of each value).
 const UNIT_TOLERANCE: f64 = 1e-2;
 
 /// Puts vectors into the order of their texts.
@@ -80,12 +80,13 @@ impl Foreign {
                 ),
             )
             .field("normalise")
-            .mend("leave it out"));
+            .hint("leave it out"));
         }
         Ok(())
     }
 
-    /// What the model is called in vector spaces: the protocol, the model, and the revision where the server names one.
+    /// What the model is called in vector spaces: the protocol, the model, and the revision where
+    /// the server names one.
     pub(super) fn identity(&self, model: &str, facts: &Facts) -> String {
         let kind = self.protocol.abilities().kind;
         match facts.revision.as_str() {
@@ -118,7 +119,7 @@ impl Foreign {
                 ),
             )
             .field("dimensions")
-            .mend("leave it out: this model has no fewer"));
+            .hint("leave it out: this model has no fewer"));
         }
         let measured = of_unit_length(rows);
         let declared = facts.normalises_as_asked.then(|| ask.normalise.unwrap_or(true));
@@ -153,7 +154,7 @@ impl Foreign {
                     if known.unit { " and unit length" } else { "" }
                 ),
             )
-            .mend("if the model was changed on purpose, register the provider again under another encoder id")
+            .hint("if the model was changed on purpose, register the provider again under another encoder id")
             .with("provider", &self.id));
         }
         Ok(known)
@@ -236,7 +237,7 @@ impl Foreign {
                         "output_dtype",
                         format!("inputs[{index}] has the value {value}, beyond what F16 can hold"),
                     )
-                    .mend("ask for DTYPE_F32, or for unit length")
+                    .hint("ask for DTYPE_F32, or for unit length")
                 })?,
                 Dtype::Ubinary => vectors::bits(row, &mut data),
                 _ => data.extend(row.iter().flat_map(|value| value.to_le_bytes())),

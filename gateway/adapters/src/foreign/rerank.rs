@@ -25,11 +25,11 @@ impl Foreign {
             ..
         } = request;
         if documents.is_empty() {
-            return Err(Fault::invalid("documents", "is empty").mend("give at least one document"));
+            return Err(Fault::invalid("documents", "is empty").hint("give at least one document"));
         }
         if !label.is_empty() {
             return Err(
-                Fault::invalid("label", format!("`{model}` has one score, without a name")).mend("leave it out"),
+                Fault::invalid("label", format!("`{model}` has one score, without a name")).hint("leave it out"),
             );
         }
         let query_tokens = estimate::tokens(&query);
@@ -48,7 +48,7 @@ impl Foreign {
                     batches.items.number()
                 ),
             )
-            .mend("send fewer: scores of several requests cannot be compared"));
+            .hint("send fewer: scores of several requests cannot be compared"));
         }
         let pieces = match in_pieces {
             true => batches.cut(&sizes),

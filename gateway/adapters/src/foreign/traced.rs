@@ -10,7 +10,8 @@ use tracing::Instrument;
 use super::Foreign;
 
 impl Foreign {
-    /// Does the work of a call within its span. `tokens` is what the provider says that the call used.
+    /// Does the work of a call within its span. `tokens` is what the provider says that the call
+    /// used.
     pub(super) async fn traced<T>(
         &self,
         operation: Operation,

@@ -8,11 +8,12 @@ use tonic::Code;
 /// The answer, if it can be one to what was asked.
 ///
 /// # Errors
-/// `DATA_LOSS`: rows, columns, element type or bytes that do not fit, values that are no numbers, no vector space.
+/// `DATA_LOSS`: rows, columns, element type or bytes that do not fit, values that are no numbers,
+/// no vector space.
 pub(super) fn sound(id: &str, answer: EncodeResponse, asked: Asked) -> Result<EncodeResponse, Fault> {
     let bad = |what: String| {
         Fault::new(Code::DataLoss, "PROVIDER_ANSWER", format!("provider `{id}`: {what}"))
-            .mend("check the provider with CheckProvider")
+            .hint("check the provider with CheckProvider")
             .with("provider", id)
     };
     let matrix = answer::matrix(&answer, asked).map_err(bad)?;

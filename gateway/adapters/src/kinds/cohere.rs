@@ -1,8 +1,10 @@
 //! Cohere's API, version 2.
 //!
-//! Source: <https://docs.cohere.com/reference/embed> and <https://docs.cohere.com/reference/rerank>. At most 96 texts; the kind of
-//! input (`search_document`, `search_query`, `classification`, `clustering`) must be given; too long a text is cut at its end or its
-//! start, or refused. Reranking is billed in searches and does not say its tokens.
+//! Source: <https://docs.cohere.com/reference/embed> and
+//! <https://docs.cohere.com/reference/rerank>. At most 96 texts; the kind of input
+//! (`search_document`, `search_query`, `classification`, `clustering`) must be given; too long a
+//! text is cut at its end or its start, or refused. Reranking is billed in searches and does not
+//! say its tokens.
 
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};

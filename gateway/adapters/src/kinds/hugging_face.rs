@@ -1,8 +1,9 @@
 //! Hugging Face Inference: feature extraction.
 //!
-//! Source: <https://huggingface.co/docs/inference-providers/tasks/feature-extraction>. An address without a path is the router's
-//! (`https://router.huggingface.co`), where each model has its own; an address with a path is an endpoint of one model (Inference
-//! Endpoints) and is posted to as it is. What is asked for are the fields of text-embeddings-inference, which runs behind it.
+//! Source: <https://huggingface.co/docs/inference-providers/tasks/feature-extraction>. An address
+//! without a path is the router's (`https://router.huggingface.co`), where each model has its own;
+//! an address with a path is an endpoint of one model (Inference Endpoints) and is posted to as it
+//! is. What is asked for are the fields of text-embeddings-inference, which runs behind it.
 
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
@@ -50,7 +51,7 @@ impl HuggingFace {
                 "provider.encoders",
                 "names several models, and an address with a path is of one",
             )
-            .mend("give the router's address without a path, or one provider for each endpoint"));
+            .hint("give the router's address without a path, or one provider for each endpoint"));
         }
         Ok(Self { rest, endpoint })
     }
@@ -109,7 +110,7 @@ impl Protocol for HuggingFace {
                     ask.model
                 ),
             )
-            .mend("offer a sentence-transformers model")),
+            .hint("offer a sentence-transformers model")),
         }
     }
 

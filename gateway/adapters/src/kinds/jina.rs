@@ -1,8 +1,10 @@
 //! Jina AI.
 //!
-//! Source: <https://api.jina.ai/openapi.json>, <https://jina.ai/embeddings> and <https://jina.ai/reranker>. The kind of input is called
-//! `task` (`retrieval.query`, `retrieval.passage`, `text-matching`, `classification`, `separation`) and may be left out; too long a text
-//! is cut at its end or refused. `late_chunking` makes the vector of a text depend on the texts beside it and is never asked for.
+//! Source: <https://api.jina.ai/openapi.json>, <https://jina.ai/embeddings> and
+//! <https://jina.ai/reranker>. The kind of input is called `task` (`retrieval.query`,
+//! `retrieval.passage`, `text-matching`, `classification`, `separation`) and may be left out; too
+//! long a text is cut at its end or refused. `late_chunking` makes the vector of a text depend on
+//! the texts beside it and is never asked for.
 
 use isomer_service_kit::Fault;
 use serde::Serialize;

@@ -1,4 +1,5 @@
-//! Answers as OpenAI shapes them, which Voyage and Jina took over: a list of vectors with their indices.
+//! Answers as OpenAI shapes them, which Voyage and Jina took over: a list of vectors with their
+//! indices.
 
 use std::fmt;
 
@@ -27,8 +28,9 @@ struct Item {
     embedding: Vector,
 }
 
-/// Numbers, or the same numbers as little-endian 32-bit floats in base64. A server that knows no base64 answers numbers though asked
-/// for it. Read by hand: an untagged enum would first try to read the text as numbers, and write an error that holds all of it.
+/// Numbers, or the same numbers as little-endian 32-bit floats in base64. A server that knows no
+/// base64 answers numbers though asked for it. Read by hand: an untagged enum would first try to
+/// read the text as numbers, and write an error that holds all of it.
 #[derive(Debug)]
 enum Vector {
     Floats(Vec<f32>),
@@ -57,7 +59,8 @@ impl<'de> Visitor<'de> for VectorVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vector, A::Error> {
         let mut values = Vec::with_capacity(list.size_hint().unwrap_or(0));
         while let Some(value) = list.next_element::<f64>()? {
-            // Beyond what an f32 can hold it becomes infinite, which is noticed with its text's number.
+            // Beyond what an f32 can hold it becomes infinite, which is noticed with its text's
+            // number.
             values.push(value as f32);
         }
         Ok(Vector::Floats(values))

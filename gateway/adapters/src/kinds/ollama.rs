@@ -1,8 +1,10 @@
 //! Ollama.
 //!
-//! Source: <https://docs.ollama.com/api/embed>, <https://docs.ollama.com/api-reference/show-model-details> and
-//! <https://docs.ollama.com/api/tags>. Too long a text is cut at its end or refused. The digest of the model's manifest is taken for its
-//! revision: a tag such as `latest` can be another model tomorrow.
+//! Source: <https://docs.ollama.com/api/embed>,
+//! <https://docs.ollama.com/api-reference/show-model-details> and
+//! <https://docs.ollama.com/api/tags>. Too long a text is cut at its end or refused. The digest of
+//! the model's manifest is taken for its revision: a tag such as `latest` can be another model
+//! tomorrow.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,11 @@
-//! Open Inference Protocol, version 2, over gRPC: KServe, NVIDIA Triton, MLServer, OpenVINO Model Server and others.
+//! Open Inference Protocol, version 2, over gRPC: KServe, NVIDIA Triton, MLServer, OpenVINO Model
+//! Server and others.
 //!
-//! Source: `open_inference_grpc.proto` of <https://github.com/kserve/open-inference-protocol>, package `inference`; the messages below
-//! describe the fields that are used, by its numbers. A model that can be offered takes strings (one `BYTES` tensor) and gives vectors
-//! (a tensor of rank 2 in `FP32`, `FP16` or `FP64`); what its tensors are called, the model's metadata tells. The protocol knows no
-//! truncation, no kinds of input and no fewer dimensions: those are in the model.
+//! Source: `open_inference_grpc.proto` of <https://github.com/kserve/open-inference-protocol>,
+//! package `inference`; the messages below describe the fields that are used, by its numbers. A
+//! model that can be offered takes strings (one `BYTES` tensor) and gives vectors (a tensor of rank
+//! 2 in `FP32`, `FP16` or `FP64`); what its tensors are called, the model's metadata tells. The
+//! protocol knows no truncation, no kinds of input and no fewer dimensions: those are in the model.
 
 mod messages;
 mod tensors;

@@ -1,8 +1,9 @@
-//! OpenAI's `POST /v1/embeddings`, and servers compatible with it (vLLM, llama.cpp, LM Studio and others).
+//! OpenAI's `POST /v1/embeddings`, and servers compatible with it (vLLM, llama.cpp, LM Studio and
+//! others).
 //!
-//! Source: <https://platform.openai.com/docs/api-reference/embeddings>. Texts or token ids, at most 2048
-//! and 300,000 tokens; `dimensions` where the model
-//! has been trained for it; base64 of little-endian floats, which OpenAI's own clients ask for too. A text that is too long is an
+//! Source: <https://platform.openai.com/docs/api-reference/embeddings>. Texts or token ids, at most
+//! 2048 and 300,000 tokens; `dimensions` where the model has been trained for it; base64 of
+//! little-endian floats, which OpenAI's own clients ask for too. A text that is too long is an
 //! error there, so that can be asked for; cutting cannot.
 
 use isomer_service_kit::Fault;

@@ -41,7 +41,8 @@ pub(super) struct Info {
 
 impl Info {
     /// # Errors
-    /// When the server runs another model than the provider's record says: its vectors would be taken for those of that one.
+    /// When the server runs another model than the provider's record says: its vectors would be
+    /// taken for those of that one.
     pub(super) fn facts(self, id: &str, model: &str) -> Result<Facts, Fault> {
         if self.model != model && self.served_as != model {
             return Err(Fault::precondition(
@@ -49,13 +50,13 @@ impl Info {
                 format!("provider `{id}` runs `{}`, not `{model}`", self.model),
             )
             .field("provider.encoders")
-            .mend("write the model that the server runs, or correct the address")
+            .hint("write the model that the server runs, or correct the address")
             .with("provider", id));
         }
         if self.classifies {
             return Err(
                 Fault::precondition("PROVIDER_OTHER_MODEL", format!("provider `{id}` runs a classifier"))
-                    .mend("start the server with an embedding or reranking model"),
+                    .hint("start the server with an embedding or reranking model"),
             );
         }
         Ok(Facts {

@@ -1,6 +1,7 @@
 //! text-embeddings-inference over gRPC.
 //!
-//! Source: `proto/tei.proto` of <https://github.com/huggingface/text-embeddings-inference>, package `tei.v1`. A call carries one text; the server batches the calls that it has at once.
+//! Source: `proto/tei.proto` of <https://github.com/huggingface/text-embeddings-inference>, package
+//! `tei.v1`. A call carries one text; the server batches the calls that it has at once.
 
 use isomer_proto::tei::v1::{
     EmbedRequest, EmbedResponse, EncodeRequest, EncodeResponse, InfoRequest, InfoResponse, ModelType, RerankRequest,
@@ -16,7 +17,8 @@ use crate::{
     limits::{Deadline, Most},
 };
 
-/// Texts under way at once where the provider's limits do not say: each is a call of its own, out of which the server makes batches.
+/// Texts under way at once where the provider's limits do not say: each is a call of its own, out
+/// of which the server makes batches.
 const AT_ONCE: usize = 32;
 
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! text-embeddings-inference over HTTP.
 //!
-//! Source: <https://huggingface.github.io/text-embeddings-inference/> (`/embed`, `/rerank`, `/tokenize`, `/info`). The tokens of a request
-//! come in the header `x-compute-tokens`; how many texts it takes at once is in `/info`.
+//! Source: <https://huggingface.github.io/text-embeddings-inference/> (`/embed`, `/rerank`,
+//! `/tokenize`, `/info`). The tokens of a request come in the header `x-compute-tokens`; how many
+//! texts it takes at once is in `/info`.
 
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,9 @@
 //! Voyage AI.
 //!
-//! Source: <https://docs.voyageai.com/reference/embeddings-api> and <https://docs.voyageai.com/reference/reranker-api>. At most 1000
-//! texts and, for the models that take least, 120,000 tokens; no text is empty; the kind of input (`query`, `document`) may be left out; too long a text is cut at its end or refused.
+//! Source: <https://docs.voyageai.com/reference/embeddings-api> and
+//! <https://docs.voyageai.com/reference/reranker-api>. At most 1000 texts and, for the models that
+//! take least, 120,000 tokens; no text is empty; the kind of input (`query`, `document`) may be
+//! left out; too long a text is cut at its end or refused.
 
 use isomer_service_kit::Fault;
 use serde::Serialize;

@@ -57,8 +57,8 @@ impl Batches {
         }
     }
 
-    /// Cuts items of these sizes, in tokens, into runs that fit. An item that is too large by itself goes alone: what becomes of it is
-    /// the provider's to say.
+    /// Cuts items of these sizes, in tokens, into runs that fit. An item that is too large by
+    /// itself goes alone: what becomes of it is the provider's to say.
     pub(crate) fn cut(&self, sizes: &[u64]) -> Vec<Range<usize>> {
         let mut pieces = Vec::new();
         let (mut first, mut tokens) = (0, 0_u64);
@@ -76,7 +76,8 @@ impl Batches {
         pieces
     }
 
-    /// Calls once a piece, several at once, and gives the answers in the order of the pieces. The first failure ends all.
+    /// Calls once a piece, several at once, and gives the answers in the order of the pieces. The
+    /// first failure ends all.
     pub(crate) async fn each<T, F>(
         &self,
         pieces: Vec<Range<usize>>,

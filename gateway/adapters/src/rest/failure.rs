@@ -42,18 +42,18 @@ pub(crate) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body:
         429 if told.no_quota() => no_money(message),
         401 | 403 => Fault::precondition("PROVIDER_REFUSED_SECRET", message)
             .field("provider.secret")
-            .mend("correct the secret that provider.secret names, or what it may be used for"),
+            .hint("correct the secret that provider.secret names, or what it may be used for"),
         404 | 405 => Fault::not_found(NOTHING_THERE, message)
-            .mend("check provider.address and the model's name in provider.encoders"),
+            .hint("check provider.address and the model's name in provider.encoders"),
         429 => Fault::new(Code::ResourceExhausted, "PROVIDER_BUSY", message)
             .retry_after(after.unwrap_or(PAUSE))
-            .mend("send less, or set provider.limits to what the provider allows"),
+            .hint("send less, or set provider.limits to what the provider allows"),
         413 => Fault::new(Code::InvalidArgument, "PROVIDER_REFUSED", message)
-            .mend("set provider.limits.max_batch_items or max_batch_tokens to what the provider takes"),
+            .hint("set provider.limits.max_batch_items or max_batch_tokens to what the provider takes"),
         400 | 409 | 415 | 422 => Fault::new(Code::InvalidArgument, "PROVIDER_REFUSED", message),
         300..=399 => Fault::precondition("PROVIDER_REDIRECTS", message)
             .field("provider.address")
-            .mend("redirects are not followed: give the address that it leads to"),
+            .hint("redirects are not followed: give the address that it leads to"),
         501 => Fault::new(Code::Unimplemented, "PROVIDER_REFUSED", message),
         // 424 is how text-embeddings-inference says that its model failed.
         408 | 424 | 425 | 500.. => {
@@ -70,7 +70,7 @@ pub(crate) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body:
 }
 
 fn no_money(message: String) -> Fault {
-    Fault::precondition("PROVIDER_QUOTA", message).mend("raise the quota or pay the provider's account")
+    Fault::precondition("PROVIDER_QUOTA", message).hint("raise the quota or pay the provider's account")
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@ pub(super) fn of(request: &Request) -> Span {
     )
 }
 
-/// How the call ended: with a status, unless there was no answer; with a fault, unless it can be used.
+/// How the call ended: with a status, unless there was no answer; with a fault, unless it can be
+/// used.
 pub(super) fn ended(span: &Span, status: Option<StatusCode>, fault: Option<&Fault>) {
     if let Some(status) = status {
         span.record("http.response.status_code", i64::from(status.as_u16()));

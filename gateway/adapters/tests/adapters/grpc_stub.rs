@@ -1,5 +1,5 @@
-//! A stub server over gRPC for protocols whose messages are described by hand: it deals in bytes, the tests in full descriptions of
-//! their own, by the field numbers of the published .proto files.
+//! A stub server over gRPC for protocols whose messages are described by hand: it deals in bytes,
+//! the tests in full descriptions of their own, by the field numbers of the published .proto files.
 
 use std::{
     collections::HashMap,

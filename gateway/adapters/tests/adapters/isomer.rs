@@ -15,7 +15,8 @@ use tonic::{Code, Status};
 
 use crate::support::{SECRET, connect, of, provider, rows, vector, vectors, with_secret};
 
-/// An encoder service with two encoders, of which `theirs` encodes. Each answer is changed before it is sent.
+/// An encoder service with two encoders, of which `theirs` encodes. Each answer is changed before
+/// it is sent.
 fn toy(change: impl Fn(&mut EncodeResponse) + Send + Sync + 'static) -> StubEncoder {
     let encoder = |id| Encoder {
         max_tokens: 99,

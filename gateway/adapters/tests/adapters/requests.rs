@@ -1,4 +1,5 @@
-//! What a protocol cannot say is refused, with the field and the mend; what we do ourselves is done right.
+//! What a protocol cannot say is refused, with the field and the hint; what we do ourselves is done
+//! right.
 
 use half::f16;
 use isomer_proto::{
@@ -87,7 +88,7 @@ async fn what_a_protocol_cannot_say_is_refused_by_field_before_anything_is_sent(
             (Code::Unimplemented, Some(field)),
             "{fault}"
         );
-        assert!(fault.mend.is_some());
+        assert!(fault.hint.is_some());
     }
     let none = refused(ProviderKind::Openai, &[], of(&[])).await;
     assert_eq!(
@@ -108,14 +109,14 @@ async fn what_a_protocol_cannot_say_is_refused_by_field_before_anything_is_sent(
 async fn a_kind_of_input_that_is_needed_is_asked_for() {
     let fault = refused(ProviderKind::CohereV2, &[("query", "search_query")], of(&["a"])).await;
     assert_eq!(fault.field.as_deref(), Some("prompt_name"));
-    assert!(fault.mend.unwrap().contains("input_types"));
+    assert!(fault.hint.unwrap().contains("input_types"));
     let fault = refused(
         ProviderKind::CohereV2,
         &[("query", "search_query")],
         named("document", &["a"]),
     )
     .await;
-    assert!(fault.mend.unwrap().contains("query"));
+    assert!(fault.hint.unwrap().contains("query"));
     let fault = try_connect(&provider(ProviderKind::CohereV2, "http://127.0.0.1:9")).unwrap_err();
     assert_eq!(fault.field.as_deref(), Some("provider.input_types"));
     let mut openai = provider(ProviderKind::Openai, "http://127.0.0.1:9");

@@ -31,12 +31,12 @@ impl Registry {
     async fn insert(&self, wanted: &Provider) -> Result<Provider, Fault> {
         let inner = &self.inner;
         if inner.state().declares(&wanted.id) {
-            return Err(taken(&wanted.id).mend(format!("{} declares it: choose another id", inner.file())));
+            return Err(taken(&wanted.id).hint(format!("{} declares it: choose another id", inner.file())));
         }
         inner.refuse_stay_without_database(wanted)?;
         // Told before the provider is called; the database has the last word.
         if inner.store.find(&wanted.id, now()).await?.is_some() {
-            return Err(taken(&wanted.id).mend("update it, or choose another id"));
+            return Err(taken(&wanted.id).hint("update it, or choose another id"));
         }
         let settings = settings(wanted);
         inner.admit(&settings).await?;
@@ -54,12 +54,12 @@ impl Registry {
             .await?
         {
             Inserted::Done => {}
-            Inserted::Taken => return Err(taken(&wanted.id).mend("update it, or choose another id")),
+            Inserted::Taken => return Err(taken(&wanted.id).hint("update it, or choose another id")),
             Inserted::Full => {
                 let most = inner.config.max_providers;
                 let told = format!("there are {most} providers, which is the most");
                 return Err(Fault::new(Code::ResourceExhausted, "TOO_MANY_PROVIDERS", told)
-                    .mend("delete some, or raise providers.max_providers"));
+                    .hint("delete some, or raise providers.max_providers"));
             }
         }
         inner.reload().await?;
@@ -71,7 +71,7 @@ impl Registry {
     pub(crate) async fn update(&self, request: &UpdateProviderRequest) -> Result<Provider, Fault> {
         let inner = &self.inner;
         let Some(wanted) = &request.provider else {
-            return Err(Fault::invalid("provider", "is missing").mend("say which provider and what becomes of it"));
+            return Err(Fault::invalid("provider", "is missing").hint("say which provider and what becomes of it"));
         };
         validate::id(&wanted.id)?;
         let changes = Changes::of(request.update_mask.as_ref(), wanted)?;
@@ -84,7 +84,7 @@ impl Registry {
                     self.insert(wanted).await
                 }
                 true => Err(changed(&wanted.id)),
-                false => Err(unknown(&wanted.id).mend("register it, or allow_missing")),
+                false => Err(unknown(&wanted.id).hint("register it, or allow_missing")),
             };
         };
         if !wanted.etag.is_empty() && wanted.etag != before.etag {
@@ -134,9 +134,9 @@ impl Registry {
             Some(_) => Err(
                 Fault::precondition("NO_LEASE", format!("provider `{id}` has no lease: it stays"))
                     .field("id")
-                    .mend("there is nothing to renew"),
+                    .hint("there is nothing to renew"),
             ),
-            None => Err(unknown(id).mend("its lease ran out, or it was deleted: register it again")),
+            None => Err(unknown(id).hint("its lease ran out, or it was deleted: register it again")),
         }
     }
 
@@ -163,7 +163,7 @@ impl Inner {
         let starting = || {
             Fault::unavailable("STARTING", "the gateway cannot look at providers yet")
                 .retry_after(Duration::from_secs(1))
-                .mend("try again in a moment")
+                .hint("try again in a moment")
         };
         self.screening.get().ok_or_else(starting)
     }
@@ -176,7 +176,7 @@ impl Inner {
                 candidate.id,
                 ADMISSION.as_secs()
             );
-            Err(Fault::new(Code::DeadlineExceeded, "SLOW_PROVIDER", told).mend("see whether its address answers"))
+            Err(Fault::new(Code::DeadlineExceeded, "SLOW_PROVIDER", told).hint("see whether its address answers"))
         })
     }
 
@@ -187,7 +187,7 @@ impl Inner {
         let file = self.file();
         Err(
             Fault::precondition("DECLARED", format!("{file} declares provider `{id}`"))
-                .mend(format!("change {file}; it is read again within seconds"))
+                .hint(format!("change {file}; it is read again within seconds"))
                 .with("file", file),
         )
     }
@@ -201,7 +201,7 @@ impl Inner {
             "this gateway has no database: the provider would be forgotten when it stops",
         )
         .field("provider.lease")
-        .mend("give the gateway a database, or register with a lease"))
+        .hint("give the gateway a database, or register with a lease"))
     }
 
     fn file(&self) -> String {
@@ -234,6 +234,6 @@ fn changed(id: &str) -> Fault {
         "ETAG_MISMATCH",
         format!("provider `{id}` is not as you know it: somebody changed it"),
     )
-    .mend("read it again and repeat your change")
+    .hint("read it again and repeat your change")
     .with("provider", id)
 }

@@ -1,4 +1,5 @@
-//! Addresses. Whether the gateway may call one (loopback, private networks) is decided where it is called.
+//! Addresses. Whether the gateway may call one (loopback, private networks) is decided where it is
+//! called.
 
 use http::Uri;
 use isomer_proto::gateway::v1::ProviderKind;
@@ -16,16 +17,17 @@ pub(super) fn address(address: &str, kind: ProviderKind) -> Result<bool, Fault> 
         true => "give grpc://host:port or grpcs://host:port",
         false => "give http://host:port or https://host, with a path as need be",
     };
-    let refuse = |told: String| Err(Fault::invalid("provider.address", told).mend(example));
+    let refuse = |told: String| Err(Fault::invalid("provider.address", told).hint(example));
     if address.is_empty() {
         return refuse("is missing".to_owned());
     }
-    // What stands before an @ may be a password: from here on the address is not repeated to anyone.
+    // What stands before an @ may be a password: from here on the address is not repeated to
+    // anyone.
     let authority = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
         let told = "holds a user or a password, which would be shown";
-        return Err(Fault::invalid("provider.address", told).mend("put what is secret into secret"));
+        return Err(Fault::invalid("provider.address", told).hint("put what is secret into secret"));
     }
     if address.contains(['?', '#']) {
         return refuse("has a query or a fragment".to_owned());

@@ -54,12 +54,12 @@ fn judged(change: impl FnOnce(&mut Provider)) -> Result<(), Fault> {
     provider(&candidate, Author::Caller, &config())
 }
 
-/// A change is refused with this field, and with words about what is wrong and how to mend it.
+/// A change is refused with this field, and with words about what is wrong and how to fix it.
 fn refused(field: &str, words: &str, change: impl FnOnce(&mut Provider)) {
     let fault = judged(change).expect_err(&format!("{field} {words}"));
     assert_eq!(fault.field.as_deref(), Some(field), "{fault}");
     assert!(fault.to_string().contains(words), "{words}: {fault}");
-    assert!(fault.mend.is_some_and(|mend| !mend.is_empty()), "{field} {words}");
+    assert!(fault.hint.is_some_and(|hint| !hint.is_empty()), "{field} {words}");
 }
 
 fn addressed(kind: ProviderKind, address: &str) -> Result<(), Fault> {

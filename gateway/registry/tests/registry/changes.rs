@@ -141,7 +141,7 @@ async fn what_is_wrong_is_refused_with_its_field_before_anybody_is_asked() {
     assert_eq!(refused.unwrap_err().field.as_deref(), Some("provider.encoders"));
     let refused = gateway.update(provider("a"), &["adress"]).await.unwrap_err();
     assert_eq!(refused.field.as_deref(), Some("update_mask"));
-    assert!(refused.mend.unwrap().contains("`address`"));
+    assert!(refused.hint.unwrap().contains("`address`"));
     assert_eq!(gateway.gatekeeper.asked.load(Ordering::SeqCst), asked);
 }
 

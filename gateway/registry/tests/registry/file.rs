@@ -23,7 +23,7 @@ async fn gateway(file: &Path) -> Gateway {
 }
 
 #[tokio::test]
-async fn the_file_is_followed_and_a_broken_one_changes_nothing_until_it_is_mended() {
+async fn the_file_is_followed_and_a_broken_one_changes_nothing_until_it_is_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("providers.toml");
     fs::write(&file, declaration("one")).unwrap();
@@ -74,7 +74,7 @@ async fn the_file_is_followed_and_a_broken_one_changes_nothing_until_it_is_mende
 }
 
 #[tokio::test]
-async fn going_back_to_what_is_in_force_mends_a_broken_file() {
+async fn going_back_to_what_is_in_force_fixes_a_broken_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("providers.toml");
     fs::write(&file, declaration("one")).unwrap();
@@ -116,7 +116,7 @@ async fn a_declared_provider_is_changed_in_its_file_only() {
     }
     let taken = gateway.create(provider("one")).await.unwrap_err();
     assert_eq!(taken.code, Code::AlreadyExists);
-    assert!(taken.mend.unwrap().contains("providers.toml"));
+    assert!(taken.hint.unwrap().contains("providers.toml"));
 }
 
 #[tokio::test]

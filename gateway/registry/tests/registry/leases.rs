@@ -37,7 +37,7 @@ async fn a_lease_that_is_not_renewed_ends_at_its_time_and_the_id_is_free_again()
     assert_eq!(gateway.registry.get("a").await.unwrap_err().code, Code::NotFound);
     let gone = renew(&gateway, "a").await.unwrap_err();
     assert_eq!(gone.code, Code::NotFound);
-    assert!(gone.mend.unwrap().contains("register it again"));
+    assert!(gone.hint.unwrap().contains("register it again"));
     let again = gateway.create(leased("a", 60_000)).await.unwrap();
     assert_ne!(again.create_time, created.create_time);
     assert_eq!(gateway.watched(), ["a", "stays"]);

@@ -37,7 +37,8 @@ async fn two_gateways_on_one_file_see_each_others_changes() {
     two_gateways(&folder.path().join("records.sqlite")).await;
 }
 
-/// `ISOMER_TEST_POSTGRES` names a database that may be filled, e.g. `postgres://isomer@127.0.0.1/test`.
+/// `ISOMER_TEST_POSTGRES` names a database that may be filled, e.g.
+/// `postgres://isomer@127.0.0.1/test`.
 #[tokio::test]
 async fn postgresql_keeps_what_sqlite_does() {
     let Ok(url) = std::env::var("ISOMER_TEST_POSTGRES") else {
@@ -76,7 +77,8 @@ async fn two_gateways(place: &Path) {
     let refused = one.update(change, &["price_per_million_tokens"]).await.unwrap_err();
     assert_eq!(refused.code, Code::Aborted);
 
-    // A lease that one renews does not end at the other, which is told of nothing; not even for a moment.
+    // A lease that one renews does not end at the other, which is told of nothing; not even for a
+    // moment.
     one.create(leased("lease", 5000)).await.unwrap();
     let mut watch = other.registry.watch();
     until(|| other.watched() == ["a", "lease"]).await;
@@ -131,7 +133,7 @@ async fn a_damaged_record_is_named() {
         .await
         .unwrap_err();
     assert!(
-        fault.message.contains("provider `a`") && fault.mend.is_some(),
+        fault.message.contains("provider `a`") && fault.hint.is_some(),
         "{fault}"
     );
 }

@@ -22,7 +22,8 @@ use tonic::Status;
 
 pub(crate) type Client = ProviderServiceClient<GrpcChannel>;
 
-/// Refuses addresses that say `impostor`, takes its time with those that say `slow`, and counts how often it was asked.
+/// Refuses addresses that say `impostor`, takes its time with those that say `slow`, and counts how
+/// often it was asked.
 #[derive(Debug, Default)]
 pub(crate) struct Gatekeeper {
     pub(crate) asked: AtomicUsize,

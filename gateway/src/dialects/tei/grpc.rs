@@ -1,6 +1,7 @@
 //! text-embeddings-inference's API over gRPC (`tei.v1`).
 //!
-//! No request of it names a model. Here the model is the one that the metadata names (`isomer-encoder`), or the only encoder there is.
+//! No request of it names a model. Here the model is the one that the metadata names
+//! (`isomer-encoder`), or the only encoder there is.
 
 #[cfg(test)]
 #[path = "grpc_tests.rs"]
@@ -104,7 +105,7 @@ impl Asked {
         let found = self.meant.get_or_try_init(look_up).await.cloned();
         // The remedy of the same API over HTTP is an address.
         found.map_err(|fault| match fault.field.as_deref() {
-            Some("model") => fault.mend(format!("name one in the request's metadata: {ENCODER}")),
+            Some("model") => fault.hint(format!("name one in the request's metadata: {ENCODER}")),
             _ => fault,
         })
     }
@@ -126,7 +127,7 @@ fn direction(value: i32) -> Result<Direction, Fault> {
     match tei::TruncationDirection::try_from(value) {
         Ok(tei::TruncationDirection::Right) => Ok(Direction::Right),
         Ok(tei::TruncationDirection::Left) => Ok(Direction::Left),
-        Err(_) => Err(Fault::invalid("truncation_direction", format!("unknown value {value}")).mend("RIGHT or LEFT")),
+        Err(_) => Err(Fault::invalid("truncation_direction", format!("unknown value {value}")).hint("RIGHT or LEFT")),
     }
 }
 
@@ -401,7 +402,7 @@ impl Embed for Tei {
 /// No model here labels one text.
 fn of_pairs(call: &str) -> Status {
     Fault::unimplemented("the models here that classify read pairs of texts, not one text")
-        .mend(format!("call {call}"))
+        .hint(format!("call {call}"))
         .into()
 }
 
@@ -463,7 +464,7 @@ impl Rerank for Tei {
                     "text",
                     format!("makes {bytes} bytes with those before, the most is {most}"),
                 );
-                return Err(fault.mend("send fewer documents").into());
+                return Err(fault.hint("send fewer documents").into());
             }
             let whole = whole.get_or_insert_with(|| tei::RerankRequest {
                 query: message.query,

@@ -1,4 +1,5 @@
-//! `tei.v1` before the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a document's relevance its length.
+//! `tei.v1` before the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a
+//! document's relevance its length.
 #![allow(clippy::unwrap_used)]
 
 use isomer_proto::tei::v1::{
@@ -95,7 +96,7 @@ async fn an_encoder_that_nobody_named_is_asked_for_by_name() {
     assert_eq!(status.code(), Code::InvalidArgument);
     let fault = Fault::from_status(&status);
     assert_eq!(fault.field.as_deref(), Some(super::ENCODER));
-    assert!(fault.mend.unwrap().contains("metadata"));
+    assert!(fault.hint.unwrap().contains("metadata"));
     let info = InfoClient::new(channel)
         .info(to_one(InfoRequest {}))
         .await

@@ -1,8 +1,10 @@
-//! text-embeddings-inference's API over HTTP, and what the hub's own client asks for: `/embed`, `/embed_all`, `/rerank`, `/predict`,
-//! `/similarity`, `/tokenize`, `/decode`, `/info`, `/health`, `POST /`; and over gRPC ([`grpc`]).
+//! text-embeddings-inference's API over HTTP, and what the hub's own client asks for: `/embed`,
+//! `/embed_all`, `/rerank`, `/predict`, `/similarity`, `/tokenize`, `/decode`, `/info`, `/health`,
+//! `POST /`; and over gRPC ([`grpc`]).
 //!
-//! Such a server has one model, so that no request names one. Here the model is the only encoder there is (the only cross-encoder for
-//! `/rerank` and `/predict`), or the one that the address names: `/tei/NAME/embed`, or `/embed?model=NAME`.
+//! Such a server has one model, so that no request names one. Here the model is the only encoder
+//! there is (the only cross-encoder for `/rerank` and `/predict`), or the one that the address
+//! names: `/tei/NAME/embed`, or `/embed?model=NAME`.
 //!
 //! <https://huggingface.github.io/text-embeddings-inference/>
 
@@ -233,7 +235,7 @@ async fn embed_sparse() -> Refused<Tei> {
 }
 
 fn sparse(dense: &str) -> Fault {
-    Fault::unimplemented("no encoder here gives sparse vectors (SPLADE)").mend(format!("ask {dense} for dense vectors"))
+    Fault::unimplemented("no encoder here gives sparse vectors (SPLADE)").hint(format!("ask {dense} for dense vectors"))
 }
 
 #[derive(Debug, Deserialize)]
@@ -312,7 +314,8 @@ async fn cosines(
     Ok(Json(others.iter().map(|other| dot(other) as f32).collect()))
 }
 
-/// What the hub's client sends to a server's address itself: texts to embed, or sentences to compare.
+/// What the hub's client sends to a server's address itself: texts to embed, or sentences to
+/// compare.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hub {

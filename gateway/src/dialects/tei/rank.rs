@@ -49,7 +49,7 @@ pub(super) struct Ranked {
 pub(super) fn check(raw_scores: bool, direction: Direction) -> Result<(), Fault> {
     if raw_scores {
         let message = "is true, and scores here have gone through the model's own function";
-        return Err(Fault::invalid("raw_scores", message).mend("leave it out"));
+        return Err(Fault::invalid("raw_scores", message).hint("leave it out"));
     }
     match direction {
         Direction::Right => Ok(()),
@@ -96,7 +96,8 @@ pub(super) async fn ranked(
     Ok((ranked.collect(), answer.usage))
 }
 
-/// What is classified: a pair of texts, or several pairs. One text alone is for models that read one, and none here does.
+/// What is classified: a pair of texts, or several pairs. One text alone is for models that read
+/// one, and none here does.
 #[derive(Debug)]
 enum Classified {
     One,
@@ -231,7 +232,8 @@ pub(super) async fn predict(
     }))
 }
 
-/// The labels of a pair of texts with their scores, best first, and the answer that they were taken from.
+/// The labels of a pair of texts with their scores, best first, and the answer that they were taken
+/// from.
 pub(super) async fn labels(
     backends: &Backends,
     encoder: &Encoder,

@@ -1,4 +1,5 @@
-//! Runs one target under libFuzzer. `ISOMER_FUZZ_TARGET` names it; libFuzzer's own options and corpus folders are the arguments.
+//! Runs one target under libFuzzer. `ISOMER_FUZZ_TARGET` names it; libFuzzer's own options and
+//! corpus folders are the arguments.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -12,7 +13,8 @@ libfuzzer_sys::fuzz_target!(
     init: {
         let ours = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            // These libraries panic on some broken files. The readers catch that and refuse the file.
+            // These libraries panic on some broken files. The readers catch that and refuse the
+            // file.
             let file = panic.location().map_or("", |at| at.file());
             let is_caught = file.contains("/tokenizers-") || file.ends_with("/quantized/gguf_file.rs");
             if !is_caught {

@@ -60,9 +60,10 @@ fn base64(bytes: &[u8]) -> String {
     base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A token. After the letter `a` it stands as it is sent; after `b` come a header and claims in JSON, one line each, which are signed
-/// here, so that mutations reach what is behind the signature. `EXP` in the claims stands for a time to come. A token holds only if
-/// everything that it must say is so.
+/// A token. After the letter `a` it stands as it is sent; after `b` come a header and claims in
+/// JSON, one line each, which are signed here, so that mutations reach what is behind the
+/// signature. `EXP` in the claims stands for a time to come. A token holds only if everything that
+/// it must say is so.
 pub(super) fn jwt(data: &[u8]) {
     thread_local! {
         static READER: OnceCell<Option<Reader>> = const { OnceCell::new() };
@@ -119,7 +120,8 @@ pub(super) fn key_set(data: &[u8]) {
     }
 }
 
-/// Headers of a request, one a line. An API key in them is well formed, and none is left in a text that keys were taken out of.
+/// Headers of a request, one a line. An API key in them is well formed, and none is left in a text
+/// that keys were taken out of.
 pub(super) fn credentials(data: &[u8]) {
     let all = text(data);
     let left = fuzz::without_keys(&all);

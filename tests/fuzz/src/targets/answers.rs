@@ -30,7 +30,8 @@ pub(super) fn texts(data: &[u8]) {
     let _ = language::detect(&raw);
 }
 
-/// A list. No item is longer than the answer, and a set has no more texts than are wanted, all different.
+/// A list. No item is longer than the answer, and a set has no more texts than are wanted, all
+/// different.
 pub(super) fn lists(data: &[u8]) {
     const WANTED: usize = 4;
     let mut input = Input(data);

@@ -2,15 +2,16 @@
 
 use isomer_eval::{
     dataset::{self, InlineFile, LoadOptions, Source},
-    places,
+    locate,
     suite::Suite,
     task::TaskType,
 };
 
 use crate::input::{Input, text};
 
-/// Files of a data set. The first letter is the task; lines of `=== NAME` begin a file. `NAME.gz` is compressed here first, so that
-/// mutations reach what is inside. A data set that loads is the same when it is loaded again.
+/// Files of a data set. The first letter is the task; lines of `=== NAME` begin a file. `NAME.gz`
+/// is compressed here first, so that mutations reach what is inside. A data set that loads is the
+/// same when it is loaded again.
 pub(super) fn rows(data: &[u8]) {
     let mut input = Input(data);
     let Some(task) = input.choice(&TaskType::ALL) else {
@@ -70,5 +71,5 @@ pub(super) fn suite(data: &[u8]) {
 
 /// The card of a data set.
 pub(super) fn card(data: &[u8]) {
-    places::configurations_of(&text(data));
+    locate::configurations_of(&text(data));
 }

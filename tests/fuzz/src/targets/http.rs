@@ -156,7 +156,8 @@ static PATHS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     paths
 });
 
-/// A body to any of the paths, which a first line names, `GET ` before it where it is not posted to. The answer is JSON or a sentence, and never an internal error.
+/// A body to any of the paths, which a first line names, `GET ` before it where it is not posted
+/// to. The answer is JSON or a sentence, and never an internal error.
 pub(super) fn dialects(data: &[u8]) {
     thread_local! {
         static FRONT: OnceCell<Option<Front>> = const { OnceCell::new() };
@@ -197,7 +198,8 @@ pub(super) fn dialects(data: &[u8]) {
         if status.is_success() && method == Method::POST {
             assert!(!body.is_empty(), "{path}");
         }
-        // Vectors here are short: an answer much larger than its request would be one that a caller can make cheaply.
+        // Vectors here are short: an answer much larger than its request would be one that a caller
+        // can make cheaply.
         assert!(
             body.len() <= 4096 + 256 * data.len(),
             "{} bytes for {}",

@@ -17,7 +17,8 @@ use crate::input::{Input, file, folder, text};
 /// The smallest safetensors file: no tensors.
 const NO_TENSORS: &[u8] = b"\x02\0\0\0\0\0\0\0{}";
 
-/// Both readers of safetensors. What one of them opens, the other opens too, and no tensor is larger than its file.
+/// Both readers of safetensors. What one of them opens, the other opens too, and no tensor is
+/// larger than its file.
 pub(super) fn safetensors(data: &[u8]) {
     let Some(folder) = folder() else { return };
     let Some(path) = file(folder.path(), "model.safetensors", data) else {
@@ -110,7 +111,8 @@ pub(super) fn tokenizer(data: &[u8]) {
     }
 }
 
-/// The small files of a model folder: lines of `=== NAME` begin a file. Nothing outside the folder is named.
+/// The small files of a model folder: lines of `=== NAME` begin a file. Nothing outside the folder
+/// is named.
 pub(super) fn model_folder(data: &[u8]) {
     let Some(folder) = folder() else { return };
     let root = folder.path();
@@ -149,7 +151,8 @@ pub(super) fn word_vectors(data: &[u8]) {
     }
 }
 
-/// The parameters of an ONNX model. What is written can be opened and is not much larger than the model.
+/// The parameters of an ONNX model. What is written can be opened and is not much larger than the
+/// model.
 pub(super) fn onnx(data: &[u8]) {
     let Some(folder) = folder() else { return };
     let to = folder.path().join("model.safetensors");

@@ -21,8 +21,8 @@ fn assert_stays(name: &str) {
     assert!(cache.join(path).starts_with(cache));
 }
 
-/// Names of repositories, revisions, files and etags. One that is taken stays inside the cache's folder, and reads the same when it is
-/// written.
+/// Names of repositories, revisions, files and etags. One that is taken stays inside the cache's
+/// folder, and reads the same when it is written.
 pub(super) fn hub_names(data: &[u8]) {
     let all = text(data);
     if let Some(model) = HubModel::parse(&all) {

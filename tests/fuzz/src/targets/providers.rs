@@ -131,10 +131,10 @@ fn answer(mut stream: &TcpStream, said: &Mutex<Said>) -> Option<()> {
     }
 }
 
-/// The answers of a provider: a letter for the kind, one for what is asked, what it tells of its model, `FACTS_END`, and its answer to two texts or to a question
-/// and two documents. Without `FACTS_END` it answers everything alike.
-/// What is taken has a vector for each text, each as long as the matrix says, and only finite numbers; a rank is of a document that
-/// was sent.
+/// The answers of a provider: a letter for the kind, one for what is asked, what it tells of its
+/// model, `FACTS_END`, and its answer to two texts or to a question and two documents. Without
+/// `FACTS_END` it answers everything alike. What is taken has a vector for each text, each as long
+/// as the matrix says, and only finite numbers; a rank is of a document that was sent.
 pub(super) fn embeddings(data: &[u8]) {
     thread_local! {
         static SERVER: OnceCell<Option<Server>> = const { OnceCell::new() };
@@ -227,8 +227,9 @@ async fn rerank(backend: &dyn EncoderBackend) {
     }
 }
 
-/// An answer that is no success: the status in decimal, the header Retry-After, the body, one line each. The provider's secret is in
-/// no message, and the fault survives its way through a gRPC status.
+/// An answer that is no success: the status in decimal, the header Retry-After, the body, one line
+/// each. The provider's secret is in no message, and the fault survives its way through a gRPC
+/// status.
 pub(super) fn failures(data: &[u8]) {
     const SECRET: &str = "sk-0123456789";
     let mut input = Input(data);
@@ -259,7 +260,8 @@ pub(super) fn failures(data: &[u8]) {
     }
 }
 
-/// A provider's address. One that is taken is none of this machine, of its network or of a cloud's metadata service.
+/// A provider's address. One that is taken is none of this machine, of its network or of a cloud's
+/// metadata service.
 pub(super) fn addresses(data: &[u8]) {
     let address = text(data);
     let Ok(guard) = AddressGuard::new(&GuardConfig::default()) else {

@@ -33,7 +33,8 @@ const MESSAGES: &[(&str, fn(&[u8]) -> Option<usize>)] = &[
 /// What the count takes an element for, at the least.
 const ELEMENT: usize = 200;
 
-/// The count of a message's elements, made before it is decoded, is at least what the decoder then makes of it.
+/// The count of a message's elements, made before it is decoded, is at least what the decoder then
+/// makes of it.
 pub(super) fn grpc_messages(data: &[u8]) {
     let mut input = Input(data);
     let Some((name, elements)) = input.choice(MESSAGES) else {
@@ -48,7 +49,8 @@ pub(super) fn grpc_messages(data: &[u8]) {
     );
 }
 
-/// Compressed messages. Nothing larger than the bound comes out, and what is packed is unpacked to the same.
+/// Compressed messages. Nothing larger than the bound comes out, and what is packed is unpacked to
+/// the same.
 pub(super) fn grpc_compression(data: &[u8]) {
     let mut input = Input(data);
     let zstd = input.byte() == b'b';
@@ -61,7 +63,8 @@ pub(super) fn grpc_compression(data: &[u8]) {
     }
 }
 
-/// Connect's envelopes. In whatever pieces they come, they are the same, and none is larger than the bound.
+/// Connect's envelopes. In whatever pieces they come, they are the same, and none is larger than
+/// the bound.
 pub(super) fn connect_frames(data: &[u8]) {
     const MOST: usize = 4096;
     let mut input = Input(data);

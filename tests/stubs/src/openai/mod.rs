@@ -1,5 +1,5 @@
-//! A language model behind OpenAI's interface: says what it is told to, as badly as it is told to, and counts. Bodies of answers
-//! in OpenAI's shapes, for a [`Stub`](crate::http::Stub) over HTTP.
+//! A language model behind OpenAI's interface: says what it is told to, as badly as it is told to,
+//! and counts. Bodies of answers in OpenAI's shapes, for a [`Stub`](crate::http::Stub) over HTTP.
 
 use std::{
     collections::VecDeque,
@@ -28,7 +28,8 @@ use texts::{given, obeyed, polyglot, reversed};
 /// How one request is answered.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// With a made-up paraphrase: the text's words in reverse order after a new word. It passes the checks.
+    /// With a made-up paraphrase: the text's words in reverse order after a new word. It passes the
+    /// checks.
     Good,
     /// With the text itself, as a model does that does not follow its prompt.
     Echo,
@@ -44,16 +45,16 @@ pub enum Answer {
     Raw(String),
     /// With this status and the `Authorization` of the request in the message.
     EchoKey(u16),
-    /// With `OK` where something outside `<text>` … `</text>` says to, else well: as a model that obeys its prompt, not the
-    /// text it is given.
+    /// With `OK` where something outside `<text>` … `</text>` says to, else well: as a model that
+    /// obeys its prompt, not the text it is given.
     Obedient,
     /// As the inner answer says, but 429 while more than so many requests are being answered.
     AtMost(usize, Box<Answer>),
-    /// One call in five goes wrong, after this pause like the good ones: 500, 429 with `Retry-After`, never, JSON that ends
-    /// in the middle, in turn.
+    /// One call in five goes wrong, after this pause like the good ones: 500, 429 with
+    /// `Retry-After`, never, JSON that ends in the middle, in turn.
     OneInFiveFails(Duration),
-    /// To a text to go on with (`/completions`): with as many of the words ` one`, ` two`, … as tokens were asked for, beginning
-    /// after the last of them in the text. To a conversation: 400.
+    /// To a text to go on with (`/completions`): with as many of the words ` one`, ` two`, … as
+    /// tokens were asked for, beginning after the last of them in the text. To a conversation: 400.
     Continue,
     /// With a sentence in the language that the prompt asks to translate into, or else in English.
     Polyglot,
@@ -195,7 +196,8 @@ impl Stub {
         self.inner.lock().script.extend(answers);
     }
 
-    /// Answers requests whose last message contains `mark` so, one each; the last one again and again.
+    /// Answers requests whose last message contains `mark` so, one each; the last one again and
+    /// again.
     pub fn mark(&self, mark: &str, answers: impl IntoIterator<Item = Answer>) {
         self.inner
             .lock()

@@ -105,8 +105,8 @@ pub(super) fn read(most_chars: usize, plan: &Plan, items: Vec<proto::TextItem>) 
     Ok(jobs)
 }
 
-/// The languages of the texts that do not say theirs, on all cores where they are many. One that is too long is refused
-/// before anybody asks for its language.
+/// The languages of the texts that do not say theirs, on all cores where they are many. One that is
+/// too long is refused before anybody asks for its language.
 fn detected(most_chars: usize, items: &[proto::TextItem]) -> Vec<Option<Language>> {
     let most_bytes = most_chars.saturating_mul(4);
     let detect = |item: &proto::TextItem| {
@@ -118,7 +118,8 @@ fn detected(most_chars: usize, items: &[proto::TextItem]) -> Vec<Option<Language
     items.par_iter().with_min_len(DETECTED_TOGETHER).map(detect).collect()
 }
 
-/// The target or pivot of a text: a function of seed, run and id (the text where it has none), never of the order.
+/// The target or pivot of a text: a function of seed, run and id (the text where it has none),
+/// never of the order.
 fn draw(plan: &Plan, id: &str, text: &str, source: Option<Language>) -> Option<Language> {
     match &plan.draw {
         Draw::None => None,
@@ -132,8 +133,8 @@ fn draw(plan: &Plan, id: &str, text: &str, source: Option<Language>) -> Option<L
     }
 }
 
-/// Why a text cannot be transformed at all. `given` is the language that the request names for it, `source` that or the
-/// detected one.
+/// Why a text cannot be transformed at all. `given` is the language that the request names for it,
+/// `source` that or the detected one.
 fn refusal(
     plan: &Plan,
     given: Option<Language>,

@@ -1,4 +1,5 @@
-//! A request, checked and made ready: which generator, which prompts, which texts are one job, which languages are drawn.
+//! A request, checked and made ready: which generator, which prompts, which texts are one job,
+//! which languages are drawn.
 
 mod items;
 mod spec;
@@ -21,8 +22,9 @@ pub(crate) use spec::{kind_of, read_language, target_of};
 
 /// Most tokens of one answer.
 const MAX_TOKENS: usize = 2048;
-/// Tokens allowed to an answer, as a multiple of the estimated tokens of its text and a constant. Above the runaway limit
-/// of five times the words, so that a model that does not end is found out by that check rather than cut off unseen.
+/// Tokens allowed to an answer, as a multiple of the estimated tokens of its text and a constant.
+/// Above the runaway limit of five times the words, so that a model that does not end is found out
+/// by that check rather than cut off unseen.
 const TOKEN_FACTOR: usize = 6;
 const EXPANSION_TOKEN_FACTOR: usize = 8;
 const TOKEN_CONSTANT: usize = 32;
@@ -56,8 +58,8 @@ pub(super) enum Draw {
     None,
     /// The request names it.
     Given(Language),
-    /// One for the whole run, from [`crate::language::TARGETS`]: by the seed's place among the run's seeds, where the request
-    /// says it, else by the seed.
+    /// One for the whole run, from [`crate::language::TARGETS`]: by the seed's place among the
+    /// run's seeds, where the request says it, else by the seed.
     PerRun(Option<u32>),
     /// One for each text, from these.
     PerText(Vec<Language>),
@@ -90,7 +92,8 @@ pub struct Plan {
     pub cuts: u32,
     /// The generator, for those that need one.
     pub generator: Option<Arc<Bounded>>,
-    /// The calls of an attempt, each on the outcome of the one before; none where no generator is needed.
+    /// The calls of an attempt, each on the outcome of the one before; none where no generator is
+    /// needed.
     pub steps: Vec<Step>,
     /// Seed of the run.
     pub seed: u64,
@@ -119,7 +122,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The language a text's transformation should be in: the target of a translation, else its own.
+    /// The language a text's transformation should be in: the target of a translation, else its
+    /// own.
     pub fn language_of(&self, job: &Job) -> Option<Language> {
         if self.kind.changes_language() {
             job.drawn
@@ -144,7 +148,8 @@ impl Plan {
         self.max_tokens.unwrap_or(tokens as u32)
     }
 
-    /// Ids and versions of the prompts, each once, e.g. `expansion@2+summarisation@2`; empty where there are none.
+    /// Ids and versions of the prompts, each once, e.g. `expansion@2+summarisation@2`; empty where
+    /// there are none.
     pub fn prompt_version(&self) -> String {
         joined(self.steps.iter().map(|step| step.prompt.tag()))
     }

@@ -19,7 +19,8 @@ use crate::{
 const DEFAULT_SEED: u64 = 1337;
 const DEFAULT_ATTEMPTS: u32 = 3;
 const MAX_ATTEMPTS: u32 = 10;
-/// Retries sample at least this hot where the request does not say: a greedy model would say the same again.
+/// Retries sample at least this hot where the request does not say: a greedy model would say the
+/// same again.
 const RETRY_TEMPERATURE: f64 = 0.7;
 const FIELD: &str = "spec.transformation";
 
@@ -75,11 +76,11 @@ pub(crate) fn target_of(
 
 pub(crate) fn read_language(tag: &str, field: impl Fn() -> String) -> Result<Language, TransformError> {
     Language::parse(tag).ok_or_else(|| {
-        let mend = match Language::nearest(tag) {
+        let hint = match Language::nearest(tag) {
             Some((code, name)) => format!("did you mean `{code}` ({name})?"),
             None => "give a BCP-47 tag such as `en` or `pt-BR`".to_owned(),
         };
-        TransformError::invalid(field(), format!("unknown language `{tag}`"), mend)
+        TransformError::invalid(field(), format!("unknown language `{tag}`"), hint)
     })
 }
 
@@ -177,13 +178,13 @@ pub(super) fn named_prompts(
                 .flat_map(|purpose| prompts.of(*purpose).map(|prompt| prompt.id()))
                 .collect();
             fit.dedup();
-            let mend = if fit.is_empty() {
+            let hint = if fit.is_empty() {
                 "leave it out: this transformation has no prompt".to_owned()
             } else {
                 format!("name one of {}", fit.join(", "))
             };
             let message = format!("`{id}` is no prompt for `{}`", plan.kind.name());
-            return Err(TransformError::invalid(field, message, mend));
+            return Err(TransformError::invalid(field, message, hint));
         }
         if let Some(other) = named.iter().find(|other| other.purpose() == prompt.purpose()) {
             let message = format!("`{id}` and `{}` are for the same call", other.id());

@@ -1,6 +1,7 @@
-//! Places and peoples with several names: a country, its people, and short names of both.
+//! AdaptiveLimit and peoples with several names: a country, its people, and short names of both.
 
-/// Names of one place each, in English, French and Spanish where they differ much. Each entry is words that all must be there.
+/// Names of one place each, in English, French and Spanish where they differ much. Each entry is
+/// words that all must be there.
 const PLACES: &[&[&str]] = &[
     &["usa", "us", "america", "american", "americans", "united states"],
     &["uk", "britain", "british", "briton", "britons", "united kingdom"],

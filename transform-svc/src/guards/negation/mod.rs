@@ -1,10 +1,11 @@
 //! Negation: does the rewrite affirm what the original denies, or deny what it affirms?
 //!
-//! A text is cut into clauses. A clause denies once, however many denying words it has, as in "we ain't got no money" and "no vino
-//! nadie". How often a text denies is a range: "not uncommon" and "fail" may or may not be counted, since "common" and "not
-//! succeed" say the same. Two texts are at odds if their ranges do not meet. Where the ranges meet, or where the transformation may
-//! leave facts out or add some, the *focus* of a denial decides: the word that is denied ("refund" of "would not refund") must not
-//! stand in a clause of the other text that denies nothing.
+//! A text is cut into clauses. A clause denies once, however many denying words it has, as in "we
+//! ain't got no money" and "no vino nadie". How often a text denies is a range: "not uncommon" and
+//! "fail" may or may not be counted, since "common" and "not succeed" say the same. Two texts are
+//! at odds if their ranges do not meet. Where the ranges meet, or where the transformation may
+//! leave facts out or add some, the *focus* of a denial decides: the word that is denied ("refund"
+//! of "would not refund") must not stand in a clause of the other text that denies nothing.
 
 mod words;
 
@@ -42,7 +43,8 @@ pub(super) fn look(original: &str, rewrite: &str, language: Option<&str>, duty: 
     if lost || added { Finding::Broken } else { Finding::Kept }
 }
 
-/// Whether a clause of the other text affirms what a clause denies. Denials beyond doubt were counted already unless `also_hard`.
+/// Whether a clause of the other text affirms what a clause denies. Denials beyond doubt were
+/// counted already unless `also_hard`.
 fn affirmed(denying: &[Clause], other: &[Clause], also_hard: bool) -> bool {
     denying
         .iter()
@@ -218,7 +220,8 @@ fn clause(words: &[String], lexicon: &Lexicon, question: bool) -> Clause {
     }
 }
 
-/// What a denying word denies: the next word with a content, or, of a word with a denying prefix, its stem.
+/// What a denying word denies: the next word with a content, or, of a word with a denying prefix,
+/// its stem.
 fn focus(words: &[String], at: usize, denials: &[Denial], lexicon: &Lexicon) -> Option<String> {
     words
         .iter()

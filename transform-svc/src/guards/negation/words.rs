@@ -13,7 +13,8 @@ pub(super) struct Lexicon {
     pub(super) suffixes: &'static [&'static str],
     /// Words in which a prefix or suffix denies nothing.
     pub(super) innocent: &'static [&'static str],
-    /// Phrases in which a denying word denies nothing, or that another form without it can stand for.
+    /// Phrases in which a denying word denies nothing, or that another form without it can stand
+    /// for.
     pub(super) idioms: &'static [&'static [&'static str]],
     /// Words that begin a new clause.
     pub(super) breaks: &'static [&'static str],

@@ -1,8 +1,9 @@
 //! Numbers, dates, times and units: is what the original states still stated, and nothing else?
 //!
-//! Each text becomes a list of quantities ([`scan`]). A quantity has every reading that its form allows (`1.500` is 1.5 or 1500),
-//! in a base unit, so that "1,500 metres" and "1.5 kilometres" are equal. Two quantities match if a reading of one matches a
-//! reading of the other. What matches nothing in the other text is lost, or added.
+//! Each text becomes a list of quantities ([`scan`]). A quantity has every reading that its form
+//! allows (`1.500` is 1.5 or 1500), in a base unit, so that "1,500 metres" and "1.5 kilometres" are
+//! equal. Two quantities match if a reading of one matches a reading of the other. What matches
+//! nothing in the other text is lost, or added.
 
 mod calendar;
 mod lex;

@@ -9,7 +9,8 @@ pub(super) struct Numeral {
     pub(super) words: usize,
     /// Third, fourth: an ordinal that can also be a fraction.
     pub(super) ordinal: bool,
-    /// A word that also says something else, such as "one", "both" or "second". Its loss is no fault.
+    /// A word that also says something else, such as "one", "both" or "second". Its loss is no
+    /// fault.
     pub(super) weak: bool,
 }
 
@@ -423,8 +424,8 @@ fn joins(language: &str, so_far: f64, value: f64) -> Option<f64> {
     (tens && value < room).then_some(so_far + value)
 }
 
-/// Reads the number that lower-case words begin with. Words joined by a hyphen are words of their own; `before` is the word
-/// before them.
+/// Reads the number that lower-case words begin with. Words joined by a hyphen are words of their
+/// own; `before` is the word before them.
 pub(super) fn read(language: &str, words: &[&str], before: Option<&str>) -> Option<Numeral> {
     let first = *words.first()?;
     let starts_with_article = matches!((language, first), ("en", "a"))
@@ -514,7 +515,8 @@ pub(super) fn read(language: &str, words: &[&str], before: Option<&str>) -> Opti
         });
     }
     let value = weak(language, first)?;
-    // "No one", "the one", "this one": no number. Roman numerals follow a name, which the caller cannot see here.
+    // "No one", "the one", "this one": no number. Roman numerals follow a name, which the caller
+    // cannot see here.
     let pronoun = language == "en"
         && first == "one"
         && matches!(before, Some("no" | "the" | "this" | "that" | "which" | "any" | "every"));

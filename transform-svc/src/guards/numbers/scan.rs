@@ -44,7 +44,8 @@ pub(super) enum Fact {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stated {
     pub(super) fact: Fact,
-    /// A word that also says something else. It can be what another fact became, but nobody misses it.
+    /// A word that also says something else. It can be what another fact became, but nobody misses
+    /// it.
     pub(super) weak: bool,
     /// A language whose number words are unknown may well write this in words.
     pub(super) spellable: bool,
@@ -78,8 +79,8 @@ pub(super) fn scan(text: &str, language: Option<&str>) -> Vec<Stated> {
     scanner.stated
 }
 
-/// The values that digits can have: a single point or comma before three digits separates thousands in one language and
-/// decimals in another.
+/// The values that digits can have: a single point or comma before three digits separates thousands
+/// in one language and decimals in another.
 fn values(written: &str) -> Vec<f64> {
     let marks: Vec<char> = written.chars().filter(|c| matches!(c, '.' | ',')).collect();
     let plain: String = written.chars().filter(char::is_ascii_digit).collect();
@@ -603,7 +604,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// The words from a token on that a number in words can be made of, hyphens left out, and where they stand.
+    /// The words from a token on that a number in words can be made of, hyphens left out, and where
+    /// they stand.
     fn run(&self, at: usize) -> (Vec<String>, Vec<usize>) {
         let (mut words, mut places) = (Vec::new(), Vec::new());
         let mut place = at;

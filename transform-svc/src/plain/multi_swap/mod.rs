@@ -1,16 +1,20 @@
-//! PARTIAL's multi-swap: pairs of words or phrases of one kind change places, so that every word stays and the meaning
-//! does not (section 4 there).
+//! PARTIAL's multi-swap: pairs of words or phrases of one kind change places, so that every word
+//! stays and the meaning does not (section 4 there).
 //!
-//! 1. Tag: each word by part of speech, each named entity as one phrase by its type; where both hold, the entity.
-//! 2. Group what has one tag. All verb tags are one group and all noun tags are one; forms of *be* are in none. Equal words
-//!    are taken once, letter case aside. A group of fewer than two is none.
+//! 1. Tag: each word by part of speech, each named entity as one phrase by its type; where both
+//!    hold, the entity.
+//! 2. Group what has one tag. All verb tags are one group and all noun tags are one; forms of *be*
+//!    are in none. Equal words are taken once, letter case aside. A group of fewer than two is
+//!    none.
 //! 3. Draw three groups, and of each a pair. With fewer than three groups there is no variant.
-//! 4. Change places, one pair after the other: the first variant has one swap, the second two, the third three.
+//! 4. Change places, one pair after the other: the first variant has one swap, the second two, the
+//!    third three.
 //!
-//! What has a tag that counts the paper does not list. Here: nouns, verbs, adjectives, adverbs, numbers and entities, which
-//! is what its examples swap and what gives its yield (39.1 % of PAWS-Wiki's positive pairs): with prepositions and
-//! determiners nearly twice as many pairs would have three groups. Modals are no verbs here (their tag, `MD`, is none of
-//! the verb tags), `have` and `do` are, as auxiliaries too.
+//! What has a tag that counts the paper does not list. Here: nouns, verbs, adjectives, adverbs,
+//! numbers and entities, which is what its examples swap and what gives its yield (39.1 % of
+//! PAWS-Wiki's positive pairs): with prepositions and determiners nearly twice as many pairs would
+//! have three groups. Modals are no verbs here (their tag, `MD`, is none of the verb tags), `have`
+//! and `do` are, as auxiliaries too.
 
 mod phrases;
 
@@ -26,8 +30,8 @@ use crate::seed;
 pub const GROUPS: usize = 3;
 /// Most swaps, therefore.
 pub const MAX_SWAPS: usize = GROUPS;
-/// Draws until all variants differ. Hardly ever more than one: two phrases that change places would have to make the same
-/// text again, as `no` and `no no` in `no no no`.
+/// Draws until all variants differ. Hardly ever more than one: two phrases that change places would
+/// have to make the same text again, as `no` and `no no` in `no no no`.
 const DRAWS: u32 = 8;
 
 /// Why a text has no variants.
@@ -46,7 +50,8 @@ pub enum SwapError {
     NothingChanges,
 }
 
-/// The variants with one, two, … `swaps` swaps. The draw is a function of `(seed, run, text_id)` and the text.
+/// The variants with one, two, … `swaps` swaps. The draw is a function of `(seed, run, text_id)`
+/// and the text.
 ///
 /// # Errors
 /// A text without enough groups.
@@ -106,8 +111,8 @@ fn draw(groups: &[Vec<usize>], rng: &mut impl Rng) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// The text with phrase `order[n]` in the place of phrase n. Spaces and marks stay where they are; a capital that a word has
-/// only because it begins a sentence stays there too.
+/// The text with phrase `order[n]` in the place of phrase n. Spaces and marks stay where they are;
+/// a capital that a word has only because it begins a sentence stays there too.
 fn rebuilt(text: &str, phrases: &[Phrase], order: &[usize]) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut next = 0;

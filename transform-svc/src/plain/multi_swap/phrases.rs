@@ -48,8 +48,8 @@ pub trait PhraseTagger: Send + Sync {
 /// The tagger for a language, where there is one. A text too short to tell is taken for English.
 ///
 /// # Errors
-/// For a language without a tagger, what to say of it. The model is part of the program: that it cannot be read is an error
-/// of the build.
+/// For a language without a tagger, what to say of it. The model is part of the program: that it
+/// cannot be read is an error of the build.
 pub fn tagger_for(language: Option<Language>) -> Result<English, String> {
     match language {
         Some(language) if language.code() != "en" => Err(format!(

@@ -5,16 +5,17 @@ use super::*;
 #[tokio::test]
 async fn originals_are_encoded_while_variants_are_made_and_each_variant_as_it_comes() {
     let late = Duration::from_millis(400);
-    let house = House::new(late).await;
-    let mut client = house.client().await;
+    let harness = Harness::new(late).await;
+    let mut client = harness.client().await;
     let began = Instant::now();
     let sources = [paraphrase("slow"), paraphrase("stub")];
     encode(&mut client, request(spec(sources), &[TEXT])).await.unwrap();
     let took = began.elapsed();
-    let log = house.encoder.calls();
-    let slow_answers_at = house.slow.seen()[0].at + late;
+    let log = harness.encoder.calls();
+    let slow_answers_at = harness.slow.seen()[0].at + late;
     let encoded: Vec<Vec<&str>> = log.iter().map(|call| texts(&call.request).collect()).collect();
-    // The slow and the fast paraphrase are the same text, so that it is encoded once, when the fast one is there.
+    // The slow and the fast paraphrase are the same text, so that it is encoded once, when the fast
+    // one is there.
     assert_eq!(encoded, [[TEXT], [&reversed(TEXT)]]);
     assert!(log[0].at < slow_answers_at, "the original was not kept waiting");
     assert!(log[1].at < slow_answers_at, "the first variant was not kept waiting");
@@ -23,8 +24,8 @@ async fn originals_are_encoded_while_variants_are_made_and_each_variant_as_it_co
 
 #[tokio::test]
 async fn what_arrives_within_the_budget_is_pooled_and_the_rest_is_named() {
-    let house = House::new(Duration::from_secs(60)).await;
-    let mut client = house.client().await;
+    let harness = Harness::new(Duration::from_secs(60)).await;
+    let mut client = harness.client().await;
     let limited = AugmentationSpec {
         generation_budget: Some(prost_types::Duration {
             seconds: 1,
@@ -47,10 +48,10 @@ async fn what_arrives_within_the_budget_is_pooled_and_the_rest_is_named() {
         let expected = mean(&[text, &reversed(text), &used.variants[1].text]);
         assert_eq!(rows(&response)[used.index as usize], expected);
     }
-    assert!(house.slow.calls() >= 1);
+    assert!(harness.slow.calls() >= 1);
     // What was not there in time is no longer asked for.
     tokio::time::timeout(Duration::from_secs(20), async {
-        while house.slow.in_flight() > 0 {
+        while harness.slow.in_flight() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     })
@@ -71,9 +72,9 @@ async fn what_arrives_within_the_budget_is_pooled_and_the_rest_is_named() {
 
 #[tokio::test]
 async fn a_variant_that_fails_its_checks_is_left_out_or_fails_the_request() {
-    let house = House::new(Duration::ZERO).await;
-    house.stub.mark("guitar", [Answer::Text("...".into())]);
-    let mut client = house.client().await;
+    let harness = Harness::new(Duration::ZERO).await;
+    harness.stub.mark("guitar", [Answer::Text("...".into())]);
+    let mut client = harness.client().await;
     let sources = || spec([paraphrase("stub"), without_stopwords()]);
     let response = encode(&mut client, request(sources(), &[TEXT, OTHER])).await.unwrap();
     let (failed, whole) = (&response.used[0], &response.used[1]);
@@ -99,12 +100,12 @@ async fn a_variant_that_fails_its_checks_is_left_out_or_fails_the_request() {
 
 #[tokio::test]
 async fn a_generator_that_is_away_costs_its_variants_and_not_the_request() {
-    let mut house = House::new(Duration::ZERO).await;
-    let mut away = house.config.generators["stub"].clone();
+    let mut harness = Harness::new(Duration::ZERO).await;
+    let mut away = harness.config.generators["stub"].clone();
     away.url = Some("http://127.0.0.1:9/v1".into());
     away.max_tries = 1;
-    house.config.generators.insert("away".into(), away);
-    let mut client = house.client().await;
+    harness.config.generators.insert("away".into(), away);
+    let mut client = harness.client().await;
     let sources = || spec([paraphrase("away"), paraphrase("stub")]);
     let response = encode(&mut client, request(sources(), &[TEXT, OTHER])).await.unwrap();
     for used in &response.used {
@@ -121,7 +122,7 @@ async fn a_generator_that_is_away_costs_its_variants_and_not_the_request() {
     let fault = encode(&mut client, request(strict, &[TEXT])).await.unwrap_err();
     assert_eq!(fault.code, Code::Unavailable);
     // Single calls that fail are the same matter.
-    house.stub.mark("drum", [status(400)]);
+    harness.stub.mark("drum", [status(400)]);
     let texts = [TEXT, "A boy beats a drum in the school orchestra."];
     let response = encode(&mut client, request(spec([paraphrase("stub")]), &texts))
         .await
@@ -133,14 +134,14 @@ async fn a_generator_that_is_away_costs_its_variants_and_not_the_request() {
 
 #[tokio::test]
 async fn texts_that_cannot_be_encoded_are_named_and_variants_that_cannot_are_left_out() {
-    let house = House::new(Duration::ZERO).await;
-    house.stub.mark(
+    let harness = Harness::new(Duration::ZERO).await;
+    harness.stub.mark(
         "guitar",
         [Answer::Text(
             "An unencodable way to put the same thing about music.".into(),
         )],
     );
-    let mut client = house.client().await;
+    let mut client = harness.client().await;
     let bad = "This is an unencodable text about nothing at all.";
     let response = encode(&mut client, request(spec([paraphrase("stub")]), &[TEXT, bad]))
         .await

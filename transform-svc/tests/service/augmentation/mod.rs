@@ -34,7 +34,7 @@ const TEXT: &str = "A man is playing the guitar on a busy street in town.";
 const OTHER: &str = "Two small dogs are running over the wet grass.";
 
 /// Services with a fast generator `stub`, a slow one `slow`, and an encoder.
-struct House {
+struct Harness {
     home: tempfile::TempDir,
     stub: Stub,
     slow: Stub,
@@ -42,7 +42,7 @@ struct House {
     config: TransformConfig,
 }
 
-impl House {
+impl Harness {
     async fn new(slow: Duration) -> Self {
         let home = tempfile::tempdir().unwrap();
         let stub = Stub::start(Answer::Good).await;

@@ -4,8 +4,8 @@ use super::*;
 
 #[tokio::test]
 async fn bad_requests_are_refused_with_their_field() {
-    let house = House::new(Duration::ZERO).await;
-    let mut client = house.client().await;
+    let harness = Harness::new(Duration::ZERO).await;
+    let mut client = harness.client().await;
     let good = || spec([paraphrase("stub")]);
     let with = |change: &dyn Fn(&mut EncodeAugmentedRequest)| {
         let mut request = request(good(), &[TEXT]);
@@ -94,9 +94,9 @@ async fn bad_requests_are_refused_with_their_field() {
         assert_eq!(fault.field.as_deref(), Some(field), "{fault}");
         assert!(!fault.message.contains("spec.transformation"), "{fault}");
     }
-    assert_eq!(house.stub.calls(), 0, "nothing was generated for a wrong request");
+    assert_eq!(harness.stub.calls(), 0, "nothing was generated for a wrong request");
 
-    let alone = service(house.config.clone(), house.home.path());
+    let alone = service(harness.config.clone(), harness.home.path());
     let mut client = AugmentationServiceClient::new(channel(services(alone)).await);
     let fault = encode(&mut client, request(good(), &[TEXT])).await.unwrap_err();
     assert_eq!(

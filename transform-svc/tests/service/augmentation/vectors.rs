@@ -4,8 +4,8 @@ use super::*;
 
 #[tokio::test]
 async fn one_generator_with_several_transformations_is_encoded_and_pooled_by_item() {
-    let house = House::new(Duration::ZERO).await;
-    let mut client = house.client().await;
+    let harness = Harness::new(Duration::ZERO).await;
+    let mut client = harness.client().await;
     let sources = [paraphrase("stub"), without_stopwords()];
     let response = encode(&mut client, request(spec(sources), &[TEXT, OTHER, TEXT]))
         .await
@@ -28,9 +28,15 @@ async fn one_generator_with_several_transformations_is_encoded_and_pooled_by_ite
         assert_eq!(provenance.generator_id, "stub");
     }
     // Equal texts are generated and encoded once, and never more than the encoder takes.
-    assert_eq!(house.stub.calls(), 2);
-    assert_eq!(house.encoder.texts().len(), 6);
-    assert!(house.encoder.calls().iter().all(|call| call.request.inputs.len() <= 3));
+    assert_eq!(harness.stub.calls(), 2);
+    assert_eq!(harness.encoder.texts().len(), 6);
+    assert!(
+        harness
+            .encoder
+            .calls()
+            .iter()
+            .all(|call| call.request.inputs.len() <= 3)
+    );
     let usage = response.usage.unwrap();
     assert_eq!((usage.texts, usage.generator_calls), (3, 2));
     assert_eq!(usage.tokens, 2 * 11 + 6 * 5);
@@ -38,12 +44,12 @@ async fn one_generator_with_several_transformations_is_encoded_and_pooled_by_ite
 
 #[tokio::test]
 async fn several_generators_with_one_transformation_and_k_of_them() {
-    let house = House::new(Duration::ZERO).await;
-    house.slow.mark(
+    let harness = Harness::new(Duration::ZERO).await;
+    harness.slow.mark(
         "guitar",
         [Answer::Text("Someone makes music with a guitar in town.".into())],
     );
-    let mut client = house.client().await;
+    let mut client = harness.client().await;
     let sources = || [paraphrase("stub"), paraphrase("slow")];
     let both = encode(&mut client, request(spec(sources()), &[TEXT])).await.unwrap();
     let expected = mean(&[TEXT, &reversed(TEXT), "Someone makes music with a guitar in town."]);
@@ -73,8 +79,8 @@ async fn several_generators_with_one_transformation_and_k_of_them() {
 
 #[tokio::test]
 async fn the_space_is_marked_and_its_digest_covers_the_spec() {
-    let house = House::new(Duration::ZERO).await;
-    let mut client = house.client().await;
+    let harness = Harness::new(Duration::ZERO).await;
+    let mut client = harness.client().await;
     let base = || request(spec([paraphrase("stub")]), &[TEXT]);
     let mut digests = std::collections::HashSet::new();
     let weighted = |weight| EncodeAugmentedRequest {
@@ -125,7 +131,7 @@ async fn the_space_is_marked_and_its_digest_covers_the_spec() {
 
 #[tokio::test]
 async fn vectors_are_normalised_where_the_request_or_the_encoder_says() {
-    let mut house = House::new(Duration::ZERO).await;
+    let mut harness = Harness::new(Duration::ZERO).await;
     let length = |row: &[f32]| row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
     let ask = |after| EncodeAugmentedRequest {
         normalise_after: after,
@@ -137,8 +143,8 @@ async fn vectors_are_normalised_where_the_request_or_the_encoder_says() {
         (true, Some(false), false),
         (false, Some(true), true),
     ] {
-        house.encoder = encoder(normalises, None);
-        let response = encode(&mut house.client().await, ask(after)).await.unwrap();
+        harness.encoder = encoder(normalises, None);
+        let response = encode(&mut harness.client().await, ask(after)).await.unwrap();
         let long = length(&rows(&response)[0]);
         assert_eq!((long - 1.0).abs() < 1e-6, unit, "{long}");
         assert_eq!(response.vector_space.unwrap().normalised, unit);
@@ -147,8 +153,8 @@ async fn vectors_are_normalised_where_the_request_or_the_encoder_says() {
 
 #[tokio::test]
 async fn a_second_call_is_served_from_the_cache_and_gives_the_same_bits() {
-    let house = House::new(Duration::ZERO).await;
-    let mut client = house.client().await;
+    let harness = Harness::new(Duration::ZERO).await;
+    let mut client = harness.client().await;
     let texts: Vec<String> = (0..40)
         .map(|n| format!("The train of hour {n} leaves from another platform."))
         .collect();
@@ -161,11 +167,11 @@ async fn a_second_call_is_served_from_the_cache_and_gives_the_same_bits() {
         ])
     };
     let first = encode(&mut client, request(sources(), &texts)).await.unwrap();
-    let calls = house.stub.calls();
-    let second = encode(&mut house.client().await, request(sources(), &texts))
+    let calls = harness.stub.calls();
+    let second = encode(&mut harness.client().await, request(sources(), &texts))
         .await
         .unwrap();
-    assert_eq!(house.stub.calls(), calls);
+    assert_eq!(harness.stub.calls(), calls);
     assert_eq!(first.embeddings, second.embeddings);
     assert_eq!(first.vector_space, second.vector_space);
     assert!(
@@ -184,8 +190,8 @@ async fn a_second_call_is_served_from_the_cache_and_gives_the_same_bits() {
 
 #[tokio::test]
 async fn augment_gives_variants_only_and_asks_no_encoder() {
-    let house = House::new(Duration::ZERO).await;
-    let mut client = house.client().await;
+    let harness = Harness::new(Duration::ZERO).await;
+    let mut client = harness.client().await;
     let request = AugmentRequest {
         spec: Some(spec([paraphrase("stub"), without_stopwords()])),
         items: items(&[TEXT, OTHER]),
@@ -194,19 +200,19 @@ async fn augment_gives_variants_only_and_asks_no_encoder() {
     assert_eq!(response.items[1].variants[0].text, reversed(OTHER));
     assert_eq!(response.items[1].variants[0].index, 1);
     assert_eq!(response.usage.unwrap().generator_calls, 2);
-    assert!(house.encoder.calls().is_empty());
+    assert!(harness.encoder.calls().is_empty());
 }
 
 #[tokio::test]
 async fn the_prompt_of_the_encoder_goes_with_originals_and_variants() {
     use isomer_proto::encoder::v1::encode_request::Prompt;
-    let house = House::new(Duration::ZERO).await;
+    let harness = Harness::new(Duration::ZERO).await;
     let named = EncodeAugmentedRequest {
         prompt_name: "query".into(),
         ..request(spec([paraphrase("stub")]), &[TEXT])
     };
-    encode(&mut house.client().await, named).await.unwrap();
-    let log = house.encoder.calls();
+    encode(&mut harness.client().await, named).await.unwrap();
+    let log = harness.encoder.calls();
     assert_eq!(log.len(), 2);
     assert!(
         log.iter()
@@ -216,12 +222,12 @@ async fn the_prompt_of_the_encoder_goes_with_originals_and_variants() {
 
 #[tokio::test]
 async fn originals_that_were_cut_are_told_and_nothing_is_told_where_the_encoder_is_silent() {
-    let mut house = House::new(Duration::ZERO).await;
+    let mut harness = Harness::new(Duration::ZERO).await;
     let texts = [TEXT, "short", TEXT];
     let asked = || request(spec([without_stopwords()]), &texts);
-    let silent = encode(&mut house.client().await, asked()).await.unwrap();
+    let silent = encode(&mut harness.client().await, asked()).await.unwrap();
     assert!(silent.truncated.is_empty());
-    house.encoder = encoder(false, Some(10));
-    let told = encode(&mut house.client().await, asked()).await.unwrap();
+    harness.encoder = encoder(false, Some(10));
+    let told = encode(&mut harness.client().await, asked()).await.unwrap();
     assert_eq!(told.truncated, [true, false, true]);
 }

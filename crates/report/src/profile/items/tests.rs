@@ -5,8 +5,8 @@ use crate::{
     stats::random::{stream, uniform},
 };
 
-/// One encoder; data sets x, y and z of 40 items each, y and z of one group; two lexical transformations, one on length and a
-/// control, two seeds. Scores are means of the items.
+/// One encoder; data sets x, y and z of 40 items each, y and z of one group; two lexical
+/// transformations, one on length and a control, two seeds. Scores are means of the items.
 fn run() -> (Grid, Vec<DatasetItems>, Vec<UnitItems>) {
     let columns = [
         ("paraphrase", Axis::Lexical),

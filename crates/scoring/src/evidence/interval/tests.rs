@@ -24,7 +24,8 @@ fn resampled(original: &Evidence, transformed: &Evidence, resamples: usize, name
     Resampled::new(estimate, &values, clusters.len(), clusters.effective() - 1.0).unwrap()
 }
 
-/// The 1001 quantiles of the difference of two means, over resamples drawn and averaged plainly: items are written out.
+/// The 1001 quantiles of the difference of two means, over resamples drawn and averaged plainly:
+/// items are written out.
 fn plain(original: &[f64], transformed: &[f64], resamples: usize) -> Vec<f64> {
     let mut values: Vec<f64> = (0..resamples)
         .map(|index| {
@@ -71,7 +72,8 @@ fn quantiles_are_those_of_a_plain_bootstrap_of_paired_differences() {
 
 #[test]
 fn bounds_are_student_s_of_a_normal_distribution() {
-    // Quantiles of a normal distribution, as resamples of a mean of ten values would have them: (n − 1) / n of the variance.
+    // Quantiles of a normal distribution, as resamples of a mean of ten values would have them: (n
+    // − 1) / n of the variance.
     let spread = 2.0 * 0.9f64.sqrt();
     let values: Vec<f64> = (1..20_000)
         .map(|i| 5.0 + spread * crate::stats::special::normal_quantile(f64::from(i) / 20_000.0))
@@ -90,7 +92,8 @@ fn bounds_are_student_s_of_a_normal_distribution() {
 
 #[test]
 fn a_few_resamples_that_carry_everything_do_not_turn_the_bounds_around() {
-    // Most resamples miss the one item that lost, so that their distribution is as skewed as it can be.
+    // Most resamples miss the one item that lost, so that their distribution is as skewed as it can
+    // be.
     for rare in [1, 5, 20, 100, 400] {
         let values: Vec<f64> = (0..1_000)
             .map(|i| if i < rare { -40.0 - f64::from(i) } else { 0.0 })
@@ -156,7 +159,8 @@ fn degrees_of_freedom_add_up_where_parts_are_alike_and_shrink_to_the_noisiest() 
     assert_eq!(satterthwaite(&[(0.0, 9.0), (0.0, 5.0)]), 14.0);
 }
 
-/// A case of the simulation: a pair of scores from random items, and the difference that infinitely many would have.
+/// A case of the simulation: a pair of scores from random items, and the difference that infinitely
+/// many would have.
 struct Case {
     name: &'static str,
     truth: f64,
@@ -178,7 +182,8 @@ fn flips(rng: &mut rand_chacha::ChaCha8Rng) -> (Evidence, Evidence) {
     (Evidence::mean(&a, None), Evidence::mean(&b, None))
 }
 
-/// Gold, similarity and similarity under transformation, jointly normal: correlations 0.8 and 0.7 with gold.
+/// Gold, similarity and similarity under transformation, jointly normal: correlations 0.8 and 0.7
+/// with gold.
 fn similarities(rng: &mut rand_chacha::ChaCha8Rng) -> (Evidence, Evidence) {
     let (mut gold, mut first, mut second) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..80 {
@@ -238,8 +243,9 @@ fn cases() -> [Case; 3] {
     ]
 }
 
-/// Shares of samples whose interval covers the truth (95 %), and whose one-sided bounds (5 %) lie beyond it: plain
-/// percentiles, expanded ones, the basic bootstrap, and what [`Resampled::item_bound`] takes.
+/// Shares of samples whose interval covers the truth (95 %), and whose one-sided bounds (5 %) lie
+/// beyond it: plain percentiles, expanded ones, the basic bootstrap, and what
+/// [`Resampled::item_bound`] takes.
 fn coverage(case: &Case, samples: usize, resamples: usize) -> [[f64; 3]; 4] {
     use rayon::prelude::*;
     let one = |index: usize| -> [[f64; 3]; 4] {
@@ -275,7 +281,8 @@ fn intervals_cover_what_they_say() {
     }
 }
 
-/// The table that the choice of method rests on: `cargo test -p isomer-scoring --lib coverage_table -- --ignored --nocapture`.
+/// The table that the choice of method rests on: `cargo test -p isomer-scoring --lib
+/// coverage_table -- --ignored --nocapture`.
 #[test]
 #[ignore = "a table for readers, a minute long"]
 fn coverage_table() {

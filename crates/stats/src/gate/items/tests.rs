@@ -30,7 +30,8 @@ fn one_data_set_has_the_bounds_of_its_items() {
 
 #[test]
 fn drawn_bounds_of_two_halves_are_about_those_of_the_whole() {
-    // Two strata of like items: both halves add a draw at the end of the range, so the bounds are a little wider.
+    // Two strata of like items: both halves add a draw at the end of the range, so the bounds are a
+    // little wider.
     for n in [200, 1_200] {
         let values = values(n, 2);
         let whole = bounds(&[Stratum::of_items(&values, POINTS)], 0.05, 0.05).unwrap();

@@ -29,10 +29,10 @@ impl Names {
     /// # Errors
     /// A model that takes something else than texts alone, or gives no vectors.
     pub(super) fn of(metadata: &ModelMetadata, model: &str) -> Result<Self, Fault> {
-        let unfit = |what: String, mend: &str| {
+        let unfit = |what: String, hint: &str| {
             Err(Fault::precondition("PROVIDER_OTHER_MODEL", format!("`{model}` {what}"))
                 .field("provider.encoders")
-                .mend(mend))
+                .hint(hint))
         };
         let input = match metadata.inputs.as_slice() {
             [one] if one.datatype == "BYTES" && (1..=2).contains(&one.shape.len()) => one,

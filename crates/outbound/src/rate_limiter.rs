@@ -43,7 +43,7 @@ impl Rates {
 
 /// Makes callers wait their turn. One for a server, shared by all who call it.
 #[derive(Debug)]
-pub struct Pace {
+pub struct RateLimiter {
     places: Option<Arc<Semaphore>>,
     buckets: Mutex<Buckets>,
     /// Longest wait of a caller without a deadline.
@@ -53,7 +53,8 @@ pub struct Pace {
 /// Why a caller gets no turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoTurn {
-    /// Its turn would come after its deadline, or later than anybody is let wait. It has used up nothing.
+    /// Its turn would come after its deadline, or later than anybody is let wait. It has used up
+    /// nothing.
     #[error("the server is used as fast as its limits allow; the turn would come in {wait:?}")]
     TooLate {
         /// When to try again.
@@ -83,7 +84,7 @@ struct Buckets {
     at: Instant,
 }
 
-impl Pace {
+impl RateLimiter {
     /// `patience` is the longest wait of a caller without a deadline.
     ///
     /// # Errors
@@ -105,10 +106,12 @@ impl Pace {
         })
     }
 
-    /// Waits until a request of so many tokens may go. What is returned is held until the answer is there.
+    /// Waits until a request of so many tokens may go. What is returned is held until the answer is
+    /// there.
     ///
     /// # Errors
-    /// [`NoTurn::TooLate`], at once, when its turn would come after the deadline; [`NoTurn::Deadline`] when no other request ended in time.
+    /// [`NoTurn::TooLate`], at once, when its turn would come after the deadline;
+    /// [`NoTurn::Deadline`] when no other request ended in time.
     pub async fn turn(&self, tokens: u64, deadline: Option<Instant>) -> Result<Option<OwnedSemaphorePermit>, NoTurn> {
         let place = match &self.places {
             None => None,
@@ -148,7 +151,8 @@ impl Pace {
         for (bucket, units) in wanted {
             if let Some(bucket) = bucket {
                 bucket.pass(passed);
-                // A request that is larger than the burst waits for a full bucket, and the next ones for what it took ahead.
+                // A request that is larger than the burst waits for a full bucket, and the next
+                // ones for what it took ahead.
                 wait = wait.max(bucket.wait(units));
                 held.push((bucket, units));
             }
@@ -170,12 +174,13 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn pace(rates: Rates) -> Pace {
-        Pace::new(rates, PATIENCE).unwrap()
+    fn pace(rates: Rates) -> RateLimiter {
+        RateLimiter::new(rates, PATIENCE).unwrap()
     }
 
-    /// Milliseconds until each of some requests of these tokens may go, all asked for at one moment.
-    fn waits(pace: &Pace, tokens: &[u64]) -> Vec<u128> {
+    /// Milliseconds until each of some requests of these tokens may go, all asked for at one
+    /// moment.
+    fn waits(pace: &RateLimiter, tokens: &[u64]) -> Vec<u128> {
         let now = Instant::now();
         let wait = |tokens: &u64| (pace.reserve(*tokens, now, now + PATIENCE).unwrap() - now).as_millis();
         tokens.iter().map(wait).collect()
@@ -249,7 +254,7 @@ mod tests {
                 tokens_per_second: rate,
                 ..Rates::default()
             };
-            let bad = Pace::new(rates, PATIENCE).unwrap_err();
+            let bad = RateLimiter::new(rates, PATIENCE).unwrap_err();
             assert_eq!(bad.field, "tokens_per_second");
         }
     }

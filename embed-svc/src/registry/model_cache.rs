@@ -1,5 +1,5 @@
-//! Things that are made on demand, each once, within a bound on their bytes: the one asked for longest ago makes room, never
-//! one that somebody holds.
+//! Things that are made on demand, each once, within a bound on their bytes: the one asked for
+//! longest ago makes room, never one that somebody holds.
 
 use std::{collections::HashMap, future::Future, sync::Arc};
 
@@ -24,26 +24,27 @@ struct State<T> {
     askings: u64,
 }
 
-/// The shelf. See the module.
-pub(super) struct Shelf<T> {
+/// The model_cache. See the module.
+pub(super) struct ModelCache<T> {
     /// 0: no bound.
     most: u64,
     state: Mutex<State<T>>,
 }
 
-/// Bytes promised to a thing; given back when dropped, as they are when the thing stands on the shelf with its own.
+/// Bytes promised to a thing; given back when dropped, as they are when the thing stands on the
+/// model_cache with its own.
 pub(super) struct Room<'a, T> {
-    shelf: &'a Shelf<T>,
+    model_cache: &'a ModelCache<T>,
     bytes: u64,
 }
 
 impl<T> Drop for Room<'_, T> {
     fn drop(&mut self) {
-        self.shelf.state.lock().promised -= self.bytes;
+        self.model_cache.state.lock().promised -= self.bytes;
     }
 }
 
-impl<T> Shelf<T> {
+impl<T> ModelCache<T> {
     pub(super) fn new(most: u64) -> Self {
         Self {
             most,
@@ -62,8 +63,9 @@ impl<T> Shelf<T> {
         state.slots.iter().filter_map(there).collect()
     }
 
-    /// The thing of this id, made now if it is not there; `make` asks for [`Shelf::room`] on the way. Several callers wait
-    /// for one making; a failed one is tried again by the next caller.
+    /// The thing of this id, made now if it is not there; `make` asks for [`ModelCache::room`] on
+    /// the way. Several callers wait for one making; a failed one is tried again by the next
+    /// caller.
     pub(super) async fn get<'a, F>(&'a self, id: &str, make: impl FnOnce() -> F) -> Result<Arc<T>, EmbedError>
     where
         T: 'a,
@@ -150,7 +152,10 @@ impl<T> Shelf<T> {
         // What is freed is dropped behind the lock.
         drop(state);
         drop(freed);
-        Ok(Room { shelf: self, bytes })
+        Ok(Room {
+            model_cache: self,
+            bytes,
+        })
     }
 }
 
@@ -160,52 +165,52 @@ mod tests {
 
     use super::*;
 
-    async fn ask(shelf: &Shelf<u32>, id: &str, bytes: u64) -> Result<Arc<u32>, EmbedError> {
-        shelf
-            .get(id, || async { Ok((Arc::new(7), shelf.room(id, bytes)?)) })
+    async fn ask(model_cache: &ModelCache<u32>, id: &str, bytes: u64) -> Result<Arc<u32>, EmbedError> {
+        model_cache
+            .get(id, || async { Ok((Arc::new(7), model_cache.room(id, bytes)?)) })
             .await
     }
 
-    fn there(shelf: &Shelf<u32>) -> Vec<String> {
-        let mut ids: Vec<_> = shelf.all().into_keys().collect();
+    fn there(model_cache: &ModelCache<u32>) -> Vec<String> {
+        let mut ids: Vec<_> = model_cache.all().into_keys().collect();
         ids.sort();
         ids
     }
 
     #[tokio::test]
     async fn the_one_asked_for_longest_ago_makes_room() {
-        let shelf = Shelf::new(100);
+        let model_cache = ModelCache::new(100);
         for id in ["a", "b"] {
-            ask(&shelf, id, 40).await.unwrap();
+            ask(&model_cache, id, 40).await.unwrap();
         }
-        ask(&shelf, "a", 40).await.unwrap();
-        ask(&shelf, "c", 40).await.unwrap();
-        assert_eq!(there(&shelf), ["a", "c"]);
-        ask(&shelf, "d", 100).await.unwrap();
-        assert_eq!(there(&shelf), ["d"]);
+        ask(&model_cache, "a", 40).await.unwrap();
+        ask(&model_cache, "c", 40).await.unwrap();
+        assert_eq!(there(&model_cache), ["a", "c"]);
+        ask(&model_cache, "d", 100).await.unwrap();
+        assert_eq!(there(&model_cache), ["d"]);
     }
 
     #[tokio::test]
     async fn one_that_is_held_never_goes() {
-        let shelf = Shelf::new(100);
-        let held = ask(&shelf, "a", 60).await.unwrap();
-        let error = ask(&shelf, "b", 60).await.unwrap_err();
+        let model_cache = ModelCache::new(100);
+        let held = ask(&model_cache, "a", 60).await.unwrap();
+        let error = ask(&model_cache, "b", 60).await.unwrap_err();
         assert!(matches!(error, EmbedError::NoRoom { held: 60, .. }), "{error}");
-        assert_eq!(there(&shelf), ["a"], "a failed making leaves nothing behind");
+        assert_eq!(there(&model_cache), ["a"], "a failed making leaves nothing behind");
         drop(held);
-        ask(&shelf, "b", 60).await.unwrap();
-        assert_eq!(there(&shelf), ["b"]);
-        let error = ask(&shelf, "c", 101).await.unwrap_err();
+        ask(&model_cache, "b", 60).await.unwrap();
+        assert_eq!(there(&model_cache), ["b"]);
+        let error = ask(&model_cache, "c", 101).await.unwrap_err();
         assert!(matches!(error, EmbedError::TooLarge { .. }), "{error}");
-        assert_eq!(there(&shelf), ["b"], "what could never fit frees nothing");
+        assert_eq!(there(&model_cache), ["b"], "what could never fit frees nothing");
     }
 
     #[tokio::test]
     async fn without_a_bound_all_stay() {
-        let shelf = Shelf::new(0);
+        let model_cache = ModelCache::new(0);
         for id in ["a", "b", "c"] {
-            ask(&shelf, id, u64::MAX / 4).await.unwrap();
+            ask(&model_cache, id, u64::MAX / 4).await.unwrap();
         }
-        assert_eq!(there(&shelf).len(), 3);
+        assert_eq!(there(&model_cache).len(), 3);
     }
 }

@@ -1,4 +1,5 @@
-//! Who may come in: asked for every request that comes over the network, before anything is done for it.
+//! Who may come in: asked for every request that comes over the network, before anything is done
+//! for it.
 
 use std::sync::Arc;
 
@@ -7,10 +8,10 @@ use http::{HeaderValue, StatusCode, header, request::Parts};
 
 use crate::{error::Fault, refusals::Shape};
 
-/// Looks at a request's head. What it learns of the caller it leaves in the extensions, where handlers find it (tonic hands them on
-/// to gRPC methods).
+/// Looks at a request's head. What it learns of the caller it leaves in the extensions, where
+/// handlers find it (tonic hands them on to gRPC methods).
 #[tonic::async_trait]
-pub trait Doorkeeper: std::fmt::Debug + Send + Sync + 'static {
+pub trait Authenticator: std::fmt::Debug + Send + Sync + 'static {
     /// Lets the request in, or says why not.
     async fn admit(&self, parts: &mut Parts) -> Result<(), Fault>;
 
@@ -21,11 +22,11 @@ pub trait Doorkeeper: std::fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// A doorkeeper, or an open door.
+/// A authenticator, or an open auth.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Door(pub(crate) Option<Arc<dyn Doorkeeper>>);
+pub(crate) struct Auth(pub(crate) Option<Arc<dyn Authenticator>>);
 
-impl Door {
+impl Auth {
     /// The request if it may come in, its refusal otherwise.
     pub(crate) async fn pass(
         &self,

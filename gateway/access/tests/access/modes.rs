@@ -140,7 +140,8 @@ async fn a_browser_may_show_a_page_with_the_key_as_its_password() {
         parts
     };
     access.admit(&mut get("/runs/r1")).await.unwrap();
-    // A form on another site could be sent with a remembered password: it opens nothing that changes anything.
+    // A form on another site could be sent with a remembered password: it opens nothing that
+    // changes anything.
     let mut posted = request("/runs/r1", &[("authorization", &basic)]);
     assert_eq!(access.admit(&mut posted).await.unwrap_err().reason, "BAD_HEADER");
     assert_eq!(access.admit(&mut get(KEYS)).await.unwrap_err().reason, "BAD_HEADER");

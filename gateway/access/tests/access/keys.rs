@@ -86,7 +86,8 @@ async fn mistyped_unknown_and_foreign_keys_are_told_apart() {
         );
         assert!(!fault.to_string().contains(sent), "a credential is never repeated");
     }
-    // The id of a key that exists with the secret of another: the same answer as for one that does not.
+    // The id of a key that exists with the secret of another: the same answer as for one that does
+    // not.
     let body = format!("iso_{id}_{}", &text[17..60]);
     let forged = format!("{body}{}", checksum(&body));
     let fault = ask_with(&access, ENCODE, &forged).await.unwrap_err();

@@ -1,17 +1,18 @@
 //! How many calls a generator is given at once: as many as it bears.
 //!
-//! Additive increase, multiplicative decrease (Chiu & Jain 1989): each call that ends well raises the bound by one over the
-//! bound, so by one for each round of calls; a sign of overload halves it. Calls that were under way when the bound was cut
-//! say nothing about the new bound: of a burst of refusals only the first cuts. Written here because no well-kept crate limits calls so.
+//! Additive increase, multiplicative decrease (Chiu & Jain 1989): each call that ends well raises
+//! the bound by one over the bound, so by one for each round of calls; a sign of overload halves
+//! it. Calls that were under way when the bound was cut say nothing about the new bound: of a burst
+//! of refusals only the first cuts. Written here because no well-kept crate limits calls so.
 
 use std::{sync::Arc, time::Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
-/// Places for calls, given in order of arrival.
+/// AdaptiveLimit for calls, given in order of arrival.
 #[derive(Debug)]
-pub struct Places {
+pub struct AdaptiveLimit {
     semaphore: Arc<Semaphore>,
     state: Mutex<State>,
     least: usize,
@@ -24,19 +25,19 @@ pub struct Places {
 struct State {
     /// The bound, whose whole part counts.
     bound: f64,
-    /// Places that are out and will not come back, since the bound was cut below them.
+    /// AdaptiveLimit that are out and will not come back, since the bound was cut below them.
     owed: usize,
     cut: Option<Instant>,
 }
 
 /// A place; it is given back when dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct Permit {
     permit: Option<OwnedSemaphorePermit>,
-    places: Arc<Places>,
+    places: Arc<AdaptiveLimit>,
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.places.state.lock();
         if state.owed > 0 {
@@ -48,8 +49,9 @@ impl Drop for Place {
     }
 }
 
-impl Places {
-    /// Begins at `most` and stays between `least` and `most`, both at least 1; equal ones do not move.
+impl AdaptiveLimit {
+    /// Begins at `most` and stays between `least` and `most`, both at least 1; equal ones do not
+    /// move.
     pub fn new(name: &str, least: usize, most: usize) -> Arc<Self> {
         let most = most.max(1);
         let places = Self {
@@ -72,7 +74,7 @@ impl Places {
         self.most
     }
 
-    /// Places there are now.
+    /// AdaptiveLimit there are now.
     pub fn bound(&self) -> usize {
         self.state.lock().bound as usize
     }
@@ -81,19 +83,19 @@ impl Places {
     ///
     /// # Errors
     /// When the generator is being shut down.
-    pub async fn take(self: &Arc<Self>) -> Result<Place, AcquireError> {
+    pub async fn take(self: &Arc<Self>) -> Result<Permit, AcquireError> {
         let permit = Arc::clone(&self.semaphore).acquire_owned().await?;
         Ok(self.place(permit))
     }
 
     /// A place, if one is free and nobody waits.
-    pub fn try_take(self: &Arc<Self>) -> Result<Place, TryAcquireError> {
+    pub fn try_take(self: &Arc<Self>) -> Result<Permit, TryAcquireError> {
         let permit = Arc::clone(&self.semaphore).try_acquire_owned()?;
         Ok(self.place(permit))
     }
 
-    fn place(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Place {
-        Place {
+    fn place(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Permit {
+        Permit {
             permit: Some(permit),
             places: Arc::clone(self),
         }
@@ -146,13 +148,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn free(places: &Arc<Places>) -> Vec<Place> {
+    fn free(places: &Arc<AdaptiveLimit>) -> Vec<Permit> {
         std::iter::from_fn(|| places.try_take().ok()).collect()
     }
 
     #[test]
     fn overload_halves_and_a_round_of_good_calls_adds_one() {
-        let places = Places::new("x", 2, 16);
+        let places = AdaptiveLimit::new("x", 2, 16);
         assert_eq!(free(&places).len(), 16);
         places.was_overloaded(Instant::now());
         assert_eq!((places.bound(), free(&places).len()), (8, 8));
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn of_a_burst_of_refusals_only_the_first_cuts() {
-        let places = Places::new("x", 1, 16);
+        let places = AdaptiveLimit::new("x", 1, 16);
         let began = Instant::now();
         (0..10).for_each(|_| places.was_overloaded(began));
         assert_eq!(places.bound(), 8);
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn places_that_are_out_are_not_given_again_until_the_bound_allows() {
-        let places = Places::new("x", 1, 4);
+        let places = AdaptiveLimit::new("x", 1, 4);
         let mut out = free(&places);
         places.was_overloaded(Instant::now());
         out.truncate(2);
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_bound_that_grows_while_places_are_owed_takes_the_debt_first() {
-        let places = Places::new("x", 1, 4);
+        let places = AdaptiveLimit::new("x", 1, 4);
         let out = free(&places);
         places.was_overloaded(Instant::now());
         (0..9).for_each(|_| places.went_well());
@@ -202,7 +204,7 @@ mod tests {
 
     #[test]
     fn equal_bounds_do_not_move() {
-        let places = Places::new("x", 8, 8);
+        let places = AdaptiveLimit::new("x", 8, 8);
         places.was_overloaded(Instant::now());
         places.went_well();
         assert_eq!((places.bound(), free(&places).len()), (8, 8));

@@ -9,7 +9,7 @@ import { join } from "node:path";
 export const MODEL = "paraphrase-MiniLM-L3-v2";
 const PATIENCE_MS = 120_000;
 
-export class House {
+export class Harness {
   constructor(isomer) {
     this.isomer = isomer;
     this.folder = mkdtempSync(join(tmpdir(), "isomer-page-"));
@@ -81,20 +81,20 @@ export class House {
 }
 
 /** The gateway that is looked at. */
-export async function open(house) {
-  const config = house.write("gateway.toml", '[addresses]\nallow = ["127.0.0.1"]\n');
-  const address = await house.serve("open", "--config", config, "--model", MODEL);
-  house.run("open", "providers", "--server", address, "create", "away", "--kind", "isomer", "--address", "grpc://127.0.0.1:1",
+export async function open(harness) {
+  const config = harness.write("gateway.toml", '[addresses]\nallow = ["127.0.0.1"]\n');
+  const address = await harness.serve("open", "--config", config, "--model", MODEL);
+  harness.run("open", "providers", "--server", address, "create", "away", "--kind", "isomer", "--address", "grpc://127.0.0.1:1",
     "--encoder", "somebody-elses-encoder/with-a-rather-long-name-v2=x");
-  house.run("open", "check", "--server", address, "--suite", "quick", "--transformation", "stopword_removal", "--no-suite-rules", "--generator", "none",
-    "--limit", "8", "--model", MODEL, "--quiet", "--out", join(house.folder, "report"));
+  harness.run("open", "check", "--server", address, "--suite", "quick", "--transformation", "stopword_removal", "--no-suite-rules", "--generator", "none",
+    "--limit", "8", "--model", MODEL, "--quiet", "--out", join(harness.folder, "report"));
   return address;
 }
 
 /** A gateway that wants keys, and a key that may see the page and try texts. */
-export async function keyed(house) {
-  const config = house.write("keyed.toml", '[access]\nmode = "required"\n');
-  const printed = house.run("keyed", "keys", "create", "--config", config, "--name", "page", "--scope", "evaluate,encode,transform");
+export async function keyed(harness) {
+  const config = harness.write("keyed.toml", '[access]\nmode = "required"\n');
+  const printed = harness.run("keyed", "keys", "create", "--config", config, "--name", "page", "--scope", "evaluate,encode,transform");
   const key = printed.split(/\s+/).find((word) => word.startsWith("iso_") && word.length > 60);
-  return { address: await house.serve("keyed", "--config", config), key };
+  return { address: await harness.serve("keyed", "--config", config), key };
 }

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::models::{Counted, ENCODER, Models};
 
-pub struct House {
+pub struct Harness {
     pub models: Models,
     pub address: SocketAddr,
     home: TempDir,
@@ -27,7 +27,7 @@ pub struct Key {
     pub text: Secret,
 }
 
-impl House {
+impl Harness {
     pub async fn new() -> Self {
         Self::with(|_| ()).await
     }

@@ -1,4 +1,5 @@
-//! The evaluation service over a channel in memory, with an encoder that is made up but behaves like one.
+//! The evaluation service over a channel in memory, with an encoder that is made up but behaves
+//! like one.
 
 use std::{
     sync::{
@@ -37,8 +38,9 @@ pub(crate) fn vector(text: &str) -> Vec<f32> {
     vector
 }
 
-/// An encoder with every id that begins with `fake`, of seven texts a request. It is full for as many requests as are left in
-/// `overloads`. Each answer of `fake-drifting` is of another vector space, and `fake-failing` cannot encode the first text.
+/// An encoder with every id that begins with `fake`, of seven texts a request. It is full for as
+/// many requests as are left in `overloads`. Each answer of `fake-drifting` is of another vector
+/// space, and `fake-failing` cannot encode the first text.
 pub(crate) fn encoder(overloads: Arc<AtomicUsize>) -> StubEncoder {
     StubEncoder::default()
         .on_get(|request| async move {
@@ -84,17 +86,17 @@ pub(crate) fn encoder(overloads: Arc<AtomicUsize>) -> StubEncoder {
         })
 }
 
-pub(crate) struct House {
+pub(crate) struct Harness {
     pub(crate) tasks: TaskServiceClient<GrpcChannel>,
     pub(crate) statistics: StatisticsServiceClient<GrpcChannel>,
     pub(crate) encoder: StubEncoder,
     /// How many requests the encoder is too busy for, from now on.
     pub(crate) overloads: Arc<AtomicUsize>,
-    /// Removed with the house.
+    /// Removed with the harness.
     _home: tempfile::TempDir,
 }
 
-pub(crate) async fn house() -> House {
+pub(crate) async fn harness() -> Harness {
     house_with(EvalConfig {
         encode_in_flight: 3,
         ..EvalConfig::default()
@@ -102,21 +104,21 @@ pub(crate) async fn house() -> House {
     .await
 }
 
-pub(crate) async fn house_with(config: EvalConfig) -> House {
+pub(crate) async fn house_with(config: EvalConfig) -> Harness {
     build(config, None).await
 }
 
-/// A house with a way to a hub.
-pub(crate) async fn house_on_hub(config: EvalConfig, hub: Resolver) -> House {
+/// A harness with a way to a hub.
+pub(crate) async fn house_on_hub(config: EvalConfig, hub: Resolver) -> Harness {
     build(config, Some(hub)).await
 }
 
-async fn build(config: EvalConfig, hub: Option<Resolver>) -> House {
+async fn build(config: EvalConfig, hub: Option<Resolver>) -> Harness {
     let overloads = Arc::<AtomicUsize>::default();
     let encoder = encoder(Arc::clone(&overloads));
     let channel = encoder.channel().await;
     let (channel, home) = serve(config, hub, channel.clone(), channel).await;
-    House {
+    Harness {
         tasks: TaskServiceClient::new(channel.clone()),
         statistics: StatisticsServiceClient::new(channel),
         encoder,
@@ -125,7 +127,8 @@ async fn build(config: EvalConfig, hub: Option<Resolver>) -> House {
     }
 }
 
-/// The service over an encoder and a transform service, and its folder, which is removed when it is dropped.
+/// The service over an encoder and a transform service, and its folder, which is removed when it is
+/// dropped.
 pub(crate) async fn serve(
     config: EvalConfig,
     hub: Option<Resolver>,

@@ -1,5 +1,6 @@
-//! Which files of a repository hold what a task needs. The card says it; where it does not, the usual names are looked for
-//! (`data/<split>-*.parquet`, `<configuration>/<split>.jsonl` and the like).
+//! Which files of a repository hold what a task needs. The card says it; where it does not, the
+//! usual names are looked for (`data/<split>-*.parquet`, `<configuration>/<split>.jsonl` and the
+//! like).
 
 use isomer_models::{hub::ChooseError, pattern};
 
@@ -22,7 +23,8 @@ impl Choice<'_> {
         let readable: Vec<&String> = listed.iter().filter(|name| is_readable(name)).collect();
         match self.task {
             TaskType::Retrieval => return self.retrieval(&readable),
-            // mteb's newer layout of reranking; the older one has rows of queries with their candidates.
+            // mteb's newer layout of reranking; the older one has rows of queries with their
+            // candidates.
             TaskType::Reranking if self.part(&readable, "top_ranked").is_ok() => {
                 let mut tables = self.retrieval(&readable)?;
                 tables.push((
@@ -49,7 +51,8 @@ impl Choice<'_> {
             .collect()
     }
 
-    /// A corpus, queries and judgements are three configurations, with the subset before their names where there are several.
+    /// A corpus, queries and judgements are three configurations, with the subset before their
+    /// names where there are several.
     fn retrieval(&self, readable: &[&String]) -> Result<Vec<(String, Vec<String>)>, ChooseError> {
         let subset = self.language.map(|language| format!(".{language}")).unwrap_or_default();
         Ok(vec![
@@ -62,8 +65,8 @@ impl Choice<'_> {
         ])
     }
 
-    /// The files of a part of retrieval, found as mteb finds them: the configuration by its name, in it the split asked for,
-    /// or the only one.
+    /// The files of a part of retrieval, found as mteb finds them: the configuration by its name,
+    /// in it the split asked for, or the only one.
     fn part(&self, readable: &[&String], part: &str) -> Result<Vec<String>, ChooseError> {
         let names: Vec<String> = match (
             self.config.or(self.language).filter(|subset| *subset != "default"),
@@ -83,7 +86,8 @@ impl Choice<'_> {
                 return self.files(readable, Some(name), split);
             }
         }
-        // Without a word in the card: the usual names, in which a corpus and queries are splits of themselves.
+        // Without a word in the card: the usual names, in which a corpus and queries are splits of
+        // themselves.
         let splits = match part {
             "corpus" | "queries" => vec![part, self.split],
             _ => vec![self.split],
@@ -162,7 +166,7 @@ impl Choice<'_> {
         let there = there.collect::<Vec<_>>().join(", ");
         ChooseError {
             message,
-            mend: if there.is_empty() {
+            hint: if there.is_empty() {
                 "name the configuration (org/name:configuration) and the split; JSONL, CSV, TSV and Parquet files are read".to_owned()
             } else {
                 format!("its card names {there}; choose with org/name:configuration and the split")
@@ -215,7 +219,7 @@ fn shards(name: &str) -> Option<usize> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::places::card::configurations;
+    use crate::locate::card::configurations;
 
     const CARD: &str = "---\nlanguage: en\nconfigs:\n- config_name: de\n  data_files:\n  - split: test\n    path: de/test-*\n  \
                         - split: train\n    path: [de/a.parquet, de/b.parquet]\n- config_name: en\n  data_files: en/all.csv\n---\n# Text\n";
@@ -265,7 +269,7 @@ mod tests {
         let error = choice(&configurations, TaskType::Sts, None)
             .tables(&names(&["en/all.csv"]))
             .unwrap_err();
-        assert!(error.mend.contains("de (test, train), en (train)"), "{}", error.mend);
+        assert!(error.hint.contains("de (test, train), en (train)"), "{}", error.hint);
     }
 
     #[test]

@@ -13,11 +13,12 @@ use isomer_scoring::task::TaskType;
 
 use crate::{DatasetError, Fetched, HubRef, LoadOptions};
 
-/// Fetches what a task needs of a data set into the hub's cache; what is there already is not asked for again where the
-/// revision is a commit.
+/// Fetches what a task needs of a data set into the hub's cache; what is there already is not asked
+/// for again where the revision is a commit.
 ///
 /// # Errors
-/// What the repository does not hold, naming the configurations and splits there are; a hub out of reach.
+/// What the repository does not hold, naming the configurations and splits there are; a hub out of
+/// reach.
 pub(super) async fn fetch(
     wanted: &HubRef,
     task: TaskType,
@@ -62,7 +63,7 @@ pub(super) async fn fetch(
     let snapshot = snapshot.map_err(|error| failed(error.to_string()))?;
     let tables = choice
         .tables(&snapshot.files)
-        .map_err(|error| failed(format!("{}; {}", error.message, error.mend)))?;
+        .map_err(|error| failed(format!("{}; {}", error.message, error.hint)))?;
     let config = wanted
         .config
         .as_ref()
@@ -76,7 +77,8 @@ pub(super) async fn fetch(
     })
 }
 
-/// Tables of a folder that is a copy of a repository: its card or the usual names say where they are, as on the hub.
+/// Tables of a folder that is a copy of a repository: its card or the usual names say where they
+/// are, as on the hub.
 ///
 /// # Errors
 /// What the folder does not hold.
@@ -97,7 +99,7 @@ pub(super) fn copy(folder: &Path, task: TaskType, options: &LoadOptions) -> Resu
     let tables = choice.tables(&listed).map_err(|error| DatasetError::MissingFile {
         place: folder.display().to_string(),
         missing: error.message,
-        mend: error.mend,
+        hint: error.hint,
     })?;
     let name = folder
         .canonicalize()

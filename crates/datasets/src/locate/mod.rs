@@ -1,6 +1,7 @@
 //! Where a named data set lies: in a folder of this machine, else on the hub.
 //!
-//! At the edge: the hub is asked here, and what [`crate::load`] then reads is files of this machine.
+//! At the edge: the hub is asked here, and what [`crate::load`] then reads is files of this
+//! machine.
 
 mod card;
 mod choose;
@@ -19,7 +20,7 @@ use crate::{DatasetError, Fetched, HubRef, LoadOptions, Source, catalogue, holds
 
 /// Where data sets are looked for.
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub struct DatasetLocator {
     /// Folders that hold data sets under their catalogue names.
     pub folders: Vec<PathBuf>,
     /// The way to the hub and its cache; absent: it is not asked.
@@ -52,8 +53,8 @@ pub struct Located {
     pub options: LoadOptions,
 }
 
-impl Places {
-    /// As [`Places::locate_with`]; each file that is fetched is logged.
+impl DatasetLocator {
+    /// As [`DatasetLocator::locate_with`]; each file that is fetched is logged.
     ///
     /// # Errors
     /// As there.
@@ -61,12 +62,13 @@ impl Places {
         self.locate_with(wanted, &LogProgress::default()).await
     }
 
-    /// Finds the source and makes its files present; `progress` hears of what is fetched. A name of the catalogue brings its task, split, columns and options
-    /// along, where the request does not name its own.
+    /// Finds the source and makes its files present; `progress` hears of what is fetched. A name of
+    /// the catalogue brings its task, split, columns and options along, where the request does not
+    /// name its own.
     ///
     /// # Errors
-    /// A name that nobody knows; a task that the data set is not for; files that are neither here nor on the hub, with
-    /// every place that was looked at and how to get them.
+    /// A name that nobody knows; a task that the data set is not for; files that are neither here
+    /// nor on the hub, with every place that was looked at and how to get them.
     pub async fn locate_with(&self, wanted: Wanted, progress: &dyn Progress) -> Result<Located, DatasetError> {
         let Wanted {
             task,
@@ -126,7 +128,8 @@ impl Places {
         Ok(Located { task, source, options })
     }
 
-    /// A data set of the catalogue: a folder of its name that holds the split and language, else the hub's.
+    /// A data set of the catalogue: a folder of its name that holds the split and language, else
+    /// the hub's.
     async fn entry(
         &self,
         entry: &catalogue::Entry,
@@ -171,7 +174,7 @@ impl Places {
                 Err(DatasetError::Unreachable {
                     name: entry.name.clone(),
                     tried,
-                    mend: format!(
+                    hint: format!(
                         "put its files into {folder}, or fetch them where the hub can be reached: hf download --repo-type \
                          dataset {} --revision {}",
                         wanted.repo,
@@ -204,8 +207,8 @@ impl Places {
         Box::pin(hub::fetch(wanted, task, options, resolver, terms, progress)).await
     }
 
-    /// Where a data set of the catalogue lies on this machine, if its folder is there; whether it holds what will be asked
-    /// of it is not looked at.
+    /// Where a data set of the catalogue lies on this machine, if its folder is there; whether it
+    /// holds what will be asked of it is not looked at.
     pub fn folder_of(&self, name: &str) -> Option<PathBuf> {
         self.folders
             .iter()

@@ -1,5 +1,5 @@
-//! Where secrets and TLS files are kept. The gateway reads them on behalf of a caller and sends secrets where the caller says, so
-//! a caller may name only what the operator set aside for that.
+//! Where secrets and TLS files are kept. The gateway reads them on behalf of a caller and sends
+//! secrets where the caller says, so a caller may name only what the operator set aside for that.
 
 use std::path::{Component, Path};
 
@@ -11,16 +11,16 @@ use crate::config::ProvidersConfig;
 
 const LONGEST: usize = 4096;
 
-pub(super) struct Places<'a> {
+pub(super) struct FileRules<'a> {
     pub(super) author: Author,
     pub(super) config: &'a ProvidersConfig,
 }
 
-impl Places<'_> {
+impl FileRules<'_> {
     pub(super) fn secret(&self, secret: &SecretRef) -> Result<(), Fault> {
         match &secret.source {
             None => Err(Fault::invalid("provider.secret", "says nothing")
-                .mend("name an environment variable or a file of the gateway, or leave secret out")),
+                .hint("name an environment variable or a file of the gateway, or leave secret out")),
             Some(Source::Environment(name)) => self.variable(name),
             Some(Source::File(path)) => self.file("provider.secret.file", path),
         }
@@ -32,11 +32,11 @@ impl Places<'_> {
         if name.is_empty() || name.len() > 255 || !name.bytes().all(legal) || name.as_bytes()[0].is_ascii_digit() {
             // A secret pasted here by mistake must not come back in an error.
             return Err(Fault::invalid(field, "is no name of an environment variable")
-                .mend("give the variable's name, e.g. OPENAI_API_KEY, not the secret"));
+                .hint("give the variable's name, e.g. OPENAI_API_KEY, not the secret"));
         }
         let allowed = &self.config.secret_environment;
         if self.author == Author::Caller && !allowed.iter().any(|pattern| matches(pattern, name)) {
-            let mend = match allowed.as_slice() {
+            let hint = match allowed.as_slice() {
                 [] => "declare the provider in the gateway's file of providers, or let the operator allow it in \
                        providers.secret_environment"
                     .to_owned(),
@@ -45,7 +45,7 @@ impl Places<'_> {
                     allowed.join(", ")
                 ),
             };
-            return Err(Fault::invalid(field, format!("`{}` is not for providers", shown(name))).mend(mend));
+            return Err(Fault::invalid(field, format!("`{}` is not for providers", shown(name))).hint(hint));
         }
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Places<'_> {
             };
             return Err(
                 Fault::invalid(missing, "is missing: certificate_file and key_file go together")
-                    .mend("give both or neither"),
+                    .hint("give both or neither"),
             );
         }
         if !tls.server_name.is_empty() && !legal_host(&tls.server_name) {
@@ -73,13 +73,13 @@ impl Places<'_> {
                 "provider.tls.server_name",
                 format!("`{}` is no name of a host", shown(&tls.server_name)),
             )
-            .mend("give the name in the server's certificate, e.g. encoder.example.com"));
+            .hint("give the name in the server's certificate, e.g. encoder.example.com"));
         }
         Ok(())
     }
 
     fn file(&self, field: &str, path: &str) -> Result<(), Fault> {
-        let refuse = |told: String, mend: &str| Err(Fault::invalid(field, told).mend(mend));
+        let refuse = |told: String, hint: &str| Err(Fault::invalid(field, told).hint(hint));
         let place = Path::new(path);
         let climbs = place.components().any(|part| part == Component::ParentDir);
         if !place.is_absolute() || climbs || path.len() > LONGEST || path.contains('\0') {
@@ -96,9 +96,9 @@ impl Places<'_> {
             .iter()
             .any(|folder| place.starts_with(folder) && place != folder)
         {
-            let mend = "let the operator add its folder to providers.file_dirs, or declare the provider in the gateway's file of \
+            let hint = "let the operator add its folder to providers.file_dirs, or declare the provider in the gateway's file of \
                         providers";
-            return refuse(format!("`{}` is not in a folder for providers", shown(path)), mend);
+            return refuse(format!("`{}` is not in a folder for providers", shown(path)), hint);
         }
         Ok(())
     }

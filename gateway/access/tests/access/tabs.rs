@@ -51,7 +51,8 @@ async fn what_a_tab_charges_uses_up_a_budget_at_once_and_the_run_may_still_be_se
     used_up(&file_in(folder.path())).await;
 }
 
-/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be made, e.g. `postgres://isomer@127.0.0.1/test`.
+/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be made, e.g.
+/// `postgres://isomer@127.0.0.1/test`.
 #[tokio::test]
 async fn postgresql_keeps_tabs_as_sqlite_does() {
     let Ok(url) = env::var("ISOMER_TEST_POSTGRES") else {

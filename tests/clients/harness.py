@@ -57,7 +57,7 @@ class Process:
                 self.child.wait()
 
 
-class House:
+class Harness:
     """Starts and stops everything. Each process has a home folder of its own; the models are the machine's."""
 
     def __init__(self, isomer):

@@ -16,7 +16,8 @@ pub enum HubAccess {
     Any,
 }
 
-/// Most bytes of one file of a data set that somebody else named, where no configuration says otherwise.
+/// Most bytes of one file of a data set that somebody else named, where no configuration says
+/// otherwise.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// The rules of one service.
@@ -24,8 +25,8 @@ pub const MAX_FILE_BYTES: u64 = 1 << 30;
 pub struct HubRules {
     /// Which data sets.
     pub access: HubAccess,
-    /// Whether callers are the owner of this process (the command line): then what they name is fetched with its token and
-    /// without a bound on its size.
+    /// Whether callers are the owner of this process (the command line): then what they name is
+    /// fetched with its token and without a bound on its size.
     pub owner: bool,
     /// Most bytes of one file of a data set that somebody else named.
     pub max_file_bytes: u64,
@@ -44,7 +45,7 @@ impl HubRules {
     /// On what terms a data set that a caller named is fetched.
     ///
     /// # Errors
-    /// Why it is not, and what mends that.
+    /// Why it is not, and what fixes that.
     pub(super) fn named(self) -> Result<Terms, &'static str> {
         match self.access {
             HubAccess::Any => Ok(Terms {
@@ -62,7 +63,7 @@ impl HubRules {
     /// On what terms a data set of the catalogue is fetched.
     ///
     /// # Errors
-    /// Why it is not, and what mends that.
+    /// Why it is not, and what fixes that.
     pub(super) fn catalogued(self) -> Result<Terms, &'static str> {
         match self.access {
             HubAccess::Off => Err(OFF),

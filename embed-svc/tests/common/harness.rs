@@ -14,12 +14,12 @@ use super::{resolver, tiny};
 
 pub type Client = EncoderServiceClient<GrpcChannel>;
 
-pub struct House {
+pub struct Harness {
     pub folder: tempfile::TempDir,
     pub client: Client,
 }
 
-impl House {
+impl Harness {
     /// A service with the encoder `tiny`, after `edit` of its folder and configuration.
     pub async fn new(edit: impl FnOnce(&Path, &mut EmbedConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The card of a repository (the head of its README.md): which files belong to which configuration and split.
+//! The card of a repository (the head of its README.md): which files belong to which configuration
+//! and split.
 
 use std::collections::BTreeMap;
 

@@ -63,7 +63,8 @@ async fn gateways_of_one_database_share_what_is_set_aside_and_what_is_not_writte
     shared(&folder.path().join("gateway.sqlite").display().to_string()).await;
 }
 
-/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be made, e.g. `postgres://isomer@127.0.0.1/test`.
+/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be made, e.g.
+/// `postgres://isomer@127.0.0.1/test`.
 #[tokio::test]
 async fn gateways_of_one_postgresql_share_it_too() {
     let Ok(url) = env::var("ISOMER_TEST_POSTGRES") else {
