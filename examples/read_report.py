@@ -1,0 +1,39 @@
+"""A walk through report.json, cell by cell. Usage: python3 read_report.py [FOLDER/report.json]
+
+Editors that know `# %%` run each cell by itself, like a notebook. eval-svc/schema/report-1.json is
+the schema of the file.
+"""
+
+# %% Read the report.
+import json
+import sys
+
+path = sys.argv[1] if len(sys.argv) > 1 else "isomer-report/report.json"
+with open(path, encoding="utf-8") as file:
+    report = json.load(file)
+print(f"{report['schema']}, suite {report['suite']['name']}, {report['run']['seconds']:.1f} s")
+
+# %% The verdict. A gate that is absent has no rules.
+gate = report["gate"]
+if gate:
+    print(f"gate: {gate['verdict']}")
+    for encoder in gate["encoders"]:
+        for rule, judged in zip(gate["rules"], encoder["rules"]):
+            print(f"  {encoder['encoder']}: {rule['title']}: {judged['verdict']}")
+
+# %% How far each encoder falls. Scores are of 100.
+for encoder in report["profile"]["encoders"]:
+    print(f"{encoder['encoder']}: {encoder['original']:.1f} on the original texts")
+
+# %% Whether the rewrites are worth anything: texts that stayed as they were, or differ in a word.
+for rate in report["error_rates"]:
+    print(f"{rate['transformation']}: {100 * rate['unchanged']:.1f} % unchanged, {100 * rate['near_copies']:.1f} % near copies")
+
+# %% How far vectors move, beside the distance of unrelated texts (the gap).
+for row in report["drift"]:
+    print(f"{row['encoder']}, {row['dataset']}, {row['transformation']}: mean drift {row['mean']:.3f}")
+
+# %% The texts whose vectors moved most.
+moved = sorted(report["examples"], key=lambda example: -(example["drift"] or 0))
+for example in moved[:3]:
+    print(f"{example['drift']:.3f}\n  {example['original']}\n  {example['transformed']}")
