@@ -217,7 +217,7 @@ fn rule(text: &str) -> Result<GateRule, String> {
     let mut seen: Vec<&str> = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let Some((key, value)) = part.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
-            return Err(format!("`{part}` is no KEY=VALUE, e.g. max_drop=3"));
+            return Err(format!("`{part}` is not a KEY=VALUE, e.g. max_drop=3"));
         };
         let Some(key) = Rule::KEYS.into_iter().find(|known| *known == key) else {
             return Err(match nearest(key, Rule::KEYS) {

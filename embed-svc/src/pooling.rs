@@ -134,8 +134,8 @@ fn pool_one(tokens: TokenRows<'_>, mode: PoolingMode, out: &mut [f32]) {
 }
 
 /// The pooling of a text of `tokens` tokens, of which the first `skip` are left out, as weights of
-/// its rows: appends `tokens` of them for each mode. Not for [`PoolingMode::Max`], which is no sum:
-/// `false`, and nothing is appended.
+/// its rows: appends `tokens` of them for each mode. Not for [`PoolingMode::Max`], which is not a
+/// sum: `false`, and nothing is appended.
 pub fn weights(tokens: usize, skip: usize, modes: &[PoolingMode], out: &mut Vec<f32>) -> bool {
     if modes.contains(&PoolingMode::Max) {
         return false;

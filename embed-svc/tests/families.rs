@@ -34,7 +34,7 @@ fn load(family: &str, device: &Device) -> Model {
     Model::load(&folder, device).unwrap()
 }
 
-/// Ids that are no special tokens, from a linear congruential generator.
+/// Ids that are not special tokens, from a linear congruential generator.
 fn text(seed: u32, length: usize) -> Vec<u32> {
     let mut state = seed;
     let next = |state: &mut u32| {

@@ -58,7 +58,7 @@ pub struct EvalConfig {
     pub max_kept_runs: usize,
     /// Texts in one request to an encoder, which may permit fewer. At least 1.
     pub encode_batch_items: usize,
-    /// Requests to an encoder under way at the same time. At least 1.
+    /// Requests to an encoder in flight at the same time. At least 1.
     pub encode_in_flight: usize,
     /// Texts in one request to the transform service. At least 1.
     pub transform_batch_items: usize,

@@ -160,7 +160,7 @@ impl Encoded {
         if let Some(&index) = answer::not_finite(matrix).and_then(|row| batch.get(row)) {
             return Err(EncodingError::Text {
                 index,
-                message: "its vector has a value that is no number".to_owned(),
+                message: "its vector has a value that is not a number".to_owned(),
             });
         }
         for (&index, row) in batch.iter().zip(answer::rows(matrix)) {

@@ -66,7 +66,7 @@ pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
 }
 
 /// mteb's language codes (ISO 639-3 and script) of a subset's name: `de` gives `deu-Latn`, `en-ar`
-/// both. A part that is no language we know is kept as it is; a region or variant after a known
+/// both. A part that is not a language we know is kept as it is; a region or variant after a known
 /// language (`en-ext`) is dropped.
 fn languages(subset: &str) -> Vec<String> {
     let mut codes: Vec<String> = Vec::new();

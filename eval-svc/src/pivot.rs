@@ -21,7 +21,7 @@ use crate::{config::EvalConfig, dataset::Dataset};
 
 /// Texts of one request: a generator is slow, and a request that fails is made again.
 const TEXTS: usize = 32;
-/// Requests under way at the same time: the next is queued when the last texts of one are slow.
+/// Requests in flight at the same time: the next is queued when the last texts of one are slow.
 const IN_FLIGHT: usize = 2;
 /// Texts that stayed as they were and are named in the report.
 const MOST_NAMED: usize = 20;

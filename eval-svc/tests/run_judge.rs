@@ -159,7 +159,7 @@ async fn what_changed_is_rated_once_and_drift_is_held_against_it_per_encoder() {
     assert!(json["durations"]["judge"].is_number());
     let note = json["notes"].to_string();
     assert!(
-        note.contains("gave no rating on 4 of 68 questions (4 answers were no rating"),
+        note.contains("gave no rating on 4 of 68 questions (4 answers were not ratings"),
         "{note}"
     );
     assert!(!note.contains("self-preference"), "{note}");

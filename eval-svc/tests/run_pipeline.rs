@@ -585,7 +585,7 @@ async fn guard_warnings_and_first_attempts_are_counted_beside_the_checks() {
     let (expanded, short) = (row("expansion"), row("summarisation"));
     assert_eq!(expanded["guards"]["numbers"], expanded["texts"]);
     assert_eq!(expanded["guards_untold"]["names"], expanded["texts"]);
-    // A warning is no error.
+    // A warning is not an error.
     assert_eq!(
         (&expanded["ok"], &expanded["failed_checks"]),
         (&expanded["texts"], &serde_json::json!({}))

@@ -58,7 +58,7 @@ async fn the_page_escapes_texts_fetches_nothing_and_is_well_formed() {
         html.contains("&lt;script&gt;alert(&#x27;x&#x27;)"),
         "the text is there, as text"
     );
-    assert!(html.contains("{{ 7 * 7 }}"), "a text is no template");
+    assert!(html.contains("{{ 7 * 7 }}"), "a text is not a template");
     assert!(html.contains("مرحبا") && html.contains("dir=\"auto\""));
     for outside in ["src=", "href=\"http", "url(", "@import", "<link", "<iframe"] {
         let tags: Vec<&str> = html
@@ -165,7 +165,7 @@ async fn the_json_form_holds_everything_the_others_show() {
     let total = encoder["total"]["mean"].as_f64().unwrap();
     assert!(
         (total - (axis(0) + axis(1)) / 2.0).abs() < 1e-9,
-        "controls are no part of the total"
+        "controls are not part of the total"
     );
     // 2 encoders x 2 datasets x (1 + 3 transformations x 2 seeds)
     assert_eq!(json["scores"].as_array().unwrap().len(), 28);

@@ -177,7 +177,7 @@ impl Validate for WebConfig {
         match self.allowed_origins.iter().find(|text| !is_origin(text)) {
             Some(text) => Err(ConfigError::new(
                 "allowed_origins",
-                format!("`{text}` is no origin"),
+                format!("`{text}` is not an origin"),
                 "give scheme, host and port alone, e.g. https://app.example:8443",
             )),
             None => Ok(()),

@@ -14,7 +14,7 @@ use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream
 
 use crate::{billing, routing::Router};
 
-/// Batches of one stream that are under way at once. The sender waits beyond that.
+/// Batches of one stream that are in flight at once. The sender waits beyond that.
 pub(crate) const STREAM_DEPTH: usize = 8;
 const DEFAULT_PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;

@@ -60,7 +60,7 @@ def hold(condition, message):
 
 def fields(body, required, optional):
     """Every field is known and those that must be there are; gives them by name."""
-    hold(isinstance(body, dict), f"the body is no object: {body!r}")
+    hold(isinstance(body, dict), f"the body is not an object: {body!r}")
     unknown = sorted(set(body) - set(required) - set(optional))
     missing = sorted(set(required) - set(body))
     hold(not unknown, f"unknown fields {unknown}")

@@ -52,7 +52,7 @@ fn a_model_that_is_no_cross_encoder_is_refused_by_name() {
     let arguments = ["rerank", "--model", &model, "--query", "q", "--input", &input];
     let (code, _, stderr) = finish(isomer(&home).args(arguments));
     assert_ne!(code, 0);
-    assert!(stderr.contains("fixtures/mpnet` is no cross-encoder"), "{stderr}");
+    assert!(stderr.contains("fixtures/mpnet` is not a cross-encoder"), "{stderr}");
 }
 
 #[test]

@@ -195,7 +195,7 @@ async fn queue() -> bool {
     );
     drop(stream);
     stub.wait_until_idle().await;
-    println!("queue:  dropped by its client: no call under way any more");
+    println!("queue:  dropped by its client: no call in flight any more");
     true
 }
 

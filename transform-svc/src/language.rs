@@ -116,7 +116,8 @@ impl Language {
         self.name
     }
 
-    /// The tag and name nearest to what is no tag: `englsh` and `English` mean `en`, `deu-` `de`.
+    /// The tag and name nearest to what is not a tag: `englsh` and `English` mean `en`, `deu-`
+    /// `de`.
     pub fn nearest(tag: &str) -> Option<(&'static str, &'static str)> {
         let named = |wanted: &str| {
             NAMES
@@ -184,7 +185,7 @@ fn detect_with(text: &str, hint: Option<Language>) -> Option<Language> {
         ..cld2::Hints::default()
     };
     // After a letter in another script than those before it cld2 looks at the next character, at
-    // the end of the text too: it reads whatever lies there, and what is no UTF-8 leads it out of
+    // the end of the text too: it reads whatever lies there, and what is not UTF-8 leads it out of
     // its tables. A space ends every text it gets.
     let found = cld2::detect_language_ext(&format!("{text} "), Format::Text, &hints);
     if found.reliability != Reliability::Reliable || found.scores[0].percent < 60 {

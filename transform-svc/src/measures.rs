@@ -1,6 +1,7 @@
 //! How far a transformed text is from its original. Pure functions of the two texts.
 //!
-//! Words are those of [`crate::words`], lower-cased, so that a change of case alone is no distance.
+//! Words are those of [`crate::words`], lower-cased, so that a change of case alone is not a
+//! distance.
 
 use std::collections::{HashMap, HashSet};
 

@@ -11,7 +11,7 @@ pub(crate) struct PromptArgs {
     /// A text put in front of the encoder's inputs of one role, e.g. `query=query: `; repeat for
     /// several. A role is a part of retrieval and reranking (query; document, also passage), a task
     /// type (sts), a data set's name, or one of the last two with a part (retrieval-query).
-    /// `ROLE@ID=TEXT` is for one encoder of several; an empty text is no prompt [default: the
+    /// `ROLE@ID=TEXT` is for one encoder of several; an empty text is not a prompt [default: the
     /// suite's (check only), else the encoder's own prompt of that role, else its default].
     #[arg(long = "prompt", env = "ISOMER_ENCODER_PROMPT", value_name = "ROLE[@ID]=TEXT", value_parser = prompt)]
     prompts: Vec<EncoderPrompt>,

@@ -91,7 +91,7 @@ impl AugmentArgs {
             .and_then(|budget| prost_types::Duration::try_from(budget).ok());
         budget.map(Some).ok_or_else(|| {
             Failure::usage(format!(
-                "--generation-budget: {seconds} is no time; give seconds above 0"
+                "--generation-budget: {seconds} is not a valid duration; give seconds above 0"
             ))
         })
     }

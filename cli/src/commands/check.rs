@@ -154,8 +154,8 @@ fn separation(args: &CheckSeparationArgs) -> Option<Separation> {
     })
 }
 
-/// A suite file is read here and sent; anything that is no file is left to the server as a built-in
-/// name.
+/// A suite file is read here and sent; anything that is not a file is left to the server as a
+/// built-in name.
 fn suite(name: &str) -> Result<SuiteRef, Failure> {
     let path = Path::new(name);
     let is_file = path.extension().is_some_and(|e| e == "toml") || path.components().count() > 1;

@@ -24,7 +24,7 @@ use crate::{
 
 /// Texts of one request at most: generation is slow, and what has been answered is shown.
 const MOST_TEXTS: usize = 64;
-/// Requests under way at once, so that the generator does not wait for the encoder's last batch.
+/// Requests in flight at once, so that the generator does not wait for the encoder's last batch.
 const IN_FLIGHT: usize = 2;
 
 pub(super) async fn run(

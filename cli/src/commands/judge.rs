@@ -24,7 +24,7 @@ use crate::{
 
 /// Pairs of one request: what has been rated is shown.
 const BATCH: usize = 32;
-/// Requests under way at once, so that the judge does not wait between them.
+/// Requests in flight at once, so that the judge does not wait between them.
 const IN_FLIGHT: usize = 4;
 
 pub(super) async fn run(global: &Global, args: JudgeArgs) -> Result<ExitCode, Failure> {

@@ -93,7 +93,7 @@ async fn verify(global: &Global, resolver: &Resolver, ids: &[String]) -> Result<
     }
     let mut sound = true;
     for report in &reports {
-        // What was never fetched is no damage, unless it was asked for by name.
+        // What was never fetched is not damage, unless it was asked for by name.
         sound &= report.is_sound() || (ids.is_empty() && report.state == VerifyState::Absent);
         if global.format == Format::Json {
             print_json(report)?;

@@ -203,7 +203,7 @@ impl App {
         Ok(())
     }
 
-    /// Ends runs that are under way, so that their watchers are told; what they finished is kept.
+    /// Ends runs in progress, so that their watchers are told; what they finished is kept.
     pub async fn interrupt_runs(&self) {
         self.eval.runs().interrupt().await;
     }

@@ -111,7 +111,7 @@ pub enum LearnError {
         /// What it may be.
         expected: &'static str,
     },
-    /// A loss or gradient that is no number: vectors of huge values.
+    /// A loss or gradient that is not a number: vectors of huge values.
     #[error("the loss is not finite after {iterations} iterations: are the vectors' values very large?")]
     Diverged {
         /// Iterations done.

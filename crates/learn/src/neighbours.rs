@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The labels that most of the `neighbours` nearest train vectors have, for every test vector; a
-/// tie is no label. `positions` are the train rows, `labels` has one row per position.
+/// tie is not a label. `positions` are the train rows, `labels` has one row per position.
 ///
 /// # Errors
 /// Fewer train vectors than neighbours, no neighbours, widths or numbers of labels that do not

@@ -59,7 +59,7 @@ pub(crate) struct Batch<T> {
     rows: u64,
 }
 
-/// A beginning that a sequence under way will have in a step or two is worth waiting for when it is
+/// A beginning that a sequence in flight will have in a step or two is worth waiting for when it is
 /// longer by this much.
 const WORTH_WAITING: usize = 16;
 

@@ -13,7 +13,7 @@ pub enum LocalError {
         /// Why.
         source: std::io::Error,
     },
-    /// The file is no GGUF file, or it ends too early.
+    /// The file is not a GGUF file, or it ends too early.
     #[error("{path} is not a complete GGUF file: {message}; download it again")]
     Format {
         /// The file.

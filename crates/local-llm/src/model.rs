@@ -59,7 +59,7 @@ impl Default for LoadOptions {
 }
 
 /// Rows of one step: enough that opening a layer's weights costs little beside using them, few
-/// enough that answers under way do not wait long for the prompts that join.
+/// enough that answers in flight do not wait long for the prompts that join.
 const STEP_ROWS: usize = 256;
 
 /// A loaded model. Clones share it; when the last one is dropped, its thread ends.
@@ -159,8 +159,8 @@ impl LocalModel {
         self.handle.architecture
     }
 
-    /// Whether the file has a chat template. Without one the model is no assistant: it continues
-    /// the text it is given.
+    /// Whether the file has a chat template. Without one the model is not an assistant: it
+    /// continues the text it is given.
     pub fn is_chat(&self) -> bool {
         self.handle.chat
     }

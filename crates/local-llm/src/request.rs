@@ -14,7 +14,7 @@ pub struct ChatMessage {
 }
 
 impl ChatMessage {
-    /// Role of a text that is no turn of a conversation; it is the only message.
+    /// Role of a text that is not a turn of a conversation; it is the only message.
     pub const TEXT: &str = "text";
 
     /// A message with role `user`.

@@ -158,7 +158,7 @@ fn a_shared_beginning_is_computed_once() {
     assert_eq!(finish(&mut batch), (0..count).collect::<Vec<_>>());
     // The last token of a prompt is run even where another prompt begins with all of it.
     assert_eq!(batch.rows(), u64::from(shared) + (count * private) as u64);
-    // Later, when nothing is under way, the beginning is still there.
+    // Later, when nothing is in flight, the beginning is still there.
     push(&mut batch, 99);
     assert_eq!(finish(&mut batch), [99]);
     assert_eq!(batch.rows(), u64::from(shared) + ((count + 1) * private) as u64);

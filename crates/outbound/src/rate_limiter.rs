@@ -61,7 +61,7 @@ pub enum NoTurn {
         wait: Duration,
     },
     /// The deadline came before one of the requests at once had ended.
-    #[error("the deadline came while other requests were under way")]
+    #[error("the deadline came while other requests were in flight")]
     Deadline,
 }
 

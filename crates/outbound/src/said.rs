@@ -89,7 +89,7 @@ impl Told {
     }
 }
 
-/// `Retry-After` in either form: seconds, or a date. A date gone by is no wait.
+/// `Retry-After` in either form: seconds, or a date. A date gone by is not a wait.
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse::<f64>() {

@@ -18,8 +18,8 @@ const MANY_UNCHANGED: f64 = 0.10;
 /// Datasets from which a two-sided signed-rank test can reach 0.05.
 const ENOUGH_DATASETS: usize = 6;
 
-/// The findings, most important first. A score on texts that were not rewritten is no finding, and
-/// says so.
+/// The findings, most important first. A score on texts that were not rewritten is not a finding,
+/// and says so.
 pub fn headline(report: &Report) -> Vec<String> {
     let mut ranked: Vec<&EncoderProfile> = report.profile.encoders.iter().collect();
     ranked.sort_by(|a, b| total(b).partial_cmp(&total(a)).unwrap_or(Ordering::Equal));
@@ -171,7 +171,7 @@ fn of_judge(judge: &JudgeReport) -> Vec<String> {
     });
     if unreadable + failed > 0 {
         notes.push(format!(
-            "The judge gave no rating on {} of {drawn} questions ({unreadable} answers were no rating, {failed} failed): those \
+            "The judge gave no rating on {} of {drawn} questions ({unreadable} answers were not ratings, {failed} failed): those \
              pairs are left out of its means and correlations, nothing stands in for them.",
             unreadable + failed
         ));

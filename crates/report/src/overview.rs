@@ -16,10 +16,10 @@ pub(super) fn meaning(gate: &GateReport) -> &'static str {
              again."
         }
         (GateVerdict::Undecided, OnUndecided::Warn) => {
-            "There is not enough data to say whether the limits are kept. That is no pass; this suite lets it through with a warning."
+            "There is not enough data to say whether the limits are kept. That is not a pass; this suite lets it through with a warning."
         }
         (GateVerdict::Undecided, OnUndecided::Block | OnUndecided::Fail) => {
-            "There is not enough data to say whether the limits are kept. That is no pass. The table of the rules says how much more \
+            "There is not enough data to say whether the limits are kept. That is not a pass. The table of the rules says how much more \
              it takes."
         }
     }

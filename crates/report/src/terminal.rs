@@ -163,7 +163,7 @@ fn rules(report: &Report, gate: &GateReport) -> Table {
     table
 }
 
-/// A rule's estimate; one that is no mean says what it is, with the mean of the profile.
+/// A rule's estimate; one that is not a mean says what it is, with the mean of the profile.
 fn estimate(report: &Report, gate: &GateReport, rule: &GateRule, said: &RuleVerdict, encoder: &str) -> String {
     let estimate = said.estimate_text();
     match (rule.estimator(), report.mean_beside(gate, rule, said, encoder)) {

@@ -123,7 +123,7 @@ impl Services {
     }
 
     /// Serves gRPC-Web and the Connect protocol too, and lets pages of these origins call
-    /// (`https://app.example`, or `*` for all; what is no header value is left out).
+    /// (`https://app.example`, or `*` for all; what is not a header value is left out).
     #[must_use]
     pub fn web(mut self, origins: &[String]) -> Self {
         let origins = origins.iter().filter_map(|origin| origin.parse().ok()).collect();

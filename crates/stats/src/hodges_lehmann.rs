@@ -117,7 +117,7 @@ pub fn wilcoxon_interval(values: &[f64], level: f64, alternative: Alternative) -
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::approx_constant)] // a depression score of 3.14 is no pi
+    #![allow(clippy::unwrap_used, clippy::approx_constant)] // a depression score of 3.14 is not a pi
     use super::*;
 
     #[test]

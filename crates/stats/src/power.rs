@@ -116,7 +116,7 @@ impl Design {
     /// Chance of detecting a mean difference of `effect` (its size; the sign is the alternative's).
     ///
     /// # Errors
-    /// Fewer than two data sets, no seeds, spreads that are no finite numbers ≥ 0, `alpha` or
+    /// Fewer than two data sets, no seeds, spreads that are not finite numbers ≥ 0, `alpha` or
     /// `power` outside their range.
     pub fn power(&self, effect: f64, aim: &Aim) -> Result<f64, StatsError> {
         self.check(aim)?;

@@ -101,7 +101,7 @@ impl Count {
         self.state().used
     }
 
-    /// What has been used, what the pieces under way may use, and a number that grows with every
+    /// What has been used, what the pieces in flight may use, and a number that grows with every
     /// change.
     pub fn snapshot(&self) -> (Usage, Usage, u64) {
         let state = *self.state();
@@ -152,7 +152,7 @@ impl Count {
     }
 }
 
-/// A piece of work under way.
+/// A piece of work in flight.
 #[derive(Debug)]
 #[must_use = "dropping it counts its bound"]
 pub struct Open {

@@ -48,7 +48,7 @@ pub struct Report {
     /// What was used.
     #[prost(message, optional, tag = "1")]
     pub used: Option<Usage>,
-    /// What the work under way may use at most. It counts as used where the answer breaks off.
+    /// What the work in flight may use at most. It counts as used where the answer breaks off.
     #[prost(message, optional, tag = "2")]
     pub open: Option<Usage>,
 }
@@ -250,7 +250,7 @@ impl http_body::Body for Interleaved {
 
 /// The frames of an answer without the reports, which are added to a count.
 ///
-/// When it is dropped before the answer has ended, the work that was under way counts by its bound.
+/// When it is dropped before the answer has ended, the work that was in flight counts by its bound.
 #[derive(Debug)]
 pub struct Reported<B> {
     body: B,

@@ -162,7 +162,7 @@ impl<'a> Settings<'a> {
         if width.1.is_multiple_of(heads.1) {
             return Ok(width.1 / heads.1);
         }
-        let problem = format!("{} {} is no multiple of {} {}", width.0, width.1, heads.0, heads.1);
+        let problem = format!("{} {} is not a multiple of {} {}", width.0, width.1, heads.0, heads.1);
         Err(self.refuse(problem, "fetch the model again"))
     }
 }

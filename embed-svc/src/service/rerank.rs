@@ -51,7 +51,7 @@ pub(super) async fn rerank(
     }
     let encoder = named(inner, &encoder_id).await?;
     if !encoder.model.is_cross_encoder() {
-        let what = format!("`{encoder_id}` is no cross-encoder: it makes vectors; call Encode and compare them");
+        let what = format!("`{encoder_id}` is not a cross-encoder: it makes vectors; call Encode and compare them");
         return Err(EmbedError::unserved("encoder_id", what));
     }
     let column = column(&encoder.model, &label)?;

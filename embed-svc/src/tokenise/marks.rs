@@ -52,7 +52,7 @@ pub(crate) fn follow(folder: &ModelFolder, tokenizer: TextTokenizer) -> Result<T
         Some(token) => Ok(tokenizer.followed_by(token)),
         None => Err(EmbedError::file(
             &file,
-            "eos_token is no token of tokenizer.json; add_eos in config.json writes it after every text",
+            "eos_token is not a token of tokenizer.json; add_eos in config.json writes it after every text",
             "fetch the model again",
         )),
     }

@@ -28,7 +28,7 @@ pub struct TextVectors {
 /// Reads a file.
 ///
 /// # Errors
-/// Names the file and the line that is no text or holds something that is not a number; a file
+/// Names the file and the line that is not a text or holds something that is not a number; a file
 /// without vectors.
 pub fn read(file: &Path) -> Result<TextVectors, EmbedError> {
     const HINT: &str = "give a text file with a word and its numbers, separated by single spaces, on each line";

@@ -34,7 +34,7 @@ pub(crate) struct Sequence {
 }
 
 /// Task types whose score is a mean of items that do not depend on each other. Correlations,
-/// average precision and V-measure are no means of items, and whether a pair of a bitext is found
+/// average precision and V-measure are not means of items, and whether a pair of a bitext is found
 /// depends on the other pairs.
 const BY_ITEM: [TaskType; 6] = [
     TaskType::Classification,
@@ -85,7 +85,7 @@ pub(super) fn bound(
     match tasks {
         Some([task]) if !BY_ITEM.contains(task) => {
             let message = format!(
-                "is about a data set of the task {}, whose score is no mean over independent items, so that nothing can be bet on; \
+                "is about a data set of the task {}, whose score is not a mean over independent items, so that nothing can be bet on; \
                  leave `sequential` out",
                 task.name()
             );

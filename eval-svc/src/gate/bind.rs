@@ -228,7 +228,7 @@ fn check_texts(rule: &Rule, scene: &Scene<'_>) -> Result<(), GateError> {
         ));
     }
     if rule.of == "original" {
-        return wrong(format!("is \"{name}\", and the original texts are no rewrites"));
+        return wrong(format!("is \"{name}\", and the original texts are not rewrites"));
     }
     if rule.texts == Texts::Accepted && !scene.rated {
         return wrong(
@@ -376,7 +376,7 @@ fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, Ga
         return wrong(
             "task",
             match &rule.dataset {
-                Some(name) => format!("`{name}` is no data set of task type {task}"),
+                Some(name) => format!("`{name}` is not a data set of task type {task}"),
                 None => format!(
                     "no data set of the suite is of task type {task}; it has {}",
                     tasks.join(", ")

@@ -168,7 +168,8 @@ fn within(rule: &BoundRule, look: &Look<'_>) -> Vec<usize> {
 /// A test against the baseline, by encoder and rule.
 type Tests = std::collections::BTreeMap<(usize, usize), NonInferiority>;
 
-/// All tests against the baseline together: one family for Holm. What has no numbers is no member.
+/// All tests against the baseline together: one family for Holm. What has no numbers is not a
+/// member.
 fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
     let mut members = Vec::new();
     let mut comparisons = Vec::new();

@@ -31,7 +31,7 @@ const MOST_NEEDED: u64 = 100_000;
 /// Which kind of change a rule is about; `None`: all.
 ///
 /// # Errors
-/// A name that is no kind, in words.
+/// A name that is not a kind, in words.
 pub(super) fn kind(of: &str) -> Result<Option<Kind>, String> {
     if of == SEPARATION {
         return Ok(None);

@@ -211,8 +211,8 @@ impl Rule {
     }
 
     /// What is held against the limit, where the gate names `general`: absolute scores of different
-    /// tasks are no sample of anything, so a floor is held against the score itself unless someone
-    /// asks for bounds.
+    /// tasks are not a sample of anything, so a floor is held against the score itself unless
+    /// someone asks for bounds.
     pub(crate) fn basis_with(&self, general: Option<Basis>) -> Basis {
         let margin = matches!(self.limit, RuleLimit::Margin(_));
         match (self.basis, general) {

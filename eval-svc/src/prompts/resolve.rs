@@ -129,7 +129,7 @@ pub(crate) fn unknown_role(role: &str, datasets: &[&str]) -> Option<(String, Str
             known.join(", ")
         ),
     };
-    Some((format!("`{role}` is no role of a text"), hint))
+    Some((format!("`{role}` is not a role of a text"), hint))
 }
 
 #[cfg(test)]

@@ -168,7 +168,7 @@ mod tests {
         store.put_cuts(&key("a"), cuts).unwrap();
         assert_eq!(store.cuts(&key("a")), Some(cuts));
         assert_eq!(store.cuts(&key("b")), None);
-        // Counts are no score.
+        // Counts are not score.
         assert_eq!(store.get(&key("a")), None);
     }
 }

@@ -34,7 +34,7 @@ use crate::{
     suite::{Suite, Transformation},
 };
 
-/// Requests to the judge under way at the same time: the next is queued when the last pairs of one
+/// Requests to the judge in flight at the same time: the next is queued when the last pairs of one
 /// are slow.
 const IN_FLIGHT: usize = 2;
 /// Pairs of one request. Its answer comes when all are rated, so progress is told in steps of as
@@ -316,7 +316,7 @@ async fn probe_pass(
     };
     let texts: Vec<(&str, &str)> = probes.iter().map(|probe| (probe.original, probe.beside)).collect();
     let what = "similarity of probes".to_owned();
-    // Probes are no texts of the run: their calls and tokens count, their ratings do not.
+    // Probes are not texts of the run: their calls and tokens count, their ratings do not.
     let ratings = rate(inputs, judge, meter, base, what, &texts, |_, _| {}).await?;
     judged.probes = probes.iter().copied().zip(ratings).collect();
     Ok(())

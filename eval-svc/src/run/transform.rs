@@ -26,7 +26,7 @@ use super::{
 };
 use crate::change::Change;
 
-/// Requests to the transform service under way at the same time: the next is queued when the last
+/// Requests to the transform service in flight at the same time: the next is queued when the last
 /// texts of one are slow.
 const IN_FLIGHT: usize = 2;
 

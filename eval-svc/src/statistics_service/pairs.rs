@@ -78,7 +78,7 @@ pub(super) fn compare_pairs(request: &ComparePairsRequest) -> Result<ComparePair
     })
 }
 
-/// Two-sided. Differences that are all zero are no evidence of anything: 1.
+/// Two-sided. Differences that are all zero are not evidence of anything: 1.
 fn p_value(test: PairedTest, differences: &[f64], settings: &Bootstrap) -> Result<f64, StatsError> {
     let (side, resamples, seed) = (Alternative::TwoSided, settings.resamples, settings.seed);
     let p = match test {

@@ -34,7 +34,10 @@ pub(super) fn adjust(request: &AdjustPValuesRequest) -> Result<AdjustPValuesResp
         return Err(Fault::invalid("p_values", "there are none"));
     }
     if let Some(i) = request.p_values.iter().position(|p| !(0.0..=1.0).contains(p)) {
-        let message = format!("{} is no p-value: it does not lie between 0 and 1", request.p_values[i]);
+        let message = format!(
+            "{} is not a p-value: it does not lie between 0 and 1",
+            request.p_values[i]
+        );
         return Err(Fault::invalid(format!("p_values[{i}]"), message));
     }
     Ok(AdjustPValuesResponse {
@@ -170,7 +173,7 @@ pub(super) fn agreement(request: &AgreementRequest) -> Result<AgreementResponse,
         "linear" => (Weights::Linear, Metric::Linear),
         "quadratic" => (Weights::Quadratic, Metric::Interval),
         other => {
-            return Err(Fault::invalid("weights", format!("{other:?} are no known weights"))
+            return Err(Fault::invalid("weights", format!("{other:?} are unknown weights"))
                 .hint("identity, ordinal, linear or quadratic"));
         }
     };

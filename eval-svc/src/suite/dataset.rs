@@ -199,7 +199,7 @@ fn source(section: &Section<'_>, base_dir: Option<&Path>) -> Result<DatasetSourc
         },
         "hub" => HubRef::parse(&found.value).map(DatasetSource::Hub).ok_or_else(|| {
             let message = format!(
-                "`{}` is no id on the hub; write org/name, or org/name:configuration@revision",
+                "`{}` is not an id on the hub; write org/name, or org/name:configuration@revision",
                 found.value
             );
             document.invalid(&found.span, found.field, message)

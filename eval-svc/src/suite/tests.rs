@@ -219,7 +219,7 @@ fn a_name_of_the_catalogue_brings_its_task_along_and_refuses_another() {
         "{typo}"
     );
     let hub = complaint("path = \"data/sts\"", "hub = \"sts\"");
-    assert!(hub.contains("`dataset[0].hub`: `sts` is no id on the hub"), "{hub}");
+    assert!(hub.contains("`dataset[0].hub`: `sts` is not an id on the hub"), "{hub}");
 }
 
 #[test]

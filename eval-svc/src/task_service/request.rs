@@ -129,9 +129,11 @@ pub(super) fn options(options: Option<TaskOptions>) -> Result<TaskOptions, Fault
         return Err(Fault::invalid("options.train_limit", "is 0").hint("leave it out for all rows"));
     }
     match options.max_fraction {
-        Some(share) if !(share > 0.0 && share <= 1.0) => {
-            Err(Fault::invalid("options.max_fraction", format!("{share} is no share")).hint("give a number in (0, 1]"))
-        }
+        Some(share) if !(share > 0.0 && share <= 1.0) => Err(Fault::invalid(
+            "options.max_fraction",
+            format!("{share} is not a share"),
+        )
+        .hint("give a number in (0, 1]")),
         _ => Ok(options),
     }
 }
@@ -169,7 +171,7 @@ pub(super) fn dataset(
             Source::Inline(files.collect())
         }
         dataset_ref::Source::HubId(id) => Source::Hub(HubRef::parse(&id).ok_or_else(|| {
-            Fault::invalid("dataset.dataset.hub_id", format!("`{id}` is no id of a data set"))
+            Fault::invalid("dataset.dataset.hub_id", format!("`{id}` is not an id of a data set"))
                 .hint("write org/name, or org/name:configuration@revision")
         })?),
         dataset_ref::Source::Catalogue(name) => Source::Catalogue(name),

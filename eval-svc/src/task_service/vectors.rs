@@ -38,7 +38,7 @@ pub(super) fn matrix(field: &str, matrix: Option<Matrix>) -> Result<VectorMatrix
 /// The bytes, if they are a whole number of values of `size` bytes.
 fn whole<'a>(field: &str, data: &'a [u8], size: usize) -> Result<&'a [u8], Fault> {
     if !data.len().is_multiple_of(size) {
-        let message = format!("{} bytes are no whole number of {size}-byte values", data.len());
+        let message = format!("{} bytes are not a whole number of {size}-byte values", data.len());
         return Err(Fault::invalid(format!("{field}.data"), message));
     }
     Ok(data)

@@ -29,7 +29,7 @@ fn check(root: &Value, schema: &Value, value: &Value, path: &str, strict: bool, 
     let schema = match schema {
         Value::Bool(true) => return,
         Value::Object(schema) => schema,
-        other => return faults.push(format!("{path}: {other} is no schema")),
+        other => return faults.push(format!("{path}: {other} is not a schema")),
     };
     for (keyword, rule) in schema {
         match keyword.as_str() {

@@ -35,7 +35,7 @@ pub struct StubJudge {
     pub probe: Arc<Mutex<Option<fn(ProbeKind) -> f64>>>,
     /// How it rates a pair of the run, original and transformed; absent: by letters.
     pub rater: Arc<Mutex<Option<fn(&str, &str) -> f64>>>,
-    /// From the first pair on that is no trial, it fails.
+    /// From the first pair on that is not a trial, it fails.
     pub fails: Arc<Mutex<bool>>,
     known: Arc<Mutex<HashSet<String>>>,
 }
@@ -127,7 +127,7 @@ impl StubJudge {
                 error: match score {
                     Some(_) => String::new(),
                     None if fails => "connection reset".to_owned(),
-                    None => "`I would rather not say` is no rating".to_owned(),
+                    None => "`I would rather not say` is not a rating".to_owned(),
                 },
                 unreadable: if score.is_none() && !fails { attempts } else { 0 },
                 provenance: Some(Provenance {

@@ -81,7 +81,7 @@ pub fn rfc3339(micros: i64) -> String {
 /// `INVALID_ARGUMENT` on `expires` for anything else.
 pub fn read_expiry(text: &str, now: i64) -> Result<i64, Fault> {
     let refuse = || {
-        Fault::invalid("expires", format!("`{text}` is no time"))
+        Fault::invalid("expires", format!("`{text}` is not a time"))
             .hint("give a while (90d, 12h), a date (2027-01-31) or a time (2027-01-31T12:00:00Z)")
     };
     let micros = |seconds: i64| seconds.checked_mul(1_000_000);

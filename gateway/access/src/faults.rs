@@ -53,7 +53,11 @@ pub(crate) fn unknown_key() -> Fault {
 }
 
 pub(crate) fn not_ours() -> Fault {
-    unauthenticated("UNKNOWN_KEY", "this is no key of this gateway (they begin with `iso_`)").hint(MAKE_A_KEY)
+    unauthenticated(
+        "UNKNOWN_KEY",
+        "this is not a key of this gateway (they begin with `iso_`)",
+    )
+    .hint(MAKE_A_KEY)
 }
 
 pub(crate) fn revoked(id: &str) -> Fault {
@@ -140,9 +144,9 @@ pub(crate) fn too_many_at_once(name: &str, most: u32) -> Fault {
     .retry_after(Duration::from_millis(100))
 }
 
-/// Requests under way may use up what is left of a budget.
+/// Requests in flight may use up what is left of a budget.
 pub(crate) fn budget_reserved(name: &str, per: Period, what: &str) -> Fault {
-    let message = format!("what is left of {name}'s budget of {what} is set aside for its requests under way");
+    let message = format!("what is left of {name}'s budget of {what} is set aside for its requests in flight");
     Fault::new(Code::ResourceExhausted, "BUDGET_RESERVED", message)
         .with("per", per.to_string())
         .hint("wait for them to end, send fewer requests at once, or ask for a larger budget")

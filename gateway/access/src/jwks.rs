@@ -28,7 +28,7 @@ use crate::{
 /// A set of keys is a few kilobytes.
 const MOST_BYTES: usize = 1 << 20;
 const MOST_KEYS: usize = 256;
-/// A modulus of fewer bytes (2048 bits) is no protection; one of more takes long to compute with.
+/// A modulus of fewer bytes (2048 bits) is not protection; one of more takes long to compute with.
 const MODULUS_BYTES: std::ops::RangeInclusive<usize> = 256..=512;
 
 /// The keys and where they come from.

@@ -91,7 +91,7 @@ impl JwtConfig {
                 Err(refuse(format!("`{name}` signs with a shared secret")))
             }
             Ok(algorithm) => Ok(algorithm),
-            Err(_) => Err(refuse(format!("`{name}` is no algorithm that is known here"))),
+            Err(_) => Err(refuse(format!("`{name}` is not a supported algorithm"))),
         });
         parsed.collect()
     }

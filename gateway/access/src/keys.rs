@@ -348,7 +348,7 @@ fn check_id(id: &str) -> Result<&str, Fault> {
     let bare = id.strip_prefix(key::PREFIX).unwrap_or(id);
     if bare.len() != 12 || !bare.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase()) {
         // Never repeated: it may be a whole key.
-        return Err(Fault::invalid("id", "is no key's id")
+        return Err(Fault::invalid("id", "is not the id of a key")
             .hint("give the 12 characters after `iso_`; `isomer keys list` shows them"));
     }
     Ok(bare)

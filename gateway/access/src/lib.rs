@@ -15,7 +15,7 @@
 //! Counts live in memory and are written twice a second, so a killed process loses at most the last
 //! half second of them (and none when it drains). Budgets are shared by all gateways of one
 //! database: each knows of the others' use about half a second late. What a request may use at most
-//! is set aside in the database while the request is under way ([`Caller::reserve`]), so a budget
+//! is set aside in the database while the request is in flight ([`Caller::reserve`]), so a budget
 //! is overdrawn by at most one request, however many come at once and at however many gateways.
 //! Rates and concurrency are each gateway process's own. A revocation is seen at once where it was
 //! made, and by other gateways of the database within half a second; while the database is away,

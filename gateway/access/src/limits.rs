@@ -31,8 +31,8 @@ pub struct Limits {
 }
 
 /// What may be spent within a period. A request is admitted while less than this is spent or set
-/// aside for the requests under way, so a budget is overdrawn by at most one request. What a
-/// request may use at most is set aside while it is under way.
+/// aside for the requests in flight, so a budget is overdrawn by at most one request. What a
+/// request may use at most is set aside while it is in flight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {

@@ -83,7 +83,7 @@ struct Ledger {
     leaving: BTreeMap<Day, Spent>,
     /// Not sent yet.
     pending: BTreeMap<Day, Spent>,
-    /// Set aside for the requests under way.
+    /// Set aside for the requests in flight.
     held: Spent,
     /// What the database lets this process set aside, counts that are not written included.
     granted: Spent,
@@ -251,7 +251,7 @@ impl Meter {
         !self.queued.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether requests under way have set something aside.
+    /// Whether requests in flight have set something aside.
     pub(crate) fn is_holding(&self) -> bool {
         self.ledger.lock().held != Spent::default()
     }

@@ -1,4 +1,4 @@
-//! Reservations: what a request may use at most is set aside while it is under way, and the rest is
+//! Reservations: what a request may use at most is set aside while it is in flight, and the rest is
 //! given back when it ends.
 //!
 //! A request is admitted while less than the budget is spent or set aside, so that requests that

@@ -48,7 +48,8 @@ impl FromStr for Scope {
 
     fn from_str(text: &str) -> Result<Self, Fault> {
         Self::ALL.into_iter().find(|scope| scope.name() == text).ok_or_else(|| {
-            Fault::invalid("scopes", format!("`{text}` is no scope")).hint("give encode, transform, evaluate or admin")
+            Fault::invalid("scopes", format!("unknown scope `{text}`"))
+                .hint("give encode, transform, evaluate or admin")
         })
     }
 }
@@ -98,7 +99,7 @@ impl Scopes {
     /// Reads words: `["encode", "transform"]`.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` on a word that is no scope.
+    /// `INVALID_ARGUMENT` on a word that is not a scope.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, Fault> {
         words.into_iter().try_fold(Self::NONE, |all, word| {
             let scope: Scope = word.parse()?;

@@ -29,7 +29,7 @@ const STEPS: &[&str] = &[
     // What of some work's use has been charged to whom, and which process follows it until when.
     "CREATE TABLE access_tabs (work TEXT NOT NULL PRIMARY KEY, principal TEXT NOT NULL, name TEXT NOT NULL, tokens BIGINT NOT NULL, \
      cost BIGINT NOT NULL, opened BIGINT NOT NULL, holder TEXT NOT NULL, lease BIGINT NOT NULL)",
-    // What a gateway has set aside for the requests of a caller that are under way, until when that
+    // What a gateway has set aside for the requests of a caller that are in flight, until when that
     // counts. No holder: the lock.
     "CREATE TABLE access_reserved (principal TEXT NOT NULL, holder TEXT NOT NULL, tokens BIGINT NOT NULL, cost BIGINT NOT NULL, \
      lease BIGINT NOT NULL, PRIMARY KEY (principal, holder))",

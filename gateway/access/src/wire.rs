@@ -54,7 +54,7 @@ pub(crate) fn scopes(key: &ApiKey) -> Result<Scopes, Fault> {
         Ok(AccessScope::Admin) => Ok(Scope::Admin),
         Ok(AccessScope::Unspecified) | Err(_) => Err(Fault::invalid(
             format!("key.scopes[{index}]"),
-            format!("{number} is no scope"),
+            format!("{number} is not a scope"),
         )
         .hint("give ENCODE, TRANSFORM, EVALUATE or ADMIN")),
     };

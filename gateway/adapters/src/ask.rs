@@ -11,7 +11,7 @@ use tonic::Code;
 
 use crate::{estimate, limits::Most};
 
-/// Pieces of one request under way at once, where neither the provider's limits nor its protocol
+/// Pieces of one request in flight at once, where neither the provider's limits nor its protocol
 /// say otherwise.
 pub(crate) const AT_ONCE: usize = 8;
 
@@ -33,7 +33,7 @@ pub(crate) struct Abilities {
     pub(crate) most_tokens: Most,
     /// Most documents to rank in one request, by the protocol.
     pub(crate) most_documents: Most,
-    /// Pieces of one request under way at once, where the provider's limits do not say.
+    /// Pieces of one request in flight at once, where the provider's limits do not say.
     pub(crate) at_once: usize,
 }
 

@@ -47,7 +47,7 @@ pub fn state(state: ProviderState) -> &'static str {
     }
 }
 
-/// A time in RFC 3339; none where it is no time.
+/// A time in RFC 3339; none where it is not a time.
 pub fn time(at: &prost_types::Timestamp) -> Option<String> {
     Some(Timestamp::new(at.seconds, at.nanos).ok()?.to_string())
 }

@@ -131,11 +131,11 @@ fn named(path: &str) -> Result<Copy, Fault> {
             );
         }
         if !within.is_empty() {
-            return refuse(format!("`{path}` is no field of a provider"), suggest(path, &within));
+            return refuse(format!("`{path}` is not a field of a provider"), suggest(path, &within));
         }
     }
     let names: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
-    refuse(format!("`{path}` is no field of a provider"), suggest(path, &names))
+    refuse(format!("`{path}` is not a field of a provider"), suggest(path, &names))
 }
 
 #[cfg(test)]

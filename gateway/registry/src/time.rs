@@ -1,4 +1,4 @@
-//! Times as the records have them: microseconds since 1970; 0 is no time.
+//! Times as the records have them: microseconds since 1970; 0 is not a time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

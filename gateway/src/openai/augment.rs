@@ -99,7 +99,11 @@ impl Augment {
             .and_then(|budget| prost_types::Duration::try_from(budget).ok())
             .map(Some)
             .ok_or_else(|| {
-                ApiError::invalid("augment.generation_budget", format!("{seconds} is no time")).hint("seconds above 0")
+                ApiError::invalid(
+                    "augment.generation_budget",
+                    format!("{seconds} is not a valid duration"),
+                )
+                .hint("seconds above 0")
             })
     }
 }

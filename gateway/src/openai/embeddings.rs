@@ -232,7 +232,7 @@ impl Encoded {
         let matrix = &self.matrix;
         let (rows, row) = (matrix.rows as usize, matrix.cols as usize * size_of::<f32>());
         if matrix.dtype != i32::from(Dtype::F32) || matrix.data.len() != rows * row {
-            return Err(Fault::internal("the encoder's answer is no matrix of 32-bit floats"));
+            return Err(Fault::internal("the encoder's answer is not a matrix of 32-bit floats"));
         }
         Ok((0..rows)
             .map(|index| matrix.data.slice(index * row..(index + 1) * row))

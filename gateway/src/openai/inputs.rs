@@ -191,7 +191,7 @@ impl<'de> Visitor<'de> for ElementVisitor {
     }
 
     fn visit_u64<E: Error>(self, token: u64) -> Result<Element, E> {
-        let token = u32::try_from(token).map_err(|_| E::custom(format!("input: {token} is no token id")))?;
+        let token = u32::try_from(token).map_err(|_| E::custom(format!("input: {token} is not a token id")))?;
         Ok(Element::Token(token))
     }
 
@@ -249,7 +249,7 @@ mod tests {
         for element in [r#""""#, "[]"] {
             let list = |count: usize| format!("[{}]", vec![element; count].join(","));
             assert!(read(&list(MOST)).is_ok());
-            // What comes after the bound is not read: it is no JSON.
+            // What comes after the bound is not read: it is not JSON.
             let cut = list(MOST + 1).replace(']', ",") + "@@@";
             if element == r#""""# {
                 assert!(read(&cut).unwrap_err().contains("more than 65536"));

@@ -114,7 +114,7 @@ async fn served(pages: &Pages) -> Result<Vec<TransformationInfo>, Fault> {
 /// A trial costs something: a page from elsewhere must not be able to have one run, e.g. as an
 /// image.
 fn may_try(headers: &HeaderMap, caller: Option<&Caller>, trial: &Trial) -> Result<(), Fault> {
-    // A request without the header is no page's, or the door has refused it (`UNKNOWN_PAGE`).
+    // A request without the header is not a page's, or the door has refused it (`UNKNOWN_PAGE`).
     let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
     if !matches!(site, None | Some("same-origin" | "none")) {
         let fault = Fault::precondition(

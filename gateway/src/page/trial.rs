@@ -189,7 +189,7 @@ async fn cosines(
     let matrix = answer.response.embeddings.unwrap_or_default();
     let width = matrix.cols as usize * 4;
     if width == 0 || matrix.data.len() != width * texts.len() {
-        return Err(Fault::internal("the encoder's answer is no matrix of 32-bit floats"));
+        return Err(Fault::internal("the encoder's answer is not a matrix of 32-bit floats"));
     }
     let rows: Vec<Vec<f64>> = matrix
         .data

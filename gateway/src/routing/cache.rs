@@ -75,7 +75,7 @@ impl Cache {
     }
 
     /// Answers from what is kept, and has the rest encoded by `send`, each text once among all
-    /// requests under way.
+    /// requests in flight.
     pub(super) async fn encode<F, Fut>(
         &self,
         route: u64,
@@ -157,7 +157,7 @@ fn keys(route: u64, request: &EncodeRequest) -> Vec<Key> {
         Some(Prompt::LiteralPrompt(text)) => field(4, text.as_bytes()),
     }
     field(5, &request.truncation.to_le_bytes());
-    // 0 is no number of columns, 2 no truth value.
+    // 0 is not a number of columns, 2 no truth value.
     field(6, &request.dimensions.unwrap_or(0).to_le_bytes());
     field(7, &[request.normalise.map_or(2, u8::from)]);
     field(8, &request.output_dtype.to_le_bytes());

@@ -118,7 +118,7 @@ impl Validate for RoutingConfig {
             );
         }
         if self.slow_factor != 0.0 && (!self.slow_factor.is_finite() || self.slow_factor <= 1.0) {
-            return bad("slow_factor", "is no factor over 1", "give e.g. 5, or 0 for never");
+            return bad("slow_factor", "is not above 1", "give e.g. 5, or 0 for never");
         }
         Ok(())
     }

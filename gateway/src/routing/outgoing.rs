@@ -1,11 +1,7 @@
 //! A request on its way to the replicas.
 
-use std::sync::Arc;
-
 use isomer_service_kit::Fault;
 use parking_lot::Mutex;
-
-use super::replica::Replica;
 
 /// A request that is sent to one replica after the other until one answers.
 ///
@@ -18,11 +14,11 @@ pub(super) struct Outgoing<R> {
 }
 
 impl<R: Clone> Outgoing<R> {
-    /// A request to these replicas.
-    pub(super) fn new(request: R, replicas: &[Arc<Replica>]) -> Self {
+    /// A request of which there is one attempt (`once`), or there may be several.
+    pub(super) fn new(request: R, once: bool) -> Self {
         Self {
             request: Mutex::new(Some(request)),
-            once: matches!(replicas, [replica] if replica.peer.is_here()),
+            once,
         }
     }
 

@@ -14,7 +14,7 @@ use isomer_proto::{
 };
 use isomer_service_kit::Fault;
 
-/// Parts under way at once for each provider: one works, and one waits for it.
+/// Parts in flight at once for each provider: one works, and one waits for it.
 const FOR_EACH: usize = 2;
 
 /// Runs of inputs with at most so many tokens, estimated; an input that has more by itself goes

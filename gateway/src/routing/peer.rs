@@ -107,7 +107,7 @@ impl Peer {
         state.sick.is_none() && state.breaker.allows(now)
     }
 
-    /// How unwelcome one more request is: requests under way over the share it should get.
+    /// How unwelcome one more request is: requests in flight over the share it should get.
     pub(crate) fn load(&self, now: Instant, warmup: Duration) -> f64 {
         let age = now.saturating_duration_since(self.state().since).as_secs_f64();
         let warm = if warmup.is_zero() {
@@ -208,7 +208,7 @@ impl Peer {
     }
 }
 
-/// A request under way; counts as under way until it is dropped.
+/// A request in flight; counts as in flight until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     peer: Arc<Peer>,

@@ -133,7 +133,7 @@ impl Router {
         Self { shared }
     }
 
-    /// Vectors for texts: from the cache, from a request under way, or from a provider.
+    /// Vectors for texts: from the cache, from a request in flight, or from a provider.
     ///
     /// # Errors
     /// `NOT_FOUND` where nobody offers the encoder; `FAILED_PRECONDITION` with the reason
@@ -352,7 +352,8 @@ impl Shared {
             deadline,
             again: &|| true,
         };
-        let (outgoing, call) = (&Outgoing::new(request, replicas), &call);
+        let once = matches!(replicas, [replica] if replica.peer.is_here());
+        let (outgoing, call) = (&Outgoing::new(request, once), &call);
         let attempt = |replica: Arc<Replica>| async move { call(replica, outgoing.take()?).await };
         Ok(attempts::send(&self.policy, order, attempt).await?.0)
     }

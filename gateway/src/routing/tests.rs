@@ -488,7 +488,7 @@ async fn a_provider_is_refused_where_its_encoder_is_served_from_other_weights() 
     );
     router.admit(&provider("same", "e")).await.unwrap();
     router.admit(&provider("b", "another")).await.unwrap();
-    // Its own next version is no rival.
+    // Its own next version is not a rival.
     router.admit(&provider("a", "e")).await.unwrap();
     same.set(|manner| manner.fails = Some(Code::Unavailable));
     let fault = router.admit(&provider("same", "e")).await.unwrap_err();

@@ -162,7 +162,7 @@ impl StubEncoder {
             .collect()
     }
 
-    /// Forgets the requests that have come. None may be under way.
+    /// Forgets the requests that have come. None may be in flight.
     pub fn forget(&self) {
         self.calls.lock().clear();
     }

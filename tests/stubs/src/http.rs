@@ -100,7 +100,7 @@ impl Record {
         self.0.lock().0.clone()
     }
 
-    /// Calls that have come and were not answered: those under way, and those whose client went
+    /// Calls that have come and were not answered: those in flight, and those whose client went
     /// away before the answer.
     pub fn unanswered(&self) -> usize {
         let record = self.0.lock();

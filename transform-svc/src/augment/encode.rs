@@ -21,7 +21,7 @@ use isomer_usage::sum;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-/// Requests to the encoder under way at once: variants that come meanwhile wait and go together.
+/// Requests to the encoder in flight at once: variants that come meanwhile wait and go together.
 const IN_FLIGHT: usize = 2;
 /// Texts of one request, where the encoder permits as many.
 const BATCH_TEXTS: usize = 256;
@@ -93,7 +93,7 @@ impl Vectors {
             let row = if row.iter().all(|value| value.is_finite()) {
                 Ok(row)
             } else {
-                Err("its vector has a value that is no number".to_owned())
+                Err("its vector has a value that is not a number".to_owned())
             };
             self.rows.insert(Arc::clone(text), row);
         }

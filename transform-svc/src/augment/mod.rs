@@ -87,7 +87,7 @@ fn read_vectorial(request: &EncodeAugmentedRequest) -> Result<Vectorial, Fault> 
     {
         return Err(invalid(
             "original_weight",
-            format!("{weight} is no weight"),
+            format!("{weight} is not a weight"),
             "give 0 to 1",
         ));
     }
@@ -98,7 +98,7 @@ fn read_vectorial(request: &EncodeAugmentedRequest) -> Result<Vectorial, Fault> 
         Err(_) => {
             return Err(invalid(
                 "pooling",
-                format!("{} is no pooling", request.pooling),
+                format!("{} is not a pooling", request.pooling),
                 "give 1 (mean), 2 (max) or 3 (weighted)",
             ));
         }

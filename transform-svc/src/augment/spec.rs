@@ -152,7 +152,7 @@ pub(crate) fn read(spec: Option<AugmentationSpec>) -> Result<Wanted, Fault> {
             _ => {
                 return Err(invalid(
                     "spec.generation_budget",
-                    "it is no time above 0",
+                    "it is not a time above 0",
                     "give e.g. 0.2s, or leave it out to wait for every variant",
                 ));
             }
@@ -164,7 +164,7 @@ pub(crate) fn read(spec: Option<AugmentationSpec>) -> Result<Wanted, Fault> {
         Err(_) => {
             return Err(invalid(
                 "spec.partial_failure",
-                format!("{} is no policy", spec.partial_failure),
+                format!("{} is not a policy", spec.partial_failure),
                 "give 1 (use what arrived) or 2 (fail)",
             ));
         }

@@ -145,8 +145,8 @@ impl Cache {
     /// Reads entries from JSON lines.
     ///
     /// # Errors
-    /// The cache or the file; a line that is no record of a cache, with its number. Then nothing is
-    /// kept.
+    /// The cache or the file; a line that is not a record of a cache, with its number. Then nothing
+    /// is kept.
     pub fn import_jsonl(&self, path: &Path) -> Result<Imported, ExchangeError> {
         each_line(path, |_, _| Ok(()))?;
         let mut imported = Imported::default();
@@ -217,7 +217,7 @@ fn each_line(path: &Path, mut call: impl FnMut(Key, Entry) -> Result<(), Exchang
         };
         let record: Record = serde_json::from_slice(record).map_err(|error| {
             // What serde says may hold the text; where in the line is enough.
-            foreign(format!("it is no record of a cache: {}", described(&error)))
+            foreign(format!("it is not a record of a cache: {}", described(&error)))
         })?;
         let (key, entry) = record.verified().map_err(foreign)?;
         call(key, entry)?;

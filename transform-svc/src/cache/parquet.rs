@@ -85,8 +85,8 @@ impl Cache {
     /// Reads entries from a Parquet table.
     ///
     /// # Errors
-    /// The cache or the file; a row that is no record of a cache, with its number. Then nothing is
-    /// kept.
+    /// The cache or the file; a row that is not a record of a cache, with its number. Then nothing
+    /// is kept.
     pub fn import_parquet(&self, path: &Path) -> Result<Imported, ExchangeError> {
         each_row(path, |_, _| Ok(()))?;
         let mut imported = Imported::default();
@@ -163,13 +163,13 @@ fn each_row(path: &Path, mut call: impl FnMut(Key, Entry) -> Result<(), Exchange
         message,
     };
     let file = File::open(path).map_err(|error| of_file(path, error))?;
-    let no_table = |error: ParquetError| foreign("(the file)", format!("it is no Parquet table: {error}"));
+    let no_table = |error: ParquetError| foreign("(the file)", format!("it is not a Parquet table: {error}"));
     let reader = SerializedFileReader::new(file).map_err(no_table)?;
     for (row, number) in reader.get_row_iter(None).map_err(no_table)?.zip(1u64..) {
         let place = format!("row {number}");
         let row = row.map_err(|error| foreign(&place, format!("it cannot be read: {error}")))?;
         let record: Record = serde_json::from_value(of_row(row))
-            .map_err(|error| foreign(&place, format!("it is no record of a cache: {error}")))?;
+            .map_err(|error| foreign(&place, format!("it is not a record of a cache: {error}")))?;
         let (key, entry) = record.verified().map_err(|message| foreign(&place, message))?;
         call(key, entry)?;
     }

@@ -2,7 +2,7 @@
 //!
 //! HTEB names markers ("Here are my reasoning", "Let me think", "I'll", "Step N:") and prefixes
 //! ("Translated text:", "Summary:", …). We take them with one reading of our own: a marker that the
-//! original carries too is no leak, and "I'll" is one only before a word about the task, since
+//! original carries too is not a leak, and "I'll" is one only before a word about the task, since
 //! "I'll go" is a good paraphrase of "I will go".
 
 /// Anywhere in the text.

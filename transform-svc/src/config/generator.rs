@@ -144,7 +144,7 @@ impl BudgetConfig {
             if !price.is_finite() || price < 0.0 {
                 return Err(ConfigError::new(
                     field,
-                    format!("{price} is no price"),
+                    format!("{price} is not a price"),
                     "give 0 or more",
                 ));
             }
@@ -153,7 +153,7 @@ impl BudgetConfig {
         if !(cost.is_finite() && cost > 0.0) {
             return Err(ConfigError::new(
                 "budget.cost",
-                format!("{cost} is no sum to spend"),
+                format!("{cost} is not an amount to spend"),
                 "give more than 0, or leave it out",
             ));
         }
@@ -238,7 +238,7 @@ impl GeneratorConfig {
             s if s > 0.0 && s <= 86_400.0 => Ok(()),
             s => Err(ConfigError::new(
                 field,
-                format!("{s} is no usable time"),
+                format!("{s} is not a usable duration"),
                 "give seconds, above 0 and at most a day",
             )),
         };
@@ -328,7 +328,7 @@ impl GeneratorConfig {
 pub(crate) fn check_url(url: &str) -> Result<(), String> {
     // The URL is never repeated: it may hold a password, and where depends on what is wrong with
     // it.
-    let parsed = Url::parse(url).map_err(|error| format!("this is no URL: {error}"))?;
+    let parsed = Url::parse(url).map_err(|error| format!("this is not a URL: {error}"))?;
     if !matches!(parsed.scheme(), "http" | "https") || !parsed.has_host() {
         return Err(format!(
             "this is a URL of scheme `{}`, not http or https",

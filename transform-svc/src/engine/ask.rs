@@ -1,5 +1,5 @@
-//! Questions to a generator that are no transformation of a text, through the same cache and the
-//! same table of what is under way.
+//! Questions to a generator that are not a transformation of a text, through the same cache and the
+//! same table of what is in flight.
 
 use std::{sync::Arc, time::Duration};
 
@@ -66,7 +66,7 @@ pub(crate) struct Answer {
 }
 
 impl Engine {
-    /// Asks, or finds the answer in the cache or under way. Only the cache's failure is an error
+    /// Asks, or finds the answer in the cache or in flight. Only the cache's failure is an error
     /// here.
     pub(crate) async fn ask(&self, ask: Ask<'_>) -> Result<Answer, TransformError> {
         let top_p = 1.0;

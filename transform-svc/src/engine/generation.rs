@@ -1,4 +1,4 @@
-//! One call to a generator as work for the table of what is under way: its answer becomes an entry
+//! One call to a generator as work for the table of what is in flight: its answer becomes an entry
 //! of the cache.
 
 use std::sync::Arc;

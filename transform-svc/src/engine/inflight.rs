@@ -1,4 +1,4 @@
-//! Generations under way, so that equal ones, of one request or of several, run once.
+//! Generations in flight, so that equal ones, of one request or of several, run once.
 
 use std::{
     collections::HashMap,
@@ -48,7 +48,7 @@ pub(super) enum ProduceError {
 pub(super) type Work = BoxFuture<'static, Result<Produced, ProduceError>>;
 type Map = HashMap<Key, (u64, WeakShared<Work>, Arc<AtomicBool>)>;
 
-/// The map of what is under way. It holds nothing alive: when all who wait have gone, the work is
+/// The map of what is in flight. It holds nothing alive: when all who wait have gone, the work is
 /// dropped.
 #[derive(Debug, Default)]
 pub(super) struct Inflight {
@@ -88,7 +88,7 @@ impl Drop for Leave {
 }
 
 impl Inflight {
-    /// Finds a generation in the cache or under way, or has it made and written to the cache. Who
+    /// Finds a generation in the cache or in flight, or has it made and written to the cache. Who
     /// bypasses the cache shares with nobody.
     pub(super) async fn produce(
         &self,

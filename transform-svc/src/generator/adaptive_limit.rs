@@ -2,7 +2,7 @@
 //!
 //! Additive increase, multiplicative decrease (Chiu & Jain 1989): each call that ends well raises
 //! the bound by one over the bound, so by one for each round of calls; a sign of overload halves
-//! it. Calls that were under way when the bound was cut say nothing about the new bound: of a burst
+//! it. Calls that were in flight when the bound was cut say nothing about the new bound: of a burst
 //! of refusals only the first cuts. Written here because no well-kept crate limits calls so.
 
 use std::{sync::Arc, time::Instant};

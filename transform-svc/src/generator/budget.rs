@@ -59,7 +59,7 @@ impl Budget {
         of(spent.prompt_tokens, self.limits.prompt_price) + of(spent.generated_tokens, self.limits.generated_price)
     }
 
-    /// Counts a call that is about to be made. Tokens are known only afterwards: calls under way
+    /// Counts a call that is about to be made. Tokens are known only afterwards: calls in flight
     /// when the last token is spent are still paid for.
     ///
     /// # Errors

@@ -94,8 +94,8 @@ pub(super) enum CallError {
         message: String,
         retry_after: Option<Duration>,
     },
-    /// An answer that is no completion.
-    #[error("the server's answer is no completion: {0}")]
+    /// An answer that is not a completion.
+    #[error("the server's answer is not a completion: {0}")]
     Malformed(String),
     /// A status that will be the same for every request.
     #[error("the server answered {status}{}", told(.message))]

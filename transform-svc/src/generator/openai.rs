@@ -5,8 +5,8 @@
 //! async-openai speaks the protocol; the only retry policy is the one here (its own transport,
 //! which retries too, is replaced by [`super::http`]). Tried again, with growing pauses or as long
 //! as `Retry-After` says: no connection, a broken one, no answer in time, 408, 409, 425, 429, 5xx,
-//! an answer that is no completion. Not tried again: 401, 402, 403, 404 and a spent quota (they end
-//! the request), any other status (it ends the text).
+//! an answer that is not a completion. Not tried again: 401, 402, 403, 404 and a spent quota (they
+//! end the request), any other status (it ends the text).
 //!
 //! 429, 503 and answers that do not come in time halve the calls that are made at once (see
 //! [`super::places`]). An answer that is long in coming may be asked for a second time (`hedge`);

@@ -119,7 +119,7 @@ pub struct Rated {
     pub attempts: u32,
     /// Of these, those made now.
     pub fresh: u32,
-    /// Answers that were no rating.
+    /// Answers that were not ratings.
     pub unreadable: u32,
     /// Of these, those made now.
     pub fresh_unreadable: u32,
@@ -228,7 +228,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
         rated.fresh_unreadable += u32::from(answer.fresh);
         let (low, high) = judging.scale.range();
         let shown: String = text.chars().take(SHOWN_CHARS).collect();
-        rated.error = format!("`{shown}` is no rating from {low} to {high}");
+        rated.error = format!("`{shown}` is not a rating from {low} to {high}");
     }
     Ok(rated)
 }

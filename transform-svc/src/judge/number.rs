@@ -1,4 +1,4 @@
-//! Reading a rating, strictly: an answer that has to be interpreted is no rating.
+//! Reading a rating, strictly: an answer that has to be interpreted is not a rating.
 //!
 //! A rating is one number of the scale, and nothing else but what a model puts around a number
 //! without changing it: whitespace, one pair of quotation marks or asterisks, a full stop, a label

@@ -36,7 +36,7 @@ pub fn knows(language: Language) -> bool {
     LISTS.contains_key(language.code())
 }
 
-/// The words of a text that are no function words of its language, in order, without punctuation.
+/// The words of a text that are not function words of its language, in order, without punctuation.
 /// Letter case is kept. `None` where there is no list for the language.
 pub fn remove(text: &str, language: Language) -> Option<String> {
     let list = LISTS.get(language.code())?;

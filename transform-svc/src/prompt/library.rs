@@ -36,8 +36,8 @@ impl Prompts {
     /// there is one.
     ///
     /// # Errors
-    /// A directory or file that cannot be read, a file whose name is no id of a prompt, a malformed
-    /// file or one without its placeholder: all refused at start, not at the first text.
+    /// A directory or file that cannot be read, a file whose name is not the id of a prompt, a
+    /// malformed file or one without its placeholder: all refused at start, not at the first text.
     pub fn load(directory: Option<&Path>) -> Result<Self, TransformError> {
         let mut by_id = BTreeMap::new();
         for (id, file) in BUILT_IN {

@@ -18,7 +18,7 @@ struct Header {
 impl Prompt {
     /// Reads the prompt file of an id. The error says what is wrong with the file.
     pub fn parse(id: &str, file: &str) -> Result<Self, String> {
-        let purpose = Purpose::of_id(id).ok_or_else(|| format!("`{id}` is no id of a prompt"))?;
+        let purpose = Purpose::of_id(id).ok_or_else(|| format!("`{id}` is not the id of a prompt"))?;
         let file = file.replace("\r\n", "\n");
         let (header, body) = file
             .strip_prefix("+++\n")

@@ -1,4 +1,4 @@
-//! How many calls are under way at once, which are shared, and which end with those who asked.
+//! How many calls are in flight at once, which are shared, and which end with those who asked.
 
 use std::time::{Duration, Instant};
 

@@ -300,7 +300,7 @@ async fn a_spent_budget_keeps_what_was_done_names_itself_and_lets_a_larger_one_g
         let stub = Stub::start(Answer::Good).await;
         let mut config = config(&stub, home.path());
         let generator = config.generators.get_mut("stub").unwrap();
-        // One at a time, so that no call is under way when the last token is spent.
+        // One at a time, so that no call is in flight when the last token is spent.
         generator.concurrency = 1;
         generator.budget = budget;
         let mut poor = client(config.clone(), home.path()).await;

@@ -106,7 +106,7 @@ async fn a_text_without_a_language_to_go_back_to_ends_in_a_stated_outcome() {
 #[tokio::test]
 async fn the_checks_look_at_the_last_call_alone_and_an_empty_first_one_is_made_again() {
     let order = || spec(Kind::SummarisedExpansion(SummarisedExpansion {}));
-    // An expansion that copies is no fault of the whole.
+    // An expansion that copies is not a fault of the whole.
     let short = "Someone plays guitar in a street.";
     let (response, stub) = one([Answer::Text(TEXT.into()), Answer::Text(short.into())], order()).await;
     let result = &response.results[0];

@@ -34,7 +34,7 @@ pub(super) fn locator(global: &Global) -> Result<DatasetLocator, Failure> {
 pub(super) async fn load(data: &str, args: &JudgeSelectArgs, locator: &DatasetLocator) -> Result<GoldSet, Failure> {
     let (path, range) = selection::range_of(data).map_err(|(range, path)| {
         Failure::usage(format!(
-            "--data: `{range}` is no range of scores; write e.g. {path}@1:5"
+            "--data: `{range}` is not a range of scores; write e.g. {path}@1:5"
         ))
     })?;
     let source = if looks_like_a_path(path) || Path::new(path).exists() {

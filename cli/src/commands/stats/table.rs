@@ -255,7 +255,7 @@ fn typed(name: &str, cells: Vec<String>) -> Result<Cells, String> {
     }
     if let Some(at) = numbers.iter().position(Option::is_none) {
         return Err(format!(
-            "row {}: column {name:?}: {:?} is no number, but other rows have numbers",
+            "row {}: column {name:?}: {:?} is not a number, but other rows have numbers",
             at + 1,
             cells[at]
         ));
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_with_its_row() {
-        assert!(refusal("a,b\n1,2\n3,4x\n").contains("row 2: column \\\"b\\\": \\\"4x\\\" is no number"));
+        assert!(refusal("a,b\n1,2\n3,4x\n").contains("row 2: column \\\"b\\\": \\\"4x\\\" is not a number"));
         assert!(refusal("a,b\n1,2\n3,nan\n").contains("is not a finite number"));
         assert!(refusal("a,a\n1,2\n").contains("two columns are called"));
         assert!(refusal("a,b\n").contains("no rows"));

@@ -174,7 +174,7 @@ async fn charge(encoded: &AtomicU64, texts: &[impl AsRef<str>]) -> Result<u64, S
 
 async fn encode(encoded: Arc<AtomicU64>, request: EncodeRequest) -> Result<EncodeResponse, Status> {
     if let Some(encode_request::Prompt::PromptName(name)) = &request.prompt {
-        return Err(Fault::invalid("prompt_name", format!("`{name}` is no prompt of this encoder")).into());
+        return Err(Fault::invalid("prompt_name", format!("`{name}` is not a prompt of this encoder")).into());
     }
     let texts: Vec<&str> = request
         .inputs

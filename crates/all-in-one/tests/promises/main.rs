@@ -109,7 +109,7 @@ async fn calls_are_refused_as_the_comments_say() {
             }
             match &fault.field {
                 Some(field) if !fields::names(&call.path, field) => {
-                    wrong.push(format!("{name}: `{field}` is no field of the request: {fault}"));
+                    wrong.push(format!("{name}: `{field}` is not a field of the request: {fault}"));
                 }
                 None if code == "INVALID_ARGUMENT" => wrong.push(format!("{name}: no field is named: {fault}")),
                 _ => {}

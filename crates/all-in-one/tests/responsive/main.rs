@@ -1,5 +1,5 @@
 //! Nothing heavy runs on the runtime's threads: on a server of one thread, health answers while any
-//! call is under way.
+//! call is in flight.
 //!
 //! The rows are all rpcs of the descriptor set and all HTTP paths: one without a case fails the
 //! test. A case is a large legal request, or one that takes long. In a debug build its numbers are
@@ -52,7 +52,7 @@ fn every_rpc_and_every_route_has_a_case() {
     assert_eq!(served, cases, "left: what is served; right: what has a case");
 }
 
-/// What health did while a call was under way.
+/// What health did while a call was in flight.
 struct Watched {
     call: Duration,
     answers: usize,

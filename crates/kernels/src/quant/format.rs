@@ -183,7 +183,7 @@ pub(super) fn scales(kind: QuantType, row: &[u8], run: usize) -> RunScales {
 /// formats.
 ///
 /// # Panics
-/// When `bytes` is shorter than `out` takes, or `out` is no whole number of blocks.
+/// When `bytes` is shorter than `out` takes, or `out` is not a whole number of blocks.
 pub fn dequantize_row(kind: QuantType, bytes: &[u8], out: &mut [f32]) {
     match kind {
         QuantType::F32 => {

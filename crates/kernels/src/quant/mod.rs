@@ -44,7 +44,7 @@ enum Form {
 /// Why weights could not be taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuantError {
-    /// The depth is no multiple of the format's block.
+    /// The depth is not a multiple of the format's block.
     Depth {
         /// The format.
         kind: QuantType,
@@ -65,7 +65,7 @@ impl std::fmt::Display for QuantError {
         match self {
             Self::Depth { kind, k } => write!(
                 f,
-                "{k} inputs are no multiple of the {} weights of a {} block",
+                "{k} inputs are not a multiple of the {} weights of a {} block",
                 kind.block_len(),
                 kind.name()
             ),

@@ -46,7 +46,7 @@ pub struct Experiment {
     pub predictions: Vec<usize>,
     /// Iterations of the fit.
     pub iterations: usize,
-    /// Why the fit stopped; not converged is no fault, but worth saying.
+    /// Why the fit stopped; not converged is not a fault, but worth saying.
     pub stop: Stop,
 }
 

@@ -110,7 +110,7 @@ impl Multilabel {
     }
 }
 
-/// Which of the classes each row has; labels that are no class are left out.
+/// Which of the classes each row has; labels that are not a class are left out.
 fn matrix<'l, L: Ord + 'l>(classes: &Classes<'_, L>, rows: impl Iterator<Item = &'l Vec<L>>) -> LabelMatrix {
     let width = classes.len();
     let mut has = Vec::new();

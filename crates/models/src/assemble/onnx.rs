@@ -153,7 +153,7 @@ pub fn convert(data: Vec<u8>, name: &Path, prefix: &str, drop: &[String], to: &P
         }
         let tensor = by_name
             .get(matrix)
-            .ok_or_else(|| wrong(format!("`{weight}`: `{matrix}` is no initialiser")))?;
+            .ok_or_else(|| wrong(format!("`{weight}`: `{matrix}` is not an initialiser")))?;
         let dense = dense(tensor).map_err(&wrong)?;
         let transposed = dense
             .transposed()
@@ -420,7 +420,7 @@ mod tests {
             ("data type 7", with(integers)),
             ("starts with `model.0.`", with(raw("other", &[1], &[1.0]))),
             ("no graph", ModelProto { graph: None }),
-            ("`onnx::MatMul_1` is no initialiser", broken),
+            ("`onnx::MatMul_1` is not an initialiser", broken),
         ];
         for (expected, model) in cases {
             let error = convert_model(&model, &[]).unwrap_err().to_string();

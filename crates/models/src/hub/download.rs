@@ -45,7 +45,7 @@ pub(super) fn check_listed(names: &[String]) -> Result<(), HubFailure> {
     match names.iter().find(|name| !is_inside(name)) {
         None => Ok(()),
         Some(name) => Err(lying(format!(
-            "it lists a file `{}`, which is no path inside a repository",
+            "it lists a file `{}`, which is not a path inside a repository",
             shown(name)
         ))),
     }

@@ -31,7 +31,7 @@ impl Allow {
             if name.is_empty() || !name.chars().all(fine) {
                 return Err(ConfigError::new(
                     format!("allow[{index}]"),
-                    format!("{entry:?} is no host, address or network"),
+                    format!("{entry:?} is not a host, address or network"),
                     "give e.g. embed.internal, *.svc.cluster.local, 127.0.0.1, 10.0.0.0/8, fd00::/8; without scheme and port",
                 ));
             }

@@ -8,7 +8,7 @@ use crate::{evidence::interval::DeltaIntervals, stats};
 
 const UNIT: &str = "main score x 100";
 const AGGREGATION: &str = "mean over seeds, then over the transformations of an axis, then over axes with equal weight, \
-                           then over the datasets of a group (its languages), then over groups (HTEB); the original is no part of the \
+                           then over the datasets of a group (its languages), then over groups (HTEB); the original is not a part of the \
                            total";
 
 /// Builds the profile. `baseline` is the position of the encoder that the others are compared with.

@@ -26,7 +26,7 @@ pub fn sequence(
     unit: &UnitItems,
 ) -> Result<(Vec<f64>, usize), String> {
     let values = values(&Sum::of_rule(grid, figure, drop), unit)
-        .ok_or_else(|| "a score of the rule is no mean over the items".to_owned())?;
+        .ok_or_else(|| "a score of the rule is not a mean over the items".to_owned())?;
     if order.len() != values.len() || texts.len() != values.len() {
         return Err("the order in which the items were drawn is not known".to_owned());
     }

@@ -129,7 +129,7 @@ fn smallest_p(n: usize) -> Option<String> {
     (floor > 0.05).then(|| format!("{n} pairs: p cannot fall below {floor}"))
 }
 
-/// Holm over a family of tests; tests without a p-value are no members.
+/// Holm over a family of tests; tests without a p-value are not members.
 pub fn adjust<'a>(family: impl IntoIterator<Item = &'a mut Shift>) {
     let mut tested: Vec<&mut Shift> = family.into_iter().filter(|shift| shift.p_value.is_some()).collect();
     let p: Vec<f64> = tested.iter().filter_map(|shift| shift.p_value).collect();

@@ -90,7 +90,7 @@ pub fn range(task: &str, drop: bool) -> Range {
     }
 }
 
-/// The rule's sum on each item, in points; `None` where a score is no mean over items.
+/// The rule's sum on each item, in points; `None` where a score is not a mean over items.
 pub(super) fn values(sum: &Sum, unit: &UnitItems) -> Option<Vec<Option<f64>>> {
     let all = std::iter::once(&unit.original).chain(unit.transformed.iter().flatten());
     let mut total: Option<Vec<Option<f64>>> = None;

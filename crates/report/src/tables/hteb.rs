@@ -298,7 +298,7 @@ fn languages(tables: &mut Tables, grid: &Grid, report: &Report) {
             None => families.push((stem, vec![d])),
         }
     }
-    // Parts of a data set in one language are no languages.
+    // Parts of a data set in one language are not languages.
     families
         .retain(|(_, own)| own.iter().map(|d| spoken(*d)).collect::<BTreeSet<_>>().len() == own.len() && own.len() > 1);
     if families.is_empty() {

@@ -179,7 +179,7 @@ fn fast(input: &ClusteringInput<'_>, main_key: &'static str) -> Result<Scores, S
     if chosen.is_empty() {
         let share = clustering.max_fraction.unwrap_or(1.0);
         let reason = format!(
-            "a share of {share} of {} documents is no document; raise max_fraction or give more documents",
+            "a share of {share} of {} documents is less than one document; raise max_fraction or give more documents",
             input.labels.len()
         );
         return Err(ScoreError::Undefined {

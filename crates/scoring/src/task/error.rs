@@ -19,7 +19,7 @@ pub enum ScoreError {
         /// How many there are.
         found: usize,
     },
-    /// Vectors that are no matrix, or of unequal widths.
+    /// Vectors that are not matrix, or of unequal widths.
     #[error("{what}: {source}")]
     Matrix {
         /// Which vectors.

@@ -33,7 +33,7 @@ impl Server {
     }
 }
 
-/// A call under way. Where it is dropped before anything is known of its end, its caller has given
+/// A call in flight. Where it is dropped before anything is known of its end, its caller has given
 /// it up.
 #[derive(Debug)]
 pub(super) struct Call {

@@ -170,7 +170,7 @@ fn end(status: &Status, trailers: Option<&HeaderMap>) -> Bytes {
 fn text(name: &HeaderName, value: &HeaderValue) -> String {
     match value.to_str() {
         Ok(text) => text.to_owned(),
-        // Only values of `-bin` are no text, and those come in base64; should another, it is told
+        // Only values of `-bin` are not text, and those come in base64; should another, it is told
         // so too.
         Err(_) => {
             tracing::debug!(%name, "a trailer is not text");

@@ -80,7 +80,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// An answer's body, whose request is under way until it is dropped.
+/// An answer's body, whose request is in flight until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Answer<B> {
     body: B,

@@ -74,7 +74,7 @@ impl Shapes {
     /// `most`.
     pub(super) fn decoded_size(&self, message: usize, wire: &[u8], most: usize) -> usize {
         let mut size = wire.len();
-        // What is no protobuf is refused by the decoder, which comes no further than this.
+        // What is not a protobuf is refused by the decoder, which comes no further than this.
         self.walk(message, wire, DEPTH, most, &mut size);
         size
     }

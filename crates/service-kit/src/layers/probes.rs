@@ -1,5 +1,5 @@
 //! Room for health and reflection. They need no key and are answered however busy the server is, so
-//! each connection may have only a few of them under way, and the server only so many that stay
+//! each connection may have only a few of them in flight, and the server only so many that stay
 //! open.
 
 use std::{
@@ -16,7 +16,7 @@ use crate::{error::Fault, limits::LimitsConfig};
 
 /// Health watches and reflection streams that one connection may have open.
 const WATCHES: usize = 4;
-/// Other probes that one connection may have under way.
+/// Other probes that one connection may have in flight.
 const CALLS: usize = 64;
 
 /// The probes of one connection; in the extensions of each of its requests.

@@ -17,8 +17,8 @@ use crate::{
 
 /// Draws behind a simulated bound; a rule takes more.
 const DRAWS: usize = 1_999;
-/// Standard error of a figure that is no mean of items, times the root of its items, in points: of
-/// a paired difference of Spearman correlations near 0.8 with about one pair in ten moved.
+/// Standard error of a figure that is not a mean of items, times the root of its items, in points:
+/// of a paired difference of Spearman correlations near 0.8 with about one pair in ten moved.
 const MEASURED: f64 = 25.0;
 
 /// A data set: its items, and whether its score is their mean.

@@ -1,6 +1,6 @@
 //! Looks at growing data, each at its share of the chance of error.
 //!
-//! For scores that are no means of bounded items (a correlation per data set, a mean over seeds)
+//! For scores that are not means of bounded items (a correlation per data set, a mean over seeds)
 //! the rule's own bounds are computed at every look, at the level that the spending function gives
 //! it: what is spent by now less what was spent before. The shares add up to alpha, so by the union
 //! bound the chance of ever erring is at most alpha for **any** test that keeps its level at each

@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, clippy::approx_constant)] // a depression score of 3.14 is no pi
+#![allow(clippy::unwrap_used, clippy::approx_constant)] // a depression score of 3.14 is not a pi
 use super::*;
 
 fn with(method: Method, zeros: Zeros) -> WilcoxonOptions {

@@ -88,7 +88,7 @@ pub(in crate::run) fn sets(plan: &Plan, transformed: &Transformed, round: &Round
 }
 
 /// Every changed copy with every rewrite of its text. A rewrite that is the changed copy but for
-/// case and marks is no rewrite: that pair is left out.
+/// case and marks is not a rewrite: that pair is left out.
 fn triples(plan: &Plan, changes: &[Changed<u32>], made: &HashMap<u32, Vec<u32>>) -> Vec<Triple> {
     let mut triples = Vec::new();
     for one in changes {

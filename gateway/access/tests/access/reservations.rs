@@ -1,4 +1,4 @@
-//! What is set aside while requests are under way.
+//! What is set aside while requests are in flight.
 
 use std::{env, time::Duration};
 

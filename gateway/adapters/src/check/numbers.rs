@@ -10,7 +10,7 @@ pub(super) struct Vectors(pub(super) Vec<Vec<f32>>);
 
 impl Vectors {
     /// # Errors
-    /// `DATA_LOSS`: no such matrix, or one with values that are no numbers.
+    /// `DATA_LOSS`: no such matrix, or one with values that are not numbers.
     pub(super) fn read(answer: &EncodeResponse, count: usize) -> Result<Self, Fault> {
         let bad = |what: String| Err(Fault::new(Code::DataLoss, "PROVIDER_ANSWER", what));
         if let Some(error) = answer.errors.first() {

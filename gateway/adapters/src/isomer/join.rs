@@ -8,7 +8,7 @@ use tonic::Code;
 /// The answer, if it can be one to what was asked.
 ///
 /// # Errors
-/// `DATA_LOSS`: rows, columns, element type or bytes that do not fit, values that are no numbers,
+/// `DATA_LOSS`: rows, columns, element type or bytes that do not fit, values that are not numbers,
 /// no vector space.
 pub(super) fn sound(id: &str, answer: EncodeResponse, asked: Asked) -> Result<EncodeResponse, Fault> {
     let bad = |what: String| {

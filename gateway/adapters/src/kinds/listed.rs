@@ -88,7 +88,7 @@ impl Listed {
             let vector = match item.embedding {
                 Vector::Floats(values) => values,
                 Vector::NotBase64 => {
-                    let what = format!("the vector of text {} is no base64 of floats", item.index);
+                    let what = format!("the vector of text {} is not base64 of floats", item.index);
                     return Err(bad_answer(id, what));
                 }
             };

@@ -17,7 +17,7 @@ use crate::{
     limits::{Deadline, Most},
 };
 
-/// Texts under way at once where the provider's limits do not say: each is a call of its own, out
+/// Texts in flight at once where the provider's limits do not say: each is a call of its own, out
 /// of which the server makes batches.
 const AT_ONCE: usize = 32;
 

@@ -29,7 +29,7 @@ pub(super) fn of_connection(id: &str, error: &reqwest::Error, secret: &Secret) -
     Fault::unavailable("PROVIDER_UNAVAILABLE", message).with("provider", id)
 }
 
-/// An answer that is no success.
+/// An answer that is not a success.
 pub(crate) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], secret: &Secret) -> Fault {
     let told = Told::read(body, secret);
     let mut message = format!("provider `{id}` answered {}", status.as_u16());

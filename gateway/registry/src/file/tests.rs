@@ -36,7 +36,7 @@ fn what_does_not_fit_is_told_with_its_line_and_the_nearest_name() {
         (
             "kind = \"opnai\"",
             "provider[0].kind",
-            "line 4: `opnai` is no kind of provider (did you mean `openai`?)",
+            "line 4: `opnai` is not a kind of provider (did you mean `openai`?)",
         ),
         (
             "kind = 4",
@@ -61,7 +61,7 @@ fn what_does_not_fit_is_told_with_its_line_and_the_nearest_name() {
         (
             "limits = { timeout = -1 }",
             "provider[0].limits.timeout",
-            "-1 is no length of time",
+            "-1 is not a length of time",
         ),
         (
             "limits = { timeout = nan }",

@@ -60,7 +60,7 @@ pub(super) fn address(address: &str, kind: ProviderKind) -> Result<bool, Fault> 
         .and_then(|authority| authority.as_str().strip_prefix(host));
     match port.map(|port| port.strip_prefix(':')) {
         Some(Some(port)) if port.parse::<u16>().is_ok_and(|port| port > 0) => {}
-        Some(Some(port)) => return refuse(format!("`{}` is no port", shown(port))),
+        Some(Some(port)) => return refuse(format!("`{}` is not a port", shown(port))),
         _ if grpc => return refuse(format!("`{}` has no port", shown(address))),
         _ => {}
     }

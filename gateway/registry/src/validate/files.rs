@@ -31,7 +31,7 @@ impl FileRules<'_> {
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         if name.is_empty() || name.len() > 255 || !name.bytes().all(legal) || name.as_bytes()[0].is_ascii_digit() {
             // A secret pasted here by mistake must not come back in an error.
-            return Err(Fault::invalid(field, "is no name of an environment variable")
+            return Err(Fault::invalid(field, "is not the name of an environment variable")
                 .hint("give the variable's name, e.g. OPENAI_API_KEY, not the secret"));
         }
         let allowed = &self.config.secret_environment;
@@ -71,7 +71,7 @@ impl FileRules<'_> {
         if !tls.server_name.is_empty() && !legal_host(&tls.server_name) {
             return Err(Fault::invalid(
                 "provider.tls.server_name",
-                format!("`{}` is no name of a host", shown(&tls.server_name)),
+                format!("`{}` is not the name of a host", shown(&tls.server_name)),
             )
             .hint("give the name in the server's certificate, e.g. encoder.example.com"));
         }
@@ -84,7 +84,7 @@ impl FileRules<'_> {
         let climbs = place.components().any(|part| part == Component::ParentDir);
         if !place.is_absolute() || climbs || path.len() > LONGEST || path.contains('\0') {
             return refuse(
-                format!("`{}` is no absolute path", shown(path)),
+                format!("`{}` is not an absolute path", shown(path)),
                 "begin it with /, without ..",
             );
         }

@@ -90,7 +90,7 @@ fn ids_are_dns_labels() {
 #[test]
 fn a_kind_is_one_of_those_known() {
     refused("provider.kind", "is missing", |p| p.kind = 0);
-    refused("provider.kind", "99 is no kind", |p| p.kind = 99);
+    refused("provider.kind", "99 is not a kind", |p| p.kind = 99);
     refused("provider.kind", "tei-grpc", |p| p.kind = -1);
 }
 

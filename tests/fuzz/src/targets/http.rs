@@ -194,7 +194,7 @@ pub(super) fn dialects(data: &[u8]) {
             status.is_success() || !body.is_empty() || status == StatusCode::METHOD_NOT_ALLOWED,
             "{path}: {status}"
         );
-        // A health check may answer nothing, a page and metrics are no JSON.
+        // A health check may answer nothing, a page and metrics are not JSON.
         if status.is_success() && method == Method::POST {
             assert!(!body.is_empty(), "{path}");
         }

@@ -227,8 +227,8 @@ async fn rerank(backend: &dyn EncoderBackend) {
     }
 }
 
-/// An answer that is no success: the status in decimal, the header Retry-After, the body, one line
-/// each. The provider's secret is in no message, and the fault survives its way through a gRPC
+/// An answer that is not a success: the status in decimal, the header Retry-After, the body, one
+/// line each. The provider's secret is in no message, and the fault survives its way through a gRPC
 /// status.
 pub(super) fn failures(data: &[u8]) {
     const SECRET: &str = "sk-0123456789";

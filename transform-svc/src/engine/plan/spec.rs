@@ -183,7 +183,7 @@ pub(super) fn named_prompts(
             } else {
                 format!("name one of {}", fit.join(", "))
             };
-            let message = format!("`{id}` is no prompt for `{}`", plan.kind.name());
+            let message = format!("`{id}` is not a prompt for `{}`", plan.kind.name());
             return Err(TransformError::invalid(field, message, hint));
         }
         if let Some(other) = named.iter().find(|other| other.purpose() == prompt.purpose()) {
@@ -278,7 +278,7 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Order), Transfor
         Ok(proto::GuardMode::Retry) => GuardMode::Retry,
         Ok(proto::GuardMode::Off) => GuardMode::Off,
         Err(_) => {
-            let message = format!("{} is no mode", spec.guards);
+            let message = format!("{} is not a mode", spec.guards);
             return Err(TransformError::invalid(
                 "spec.guards",
                 message,
@@ -291,7 +291,7 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Order), Transfor
         Ok(proto::OnFailure::Drop) => OnFailure::Drop,
         Ok(proto::OnFailure::Fail) => OnFailure::Fail,
         Err(_) => {
-            let message = format!("{} is no policy", spec.on_failure);
+            let message = format!("{} is not a policy", spec.on_failure);
             return Err(TransformError::invalid(
                 "spec.on_failure",
                 message,

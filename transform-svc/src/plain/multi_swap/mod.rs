@@ -13,7 +13,7 @@
 //! What has a tag that counts the paper does not list. Here: nouns, verbs, adjectives, adverbs,
 //! numbers and entities, which is what its examples swap and what gives its yield (39.1 % of
 //! PAWS-Wiki's positive pairs): with prepositions and determiners nearly twice as many pairs would
-//! have three groups. Modals are no verbs here (their tag, `MD`, is none of the verb tags), `have`
+//! have three groups. Modals are not verbs here (their tag, `MD`, is none of the verb tags), `have`
 //! and `do` are, as auxiliaries too.
 
 mod phrases;

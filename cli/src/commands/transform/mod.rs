@@ -1,6 +1,5 @@
 //! `isomer transform`: texts in, transformed texts out, in the same order.
 
-#[path = "transform_cache.rs"]
 mod cache;
 pub(super) mod catalogue;
 mod groups;

@@ -3,10 +3,10 @@
 //!
 //! The data sets are what they are; only their items count as drawn. Each data set (stratum)
 //! contributes draws of where its mean may lie: of items whose values have a known range, the
-//! weighted means of [`super::bounded`]; of a score that is no mean of items (a rank correlation,
-//! average precision), a Student's t around its estimate. Draws are averaged over the strata, and
-//! their quantiles are the bounds. For one stratum of items that is [`super::bounded`]'s bound
-//! itself.
+//! weighted means of [`super::bounded`]; of a score that is not a mean of items (a rank
+//! correlation, average precision), a Student's t around its estimate. Draws are averaged over the
+//! strata, and their quantiles are the bounds. For one stratum of items that is
+//! [`super::bounded`]'s bound itself.
 //!
 //! Items that share a text are one cluster: they fall together. A cluster counts once, with all its
 //! items, and the bound is of the mean over items. The condition is that no cluster outside the
@@ -67,7 +67,8 @@ pub enum Evidence {
         /// What an item's value may be.
         range: Range,
     },
-    /// A figure that is no mean of items, with the standard error that resampling its items gave.
+    /// A figure that is not a mean of items, with the standard error that resampling its items
+    /// gave.
     Measured {
         /// The figure.
         estimate: f64,

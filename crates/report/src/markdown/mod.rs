@@ -217,7 +217,7 @@ fn profile(page: &mut String, report: &Report) {
     line!(
         page,
         "Changes with their 95 % intervals: *other items* of these same data sets, and *other data sets* of the same kinds. SD over \
-         seeds: how far the score varies when the same texts are rewritten again; it is no interval."
+         seeds: how far the score varies when the same texts are rewritten again; it is not an interval."
     );
     line!(page);
     header(

@@ -89,8 +89,8 @@ pub struct Resampled {
 
 impl Resampled {
     /// From the differences over resamples, NaN where undefined. `clusters` were drawn; they carry
-    /// `freedom` degrees of freedom. `None` where the estimate is no number, fewer than half of the
-    /// resamples are defined, or nothing can vary.
+    /// `freedom` degrees of freedom. `None` where the estimate is not a number, fewer than half of
+    /// the resamples are defined, or nothing can vary.
     pub fn new(estimate: f64, values: &[f64], clusters: usize, freedom: f64) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);

@@ -90,7 +90,10 @@ fn kind_of(provider: &Provider) -> Result<ProviderKind, Fault> {
     match ProviderKind::try_from(provider.kind) {
         Ok(ProviderKind::Unspecified) => Err(refuse("is missing".to_owned())),
         Ok(kind) => Ok(kind),
-        Err(_) => Err(refuse(format!("{} is no kind that this gateway knows", provider.kind))),
+        Err(_) => Err(refuse(format!(
+            "{} is not a kind that this gateway knows",
+            provider.kind
+        ))),
     }
 }
 
@@ -222,5 +225,4 @@ fn shown(value: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "validate/tests.rs"]
 mod tests;

@@ -168,5 +168,4 @@ fn absolute(provider: &mut Provider, folder: &Path) {
 }
 
 #[cfg(test)]
-#[path = "declared/tests.rs"]
 mod tests;

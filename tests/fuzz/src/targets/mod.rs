@@ -54,7 +54,7 @@ const fn last(path: &'static str) -> &'static str {
 
 targets! {
     models::safetensors, 16 << 10, [
-        "embed-svc/src/weights.rs: open add shape get read bytes halves entry doubles integers", "embed-svc/src/weights/file.rs",
+        "embed-svc/src/weights/mod.rs: open add shape get read bytes halves entry doubles integers", "embed-svc/src/weights/file.rs",
         "crates/models/src/folder.rs: read_safetensors_header",
     ];
     models::gguf, 64 << 10, [
@@ -62,17 +62,17 @@ targets! {
         "crates/local-llm/src/vocabulary/bpe.rs", "crates/local-llm/src/template.rs", "crates/local-llm/src/weights.rs",
     ];
     models::tokenizer, 16 << 10, [
-        "embed-svc/src/tokenise.rs: load prompt_tokens words vocabulary encode encode_whole cut_words", "embed-svc/src/tokenise/pairs.rs",
+        "embed-svc/src/tokenise/mod.rs: load prompt_tokens words vocabulary encode encode_whole cut_words", "embed-svc/src/tokenise/pairs.rs",
         "embed-svc/src/tokenise/parts.rs", "embed-svc/src/tokenise/pieces.rs",
     ];
     models::model_folder, 16 << 10, [
         "embed-svc/src/folder/mod.rs", "embed-svc/src/folder/modules.rs", "embed-svc/src/folder/pooling.rs", "embed-svc/src/folder/settings.rs",
         "embed-svc/src/folder/stage.rs", "embed-svc/src/folder/words.rs", "embed-svc/src/folder/head.rs", "embed-svc/src/arch/settings.rs",
-        "embed-svc/src/weights.rs: shards", "crates/models/src/folder.rs: inspect_encoder modules named file_name is_word_vectors read_json weights_in",
+        "embed-svc/src/weights/mod.rs: shards", "crates/models/src/folder.rs: inspect_encoder modules named file_name is_word_vectors read_json weights_in",
     ];
     models::word_vectors, 8 << 10, ["embed-svc/src/vectors/text_file.rs"];
     models::onnx, 8 << 10, ["crates/models/src/assemble/onnx.rs"];
-    models::e5s1, 16 << 10, ["crates/models/src/assemble/e5s1.rs"];
+    models::e5s1, 16 << 10, ["crates/models/src/assemble/e5s1/mod.rs"];
     models::parquet_words, 16 << 10, ["crates/models/src/assemble/parquet.rs"];
     models::npy, 4 << 10, ["crates/models/src/assemble/word_vectors.rs: npy"];
     models::catalogue, 8 << 10, ["crates/models/src/catalogue/read.rs", "crates/models/src/catalogue/entry.rs: packages target"];
@@ -105,15 +105,15 @@ targets! {
         "gateway/adapters/src/kinds/tei_http.rs: info facts embed count rerank", "gateway/adapters/src/kinds/hugging_face.rs: facts embed", "gateway/adapters/src/kinds/listed.rs",
     ];
     providers::failures, 4 << 10, ["gateway/adapters/src/rest/failure.rs: of_status no_money", "crates/outbound/src/said.rs"];
-    providers::addresses, 1 << 10, ["crates/outbound/src/guard/ranges.rs", "crates/outbound/src/guard.rs: check_literal"];
-    settings::provider_file, 8 << 10, ["gateway/registry/src/file.rs", "gateway/registry/src/document.rs"];
-    settings::configuration, 8 << 10, ["crates/service-kit/src/config.rs: load_from accept data parse layer read_file without_absent deserialize", "crates/service-kit/src/config/explain.rs"];
+    providers::addresses, 1 << 10, ["crates/outbound/src/guard/ranges.rs", "crates/outbound/src/guard/mod.rs: check_literal"];
+    settings::provider_file, 8 << 10, ["gateway/registry/src/file/mod.rs", "gateway/registry/src/document.rs"];
+    settings::configuration, 8 << 10, ["crates/service-kit/src/config/mod.rs: load_from accept data parse layer read_file without_absent deserialize", "crates/service-kit/src/config/explain.rs"];
     settings::prompt_file, 4 << 10, ["transform-svc/src/prompt/parse.rs"];
     answers::texts, 8 << 10, ["transform-svc/src/clean/mod.rs", "transform-svc/src/clean/reasoning.rs", "transform-svc/src/checks/leaks.rs"];
     answers::lists, 4 << 10, ["transform-svc/src/list/mod.rs", "transform-svc/src/list/marks.rs", "transform-svc/src/distractors.rs"];
     answers::ratings, 256, ["transform-svc/src/judge/number.rs"];
     answers::guards, 4 << 10, [
-        "transform-svc/src/guards/numbers/scan.rs", "transform-svc/src/guards/numbers/lex.rs", "transform-svc/src/guards/names.rs",
+        "transform-svc/src/guards/numbers/scan.rs", "transform-svc/src/guards/numbers/lex.rs", "transform-svc/src/guards/names/mod.rs",
         "transform-svc/src/guards/negation/mod.rs",
     ];
     names::hub_names, 1 << 10, ["crates/models/src/hub/choose.rs: parse handle", "crates/datasets/src/hub_ref.rs"];

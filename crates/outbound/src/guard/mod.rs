@@ -67,7 +67,7 @@ impl AddressGuard {
     /// A guard that lets through public addresses and what the configuration allows.
     ///
     /// # Errors
-    /// An entry that is no name, address or network.
+    /// An entry that is not a name, address or network.
     pub fn new(config: &GuardConfig) -> Result<Self, ConfigError> {
         Ok(Self {
             allow: Arc::new(Allow::read(&config.allow)?),

@@ -196,7 +196,7 @@ fn deadline(state: &Around, label: &Label, headers: &HeaderMap, is_grpc: bool) -
     };
     let message = format!("no answer within {} ms", limit.as_millis());
     let fault = Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).hint("allow more time");
-    // A deadline beyond the clock's range is no deadline.
+    // A deadline beyond the clock's range is not a deadline.
     Ok(Instant::now().checked_add(limit).map(|at| Deadline { at, fault }))
 }
 

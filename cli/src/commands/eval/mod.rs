@@ -209,8 +209,8 @@ fn fields(pairs: &[String]) -> Result<HashMap<String, String>, Failure> {
     Ok(fields)
 }
 
-/// A path on this machine becomes absolute; anything that is no path here is left to the server as
-/// a name.
+/// A path on this machine becomes absolute; anything that is not a path here is left to the server
+/// as a name.
 fn dataset(connection: &Connection, args: &EvalArgs, data: &str) -> Result<DatasetRef, Failure> {
     let path = Path::new(data);
     let source = if path.exists() && !connection.is_remote() {

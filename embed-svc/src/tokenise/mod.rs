@@ -220,7 +220,7 @@ impl TextTokenizer {
         Ok(ids.len() - usize::from(ends_special))
     }
 
-    /// The largest id of a token that is no added special one, plus one.
+    /// The largest id of a token that is not an added special one, plus one.
     pub fn words(&self) -> usize {
         let Kind::File(inner) = &self.kind else {
             return self.vocabulary();

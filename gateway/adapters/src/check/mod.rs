@@ -126,7 +126,7 @@ pub async fn fingerprint(
     Ok((Fingerprint::of(&vectors), answer.vector_space.unwrap_or_default()))
 }
 
-/// A probe under way.
+/// A probe in flight.
 struct Probe<'a> {
     backend: &'a dyn EncoderBackend,
     encoder_id: &'a str,

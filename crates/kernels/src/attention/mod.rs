@@ -132,8 +132,8 @@ const QUERY_BLOCK: usize = 48;
 /// are `scale · (q·k + positions) + bias`.
 ///
 /// # Panics
-/// When a slice does not have the length its shape says, `heads` is no multiple of `key_heads`, or
-/// the sequence is longer than what is added allows.
+/// When a slice does not have the length its shape says, `heads` is not a multiple of `key_heads`,
+/// or the sequence is longer than what is added allows.
 pub fn self_attention(
     qkv: &[f32],
     n: usize,

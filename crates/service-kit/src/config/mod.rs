@@ -245,5 +245,4 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tracked<T> {
 }
 
 #[cfg(test)]
-#[path = "config/tests.rs"]
 mod tests;

@@ -119,9 +119,9 @@ impl Registry {
         }
     }
 
-    /// Live providers in order of id, now and whenever they change. A renewed lease is no change:
-    /// `expire_time` is that of the last one. A provider's settings are the same as long as its id
-    /// and etag are. States are not filled in.
+    /// Live providers in order of id, now and whenever they change. A renewed lease is not a
+    /// change: `expire_time` is that of the last one. A provider's settings are the same as long as
+    /// its id and etag are. States are not filled in.
     pub fn watch(&self) -> watch::Receiver<Arc<[Provider]>> {
         self.inner.live.subscribe()
     }

@@ -12,19 +12,19 @@ use super::{
 };
 use crate::profile::{Axis, Scope, ScopeProfile};
 
-const PAGE: &str = include_str!("page/report.html");
+const PAGE: &str = include_str!("../page/report.html");
 /// Parts of the page, by the names that it includes them under.
 const PARTS: [(&str, &str); 8] = [
-    ("overview.html", include_str!("page/overview.html")),
+    ("overview.html", include_str!("../page/overview.html")),
     ("gate.html", gate_view::TEMPLATE),
     ("judge.html", judge_view::TEMPLATE),
     ("subsets.html", subsets_view::TEMPLATE),
     ("separation.html", separation_view::TEMPLATE),
-    ("comparisons.html", include_str!("page/comparisons.html")),
-    ("tables.html", include_str!("page/tables.html")),
-    ("examples.html", include_str!("page/examples.html")),
+    ("comparisons.html", include_str!("../page/comparisons.html")),
+    ("tables.html", include_str!("../page/tables.html")),
+    ("examples.html", include_str!("../page/examples.html")),
 ];
-const STYLE: &str = include_str!("page/style.css");
+const STYLE: &str = include_str!("../page/style.css");
 
 /// Renders the report.
 ///

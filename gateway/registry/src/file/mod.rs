@@ -120,7 +120,7 @@ fn provider(place: &Place<'_>, lines: &mut HashMap<String, usize>) -> Result<Pro
                 let name = field.text()?;
                 let kind = kind::named(&name).ok_or_else(|| {
                     field.refuse(
-                        &format!("`{name}` is no kind of provider"),
+                        &format!("`{name}` is not a kind of provider"),
                         &suggest(&name, &kind::names()),
                     )
                 })?;
@@ -275,7 +275,7 @@ impl<'a> Place<'a> {
         let duration = std::time::Duration::try_from_secs_f64(seconds)
             .ok()
             .and_then(|duration| Duration::try_from(duration).ok());
-        duration.ok_or_else(|| self.refuse(&format!("{seconds} is no length of time"), "give seconds"))
+        duration.ok_or_else(|| self.refuse(&format!("{seconds} is not a valid duration"), "give seconds"))
     }
 
     fn misfit(&self, wanted: &str) -> Fault {
@@ -301,5 +301,4 @@ fn line(text: &str, span: &Range<usize>) -> usize {
 }
 
 #[cfg(test)]
-#[path = "file/tests.rs"]
 mod tests;
