@@ -367,5 +367,9 @@ fn the_page_of_the_gate_has_every_row() {
         .map(|row| format!("| {} | {} |", row.what, row.end.cells()))
         .filter(|line| !page.contains(line.as_str()))
         .collect();
-    assert!(missing.is_empty(), "docs/reference/gate.md lacks\n{}", missing.join("\n"));
+    assert!(
+        missing.is_empty(),
+        "docs/reference/gate.md lacks\n{}",
+        missing.join("\n")
+    );
 }
