@@ -9,7 +9,6 @@ mod connect;
 mod exit;
 mod gate_args;
 mod input;
-mod manual;
 mod npy;
 mod progress;
 mod reasons;

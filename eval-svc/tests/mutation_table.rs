@@ -214,7 +214,7 @@ fn rows() -> Vec<Row> {
         },
         Row {
             end: End::Stopped,
-            says: "no number",
+            says: "not a number",
             mutate: |harness| harness.manner().vectors = Some(|_, _| [f32::NAN; DIMENSIONS]),
             ..encoder("encoder: NaN in its vectors", "stub-keen")
         },

@@ -252,7 +252,7 @@ async fn what_cannot_be_bet_on_is_refused_before_anything_is_generated() {
     }
     let correlation = refused(correlation, &harness).await;
     assert!(
-        correlation.message.contains("no mean over independent items"),
+        correlation.message.contains("not a mean over independent items"),
         "{}",
         correlation.message
     );

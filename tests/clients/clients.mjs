@@ -105,7 +105,7 @@ await check(NODE, "errors and keys", async () => {
   ]) {
     same((await create(options)).data.map((one) => Array.from(one.embedding)), encoder);
   }
-  await refused(OpenAI.AuthenticationError, () => create({ apiKey: "sk-wrong" }), "no key of this gateway");
+  await refused(OpenAI.AuthenticationError, () => create({ apiKey: "sk-wrong" }), "not a key of this gateway");
   await refused(OpenAI.AuthenticationError, () => create({ apiKey: keys.revoked }), "revoked");
   await refused(OpenAI.AuthenticationError, () => create({ defaultHeaders: { "api-key": keys.good } }), "different keys");
   await refused(OpenAI.PermissionDeniedError, () => create({ apiKey: keys.evaluate }), "encode");
@@ -122,7 +122,7 @@ await check(AZURE, "errors and keys", async () => {
   const { address, keys, encoder } = plan.keyed;
   const create = (apiKey, model = encoder.id) => openAzure(address, { apiKey }).embeddings.create({ model, input: encoder.texts });
   same((await create(keys.good)).data.map((one) => Array.from(one.embedding)), encoder);
-  await refused(OpenAI.AuthenticationError, () => create("sk-wrong"), "no key of this gateway");
+  await refused(OpenAI.AuthenticationError, () => create("sk-wrong"), "not a key of this gateway");
   await refused(OpenAI.AuthenticationError, () => create(keys.revoked), "revoked");
   await refused(OpenAI.PermissionDeniedError, () => create(keys.evaluate), "encode");
   const unknown = await refused(OpenAI.NotFoundError, () => create(keys.good, "no-such-encoder"));

@@ -86,7 +86,7 @@ def openai_keys(address, keys, model, texts, expected):
         same(openai_client.vectors(found), expected, name)
     authentication = openai.AuthenticationError
     for kind, key, headers, words in [
-        (authentication, "sk-wrong", {}, ["no key of this gateway"]),
+        (authentication, "sk-wrong", {}, ["not a key of this gateway"]),
         (authentication, keys["good"][:-1] + "!", {}, ["authorization"]),
         (authentication, keys["good"][:-1], {}, ["mistyped"]),
         (authentication, UNUSED, without, ["wants a key"]),
@@ -126,7 +126,7 @@ def azure_keys(address, keys, model, texts, expected):
     create = {"model": model, "input": texts}
     same(openai_client.vectors(azure_client(address, keys["good"]).embeddings.create(**create)), expected, "api-key")
     for kind, key, words in [
-        (openai.AuthenticationError, "sk-wrong", ["no key of this gateway"]),
+        (openai.AuthenticationError, "sk-wrong", ["not a key of this gateway"]),
         (openai.AuthenticationError, keys["revoked"], ["revoked"]),
         (openai.PermissionDeniedError, keys["evaluate"], ["scope `encode`"]),
         (openai.NotFoundError, keys["good"], ["no-such-encoder", model]),

@@ -129,7 +129,7 @@ fn providers_are_registered_shown_changed_checked_and_taken_away() {
     refused(
         &["apply", &file],
         2,
-        &["again.toml: line 4: provider `tei`", "is no port"],
+        &["again.toml: line 4: provider `tei`", "is not a port"],
     );
     std::fs::write(&file, more.replace("kind", "knd")).unwrap();
     refused(&["apply", &file], 2, &["again.toml: line 3", "did you mean `kind`?"]);

@@ -10,6 +10,7 @@ mod eval_augmented;
 mod judge;
 mod judge_select;
 mod keys;
+mod manual;
 mod models;
 mod providers;
 mod report;
@@ -37,7 +38,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Command::Man { out } = &cli.command {
-        crate::manual::write(out.as_deref())?;
+        manual::write(out.as_deref())?;
         return Ok(ExitCode::SUCCESS);
     }
     let config = connect::configuration(&global)?;

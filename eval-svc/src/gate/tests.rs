@@ -875,7 +875,7 @@ fn some_of_the_rewrites_are_asked_only_where_that_means_something() {
         of: "original".to_owned(),
         ..of(Texts::Changed, RuleLimit::MinScore(3.0))
     };
-    assert!(complaint(original).contains("no rewrites"));
+    assert!(complaint(original).contains("not rewrites"));
     let rounds = Gate {
         sequential: Some(Sequential::Pocock),
         ..gate(vec![of(Texts::Changed, RuleLimit::MaxDrop(3.0))])

@@ -324,10 +324,10 @@ pub(super) mod tests {
             (change("text ", "another text "), "key"),
             (change("\"max_tokens\":64", "\"max_tokens\":65"), "key"),
             (change("openai:m@", "openai:n@"), "key"),
-            (change("\"top_p\"", "\"api_key\":\"x\",\"top_p\""), "no record"),
-            ("{\"text\": \"anything\"}".to_owned(), "no record"),
-            ("not JSON".to_owned(), "no record"),
-            (lines[2][..lines[2].len() / 2].to_owned(), "no record"),
+            (change("\"top_p\"", "\"api_key\":\"x\",\"top_p\""), "not a record"),
+            ("{\"text\": \"anything\"}".to_owned(), "not a record"),
+            ("not JSON".to_owned(), "not a record"),
+            (lines[2][..lines[2].len() / 2].to_owned(), "not a record"),
         ] {
             let mut bad = lines.clone();
             bad[2] = line;

@@ -238,9 +238,9 @@ mod tests {
         };
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-        refused("no Parquet table");
+        refused("not a Parquet table");
         fs::write(&path, "{}\n").unwrap();
-        refused("no Parquet table");
+        refused("not a Parquet table");
         // A table of the same form whose second row says something else.
         let mut records: Vec<Record> = cache.records().filter_map(|record| record.unwrap()).take(3).collect();
         records[1].output.push('!');

@@ -126,7 +126,7 @@ async fn truncated_json_is_retried_and_then_a_generator_error() {
         assert_eq!(stub.calls(), 4);
         assert!(response.results[0].failed_checks().eq([Check::GeneratorError]));
         assert!(
-            response.results[0].error.contains("no completion"),
+            response.results[0].error.contains("not a completion"),
             "{}",
             response.results[0].error
         );

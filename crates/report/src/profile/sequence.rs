@@ -95,6 +95,6 @@ mod tests {
             &[vec![0], vec![1]],
             &unit,
         );
-        assert!(found.unwrap_err().contains("no mean"));
+        assert!(found.unwrap_err().contains("not a mean"));
     }
 }

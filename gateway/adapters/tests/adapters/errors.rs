@@ -76,7 +76,7 @@ async fn answers_that_do_not_fit_are_refused() {
             json!([ok(0), {"index": 1, "embedding": [1.0, 1e39]}]),
             "text 1 is not finite",
         ),
-        (json!([ok(0), {"index": 1, "embedding": "!!"}]), "no base64"),
+        (json!([ok(0), {"index": 1, "embedding": "!!"}]), "not base64"),
         (json!([ok(0), {"index": 1, "embedding": [1.0, null]}]), "cannot be read"),
         (json!("none"), "cannot be read"),
     ] {

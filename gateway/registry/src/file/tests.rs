@@ -66,7 +66,7 @@ fn what_does_not_fit_is_told_with_its_line_and_the_nearest_name() {
         (
             "limits = { timeout = nan }",
             "provider[0].limits.timeout",
-            "is no length of time",
+            "is not a valid duration",
         ),
         ("limits = 3", "provider[0].limits", "give a table"),
         (

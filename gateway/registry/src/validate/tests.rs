@@ -123,8 +123,8 @@ fn addresses_have_the_scheme_of_their_kind_a_host_and_nothing_secret() {
         (http, "", "is missing"),
         (grpc, "grpc://a", "has no port"),
         (grpc, "grpc://a:1/path", "has a path"),
-        (grpc, "grpc://a:0", "is no port"),
-        (http, "http://a:99999", "is no port"),
+        (grpc, "grpc://a:0", "is not a port"),
+        (http, "http://a:99999", "is not a port"),
         (http, "http://a:x", "provider.address"),
         (http, "http://a?key=1", "has a query"),
         (http, "http://a/#x", "has a query or a fragment"),
@@ -256,7 +256,7 @@ fn tls_comes_in_pairs_and_never_with_plain_text() {
     );
     refused(
         "provider.tls.server_name",
-        "no name of a host",
+        "not the name of a host",
         tls(|t| t.server_name = "a b".to_owned()),
     );
     refused("provider.tls", "plain-text", |p| {
