@@ -108,11 +108,10 @@ fn parse(source: &str) -> Vec<(String, Vec<Field>)> {
         } else if let Some(name) = line
             .strip_prefix("pub struct ")
             .and_then(|line| line.strip_suffix(" {"))
+            && std::mem::take(&mut strict)
         {
-            if std::mem::take(&mut strict) {
-                open = Some((name.to_owned(), Vec::new()));
-                meaning.clear();
-            }
+            open = Some((name.to_owned(), Vec::new()));
+            meaning.clear();
         }
     }
     found

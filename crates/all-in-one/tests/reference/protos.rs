@@ -54,12 +54,12 @@ fn blocks(source: &str) -> Vec<Block> {
         let words: Vec<&str> = code.split_whitespace().collect();
         match words.as_slice() {
             [kind @ ("message" | "enum" | "service"), name, "{" | "{}"] => {
-                let outer = open
+                let mut outer = open
                     .iter()
                     .flatten()
                     .map(|block| block.title.split(' ').nth(1).unwrap_or_default().to_owned() + ".");
                 let block = Block {
-                    title: format!("{kind} {}{name}", outer.last().unwrap_or_default()),
+                    title: format!("{kind} {}{name}", outer.next_back().unwrap_or_default()),
                     meaning: comment,
                     rows: Vec::new(),
                 };
