@@ -10,9 +10,9 @@
 //! * `scoring`: the vectors of a dataset's texts, taken apart and scored.
 //! * `digest`: what a dataset is, whatever file it came from.
 //! * [`catalogue`]: the data sets of the papers, each with its repository, revision and columns.
-//! * [`places`]: where a named data set lies: in a folder of this machine, else on the hub.
+//! * [`locate`]: where a named data set lies: in a folder of this machine, else on the hub.
 //!
-//! Everything but [`places`] is pure: no async, no network, no clock. Nothing here knows encoders,
+//! Everything but [`locate`] is pure: no async, no network, no clock. Nothing here knows encoders,
 //! suites or runs.
 
 mod bounds;

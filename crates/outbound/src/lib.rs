@@ -4,7 +4,7 @@
 //! * [`guard`]: which addresses may be called.
 //! * [`secret`]: the secret that is sent, read when it is needed.
 //! * [`headers`]: which extra headers may be sent along.
-//! * [`pace`]: how fast and how much at once a server may be called.
+//! * [`rate_limiter`]: how fast and how much at once a server may be called.
 //! * [`body`]: answers, read under a limit.
 //! * [`said`]: what others say, without the secret that they were sent; `Retry-After`.
 
