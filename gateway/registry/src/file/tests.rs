@@ -61,7 +61,7 @@ fn what_does_not_fit_is_told_with_its_line_and_the_nearest_name() {
         (
             "limits = { timeout = -1 }",
             "provider[0].limits.timeout",
-            "-1 is not a length of time",
+            "-1 is not a valid duration",
         ),
         (
             "limits = { timeout = nan }",
