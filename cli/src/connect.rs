@@ -1,4 +1,4 @@
-//! The way to the services: a running gateway (`--server`), or all of them in this process.
+//! The connection to the services: a running gateway (`--server`), or all of them in this process.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use isomer_service_kit::{
 use serde_json::json;
 
 use crate::{
-    args::{EngineArgs, Global, PrecisionArg},
+    args::{EngineArgs, FleetArgs, Global, PrecisionArg},
     exit::Failure,
     progress::Display,
 };
@@ -28,7 +28,7 @@ pub(crate) struct Connection {
     pub(crate) channel: GrpcChannel,
     /// Finds model files; absent when the services run elsewhere.
     pub(crate) resolver: Option<Resolver>,
-    /// What the services of this process were configured with.
+    /// The configuration of the services in this process.
     pub(crate) config: IsomerConfig,
     app: Option<App>,
 }
@@ -39,8 +39,8 @@ impl Connection {
         self.resolver.is_none()
     }
 
-    /// Fetches a model into the local cache before it is asked for, showing progress. Elsewhere it
-    /// is the server's affair.
+    /// Fetches a model into the local cache before it is asked for, showing progress. With
+    /// `--server`, the server fetches it.
     pub(crate) async fn prefetch(&self, id: &str, kind: ModelKind, display: &Display) -> Result<(), Failure> {
         let Some(resolver) = &self.resolver else {
             return Ok(());
@@ -52,16 +52,16 @@ impl Connection {
         }
     }
 
-    /// Whether an encoder is offered under this id that is not in the catalogue of models: one of
-    /// `embed.encoders`, or a provider's.
+    /// Whether an encoder outside the catalogue of models has this id: one of `embed.encoders`, or
+    /// a provider's.
     async fn offers(&self, id: &str) -> bool {
         let request = GetEncoderRequest { id: id.to_owned() };
         let mut client = EncoderServiceClient::new(self.channel.clone());
         client.get_encoder(request).await.is_ok()
     }
 
-    /// Fetches a data set into the hub's cache before it is asked for, showing progress. Elsewhere
-    /// it is the server's affair.
+    /// Fetches a data set into the hub's cache before it is asked for, showing progress. With
+    /// `--server`, the server fetches it.
     pub(crate) async fn prefetch_dataset(&self, wanted: Wanted, display: &Display) -> Result<(), Failure> {
         if let Some(app) = &self.app {
             let located = app.locator().locate_with(wanted, display).await;
@@ -78,6 +78,15 @@ pub(crate) fn configuration(global: &Global) -> Result<IsomerConfig, Failure> {
 
 /// [`configuration`] for a command that computes encoders.
 pub(crate) fn configuration_for(global: &Global, engine: &EngineArgs) -> Result<IsomerConfig, Failure> {
+    configuration_with(global, engine, &FleetArgs::default())
+}
+
+/// [`configuration_for`] a command whose work may be done by workers.
+pub(crate) fn configuration_with(
+    global: &Global,
+    engine: &EngineArgs,
+    fleet: &FleetArgs,
+) -> Result<IsomerConfig, Failure> {
     let mut models = serde_json::Map::new();
     if let Some(home) = &global.home {
         models.insert("home".into(), json!(home));
@@ -105,10 +114,16 @@ pub(crate) fn configuration_for(global: &Global, engine: &EngineArgs) -> Result<
     if !embed.is_empty() {
         overrides["embed"] = json!(embed);
     }
+    if let Some(engine) = &fleet.engine {
+        overrides["fleet"] = json!({ "engine": engine });
+    }
+    if let Some(store) = &fleet.store {
+        overrides["store"] = json!({ "url": store });
+    }
     config::load::<IsomerConfig>(global.config.as_deref(), &overrides).map_err(|e| Failure::usage(e.to_string()))
 }
 
-/// [`connect`] for a command that generates texts, with prompts from a folder that replace the
+/// [`connect`] for a command that generates texts. Prompts from the given folder replace the
 /// built-in ones.
 pub(crate) async fn connect_with_prompts(global: &Global, prompts: Option<&Path>) -> Result<Connection, Failure> {
     let Some(folder) = prompts else {
@@ -126,7 +141,7 @@ pub(crate) async fn connect_with_prompts(global: &Global, prompts: Option<&Path>
 }
 
 async fn in_process(config: IsomerConfig) -> Result<Connection, Failure> {
-    let app = isomer_all_in_one::compose(config.clone(), Caller::Owner).await?;
+    let app = Box::pin(isomer_all_in_one::compose(config.clone(), Caller::Owner)).await?;
     Ok(Connection {
         channel: app.channel(),
         resolver: Some(app.resolver()),
@@ -135,7 +150,7 @@ async fn in_process(config: IsomerConfig) -> Result<Connection, Failure> {
     })
 }
 
-/// Connects to the gateway at `--server`, with the key in `ISOMER_API_KEY` where there is one.
+/// Connects to the gateway at `--server`, with the key in `ISOMER_API_KEY` if it is set.
 pub(crate) async fn remote(global: &Global) -> Result<GrpcChannel, Failure> {
     let config = ClientConfig {
         address: global.server.clone().unwrap_or_default(),
@@ -160,8 +175,21 @@ pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
 
 /// [`connect`] for a command that computes encoders.
 pub(crate) async fn connect_for(global: &Global, engine: &EngineArgs) -> Result<Connection, Failure> {
-    let config = configuration_for(global, engine)?;
+    connect_to_fleet(global, engine, &FleetArgs::default()).await
+}
+
+/// [`connect_for`] a command whose work may be done by workers.
+pub(crate) async fn connect_to_fleet(
+    global: &Global,
+    engine: &EngineArgs,
+    fleet: &FleetArgs,
+) -> Result<Connection, Failure> {
+    let config = configuration_with(global, engine, fleet)?;
     match &global.server {
+        Some(_) if fleet.engine.is_some() || fleet.store.is_some() => Err(Failure::usage(
+            "--engine, --store: the server at --server has the queue and the store of its own configuration (fleet.engine, \
+             store.url); leave them out",
+        )),
         Some(_) if engine.precision.is_some() => Err(Failure::usage(
             "--precision: the server at --server computes in the precision of its own configuration (embed.precision); leave \
              --precision out",

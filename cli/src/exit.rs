@@ -6,16 +6,16 @@ use std::process::ExitCode;
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
-/// Nothing is wrong.
+/// Success.
 pub(crate) const DONE: u8 = 0;
 /// The gate failed.
 pub(crate) const GATE_FAILED: u8 = 1;
-/// The gate is undecided or invalid, and that blocks.
+/// The gate is undecided or invalid, and that blocks the run.
 pub(crate) const GATE_NOT_PASSED: u8 = 4;
 const USAGE: u8 = 2;
 const DEPENDENCY: u8 = 3;
 
-/// A failure to tell a person, with the exit code it ends the process with.
+/// A failure to report, with the exit code of the process.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -31,7 +31,7 @@ impl Failure {
         }
     }
 
-    /// The same, with the flag to blame in front.
+    /// The same failure, with the responsible flag in front.
     pub(crate) fn of_flag(self, flag: &str) -> Self {
         Self {
             message: format!("{flag}: {}", self.message),
@@ -39,7 +39,7 @@ impl Failure {
         }
     }
 
-    /// Nobody reads the output any more: nothing to tell, and nobody to be told.
+    /// The reader of the output is gone: there is nothing to report.
     pub(crate) fn closed_pipe() -> Self {
         Self {
             message: String::new(),
@@ -59,8 +59,8 @@ impl Failure {
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         let code = match fault.code {
-            // What a request says is a matter of usage; what it names (a data file, a model's
-            // folder) is not.
+            // An error in the request is a usage error. An error in something it names (a data
+            // file, a model's folder) is not.
             Code::InvalidArgument if names_a_file(&fault.reason) => DEPENDENCY,
             Code::InvalidArgument | Code::Unimplemented | Code::OutOfRange | Code::AlreadyExists => USAGE,
             _ => DEPENDENCY,
@@ -82,7 +82,7 @@ fn names_a_file(reason: &str) -> bool {
     reason == "BROKEN_DATASET" || reason.starts_with("MODEL")
 }
 
-/// Tells the failure on stderr and gives the exit code.
+/// Prints the failure on stderr and returns the exit code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
     if failure.code != DONE {
         eprintln!(

@@ -158,7 +158,7 @@ enum SequentialArg {
 }
 
 impl GateArgs {
-    /// As a request; none where nothing was asked for.
+    /// The gate as a request; `None` if no flag asked for anything.
     pub(crate) fn gate(&self) -> Option<Gate> {
         let gate = Gate {
             rules: self.rules.clone(),
@@ -210,8 +210,8 @@ impl BasisArg {
     }
 }
 
-/// Reads `max_drop=3,of=length,task=sts`. Whether names and numbers make sense is for the server to
-/// say, which knows the suite.
+/// Reads `max_drop=3,of=length,task=sts`. The server checks whether names and numbers make sense,
+/// since it knows the suite.
 fn rule(text: &str) -> Result<GateRule, String> {
     let mut rule = GateRule::default();
     let mut seen: Vec<&str> = Vec::new();

@@ -15,9 +15,9 @@ use crate::exit::Failure;
 pub(crate) struct Record {
     /// The text.
     pub(crate) text: String,
-    /// The row's `id`, where it has one.
+    /// The row's `id`, if it has one.
     pub(crate) id: Option<String>,
-    /// The row's `language`, where it has one.
+    /// The row's `language`, if it has one.
     pub(crate) language: Option<String>,
 }
 
@@ -34,8 +34,7 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Vec<Record>, Failure> {
     }
 }
 
-/// Reads every row of a JSONL file, or of stdin, as `read_row` has it, which is told the row's
-/// value.
+/// Reads every row of a JSONL file, or of stdin; `read_row` converts the row's value.
 pub(crate) fn rows<T>(
     path: Option<&Path>,
     mut read_row: impl FnMut(&Value) -> Result<Option<T>, String>,

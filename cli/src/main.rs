@@ -1,4 +1,4 @@
-//! The `isomer` command: the person's door to the services.
+//! The `isomer` command: the command-line interface to the services.
 //!
 //! Machine output goes to stdout, everything else to stderr. Without `--server` the services run in
 //! this process behind in-memory channels, so a command takes the same path either way.
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::report(&Failure::dependency(format!("cannot start the runtime: {error}"))),
     };
     let outcome = runtime.block_on(commands::run(cli));
-    // Model threads may be in the middle of a batch nobody waits for any more.
+    // Model threads may be in the middle of a batch that nobody waits for any more.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     match outcome {
         Ok(code) => code,

@@ -1,5 +1,5 @@
 //! The .npy form of a matrix (numpy format 1.0): a header, then the elements, little endian,
-//! row-major. Rows are written as they come, where the crate `ndarray-npy` writes a whole array.
+//! row-major. Rows are written as they come; the crate `ndarray-npy` writes whole arrays only.
 
 use std::{
     fs::File,
@@ -86,7 +86,7 @@ impl Writer {
         self.file.write_all(bytes)
     }
 
-    /// Writes the shape and moves the file to its name.
+    /// Writes the shape and renames the file to its final name.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(0))?;
         self.file.write_all(&header(self.rows, self.cols, self.element))?;
@@ -95,7 +95,8 @@ impl Writer {
     }
 }
 
-/// A version 1.0 header padded to a fixed length, so that the row count can be put in at the end.
+/// A version 1.0 header padded to a fixed length, so that the row count can be filled in at the
+/// end.
 fn header(rows: usize, cols: usize, element: Element) -> Vec<u8> {
     let dict = format!(
         "{{'descr': '{}', 'fortran_order': False, 'shape': ({rows}, {cols}), }}",

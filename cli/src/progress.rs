@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Shows how far named pieces of work are.
+/// Shows the progress of named pieces of work.
 pub(crate) struct Display {
     form: Form,
     work: Mutex<HashMap<String, Work>>,
@@ -29,16 +29,16 @@ enum Work {
     Line { last: Instant, finished: bool },
 }
 
-/// How far one piece of work is.
+/// The progress of one piece of work.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Step<'a> {
     /// Units done.
     pub(crate) done: u64,
-    /// Units in all, where known.
+    /// Total units, if known.
     pub(crate) total: Option<u64>,
-    /// Of `done`, found in a cache.
+    /// How many of `done` came from a cache.
     pub(crate) cached: u64,
-    /// Time left, where it can be told.
+    /// Time left, if it can be estimated.
     pub(crate) remaining: Option<Duration>,
     /// What is being done now.
     pub(crate) detail: &'a str,
@@ -60,7 +60,7 @@ impl Display {
         }
     }
 
-    /// Tells a sentence.
+    /// Shows a message.
     pub(crate) fn message(&self, text: &str) {
         match &self.form {
             Form::Silent => {}
@@ -70,7 +70,7 @@ impl Display {
         }
     }
 
-    /// Moves one piece of work.
+    /// Updates one piece of work.
     pub(crate) fn step(&self, name: &str, step: &Step<'_>) {
         let mut work = self.work.lock();
         let finished = step.total.is_some_and(|total| step.done >= total);

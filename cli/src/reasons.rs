@@ -1,37 +1,37 @@
-//! Why some of many texts failed, told once for all that failed alike.
+//! Why some of many texts failed, reported once per reason.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use crate::progress::Display;
 
-/// Different reasons that are told.
+/// Number of distinct reasons that are reported.
 const TOLD: usize = 3;
 
-/// Reasons, each with the number of texts it holds for.
+/// Reasons, each with the number of texts that failed for it.
 #[derive(Debug, Default)]
 pub(crate) struct Reasons(BTreeMap<String, usize>);
 
 impl Reasons {
-    /// One text more; nothing without a reason.
+    /// Counts one more text; an empty reason is ignored.
     pub(crate) fn count(&mut self, reason: &str) {
         if !reason.is_empty() {
             *self.0.entry(reason.to_owned()).or_default() += 1;
         }
     }
 
-    /// The most frequent first.
+    /// Reasons, most frequent first.
     fn ranked(&self) -> Vec<(&str, usize)> {
         let mut ranked: Vec<_> = self.0.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
         ranked.sort_by_key(|(_, count)| Reverse(*count));
         ranked
     }
 
-    /// The most frequent one.
+    /// The most frequent reason.
     pub(crate) fn main(&self) -> &str {
         self.ranked().first().map_or("it gave no reason", |(reason, _)| reason)
     }
 
-    /// The most frequent ones, a line each.
+    /// Reports the most frequent reasons, one line each.
     pub(crate) fn tell(&self, display: &Display) {
         let ranked = self.ranked();
         for (reason, count) in ranked.iter().take(TOLD) {

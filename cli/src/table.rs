@@ -2,8 +2,8 @@
 
 use comfy_table::{ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
 
-/// An empty table. Where it would be wider than the terminal, it wraps the text of its cells.
-/// Output that goes to a file or a pipe is not wrapped.
+/// An empty table. If it would be wider than the terminal, the text of its cells is wrapped. Output
+/// that goes to a file or a pipe is not wrapped.
 pub(crate) fn new() -> Table {
     let mut table = Table::new();
     table
@@ -12,7 +12,7 @@ pub(crate) fn new() -> Table {
     table
 }
 
-/// The most columns that a line of a table takes on a terminal of 80.
+/// The widest line of a table on a terminal of 80 columns.
 #[cfg(test)]
 pub(crate) fn width_on_80(table: &mut Table) -> usize {
     table.set_width(80);

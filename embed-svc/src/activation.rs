@@ -49,8 +49,8 @@ impl Elementwise {
         (Self::Tanhshrink, "Tanhshrink"),
     ];
 
-    /// The function of a class path such as `torch.nn.modules.activation.Tanh`. A class of another
-    /// package is code that we do not have.
+    /// The function of a class path such as `torch.nn.modules.activation.Tanh`. Classes of other
+    /// packages are not supported, since we do not have their code.
     pub fn of_torch(path: &str) -> Option<Self> {
         let name = path.strip_prefix("torch.nn.")?.rsplit('.').next()?;
         Self::ALL
@@ -64,7 +64,7 @@ impl Elementwise {
         Self::ALL.map(|(_, name)| name).join(", ")
     }
 
-    /// Applies it in place; computed in double precision, but for GELU.
+    /// Applies it in place. Everything but GELU is computed in double precision.
     pub fn apply(self, values: &mut [f32]) {
         match self {
             Self::Identity => {}
@@ -84,13 +84,13 @@ impl Elementwise {
         const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
         const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
         let elu = |alpha: f64| if x > 0.0 { x } else { alpha * x.exp_m1() };
-        // ln(1 + eˣ), and x itself where torch says it is the same (threshold 20).
+        // ln(1 + eˣ), and x itself above torch's threshold of 20.
         let softplus = |x: f64| if x > 20.0 { x } else { x.exp().ln_1p() };
         match self {
             Self::Identity | Self::GELU => x,
             Self::Tanh => x.tanh(),
             Self::Sigmoid => sigmoid(x),
-            // `clamp` and comparisons keep NaN, so that it is seen.
+            // `clamp` and comparisons keep NaN, so that it is detected later.
             Self::ReLU => {
                 if x < 0.0 {
                     0.0

@@ -1,15 +1,15 @@
-//! Texts of a batch, packed: one token after the other, no padding. So it does not matter on which
-//! side a model's tokenizer would pad.
+//! The texts of a batch, packed: one token after the other, no padding. So the side on which a
+//! model's tokenizer would pad does not matter.
 
 use std::{borrow::Cow, ops::Range};
 
-/// What is wanted of a text.
+/// The result that is wanted of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Want {
     /// One vector.
     #[default]
     TextVector,
-    /// One vector a token, as the pooling would see it.
+    /// One vector per token, as the pooling would see it.
     TokenVectors,
 }
 
@@ -18,9 +18,9 @@ pub enum Want {
 pub struct TextView<'a> {
     /// Token ids.
     pub ids: &'a [u32],
-    /// Leading tokens that the pooling leaves out: a prompt, in models that do not pool it.
+    /// Leading tokens that the pooling leaves out: the prompt, in models that do not pool it.
     pub prompt: usize,
-    /// First token of the second text, where the text is a pair whose sides have token types.
+    /// First token of the second text, if the text is a pair whose sides have token types.
     pub second: Option<usize>,
     /// What is wanted.
     pub want: Want,
@@ -75,7 +75,7 @@ impl From<Vec<u32>> for Sequence {
     }
 }
 
-/// Weighted sums over the rows of each text: a pooling, for devices that are far from the CPU.
+/// Weighted sums over the rows of each text: a pooling for devices that are far from the CPU.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sums {
     /// Sums of each text.
@@ -96,7 +96,7 @@ impl Sums {
 pub struct TokenBatch {
     ids: Vec<u32>,
     offsets: Vec<usize>,
-    /// Token types; empty where all are 0.
+    /// Token types; empty if all are 0.
     types: Vec<u32>,
     sums: Option<Sums>,
 }
@@ -118,14 +118,14 @@ impl TokenBatch {
         }
     }
 
-    /// The same, with sums that are wanted in place of the rows.
+    /// Asks for sums instead of the rows.
     #[must_use]
     pub fn wanting(mut self, sums: Sums) -> Self {
         self.sums = Some(sums);
         self
     }
 
-    /// What is wanted in place of the rows, if they are not.
+    /// The sums wanted instead of the rows, if any.
     pub fn sums(&self) -> Option<&Sums> {
         self.sums.as_ref()
     }
@@ -205,7 +205,7 @@ pub fn even_runs(lengths: impl Iterator<Item = usize> + Clone, count: usize) -> 
     let mut runs: Vec<Range<usize>> = Vec::with_capacity(count);
     let (mut start, mut end, mut tokens) = (0, 0, 0);
     for length in lengths {
-        // A text that lies across a run's end belongs to the side that holds more of it.
+        // A text that crosses the end of a run belongs to the run that holds more of it.
         if end > start && (2 * tokens + length) * count > 2 * total * (runs.len() + 1) {
             runs.push(start..end);
             start = end;

@@ -1,19 +1,19 @@
-//! Vectors on disk, addressed by what they were made of.
+//! A disk cache of vectors, addressed by what they were made from.
 //!
-//! **Key.** SHA-256 over the token ids as the model sees them: after the prompt was put in front,
-//! after any cut. What else decides about a vector (weights, configuration, pipeline, device) is in
-//! the digest that names the folder. Kept are vectors of full width before a final normalisation,
-//! so that every delivery (dimensions, normalisation, element type) is served by one entry. A
-//! vector that is not finite is never written.
+//! **Key.** SHA-256 over the token ids as the model sees them: with the prompt, after any cut.
+//! Everything else that determines a vector (weights, configuration, pipeline, device) is in the
+//! digest that names the folder. Entries are vectors of full width before a final normalisation, so
+//! that one entry serves every delivery (dimensions, normalisation, element type). A vector that is
+//! not finite is never written.
 //!
 //! **Layout.** `<root>/<space digest>/vectors-<uuid>.bin`: records of equal size, `key · floats ·
-//! checksum`. A process appends to one file, which it holds locked, so several processes share a
-//! folder. The lock goes with the process: a successor carries on where it ended, after a last
-//! record that was written only in part. Every record is checked when it is read; one that does not
-//! match its checksum is a miss.
+//! checksum`. A process appends to one file and holds its lock, so several processes can share a
+//! folder. The lock ends with the process; the next process appends to the same file, after a last
+//! record that was only partly written. Every record is checked when it is read; a record that does
+//! not match its checksum is a miss.
 //!
-//! **Bound.** Before a file is started, the oldest files of all spaces that nobody writes to are
-//! removed until the new one has room.
+//! **Bound.** Before a file is started, the oldest files of all spaces are removed until the new
+//! one has room. A file that a process writes to is never removed.
 
 use std::{
     collections::HashMap,
@@ -43,7 +43,7 @@ fn format_of(width: usize) -> Format {
     }
 }
 
-/// The address of a text as the model sees it.
+/// The key of a text as the model sees it.
 pub fn key(text: TextView<'_>) -> Key {
     let mut hash = Sha256::new();
     hash.update((text.prompt as u64).to_le_bytes());
@@ -53,7 +53,7 @@ pub fn key(text: TextView<'_>) -> Key {
     hash.finalize().into()
 }
 
-/// The vectors of one space. Its calls do file work: not for async code.
+/// The vectors of one space. Its calls do blocking file work: do not call them from async code.
 #[derive(Debug)]
 pub struct VectorCache {
     root: PathBuf,
@@ -73,12 +73,12 @@ struct Inner {
 }
 
 impl VectorCache {
-    /// Opens the folder of a space, which is made if need be, and reads what is there. `width` is
-    /// the number of floats of a vector, `most_bytes` the bound on all spaces under `root`
-    /// together.
+    /// Opens the folder of a space and indexes its records. The folder is created if it does not
+    /// exist. `width` is the number of floats of a vector, `most_bytes` the bound on all spaces
+    /// under `root` together.
     ///
     /// # Errors
-    /// A folder that cannot be made or read.
+    /// If the folder cannot be created or read.
     pub fn open(root: &Path, space: &str, width: usize, most_bytes: u64) -> io::Result<Self> {
         let folder = root.join(space);
         fs::create_dir_all(&folder)?;
@@ -94,8 +94,8 @@ impl VectorCache {
         Ok(cache)
     }
 
-    /// The vectors that are here, by place in `keys`. What other processes have added since is
-    /// found.
+    /// The cached vectors, by index in `keys`. Vectors that other processes have added since are
+    /// found too.
     pub fn get(&self, keys: &[Key]) -> Vec<Option<Vec<f32>>> {
         let mut inner = self.inner.lock();
         if let Err(error) = self.refresh(&mut inner) {
@@ -114,10 +114,10 @@ impl VectorCache {
         keys.iter().map(one).collect()
     }
 
-    /// Writes vectors, those that are not finite and those that are here left out.
+    /// Writes vectors, except those that are not finite and those already cached.
     ///
     /// # Errors
-    /// What the disk says; what was written before stays.
+    /// If the disk fails; what was written before stays.
     pub fn put<'a>(&self, entries: impl Iterator<Item = (Key, &'a [f32])>) -> io::Result<()> {
         let mut inner = self.inner.lock();
         let mut content = Vec::new();
@@ -150,7 +150,7 @@ impl VectorCache {
             content.extend_from_slice(&key);
             content.extend(vector.iter().flat_map(|value| value.to_le_bytes()));
             let (offset, length) = writer.append(&content)?;
-            // Otherwise it is read back like another process's.
+            // Otherwise the record is indexed like another process's.
             if let Some(segment) = segments.iter().position(|segment| segment.path() == writer.path())
                 && segments[segment].pass(offset, length)
             {
@@ -160,7 +160,7 @@ impl VectorCache {
         inner.writer.as_mut().map_or(Ok(()), Writer::flush)
     }
 
-    /// Number of vectors that can be found.
+    /// Number of vectors in the index.
     pub fn len(&self) -> usize {
         self.inner.lock().index.len()
     }
@@ -170,12 +170,12 @@ impl VectorCache {
         self.len() == 0
     }
 
-    /// A file is full at an eighth of the bound, so that little is lost when the oldest goes.
+    /// A file is full at an eighth of the bound, so that removing the oldest one loses little.
     fn full(&self) -> u64 {
         (self.most_bytes / 8).min(64 << 20)
     }
 
-    /// A vector; `None` when it is no longer what it was.
+    /// A vector; `None` if its record has changed.
     fn read(&self, segment: &Segment, key: &Key, offset: u64) -> Option<Vec<f32>> {
         let length = self.format.framing.record_bytes(KEY + self.width * size_of::<f32>());
         let content = segment.read(offset, length).ok()??;
@@ -190,7 +190,7 @@ impl VectorCache {
             }
             match isomer_segment_log::list(&space.path(), &self.format) {
                 Ok(files) => found.extend(files),
-                // Removed meanwhile.
+                // The file was removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -201,7 +201,7 @@ impl VectorCache {
     /// Indexes the records that were added to any file.
     fn refresh(&self, inner: &mut Inner) -> io::Result<()> {
         let paths = match isomer_segment_log::paths(&self.folder, &self.format) {
-            // Removed meanwhile; the next writer makes it again.
+            // The folder was removed meanwhile; the next writer creates it again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             paths => paths?,
         };
@@ -213,7 +213,7 @@ impl VectorCache {
                         inner.segments.push(segment);
                         inner.segments.len() - 1
                     }
-                    // Removed meanwhile.
+                    // The file was removed meanwhile.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(error),
                 },
@@ -245,7 +245,7 @@ impl VectorCache {
                 }
             }
         }
-        // Files that are gone answer no more; the places of the others change.
+        // Removed files drop out of the index, and the positions of the others change.
         if inner.segments.iter().any(|segment| !segment.path().exists()) {
             inner.segments.clear();
             inner.index.clear();

@@ -1,4 +1,4 @@
-//! Where models run, and in which arithmetic.
+//! The devices that models run on, and the arithmetic they use.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// As it is configured.
+    /// Its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -68,12 +68,12 @@ pub enum Choice {
 const SERVED: &str = "`auto`, `cpu`, `cuda:N`, several GPUs as `cuda:0,cuda:1`, or `metal`";
 
 impl Choice {
-    /// Reads what [`Device::open`] opens, and refuses what cannot be in this build; looks for no
-    /// device.
+    /// Parses what [`Device::open`] opens and refuses what this build cannot serve; does not look
+    /// for devices.
     ///
     /// # Errors
-    /// Another word; devices that do not go together; a device that this build lacks; an arithmetic
-    /// that it does not have.
+    /// If a name is unknown, devices cannot be combined, or this build lacks the device or its
+    /// arithmetic.
     pub fn parse(text: &str, precision: Precision) -> Result<Vec<Self>, EmbedError> {
         let refuse = |problem: String| EmbedError::Device {
             device: text.to_owned(),
@@ -127,17 +127,17 @@ impl Choice {
     }
 }
 
-/// An NVIDIA GPU with one stream of its own. Candle's usual one is a stream for each thread of the
-/// host: weights loaded by one thread would not be waited for by the threads that compute, and
-/// these would share the workspace of one cuBLAS handle.
+/// An NVIDIA GPU with one stream of its own. Candle by default uses one stream per host thread: the
+/// computing threads would not wait for weights loaded by another thread, and all of them would
+/// share the workspace of one cuBLAS handle.
 fn cuda(number: usize) -> candle_core::Result<candle_core::Device> {
     let device = candle_core::Device::new_cuda_with_stream(number)?;
     #[cfg(feature = "cuda")]
     {
         let device = device.as_cuda_device()?;
         // SAFETY: this context was made for the device just now and all of its work goes to this
-        // one stream, in the order in which it is given, whichever thread gives it: there are no
-        // other streams that events would have to order it with.
+        // one stream, in the order in which it is submitted, whichever thread submits it: there are
+        // no other streams that events would have to order it with.
         unsafe { device.disable_event_tracking() };
     }
     Ok(device)
@@ -162,7 +162,7 @@ impl Device {
     /// Opens `auto`, `cpu`, `cuda:N`, several `cuda:N` separated by commas, or `metal`.
     ///
     /// # Errors
-    /// What [`Choice::parse`] refuses; a device that does not answer.
+    /// If [`Choice::parse`] refuses the text, or a device does not answer.
     pub fn open(text: &str, precision: Precision) -> Result<Vec<Self>, EmbedError> {
         let on_cpu = || {
             Ok(if precision == Precision::Int8 {
@@ -208,7 +208,7 @@ impl Device {
         }
     }
 
-    /// Whether our kernels compute.
+    /// Whether our own kernels compute.
     pub fn is_cpu(&self) -> bool {
         matches!(self, Self::Cpu | Self::CpuInt8)
     }
@@ -245,7 +245,7 @@ mod tests {
             let error = refused("cpu", half);
             assert!(error.contains("on the CPU give precision `f32` or `int8`"), "{error}");
         }
-        // Integers exist nowhere else, so `auto` means the CPU.
+        // Only the CPU has integers, so `auto` means the CPU.
         assert!(Device::open("auto", Precision::Int8).unwrap()[0].is_cpu());
     }
 

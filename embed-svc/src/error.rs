@@ -1,4 +1,4 @@
-//! What can go wrong in this crate, and its one mapping to [`Fault`].
+//! The errors of this crate, and their one conversion to [`Fault`].
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use tonic::Code;
 /// A text could not be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbedError {
-    /// The configuration is not sound.
+    /// The configuration is not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A request field is wrong.
@@ -25,12 +25,12 @@ pub enum EmbedError {
         /// How to fix it.
         hint: String,
     },
-    /// No such encoder here.
+    /// An encoder id that this server does not have.
     #[error("unknown encoder `{id}` ({hint})")]
     UnknownEncoder {
         /// The id asked for.
         id: String,
-        /// What can be asked for.
+        /// Which ids exist, or how to find them.
         hint: String,
     },
     /// Something this server cannot do yet.
@@ -44,7 +44,7 @@ pub enum EmbedError {
     /// The model could not be found or fetched.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A file of a model folder is missing, broken, or says something that we cannot follow
+    /// A file of a model folder is missing, broken, or asks for something that cannot be followed
     /// exactly.
     #[error("{}: {problem} ({hint})", file.display())]
     File {
@@ -80,12 +80,12 @@ pub enum EmbedError {
         id: String,
         /// What it needs.
         bytes: u64,
-        /// What cannot be freed now.
+        /// Bytes that cannot be freed now.
         held: u64,
         /// The bound.
         most: u64,
     },
-    /// A model is larger than the bound on all.
+    /// A model is larger than the bound on all models.
     #[error("encoder `{id}` needs {bytes} bytes, embed.max_model_bytes is {most}")]
     TooLarge {
         /// The encoder.
@@ -124,7 +124,7 @@ pub enum EmbedError {
         /// What the library said.
         source: candle_core::Error,
     },
-    /// A thread of ours is gone; our fault.
+    /// An internal error, such as a thread that has ended.
     #[error("internal: {0}")]
     Internal(String),
 }

@@ -2,16 +2,17 @@
 //!
 //! What a request passes through, outside in:
 //!
-//! * [`service`]: the gRPC face; checks the request, shapes the answer.
+//! * [`service`]: the gRPC handler; checks the request, builds the answer.
 //! * [`registry`]: which encoders there are; loads them on demand.
 //! * [`tokenise`]: text to ids, on helper threads.
-//! * [`engine`]: a bounded queue and a thread for each model; batches by tokens.
+//! * [`engine`]: a bounded queue and the threads of each model; batches by tokens.
 //! * [`model`]: a loaded encoder; pure computing on packed tokens, without padding.
 //! * [`arch`] over [`backend`]: the transformer, written once for every device; [`vectors`]: fixed
 //!   vectors instead.
 //! * [`pooling`], [`activation`], [`folder`], [`weights`], [`batch`], [`space`]: the pieces.
 //!
-//! A text's vector depends on the text alone: the same bits alone, in any batch, in any order.
+//! A text's vector depends on the text alone: its bits are the same alone, in any batch, in any
+//! order.
 
 pub mod activation;
 pub mod arch;
@@ -49,7 +50,7 @@ pub use service::{EmbedService, services};
 /// Serves until `shutdown` resolves, then finishes what is in flight.
 ///
 /// # Errors
-/// A configuration, model or socket that cannot be used.
+/// If the configuration, a model or the socket cannot be used.
 pub async fn run(
     config: ServeConfig,
     listener: TcpListener,

@@ -1,5 +1,5 @@
-//! From one vector a token to one vector a text (sentence-transformers' `Pooling` module, Reimers &
-//! Gurevych 2019, §3).
+//! From one vector per token to one vector per text (sentence-transformers' `Pooling` module,
+//! Reimers & Gurevych 2019, §3).
 //!
 //! Pure functions of the tokens of one text. There is no padding, hence no mask: every row counts.
 
@@ -63,9 +63,9 @@ pub struct TokenRows<'a> {
     pub values: &'a [f32],
     /// Width of a vector.
     pub width: usize,
-    /// Leading tokens that are left out: a prompt that the model does not pool.
+    /// Leading tokens that are left out: the prompt, in models that do not pool it.
     pub skip: usize,
-    /// Where the rows were multiplied by factors: the sum of the factors, by which means divide.
+    /// If the rows were multiplied by factors, the sum of the factors, which means divide by.
     pub factors: Option<f32>,
 }
 
@@ -92,10 +92,10 @@ fn pool_one(tokens: TokenRows<'_>, mode: PoolingMode, out: &mut [f32]) {
     let rows = || kept.chunks_exact(width);
     #[allow(clippy::cast_precision_loss)]
     let number = |n: usize| n as f32;
-    // As sentence-transformers: never less, so that nothing is divided by zero.
+    // A lower bound as in sentence-transformers, so that nothing is divided by zero.
     let at_least = |divisor: f32| divisor.max(1e-9);
     match mode {
-        // Where nothing is left beside the prompt it is the very first token, as in
+        // If nothing remains besides the prompt, this is the very first token, as in
         // sentence-transformers.
         PoolingMode::Cls => out.copy_from_slice(&(if kept.is_empty() { values } else { kept })[..width]),
         _ if kept.is_empty() => {}
@@ -104,7 +104,7 @@ fn pool_one(tokens: TokenRows<'_>, mode: PoolingMode, out: &mut [f32]) {
             out.fill(f32::NEG_INFINITY);
             for row in rows() {
                 for (out, value) in out.iter_mut().zip(row) {
-                    // NaN must win, so that it is seen.
+                    // NaN must win, so that it is detected.
                     *out = if out.is_nan() || *out > *value { *out } else { *value };
                 }
             }
@@ -119,7 +119,7 @@ fn pool_one(tokens: TokenRows<'_>, mode: PoolingMode, out: &mut [f32]) {
         }
         PoolingMode::WeightedMean => {
             let mut total = 0.0;
-            // Tokens behind a prompt keep the weights of their places.
+            // Tokens after a prompt keep the weights of their positions.
             for (place, row) in (skip + 1..).zip(rows()) {
                 let weight = number(place);
                 total += weight;
@@ -134,8 +134,8 @@ fn pool_one(tokens: TokenRows<'_>, mode: PoolingMode, out: &mut [f32]) {
 }
 
 /// The pooling of a text of `tokens` tokens, of which the first `skip` are left out, as weights of
-/// its rows: appends `tokens` of them for each mode. Not for [`PoolingMode::Max`], which is not a
-/// sum: `false`, and nothing is appended.
+/// its rows: appends `tokens` weights for each mode. [`PoolingMode::Max`] is not a sum: for it
+/// nothing is appended and the result is `false`.
 pub fn weights(tokens: usize, skip: usize, modes: &[PoolingMode], out: &mut Vec<f32>) -> bool {
     if modes.contains(&PoolingMode::Max) {
         return false;

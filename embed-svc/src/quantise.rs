@@ -1,5 +1,4 @@
-//! From floats to bytes and bits, as sentence-transformers' `quantize_embeddings` does it (version
-//! 6.2).
+//! From floats to bytes and bits, as in sentence-transformers' `quantize_embeddings` (version 6.2).
 
 pub use isomer_service_kit::vectors::bits;
 
@@ -11,8 +10,8 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// From the smallest to the largest value of each column of `rows × width` vectors. `None`
-    /// without vectors.
+    /// From the smallest to the largest value of each column of `rows × width` vectors. `None` if
+    /// there are no vectors.
     pub fn of_vectors(vectors: &[f32], width: usize) -> Option<Self> {
         let mut rows = vectors.chunks_exact(width.max(1));
         let first = rows.next()?;
@@ -39,7 +38,7 @@ impl Ranges {
     }
 
     /// Appends a row as signed bytes: the number of whole steps above the start, less 128; values
-    /// beyond the range are put at its end.
+    /// outside the range are clamped to it.
     pub fn quantise(&self, row: &[f32], out: &mut Vec<u8>) {
         for ((value, start), step) in row.iter().zip(&self.starts).zip(&self.steps) {
             let steps = ((value - start) / step).floor().clamp(0.0, 255.0);
@@ -49,7 +48,7 @@ impl Ranges {
         }
     }
 
-    /// The ranges as bytes, little-endian: what a digest is taken of.
+    /// The ranges as bytes, little-endian, for a digest.
     pub fn bytes(&self) -> Vec<u8> {
         let values = self.starts.iter().chain(&self.steps);
         values.flat_map(|value| value.to_le_bytes()).collect()

@@ -10,10 +10,10 @@ use crate::{
     weights::Weights,
 };
 
-/// `torch.nn.LayerNorm`'s default, which the module does not change.
+/// `torch.nn.LayerNorm`'s default; the module does not change it.
 const LAYER_NORM_EPS: f32 = 1e-5;
 
-/// A stage with its weights. It works on each row by itself.
+/// A stage with its weights. It works on each row separately.
 pub(crate) enum Step {
     /// `activation(x · Wᵀ + b) (+ x or x · Rᵀ)`.
     Dense {
@@ -32,15 +32,15 @@ pub(crate) enum Step {
     WordWeights(Vec<f32>),
 }
 
-/// What is added to the result of a dense layer.
+/// The vector added to the result of a dense layer.
 pub(crate) enum Residual {
     None,
     Input,
     Projected(PackedMatrix),
 }
 
-/// Loads the weights of stages and follows the width through them; the second is the width at the
-/// end. `vocabulary` is the number of token ids.
+/// Loads the weights of stages and follows the width through them. The second value is the width at
+/// the end. `vocabulary` is the number of token ids.
 pub(crate) fn load(stages: &[Stage], mut width: usize, vocabulary: usize) -> Result<(Vec<Step>, usize), EmbedError> {
     let mut steps = Vec::with_capacity(stages.len());
     for stage in stages {
@@ -128,8 +128,8 @@ impl Step {
         }
     }
 
-    /// Applies it to rows of `width` values; the second is the width of the result. `ids` are the
-    /// tokens of the rows, where rows are tokens.
+    /// Applies the step to rows of `width` values; the second value is the width of the result.
+    /// `ids` are the tokens of the rows, if rows are tokens.
     pub(crate) fn apply(&self, mut x: Vec<f32>, width: usize, ids: &[u32]) -> (Vec<f32>, usize) {
         match self {
             Self::Normalize => x.chunks_exact_mut(width.max(1)).for_each(normalise),

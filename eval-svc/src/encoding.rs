@@ -17,6 +17,7 @@ use crate::{
     config::EvalConfig,
     metric::Similarity,
     prompts::{self, Sent},
+    work::{Batching, RequestKind, WorkEngine},
 };
 
 /// An encoder could not be used.
@@ -74,18 +75,21 @@ pub(crate) fn similarity(encoder: &Encoder) -> Similarity {
 /// the encoder described; with a `prompt`, in one that differs from it in the prompt only. Without
 /// one the encoder's default applies.
 pub(crate) async fn encode(
-    channel: &GrpcChannel,
+    work: &dyn WorkEngine,
     config: &EvalConfig,
     encoder: &Encoder,
     prompt: Option<&Sent>,
     texts: &[&str],
     mut done: impl FnMut(u64, &Usage),
 ) -> Result<Encoded, EncodingError> {
-    let most = batches::most_items(encoder.max_batch_items, config.encode_batch_items);
-    let client = &EncoderClient::new(channel.clone());
-    let mut answers = stream::iter(batches::batches(texts, most))
-        .map(|batch| async move { Ok((ask(client, encoder, prompt, texts, &batch).await?, batch)) })
-        .buffered(config.encode_in_flight);
+    let own = Batching {
+        items: batches::most_items(encoder.max_batch_items, config.encode_batch_items),
+        in_flight: config.encode_in_flight,
+    };
+    let batching = work.batching(RequestKind::Encode, own);
+    let mut answers = stream::iter(batches::batches(texts, batching.items))
+        .map(|batch| async move { Ok((ask(work, encoder, prompt, texts, &batch).await?, batch)) })
+        .buffered(batching.in_flight);
     let mut encoded = Encoded {
         // The space under a prompt is that of the first answer, once it is checked.
         space: encoder.vector_space.clone().filter(|_| prompt.is_none()),
@@ -109,7 +113,7 @@ pub(crate) fn refused(status: &tonic::Status) -> EncodingError {
 }
 
 async fn ask(
-    client: &EncoderClient,
+    work: &dyn WorkEngine,
     encoder: &Encoder,
     prompt: Option<&Sent>,
     texts: &[&str],
@@ -125,7 +129,8 @@ async fn ask(
         priority: Priority::Batch.into(),
         ..EncodeRequest::default()
     };
-    client.encode(request).await.map_err(|status| refused(&status))
+    let answer = work.encode(encoder, request).await;
+    answer.map_err(|fault| EncodingError::Refused(Box::new(fault)))
 }
 
 impl Encoded {

@@ -143,6 +143,7 @@ fn run(error: RunError) -> Fault {
                 ..*fault
             }
         }
+        RunError::Fleet(fault) => *fault,
         RunError::Judge { field, fault, .. } => Fault {
             message,
             field: Some(field),

@@ -7,6 +7,7 @@
 
 mod augmented;
 pub mod change;
+mod clients;
 pub mod config;
 mod encoding;
 pub mod error;
@@ -23,9 +24,11 @@ pub mod separation;
 mod statistics_service;
 pub mod suite;
 mod task_service;
+pub mod work;
 
 use std::sync::Arc;
 
+use isomer_fleet::Dispatcher;
 use isomer_models::Resolver;
 use isomer_proto::eval::v1::{
     run_service_server::RunServiceServer, statistics_service_server::StatisticsServiceServer,
@@ -35,6 +38,7 @@ use isomer_service_kit::{Fault, Services, client, server};
 use isomer_usage::report::Reporting;
 use tokio::net::TcpListener;
 
+pub use clients::EvalClients;
 pub use config::{EvalConfig, ServeConfig};
 pub use error::EvalError;
 /// Data sets: the crate `isomer-datasets`.
@@ -48,13 +52,13 @@ pub use isomer_report::{self as report, profile, terms::truncation};
 pub use isomer_scoring::{evidence, metric, task};
 /// Statistics: the crate `isomer-stats`.
 pub use isomer_stats as stats;
-pub use run::EvalClients;
 
 use locate::DatasetLocator;
 use run::RunManager;
 use run_service::RunHandler;
 use statistics_service::StatisticsHandler;
 use task_service::TaskHandler;
+use work::{FleetEngine, LocalEngine, WorkEngine};
 
 /// The evaluation service: `TaskService`, `StatisticsService` and `RunService`. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -80,6 +84,20 @@ impl EvalService {
     /// # Errors
     /// When a folder cannot be made.
     pub fn with_hub(config: EvalConfig, clients: EvalClients, hub: Option<Resolver>) -> Result<Self, EvalError> {
+        Self::with_fleet(config, clients, hub, None)
+    }
+
+    /// As [`EvalService::with_hub`], with workers that do the pieces of runs, where there are any,
+    /// and the class of arithmetic of this process.
+    ///
+    /// # Errors
+    /// When a folder cannot be made.
+    pub fn with_fleet(
+        config: EvalConfig,
+        clients: EvalClients,
+        hub: Option<Resolver>,
+        fleet: Option<(Dispatcher, &str)>,
+    ) -> Result<Self, EvalError> {
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         let locator = Arc::new(DatasetLocator {
             folders: config.named_data(),
@@ -88,11 +106,16 @@ impl EvalService {
         });
         let tasks = TaskHandler::new(Arc::new(config.clone()), clients.clone(), Arc::clone(&locator));
         let max_message_bytes = config.max_message_bytes;
+        let own = LocalEngine::new(clients.clone());
+        let work: Arc<dyn WorkEngine> = match fleet {
+            Some((dispatcher, class)) => Arc::new(FleetEngine::new(dispatcher, class, own)),
+            None => Arc::new(own),
+        };
         Ok(Self {
             tasks,
             max_message_bytes,
             locator: Arc::clone(&locator),
-            runs: RunManager::open(config, clients, locator)?,
+            runs: RunManager::open(config, clients, work, locator)?,
         })
     }
 

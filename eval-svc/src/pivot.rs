@@ -118,6 +118,7 @@ fn take<'a>(
             generator_digest: provenance.generator_digest,
             prompt_version: provenance.prompt_version,
             prompt_digest: provenance.prompt_digest,
+            generator_key: provenance.generator_key,
             ..Provenance::default()
         });
     }

@@ -1,7 +1,8 @@
-//! Support for the end-to-end tests: the `isomer` binary, its home, a running server, reference
-//! data.
+//! Support for the end-to-end tests: the `isomer` binary, its home, a running server, workers,
+//! reference data.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+pub mod fleet;
 pub mod home;
 pub mod process;
 

@@ -7,12 +7,11 @@
 //!    request in wall and processor time (the stub's and the client's work included, since they run
 //!    here).
 //! 2. The same texts again, from the cache.
-//! 3. The same against a server that fails one call in five (500, 429 with Retry-After, never,
-//!    broken JSON), with a second as the longest wait for an answer: every text must end in a
-//!    stated outcome.
-//! 4. 100,000 texts queued at a server that never answers: memory a text.
+//! 3. The same against a server that fails one call in five (500, 429 with Retry-After, no answer,
+//!    broken JSON), with a timeout of one second: every text must end in a stated outcome.
+//! 4. 100,000 texts queued at a server that never answers: memory per text.
 //!
-//! Exits with 1 where a goal is missed.
+//! Exits with 1 if a goal is missed.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../tests/support/mod.rs"]
@@ -33,9 +32,9 @@ const CONCURRENCY: usize = 64;
 const LATENCY: Duration = Duration::from_millis(50);
 const QUEUED: usize = 100_000;
 
-/// Of the ideal time, at most.
+/// Longest time, as a multiple of the ideal.
 const GOAL_FRESH: f64 = 1.15;
-/// Texts a second from the cache, at least.
+/// Fewest texts a second from the cache.
 const GOAL_CACHED: f64 = 20_000.0;
 
 fn items(count: usize) -> Vec<TextItem> {
@@ -63,7 +62,7 @@ fn items(count: usize) -> Vec<TextItem> {
         .collect()
 }
 
-/// A number of this process from `/proc`; 0 where there is none.
+/// A figure of this process from `/proc`; 0 if there is none.
 fn process(file: &str, read: impl Fn(&str) -> Option<f64>) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
     read(&text).unwrap_or_default()
@@ -115,7 +114,7 @@ fn ideal(calls: usize) -> f64 {
     calls as f64 / CONCURRENCY as f64 * LATENCY.as_secs_f64()
 }
 
-/// Fresh and cached.
+/// Goals for fresh and for cached texts.
 async fn goals() -> bool {
     let home = tempfile::tempdir().unwrap();
     let stub = Stub::start(Answer::Slow(LATENCY, Box::new(Answer::Good))).await;

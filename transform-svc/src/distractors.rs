@@ -1,5 +1,5 @@
-//! Sets of texts that look like an original and mean something else (CLSD): read from an answer,
-//! checked, measured.
+//! Sets of texts that look like an original and mean something else (CLSD). This module reads them
+//! from an answer, checks and measures them.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::{
     words,
 };
 
-/// How many a text gets by default, and at most.
+/// Distractors per text by default.
 pub const DEFAULT_COUNT: u32 = 4;
 /// Most that a request may ask for.
 pub const MAX_COUNT: u32 = 10;
@@ -21,7 +21,7 @@ pub const MAX_COUNT: u32 = 10;
 /// A set read from an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Set {
-    /// The texts: at most as many as wanted, no two the same, none the original.
+    /// The texts: at most as many as wanted, all different, none equal to the original.
     pub texts: Vec<String>,
     /// What is wrong with the set or with one of its texts.
     pub failed: Vec<Check>,
@@ -30,8 +30,8 @@ pub struct Set {
     pub language: Option<LanguageCheck>,
 }
 
-/// Reads a set. Copies of the original and duplicates are left out; where too few are left, they
-/// are why.
+/// Reads a set. Copies of the original and duplicates are left out; if too few texts remain, the
+/// checks name these as the reason.
 pub fn read(original: &str, answer: &str, count: usize, expected: Option<Language>) -> Set {
     let items = list::items(answer, count);
     let said = items.len();
@@ -57,7 +57,7 @@ pub fn read(original: &str, answer: &str, count: usize, expected: Option<Languag
         language = language.max(told);
     }
     if said == 0 {
-        // No list at all: what the answer is instead says why.
+        // The answer holds no list: the checks on the whole answer say why.
         fired.extend(checks::run(Kind::Distractors, original, answer, expected));
     }
     if texts.len() < count {
@@ -72,8 +72,8 @@ pub fn read(original: &str, answer: &str, count: usize, expected: Option<Languag
     }
 }
 
-/// Lower-case words: what two texts must share to be the same, punctuation aside; the text itself
-/// where it has no words.
+/// Lower-case words, used to compare texts regardless of punctuation; the text itself if it has no
+/// words.
 fn plain(text: &str) -> String {
     let lower = text.trim().to_lowercase();
     let words = words::words(&lower);
@@ -84,7 +84,7 @@ fn plain(text: &str) -> String {
     }
 }
 
-/// The means over some measures; `None` of none.
+/// The means over some measures; `None` if there are none.
 pub fn mean(all: &[Measures]) -> Option<Measures> {
     let n = all.len() as f64;
     let mean = |value: fn(&Measures) -> f64| all.iter().map(value).sum::<f64>() / n;
@@ -95,7 +95,7 @@ pub fn mean(all: &[Measures]) -> Option<Measures> {
     })
 }
 
-/// Mean word-level Jaccard similarity over the pairs among texts; `None` of fewer than two.
+/// Mean word-level Jaccard similarity over the pairs among texts; `None` for fewer than two texts.
 pub fn set_jaccard(texts: &[String]) -> Option<f64> {
     let pairs: Vec<f64> = texts
         .iter()

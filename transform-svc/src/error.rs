@@ -1,4 +1,4 @@
-//! What can go wrong, and its one conversion to a [`Fault`].
+//! The errors of this crate, and their one conversion to a [`Fault`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,10 +23,10 @@ pub enum TransformError {
         /// How to fix it.
         hint: String,
     },
-    /// A transformation of the catalogue that is not served.
+    /// A transformation in the catalogue that is not served.
     #[error("the transformation `{0}` is not served yet")]
     NotServed(&'static str),
-    /// A generator id that names nothing.
+    /// A generator id that matches nothing.
     #[error("unknown generator `{id}`")]
     UnknownGenerator {
         /// The id asked for.
@@ -34,7 +34,7 @@ pub enum TransformError {
         /// Ids of the configuration.
         configured: Vec<String>,
     },
-    /// A generator that nothing connects to.
+    /// A generator that cannot be connected to.
     #[error("the generator `{id}` cannot be reached: {message}")]
     Unreachable {
         /// Its id.
@@ -42,7 +42,7 @@ pub enum TransformError {
         /// What happened.
         message: String,
     },
-    /// A generator that takes no request at all: wrong key, unknown model, no quota left.
+    /// A generator that refuses every request: wrong key, unknown model, no quota left.
     #[error("the generator `{id}` refuses every request: {message}")]
     Refused {
         /// Its id.
@@ -60,7 +60,7 @@ pub enum TransformError {
         /// Why.
         message: String,
     },
-    /// A text that failed, where the request said to fail with it.
+    /// A text that failed, and the request's policy is to fail with it.
     #[error("text {index} (id `{id}`) failed: {why}")]
     Aborted {
         /// Its index in the request.
@@ -81,7 +81,7 @@ pub enum TransformError {
     /// The cache.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The cache, met by several texts at once.
+    /// A cache error shared by several texts at once.
     #[error("{0}")]
     SharedCache(Arc<CacheError>),
     /// The configuration.
@@ -90,7 +90,7 @@ pub enum TransformError {
     /// Finding a model.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The process ends while texts are being made.
+    /// The process is shutting down while texts are being made.
     #[error("the service is shutting down")]
     ShuttingDown,
     /// Serving.
@@ -99,7 +99,7 @@ pub enum TransformError {
 }
 
 impl TransformError {
-    /// Whether it is a generator that failed, rather than the request or this process.
+    /// Whether a generator failed, rather than the request or this process.
     pub(crate) fn is_of_generator(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Refused { .. })
     }
@@ -151,6 +151,8 @@ impl From<TransformError> for Fault {
             TransformError::Prompt { .. } => {
                 Fault::precondition("BAD_PROMPT", message).hint("correct it, or leave it out")
             }
+            TransformError::SharedCache(error) if error.shared => Fault::unavailable("STORE_UNAVAILABLE", message)
+                .hint("check store.url, its credentials, and that the store can be reached"),
             TransformError::Cache(_) | TransformError::SharedCache(_) => Fault::precondition("CACHE_UNUSABLE", message)
                 .hint("make `cache_dir` writable and free space, or set `bypass_cache`"),
             TransformError::Config(_) => Fault::precondition("BAD_CONFIGURATION", message),

@@ -1,8 +1,8 @@
 //! Languages: reading tags, naming them for a prompt, detecting them, drawing a target.
 //!
-//! Detection is cld2's, which told all of 47 test languages apart, the African ones included, at
-//! microseconds a sentence. On short texts it guesses; [`detect`] then answers "too short to tell"
-//! (`None`) rather than guess.
+//! cld2 detects languages. It distinguished all of 47 test languages, the African ones included, in
+//! microseconds a sentence. On short texts it guesses; [`detect`] then returns `None` (too short to
+//! tell).
 
 use cld2::{Format, Reliability};
 use isomer_spelling::nearest;
@@ -36,8 +36,8 @@ const SAME: &[&[&str]] = &[
     &["hi", "mr", "ne", "bh"],
 ];
 
-/// Languages that the detector does not know. It takes the texts of some for those of another,
-/// named beside them, and tells nothing of the others.
+/// Languages that the detector does not know. It takes texts in some of them for another language,
+/// named beside them; for the others it returns nothing useful.
 const UNDETECTED: &[(&str, Option<&str>)] = &[
     ("acm", Some("ar")),
     ("aeb", Some("ar")),
@@ -54,8 +54,8 @@ const UNDETECTED: &[(&str, Option<&str>)] = &[
     ("pcm", Some("en")),
 ];
 
-/// Other codes of languages that are known: members of a macrolanguage whose standard form they
-/// are, and older codes.
+/// Other codes of known languages: members of a macrolanguage whose standard form they are, and
+/// older codes.
 const ALIASES: &[(&str, &str)] = &[
     ("als", "sq"),
     ("arb", "ar"),
@@ -85,8 +85,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("zsm", "ms"),
 ];
 
-/// A known language. Compare with [`Language::matches`], which forgives what a detector cannot tell
-/// apart.
+/// A known language. Compare with [`Language::matches`], which treats languages that a detector
+/// cannot tell apart as equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Language {
     code: &'static str,
@@ -116,8 +116,7 @@ impl Language {
         self.name
     }
 
-    /// The tag and name nearest to what is not a tag: `englsh` and `English` mean `en`, `deu-`
-    /// `de`.
+    /// The tag and name nearest to an unknown tag: `englsh` and `English` mean `en`, `deu-` `de`.
     pub fn nearest(tag: &str) -> Option<(&'static str, &'static str)> {
         let named = |wanted: &str| {
             NAMES
@@ -125,7 +124,7 @@ impl Language {
                 .find(|(two, three, name)| [*two, *three, *name].contains(&wanted))
                 .map(|(code, _, name)| (*code, *name))
         };
-        // A tag of two letters is near to every other: only its name, spelt out or almost, tells
+        // Every two-letter tag is close to many others, so only a name, spelt out or almost, tells
         // what was meant.
         let names = NAMES
             .iter()
@@ -140,14 +139,14 @@ impl Language {
         own == other || SAME.iter().any(|set| set.contains(&own) && set.contains(&other))
     }
 
-    /// The code that the detector has for texts in this language: its own, or that of the language
-    /// it takes them for.
+    /// The code that the detector returns for texts in this language: its own, or that of the
+    /// language it takes them for.
     fn taken_for(self) -> &'static str {
         let undetected = UNDETECTED.iter().find(|(code, _)| *code == self.code);
         undetected.and_then(|(_, other)| *other).unwrap_or(self.code)
     }
 
-    /// Whether the detector knows the language, or takes its texts for those of one other.
+    /// Whether the detector knows the language or takes its texts for one particular other.
     fn can_be_told(self) -> bool {
         !UNDETECTED
             .iter()
@@ -164,12 +163,12 @@ pub fn detect(text: &str) -> Option<Language> {
     detect_with(text, None)
 }
 
-/// The same, told which language to lean to.
+/// Like [`detect`], with a hint of the likely language.
 fn detect_with(text: &str, hint: Option<Language>) -> Option<Language> {
     let (words, letters) = text.unicode_words().fold((0, 0), |(words, letters), word| {
         (words + 1, letters + word.chars().filter(|c| c.is_alphabetic()).count())
     });
-    // A script of its own (Arabic is shared, Hangul is not) needs fewer words; cld2 says itself
+    // A script of its own (Arabic is shared, Hangul is not) needs fewer words; cld2 reports itself
     // when it is not sure.
     if words < MIN_WORDS || (letters < MIN_LETTERS && text.is_ascii()) {
         return None;
@@ -184,9 +183,9 @@ fn detect_with(text: &str, hint: Option<Language>) -> Option<Language> {
         }),
         ..cld2::Hints::default()
     };
-    // After a letter in another script than those before it cld2 looks at the next character, at
-    // the end of the text too: it reads whatever lies there, and what is not UTF-8 leads it out of
-    // its tables. A space ends every text it gets.
+    // After a letter in another script, cld2 looks at the next character, even past the end of the
+    // text. It reads whatever memory lies there, and bytes that are not UTF-8 lead it out of its
+    // tables. A space is therefore appended to every text.
     let found = cld2::detect_language_ext(&format!("{text} "), Format::Text, &hints);
     if found.reliability != Reliability::Reliable || found.scores[0].percent < 60 {
         return None;
@@ -194,13 +193,13 @@ fn detect_with(text: &str, hint: Option<Language>) -> Option<Language> {
     Language::parse(found.language?.0)
 }
 
-/// What the detector says of a text that should be in a language.
+/// The detector's verdict on a text that should be in a given language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LanguageCheck {
     /// It is in that language, or in one that the detector cannot tell from it.
     Right,
-    /// Too short or too mixed to tell, or in a language that the detector does not know: neither
-    /// passed nor failed.
+    /// Too short or too mixed to tell, or in a language that the detector does not know: the check
+    /// neither passes nor fails.
     TooShort,
     /// It is in another.
     Wrong,
@@ -208,11 +207,12 @@ pub enum LanguageCheck {
 
 /// Compares a text's language with the one it should be in.
 ///
-/// Sentences full of foreign names lead the detector astray ("Sean Brown gioca nella National
-/// Hockey League." is English to it), so that it is asked a second time with a hint. A text that it
-/// then takes for the right language is no longer wrong but untold, and one that it could not tell
-/// is right. On Italian RTE3 that lowers what is wrongly called wrong from 11.5 to 8.8 % and raises
-/// what is called right from 66 to 80 %; of texts in another language it finds as many as before.
+/// Sentences full of foreign names mislead the detector ("Sean Brown gioca nella National Hockey
+/// League." is English to it), so a text judged wrong or too short is detected a second time with a
+/// hint. A text that is then taken for the right language changes from wrong to untold, or from
+/// untold to right. On Italian RTE3 this lowers the share wrongly called wrong from 11.5 to 8.8 %
+/// and raises the share called right from 66 to 80 %; texts in another language are found as often
+/// as before.
 pub fn check(text: &str, expected: Language) -> LanguageCheck {
     if !expected.can_be_told() {
         return LanguageCheck::TooShort;
@@ -227,17 +227,17 @@ pub fn check(text: &str, expected: Language) -> LanguageCheck {
 }
 
 /// The target language of a run under one seed: the first of a permutation of [`TARGETS`], fixed by
-/// the seed and the run's name alone, that is not the source. One language for all texts,
-/// therefore, but for those already written in it. Two seeds may draw the same language;
-/// [`target_of_rank`] does not.
+/// the seed and the run's name alone, that is not the source. All texts therefore get one language,
+/// except those already written in it. Two seeds may draw the same language; [`target_of_rank`]
+/// does not.
 pub fn draw_target(seed: u64, run: &str, source: Option<Language>) -> Option<Language> {
     draw(&known(&TARGETS), seed, &["translation-target", run], source)
 }
 
-/// The target language of a run's seed that stands at `rank` (from 0) among its seeds: drawn
-/// without replacement. The targets without the source are put into an order that the run's name
-/// alone fixes, and the ranks go through it, from the start again after its end. No language comes
-/// twice before each came once, whatever the seeds and the order of requests.
+/// The target language of a run's seed that stands at `rank` (from 0) among its seeds, drawn
+/// without replacement. The run's name alone fixes an order of the targets without the source. The
+/// ranks go through that order and start again at its end. So no language comes twice before each
+/// came once, whatever the seeds and the order of requests.
 pub fn target_of_rank(rank: u32, run: &str, source: Option<Language>) -> Option<Language> {
     let targets = known(&TARGETS);
     let permitted: Vec<Language> = seed::permutation(0, &["translation-targets", run], targets.len())
@@ -250,7 +250,8 @@ pub fn target_of_rank(rank: u32, run: &str, source: Option<Language>) -> Option<
 
 /// A language for one text: the first of a permutation of the candidates, fixed by seed, run and
 /// the text's id, that is not the source. The order in which candidates are given does not matter.
-/// `what` keeps the draws for different ends apart. `None` where the source is the only candidate.
+/// `what` makes draws for different purposes independent. `None` where the source is the only
+/// candidate.
 pub fn draw_for_text(
     candidates: &[Language],
     seed: u64,
@@ -265,7 +266,7 @@ pub fn draw_for_text(
     draw(&candidates, seed, &[what, run, id], source)
 }
 
-/// The languages of a list of codes of ours.
+/// The languages with these codes, which must all be known.
 pub fn known(codes: &[&str]) -> Vec<Language> {
     codes.iter().filter_map(|code| Language::parse(code)).collect()
 }

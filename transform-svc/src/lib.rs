@@ -2,9 +2,9 @@
 //!
 //! What a request passes through, outside in:
 //!
-//! * [`service`]: the gRPC face; reads the request, shapes and counts the answer.
-//! * [`engine`]: plans it, groups equal texts, attempts each until its checks pass.
-//! * [`cache`]: every generation on disk, by its content; a text is never paid for twice.
+//! * [`service`]: the gRPC handler; reads the request, builds and counts the answer.
+//! * [`engine`]: plans it, groups equal texts, attempts each text until its checks pass.
+//! * [`cache`]: every generation on disk, addressed by content; a text is never paid for twice.
 //! * [`generator`]: an OpenAI-compatible server or a GGUF model in this process.
 //! * [`augment`]: variants, encoded with their text and pooled (GASE). [`judge`]: ratings of pairs
 //!   by a language model.
@@ -50,7 +50,7 @@ pub use service::{TransformService, services};
 /// Serves until `shutdown` resolves, then finishes what is in flight.
 ///
 /// # Errors
-/// A configuration, prompt file, cache directory or socket that cannot be used.
+/// If the configuration, a prompt file, the cache directory or the socket cannot be used.
 pub async fn run(
     config: ServeConfig,
     listener: TcpListener,

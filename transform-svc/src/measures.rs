@@ -1,6 +1,6 @@
 //! How far a transformed text is from its original. Pure functions of the two texts.
 //!
-//! Words are those of [`crate::words`], lower-cased, so that a change of case alone is not a
+//! Words are those of [`crate::words`], lower-cased, so that a change of case alone adds no
 //! distance.
 
 use std::collections::{HashMap, HashSet};
@@ -29,7 +29,7 @@ pub fn measure(original: &str, transformed: &str) -> Measures {
     let edit_distance = match longest {
         0 => 0.0,
         _ => {
-            // rapidfuzz compares numbers: each different word gets one.
+            // rapidfuzz compares numbers, so each distinct word gets one.
             let mut numbers: HashMap<&str, u64> = HashMap::new();
             let mut number = |word| {
                 let next = numbers.len() as u64;

@@ -3,10 +3,10 @@
 use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
-/// Seeds sent to generators stay below this, so that servers that keep a seed in 31 bits take them.
+/// Seeds sent to generators are below this, so that servers with 31-bit seeds accept them.
 const SEED_BITS: u64 = (1 << 31) - 1;
 
-/// A generator of random numbers fixed by a seed and a path of names. Parts are length-prefixed:
+/// A random number generator determined by a seed and a path of names. Parts are length-prefixed:
 /// `["ab", "c"]` and `["a", "bc"]` differ.
 pub fn rng(seed: u64, path: &[&str]) -> ChaCha8Rng {
     let mut hasher = blake3::Hasher::new();

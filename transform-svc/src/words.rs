@@ -1,10 +1,10 @@
 //! What counts as a word.
 //!
-//! Words are those of UAX #29 (`unicode-segmentation`): punctuation is none, a Han character is one
-//! each. Scripts that are written without spaces and that UAX #29 does not split by dictionary
-//! (Thai, Lao, Khmer, Myanmar) would count one word a letter; a run of them counts one word for
-//! every [`LETTERS_PER_WORD`] characters instead, so that a translation out of Thai is not taken
-//! for a truncated one.
+//! Words are those of UAX #29 (`unicode-segmentation`): punctuation is not a word, and each Han
+//! character is one. Scripts that are written without spaces and that UAX #29 does not split by
+//! dictionary (Thai, Lao, Khmer, Myanmar) would count one word a letter; a run of them counts one
+//! word for every [`LETTERS_PER_WORD`] characters instead, so that a translation out of Thai is not
+//! taken for a truncated one.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -51,7 +51,8 @@ fn unspaced(c: char) -> bool {
     needs_dictionary(c) || matches!(c as u32, 0x3040..=0x30FF | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0x2_0000..=0x3_FFFF)
 }
 
-/// Puts words back into one text: a space between them, none between two of a script that has none.
+/// Joins words into one text: with a space between them, but none between two words of a script
+/// without spaces.
 pub fn join(words: &[&str]) -> String {
     let mut text = String::with_capacity(words.iter().map(|word| word.len() + 1).sum());
     for word in words {

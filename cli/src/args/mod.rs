@@ -114,6 +114,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Run all services behind one port.
     Serve(ServeArgs),
+    /// Do pieces of other machines' checks, from a queue.
+    Worker(WorkerArgs),
     /// The encoder providers of a running gateway (--server): list, register, change, probe.
     #[command(subcommand)]
     Providers(providers::ProvidersCommand),
@@ -163,6 +165,19 @@ pub(crate) struct EngineArgs {
     /// them [default: the configuration's embed.device, else auto].
     #[arg(long, env = "ISOMER_DEVICE", value_name = "DEVICE")]
     pub(crate) device: Option<String>,
+}
+
+/// The workers of a fleet.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct FleetArgs {
+    /// Queue of the workers, e.g. nats://127.0.0.1:4222 [default: the configuration's
+    /// fleet.engine].
+    #[arg(long, env = "ISOMER_ENGINE", value_name = "URL")]
+    pub(crate) engine: Option<String>,
+    /// What all machines share: a folder, or s3://BUCKET/PREFIX, gs://… or az://… [default: the
+    /// configuration's store.url].
+    #[arg(long, env = "ISOMER_STORE", value_name = "URL")]
+    pub(crate) store: Option<String>,
 }
 
 /// Arithmetic of an encoder.
@@ -390,7 +405,7 @@ pub(crate) enum ScaleArg {
 }
 
 impl ScaleArg {
-    /// As the services name it.
+    /// The scale as the services name it.
     pub(crate) fn proto(self) -> JudgeScale {
         match self {
             Self::Similarity => JudgeScale::Similarity,
@@ -816,6 +831,8 @@ pub(crate) struct CheckArgs {
     pub(crate) gate: GateArgs,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
 }
 
 /// Who rates what became of the texts of a check.
@@ -911,4 +928,29 @@ pub(crate) struct ServeArgs {
     pub(crate) models: Vec<String>,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
+}
+
+/// `isomer worker`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example: isomer worker --engine nats://10.0.0.5:4222 --store s3://isomer/shared --lanes transform=4,encode=2"
+)]
+pub(crate) struct WorkerArgs {
+    /// Kinds of work that it takes, each with how many units at once: transform (texts to other
+    /// texts), encode (texts to vectors), judge (ratings by a language model).
+    #[arg(
+        long,
+        env = "ISOMER_LANES",
+        value_name = "KIND=N",
+        value_delimiter = ',',
+        default_value = "transform=2,encode=1,judge=2"
+    )]
+    pub(crate) lanes: Vec<String>,
+    /// Seconds that begun units have to end after a signal; what has not ended is handed back.
+    #[arg(long, env = "ISOMER_GRACE", value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) grace: u64,
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+    #[command(flatten)]
+    pub(crate) encoders: EngineArgs,
 }

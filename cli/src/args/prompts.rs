@@ -1,4 +1,4 @@
-//! `--prompt`: what goes in front of an encoder's texts.
+//! `--prompt`: the text in front of an encoder's inputs.
 
 use clap::Args;
 use isomer_proto::eval::v1::EncoderPrompt;
@@ -18,10 +18,10 @@ pub(crate) struct PromptArgs {
 }
 
 impl PromptArgs {
-    /// All of them, each encoder by its name on the server; `named` gives it.
+    /// All prompts, each for its encoder's name on the server, which `named` gives.
     ///
     /// # Errors
-    /// A prompt for an encoder that is not among `encoders`.
+    /// If a prompt is for an encoder that is not among `encoders`.
     pub(crate) fn all(&self, encoders: &[&str], named: impl Fn(&str) -> String) -> Result<Vec<EncoderPrompt>, Failure> {
         let one = |prompt: &EncoderPrompt| {
             let id = prompt.encoder_id.as_str();

@@ -1,4 +1,4 @@
-//! What `--augment` and its companions ask for, as messages.
+//! The messages for `--augment` and its companion flags.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ impl AugmentArgs {
         !self.augment.is_empty()
     }
 
-    /// Whether every transformation is one, before anything is loaded. `other`: --generator
-    /// and --seed have another use too.
+    /// Checks that every transformation exists, before anything is loaded. `other`: --generator and
+    /// --seed have another use too.
     pub(super) fn check(&self, other: bool) -> Result<(), Failure> {
         if !self.wanted() && !other && !self.generators.is_empty() {
             return Err(Failure::usage("--generator: nothing is generated without --augment"));
@@ -41,9 +41,9 @@ impl AugmentArgs {
         }
     }
 
-    /// The sources in the order of the flags, generator by generator within a transformation. One
-    /// that needs no generator is one source however many generators there are. Local generators
-    /// are fetched here, with progress.
+    /// The sources in the order of the flags, generator by generator within a transformation. A
+    /// transformation that needs no generator is one source, however many generators there are.
+    /// Local generators are fetched here, with progress.
     pub(super) async fn spec(&self, connection: &Connection, display: &Display) -> Result<AugmentationSpec, Failure> {
         let catalogue = catalogue(connection).await?;
         let generators: Vec<String> = match self.generators.as_slice() {
@@ -97,8 +97,7 @@ impl AugmentArgs {
     }
 }
 
-/// A local generator is fetched here, with progress, before a service asks for it. Empty: the
-/// default one.
+/// Fetches a local generator, with progress, before a service asks for it. Empty: the default one.
 pub(super) async fn prefetch_generator(
     connection: &Connection,
     generator: &str,

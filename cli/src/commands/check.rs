@@ -35,7 +35,7 @@ type Client = RunServiceClient<GrpcChannel>;
 
 pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(global.quiet);
-    let connection = connect::connect_for(global, &args.engine).await?;
+    let connection = connect::connect_to_fleet(global, &args.engine, &args.fleet).await?;
     let suite = suite(&args.suite)?;
     prefetch(&connection, &args, &display).await?;
     let mut client = RunServiceClient::new(connection.channel.clone())
@@ -98,7 +98,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
     Ok(ExitCode::from(code))
 }
 
-/// The exit code that a run's gate asks for, and what a person should know about it.
+/// The exit code for a run's gate, and what the user should know about it.
 fn exit_code(run: &Run) -> (u8, Option<&'static str>) {
     match (run.verdict(), run.blocked) {
         (Verdict::Undecided, false) => (
@@ -114,12 +114,12 @@ fn exit_code(run: &Run) -> (u8, Option<&'static str>) {
             GATE_NOT_PASSED,
             Some("the gate is invalid, so nothing can be said for or against the encoders: exit code 4"),
         ),
-        // Also what blocks for a reason that this version does not know.
+        // This also covers gates that block for a reason unknown to this version.
         (_, true) => (GATE_FAILED, None),
     }
 }
 
-/// What a run that has no report says of itself.
+/// Why a run has no report, in its own words.
 fn why(run: Run) -> String {
     match run.error.is_empty() {
         true => {
@@ -130,7 +130,7 @@ fn why(run: Run) -> String {
     }
 }
 
-/// The judge that the flags name, or what they change of the suite's.
+/// The judge that the flags name, or their changes to the suite's judge.
 fn judge(args: &CheckJudgeArgs) -> Option<Judge> {
     let named = args.judge.is_some()
         || args.judge_sample.is_some()
@@ -144,7 +144,7 @@ fn judge(args: &CheckJudgeArgs) -> Option<Judge> {
     })
 }
 
-/// What the flags say of separation.
+/// The separation settings that the flags give.
 fn separation(args: &CheckSeparationArgs) -> Option<Separation> {
     let named = args.no_separation || args.separation_texts.is_some() || !args.separation_kinds.is_empty();
     named.then(|| Separation {
@@ -154,8 +154,8 @@ fn separation(args: &CheckSeparationArgs) -> Option<Separation> {
     })
 }
 
-/// A suite file is read here and sent; anything that is not a file is left to the server as a
-/// built-in name.
+/// Reads a suite file, to be sent. Anything that is not a file is left to the server as a built-in
+/// name.
 fn suite(name: &str) -> Result<SuiteRef, Failure> {
     let path = Path::new(name);
     let is_file = path.extension().is_some_and(|e| e == "toml") || path.components().count() > 1;
@@ -181,7 +181,7 @@ fn suite(name: &str) -> Result<SuiteRef, Failure> {
     })
 }
 
-/// A folder of this machine is named by its absolute path, whatever the server's working folder.
+/// Names a folder of this machine by its absolute path, whatever the server's working folder.
 fn local_folder(connection: &Connection, model: &str) -> String {
     match Path::new(model).canonicalize() {
         Ok(path) if !connection.is_remote() && path.is_dir() => path.display().to_string(),
@@ -203,8 +203,7 @@ async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) 
         let fetched = prefetch_generator(connection, judge, display).await;
         fetched.map_err(|failure| failure.of_flag("--judge"))?;
     }
-    // Without --generator the suite decides; then the service fetches it when it is first asked
-    // for.
+    // Without --generator the suite decides; the service then fetches the generator on first use.
     if let Some(generator) = args.generator.as_deref().filter(|generator| !generator.is_empty()) {
         prefetch_generator(connection, generator, display).await?;
     } else if args.generator.is_none() && args.suite == "quick" {
@@ -255,7 +254,7 @@ fn show(display: &Display, progress: &StageProgress) {
     display.step(name, &step);
 }
 
-/// Writes every form of the report below `out` and returns the JSON one.
+/// Writes every form of the report into `out` and returns the JSON one.
 async fn save_reports(client: &mut Client, id: &str, out: &Path) -> Result<Vec<u8>, Failure> {
     let told =
         |path: &PathBuf, e: std::io::Error| Failure::dependency(format!("--out: cannot write {}: {e}", path.display()));
@@ -269,7 +268,8 @@ async fn save_reports(client: &mut Client, id: &str, out: &Path) -> Result<Vec<u
             })
             .await?
             .into_inner();
-        // The name comes from the server: keep it inside the folder.
+        // The name comes from the server; only its last part is used, so that the file stays inside
+        // the folder.
         let name = Path::new(&report.file_name)
             .file_name()
             .unwrap_or_else(|| "report".as_ref());
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(ended(Verdict::Undecided, false, GateUndecided::Warn), 0);
         assert_eq!(ended(Verdict::Invalid, true, GateUndecided::Block), 4);
         assert_eq!(ended(Verdict::Invalid, true, GateUndecided::Warn), 4);
-        // A verdict of a later version blocks where its server says so.
+        // For an unknown verdict of a later version, the server says whether it blocks.
         let later = Run {
             verdict: 99,
             blocked: true,

@@ -81,7 +81,8 @@ fn table(datasets: &[DatasetInfo]) -> Table {
     table.set_header(["name", "task", "main score", "languages", "in", "where"]);
     for dataset in datasets {
         let families: Vec<&str> = dataset.families.iter().map(|family| family.name.as_str()).collect();
-        // Subsets are what --language takes; codes say what a data set without them is in.
+        // Subsets are what --language accepts; for a data set without subsets, its language codes
+        // are shown.
         let languages = if dataset.subsets.is_empty() {
             &dataset.languages
         } else {
@@ -104,7 +105,7 @@ fn table(datasets: &[DatasetInfo]) -> Table {
     table
 }
 
-/// The first of many.
+/// The first few names of many.
 fn few(names: &[String]) -> String {
     const SHOWN: usize = 6;
     let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(" ");

@@ -22,7 +22,7 @@ use crate::{
     reasons::Reasons,
 };
 
-/// Texts of one request at most: generation is slow, and what has been answered is shown.
+/// Most texts of a request: generation is slow, and answers are shown as they come.
 const MOST_TEXTS: usize = 64;
 /// Requests in flight at once, so that the generator does not wait for the encoder's last batch.
 const IN_FLIGHT: usize = 2;
@@ -102,7 +102,7 @@ pub(super) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What plain encoding can do and augmented encoding cannot.
+/// Refuses the options of plain encoding that augmented encoding does not have.
 fn check(args: &EmbedArgs) -> Result<(), Failure> {
     if args.dtype != DtypeArg::F32 {
         return Err(Failure::usage(

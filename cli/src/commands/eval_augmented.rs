@@ -115,7 +115,7 @@ pub(super) fn print(
     write!(out, "{}", prompts(augmented)).map_err(told)
 }
 
-/// What stands beside the main score's delta: its interval, were other items drawn.
+/// The interval shown beside the main score's delta, over a different draw of items.
 fn interval(delta: Option<&DeltaInterval>) -> String {
     match delta {
         Some(own) => format!(
@@ -128,7 +128,7 @@ fn interval(delta: Option<&DeltaInterval>) -> String {
     }
 }
 
-/// Differences of every score that both have, by mteb's key.
+/// Differences of every score that both results have, by mteb's key.
 fn deltas(plain: &ScoreResponse, augmented: &ScoreResponse) -> BTreeMap<String, f64> {
     plain
         .scores

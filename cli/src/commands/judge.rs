@@ -22,7 +22,7 @@ use crate::{
     reasons::Reasons,
 };
 
-/// Pairs of one request: what has been rated is shown.
+/// Pairs per request; ratings are shown as they come.
 const BATCH: usize = 32;
 /// Requests in flight at once, so that the judge does not wait between them.
 const IN_FLIGHT: usize = 4;
@@ -36,7 +36,7 @@ pub(super) async fn run(global: &Global, args: JudgeArgs) -> Result<ExitCode, Fa
         None => None,
     };
     let pairs = read(args.input.as_deref())?;
-    // Before the judge is asked anything: its answers should have somewhere to go.
+    // Open the output before the judge is asked, so that its answers are not lost.
     let (mut out, name): (Box<dyn Write>, _) = match &args.output {
         Some(path) => {
             let name = path.display().to_string();
@@ -103,7 +103,7 @@ impl RatedPairs {
     }
 }
 
-/// Rates pairs, several requests at once; a local judge is fetched first.
+/// Rates pairs, several requests at once; fetches a local judge first.
 pub(super) async fn rate(
     connection: &Connection,
     request: &JudgeRequest,

@@ -18,6 +18,7 @@ mod rerank;
 mod serve;
 mod stats;
 mod transform;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -42,8 +43,8 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let config = connect::configuration(&global)?;
-    // A server logs what its configuration says, a command what goes wrong.
-    let serves = matches!(cli.command, Command::Serve(_));
+    // A server logs at the level of its configuration; a command logs only problems.
+    let serves = matches!(cli.command, Command::Serve(_) | Command::Worker(_));
     let quiet = (!serves).then(|| "warn".to_owned());
     let filter = global.log.clone().or(quiet).unwrap_or(config.telemetry.filter);
     let _telemetry = telemetry::init(
@@ -65,18 +66,19 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Report(args) => report::run(&global, &args),
         Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,
+        Command::Worker(args) => Box::pin(worker::run(&global, args)).await,
         Command::Keys(args) => keys::run(&global, args).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// What ends a command that cannot write to stdout.
+/// The failure of a command that cannot write to stdout.
 pub(crate) fn stdout_failure(error: &std::io::Error) -> Failure {
     write_failure("to stdout", error)
 }
 
-/// What ends a command that cannot write its output. A pipe whose reader has gone (`| head`) is the
-/// end of the work, not an error.
+/// The failure of a command that cannot write its output. A pipe whose reader is gone (`| head`)
+/// ends the work and is not an error.
 pub(crate) fn write_failure(name: &str, error: &std::io::Error) -> Failure {
     match error.kind() {
         std::io::ErrorKind::BrokenPipe => Failure::closed_pipe(),

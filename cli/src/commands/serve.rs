@@ -24,14 +24,14 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
     if let Some(listen) = args.listen {
         config.server.listen = listen;
     }
-    // Bound first: a port in use is told before a model is loaded. A shared port is taken last: who
-    // comes to it meanwhile is served by the process that is there.
+    // Bind first, so that a port in use is reported before a model is loaded. A shared port is
+    // bound last: until then, the process that is already there serves new connections.
     let bound = if config.server.reuse_port {
         None
     } else {
         Some(server::bind(&config.server)?)
     };
-    let app = isomer_all_in_one::compose(config.clone(), Caller::Anyone).await?;
+    let app = Box::pin(isomer_all_in_one::compose(config.clone(), Caller::Anyone)).await?;
     app.check_listen(config.server.listen)
         .await
         .map_err(|error| Failure::usage(error.to_string()))?;
@@ -50,7 +50,7 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
     let address = listener
         .local_addr()
         .map_err(|e| Fault::internal(format!("no local address: {e}")))?;
-    // On stdout, so that stderr holds nothing but the log.
+    // On stdout, since stderr holds nothing but the log.
     if !global.quiet {
         let line = format!("isomer serves {} on {address}\n", app.front().names().join(", "));
         let mut stdout = std::io::stdout();

@@ -9,12 +9,14 @@ use std::{
 
 use isomer_access::Access;
 use isomer_adapters::IsomerBackend;
+use isomer_blobs::BlobStore;
 use isomer_database::Database;
 use isomer_embed::{EmbedError, EmbedService};
 use isomer_eval::{
     EvalClients, EvalService,
     locate::{DatasetLocator, HubAccess},
 };
+use isomer_fleet::{Dispatcher, FleetError, Queue};
 use isomer_gateway::{
     front::{self, Behind, Follower, Settings},
     proxy::Servers,
@@ -23,7 +25,7 @@ use isomer_gateway::{
 use isomer_models::Resolver;
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, config::ConfigError, memory};
-use isomer_transform::TransformService;
+use isomer_transform::{TransformService, cache::SharedCache};
 
 use crate::config::IsomerConfig;
 
@@ -37,6 +39,7 @@ const SETTLING: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub struct App {
     resolver: Resolver,
+    clients: EvalClients,
     eval: EvalService,
     front: Services,
     channel: GrpcChannel,
@@ -111,16 +114,27 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
     // The other services ask for encoders as everybody does: those of others are theirs too.
     let encoders = Services::new().add(front::encoders(&ways.router, limits.max_inner_message_bytes()));
     let encoder = memory::channel(encoders, &limits).await?;
-    let transform = TransformService::new(config.transform, resolver.clone())?.with_encoder(encoder.clone());
+    let (blobs, class) = (
+        BlobStore::open(&config.store).map_err(FleetError::from)?,
+        isomer_kernels::class(),
+    );
+    let shared = blobs.clone().map(|blobs| SharedCache::new(blobs, &class));
+    let transform = TransformService::with_shared(config.transform, resolver.clone(), shared)?;
+    let transform = transform.with_encoder(encoder.clone());
     let transform = memory::channel(isomer_transform::services(transform), &limits).await?;
-    let eval = EvalService::with_hub(
-        config.eval,
-        EvalClients {
-            encoder,
-            transform: transform.clone(),
-        },
-        Some(resolver.clone()),
-    )?;
+    let clients = EvalClients {
+        encoder,
+        transform: transform.clone(),
+    };
+    let dispatcher = match &blobs {
+        Some(blobs) if config.fleet.is_set() => {
+            let queue = Box::pin(Queue::connect(&config.fleet)).await?;
+            Some(Dispatcher::open(queue, blobs.clone()).await?)
+        }
+        _ => None,
+    };
+    let fleet = dispatcher.map(|dispatcher| (dispatcher, class.as_str()));
+    let eval = EvalService::with_fleet(config.eval, clients.clone(), Some(resolver.clone()), fleet)?;
     let scores = memory::channel(isomer_eval::services(eval.clone()), &limits).await?;
 
     let here = |channel| Some(Servers::here(&settings.routing, HERE, channel));
@@ -132,6 +146,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
     let channel = memory::channel(front.clone(), &limits).await?;
     Ok(App {
         resolver,
+        clients,
         eval,
         front,
         channel,
@@ -181,6 +196,11 @@ impl App {
         }
     }
 
+    /// What workers ask: encoders and the transform service.
+    pub(crate) fn clients(&self) -> EvalClients {
+        self.clients.clone()
+    }
+
     /// Finds data sets.
     pub fn locator(&self) -> &DatasetLocator {
         self.eval.locator()
@@ -203,7 +223,7 @@ impl App {
         Ok(())
     }
 
-    /// Ends runs in progress, so that their watchers are told; what they finished is kept.
+    /// Ends runs in progress, so that their watchers are notified. Finished work is kept.
     pub async fn interrupt_runs(&self) {
         self.eval.runs().interrupt().await;
     }

@@ -2,8 +2,10 @@
 
 use isomer_access::AccessConfig;
 use isomer_adapters::GuardConfig;
+use isomer_blobs::StoreConfig;
 use isomer_embed::EmbedConfig;
 use isomer_eval::EvalConfig;
+use isomer_fleet::FleetConfig;
 use isomer_gateway::{
     config::{DatabaseConfig, WebConfig},
     routing::RoutingConfig,
@@ -46,6 +48,10 @@ pub struct IsomerConfig {
     pub transform: TransformConfig,
     /// Scores, runs, reports.
     pub eval: EvalConfig,
+    /// Bytes that all machines share: texts that were generated, answers of workers.
+    pub store: StoreConfig,
+    /// Workers that do the pieces of runs.
+    pub fleet: FleetConfig,
 }
 
 impl Validate for IsomerConfig {
@@ -58,6 +64,15 @@ impl Validate for IsomerConfig {
         self.web.validate().map_err(|error| error.within("web"))?;
         self.embed.validate()?;
         self.transform.validate()?;
+        self.store.validate().map_err(|error| error.within("store"))?;
+        self.fleet.validate().map_err(|error| error.within("fleet"))?;
+        if self.fleet.is_set() && !self.store.is_set() {
+            return Err(ConfigError::new(
+                "store.url",
+                "is empty, and workers (fleet.engine) leave their answers in a store",
+                "name a folder that all machines share, or s3://BUCKET/PREFIX (--store)",
+            ));
+        }
         self.eval.validate()
     }
 }

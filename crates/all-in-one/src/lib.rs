@@ -6,6 +6,8 @@
 
 mod compose;
 pub mod config;
+mod worker;
 
 pub use compose::{App, Caller, compose};
 pub use config::IsomerConfig;
+pub use worker::work;

@@ -1,4 +1,4 @@
-//! Times the reading of a data set and says what memory it took.
+//! Times the reading of a data set and reports its memory use.
 //!
 //! `load TASK PATH [LIMIT]`: prints the rows, the distinct parts of what was read, the seconds, and
 //! (on Linux) the most memory that the process ever held.

@@ -1,18 +1,18 @@
-//! How much a file of rows may take in memory, whoever wrote it: a line, and what a packed file
-//! unpacks to.
+//! Bounds on the memory that a file of rows may take: the length of a line, and the unpacked size
+//! of a packed file.
 
 use std::io::{self, BufRead, Read};
 
-/// Longest line, in bytes: a row with a long document has a few megabytes.
+/// Longest line in bytes; a row with a long document has a few megabytes.
 const LONGEST_LINE: usize = 16 << 20;
-/// What a packed file that came with a request may unpack to.
+/// Largest unpacked size of a packed file sent with a request.
 const INLINE: u64 = 64 << 20;
-/// What any packed file on disk may unpack to, however small it is.
+/// Unpacked size that is always allowed for a packed file on disk, however small the file is.
 const ON_DISK: u64 = 1 << 30;
-/// Beyond, how many bytes may become of one.
+/// Beyond that, the largest ratio of unpacked to packed bytes.
 const RATIO: u64 = 200;
 
-/// Most bytes that a packed file of so many bytes unpacks to; `None` for one in memory.
+/// Most bytes that a packed file of this size may unpack to; `on_disk` is `None` for one in memory.
 pub(super) fn unpacked(on_disk: Option<u64>) -> u64 {
     match on_disk {
         Some(packed) => packed.saturating_mul(RATIO).max(ON_DISK),
@@ -20,7 +20,7 @@ pub(super) fn unpacked(on_disk: Option<u64>) -> u64 {
     }
 }
 
-/// Reads at most so many bytes and fails on the next.
+/// Reads at most this many bytes and fails on the next.
 #[derive(Debug)]
 pub(super) struct Bounded<R> {
     reader: R,

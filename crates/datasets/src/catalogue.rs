@@ -1,5 +1,4 @@
-//! The data sets of the papers (HTEB, PTEB, GASE): which repository, revision, split and columns,
-//! as data.
+//! The data sets of the papers (HTEB, PTEB, GASE) as data: repository, revision, split and columns.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -9,7 +8,7 @@ use serde::Deserialize;
 use super::{FieldMap, HubRef, LoadOptions};
 use isomer_scoring::task::TaskType;
 
-/// A data set that can be named.
+/// A data set with a name.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -28,13 +27,13 @@ pub struct Entry {
     /// Languages as mteb codes them (`eng-Latn`), by subset; a data set without subsets has one,
     /// `default`.
     pub languages: BTreeMap<String, Vec<String>>,
-    /// Language subsets, as mteb names and orders them; empty: there is one only, without a name.
+    /// Language subsets, as mteb names and orders them; empty if there is only one, without a name.
     #[serde(default)]
     pub subsets: Vec<String>,
     /// Retrieval: a document with the query's own id does not count as found.
     #[serde(default)]
     pub ignore_identical_ids: bool,
-    /// Classification: train rows of each label in each fit, where not 8.
+    /// Classification: train rows of each label in each fit, if not 8.
     pub samples_per_label: Option<usize>,
     /// Clustering: mteb scores it in the older form.
     #[serde(default)]
@@ -65,7 +64,7 @@ pub struct Membership {
 pub const FAMILIES: [&str; 4] = ["hteb-english", "hteb-multilingual", "pteb", "gase"];
 
 impl Entry {
-    /// Where it lies, at its pinned revision.
+    /// Its repository at the pinned revision.
     pub fn hub(&self) -> HubRef {
         HubRef {
             repo: self.hub.clone(),
@@ -74,13 +73,13 @@ impl Entry {
         }
     }
 
-    /// Its columns that have other names than ours.
+    /// Its columns whose names differ from ours.
     pub fn fields(&self) -> FieldMap {
         let pair = |(ours, theirs): (&String, &String)| (ours.clone(), theirs.clone());
         self.fields.iter().map(pair).collect()
     }
 
-    /// Adds to options what they do not say themselves.
+    /// Fills in options that are not set.
     pub(crate) fn apply(&'static self, options: &mut LoadOptions) {
         for (ours, theirs) in self.fields() {
             if !options.fields.iter().any(|(known, _)| *known == ours) {
@@ -111,7 +110,7 @@ pub fn entries() -> &'static [Entry] {
     static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         match toml::from_str::<File>(include_str!("../catalogue/datasets.toml")) {
             Ok(file) => file.dataset,
-            // A test reads the file, so this cannot ship.
+            // A test reads the file, so an error here cannot be released.
             Err(error) => {
                 tracing::error!(%error, "the catalogue of data sets is broken; none can be named");
                 Vec::new()
@@ -121,7 +120,7 @@ pub fn entries() -> &'static [Entry] {
     &ENTRIES
 }
 
-/// The data set of that name, letter case aside.
+/// The data set with this name, ignoring case.
 pub fn find(name: &str) -> Option<&'static Entry> {
     entries().iter().find(|entry| entry.name.eq_ignore_ascii_case(name))
 }

@@ -1,5 +1,5 @@
-//! Discrimination: rows of a source, its target and distractors; which distractors differ in one
-//! word, and in which.
+//! Discrimination: rows of a source, its target and distractors, and the distractors that differ
+//! from their target in one word.
 
 use std::ops::Range;
 
@@ -8,20 +8,20 @@ use isomer_tagger::Tagger;
 use super::{Dataset, DatasetError, DatasetText, Labels, Role, files::Files, lists, sample::Picked};
 use isomer_scoring::task::OneWord;
 
-/// What discrimination is scored against.
+/// The labels that discrimination is scored against.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ClsdLabels {
-    /// Distractors of each row.
+    /// Number of distractors of each row.
     pub(super) counts: Vec<usize>,
-    /// Whether each distractor is the text of its target.
+    /// Whether each distractor is equal to its target.
     pub(super) same_as_target: Vec<bool>,
     /// Distractors that differ from their target in one word.
     pub(super) one_word: Vec<OneWord>,
 }
 
 impl ClsdLabels {
-    /// Takes in a row: its distractors, and for each the part of speech of the word that differs,
-    /// where it is known.
+    /// Adds a row: its distractors, and for each the part of speech of the differing word, if
+    /// known.
     fn add(&mut self, target: &str, others: &[String], tags: Vec<Option<String>>) {
         let row = self.counts.len();
         self.counts.push(others.len());
@@ -35,7 +35,7 @@ impl ClsdLabels {
     }
 }
 
-/// Reads `source target distractors[]`, and `distractor_pos[]` where it is there.
+/// Reads `source target distractors[]`, and `distractor_pos[]` if present.
 pub(super) fn read(
     files: &Files<'_>,
     name: &str,
@@ -81,13 +81,12 @@ fn one_word_apart(left: &str, right: &str) -> Option<[Range<usize>; 2]> {
 }
 
 impl Dataset {
-    /// The same rows with other texts, one for each of [`Dataset::texts`], say translations: a
-    /// discrimination data set. Which distractors equal their target or differ in one word is
-    /// looked for in the new texts; parts of speech that the data gave were those of other words,
-    /// and are dropped.
+    /// The same rows of a discrimination data set with other texts, e.g. translations, one for each
+    /// of [`Dataset::texts`]. The new texts decide which distractors equal their target or differ
+    /// in one word. Parts of speech from the data belonged to the old words and are dropped.
     ///
     /// # Errors
-    /// A number of texts that does not match; a data set of another task.
+    /// If the number of texts does not match, or the data set is of another task.
     pub fn with_texts(mut self, texts: Vec<String>) -> Result<Self, DatasetError> {
         let Labels::Clsd(labels) = &mut self.labels else {
             return Err(DatasetError::OtherTexts {
@@ -127,9 +126,8 @@ impl Dataset {
         }
     }
 
-    /// Asks the tagger for the part of speech, in its target, of each word that differs and has
-    /// none yet. The tagger must know the language of the targets. Gives the number of words
-    /// tagged.
+    /// Tags, in its target, each differing word that has no part of speech yet. The tagger must
+    /// know the language of the targets. Returns the number of words tagged.
     pub fn tag_one_word_pairs(&mut self, tagger: &Tagger) -> usize {
         let Labels::Clsd(labels) = &mut self.labels else {
             return 0;
@@ -147,9 +145,9 @@ impl Dataset {
     }
 }
 
-/// Part of speech of a word that differs, in the first text. Of a word that is several tokens
-/// (`Berlin's`, `"Berlin,`), the first that the other text's word does not have in the same place,
-/// counted from the front.
+/// Part of speech of a differing word, in the first text. If the word is several tokens
+/// (`Berlin's`, `"Berlin,`), it is that of the first token that the other text's word does not have
+/// in the same place, counted from the front.
 fn part_of_speech(tagger: &Tagger, texts: [&str; 2], [place, other]: [Range<usize>; 2]) -> Option<String> {
     let within = |place: &Range<usize>, span: &Range<usize>| place.start <= span.start && span.end <= place.end;
     let others: Vec<&str> = isomer_tagger::tokenise(texts[1])

@@ -15,8 +15,8 @@ pub(super) fn of(task: TaskType, texts: &[DatasetText], labels: &Labels) -> Stri
     part(task.name().as_bytes());
     part(&(texts.len() as u64).to_le_bytes());
     for text in texts {
-        // Ids of pairs follow from their order; ids of queries and documents break ties, so they
-        // belong to the content.
+        // Ids of pairs follow from their order. Ids of queries and documents break ties, so they
+        // are part of the content.
         if matches!(text.role, Role::Query | Role::Document) {
             part(text.id.as_bytes());
         }

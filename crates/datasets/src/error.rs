@@ -1,10 +1,10 @@
-//! What can be wrong with a dataset. Every message names the place and how to fix it.
+//! Errors of a dataset. Every message names the place and how to fix it.
 
 use std::io;
 
 use isomer_scoring::task::TaskType;
 
-/// What a row is counted by.
+/// The unit that rows are counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Lines of a text file.
@@ -37,13 +37,13 @@ pub enum DatasetError {
         /// The name.
         name: String,
     },
-    /// The path leads nowhere.
+    /// The path does not exist.
     #[error("{path}: no such file or folder")]
     NotFound {
         /// The path.
         path: String,
     },
-    /// The path lies outside the folders that may be read.
+    /// The path is outside the folders that may be read.
     #[error("{path} lies outside the server's data roots; {}", roots_hint(.roots))]
     OutsideRoots {
         /// The path.
@@ -67,7 +67,7 @@ pub enum DatasetError {
         /// Why.
         source: io::Error,
     },
-    /// A file that is not what its name says.
+    /// A file whose content does not match its name.
     #[error("{file}: {problem}")]
     Broken {
         /// The file.
@@ -75,7 +75,7 @@ pub enum DatasetError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A data set on the hub that cannot be had.
+    /// A data set on the hub that cannot be fetched.
     #[error("{dataset}: {message}")]
     Hub {
         /// Its id.
@@ -99,10 +99,10 @@ pub enum DatasetError {
         /// The name that was probably meant.
         nearest: Option<String>,
     },
-    /// No kind of task is named, and the source does not tell.
+    /// The request names no kind of task, and the source does not tell it.
     #[error("no task is named; only a data set of the catalogue brings its own")]
     NoTask,
-    /// Texts that cannot take the place of those that were read: a fault of ours.
+    /// Replacement texts that do not fit: an internal error.
     #[error("other texts do not fit: {problem}")]
     OtherTexts {
         /// Why.
@@ -118,17 +118,17 @@ pub enum DatasetError {
         /// The task asked for.
         asked: TaskType,
     },
-    /// A data set of the catalogue that is neither here nor on the hub.
+    /// A data set of the catalogue that is neither on this machine nor on the hub.
     #[error("`{name}` cannot be had: {}; {hint}", .tried.join("; "))]
     Unreachable {
         /// The name.
         name: String,
-        /// Where it was looked for, and what was found.
+        /// The places searched, and what was found.
         tried: Vec<String>,
         /// How to get it.
         hint: String,
     },
-    /// A file that the layout needs.
+    /// A file that the layout requires.
     #[error("{place}: {missing} is missing; {hint}")]
     MissingFile {
         /// The folder.
@@ -138,7 +138,7 @@ pub enum DatasetError {
         /// How to fix it.
         hint: String,
     },
-    /// Several languages and none chosen, or a language that is not there.
+    /// There are several languages and none was chosen, or the chosen one does not exist.
     #[error("{place}: {problem}; the split `{split}` has {}", .languages.join(", "))]
     Language {
         /// The folder.
@@ -147,7 +147,7 @@ pub enum DatasetError {
         split: String,
         /// What is wrong.
         problem: String,
-        /// The languages there are.
+        /// The available languages.
         languages: Vec<String>,
     },
     /// More languages than the task has sides.
@@ -161,7 +161,7 @@ pub enum DatasetError {
         given: Vec<String>,
         /// The task.
         task: TaskType,
-        /// The most that it takes.
+        /// The most languages that it takes.
         most: usize,
     },
     /// A row that cannot be used.
@@ -169,11 +169,11 @@ pub enum DatasetError {
     Row {
         /// The file.
         file: String,
-        /// What `line` counts.
+        /// The unit of `line`.
         unit: Unit,
         /// The line or row, from 1.
         line: u64,
-        /// The field, where one is to blame.
+        /// The field, if one is the cause.
         field: Option<String>,
         /// What is wrong and what is expected.
         problem: String,
@@ -188,13 +188,13 @@ pub enum DatasetError {
         /// Offset of the first bad byte in the file, from 0.
         offset: u64,
     },
-    /// A file without a single row.
+    /// A file without any row.
     #[error("{file}: the file has no rows")]
     Empty {
         /// The file.
         file: String,
     },
-    /// A metric that these labels leave undefined.
+    /// A metric that is undefined for these labels.
     #[error("{file}: {problem}")]
     Undefined {
         /// The file.
@@ -202,7 +202,7 @@ pub enum DatasetError {
         /// Why.
         problem: String,
     },
-    /// A limit of no rows.
+    /// A limit of zero rows.
     #[error("a limit of 0 rows leaves nothing to score; give at least 2 pairs or 1 query")]
     ZeroLimit,
 }

@@ -1,5 +1,5 @@
-//! The files of a dataset, as tables: each has the name by which the layout looks for it
-//! (`test.jsonl`, `qrels/test.tsv`) whatever form its file or files have.
+//! The files of a dataset, as tables. Each table has the name by which the layout looks for it
+//! (`test.jsonl`, `qrels/test.tsv`), whatever the form of its file or files.
 
 use std::{
     borrow::Cow,
@@ -20,17 +20,18 @@ use super::{
 
 /// Bytes read from a file at a time.
 const BUFFER: usize = 1 << 16;
-/// Folders below a dataset's that hold tables, and the ending that the layout knows theirs by.
+/// Subfolders of a dataset's folder that hold tables, and the extension by which the layout knows
+/// theirs.
 const INNER: [(&str, &str); 2] = [("qrels", "tsv"), ("top_ranked", "jsonl")];
 
-/// Files that can be listed and opened by the names of their tables.
+/// Files that can be listed and opened by their tables' names.
 #[derive(Debug)]
 pub(super) struct Files<'a> {
     place: String,
-    /// One file was pointed at, rather than a folder.
+    /// Whether the source is one file rather than a folder.
     single: bool,
     tables: Vec<Table<'a>>,
-    /// Columns of other names than ours.
+    /// Columns whose names differ from ours.
     pub(super) fields: Arc<FieldMap>,
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Table<'a> {
 /// A file.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
-    /// What to call it in messages.
+    /// Its name in messages.
     pub(super) label: String,
     /// How it holds its rows.
     pub(super) form: Form,
@@ -77,7 +78,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Tables put together elsewhere.
+    /// Tables assembled elsewhere.
     pub(super) fn of_tables(place: String, tables: Vec<Table<'a>>, fields: Arc<FieldMap>) -> Self {
         Self {
             place,
@@ -87,7 +88,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// The tables of a folder and of the folders in it that the layout knows.
+    /// The tables of a folder and of its subfolders that the layout knows.
     pub(super) fn in_folder(folder: &Path, fields: Arc<FieldMap>) -> Result<Self, DatasetError> {
         let mut found: Vec<(String, Part<'a>)> = Vec::new();
         for inner in [None, Some(INNER[0].0), Some(INNER[1].0)] {
@@ -136,12 +137,12 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// What to call the whole in messages.
+    /// The name of the whole source in messages.
     pub(super) fn place(&self) -> String {
         self.place.clone()
     }
 
-    /// What to call a table in messages.
+    /// The name of a table in messages.
     pub(super) fn label(&self, name: &str) -> String {
         match self.tables.iter().find(|table| table.name == name) {
             Some(table) => table.label(),
@@ -149,7 +150,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// The only table, where the source is one file rather than a folder.
+    /// The only table, if the source is one file rather than a folder.
     pub(super) fn single(&self) -> Option<String> {
         match self.tables.as_slice() {
             [table] if self.single => Some(table.name.clone()),
@@ -177,7 +178,7 @@ impl<'a> Files<'a> {
         names
     }
 
-    /// The table of that name.
+    /// The table with this name.
     pub(super) fn table(&self, name: &str) -> Result<&Table<'a>, DatasetError> {
         let Some(table) = self.tables.iter().find(|table| table.name == name) else {
             return Err(DatasetError::NotFound { path: self.label(name) });
@@ -194,7 +195,7 @@ impl<'a> Files<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// A table in these files. An ending that says nothing is taken for lines of JSON.
+    /// A table in these files. A file with an unknown extension is taken for JSON lines.
     pub(super) fn of_files(name: String, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let part = |path: PathBuf| {
             let form = path.file_name().and_then(|name| Form::of(&name.to_string_lossy()));
@@ -284,7 +285,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Puts files together to tables by their names.
+/// Groups files into tables by their names.
 fn tables(mut found: Vec<(String, Part<'_>)>) -> Vec<Table<'_>> {
     found.sort_by(|(left, _), (right, _)| left.cmp(right));
     let mut tables: Vec<Table<'_>> = Vec::new();
@@ -318,7 +319,7 @@ fn tables(mut found: Vec<(String, Part<'_>)>) -> Vec<Table<'_>> {
     tables
 }
 
-/// Why these files are not one table: they are two forms of it, or shards of it are missing.
+/// Why these files do not form one table: there are two forms of it, or shards are missing.
 fn problem(parts: &[Part<'_>]) -> Option<String> {
     let [first, rest @ ..] = parts else { return None };
     let Some(shard) = first.shard else {
@@ -340,7 +341,7 @@ fn problem(parts: &[Part<'_>]) -> Option<String> {
     })
 }
 
-/// The name of a file that lies in a folder itself.
+/// The name of a file, if it is directly in the folder.
 fn inside(path: &str, folder: &str) -> Option<String> {
     let (parent, file) = path.rsplit_once('/').unwrap_or(("", path));
     (parent == folder).then(|| file.to_owned())

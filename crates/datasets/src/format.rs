@@ -1,33 +1,33 @@
-//! How a file holds its rows, told by its name.
+//! How a file holds its rows, determined by its name.
 
 /// Form of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
     /// How rows are written.
     pub(super) format: Format,
-    /// Whether gzip lies around it.
+    /// Whether it is compressed with gzip.
     pub(super) gzip: bool,
 }
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
-    /// A JSON object a line.
+    /// One JSON object per line.
     Jsonl,
-    /// A header, and cells apart by this byte, quoted as RFC 4180 has it.
+    /// A header, then cells separated by this byte, quoted as in RFC 4180.
     Separated(u8),
     /// Apache Parquet.
     Parquet,
 }
 
-/// Lines of JSON, what a file without a known ending is taken for.
+/// JSON lines, the default for files without a known extension.
 pub(super) const LINES: Form = Form {
     format: Format::Jsonl,
     gzip: false,
 };
 
 impl Form {
-    /// By the end of a name; `None` where it says nothing.
+    /// The form by the name's extension; `None` if that is unknown.
     pub(super) fn of(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
         let (stem, gzip) = match lower.strip_suffix(".gz") {
@@ -45,12 +45,12 @@ impl Form {
     }
 }
 
-/// Whether a file's name says that its rows can be read.
+/// Whether a file's name indicates readable rows.
 pub(crate) fn is_readable(name: &str) -> bool {
     Form::of(name).is_some()
 }
 
-/// A part of a table that is spread over several files, as `test-00000-of-00003.parquet` says it.
+/// A shard of a table spread over several files, such as `test-00000-of-00003.parquet`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shard {
     /// Its number, from 0.

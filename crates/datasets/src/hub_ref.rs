@@ -1,4 +1,4 @@
-//! Naming a data set on the Hugging Face hub.
+//! References to data sets on the Hugging Face hub.
 
 use isomer_models::hub::HubDataset;
 

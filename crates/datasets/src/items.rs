@@ -1,9 +1,9 @@
-//! Which texts belong to which scored item.
+//! The texts that belong to each scored item.
 
 use super::{Dataset, Labels};
 
 impl Dataset {
-    /// Positions in [`Dataset::texts`] of the texts that are an item's own, item by item: both
+    /// Indices in [`Dataset::texts`] of the texts that belong to one item only, item by item: both
     /// texts of a pair, a query, a test text, a document that is clustered, the summaries of a
     /// text, a source with its target and distractors, an anchor with its candidates. Documents and
     /// candidates of retrieval and reranking belong to no item, since every query may find them,
@@ -40,7 +40,7 @@ fn position(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Consecutive positions from `first` on, so many for each item.
+/// Consecutive indices from `first` on, a given number for each item.
 fn runs(first: usize, counts: impl Iterator<Item = usize>) -> Vec<Vec<u32>> {
     let mut next = first;
     counts

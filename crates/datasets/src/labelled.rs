@@ -8,8 +8,8 @@ use super::{
     sample::{Picked, Stratum},
 };
 
-/// Reads `text label` of the train file and of the split's. Every text is transformed, those
-/// trained on too, as HTEB does.
+/// Reads `text label` of the train file and of the split's. Every text is transformed, including
+/// train texts, as in HTEB.
 pub(super) fn read_classification(
     files: &Files<'_>,
     [train, test]: [&str; 2],
@@ -78,16 +78,16 @@ fn push(texts: &mut Vec<DatasetText>, id: String, text: String) {
     });
 }
 
-/// What clustering is scored against: a label a document, and the documents of each set where rows
-/// are sets.
+/// The labels that clustering is scored against: one per document, and the documents of each set if
+/// rows are sets.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ClusteringLabels {
     pub(super) labels: Vec<String>,
     pub(super) sets: Vec<usize>,
 }
 
-/// Reads `text label` (a document a row) or `sentences[] labels[]` (a set a row); all rows of one
-/// form.
+/// Reads `text label` (a document a row) or `sentences[] labels[]` (a set a row). All rows must
+/// have the same form.
 pub(super) fn read_clustering(
     files: &Files<'_>,
     name: &str,
@@ -147,13 +147,13 @@ pub(super) fn read_clustering(
     Ok((texts, labels))
 }
 
-/// mteb calls the columns of single documents `sentences` and `labels` too.
+/// In mteb, the columns of single documents are called `sentences` and `labels` too.
 fn as_document(row: &mut Row) {
     row.also_called("text", "sentences");
     row.also_called("label", "labels");
 }
 
-/// What a sample of labelled texts keeps in proportion: labels; nothing where rows are sets.
+/// What a sample of labelled texts keeps in proportion: labels, or nothing if rows are sets.
 pub(super) fn stratum(row: &mut Row) -> Result<Stratum, DatasetError> {
     if row.is_list("sentences") {
         return Ok(Stratum::None);

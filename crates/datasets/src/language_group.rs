@@ -3,22 +3,22 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// English or not: what data sets are told apart by, as HTEB's tables do.
+/// English or not: the groups of data sets in HTEB's tables.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LanguageGroup {
     /// Every text is known to be English.
     English,
-    /// One side at least is known to be in another language.
+    /// At least one side is known to be in another language.
     Other,
-    /// Nobody says.
+    /// The language is not known.
     #[default]
     Unknown,
 }
 
 impl LanguageGroup {
-    /// Of the languages of a data set's texts, where they are known; else of the subset that its
-    /// files were chosen by.
+    /// The group by the languages of a data set's texts if they are known, else by the subset that
+    /// chose its files.
     pub fn of<'a>(mut languages: impl Iterator<Item = &'a str>, subset: Option<&str>) -> Self {
         let known = languages.next().map(|first| (first, languages.all(is_english)));
         match (known, subset) {
@@ -30,7 +30,7 @@ impl LanguageGroup {
         }
     }
 
-    /// Of several data sets taken together: English only where every one of them is.
+    /// The group of several data sets together: English only if each of them is.
     pub fn of_all(mut groups: impl Iterator<Item = Self>) -> Self {
         let Some(first) = groups.next() else {
             return Self::Unknown;
@@ -70,11 +70,10 @@ mod tests {
         assert_eq!(of(&["eng-Latn", "en"], Some("en-en")), LanguageGroup::English);
         assert_eq!(of(&["en", "ar"], None), LanguageGroup::Other);
         assert_eq!(of(&["dan-Latn"], None), LanguageGroup::Other);
-        // The subset's name counts where nothing else is known: a pair whose sides are not
-        // assigned.
+        // The subset's name counts if nothing else is known: a pair whose sides are not assigned.
         assert_eq!(of(&[], Some("en-ar")), LanguageGroup::Other);
         assert_eq!(of(&[], Some("en")), LanguageGroup::English);
-        // What is known of the texts comes before the name of the subset.
+        // The languages of the texts take precedence over the name of the subset.
         assert_eq!(of(&["dan-Latn"], Some("en")), LanguageGroup::Other);
     }
 

@@ -1,15 +1,15 @@
-//! Which files hold a split and a language.
+//! The files that hold a split and a language.
 //!
 //! A folder holds `<split>.jsonl` or, per language, `<split>.<language>.jsonl`. Retrieval has
 //! `corpus.jsonl`, `queries.jsonl` and `qrels/<split>.tsv`, each of which may carry a language
-//! before its ending; the judgements decide which languages there are, and a corpus or queries
-//! without a language serve all of them. These are names of tables: the file of `test.jsonl` may as
+//! before its ending. The judgements decide which languages there are; a corpus or queries without
+//! a language are used for all of them. These are names of tables: the file of `test.jsonl` may as
 //! well be called `test.csv.gz` or `test-00000-of-00002.parquet` (see `files`).
 
 use super::{DatasetError, LoadOptions, files::Files};
 use isomer_scoring::task::TaskType;
 
-/// The files chosen.
+/// The chosen files.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub(super) language: Option<String>,
@@ -22,7 +22,7 @@ enum Kind {
     Retrieval(RetrievalFiles),
     /// Classification: the train file and the split's.
     TrainAndTest(String, String),
-    /// Reranking laid out as retrieval, and the candidates of each query.
+    /// Reranking laid out like retrieval, and the candidates of each query.
     Ranked(RetrievalFiles, String),
 }
 
@@ -53,7 +53,7 @@ impl Chosen {
         }
     }
 
-    /// The files of a reranking task that is laid out as retrieval, and its candidates.
+    /// The files of a reranking task laid out like retrieval, and its candidates.
     pub(super) fn ranked(&self) -> Option<(&RetrievalFiles, &str)> {
         match &self.kind {
             Kind::Ranked(files, candidates) => Some((files, candidates)),
@@ -86,8 +86,7 @@ pub(super) fn choose(task: TaskType, files: &Files<'_>, options: &LoadOptions) -
 
 fn rows(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
     if let Some(name) = files.single() {
-        // One file was pointed at: it is taken whatever its name, and its name may still tell the
-        // language.
+        // A single file is accepted whatever its name, but the name may still tell the language.
         let named = language_of(&name, &options.split, "jsonl").flatten();
         if let (Some(wanted), Some(named)) = (&options.language, &named)
             && wanted != named
@@ -132,8 +131,8 @@ fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Da
     })
 }
 
-/// As [`rows`], but a folder without any file of the split may hold `<source>-<target>.jsonl`, as
-/// CLSD is published.
+/// Like [`rows`], but a folder without any file of the split may hold `<source>-<target>.jsonl`,
+/// the form in which CLSD is published.
 fn pairs_of_languages(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
     let bare = |name: &str| {
         let stem = name.strip_suffix(".jsonl")?;
@@ -172,8 +171,8 @@ fn pairs_of_languages(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen
     })
 }
 
-/// One file of rows, or mteb's newer layout: as retrieval, with `top_ranked/<split>.jsonl` for the
-/// candidates.
+/// One file of rows, or mteb's newer layout: like retrieval, with candidates in
+/// `top_ranked/<split>.jsonl`.
 fn reranking(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
     let of_rows = |name: &String| language_of(name, &options.split, "jsonl").is_some();
     if files.single().is_some() || files.list("").iter().any(of_rows) || files.list("top_ranked").is_empty() {

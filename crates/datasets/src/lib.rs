@@ -1,16 +1,16 @@
 //! Datasets: read, checked row by row, and turned into texts to encode and labels to score against.
 //!
-//! * [`Source`]: where a dataset lies: shipped with us, a path, or bytes sent with a request.
+//! * [`Source`]: where a dataset is: shipped, at a path, or sent with a request.
 //! * `files`, `format`: the tables of a source, in files of JSON lines, separated cells or Parquet.
 //! * `layout`: which tables hold the split and language asked for.
-//! * `rows`, `row`: one row at a time, each fault named by file, line and field.
-//! * `sample`: a few rows of many, in proportion.
+//! * `rows`, `row`: one row at a time; each error names file, line and field.
+//! * `sample`: a sample of the rows, in proportion.
 //! * `pairs`, `lists`, `labelled`, `retrieval`: the rows of each kind of task.
 //! * `sides`: the language of each side.
-//! * `scoring`: the vectors of a dataset's texts, taken apart and scored.
-//! * `digest`: what a dataset is, whatever file it came from.
+//! * `scoring`: divides the vectors of a dataset's texts by role and scores them.
+//! * `digest`: the identity of a dataset, whatever file it came from.
 //! * [`catalogue`]: the data sets of the papers, each with its repository, revision and columns.
-//! * [`locate`]: where a named data set lies: in a folder of this machine, else on the hub.
+//! * [`locate`]: finds a named data set in a folder of this machine, else on the hub.
 //!
 //! Everything but [`locate`] is pure: no async, no network, no clock. Nothing here knows encoders,
 //! suites or runs.
@@ -61,16 +61,16 @@ use serde_json::Value;
 
 use isomer_scoring::task::{Scores, SummarisedText, TaskType};
 
-/// Which part of a dataset to load, and what to call it.
+/// The part of a dataset to load, and its name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadOptions {
     /// Split, e.g. `test`.
     pub split: String,
     /// Language subset, e.g. `de` for `test.de.jsonl`. `None`: the file without a language in its
-    /// name, or the only one.
+    /// name, or the only file.
     pub language: Option<String>,
     /// Languages of its texts (BCP-47): one, or those of the two sides. Empty: the catalogue's,
-    /// else what the subset is called.
+    /// else those of the subset's name.
     pub languages: Vec<String>,
     /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or
     /// gold scores where rows have them. A retrieval corpus and a train split are always whole.
@@ -81,7 +81,7 @@ pub struct LoadOptions {
     pub sample_seed: u64,
     /// How rows are drawn; a train split is always drawn in proportion to labels.
     pub draw: Draw,
-    /// Columns of other names than ours.
+    /// Columns whose names differ from ours.
     pub fields: FieldMap,
     /// Name shown in reports. `None`: from the source.
     pub name: Option<String>,
@@ -94,7 +94,7 @@ pub struct LoadOptions {
     pub experiments: Option<usize>,
     /// Clustering: the older form under mteb-v2 too, for data of single documents.
     pub legacy_clustering: bool,
-    /// What the catalogue says of it, where it was found by its name there.
+    /// The catalogue's entry, if the data set was found by its name there.
     pub entry: Option<&'static catalogue::Entry>,
     /// Clustering, current form: share of the documents that is clustered. `None`: mteb's 0.04.
     pub max_fraction: Option<f64>,
@@ -122,7 +122,7 @@ impl Default for LoadOptions {
     }
 }
 
-/// What part a text plays in its task.
+/// The role of a text in its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// First text of a pair; a source; an anchor.
@@ -150,7 +150,7 @@ pub struct DatasetText {
     pub id: String,
     /// The text as the encoder sees it.
     pub text: String,
-    /// Its part.
+    /// Its role.
     pub role: Role,
     /// Whether a robustness check transforms it: every text of a pair and every summary; only the
     /// queries of retrieval and reranking; only the first side of bitext, the sources of clsd, the
@@ -188,7 +188,7 @@ enum Labels {
     /// Pairs that translate each other.
     Bitext(usize),
     Classification {
-        /// Of the train rows, then of the test rows.
+        /// Labels of the train rows, then of the test rows.
         labels: [Vec<String>; 2],
         samples_per_label: usize,
         experiments: usize,
@@ -201,7 +201,7 @@ enum Labels {
     Reranking(lists::RerankingLabels),
     Summarisation(Vec<SummarisedText>),
     Clsd(clsd::ClsdLabels),
-    /// Candidates of each anchor.
+    /// Number of candidates of each anchor.
     GradedRanking(Vec<usize>),
 }
 
@@ -243,13 +243,13 @@ impl Dataset {
         }
     }
 
-    /// The place of each item in the order of the draw, where rows were drawn one by one
+    /// The rank of each item in the order of the draw, if rows were drawn one by one
     /// ([`Draw::OneByOne`]).
     pub fn order(&self) -> Option<&[u32]> {
         self.order.as_deref()
     }
 
-    /// Language subset, where the files name one. What language the texts are in:
+    /// Language subset, if the files name one. For the languages of the texts see
     /// [`Dataset::sides`].
     pub fn language(&self) -> Option<&str> {
         self.language.as_deref()
@@ -263,37 +263,37 @@ impl Dataset {
         &self.texts
     }
 
-    /// What a person should know about how it was read, e.g. queries left out.
+    /// Notes for users on how it was read, e.g. that queries were left out.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Adds what a person should know.
+    /// Adds a note for users.
     pub fn note(&mut self, note: String) {
         self.notes.push(note);
     }
 
-    /// Adds what mteb's document is to say beside the scores, under a name of ours (`isomer_…`).
+    /// Adds an entry to mteb's document beside the scores, under a name of ours (`isomer_…`).
     pub fn remark(&mut self, key: &'static str, value: Value) {
         self.remarks.insert(key, value);
     }
 
-    /// What mteb's document says beside the scores.
+    /// The entries of mteb's document beside the scores.
     pub fn remarks(&self) -> &BTreeMap<&'static str, Value> {
         &self.remarks
     }
 
-    /// How its rows were drawn, where a limit left some out.
+    /// How its rows were drawn, if a limit left some out.
     pub fn sample(&self) -> Option<&Sample> {
         self.sample.as_ref()
     }
 
-    /// The hub's commit, for a data set that came from there.
+    /// The hub's commit, if the data set came from there.
     pub fn revision(&self) -> Option<&str> {
         self.revision.as_deref()
     }
 
-    /// mteb's codes of its languages (`eng-Latn`), where the catalogue says them.
+    /// mteb's codes of its languages (`eng-Latn`), if the catalogue gives them.
     pub fn languages(&self) -> Option<&[String]> {
         self.entry?.languages_of(self.language())
     }
@@ -304,13 +304,14 @@ impl Dataset {
     }
 
     /// Measures of the data itself, whatever the encoder: `lexical_overlap` of anchors with their
-    /// best candidates (graded-ranking). Of the texts as loaded, not as a run transforms them.
+    /// best candidates (graded-ranking). They cover the texts as loaded, not as a run transforms
+    /// them.
     pub fn measures(&self) -> &BTreeMap<String, f64> {
         &self.measures
     }
 
-    /// What each scored item is called: the query's id in retrieval; elsewhere its number from 0,
-    /// of the row or, in clustering, of the set or the clustering.
+    /// Names of the scored items: the query's id in retrieval, elsewhere a number from 0 (of the
+    /// row or, in clustering, of the set or the clustering).
     pub fn item_ids(&self, scores: &Scores) -> Vec<String> {
         match &self.labels {
             Labels::Retrieval(labels) => labels.query_ids.clone(),

@@ -3,7 +3,7 @@
 use super::{DatasetError, DatasetText, Role, files::Files, row::Row, rows::Rows, sample::Picked};
 use isomer_scoring::task::{Candidates, SummarisedText, lexical_overlap};
 
-/// Reads the rows that are picked.
+/// Reads the selected rows.
 pub(super) fn rows(
     files: &Files<'_>,
     name: &str,
@@ -52,18 +52,17 @@ pub(super) fn push(
     }
 }
 
-/// What reranking is scored against.
+/// The labels that reranking is scored against.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RerankingLabels {
     pub(super) items: Vec<Candidates>,
-    /// Ids of the candidates, item after item; none where rows are lists, whose candidates have
-    /// none.
+    /// Ids of the candidates, item by item; empty if rows are lists, whose candidates have no ids.
     pub(super) document_ids: Vec<String>,
 }
 
-/// Reads `query positive[] negative[]`, where the query may be a list of texts that ask for the
-/// same. Rows without a positive or a negative are left out, as every reference does, and a note
-/// says how many.
+/// Reads `query positive[] negative[]`, where the query may be a list of texts with the same
+/// meaning. Rows without a positive or a negative are left out, as in every reference
+/// implementation, and a note says how many.
 pub(super) fn read_reranking(
     files: &Files<'_>,
     name: &str,
@@ -100,7 +99,7 @@ pub(super) fn read_reranking(
     Ok((queries, items, notes.into_iter().collect()))
 }
 
-/// Whether a query has something to be ranked: a positive and a negative.
+/// Whether a query has anything to rank: a positive and a negative.
 pub(super) fn can_be_ranked(row: &mut Row) -> Result<bool, DatasetError> {
     Ok(!row.texts("positive", 0)?.is_empty() && !row.texts("negative", 0)?.is_empty())
 }

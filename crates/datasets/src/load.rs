@@ -15,7 +15,7 @@ use super::{
 };
 use isomer_scoring::task::{EXPERIMENTS, SAMPLES_PER_LABEL, TaskType};
 
-/// What a task's rows came to.
+/// The result of reading a task's rows.
 #[derive(Default)]
 struct Read {
     notes: Vec<String>,
@@ -23,13 +23,13 @@ struct Read {
     drawn: Drawn,
 }
 
-/// Loads a dataset and checks every row. A source that lies on the hub or is a name of the
-/// catalogue must have been located before.
+/// Loads a dataset and checks every row. A source on the hub or in the catalogue must have been
+/// located before.
 ///
 /// # Errors
-/// A source that is not there, a split or language that is missing or must be chosen, a broken row
-/// (file, line and field named), data that the main metric is undefined on (constant gold scores,
-/// one class only).
+/// If the source is missing, a split or language is missing or must be chosen, a row is broken (the
+/// error names file, line and field), or the main metric is undefined on the data (constant gold
+/// scores, a single class).
 pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Dataset, DatasetError> {
     if options.limit == Some(0) || options.train_limit == Some(0) {
         return Err(DatasetError::ZeroLimit);
@@ -61,13 +61,13 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
         entry: options.entry,
         remarks: BTreeMap::new(),
     };
-    // Clustering's rows are sets of documents: the order of such a draw is not one of items.
+    // The rows of clustering are sets of documents, so an order of rows is not an order of items.
     let items = dataset.items();
     dataset.order = dataset.order.filter(|order| order.len() == items);
     Ok(dataset)
 }
 
-/// Whether the source holds the split and language asked for; nothing is read.
+/// Whether the source holds the requested split and language; reads no rows.
 pub(crate) fn holds(task: TaskType, source: &Source, options: &LoadOptions) -> Result<(), DatasetError> {
     layout::choose(task, &source.files(&options.fields)?, options).map(|_| ())
 }
@@ -176,8 +176,8 @@ fn read_task(
     })
 }
 
-/// The rows that a limit leaves. The table is read once for what the rows count as, and again for
-/// what they hold, so that nothing but the sample is ever kept.
+/// The rows that a limit leaves. The table is read twice, first for the stratum of each row and
+/// then for the contents, so that only the sample is ever kept.
 fn pick(
     task: TaskType,
     files: &Files<'_>,

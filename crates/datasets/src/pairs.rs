@@ -54,8 +54,8 @@ pub(super) fn read_pair_classification(
     Ok((texts, labels))
 }
 
-/// Reads `sentence1 sentence2`, translations of each other. Only the first side is transformed: it
-/// does the asking.
+/// Reads `sentence1 sentence2`, translations of each other. Only the first side is transformed,
+/// since it acts as the query.
 pub(super) fn read_bitext(
     files: &Files<'_>,
     name: &str,
@@ -118,7 +118,7 @@ fn read<L>(
     Ok((texts, labels))
 }
 
-/// Vectors of the first texts and of the second, from vectors in the order of the texts.
+/// Vectors of the first and of the second texts, from vectors in the order of the texts.
 pub(super) fn split(vectors: &VectorMatrix) -> (VectorMatrix, VectorMatrix) {
     let every_second = |from| vectors.select((from..vectors.rows()).step_by(2));
     (every_second(0), every_second(1))

@@ -1,4 +1,4 @@
-//! Corpus, queries and judgements: retrieval, and reranking where candidates are named by id.
+//! Corpus, queries and judgements: retrieval, and reranking whose candidates are given by id.
 
 use std::collections::{HashMap, HashSet, hash_map::Entry};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use isomer_scoring::task::Candidates;
 
-/// What retrieval is scored against.
+/// The labels that retrieval is scored against.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Labels {
     pub(super) query_ids: Vec<String>,
@@ -24,13 +24,13 @@ pub(super) struct Labels {
     pub(super) ignore_identical_ids: bool,
 }
 
-/// What was read: texts, labels, notes, and how the queries were sampled.
+/// The result of reading: texts, labels, notes, and how the queries were sampled.
 type Read<L> = (Vec<DatasetText>, L, Vec<String>, Drawn);
 /// Document row and grade.
 type Judgements = Vec<(usize, i32)>;
 
 /// Reads the three files. Texts are the queries, then the documents. Queries without a judgement
-/// are left out, as mteb leaves them out, and a note says how many.
+/// are left out, as in mteb, and a note says how many.
 pub(super) fn read(
     files: &Files<'_>,
     names: &RetrievalFiles,
@@ -195,7 +195,7 @@ fn sampled(queries: Texts, mut judged: HashMap<usize, Judgements>, options: &Loa
 }
 
 /// Title and text joined as mteb joins them: `(title + " " + text).strip()`, or the stripped text
-/// where there is no title.
+/// if there is no title.
 fn document_text(row: &mut Row) -> Result<String, DatasetError> {
     let title = row.optional_text("title")?.unwrap_or_default();
     let text = row.text("text")?;
@@ -308,7 +308,7 @@ impl Judging<'_> {
             );
             return Err(place.error(None, problem));
         };
-        // A header is a first line whose third column is a word and whose ids nobody has.
+        // A header is a first line whose third column is not a number and whose ids are unknown.
         let header = first
             && score.trim().parse::<f64>().is_err()
             && !self.queries.rows.contains_key(query)

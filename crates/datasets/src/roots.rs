@@ -1,15 +1,15 @@
-//! Keeps a request's path below the folders an operator opened.
+//! Restricts a request's path to the folders that an operator opened.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::DatasetError;
 
 /// The path, resolved, if it lies below one of the roots; links are followed before the comparison.
-/// A relative path is looked for below each root in turn.
+/// A relative path is searched for below each root in turn.
 ///
 /// # Errors
-/// A path outside every root, whether it is there or not, so that a client cannot probe the file
-/// system; a path below a root that is not there.
+/// If a path is outside every root (the same error whether it exists or not, so that a client
+/// cannot probe the file system), or is below a root but does not exist.
 pub fn below_roots(path: &Path, roots: &[PathBuf]) -> Result<PathBuf, DatasetError> {
     let mut missing_below_a_root = false;
     for root in roots {

@@ -1,4 +1,4 @@
-//! A row: named fields, where they stand, and what each may hold.
+//! A row: named fields, their location, and what each may hold.
 
 use std::sync::Arc;
 
@@ -29,19 +29,19 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Where a row stands.
+/// The location of a row.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     /// Its file.
     pub(super) file: Arc<str>,
-    /// What is counted.
+    /// The unit that is counted.
     pub(super) unit: Unit,
     /// Its number, from 1.
     pub(super) number: u64,
 }
 
 impl Place {
-    /// A fault of the row, or of a field of it.
+    /// An error of the row or of one of its fields.
     pub(super) fn error(&self, field: Option<&str>, problem: impl Into<String>) -> DatasetError {
         DatasetError::Row {
             file: self.file.to_string(),
@@ -53,21 +53,22 @@ impl Place {
     }
 }
 
-/// Named values and where they stand.
+/// Named values and their location.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) place: Place,
     pub(super) fields: Map<String, Value>,
-    /// False where every value is a string that stands for whatever its field holds (CSV).
+    /// False if every value is a string that must be parsed by its field's reader (CSV).
     pub(super) typed: bool,
     pub(super) map: Arc<FieldMap>,
-    /// The pair of a row that holds lists of them.
+    /// The index of the pair, in a row that holds lists of pairs.
     pub(super) item: Option<usize>,
 }
 
 impl Row {
-    /// A row whose columns get our names. A column that already has one of them makes way; where
-    /// theirs is missing, ours stays (the queries beside a corpus whose columns are mapped, say).
+    /// A row whose columns are renamed to ours. A column that already has one of our names is
+    /// dropped for it; if the mapped column is missing, ours stays (e.g. the queries beside a
+    /// corpus whose columns are mapped).
     pub(super) fn new(place: Place, mut fields: Map<String, Value>, typed: bool, map: &Arc<FieldMap>) -> Self {
         let taken: Vec<_> = map
             .iter()
@@ -90,7 +91,7 @@ impl Row {
         self.place.number
     }
 
-    /// A fault of a field.
+    /// An error of a field.
     pub(super) fn error(&self, field: &str, problem: impl Into<String>) -> DatasetError {
         match self.item {
             Some(item) => self.place.error(Some(&format!("{field}[{item}]")), problem),
@@ -124,7 +125,7 @@ impl Row {
         }
     }
 
-    /// Gives a field our name where it has another one and ours is free.
+    /// Renames a field to our name if ours is free.
     pub(super) fn also_called(&mut self, ours: &str, theirs: &str) {
         if !self.fields.contains_key(ours)
             && let Some(value) = self.fields.remove(theirs)
@@ -133,7 +134,7 @@ impl Row {
         }
     }
 
-    /// A cell that holds a list as JSON becomes the list.
+    /// Parses a cell that holds a list as JSON.
     fn unfold(&mut self, field: &str) {
         if let (false, Some(Value::String(cell))) = (self.typed, self.fields.get(field))
             && cell.trim_start().starts_with('[')
@@ -143,7 +144,7 @@ impl Row {
         }
     }
 
-    /// A cell without a type as a value of JSON: a number, true or false.
+    /// Parses an untyped cell as a JSON number or Boolean.
     fn scalar(&self, field: &str) -> Option<Value> {
         match self.fields.get(field) {
             Some(Value::String(cell)) if !self.typed => match cell.trim().to_ascii_lowercase().as_str() {
@@ -216,8 +217,8 @@ impl Row {
         items.iter().enumerate().map(number).collect()
     }
 
-    /// A list of as many strings or nulls as `count` says of another field, or nothing where the
-    /// field is missing.
+    /// A list of as many strings or nulls as `count` says of another field, or `None` if the field
+    /// is missing.
     pub(super) fn optional_tags(
         &mut self,
         field: &str,
@@ -247,7 +248,7 @@ impl Row {
         items.iter().enumerate().map(tag).collect::<Result<_, _>>().map(Some)
     }
 
-    /// A string, or nothing where the field is missing or null.
+    /// A string, or `None` if the field is missing or null.
     pub(super) fn optional_text(&mut self, field: &str) -> Result<Option<String>, DatasetError> {
         match self.fields.get(field) {
             None | Some(Value::Null) => Ok(None),
@@ -290,7 +291,7 @@ impl Row {
         }
     }
 
-    /// Whether the field is there and not null.
+    /// Whether the field is present and not null.
     pub(super) fn has(&self, field: &str) -> bool {
         match self.fields.get(field) {
             None | Some(Value::Null) => false,
@@ -342,7 +343,7 @@ impl Row {
         }
     }
 
-    /// A grade: a whole number, be it written as 1 or as 1.0.
+    /// A grade: a whole number, written as 1 or as 1.0.
     pub(super) fn grade(&self, field: &str) -> Result<i32, DatasetError> {
         let number = self.number(field)?;
         if number.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number) {

@@ -1,7 +1,11 @@
-//! Rows of a table, whatever form its files have. One row is held at a time, and each fault is
-//! named by file, line (or row) and field.
+//! Rows of a table, whatever form its files have. One row is held at a time, and each error names
+//! file, line (or row) and field.
 
-use std::{io::BufRead, sync::Arc};
+use std::{
+    io::BufRead,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use parquet::record::reader::RowIter;
 use serde_json::{Map, Value};
@@ -30,8 +34,7 @@ enum Reader<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Opens a table by its name; every file of it is found to be there before the first row is
-    /// read.
+    /// Opens a table by its name. All of its files must exist before the first row is read.
     pub(super) fn open(files: &'a Files<'a>, name: &str) -> Result<Self, DatasetError> {
         let table = files.table(name)?;
         for part in &table.parts {
@@ -68,7 +71,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Where a row stands, its fields, and whether its values have types.
+/// The location of a row, its fields, and whether its values have types.
 type Read = (Place, Map<String, Value>, bool);
 
 impl<'a> Reader<'a> {
@@ -191,7 +194,7 @@ fn broken(error: &serde_json::Error) -> String {
     )
 }
 
-/// A bare `NaN` or `Infinity`, as Python's json writes them, with the field before it.
+/// A bare `NaN` or `Infinity`, as written by Python's json, with the field before it.
 fn not_a_number(text: &str) -> Option<(Option<String>, &'static str)> {
     let (mut in_string, mut escaped, mut start) = (false, false, 0);
     let mut last_string = None;
@@ -298,27 +301,40 @@ struct Columns {
 
 impl Columns {
     fn open(part: &Part<'_>) -> Result<Self, DatasetError> {
+        let file = part.columns()?;
+        let rows = sound(|| RowIter::from_file_into(file)).ok_or_else(|| DatasetError::Broken {
+            file: part.label.clone(),
+            problem: "not a sound Parquet file: its schema does not make sense".to_owned(),
+        })?;
         Ok(Self {
             file: part.label.as_str().into(),
-            rows: RowIter::from_file_into(part.columns()?),
+            rows,
             number: 0,
         })
     }
 
     fn next(&mut self) -> Result<Option<Read>, DatasetError> {
-        let Some(row) = self.rows.next() else { return Ok(None) };
+        let read = sound(|| self.rows.next().map(|row| row.map(|row| row.to_json_value())));
         self.number += 1;
         let place = Place {
             file: Arc::clone(&self.file),
             unit: Unit::Row,
             number: self.number,
         };
-        match row.map(|row| row.to_json_value()) {
-            Ok(Value::Object(fields)) => Ok(Some((place, fields, true))),
-            Ok(other) => Err(place.error(None, format!("{} where columns are expected", kind(&other)))),
-            Err(error) => Err(place.error(None, format!("cannot be read: {error}"))),
+        match read {
+            Some(None) => Ok(None),
+            Some(Some(Ok(Value::Object(fields)))) => Ok(Some((place, fields, true))),
+            Some(Some(Ok(other))) => Err(place.error(None, format!("{} where columns are expected", kind(&other)))),
+            Some(Some(Err(error))) => Err(place.error(None, format!("cannot be read: {error}"))),
+            None => Err(place.error(None, "cannot be read: the file's schema or pages do not make sense")),
         }
     }
+}
+
+/// What the library makes of a file; none where it panics, as it does at schemas and pages that do
+/// not make sense. What it was doing is not used again.
+fn sound<T>(read: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(read)).ok()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! A few rows of many, for a quick look: drawn by a seed, and in proportion to labels or gold
-//! scores where rows have them.
+//! Samples of rows for a quick look, drawn by a seed, and in proportion to labels or gold scores if
+//! rows have them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,9 +7,9 @@ use rand::seq::SliceRandom;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::{Deserialize, Serialize};
 
-/// Seed of a sample where none is given.
+/// Seed of a sample if none is given.
 pub const DEFAULT_SAMPLE_SEED: u64 = 42;
-/// Gold scores are binned by so many intervals of equal width.
+/// Number of bins of equal width for gold scores.
 const BINS: usize = 5;
 
 /// How a sample was drawn.
@@ -21,7 +21,7 @@ pub struct Sample {
     pub of: usize,
     /// Seed of the draw.
     pub seed: u64,
-    /// What it keeps in proportion, e.g. `label`; absent: nothing.
+    /// What it keeps in proportion, e.g. `label`; `None`: nothing.
     pub by: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl std::fmt::Display for Sample {
     }
 }
 
-/// What a row counts as.
+/// The stratum of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Stratum {
     /// One like all others.
@@ -46,7 +46,7 @@ pub(super) enum Stratum {
     Gold(f64),
 }
 
-/// What each row of a table counts as, in a few bytes a row.
+/// The stratum of each row of a table, in a few bytes per row.
 #[derive(Debug, Default)]
 pub(super) struct Strata {
     /// Group of each row; [`NO_GROUP`] for a row that does not count.
@@ -63,7 +63,7 @@ pub(super) struct Strata {
 const NO_GROUP: u32 = u32::MAX;
 
 impl Strata {
-    /// The next row; `None` where it does not count.
+    /// Adds the next row; `None` if it does not count.
     pub(super) fn push(&mut self, stratum: Option<Stratum>) {
         let name = match stratum {
             None => {
@@ -92,7 +92,7 @@ impl Strata {
         self.groups.push(number);
     }
 
-    /// Rows by stratum, in order of the strata's names, and what they are told apart by.
+    /// Rows by stratum, in order of the strata's names, and the name of what distinguishes them.
     fn groups(&self) -> (Vec<(String, Vec<usize>)>, Option<&'static str>) {
         let mut groups = BTreeMap::<String, Vec<usize>>::new();
         let counted = self.groups.iter().enumerate().filter(|(_, group)| **group != NO_GROUP);
@@ -104,7 +104,7 @@ impl Strata {
                     (low.min(*gold), high.max(*gold))
                 });
             for ((row, _), gold) in counted.zip(&self.gold) {
-                // Where all scores are equal there is one bin: NaN counts as 0.
+                // If all scores are equal there is one bin, since NaN becomes 0.
                 let bin = (gold - low) / (high - low) * BINS as f64;
                 let bin = bin.min(BINS as f64 - 1.0).max(0.0) as usize;
                 groups.entry(bin.to_string()).or_default().push(row);
@@ -128,16 +128,16 @@ pub enum Draw {
     /// In proportion to labels or gold scores where rows have them.
     #[default]
     Proportional,
-    /// By chance alone, one after the other. A smaller limit draws the first rows of a larger one,
-    /// and the order of the draw is kept: a sequential test needs rows in an order that has nothing
-    /// to do with what they hold.
+    /// At random, one after the other. A smaller limit draws the first rows of a larger one, and
+    /// the order of the draw is kept: a sequential test needs an order of rows that is independent
+    /// of their contents.
     OneByOne,
 }
 
-/// What is known of a draw.
+/// The facts about a draw.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Drawn {
-    /// How the sample was drawn; none where all rows are in.
+    /// How the sample was drawn; `None` if all rows are in it.
     pub sample: Option<Sample>,
     /// [`Draw::OneByOne`]: for each row taken, in the order of the table, its place in the order of the draw.
     pub order: Option<Vec<u32>>,
@@ -170,8 +170,8 @@ impl Picked {
         }
     }
 
-    /// Whether the row that comes now is taken; `None`: neither it nor any after it. To be asked
-    /// once a row.
+    /// Whether the current row is taken; `None` if neither it nor any later row is. Call it once
+    /// per row.
     pub(super) fn takes(&mut self) -> Option<bool> {
         let Some(rows) = &self.rows else { return Some(true) };
         let wanted = *rows.get(self.next)?;
@@ -182,8 +182,8 @@ impl Picked {
     }
 }
 
-/// Draws at most `limit` of the rows that count. Where there are no more of them than the limit,
-/// all are taken.
+/// Draws at most `limit` of the rows that count, or all of them if there are no more than the
+/// limit.
 pub(super) fn draw(strata: &Strata, limit: usize, seed: u64, draw: Draw) -> (Picked, Drawn) {
     let of = strata.groups.iter().filter(|group| **group != NO_GROUP).count();
     if draw == Draw::OneByOne {
@@ -217,7 +217,7 @@ pub(super) fn draw(strata: &Strata, limit: usize, seed: u64, draw: Draw) -> (Pic
     (Picked::only(rows), drawn)
 }
 
-/// The first `limit` rows of one random order of all `of` rows that count.
+/// The first `limit` rows of a random order of all `of` rows that count.
 fn one_by_one(strata: &Strata, of: usize, limit: usize, seed: u64) -> (Picked, Drawn) {
     let counted = strata
         .groups
@@ -244,8 +244,8 @@ fn one_by_one(strata: &Strata, of: usize, limit: usize, seed: u64) -> (Picked, D
     (Picked::only(rows), drawn)
 }
 
-/// Shares out `limit` rows to groups in proportion to their sizes, largest remainders first; every
-/// group gets one where there are enough for all.
+/// Divides `limit` rows among groups in proportion to their sizes, largest remainders first. Every
+/// group gets at least one if there are enough for all.
 fn shares(sizes: &[usize], limit: usize) -> Vec<usize> {
     let all: usize = sizes.iter().sum();
     let least = usize::from(limit >= sizes.len());

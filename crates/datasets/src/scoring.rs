@@ -1,4 +1,4 @@
-//! Vectors of a dataset's texts, taken apart by the part each text plays, and scored.
+//! Divides the vectors of a dataset's texts by role, and scores them.
 
 use super::{Dataset, Labels, pairs};
 use isomer_scoring::{
@@ -15,7 +15,7 @@ impl Dataset {
     /// Scores vectors, one row per entry of [`Dataset::texts`], comparing them by cosine.
     ///
     /// # Errors
-    /// A number of vectors that does not match; a metric that is undefined on them.
+    /// If the number of vectors does not match, or a metric is undefined on them.
     pub fn score(&self, vectors: &VectorMatrix, profile: Profile) -> Result<Scores, ScoreError> {
         self.score_with(vectors, profile, Similarity::Cosine)
     }
@@ -29,11 +29,11 @@ impl Dataset {
         self.score_searching(vectors, profile, own, SearchMode::Exact)
     }
 
-    /// As [`Dataset::score_with`], with a way to look for the documents of retrieval; other tasks
-    /// do not read it.
+    /// As [`Dataset::score_with`], with a search method for the documents of retrieval; other tasks
+    /// ignore it.
     ///
     /// # Errors
-    /// As [`Dataset::score`]; an index that cannot be built.
+    /// As [`Dataset::score`]; also if an index cannot be built.
     pub fn score_searching(
         &self,
         vectors: &VectorMatrix,
@@ -55,8 +55,8 @@ impl Dataset {
         }
     }
 
-    /// The main score, where it is another one than that of its kind of task: mteb names one for a
-    /// few data sets, the other profiles for none.
+    /// The main score, if it differs from that of the kind of task: mteb defines one for a few data
+    /// sets, the other profiles for none.
     pub fn own_main_score(&self, profile: Profile) -> Option<&'static str> {
         let entry = self.entry.filter(|_| profile == Profile::MtebV2)?;
         (self.task.main_score(profile) != Some(entry.metric.as_str())).then_some(entry.metric.as_str())

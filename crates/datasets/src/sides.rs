@@ -1,6 +1,6 @@
-//! The language of each side of a data set, decided in this one place.
+//! Decides the language of each side of a data set. No other code decides it.
 //!
-//! What is said first decides:
+//! The first of these sources that gives a language decides:
 //!
 //! 1. `languages` of the suite or the request: one tag for all texts, or the first side's and the
 //!    second side's.
@@ -10,8 +10,7 @@
 //!    task compares two sides. Every other name is one language: regions are upper case (`pt-BR`)
 //!    and scripts are capitalised (`zh-Hant`), as BCP-47 recommends.
 //!
-//! Where none of these says a language, the language of each text is detected when it is
-//! transformed.
+//! If none of these gives a language, the language of each text is detected when it is transformed.
 
 use super::{Dataset, DatasetError, LoadOptions, Role};
 use crate::LanguageGroup;
@@ -20,18 +19,18 @@ use isomer_scoring::task::TaskType;
 /// The languages of a data set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Sides {
-    /// Nobody says.
+    /// Not known.
     #[default]
     Unknown,
     /// One for every text.
     One(String),
     /// That of first texts, sources and queries; that of second texts, targets and documents.
     Two(String, String),
-    /// The name of the subset is of two languages, and nothing says which is the queries'.
+    /// The name of the subset gives two languages, and nothing says which one is the queries'.
     Unassigned,
 }
 
-/// Decides the languages; `subset` is the one that the files were chosen by.
+/// Decides the languages; `subset` is the subset that chose the files.
 pub(super) fn decide(task: TaskType, options: &LoadOptions, subset: Option<&str>) -> Result<Sides, DatasetError> {
     match options.languages.as_slice() {
         [] => {}
@@ -77,7 +76,7 @@ fn has_queries(task: TaskType) -> bool {
     matches!(task, TaskType::Retrieval | TaskType::Reranking)
 }
 
-/// The two languages that a name is made of, if it is made of two.
+/// The two languages of a name that consists of two.
 fn two_codes(subset: &str) -> Option<(&str, &str)> {
     let (first, second) = subset.split_once('-')?;
     (is_code(first) && is_code(second)).then_some((first, second))
@@ -95,8 +94,7 @@ fn is_code(part: &str) -> bool {
 }
 
 impl Dataset {
-    /// Languages of the two sides, where they are known; of a data set in one language, that
-    /// language twice.
+    /// Languages of the two sides, if known; for a data set in one language, that language twice.
     pub fn sides(&self) -> Option<(&str, &str)> {
         match &self.sides {
             Sides::Unknown | Sides::Unassigned => None,
@@ -114,7 +112,7 @@ impl Dataset {
         })
     }
 
-    /// The languages of its texts, each once: none where nobody says, two where the sides differ.
+    /// The distinct languages of its texts: none if unknown, two if the sides differ.
     pub fn text_languages(&self) -> Vec<&str> {
         match self.sides() {
             None => Vec::new(),
@@ -123,14 +121,14 @@ impl Dataset {
         }
     }
 
-    /// Whether it is in English, as far as that is known.
+    /// Whether it is in English, as far as known.
     pub fn language_group(&self) -> LanguageGroup {
         LanguageGroup::of(self.text_languages().into_iter(), self.language())
     }
 }
 
 impl Sides {
-    /// What a person should know about them.
+    /// A note on the languages for users.
     pub(super) fn note(&self, subset: Option<&str>) -> Option<String> {
         (*self == Self::Unassigned).then(|| {
             format!(

@@ -13,7 +13,7 @@ use super::{
     row::FieldMap,
 };
 
-/// Where a dataset lies.
+/// Where a dataset is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// Shipped with Isomer, e.g. `quick/sts`.
@@ -26,7 +26,7 @@ pub enum Source {
     Catalogue(String),
     /// On the Hugging Face hub; [`crate::locate::DatasetLocator::locate`] fetches it.
     Hub(HubRef),
-    /// What [`crate::locate::DatasetLocator::locate`] made of a data set on the hub.
+    /// A data set on the hub, after [`crate::locate::DatasetLocator::locate`] has fetched it.
     Fetched(Fetched),
 }
 
@@ -42,9 +42,9 @@ pub struct InlineFile {
 /// Files of a data set on the hub, in this machine's cache or in a copy of the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
-    /// `org/name`, with the configuration where there is one.
+    /// `org/name`, with the configuration if there is one.
     pub id: String,
-    /// The commit; absent for a copy, which does not say it.
+    /// The commit; `None` for a copy, which does not record it.
     pub commit: Option<String>,
     /// Folder of that commit.
     pub folder: PathBuf,
@@ -54,8 +54,8 @@ pub struct Fetched {
 }
 
 impl Source {
-    /// What a person would write: a dataset that ships with Isomer, a Hugging Face id, else a name
-    /// of the catalogue.
+    /// A source as a user would write it: a dataset that ships with Isomer, a Hugging Face id, else
+    /// a name of the catalogue.
     pub fn named(name: &str) -> Self {
         if super::BUILTIN_NAMES.contains(&name) {
             return Self::Builtin(name.to_owned());
@@ -66,8 +66,8 @@ impl Source {
         }
     }
 
-    /// Name for reports where none is given: of the built-in, of the folder, or of a file that is
-    /// not just `test.jsonl`.
+    /// Name for reports if none is given: that of the built-in, of the folder, or of a file not
+    /// simply called `test.jsonl`.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Builtin(name) | Self::Catalogue(name) => name.clone(),
@@ -105,7 +105,7 @@ impl Source {
         }
     }
 
-    /// What the hub calls the version that was fetched.
+    /// The hub's commit of the fetched version.
     pub(super) fn revision(&self) -> Option<String> {
         match self {
             Self::Fetched(fetched) => fetched.commit.clone(),

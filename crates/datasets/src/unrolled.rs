@@ -1,4 +1,4 @@
-//! Pairs that are kept as one row of long lists.
+//! Pairs stored as one row of long lists.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::{
 };
 
 impl Row {
-    /// mteb keeps the pairs of some data sets as one row of long lists: its rows of single pairs,
-    /// or the row itself.
+    /// In some data sets mteb stores the pairs as one row of long lists. Returns rows of single
+    /// pairs, or the row itself.
     pub(super) fn pairs(self) -> Pairs {
         let length = |name: &str| self.fields.get(name).and_then(Value::as_array).map(Vec::len);
         let count = length("sentence1").filter(|count| length("sentence2") == Some(*count));
@@ -23,7 +23,7 @@ impl Row {
         for (name, value) in fields {
             match value {
                 Value::Array(items) if items.len() == count => lists.push((name, items.into_iter())),
-                // A list of another length belongs to no pair: asking for it says what is wrong.
+                // A list of another length belongs to no pair; reading it reports the error.
                 other => drop((name, other)),
             }
         }

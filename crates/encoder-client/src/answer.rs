@@ -1,4 +1,4 @@
-//! One check of an encoder's answer. Nothing in it is trusted.
+//! Validates an encoder's answer. Nothing in it is trusted.
 
 use isomer_proto::{
     common::v1::{Dtype, Matrix, VectorSpace},
@@ -6,21 +6,21 @@ use isomer_proto::{
 };
 use isomer_service_kit::vectors::{floats, widened};
 
-/// What an answer must agree with.
+/// The properties of a request that its answer must match.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
     /// Inputs of the request.
     pub inputs: usize,
     /// Element type asked for.
     pub dtype: Dtype,
-    /// Dimensions asked for; absent: whatever the encoder has.
+    /// Dimensions asked for; `None`: whatever the encoder has.
     pub dimensions: Option<u32>,
-    /// Whether a vector of each token was asked for.
+    /// Whether a vector for each token was asked for.
     pub tokens: bool,
 }
 
 impl Asked {
-    /// What a request asks for. An element type that is not set means 32-bit floats.
+    /// What a request asks for. An unset element type means 32-bit floats.
     pub fn of(request: &EncodeRequest) -> Self {
         Self {
             inputs: request.inputs.len(),
@@ -33,7 +33,7 @@ impl Asked {
         }
     }
 
-    /// One vector of 32-bit floats of each of so many texts.
+    /// One vector of 32-bit floats for each of `inputs` texts.
     pub fn floats(inputs: usize) -> Self {
         Self {
             inputs,
@@ -44,11 +44,11 @@ impl Asked {
     }
 }
 
-/// The matrix of an answer, if rows, columns, element type and bytes fit what was asked, and what
-/// is said of the texts is said of each.
+/// The matrix of an answer, if rows, columns, element type and bytes match the request and per-text
+/// data covers every text.
 ///
 /// # Errors
-/// What does not fit.
+/// Says what does not match.
 pub fn matrix(answer: &EncodeResponse, asked: Asked) -> Result<&Matrix, String> {
     let Some(matrix) = &answer.embeddings else {
         return Err("answered without vectors".to_owned());
@@ -87,7 +87,7 @@ pub fn matrix(answer: &EncodeResponse, asked: Asked) -> Result<&Matrix, String> 
     Ok(matrix)
 }
 
-/// Bytes of a row; none for an element type that is not known.
+/// Bytes of a row; `None` for an unknown element type.
 pub fn row_bytes(matrix: &Matrix) -> Option<usize> {
     let cols = matrix.cols as usize;
     match Dtype::try_from(matrix.dtype) {
@@ -109,16 +109,17 @@ pub fn not_finite(matrix: &Matrix) -> Option<usize> {
     at.checked_div(matrix.cols as usize)
 }
 
-/// The rows of a matrix of 32-bit floats that was checked.
+/// The rows of a validated matrix of 32-bit floats.
 pub fn rows(matrix: &Matrix) -> impl Iterator<Item = impl Iterator<Item = f32> + '_> {
     let row = (matrix.cols as usize * size_of::<f32>()).max(1);
     matrix.data.chunks_exact(row).map(floats)
 }
 
-/// Holds answers to one vector space: that of `known`, or of the first answer where none is known.
+/// Requires answers to be in one vector space: `known`, or that of the first answer if none is
+/// known.
 ///
 /// # Errors
-/// What the space changed from and to.
+/// Names both vector spaces if they differ.
 pub fn one_space(known: &mut Option<VectorSpace>, answered: Option<&VectorSpace>) -> Result<(), String> {
     match (&known, answered.map(|space| &space.digest)) {
         (Some(space), digest) if digest != Some(&space.digest) => Err(format!(

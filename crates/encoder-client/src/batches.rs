@@ -1,10 +1,10 @@
-//! How texts are put into requests.
+//! Divides texts into requests.
 
-/// Bytes of text in one request.
+/// Most bytes of text in one request.
 pub const MOST_REQUEST_BYTES: usize = 1 << 20;
 
 /// Indices of the texts of each request, at most `most` in one. Long texts come first: batches of
-/// texts of similar length waste least, and the last batch is a short one.
+/// similar lengths waste least, and the last batch is then short.
 pub fn batches(texts: &[&str], most: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..texts.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(texts[index].len()));
@@ -26,8 +26,8 @@ pub fn batches(texts: &[&str], most: usize) -> Vec<Vec<usize>> {
     batches
 }
 
-/// How many of `texts` go into the next request, in their order: at most `most`, and at least one
-/// where there is one.
+/// How many of `texts`, in order, go into the next request: at most `most`, and at least one if
+/// there is any.
 pub fn next<'a>(texts: impl IntoIterator<Item = &'a str>, most: usize) -> usize {
     let (mut count, mut bytes) = (0, 0);
     for text in texts.into_iter().take(most) {
@@ -40,7 +40,7 @@ pub fn next<'a>(texts: impl IntoIterator<Item = &'a str>, most: usize) -> usize 
     count
 }
 
-/// The most texts of one request: what the encoder permits (0: it does not say), and no more than
+/// Most texts of one request: what the encoder permits (0: it does not say), but no more than
 /// `ours`.
 pub fn most_items(permitted: u32, ours: usize) -> usize {
     match permitted {

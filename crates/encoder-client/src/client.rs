@@ -1,4 +1,4 @@
-//! The calls to an encoder service.
+//! Calls to an encoder service.
 
 use isomer_proto::{
     common::v1::Usage,
@@ -13,11 +13,11 @@ use tonic::{Request, Response, Status};
 
 use crate::retry;
 
-/// Bytes of text that make a token, where nothing was counted.
+/// Bytes of text assumed per token if nothing was counted.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// An encoder service. Calls are repeated by the one rule of [`retry`], and what they use is added
-/// to the count of the current call.
+/// An encoder service. Calls follow the one retry rule of [`retry`], and their usage is added to
+/// the count of the current call.
 #[derive(Debug, Clone)]
 pub struct EncoderClient(EncoderServiceClient<Asking<GrpcChannel>>);
 
@@ -27,10 +27,10 @@ impl EncoderClient {
         Self(EncoderServiceClient::new(Asking(channel)).max_decoding_message_size(INNER_MESSAGE))
     }
 
-    /// Asks for the description of an encoder; `None` where the service describes none.
+    /// Asks for the description of an encoder; `None` if the service returns none.
     ///
     /// # Errors
-    /// What the service answered at the last attempt.
+    /// The status of the last attempt.
     pub async fn describe(&self, id: &str) -> Result<Option<Encoder>, Status> {
         let answer = retry::calls(|| {
             let mut client = self.0.clone();
@@ -42,7 +42,7 @@ impl EncoderClient {
     /// Encodes.
     ///
     /// # Errors
-    /// What the service answered at the last attempt.
+    /// The status of the last attempt.
     pub async fn encode(&self, request: EncodeRequest) -> Result<EncodeResponse, Status> {
         let request = &request;
         let answer = retry::calls(|| {
@@ -61,7 +61,7 @@ impl EncoderClient {
     }
 }
 
-/// What a request may use at most, as far as that can be told from its texts.
+/// An upper bound on a request's usage, estimated from its texts.
 pub fn estimate(request: &EncodeRequest) -> Usage {
     Usage {
         texts: request.inputs.len() as u64,

@@ -1,4 +1,4 @@
-//! One answer out of several, where a request went in pieces.
+//! Joins the answers of a request that was sent in pieces.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use isomer_usage::sum;
 use prost_types::Duration;
 use tonic::Code;
 
-/// One answer out of those to the pieces of a request, in their order.
+/// Joins the answers to the pieces of a request, in order.
 ///
 /// # Errors
-/// `DATA_LOSS` when the pieces are of different vector spaces: whoever answered changed in between.
-/// `who` is for people.
+/// `DATA_LOSS` if the pieces are in different vector spaces: the encoder changed in between. `who`
+/// names it in messages.
 pub fn joined(who: &str, pieces: &[Range<usize>], answers: Vec<EncodeResponse>) -> Result<EncodeResponse, Fault> {
     let mut answers = pieces.iter().zip(answers);
     let Some((_, mut whole)) = answers.next() else {
@@ -54,7 +54,7 @@ pub fn joined(who: &str, pieces: &[Range<usize>], answers: Vec<EncodeResponse>) 
     Ok(whole)
 }
 
-/// Pieces run side by side: the longest counts.
+/// Pieces run concurrently, so the longest time counts.
 fn longest(a: Option<Timing>, b: Option<Timing>) -> Option<Timing> {
     let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
     let nanos = |duration: &Duration| (duration.seconds, duration.nanos);

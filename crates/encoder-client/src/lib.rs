@@ -1,11 +1,10 @@
-//! Texts through any encoder service: what eval-svc, transform-svc and the gateway's adapters have
-//! in common.
+//! The client of encoder services that eval-svc, transform-svc and the gateway's adapters share.
 //!
-//! * [`client`]: the calls, repeated by one rule and counted.
-//! * [`batches`]: how texts are put into requests.
-//! * [`answer`]: one check of what comes back.
-//! * [`join`]: answers put together where a request went in pieces.
-//! * [`retry`]: when a call is repeated.
+//! * [`client`]: the calls, retried by one rule and counted.
+//! * [`batches`]: divides texts into requests.
+//! * [`answer`]: validates answers.
+//! * [`join`]: joins the answers of a request sent in pieces.
+//! * [`retry`]: when a call is retried.
 
 pub mod answer;
 pub mod batches;

@@ -1,19 +1,19 @@
-//! The one rule of when a call to a service of ours is repeated.
+//! The one retry rule for calls to our services.
 
 use std::{future::Future, time::Duration};
 
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
-/// Attempts at an overloaded server. The server says how long to wait.
+/// Attempts at an overloaded server, which says itself how long to wait.
 const OVERLOADED: u32 = 8;
 /// Attempts at a server that cannot be reached.
 const UNREACHABLE: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
-/// Calls until the answer is final. Overload and broken connections are waited out, longer each
-/// time, a bounded number of times. Only for calls that may be made twice.
+/// Repeats a call until its answer is final. Overload and broken connections are retried with
+/// growing backoff, a bounded number of times. Use it only for calls that may be made twice.
 ///
 /// # Errors
 /// The status of the last attempt.
@@ -64,7 +64,8 @@ mod tests {
             }
         });
         assert_eq!(answer.await.unwrap(), 7);
-        // Twice as long as it said, where the first own waits would have been 200 and 400 ms.
+        // Twice the wait that the server asked for; the client's own backoff would have been 200
+        // and 400 ms.
         assert!(started.elapsed() >= Duration::from_secs(1));
     }
 

@@ -1,9 +1,9 @@
-//! What share of the processor's peak the products reach, and where the time of an encoder goes, on
-//! one thread: `cargo bench -p isomer-kernels`, or of one encoder: `cargo bench -p
+//! Measures the fraction of the processor's peak that the products reach, and where the time of an
+//! encoder goes, on one thread: `cargo bench -p isomer-kernels`, or of one encoder: `cargo bench -p
 //! isomer-kernels -- MiniLM-L6`.
 //!
-//! Every figure is the shortest of many runs, in processor time of the thread where the system
-//! tells it: on a machine with other work the shortest run is the one that was disturbed least.
+//! Every figure is the shortest of many runs, in processor time of the thread if the system reports
+//! it. On a machine with other work, the shortest run was disturbed least.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, missing_docs)]
 
 use std::{hint::black_box, time::Duration};
@@ -131,8 +131,8 @@ mod wall_time {
     }
 }
 
-/// GFLOP/s of multiply-adds on registers alone where we can write them, else of the micro-kernel on
-/// first-level cache.
+/// GFLOP/s of multiply-adds on registers alone if there is code for that here, else of the
+/// micro-kernel on data in the first-level cache.
 fn peak() -> f64 {
     #[cfg(target_arch = "x86_64")]
     {
@@ -234,10 +234,11 @@ impl Layer {
     }
 }
 
-/// Rounds over all pieces of a layer; a piece's figure is its shortest run.
+/// Rounds over all pieces of a layer. The figure of a piece is its shortest run.
 const ROUNDS: usize = 40;
 
-/// Everything a run of texts passes through in one layer, piece by piece, times the layers.
+/// Runs everything that a batch of texts passes through in one layer, piece by piece, times the
+/// number of layers.
 fn stack(encoder: Encoder, texts: usize, tokens: usize, peak: f64) {
     let Encoder {
         name,
@@ -273,7 +274,8 @@ fn stack(encoder: Encoder, texts: usize, tokens: usize, peak: f64) {
     }
     let mut scratch = Scratch::default();
     for int8 in [false, true] {
-        // Of each product alone, and with its epilogue; then the attention, then one normalisation.
+        // Times of each product alone, and with its epilogue; then of the attention, then of one
+        // normalisation.
         let mut alone = [Duration::MAX; 4];
         let mut whole = [Duration::MAX; 4];
         let (mut attention, mut norm) = (Duration::MAX, Duration::MAX);

@@ -1,5 +1,5 @@
-//! The loops around the micro-kernel: blocking for the caches, sharing between threads, and what is
-//! done to a result while it is still in cache.
+//! The loops around the micro-kernel: blocking for the caches, division among threads, and the
+//! epilogue that runs while a result is still in cache.
 
 use std::cell::Cell;
 
@@ -7,26 +7,28 @@ use rayon::prelude::*;
 
 use crate::{AlignedFloats, PackedMatrix, micro::Kernel, rows};
 
-/// Depth of a block where a source does not choose another: 256 × 16 floats of panel stay in a
+/// Depth of a block if a source does not choose another: 256 × 16 floats of panel stay in a
 /// first-level cache while all rows pass over them. A multiple of the block sizes of all GGUF
 /// quantisations.
 pub const KBLOCK: usize = 256;
 
-/// Below so many multiply-adds a product stays on the calling thread: waking others costs more than
-/// it saves.
+/// A product with fewer multiply-adds stays on the calling thread: waking others costs more than it
+/// saves.
 pub(crate) const SERIAL_BELOW: usize = 1 << 20;
 
 /// Rows that pass over a panel before the next one is fetched; their slice of `x` stays in a
 /// second-level cache.
 const ROW_BLOCK: usize = 192;
 
-/// Columns that get their bias, activation and so on together, a multiple of every kernel's width:
-/// long rows make these cheap, and the rows of a block still lie in a second-level cache.
+/// Columns whose epilogue (bias, activation and so on) runs together; a multiple of every kernel's
+/// width. Long rows make the epilogue cheap, and the rows of a block are still in a second-level
+/// cache.
 const FINISHED_TOGETHER: usize = 128;
 
-/// Panels for which it pays to copy a block of `x` first.
+/// Fewest panels for which copying a block of `x` first pays off.
 const COPIED_FOR: usize = 8;
-/// Between the rows of the copy: a cache line, so that their beginnings do not fall into one place.
+/// Padding between the rows of the copy: a cache line, so that the beginnings of rows map to
+/// different cache sets.
 const COPY_PADDING: usize = 16;
 
 thread_local! {
@@ -51,12 +53,12 @@ pub trait PanelSource: Sync {
     fn block(&self) -> usize {
         KBLOCK
     }
-    /// The same panel where it lies in memory as it is, so that it can be fetched before its turn;
-    /// else nothing.
+    /// The same panel, if it is stored as it is in memory, so that it can be prefetched; else
+    /// `None`.
     fn stored(&self, _panel: usize, _first: usize, _depth: usize) -> &[f32] {
         &[]
     }
-    /// Whether unpacking costs work: such panels are unpacked once for all rows instead of once for
+    /// Whether unpacking is costly. Such panels are unpacked once for all rows instead of once for
     /// each block of rows.
     fn is_costly(&self) -> bool {
         false
@@ -90,13 +92,13 @@ impl Activation {
             Self::GeluTanh => rows::gelu_tanh(values),
             Self::Relu => rows::relu(values),
             Self::Silu => rows::silu(values),
-            // Only small heads use it: the standard library's is exact enough and fast enough.
+            // Only small heads use it, so the standard library's function is exact and fast enough.
             Self::Tanh => values.iter_mut().for_each(|value| *value = value.tanh()),
         }
     }
 }
 
-/// What happens to `x · Wᵀ` before it is handed back: `+ bias`, then the activation, then `·
+/// The steps applied to `x · Wᵀ` before it is returned: `+ bias`, then the activation, then `·
 /// factor`, then `+ residual`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Epilogue<'a> {
@@ -113,7 +115,7 @@ pub struct Epilogue<'a> {
 /// `out = x · Wᵀ (+ bias)`: `x` is `m × k`, `out` is `m × n`, both row-major.
 ///
 /// # Panics
-/// When a slice does not have the length its shape says.
+/// If a slice does not have the length its shape requires.
 pub fn gemm(x: &[f32], m: usize, weights: &PackedMatrix, bias: Option<&[f32]>, out: &mut [f32]) {
     gemm_panels(
         x,
@@ -135,8 +137,8 @@ pub fn gemm_with(x: &[f32], m: usize, weights: &PackedMatrix, epilogue: Epilogue
     gemm_panels(x, m, weights, epilogue, out);
 }
 
-/// [`gemm_with`] without waking other threads, for callers that already share their batches out
-/// between threads.
+/// [`gemm_with`] on the calling thread only, for callers that already divide their batches among
+/// threads.
 ///
 /// # Panics
 /// As [`gemm`].
@@ -173,8 +175,8 @@ pub(crate) fn in_pieces(m: usize, panels: usize, row_block: usize, piece: impl F
             piece(row, row_block.min(m - row), 0, panels);
         });
     }
-    // About four pieces a thread even out their speeds; rows are cut first, columns as far as that
-    // does not suffice.
+    // About four pieces per thread even out their speeds. Rows are cut first, and columns if that
+    // is not enough.
     let group = panels.div_ceil((4 * threads).div_ceil(row_blocks).clamp(1, panels));
     let groups = panels.div_ceil(group);
     (0..row_blocks * groups).into_par_iter().for_each(|index| {
@@ -183,8 +185,8 @@ pub(crate) fn in_pieces(m: usize, panels: usize, row_block: usize, piece: impl F
     });
 }
 
-/// Output matrix that several threads write disjoint parts of, and what is done to a part that has
-/// its sums.
+/// An output matrix whose disjoint parts are written by several threads, with the epilogue of
+/// finished parts.
 pub(crate) struct Output<'a> {
     values: *mut f32,
     m: usize,
@@ -217,7 +219,7 @@ impl<'a> Output<'a> {
     /// Columns `col .. col + cols` of a row.
     ///
     /// # Safety
-    /// Nobody else holds or touches these elements meanwhile.
+    /// No other code holds or touches these elements meanwhile.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn part(&self, row: usize, col: usize, cols: usize) -> &mut [f32] {
         assert!(row < self.m && col + cols <= self.n, "outside the matrix");
@@ -225,10 +227,10 @@ impl<'a> Output<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.values.add(row * self.n + col), cols) }
     }
 
-    /// Bias, activation, factor and residual of a piece that has its sums.
+    /// Applies bias, activation, factor and residual to a part whose sums are complete.
     ///
     /// # Safety
-    /// Nobody else holds or touches these elements meanwhile.
+    /// No other code holds or touches these elements meanwhile.
     pub(crate) unsafe fn finish(&self, row: usize, rows: usize, col: usize, cols: usize) {
         let Epilogue {
             bias,
@@ -264,7 +266,7 @@ struct Product<'a, W: ?Sized> {
 }
 
 impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
-    /// Checks the shapes; `None` when there is nothing to compute.
+    /// Checks the shapes; `None` if there is nothing to compute.
     fn new(x: &'a [f32], m: usize, weights: &'a W, epilogue: Epilogue<'a>, out: &'a mut [f32]) -> Option<Self> {
         let (n, k) = (weights.n(), weights.k());
         assert_eq!(x.len(), m * k, "x is not m x k");
@@ -297,9 +299,9 @@ impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
         let (n, k, kernel) = (self.weights.n(), self.weights.k(), self.weights.kernel());
         let (width, end) = (kernel.width(), panel + panels);
         let step = self.weights.block();
-        // Rows that lie a power of two apart fight for the same lines of a first-level cache: where
-        // the whole depth does not pass at once, the slices are copied side by side, if enough
-        // panels come to make that worth it.
+        // Rows a power of two apart compete for the same lines of a first-level cache. If the whole
+        // depth does not pass at once, the slices are copied side by side, provided that there are
+        // enough panels to make that worthwhile.
         let beside = k > step && rows > kernel.rows() && panels >= COPIED_FOR;
         let mut copy = if beside { COPY.take() } else { AlignedFloats::default() };
         let mut scratch = Vec::new();

@@ -1,9 +1,8 @@
-//! Floats that begin at the start of a cache line, so that no vector load inside a row of them
-//! touches two lines.
+//! Floats aligned to a cache line, so that no vector load inside a row of them touches two lines.
 
 use std::ops::{Deref, DerefMut};
 
-/// Floats of a cache line, on every processor we build for but those with longer lines.
+/// Floats per cache line, on every supported processor except those with longer lines.
 const FLOATS: usize = 16;
 
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +25,7 @@ impl AlignedFloats {
         }
     }
 
-    /// At least `len` elements from now on; new ones are zero.
+    /// Grows to at least `len` elements; new ones are zero.
     pub fn grow(&mut self, len: usize) {
         if self.len < len {
             self.lines.resize(len.div_ceil(FLOATS), Line([0.0; FLOATS]));

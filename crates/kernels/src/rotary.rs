@@ -1,4 +1,4 @@
-//! Rotary position embedding (Su et al. 2021, eq. 34): each pair of a head's elements is turned by
+//! Rotary position embedding (Su et al. 2021, eq. 34): each pair of a head's elements is rotated by
 //! an angle that grows with the position.
 
 /// Which elements of a head form a pair.
@@ -11,11 +11,11 @@ pub enum Pairs {
     Neighbours,
 }
 
-/// Turns every head of a row: the first `2 · cos.len()` elements of each `head_dim`, the others
-/// stay. `cos` and `sin` hold one value a pair.
+/// Rotates every head of a row: the first `2 · cos.len()` elements of each `head_dim`; the others
+/// are unchanged. `cos` and `sin` hold one value per pair.
 ///
 /// # Panics
-/// When a head is narrower than the pairs, or `sin` is not as long as `cos`.
+/// If a head is narrower than the pairs, or `sin` is not as long as `cos`.
 pub fn rotate(row: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32], pairs: Pairs) {
     let half = cos.len();
     assert_eq!(sin.len(), half, "sin is not as long as cos");

@@ -1,4 +1,5 @@
-//! The promise of the crate: right to rounding, and the same bits whatever stands around a row.
+//! The promise of the crate: correct up to rounding, and the same bits whatever other rows there
+//! are.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use isomer_kernels::{Activation, Epilogue, Kernel, PackedMatrix, gemm, gemm_serial, gemm_with, rows};

@@ -1,4 +1,4 @@
-//! Integer products: the same bits on every kernel, in any company, and close to `f32` by a bound
+//! Integer products: the same bits on every kernel and in any batch, and within a bound of `f32`
 //! that the codes' steps give.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -58,8 +58,8 @@ proptest! {
         let weights = random(seed ^ 1, n * k);
         for widths in Widths::ALL {
             let got = product(&x, m, &Int8Matrix::quantise(&weights, n, k, widths));
-            // Uniform weights are never worth cutting by more than the few percent that half a step
-            // is, so the step is that of the largest weight; an input is off by half a step, and by
+            // For uniform weights, clipping never pays beyond the few percent that half a step is,
+            // so the step is that of the largest weight; an input is off by half a step, and by
             // half a step more from the zero point.
             let weight_step = 1.0 / f64::from((1u32 << (widths.weights() - 1)) - 1);
             for r in 0..m {

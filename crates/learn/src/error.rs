@@ -1,6 +1,6 @@
-//! Why something could not be learned or scored.
+//! Why something could not be learnt or scored.
 
-/// Bad input, or a fit that did not come about.
+/// Invalid input, or a fit that failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LearnError {
     /// The number of values is not rows × columns.
@@ -8,9 +8,9 @@ pub enum LearnError {
     Shape {
         /// Which vectors, e.g. `train vectors`.
         what: &'static str,
-        /// Rows said.
+        /// Rows given.
         rows: usize,
-        /// Columns said.
+        /// Columns given.
         cols: usize,
         /// Values needed (saturated).
         needed: usize,
@@ -79,19 +79,19 @@ pub enum LearnError {
         /// The class.
         class: usize,
     },
-    /// A position outside the data.
+    /// An index outside the data.
     #[error("{what} {value} is outside 0..{limit} (at position {at})")]
     OutOfRange {
         /// What it is, e.g. `class`.
         what: &'static str,
-        /// Where it stands.
+        /// Its position in the list.
         at: usize,
         /// The value.
         value: usize,
         /// How many there are.
         limit: usize,
     },
-    /// Fewer vectors than clusters or neighbours.
+    /// Fewer vectors than clusters or neighbours asked for.
     #[error("{needed} {what} cannot be had from {found} vectors")]
     TooFew {
         /// What is asked for.
@@ -101,17 +101,17 @@ pub enum LearnError {
         /// How many vectors there are.
         found: usize,
     },
-    /// A setting that makes no sense.
+    /// A setting that is not valid.
     #[error("{name} is {value}: {expected}")]
     Setting {
         /// Its name.
         name: &'static str,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The accepted values.
         expected: &'static str,
     },
-    /// A loss or gradient that is not a number: vectors of huge values.
+    /// A loss or gradient that is not finite, caused by very large values in the vectors.
     #[error("the loss is not finite after {iterations} iterations: are the vectors' values very large?")]
     Diverged {
         /// Iterations done.

@@ -4,8 +4,7 @@ use std::fmt::Display;
 
 use crate::LearnError;
 
-/// Distinct labels in order: the classes. Strings stand in the order of their code points, as
-/// Python sorts them.
+/// The classes: distinct labels in order. Strings are ordered by code point, as in Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Classes<'a, L>(Vec<&'a L>);
 
@@ -43,7 +42,7 @@ impl<'a, L: Ord> Classes<'a, L> {
 }
 
 impl<L: Ord + Display> Classes<'_, L> {
-    /// At least two classes.
+    /// Requires at least two classes.
     pub(crate) fn check_several(&self, what: &'static str) -> Result<(), LearnError> {
         match self.0.as_slice() {
             [only] => Err(LearnError::OneClass {
@@ -54,7 +53,7 @@ impl<L: Ord + Display> Classes<'_, L> {
         }
     }
 
-    /// Every test label is one of these.
+    /// Requires every test label to be one of these classes.
     pub(crate) fn check_test(&self, labels: &[L]) -> Result<(), LearnError> {
         match labels.iter().position(|l| self.number(l).is_none()) {
             Some(row) => Err(LearnError::LabelNotInTrain {

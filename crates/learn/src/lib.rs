@@ -1,11 +1,11 @@
 //! Classifiers, clusterings and random streams equal to scikit-learn 1.8's, numpy's and CPython's:
-//! what mteb's classification and clustering tasks are made of. Pure functions over vectors and
-//! labels; parallel, and with the same bits whatever the number of threads.
+//! the building blocks of mteb's classification and clustering tasks. Pure functions over vectors
+//! and labels; parallel, and with the same bits whatever the number of threads.
 //!
 //! # How to call it
 //!
-//! Vectors are borrowed and checked once by [`Vectors::new`]. Labels are anything ordered
-//! (`String`, `i64`).
+//! [`Vectors::new`] borrows vectors and checks them once. Labels may be any ordered type (`String`,
+//! `i64`).
 //!
 //! ```
 //! use isomer_learn::{Vectors, protocol::FewShot};
@@ -26,9 +26,9 @@
 //! ```
 //!
 //! * Classification, profiles mteb-v1 and mteb-v2: [`protocol::FewShot`];
-//!   [`FewShot::selections`](protocol::FewShot::selections) says which train rows need encoding and
-//!   [`FewShot::score_needed`](protocol::FewShot::score_needed) takes only their vectors. Profile
-//!   hteb: [`protocol::whole_train`]. Tasks marked as cross-validation:
+//!   [`FewShot::selections`](protocol::FewShot::selections) gives the train rows that need encoding
+//!   and [`FewShot::score_needed`](protocol::FewShot::score_needed) takes only their vectors.
+//!   Profile hteb: [`protocol::whole_train`]. Tasks marked as cross-validation:
 //!   [`protocol::CrossValidation`].
 //!   [`ClassificationReport::not_converged`](protocol::ClassificationReport::not_converged) is
 //!   worth a warning.
@@ -39,7 +39,7 @@
 //!
 //! Reports have `named()`: the scores by mteb's keys.
 //!
-//! # What equality means
+//! # What "equal" means
 //!
 //! Random streams are equal bit for bit. The logistic regression follows the same iterates up to
 //! rounding: the number of iterations and the predictions are equal, coefficients agree to about

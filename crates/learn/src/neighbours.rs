@@ -9,12 +9,13 @@ use crate::{
     metrics::LabelMatrix,
 };
 
-/// The labels that most of the `neighbours` nearest train vectors have, for every test vector; a
-/// tie is not a label. `positions` are the train rows, `labels` has one row per position.
+/// For every test vector, the labels that more than half of its `neighbours` nearest train vectors
+/// have; a tie does not give the label. `positions` are the train rows, `labels` has one row per
+/// position.
 ///
 /// # Errors
-/// Fewer train vectors than neighbours, no neighbours, widths or numbers of labels that do not
-/// match, a position out of range.
+/// If there are fewer train vectors than neighbours, no neighbours, widths or numbers of labels
+/// that do not match, or a position out of range.
 pub fn predict_labels(
     train: Vectors<'_>,
     positions: &[usize],
@@ -78,8 +79,8 @@ pub fn predict_labels(
     })
 }
 
-/// Positions of the nearest rows to each of at most [`PANEL`] test vectors; of equally near ones
-/// the first.
+/// Positions of the nearest rows to each of at most [`PANEL`] test vectors; the first among equally
+/// near ones.
 fn nearest(rows: &RowBlocks, norms: &[f64], test: Vectors<'_>, some: &[usize], neighbours: usize) -> Vec<Vec<usize>> {
     let mut panel = vec![0.0; (rows.groups() * GROUP + 1) * PANEL];
     for (column, &at) in some.iter().enumerate() {
@@ -88,7 +89,7 @@ fn nearest(rows: &RowBlocks, norms: &[f64], test: Vectors<'_>, some: &[usize], n
         }
     }
     let mut products = vec![0.0; BLOCK * PANEL];
-    // ‖test‖² is the same for all rows and left out.
+    // ‖test‖² is the same for all rows, so it is left out.
     let mut best: Vec<Vec<(f64, usize)>> = vec![Vec::with_capacity(neighbours + 1); some.len()];
     for block in 0..rows.blocks() {
         forward(

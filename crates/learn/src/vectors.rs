@@ -1,8 +1,8 @@
-//! Vectors as the functions here take them.
+//! The vectors that the functions of this crate accept.
 
 use crate::LearnError;
 
-/// A row-major matrix of finite f32 values that someone else owns; at least one row and one column.
+/// A borrowed row-major matrix of finite f32 values, with at least one row and one column.
 #[derive(Debug, Clone, Copy)]
 pub struct Vectors<'a> {
     data: &'a [f32],
@@ -11,10 +11,10 @@ pub struct Vectors<'a> {
 }
 
 impl<'a> Vectors<'a> {
-    /// Checks `rows × cols` values, row after row. `what` is named in errors, e.g. `train vectors`.
+    /// Checks `rows × cols` values, row by row. `what` names them in errors, e.g. `train vectors`.
     ///
     /// # Errors
-    /// A wrong number of values, nothing at all, a NaN or an infinity.
+    /// If the number of values is wrong, there are none, or one is NaN or infinite.
     pub fn new(what: &'static str, data: &'a [f32], rows: usize, cols: usize) -> Result<Self, LearnError> {
         let needed = rows.saturating_mul(cols);
         if data.len() != needed {
@@ -49,7 +49,7 @@ impl<'a> Vectors<'a> {
         self.cols
     }
 
-    /// All values, row after row.
+    /// All values, row by row.
     pub fn data(&self) -> &'a [f32] {
         self.data
     }
@@ -59,7 +59,7 @@ impl<'a> Vectors<'a> {
         &self.data[row * self.cols..(row + 1) * self.cols]
     }
 
-    /// The vectors at `positions`, in that order and as often as they stand there, copied.
+    /// A copy of the vectors at `positions`, in that order; positions may repeat.
     pub(crate) fn gather(&self, positions: &[usize]) -> Vec<f32> {
         let mut out = Vec::with_capacity(positions.len() * self.cols);
         for &position in positions {
@@ -68,7 +68,7 @@ impl<'a> Vectors<'a> {
         out
     }
 
-    /// Whether labels or other vectors match.
+    /// Checks that labels match the vectors in number.
     pub(crate) fn check_labels(&self, what: &'static str, found: usize) -> Result<(), LearnError> {
         if found == self.rows {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Clusters are those of scikit-learn 1.8.
+//! Clusters equal scikit-learn 1.8's.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Fits are scikit-learn 1.8's: as many iterations, the same predictions, coefficients to about
-//! 1e-6.
+//! Fits equal scikit-learn 1.8's: the same number of iterations, the same predictions, coefficients
+//! to about 1e-6.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Scores are those of `sklearn.metrics`.
+//! Scores equal `sklearn.metrics`'.
 
 mod common;
 

@@ -52,7 +52,7 @@ fn ten_experiments_choose_and_score_as_mteb_does() {
         / 10.0;
     assert_close("mean", report.mean.accuracy, mean, 1e-12);
 
-    // Encoding only the rows needed gives the same.
+    // Encoding only the needed rows gives the same scores.
     let needed: Vec<f32> = selections.rows.iter().flat_map(|r| train.row(*r).to_vec()).collect();
     let needed = Vectors::new("train vectors", &needed, selections.rows.len(), 32).unwrap();
     assert_eq!(few_shot.score_needed(needed, &y, test, &ty).unwrap(), report);
@@ -127,8 +127,8 @@ fn clusterings_draw_and_score_as_mteb_does() {
     }
     assert_close("mean", report.v_measure, all.iter().sum::<f64>() / 6.0, 1e-9);
     let text: Vec<Vec<String>> = labels.iter().map(|l| l.iter().map(i64::to_string).collect()).collect();
-    // Labels that are strings keep the documents without a label on a level, as a class of their
-    // own.
+    // With labels that are strings, documents without a label on a level are kept, as a class of
+    // their own.
     let of_text = fast.score(&mut PythonRandom::new(42), vectors, &text).unwrap();
     assert_eq!(
         of_text.levels[1].assignments[0].0.iter().max(),

@@ -1,4 +1,4 @@
-//! Draws are those of CPython and numpy, bit for bit.
+//! Draws equal CPython's and numpy's, bit for bit.
 
 mod common;
 

@@ -2,13 +2,13 @@
 //! [f32] [suite] [alone] [texts]`.
 //!
 //! `suite`: only the last part, with a real prompt (`paraphrase.txt`, some 300 tokens of
-//! instructions and examples). `alone`: without reuse of beginnings; every prompt is read from its
-//! first token on.
+//! instructions and examples). `alone`: without reuse of prompt prefixes, so every prompt is
+//! processed from its first token.
 //!
 //! Prints the seconds a load takes, prompt and answer tokens per second at several batch sizes, and
-//! the quick suite's work: many short paraphrases that share their instructions. Wall seconds count
-//! everything else on the machine too; the second number of each pair is tokens per processor
-//! second, which does not.
+//! the quick suite's work: many short paraphrases that share their instructions. Wall time includes
+//! everything else on the machine; the second number of each pair is tokens per processor second,
+//! which does not.
 #![allow(clippy::print_stdout)]
 
 use std::{
@@ -97,7 +97,7 @@ fn request(index: usize, max_tokens: usize) -> GenerateRequest {
     }
 }
 
-/// Processor seconds of this process, from the kernel's accounting; 0 where there is none.
+/// Processor seconds of this process, from the kernel's accounting; 0 if there is none.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
@@ -168,9 +168,9 @@ fn main() -> Result<(), LocalError> {
     suite(&model, texts)
 }
 
-/// Prompt and answer tokens per second.
+/// Measures prompt and answer tokens per second.
 fn parts(model: &LocalModel) -> Result<(), LocalError> {
-    // A prompt nobody has seen, answered with one token: prefill.
+    // A prompt that is not cached, answered with one token: prefill.
     let long: String = (0..60).map(|i| text(i * 5) + " ").collect();
     let prompt = GenerateRequest {
         messages: vec![ChatMessage::user(long)],
@@ -241,7 +241,7 @@ fn suite(model: &LocalModel, texts: usize) -> Result<(), LocalError> {
     Ok(())
 }
 
-/// The shortest prompt less the twenty tokens or so that are a text and the end of its turn.
+/// The length of the shortest prompt less about twenty tokens for a text and the end of its turn.
 fn shared_prefix(answers: &[isomer_local_llm::Generated]) -> usize {
     answers
         .iter()

@@ -7,7 +7,7 @@ use crate::{
     ops::{dispatched, dots, fma},
 };
 
-/// Heads and what they share.
+/// The shape of the heads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Heads {
     pub(crate) heads: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Heads {
     pub(crate) head_dim: usize,
 }
 
-/// Positions of values that are used by all heads before the next ones are read.
+/// All heads use this many positions of values before the next ones are read.
 const TILE: usize = 32;
 /// Elements of a head that are summed in registers.
 const WIDE: usize = 64;
@@ -24,9 +24,10 @@ const WIDE: usize = 64;
 /// Attention of one row of queries over rows of keys and values, `softmax(q·k / √head_dim) · v` per
 /// head.
 ///
-/// `query` and `out` are `heads · head_dim` wide; the rows, `kv_heads · head_dim` wide, lie in two
-/// parts, the first of them shared with other sequences perhaps. `scores` is scratch. The order of
-/// all sums is that of the positions, whatever else is computed beside and wherever the parts meet.
+/// `query` and `out` are `heads · head_dim` wide. The rows are `kv_heads · head_dim` wide and come
+/// in two parts, the first of which may be shared with other sequences. `scores` is scratch space.
+/// All sums run in the order of the positions, whatever else is in the batch and wherever the parts
+/// meet.
 pub(crate) fn attend(query: &[f32], parts: [Rows<'_>; 2], shape: Heads, scores: &mut Vec<f32>, out: &mut [f32]) {
     let width = shape.kv_heads * shape.head_dim;
     let lengths = parts.map(|rows| rows.keys.len() / width);
@@ -129,7 +130,7 @@ mod tests {
     #[allow(clippy::cast_precision_loss)]
     fn equals_the_definition_in_double_precision_wherever_the_parts_meet() {
         let wave = |n: usize, f: f32| (0..n).map(|i| (i as f32 * f).sin()).collect::<Vec<f32>>();
-        // Heads with and without a remainder of the inner loops, groups of 3, 7 and 1.
+        // Heads with and without a remainder of the inner loops; groups of 3, 7 and 1.
         for (heads, kv_heads, head_dim, positions) in [(6, 2, 24, 11), (7, 1, 64, 75), (2, 2, 80, 40)] {
             let shape = Heads {
                 heads,

@@ -13,7 +13,8 @@ use crate::{
     vocabulary::Vocabulary,
 };
 
-/// A tokenised request that waits for a place. `T` is how its answer finds the way back.
+/// A tokenised request that waits for a place in the batch. `T` identifies the caller that gets the
+/// answer.
 pub(crate) struct Waiting<T> {
     pub(crate) prompt: Vec<u32>,
     pub(crate) max_tokens: usize,
@@ -30,7 +31,7 @@ struct Active<T> {
     output: Output,
     reply: T,
     cache: KvCache,
-    /// Tokens to run next: a piece of the prompt, or the token drawn last.
+    /// Tokens to run next: a piece of the prompt, or the last sampled token.
     feed: std::ops::Range<usize>,
     last: u32,
     generated: usize,
@@ -40,11 +41,11 @@ struct Active<T> {
 /// Limits of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Sequences decoded at once.
+    /// Most sequences decoded at once.
     pub(crate) sequences: usize,
-    /// Rows of a step. A prompt that does not fit continues in the next one.
+    /// Most rows of a step. A prompt that does not fit continues in the next step.
     pub(crate) rows: usize,
-    /// Whether beginnings of prompts are computed once for all that share them.
+    /// Whether a prefix that several prompts share is computed once.
     pub(crate) reuse: bool,
 }
 
@@ -55,12 +56,12 @@ pub(crate) struct Batch<T> {
     active: Vec<Active<T>>,
     prefixes: PrefixStore,
     scratch: Scratch,
-    /// Rows run so far: prompt and answer tokens that were not taken from a kept beginning.
+    /// Rows run so far: prompt and answer tokens that were not taken from a cached prefix.
     rows: u64,
 }
 
-/// A beginning that a sequence in flight will have in a step or two is worth waiting for when it is
-/// longer by this much.
+/// A request waits for the prefix of a sequence in flight if that prefix is longer, by at least
+/// this many tokens, than the best cached one.
 const WORTH_WAITING: usize = 16;
 
 impl<T: Send> Batch<T> {
@@ -91,14 +92,14 @@ impl<T: Send> Batch<T> {
         self.rows
     }
 
-    /// Forgets requests nobody waits for any more.
+    /// Drops requests that nobody waits for any more.
     pub(crate) fn drop_cancelled(&mut self, is_cancelled: impl Fn(&T) -> bool) {
         self.waiting.retain(|w| !is_cancelled(&w.reply));
         self.active.retain(|a| !is_cancelled(&a.reply));
     }
 
-    /// One step: admits what fits, runs one row for each sequence that is answering and what the
-    /// step has room for of the prompts, and returns the answers that are complete.
+    /// One step: admits requests that fit, runs one row for each sequence that is answering and as
+    /// many prompt rows as fit, and returns the answers that are complete.
     pub(crate) fn step(&mut self, decoder: &Decoder, vocabulary: &Vocabulary) -> Vec<(T, Generated)> {
         self.admit(decoder);
         self.plan();
@@ -106,8 +107,8 @@ impl<T: Send> Batch<T> {
         self.collect()
     }
 
-    /// Fills free places, first come first served, except that a request whose prompt begins like
-    /// one that is being read right now waits until it can have that beginning.
+    /// Fills free places, first come first served. An exception: a request that shares a prefix
+    /// with a prompt being processed waits until that prefix is available.
     fn admit(&mut self, decoder: &Decoder) {
         let mut index = 0;
         while self.active.len() < self.limits.sequences && index < self.waiting.len() {
@@ -157,7 +158,7 @@ impl<T: Send> Batch<T> {
         }
     }
 
-    /// Gives every answering sequence its row and shares the rest of the step among prompts.
+    /// Gives each answering sequence its row, and divides the rest of the step among prompts.
     fn plan(&mut self) {
         let answering = self.active.iter().filter(|a| a.generated > 0).count();
         let mut room = self.limits.rows.saturating_sub(answering).max(1);

@@ -1,13 +1,13 @@
-//! Keys and values of sequences, and which beginnings of prompts are kept for the next ones.
+//! Keys and values of sequences, and a store of prompt prefixes for later requests.
 //!
-//! Prompts that share their instructions share the keys and values of these, too: one block in
-//! memory, read by every sequence that begins so. A position's keys and values depend on the tokens
-//! up to it alone, bit for bit, so a sequence cannot tell whose rows it reads.
+//! Prompts that share their instructions also share the keys and values of these: one block in
+//! memory, read by every sequence with that prefix. The keys and values of a position depend only
+//! on the tokens up to it, bit for bit, so sharing does not change a result.
 
 use std::{ops::Range, sync::Arc};
 
-/// Keys and values of one sequence in every layer: a beginning that others may have too, and rows
-/// of its own.
+/// Keys and values of one sequence in every layer: a prefix that may be shared, then rows of its
+/// own.
 #[derive(Debug, Default)]
 pub(crate) struct KvCache {
     shared: Option<Beginning>,
@@ -29,14 +29,14 @@ pub(crate) struct Rows<'a> {
     pub(crate) values: &'a [f32],
 }
 
-/// The first `len` positions of a block.
+/// A prefix: the first `len` positions of a block.
 #[derive(Debug, Clone)]
 pub(crate) struct Beginning {
     block: Arc<Block>,
     len: usize,
 }
 
-/// Keys and values that are not written any more.
+/// Keys and values that are no longer written.
 #[derive(Debug)]
 struct Block {
     layers: Vec<LayerKv>,
@@ -44,7 +44,7 @@ struct Block {
 }
 
 impl Beginning {
-    /// A shorter one.
+    /// A shorter prefix of the same block.
     fn first(&self, len: usize) -> Self {
         Self {
             block: Arc::clone(&self.block),
@@ -62,7 +62,7 @@ impl KvCache {
         }
     }
 
-    /// A sequence that begins so.
+    /// A new sequence that begins with this prefix.
     pub(crate) fn after(beginning: Beginning) -> Self {
         Self {
             own: vec![LayerKv::default(); beginning.block.layers.len()],
@@ -92,19 +92,19 @@ impl KvCache {
         [shared, slice(&self.own[layer], after, width)]
     }
 
-    /// Where the next positions' rows of a layer are appended.
+    /// The layer to which the rows of the next positions are appended.
     pub(crate) fn layer_mut(&mut self, layer: usize) -> &mut LayerKv {
         &mut self.own[layer]
     }
 
-    /// Says that all layers have got `count` more positions.
+    /// Records that all layers have `count` more positions.
     pub(crate) fn advance(&mut self, count: usize) {
         self.len += count;
     }
 
-    /// The first `len` positions, for others to begin with. What is not in a block yet is moved
-    /// into one, and with it everything up to `more`, so that the next who ask for a little more
-    /// find it there.
+    /// The first `len` positions, as a prefix for other sequences. Positions that are not in a
+    /// block yet are moved into one, up to `more`, so that later requests for a slightly longer
+    /// prefix find it there.
     pub(crate) fn beginning(&mut self, len: usize, more: usize) -> Beginning {
         let old = self.shared_len();
         if let Some(shared) = self.shared.as_ref().filter(|shared| len <= shared.len) {
@@ -149,10 +149,10 @@ pub(crate) fn common_prefix(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Prompts kept after their sequences have ended, least recently useful first out.
+/// Prompts kept after their sequences have ended; the least recently used is removed first.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixStore {
-    /// Most useful last.
+    /// Most recently used last.
     entries: Vec<Entry>,
 }
 
@@ -163,9 +163,9 @@ struct Entry {
 }
 
 impl PrefixStore {
-    /// Prompts kept at once: the instructions of a handful of transformations.
+    /// Most prompts kept: the instructions of a handful of transformations.
     const ENTRIES: usize = 8;
-    /// Positions of all entries together.
+    /// Most positions of all entries together.
     const POSITIONS: usize = 4096;
 
     /// The kept prompt that shares the longest beginning with `prompt`, and that length.
@@ -178,7 +178,7 @@ impl PrefixStore {
             .max_by_key(|(_, len)| *len)
     }
 
-    /// The beginning of a kept prompt, which is marked as useful.
+    /// The prefix of a kept prompt, which is marked as recently used.
     pub(crate) fn reuse(&mut self, index: usize, len: usize) -> Beginning {
         let entry = self.entries.remove(index);
         let part = entry.beginning.first(len);
@@ -186,7 +186,7 @@ impl PrefixStore {
         part
     }
 
-    /// Keeps a prompt, unless most of it is kept already.
+    /// Keeps a prompt, unless most of it is already kept.
     pub(crate) fn keep(&mut self, tokens: Vec<u32>, mut cache: KvCache) {
         let known = self.longest(&tokens).map_or(0, |(_, len)| len);
         if 2 * known >= tokens.len() || tokens.len() > Self::POSITIONS || cache.len() < tokens.len() {
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(tokens(&second, 0..2), [1, 2]);
         assert_eq!(tokens(&first, 0..5), [1, 2, 3, 4, 5]);
         extend(&mut first, &[6]);
-        // What the second asked for reaches far enough for the third: nothing is moved again.
+        // The second request's block reaches far enough for the third: nothing is moved again.
         let third = KvCache::after(first.beginning(4, 6));
         assert_eq!(tokens(&third, 0..4), [1, 2, 3, 4]);
         assert_eq!(tokens(&first, 0..6), [1, 2, 3, 4, 5, 6]);

@@ -30,7 +30,7 @@ pub(crate) struct Decoder {
     arithmetic: Arithmetic,
 }
 
-/// Buffers that steps reuse. All are rows of the batch.
+/// Buffers that steps reuse, with one row per row of the batch.
 #[derive(Default)]
 pub(crate) struct Scratch {
     hidden: Vec<f32>,
@@ -44,8 +44,8 @@ pub(crate) struct Scratch {
     up: Vec<f32>,
     logits: Vec<f32>,
     int8: Int8Rows,
-    /// Cosine and sine of each pair of each row: for layers that see everything, and for those with
-    /// a window.
+    /// Cosine and sine of each pair of each row: for layers without a window, and for layers with
+    /// one.
     rotations: [Vec<(f32, f32)>; 2],
 }
 
@@ -270,7 +270,7 @@ impl Decoder {
     }
 }
 
-/// Elements that are worth handing to another thread.
+/// Fewest elements worth handing to another thread.
 const PIECE: usize = 1 << 13;
 
 fn norm(x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {

@@ -1,4 +1,4 @@
-//! What can go wrong, in words a user can act on.
+//! Errors, in words that a user can act on.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ pub enum LocalError {
     BadValue {
         /// The key.
         key: String,
-        /// What is wrong and what would do.
+        /// What is wrong and what is accepted.
         message: String,
     },
     /// A tensor is absent.
@@ -63,7 +63,7 @@ pub enum LocalError {
     Invalid {
         /// The field.
         field: &'static str,
-        /// What is wrong and what would do.
+        /// What is wrong and what is accepted.
         message: String,
     },
     /// Prompt and answer do not fit the context.

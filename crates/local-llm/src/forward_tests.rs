@@ -28,8 +28,7 @@ pub(crate) fn decoder(model: &TinyModel, arithmetic: Arithmetic) -> Decoder {
     Decoder::new(file, shape, TOKENS, arithmetic).unwrap()
 }
 
-/// The decoder written down as its papers define it, in double precision, one token after the
-/// other.
+/// The decoder as its papers define it, in double precision, one token after the other.
 fn reference_logits(model: &TinyModel, architecture: &str, tokens: &[u32]) -> Vec<f64> {
     let weight = |name: &str| -> Vec<f64> { model.weights[name].iter().map(|w| f64::from(*w)).collect() };
     let linear = |name: &str, x: &[f64]| -> Vec<f64> {
@@ -147,8 +146,8 @@ fn the_forward_pass_equals_the_definition_of_each_architecture() {
         let expected = reference_logits(&model, architecture, &tokens);
         let length = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
         let size = length(&mut expected.iter().copied());
-        // Rounding inputs to eight bits moves the logits of a random model, whose layers all shout,
-        // by some per cent.
+        // Rounding inputs to eight bits moves the logits of a random model, whose layers all have
+        // large outputs, by a few per cent.
         for (arithmetic, tolerance) in [(Arithmetic::F32, 1e-5), (Arithmetic::Int8, 0.1)] {
             let decoder = decoder(&model, arithmetic);
             let mut cache = decoder.cache();

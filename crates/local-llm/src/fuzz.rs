@@ -8,11 +8,11 @@ use crate::{
     vocabulary::Vocabulary,
 };
 
-/// Reads a model file as loading does, without starting a thread, and encodes a text. Gives the
+/// Reads a model file as loading does, without starting a thread, and encodes a text. Returns the
 /// number of tokens in the vocabulary and the text's tokens.
 ///
 /// # Errors
-/// As loading's.
+/// Those of loading.
 pub fn read(path: &Path, text: &str) -> Result<(usize, Vec<u32>), LocalError> {
     let file = GgufFile::open(path)?;
     let shape = Shape::read(&file)?;

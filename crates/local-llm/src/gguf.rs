@@ -18,7 +18,7 @@ pub(crate) struct GgufFile {
     tensors: HashMap<String, Tensor>,
 }
 
-/// Where a tensor lies. A matrix has `rows` rows of `cols` numbers; a vector is one row.
+/// The location of a tensor. A matrix has `rows` rows of `cols` numbers; a vector is one row.
 #[derive(Debug, Clone)]
 pub(crate) struct Tensor {
     pub(crate) kind: QuantType,
@@ -38,10 +38,10 @@ impl GgufFile {
             path: path.to_owned(),
             message,
         };
-        // Read and not mapped: a mapped file that somebody cuts short ends the process (SIGBUS).
+        // Read, not memory-mapped: if a mapped file is truncated the process ends (SIGBUS).
         let bytes = std::fs::read(path).map_err(open_error)?;
-        // The library expects of some numbers that they make sense, such as an alignment above 0,
-        // and panics where they do not.
+        // The library assumes that some numbers are valid, such as an alignment above 0, and panics
+        // if they are not.
         let content = catch_unwind(|| Content::read(&mut Cursor::new(&bytes[..])))
             .map_err(|_| format_error("its header does not make sense".to_owned()))?
             .map_err(|e| format_error(e.to_string()))?;

@@ -56,7 +56,7 @@ fn golden() -> Option<Value> {
     Some(serde_json::from_str(&text).unwrap())
 }
 
-/// Every model that is here, with its reference.
+/// Calls `check` for every model on this machine, with its reference.
 fn each(mut check: impl FnMut(&str, &Path, &Value)) {
     let Some(golden) = golden() else {
         println!("skipped: no data");
@@ -119,15 +119,15 @@ fn prompts_become_the_reference_tokens() {
     });
 }
 
-/// Where llama.cpp's first five logits are 15 to 29, ours differ by at most 0.26 (SmolLM2 in `f32`;
-/// int8 comes closer).
+/// llama.cpp's first five logits are 15 to 29; ours differ by at most 0.26 (SmolLM2 in `f32`; int8
+/// is closer).
 const LOGIT_TOLERANCE: f64 = 0.35;
-/// A greedy token may differ where the two likeliest are closer than this.
+/// A greedy token may differ if the two likeliest are closer than this.
 const GREEDY_GAP: f32 = 0.25;
 
-/// llama.cpp rounds inputs to eight bits as our int8 product does, but in other blocks for some
-/// formats, and keeps keys and values in half precision; so logits agree to about a hundredth of
-/// their size, and two tokens may change places when their logits are closer than that.
+/// llama.cpp, like our int8 product, rounds inputs to eight bits, but uses other blocks for some
+/// formats and keeps keys and values in half precision. So logits agree to about a hundredth of
+/// their size, and two tokens may change places if their logits are closer than that.
 #[test]
 fn first_logits_and_greedy_tokens_agree_with_the_reference() {
     for arithmetic in [Arithmetic::Int8, Arithmetic::F32] {
@@ -188,7 +188,7 @@ fn control_tokens_in_a_message_are_text() {
         assert_eq!(control(&harmless), control(&attacked), "{name}");
         let text: Vec<u8> = attacked.iter().flat_map(|id| vocabulary.token(*id)).copied().collect();
         assert!(String::from_utf8(text).unwrap().contains(attack), "{name}");
-        // Written by the program rather than by a user, the same characters are control tokens.
+        // Written by the template rather than by a user, the same characters are control tokens.
         assert!(control(&vocabulary.encode(attack, None).unwrap()) >= 1, "{name}");
     });
 }

@@ -1,15 +1,15 @@
 //! Small instruct models from GGUF files, decoded in batches on the CPU.
 //!
-//! [`LocalModel::load`] reads architecture, tokenizer and chat template from the file;
+//! [`LocalModel::load`] reads architecture, tokenizer and chat template from the file.
 //! [`LocalModel::generate`] queues a request for the model's own thread, which decodes many
-//! sequences together: requests join and leave the batch between two steps, and the keys and values
-//! of a shared beginning of the prompt are computed once.
+//! sequences together. Requests join and leave the batch between two steps, and the keys and values
+//! of a shared prompt prefix are computed once.
 //!
-//! At temperature 0 a text depends on its request alone, not on what else is decoded at the same
-//! time, in which order, or on how many threads: every kernel computes a row from that row (see
-//! `isomer-kernels`).
+//! At temperature 0 a text depends on its request alone. It does not depend on what else is decoded
+//! at the same time, on order, or on the number of threads: every kernel computes a row from that
+//! row alone (see `isomer-kernels`).
 //!
-//! | room | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | `gguf`, `shape` | the file: metadata with clear errors, tensors, the numbers of an architecture |
 //! | `vocabulary`, `pre_tokenizer`, `template` | text ↔ tokens, messages → prompt |

@@ -24,11 +24,11 @@ use crate::{
     worker::{Job, Worker},
 };
 
-/// How a model is run.
+/// How a model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadOptions {
-    /// Threads that compute; 0 takes one for each core.
+    /// Number of computing threads; 0 means one per core.
     pub threads: usize,
     /// Sequences decoded at once, at least 1. More is faster in total and slower for each.
     pub max_batch: usize,
@@ -39,9 +39,9 @@ pub struct LoadOptions {
     pub queue: usize,
     /// How quantised layers are multiplied.
     pub arithmetic: Arithmetic,
-    /// Whether the beginning that prompts share (instructions, examples) is computed once. The
-    /// texts are the same either way, bit for bit; without it each prompt is read from its first
-    /// token on.
+    /// Whether a prefix that prompts share (instructions, examples) is computed once. The texts are
+    /// the same either way, bit for bit; without reuse each prompt is processed from its first
+    /// token.
     pub reuse_prefixes: bool,
 }
 
@@ -58,8 +58,8 @@ impl Default for LoadOptions {
     }
 }
 
-/// Rows of one step: enough that opening a layer's weights costs little beside using them, few
-/// enough that answers in flight do not wait long for the prompts that join.
+/// Rows of one step. They are enough that loading a layer's weights costs little compared with
+/// using them, and few enough that answers in flight do not wait long for new prompts.
 const STEP_ROWS: usize = 256;
 
 /// A loaded model. Clones share it; when the last one is dropped, its thread ends.
@@ -83,8 +83,8 @@ impl LocalModel {
     /// call it off the async runtime.
     ///
     /// # Errors
-    /// When the file is unreadable, incomplete or of an architecture, tokenizer or type that is not
-    /// supported; each names the key or tensor. When an option is out of range.
+    /// If the file is unreadable, incomplete, or of an architecture, tokenizer or type that is not
+    /// supported; the error names the key or tensor. If an option is out of range.
     pub fn load(path: &Path, options: LoadOptions) -> Result<Self, LocalError> {
         for (field, value) in [
             ("max_batch", options.max_batch),
@@ -170,13 +170,13 @@ impl LocalModel {
         self.handle.context
     }
 
-    /// Queues a request and waits for its answer. The request is queued by the call itself, not by
-    /// the first poll, so that requests made together are decoded together; dropping the future
-    /// cancels it between two steps.
+    /// Queues a request and waits for its answer. The call itself queues the request, not the first
+    /// poll, so that requests made together are decoded together. Dropping the future cancels the
+    /// request between two steps.
     ///
     /// # Errors
-    /// [`LocalError::Invalid`], [`LocalError::ContextLength`], [`LocalError::Template`] for the
-    /// request, [`LocalError::QueueFull`] when too many wait, [`LocalError::Stopped`] when the
+    /// [`LocalError::Invalid`], [`LocalError::ContextLength`] and [`LocalError::Template`] for the
+    /// request; [`LocalError::QueueFull`] if too many requests wait; [`LocalError::Stopped`] if the
     /// thread has ended.
     pub fn generate(
         &self,

@@ -19,7 +19,7 @@ macro_rules! dispatched {
                     return unsafe { wide($($arg),*) };
                 }
             }
-            // Every other 64-bit target has a fused multiply-add of its own.
+            // Every other supported 64-bit target has a fused multiply-add instruction.
             $body::<{ cfg!(target_arch = "aarch64") }>($($arg),*);
         }
     };
@@ -31,12 +31,12 @@ pub(crate) const LANES: usize = 16;
 
 #[inline(always)]
 pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
-    // Without the instruction `mul_add` is a call into the C library.
+    // Without the instruction, `mul_add` calls the C library.
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// `Σ a_j·b` for `N` rows of `a`, which lie one after the other and are as long as `b`. Each is
-/// summed alike, however many there are.
+/// `Σ a_j·b` for `N` rows of `a`, which are contiguous and as long as `b`. Each row is summed the
+/// same way, however many there are.
 #[inline(always)]
 pub(crate) fn dots<const FMA: bool, const N: usize>(a: &[f32], b: &[f32]) -> [f32; N] {
     let mut lanes = [[0.0f32; LANES]; N];
@@ -126,7 +126,7 @@ fn gelu_tanh_body<const FMA: bool>(gate: &mut [f32], up: &[f32]) {
     }
 }
 
-/// `exp(x)`, relative error below 3e-7, `x` first brought into -87 … 88.
+/// `exp(x)` with a relative error below 3e-7; `x` is clamped to -87 … 88.
 ///
 /// `x = n·ln 2 + r` with |r| ≤ ln 2 / 2, and the Taylor series of `exp(r)` to degree 7.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! The answer as it grows: bytes, stop strings, valid UTF-8 at the end.
 
-/// Collects token bytes until a stop string comes.
+/// Collects token bytes until a stop string occurs.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
@@ -15,8 +15,8 @@ impl Output {
         }
     }
 
-    /// Adds a token; true when a stop string is complete. The text then ends before the earliest
-    /// one.
+    /// Adds a token; returns true if a stop string is complete. The text then ends before the
+    /// earliest one.
     pub(crate) fn push(&mut self, token: &[u8]) -> bool {
         let known = self.bytes.len();
         self.bytes.extend_from_slice(token);
@@ -25,7 +25,7 @@ impl Output {
             .iter()
             .filter_map(|stop| {
                 let stop = stop.as_bytes();
-                // A match that was not there before ends in the new bytes.
+                // A new match must end in the new bytes.
                 let from = (known + 1).saturating_sub(stop.len());
                 let found = self.bytes[from..].windows(stop.len()).position(|w| w == stop);
                 found.map(|at| from + at)
@@ -37,15 +37,15 @@ impl Output {
         earliest.is_some()
     }
 
-    /// The text. A character whose bytes have not all been generated is left out; bytes that are no
-    /// UTF-8 elsewhere become U+FFFD.
+    /// The text. A character whose bytes have not all been generated is left out; other bytes that
+    /// are not UTF-8 become U+FFFD.
     pub(crate) fn into_text(mut self) -> String {
         if let Err(error) = std::str::from_utf8(&self.bytes)
             && error.error_len().is_none()
         {
             self.bytes.truncate(error.valid_up_to());
         } else if let Some(chunk) = self.bytes.utf8_chunks().last() {
-            // An incomplete character may also follow invalid bytes further ahead.
+            // An incomplete character at the end may follow invalid bytes earlier in the text.
             let invalid = chunk.invalid();
             if !invalid.is_empty() && std::str::from_utf8(invalid).is_err_and(|e| e.error_len().is_none()) {
                 self.bytes.truncate(self.bytes.len() - invalid.len());

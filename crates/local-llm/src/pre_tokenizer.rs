@@ -1,4 +1,4 @@
-//! How byte-level vocabularies cut a text before merging, by the name in `tokenizer.ggml.pre`.
+//! How byte-level vocabularies split a text before merging, by the name in `tokenizer.ggml.pre`.
 
 use tokenizers::{
     PreTokenizerWrapper, SplitDelimiterBehavior,
@@ -17,19 +17,19 @@ use crate::LocalError;
 const QWEN2: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// The same with up to three digits together: Llama 3's pattern.
+/// Like Qwen 2's pattern, but up to three digits together: Llama 3's pattern.
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// A way to cut.
+/// A way to split a text.
 pub(crate) struct PreTokenizer {
     pub(crate) steps: PreTokenizerWrapper,
-    /// Whether text is composed (NFC) first.
+    /// Whether the text is normalised to NFC first.
     pub(crate) composed: bool,
-    /// Whether a piece that is a token is taken whole, whatever the merges say.
+    /// Whether a piece that is itself a token is taken whole, regardless of the merges.
     pub(crate) whole_words_first: bool,
 }
 
-/// The pre-tokenizer of a name.
+/// The pre-tokenizer with this name.
 pub(crate) fn named(name: &str) -> Result<PreTokenizer, LocalError> {
     // The last step maps bytes to the vocabulary's printable stand-ins.
     let bytes = |split: bool| PreTokenizerWrapper::from(ByteLevel::new(false, false, split));

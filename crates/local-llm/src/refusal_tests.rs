@@ -1,4 +1,4 @@
-//! What is refused, and in which words: files, metadata, requests.
+//! Refusals and their messages: files, metadata, requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use candle_core::quantized::gguf_file::Value;

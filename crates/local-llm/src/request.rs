@@ -1,20 +1,20 @@
-//! What is asked of a model and what it answers.
+//! Requests to a model, and its answers.
 
 use crate::LocalError;
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ChatMessage {
-    /// `system`, `user` or `assistant`; what else is permitted, the model's template
-    /// says. [`ChatMessage::TEXT`]: the model continues the content as it stands, without its
+    /// `system`, `user` or `assistant`; the model's template decides which others are permitted.
+    /// With [`ChatMessage::TEXT`] the model continues the content as it stands, without its
     /// template.
     pub role: String,
-    /// The text. Control tokens of the model written in it are text like any other.
+    /// The text. If it contains the text of a control token, that is treated as plain text.
     pub content: String,
 }
 
 impl ChatMessage {
-    /// Role of a text that is not a turn of a conversation; it is the only message.
+    /// Role of a text that is not a turn of a conversation. It must be the only message.
     pub const TEXT: &str = "text";
 
     /// A message with role `user`.
@@ -40,17 +40,17 @@ pub struct GenerateRequest {
     /// The conversation. A model without a chat template continues the contents, joined by blank
     /// lines.
     pub messages: Vec<ChatMessage>,
-    /// 0 takes the likeliest token each time; above, logits are divided by it before drawing.
+    /// 0 takes the likeliest token each time. If above 0, logits are divided by it before sampling.
     pub temperature: f64,
-    /// Draws are made among the likeliest tokens that together have this probability, in (0, 1].
+    /// Sampling is limited to the likeliest tokens that together have this probability, in (0, 1].
     pub top_p: f64,
-    /// Draws are made among so many of the likeliest tokens, at least 1; `None`: among all.
+    /// Sampling is limited to the k likeliest tokens, k at least 1; `None`: no limit.
     pub top_k: Option<usize>,
     /// Most tokens to generate, at least 1.
     pub max_tokens: usize,
-    /// Seed of the draws (ChaCha); does nothing at temperature 0.
+    /// Seed of the sampling (ChaCha); has no effect at temperature 0.
     pub seed: u64,
-    /// Generation ends before the first of these.
+    /// Generation ends before the first occurrence of any of these.
     pub stop: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ pub enum Finish {
 /// A generated text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Generated {
-    /// The text, without control tokens and from the stop string on cut off.
+    /// The text, without control tokens, cut off before the stop string.
     pub text: String,
     /// Tokens of the prompt.
     pub prompt_tokens: usize,

@@ -1,9 +1,9 @@
-//! Logits to token.
+//! Sampling: from logits to a token.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How tokens are drawn for one request.
+/// Samples tokens for one request.
 #[derive(Debug, Clone)]
 pub(crate) struct Sampler {
     temperature: f64,
@@ -22,7 +22,7 @@ impl Sampler {
         }
     }
 
-    /// The same, drawing among the so many likeliest tokens only.
+    /// Limits sampling to the k likeliest tokens.
     pub(crate) fn among(self, top_k: Option<usize>) -> Self {
         Self { top_k, ..self }
     }
@@ -45,8 +45,8 @@ impl Sampler {
         if self.top_p >= 1.0 {
             return as_id(pick(weights.iter().copied().enumerate(), draw * total));
         }
-        // All tokens below this threshold together have less than 1 - top_p: none can be in the
-        // nucleus.
+        // All tokens below this threshold together have less than 1 - top_p, so none of them can be
+        // in the nucleus.
         #[allow(clippy::cast_precision_loss)]
         let threshold = (1.0 - self.top_p) / weights.len() as f64 * total;
         for weight in &mut weights {
@@ -73,7 +73,7 @@ impl Sampler {
     }
 }
 
-/// Sets all but the largest weights to zero; of equals at the end, the lowest ids stay.
+/// Sets all but the largest weights to zero; among equals at the boundary, the lowest ids stay.
 fn keep_largest(weights: &mut [f64], most: usize) {
     let mut order: Vec<usize> = (0..weights.len()).collect();
     let larger = |a: &usize, b: &usize| weights[*b].total_cmp(&weights[*a]).then(a.cmp(b));
@@ -83,8 +83,7 @@ fn keep_largest(weights: &mut [f64], most: usize) {
     }
 }
 
-/// The item at which the running sum passes `target`; the last one when rounding keeps it from
-/// doing so.
+/// The item at which the running sum passes `target`; the last item if rounding prevents that.
 fn pick(items: impl Iterator<Item = (usize, f64)>, target: f64) -> usize {
     let mut sum = 0.0;
     let mut last = 0;

@@ -1,4 +1,4 @@
-//! The numbers of an architecture, as the file's metadata gives them.
+//! The dimensions of an architecture, from the file's metadata.
 
 use crate::{
     LocalError,
@@ -8,7 +8,7 @@ use crate::{
 /// Decoder families that can be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Architecture {
-    /// Llama and what shares its layout (SmolLM2).
+    /// Llama and models that share its layout (SmolLM2).
     Llama,
     /// Qwen 2 and 2.5: biases on queries, keys and values.
     Qwen2,
@@ -54,7 +54,7 @@ pub(crate) struct Rope {
     pub(crate) divide: f32,
 }
 
-/// What the forward pass needs to know.
+/// The dimensions that the forward pass needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     pub(crate) architecture: Architecture,
@@ -68,10 +68,10 @@ pub(crate) struct Shape {
     /// Positions the model was trained for.
     pub(crate) context: usize,
     pub(crate) pairing: Pairing,
-    /// Rotated elements of a head; the rest stay.
+    /// Rotated elements of a head; the rest are unchanged.
     pub(crate) rope_dims: usize,
     pub(crate) rope: Rope,
-    /// Gemma 3: layers that see a window only, and their rotation. Every sixth layer sees
+    /// Gemma 3: layers that see only a window, and their rotation. Every sixth layer sees
     /// everything.
     pub(crate) window: Option<(usize, Rope)>,
 }
@@ -192,12 +192,12 @@ impl Shape {
         self.heads * self.head_dim
     }
 
-    /// Width of the keys, and of the values, of a token.
+    /// Width of a token's keys, and of its values.
     pub(crate) fn kv_width(&self) -> usize {
         self.kv_heads * self.head_dim
     }
 
-    /// The window of a layer, when it has one.
+    /// The window of a layer, if it has one.
     pub(crate) fn window_of(&self, layer: usize) -> Option<usize> {
         self.window
             .filter(|_| !(layer + 1).is_multiple_of(6))
@@ -216,7 +216,7 @@ impl Shape {
 }
 
 fn positive(key: String, value: usize) -> Result<usize, LocalError> {
-    // Everything that is multiplied with another of these stays far from overflow.
+    // The product of any two of these stays far from overflow.
     if (1..=1 << 24).contains(&value) {
         return Ok(value);
     }

@@ -1,4 +1,4 @@
-//! Messages to prompt, by the chat template inside the file.
+//! From messages to a prompt, with the chat template inside the file.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ pub(crate) struct ChatTemplate {
     eos: String,
 }
 
-/// A rendered prompt. `guard` stands inside everything in the messages that could be taken for a
+/// A rendered prompt. `guard` is inside everything in the messages that could be taken for a
 /// control token.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Prompt {
@@ -52,7 +52,7 @@ impl ChatTemplate {
         })
     }
 
-    /// The prompt up to where the model's answer begins.
+    /// The prompt, up to where the model's answer begins.
     pub(crate) fn render(&self, messages: &[ChatMessage]) -> Result<Prompt, LocalError> {
         let guard = unused_character(messages)?;
         let messages: Vec<Value> = messages
@@ -71,8 +71,8 @@ impl ChatTemplate {
                 template.render(context! {
                     messages,
                     add_generation_prompt => true,
-                    // Models that reason aloud unless they are told not to (Qwen 3): the answer
-                    // alone is wanted.
+                    // Some models reason aloud unless they are told not to (Qwen 3). Only the
+                    // answer is wanted.
                     enable_thinking => false,
                     bos_token => self.bos.as_str(),
                     eos_token => self.eos.as_str(),
@@ -82,7 +82,7 @@ impl ChatTemplate {
         Ok(Prompt { text, guard })
     }
 
-    /// Puts the guard behind every character that begins a control token and before every one that
+    /// Puts the guard after every character that begins a control token and before every one that
     /// ends one.
     fn guarded(&self, text: &str, guard: char) -> String {
         let (first, last) = &self.edges;
@@ -100,13 +100,13 @@ impl ChatTemplate {
     }
 }
 
-/// What a model without a template continues.
+/// The text that a model without a template continues.
 pub(crate) fn plain_prompt(messages: &[ChatMessage]) -> String {
     let contents: Vec<&str> = messages.iter().map(|message| message.content.as_str()).collect();
     contents.join("\n\n")
 }
 
-/// A private-use character that none of the messages has.
+/// A private-use character that occurs in none of the messages.
 fn unused_character(messages: &[ChatMessage]) -> Result<char, LocalError> {
     let used: HashSet<char> = messages
         .iter()
@@ -123,9 +123,8 @@ fn unused_character(messages: &[ChatMessage]) -> Result<char, LocalError> {
         })
 }
 
-/// Some templates put today's date into the system message. The clock is not asked: equal requests
-/// make equal prompts, today and next year, and what was generated for one can be kept for the
-/// other.
+/// Some templates put today's date into the system message. The clock is not read, so that equal
+/// requests always make equal prompts, and a text generated for one can be cached for the other.
 fn strftime_now(format: String) -> Result<String, Error> {
     let date = jiff::civil::date(2025, 1, 1);
     jiff::fmt::strtime::format(format, date.at(0, 0, 0, 0))

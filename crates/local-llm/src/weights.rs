@@ -9,7 +9,7 @@ use crate::{
     shape::{Architecture, Shape},
 };
 
-/// How inputs of quantised layers are multiplied.
+/// The arithmetic of quantised layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arithmetic {
@@ -72,7 +72,7 @@ impl Linear {
     }
 }
 
-/// One decoder layer; what an architecture does not have is `None`.
+/// One decoder layer; parts that an architecture does not have are `None`.
 #[derive(Debug)]
 pub(crate) struct Layer {
     pub(crate) attention_norm: Vec<f32>,
@@ -98,7 +98,7 @@ pub(crate) struct Weights {
     pub(crate) layers: Vec<Layer>,
     pub(crate) norm: Vec<f32>,
     pub(crate) head: Linear,
-    /// Factors that divide rotation frequencies (Llama 3.1), when the file has them.
+    /// Factors that divide rotation frequencies (Llama 3.1), if the file has them.
     pub(crate) rope_factors: Option<Vec<f32>>,
 }
 
@@ -107,7 +107,7 @@ impl Weights {
         let embedding_name = "token_embd.weight";
         let embedding = file.tensor(embedding_name)?.clone();
         expect_shape(embedding_name, &embedding, vocabulary, shape.hidden)?;
-        // Models that tie the two store one matrix for both ends.
+        // Models with tied embeddings store one matrix for both ends.
         let head = if file.find_tensor("output.weight").is_some() {
             "output"
         } else {

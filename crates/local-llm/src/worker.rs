@@ -42,7 +42,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Runs until every handle is gone and all answers are out or cancelled.
+    /// Runs until every handle is dropped and all answers are sent or cancelled.
     pub(crate) fn run(self, jobs: mpsc::Receiver<Job>) {
         let mut batch = Batch::new(self.limits);
         let mut busy: Option<(Instant, u64)> = None;
@@ -74,7 +74,7 @@ impl Worker {
             let done = batch.step(&self.decoder, &self.vocabulary);
             self.queued.fetch_sub(before - batch.waiting(), Ordering::Relaxed);
             for (reply, generated) in done {
-                // Whoever asked may have gone in the meantime.
+                // The caller may be gone in the meantime.
                 let _ = reply.send(Ok(generated));
             }
         }
@@ -114,8 +114,8 @@ impl Worker {
     }
 }
 
-/// Messages to prompt tokens. Control tokens count where the template writes them, not where a
-/// message does.
+/// Tokens of the prompt for these messages. Control tokens are recognised where the template writes
+/// them, not inside a message.
 pub(crate) fn tokens_of(
     messages: &[ChatMessage],
     template: Option<&ChatTemplate>,

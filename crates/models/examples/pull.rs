@@ -1,5 +1,5 @@
-//! Fetches models by id into the cache: `cargo run -p isomer-models --example pull -- ID…`.
-//! With `verify` as the first word it digests what is cached instead.
+//! Fetches models by id into the cache: `cargo run -p isomer-models --example pull -- ID…`. With
+//! `verify` as the first argument it verifies the cached models instead.
 
 #![allow(clippy::print_stdout, reason = "a program for a terminal")]
 

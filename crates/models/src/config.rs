@@ -58,7 +58,7 @@ impl Default for ModelsConfig {
 }
 
 impl ModelsConfig {
-    /// Lays the environment over these settings.
+    /// Overrides these settings with the environment.
     #[must_use]
     pub fn with_env(mut self) -> Self {
         if let Some(home) = home::from_env() {
@@ -87,7 +87,7 @@ impl ModelsConfig {
         self.home.join("models")
     }
 
-    /// Folder of wheels on their way.
+    /// Folder of wheels being downloaded.
     pub fn downloads_dir(&self) -> PathBuf {
         self.home.join("downloads")
     }
@@ -153,8 +153,8 @@ fn path_var(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// `1`, `true`, `yes`, `on` are true, as in Python's hub client; anything else is false; empty
-/// counts as not set.
+/// `1`, `true`, `yes`, `on` are true, as in Python's hub client; anything else is false. An empty
+/// value counts as not set.
 fn bool_var(name: &str) -> Option<bool> {
     let value = env::var(name).ok().filter(|value| !value.is_empty())?;
     Some(matches!(

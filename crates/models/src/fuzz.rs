@@ -8,7 +8,7 @@ use crate::{assemble, catalogue, folder, hub};
 /// Reads the string column of a Parquet file.
 ///
 /// # Errors
-/// As the reader's.
+/// Those of the reader.
 pub fn parquet_words(file: &[u8]) -> Result<Vec<String>, String> {
     assemble::parquet::strings(file)
 }
@@ -16,7 +16,7 @@ pub fn parquet_words(file: &[u8]) -> Result<Vec<String>, String> {
 /// Reads a matrix in numpy's format: rows, columns, values.
 ///
 /// # Errors
-/// As the reader's.
+/// Those of the reader.
 pub fn npy(file: &[u8]) -> Result<(usize, usize, Vec<f32>), String> {
     assemble::word_vectors::npy(file)
 }
@@ -24,7 +24,7 @@ pub fn npy(file: &[u8]) -> Result<(usize, usize, Vec<f32>), String> {
 /// Reads the header of a safetensors file: the names of its tensors with their shapes.
 ///
 /// # Errors
-/// As the reader's, as text.
+/// Those of the reader, as text.
 pub fn safetensors_header(path: &Path) -> Result<Vec<(String, Vec<u64>)>, String> {
     let header = folder::read_safetensors_header(path).map_err(|error| error.to_string())?;
     Ok(header
@@ -39,7 +39,7 @@ pub fn is_listable(name: &str) -> bool {
     hub::may_list(&[name.to_owned()])
 }
 
-/// Whether a hub may give a file this etag.
+/// Whether an etag from a hub is accepted.
 pub fn is_etag(name: &str) -> bool {
     hub::is_etag(name)
 }

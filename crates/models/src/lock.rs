@@ -10,7 +10,7 @@ use crate::{error::ModelError, progress::Reporter};
 
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Held while a model is fetched or repaired. The operating system lets go of it when the process
+/// Held while a model is fetched or repaired. The operating system releases it when the process
 /// ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct FetchLock {
@@ -18,8 +18,8 @@ pub(crate) struct FetchLock {
 }
 
 impl FetchLock {
-    /// Waits for the lock file, which is made where it is missing and left in place (removing it
-    /// would race).
+    /// Waits for the lock file. The file is created if missing and left in place (removing it would
+    /// race).
     pub(crate) async fn acquire(path: &Path, id: &str, reporter: &Reporter) -> Result<Self, ModelError> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(ModelError::io("creating", folder))?;

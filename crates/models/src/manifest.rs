@@ -1,7 +1,7 @@
-//! The note beside a cached model: what was put there, from where, with which digests.
+//! The record beside a cached model: its files, their source and their digests.
 //!
-//! It is written last, so a folder without it was interrupted; sizes, times and digests in it show
-//! later damage.
+//! It is written last, so a folder without it was interrupted. The sizes, times and digests in it
+//! reveal later damage.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::{
 pub const FILE: &str = "isomer-model.json";
 const FORMAT: u32 = 1;
 
-/// What a cached model is made of.
+/// The contents of a cached model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of this form.
@@ -31,12 +31,12 @@ pub struct Manifest {
     pub source: String,
     /// Commit on the hub, or `name==version` of the first package.
     pub revision: String,
-    /// Folder of the files where it is not the manifest's own: the hub's cache, shared with other
+    /// Folder of the files if it is not the manifest's own: the hub's cache, shared with other
     /// programs.
     pub root: Option<PathBuf>,
     /// Files of the weights, relative to the folder.
     pub weights: Vec<String>,
-    /// Digest of the weights: of the one file, or of all together.
+    /// Digest of the weights: of the single file, or of all together.
     pub weights_digest: String,
     /// Every file of the model.
     pub files: Vec<FileNote>,
@@ -47,26 +47,26 @@ pub struct Manifest {
 pub struct FileNote {
     /// Relative to the folder, with `/`.
     pub path: String,
-    /// Size and time of change when it was put there.
+    /// Size and modification time when it was stored.
     #[serde(flatten)]
     pub stamp: Stamp,
     /// sha256, hex.
     pub sha256: String,
 }
 
-/// How a cached model was found.
+/// The state of a cached model.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// No folder.
     Absent,
-    /// Sound, as far as it was looked at.
+    /// Valid, as far as it was checked.
     Present(Manifest),
-    /// Something is wrong; one line each.
+    /// Something is wrong; one line per problem.
     Damaged(Vec<String>),
 }
 
 impl Manifest {
-    /// Digests the files `paths` under `root` and notes them; `external` when `root` is not the
+    /// Digests the files `paths` under `root` and records them; `external` if `root` is not the
     /// manifest's own folder.
     pub(crate) fn take(
         (id, kind): (&str, ModelKind),
@@ -137,19 +137,19 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The manifest of a folder, unexamined.
+    /// The manifest of a folder, without a check.
     pub(crate) fn peek(folder: &Path) -> Option<Self> {
         Self::read(folder).ok()
     }
 
-    /// The cheap look: sizes and times. Where only a time differs, that file is digested, and if it
-    /// is sound the manifest is brought up to date (a copied or restored cache keeps contents, not
+    /// The cheap check: sizes and times. If only a time differs, that file is digested, and if the
+    /// digest matches the manifest is updated (a copied or restored cache keeps contents, not
     /// times).
     pub(crate) fn look(folder: &Path) -> Found {
         Self::examine(folder, false, None)
     }
 
-    /// The full look: every digest.
+    /// The full check: every digest.
     pub(crate) fn verify(folder: &Path, reporter: Option<&Reporter>) -> Found {
         Self::examine(folder, true, reporter)
     }

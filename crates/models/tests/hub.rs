@@ -1,4 +1,4 @@
-//! The hub, played by a server on loopback.
+//! The hub, simulated by a server on loopback.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ use isomer_models::{ModelError, ModelKind, NoProgress, Resolver, digest};
 use isomer_stubs::hub::{COMMIT, Files, Hub, Running};
 use support::{Heard, World, encoder_files, safetensors_bytes};
 
-/// Serves it; gives its address too.
+/// Starts the server; also returns its address.
 async fn serve(hub: Hub) -> (Arc<Running>, String) {
     let running = hub.serve().await;
     let address = running.address.clone();
@@ -364,7 +364,7 @@ async fn a_hub_whose_etags_or_names_lead_outside_the_cache_writes_nothing_there(
         "a/b".to_owned(),
         String::new(),
     ] {
-        // A liar may tell the truth to the first question.
+        // A malicious server may answer the first question truthfully.
         for from in [1, 2, 3] {
             let etag = lie.clone();
             let (_, address) = serve(Hub {
@@ -412,7 +412,7 @@ async fn a_hub_whose_etags_or_names_lead_outside_the_cache_writes_nothing_there(
         assert_eq!(stub.asked("file "), 0, "{name:?}");
         assert!(below(outside.path()).is_empty(), "{name:?}");
     }
-    // The twin: an honest hub is believed.
+    // The counterpart: an honest hub is accepted.
     let (_, address) = serve(encoders()).await;
     let world = world();
     let model = resolver(&world, &address)

@@ -1,4 +1,4 @@
-//! What a person may write, and what they are told when it does not fit.
+//! The names that a user may give, and the errors for those that do not fit.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -56,7 +56,7 @@ async fn a_folder_is_taken_as_it_is_and_its_weights_are_digested_once() {
         digest::bytes(&safetensors_bytes([1.0, 2.0, 3.0, 4.0]))
     );
     assert!(world.home().join("digests.json").is_file());
-    // A plain Hugging Face folder, without modules.json, is an encoder too; what pools is the
+    // A plain Hugging Face folder, without modules.json, is an encoder too; its pooling is the
     // encoder's concern.
     std::fs::remove_file(folder.join("modules.json")).unwrap();
     resolver.resolve(name, ModelKind::Encoder, &NoProgress).await.unwrap();
@@ -111,7 +111,7 @@ async fn truncated_and_unsound_files_are_named() {
     let folder = world.dir.path().join("mine");
     let resolver = world.resolver();
     let whole = safetensors_bytes([1.0, 2.0, 3.0, 4.0]);
-    // An end that lies beyond every number.
+    // An end beyond the largest number.
     let endless = br#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551615]}}"#;
     let endless = [&(endless.len() as u64).to_le_bytes(), &endless[..]].concat();
     let cases: [(&str, Vec<u8>, &str); 7] = [

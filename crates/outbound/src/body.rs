@@ -1,13 +1,13 @@
-//! Bodies of answers, read under a limit.
+//! Response bodies, read under a limit.
 
-/// Most of an error's body that is read, in bytes.
+/// Most bytes of an error's body that are read.
 const ERROR_BYTES: usize = 64 << 10;
 
 /// Why a body was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unread {
-    /// It is longer than the limit. What fits is here: the beginning of an error says what is
-    /// wrong, too.
+    /// It is longer than the limit. The part that fits is kept, since the beginning of an error
+    /// often says what is wrong.
     #[error("the answer is longer than {most} bytes")]
     TooLong {
         /// The limit, in bytes.
@@ -20,10 +20,10 @@ pub enum Unread {
     Broken(#[from] reqwest::Error),
 }
 
-/// The body of an answer of at most `most` bytes, counted as they come.
+/// The body of an answer of at most `most` bytes, counted while they arrive.
 ///
 /// # Errors
-/// A longer one; a connection that breaks.
+/// If the body is longer or the connection breaks.
 pub async fn read(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>, Unread> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
@@ -37,11 +37,11 @@ pub async fn read(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>
     Ok(body)
 }
 
-/// The body of an answer: of at most `most` bytes where it is a success, and the beginning of it
-/// where it is an error.
+/// The body of an answer: up to `most` bytes if it is a success, only the beginning if it is an
+/// error.
 ///
 /// # Errors
-/// A longer success; a connection that breaks.
+/// If the body of a success is longer or the connection breaks.
 pub async fn read_by_status(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>, Unread> {
     if answer.status().is_success() {
         return read(answer, most).await;

@@ -1,4 +1,4 @@
-//! The HTTP client of every call to a server of others.
+//! The HTTP client of every call to third-party servers.
 
 use std::{
     fs,
@@ -11,11 +11,11 @@ use reqwest::{Certificate, ClientBuilder, Identity, redirect};
 
 use crate::{guard::Resolver, said::cause};
 
-/// Longest wait for a connection, where nothing else is said.
+/// Default of the longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What all our clients have in common. Redirects are not followed: they would carry the secret to
-/// an address that nobody has checked.
+/// The settings that all our clients share. Redirects are not followed: they would carry the secret
+/// to an unchecked address.
 pub fn builder() -> ClientBuilder {
     tls::install_crypto();
     reqwest::Client::builder()
@@ -24,8 +24,8 @@ pub fn builder() -> ClientBuilder {
         .user_agent(concat!("isomer/", env!("CARGO_PKG_VERSION")))
 }
 
-/// A client that connects only to addresses that the guard lets through. It uses no proxy, because
-/// a proxy would resolve names itself.
+/// A client that connects only to addresses that the guard allows. It uses no proxy, because a
+/// proxy would resolve names itself.
 pub fn guarded(builder: ClientBuilder, resolver: Resolver) -> ClientBuilder {
     builder.no_proxy().dns_resolver(resolver)
 }
@@ -42,11 +42,11 @@ pub struct BadTlsFile {
     pub message: String,
 }
 
-/// A client that trusts these authorities alone and shows this certificate. The server's name is
-/// the caller's matter.
+/// A client that trusts these authorities alone and shows this certificate. The caller sets the
+/// server's name.
 ///
 /// # Errors
-/// A file that cannot be read, or holds something else.
+/// If a file cannot be read or holds something else.
 pub fn with_tls(mut builder: ClientBuilder, tls: &ClientTls) -> Result<ClientBuilder, BadTlsFile> {
     if let Some(file) = &tls.ca_file {
         builder = trusting(builder, file)?;
@@ -64,7 +64,7 @@ pub fn with_tls(mut builder: ClientBuilder, tls: &ClientTls) -> Result<ClientBui
 /// A client that trusts the authorities of a PEM file, and no others.
 ///
 /// # Errors
-/// A file that cannot be read, or holds no certificate.
+/// If the file cannot be read or holds no certificate.
 pub fn trusting(builder: ClientBuilder, file: &Path) -> Result<ClientBuilder, BadTlsFile> {
     let found = Certificate::from_pem_bundle(&read("ca_file", file)?);
     let found = found.map_err(|error| bad("ca_file", file, cause(&error)))?;

@@ -1,7 +1,7 @@
-//! Extra headers of a provider: legal, not set by the protocol, and not secret, since they are
-//! stored and shown.
+//! Extra headers of a provider. They must be legal and not set by the protocol; they must not be
+//! secret, since they are stored and shown.
 //!
-//! These are the only rules: what is registered by them is sent by them.
+//! These are the only rules: registration and sending both use them.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use isomer_service_kit::Fault;
 
 const MOST: usize = 32;
 const LONGEST_VALUE: usize = 4096;
-/// Characters of a name that a message repeats.
+/// Most characters of a name that a message repeats.
 const SHOWN: usize = 80;
 
-/// Headers that a protocol sets itself; two of them would be two opinions (request smuggling).
+/// Headers that a protocol sets itself; a second value would be ambiguous (request smuggling).
 const RESERVED: &[&str] = &[
     "accept-encoding",
     "connection",
@@ -31,9 +31,9 @@ const RESERVED: &[&str] = &[
     "upgrade",
     "user-agent",
 ];
-/// Beginnings of such headers.
+/// Prefixes of such headers.
 const RESERVED_PREFIXES: &[&str] = &["grpc-", "proxy-", "x-forwarded-"];
-/// Words of a header's name that speak of a secret.
+/// Words in a header's name that suggest a secret.
 const SECRET_WORDS: &[&str] = &[
     "apikey",
     "auth",
@@ -51,16 +51,16 @@ const SECRET_WORDS: &[&str] = &[
     "signature",
     "token",
 ];
-/// Beginnings of values that are secrets whatever their header is called.
+/// Prefixes of values that are secrets whatever their header is called.
 const SECRET_VALUES: &[&str] = &["bearer ", "basic "];
-/// Beginnings of keys. A short value may begin so and be a language (`sk-SK`).
+/// Prefixes of keys. A short value may begin so and be a language (`sk-SK`).
 const KEYS: &[&str] = &["sk-", "hf_", "pa-", "jina_", "co_", "ghp_"];
 const SHORTEST_KEY: usize = 20;
 
-/// Checks the extra headers of a provider and reads them.
+/// Parses and checks the extra headers of a provider.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` on the first, in the order of names, that may not be sent. The message
+/// `INVALID_ARGUMENT` for the first header, in order of names, that may not be sent. The message
 /// repeats no value.
 pub fn read(headers: &HashMap<String, String>) -> Result<HeaderMap, Fault> {
     if headers.len() > MOST {
@@ -75,7 +75,7 @@ pub fn read(headers: &HashMap<String, String>) -> Result<HeaderMap, Fault> {
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Fault> {
     let refuse =
         |why: &str, hint: &str| Err(Fault::invalid(format!("provider.headers[\"{}\"]", shown(name)), why).hint(hint));
-    // from_static would take only lower case; from_bytes makes lower case of upper.
+    // from_static accepts only lower case; from_bytes converts upper case.
     let Some(legal) = HeaderName::from_bytes(name.as_bytes())
         .ok()
         .filter(|legal| legal.as_str() == name)
@@ -92,7 +92,7 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Fault> {
     if name.split(['-', '_']).any(|word| SECRET_WORDS.contains(&word)) {
         return refuse("carries a secret, by its name", secret);
     }
-    // A binary header of gRPC holds base64, which the transport makes of bytes.
+    // A binary gRPC header is given as base64, which the transport decodes.
     if name.ends_with("-bin") {
         return refuse("is a binary header", "give headers with text only");
     }
@@ -106,7 +106,7 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Fault> {
     let lower = value.to_ascii_lowercase();
     let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| lower.starts_with(beginning));
     if begins(SECRET_VALUES) || (value.len() >= SHORTEST_KEY && begins(KEYS)) {
-        // The value is not repeated.
+        // The message does not repeat the value.
         return refuse("has a value that looks like a secret", secret);
     }
     Ok((legal, content))

@@ -1,12 +1,12 @@
-//! What all calls to servers of others have in common.
+//! The parts that all calls to third-party servers share.
 //!
 //! * [`client`]: the HTTP client.
 //! * [`guard`]: which addresses may be called.
-//! * [`secret`]: the secret that is sent, read when it is needed.
+//! * [`secret`]: the secret that is sent, read on use.
 //! * [`headers`]: which extra headers may be sent along.
-//! * [`rate_limiter`]: how fast and how much at once a server may be called.
+//! * [`rate_limiter`]: rates and concurrency of calls to a server.
 //! * [`body`]: answers, read under a limit.
-//! * [`said`]: what others say, without the secret that they were sent; `Retry-After`.
+//! * [`said`]: texts from other servers, without the secret that they were sent; `Retry-After`.
 
 pub mod body;
 pub mod client;

@@ -1,4 +1,4 @@
-//! Requests and tokens a second, and requests at once.
+//! Limits on requests and tokens per second, and on concurrent requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,17 +9,17 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// How much may come at once after a pause: what this long would allow.
+/// Burst after a pause: as much as the rate allows in this time.
 const BURST: Duration = Duration::from_secs(1);
 
-/// How fast and how much at once a server may be called; 0: no limit.
+/// The rates and concurrency allowed for a server; 0: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Rates {
     /// Requests a second.
     pub requests_per_second: f64,
     /// Tokens a second.
     pub tokens_per_second: f64,
-    /// Requests at once.
+    /// Concurrent requests.
     pub max_concurrency: usize,
 }
 
@@ -27,7 +27,7 @@ impl Rates {
     /// Checks the rates.
     ///
     /// # Errors
-    /// The first that is negative, infinite or not a number.
+    /// The first rate that is negative, infinite or not a number.
     pub fn check(&self) -> Result<(), BadRate> {
         for (field, rate) in [
             ("requests_per_second", self.requests_per_second),
@@ -41,7 +41,7 @@ impl Rates {
     }
 }
 
-/// Makes callers wait their turn. One for a server, shared by all who call it.
+/// Makes callers wait for their turn. There is one per server, shared by all its callers.
 #[derive(Debug)]
 pub struct RateLimiter {
     places: Option<Arc<Semaphore>>,
@@ -50,17 +50,17 @@ pub struct RateLimiter {
     patience: Duration,
 }
 
-/// Why a caller gets no turn.
+/// Why a call gets no turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoTurn {
-    /// Its turn would come after its deadline, or later than anybody is let wait. It has used up
-    /// nothing.
+    /// The turn would come after the deadline, or later than the longest allowed wait. Nothing has
+    /// been used up.
     #[error("the server is used as fast as its limits allow; the turn would come in {wait:?}")]
     TooLate {
         /// When to try again.
         wait: Duration,
     },
-    /// The deadline came before one of the requests at once had ended.
+    /// The deadline passed before a concurrent request ended.
     #[error("the deadline came while other requests were in flight")]
     Deadline,
 }
@@ -80,7 +80,7 @@ struct Buckets {
     /// `None` without a limit.
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
-    /// When the buckets were filled last.
+    /// When the buckets were last refilled.
     at: Instant,
 }
 
@@ -88,7 +88,7 @@ impl RateLimiter {
     /// `patience` is the longest wait of a caller without a deadline.
     ///
     /// # Errors
-    /// A rate that is not one.
+    /// If a rate is not valid.
     pub fn new(rates: Rates, patience: Duration) -> Result<Self, BadRate> {
         rates.check()?;
         let bucket = |rate: f64| (rate > 0.0).then(|| Bucket::full(rate, rate * BURST.as_secs_f64()));
@@ -106,12 +106,12 @@ impl RateLimiter {
         })
     }
 
-    /// Waits until a request of so many tokens may go. What is returned is held until the answer is
-    /// there.
+    /// Waits until a request of this many tokens may be sent. The returned permit must be held
+    /// until the answer is there.
     ///
     /// # Errors
-    /// [`NoTurn::TooLate`], at once, when its turn would come after the deadline;
-    /// [`NoTurn::Deadline`] when no other request ended in time.
+    /// [`NoTurn::TooLate`], at once, if the turn would come after the deadline;
+    /// [`NoTurn::Deadline`] if no other request ended in time.
     pub async fn turn(&self, tokens: u64, deadline: Option<Instant>) -> Result<Option<OwnedSemaphorePermit>, NoTurn> {
         let place = match &self.places {
             None => None,
@@ -119,7 +119,7 @@ impl RateLimiter {
                 let until = deadline.unwrap_or_else(|| Instant::now() + self.patience);
                 let place = tokio::time::timeout_at(until, Arc::clone(places).acquire_owned()).await;
                 match place {
-                    // The semaphore is never closed: that branch is as good as no limit.
+                    // The semaphore is never closed, so this branch never occurs.
                     Ok(place) => place.ok(),
                     Err(_) if deadline.is_some() => return Err(NoTurn::Deadline),
                     Err(_) => return Err(NoTurn::TooLate { wait: BURST }),
@@ -134,7 +134,8 @@ impl RateLimiter {
         Ok(place)
     }
 
-    /// When a request of so many tokens may go. Only one that may go in time is counted.
+    /// When a request of this many tokens may be sent. Only a request that may be sent in time is
+    /// counted.
     fn reserve(&self, tokens: u64, now: Instant, latest: Instant) -> Result<Instant, NoTurn> {
         let mut buckets = self.buckets.lock();
         let passed = now.saturating_duration_since(buckets.at);
@@ -151,8 +152,8 @@ impl RateLimiter {
         for (bucket, units) in wanted {
             if let Some(bucket) = bucket {
                 bucket.pass(passed);
-                // A request that is larger than the burst waits for a full bucket, and the next
-                // ones for what it took ahead.
+                // A request larger than the burst waits for a full bucket, and later requests wait
+                // for the tokens that it took in advance.
                 wait = wait.max(bucket.wait(units));
                 held.push((bucket, units));
             }

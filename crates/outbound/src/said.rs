@@ -1,6 +1,6 @@
-//! What servers of others say, made fit for our errors and logs.
+//! Texts from third-party servers, made safe for our errors and logs.
 //!
-//! Some servers repeat the secret that they refuse, so it is taken out here, where their texts come
+//! Some servers repeat the secret that they refuse, so it is removed here, where their texts come
 //! in.
 
 use std::time::Duration;
@@ -9,9 +9,9 @@ use http::{HeaderMap, header};
 use isomer_service_kit::config::Secret;
 use serde_json::Value;
 
-/// Shortest secret that is looked for, in bytes: a shorter one would be found in any text.
+/// Shortest secret that is searched for, in bytes: a shorter one would be found in any text.
 const SHORTEST_HIDDEN: usize = 6;
-/// Shortest secret whose repetition is told: shorter ones are placeholders (`none`, `ollama`),
+/// Shortest secret whose repetition is reported: shorter ones are placeholders (`none`, `ollama`),
 /// which may be ordinary words.
 const SHORTEST_TOLD: usize = 8;
 /// Most of a text that is passed on, in bytes.
@@ -34,8 +34,8 @@ fn part(secret: &Secret, shortest: usize) -> Option<&str> {
     secret.expose().map(str::trim).filter(|secret| secret.len() >= shortest)
 }
 
-/// A text for an error: without the secret, on one line, and cut short afterwards, lest half a
-/// secret is left.
+/// A text for an error: without the secret and on one line. It is truncated last, so that no half
+/// of a secret is left.
 pub fn presentable(text: &str, secret: &Secret) -> String {
     let hidden = hide(text, secret);
     let words = hidden.split(|c: char| c.is_whitespace() || c.is_control());
@@ -49,14 +49,14 @@ pub fn presentable(text: &str, secret: &Secret) -> String {
 
 /// An error's body.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Told {
-    /// The message, presentable; empty where there is none.
+pub struct ErrorBody {
+    /// The message, made safe; empty if there is none.
     pub message: String,
-    /// The code, or else the type; empty where there is none.
+    /// The code, or else the type; empty if there is none.
     pub code: String,
 }
 
-impl Told {
+impl ErrorBody {
     /// Reads the shapes that servers use: `{"error": {"message", "code"}}` (OpenAI, Jina),
     /// `{"error": "…"}` (text-embeddings-inference, Ollama, Hugging Face), `{"message": "…"}`
     /// (Cohere), `{"detail": "…"}` (Voyage), `{"detail": [{"msg": "…"}]}` (FastAPI), and plain
@@ -83,13 +83,13 @@ impl Told {
         }
     }
 
-    /// Whether the account has no money or quota left, so that waiting does not help.
+    /// Whether the account has no money or quota left, so that retrying does not help.
     pub fn no_quota(&self) -> bool {
         matches!(self.code.as_str(), "insufficient_quota" | "billing_hard_limit_reached")
     }
 }
 
-/// `Retry-After` in either form: seconds, or a date. A date gone by is not a wait.
+/// `Retry-After` in either form: seconds, or a date. A past date means no wait.
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse::<f64>() {
@@ -114,8 +114,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn read(body: &str, secret: &str) -> Told {
-        Told::read(body.as_bytes(), &Secret::new(secret))
+    fn read(body: &str, secret: &str) -> ErrorBody {
+        ErrorBody::read(body.as_bytes(), &Secret::new(secret))
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         );
         assert!(quota.no_quota() && quota.code == "insufficient_quota");
         assert_eq!(read(r#"{"error": {"type": "overloaded"}}"#, "").code, "overloaded");
-        assert_eq!(read("", ""), Told::default());
+        assert_eq!(read("", ""), ErrorBody::default());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Secrets that servers of others are sent: read when they are needed, so that a new one counts
+//! Secrets sent to third-party servers. They are read on use, so that a new one takes effect
 //! without a restart.
 
 use std::{
@@ -12,15 +12,16 @@ use isomer_service_kit::config::Secret;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long a secret file is taken to be as it was: a new one counts at most so much later.
+/// How long a secret file is assumed to be unchanged: a new secret takes effect at most this much
+/// later.
 const FRESH: Duration = Duration::from_secs(1);
-/// Longest secret. What is longer is another file.
+/// Longest secret. A longer file is not a secret file.
 const LONGEST: u64 = 16 << 10;
 
 /// Where a secret is.
 #[derive(Debug, Default)]
 pub enum SecretSource {
-    /// None is sent.
+    /// No secret is sent.
     #[default]
     None,
     /// The secret itself.
@@ -38,17 +39,17 @@ pub struct SecretFile {
     kept: Mutex<Option<Kept>>,
 }
 
-/// No secret can be had from where it should be.
+/// The secret cannot be read from its source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Missing {
-    /// What is wrong, with the place.
+    /// What is wrong, and where.
     pub message: String,
     /// What to do.
     pub hint: &'static str,
 }
 
-/// A file's content, with what tells whether the file has changed.
+/// A file's content, with the metadata that shows whether the file has changed.
 struct Kept {
     looked: Instant,
     changed: (Option<SystemTime>, u64),
@@ -62,8 +63,7 @@ impl fmt::Debug for Kept {
 }
 
 impl SecretSource {
-    /// A file that holds the secret alone. It is read at the first use, and again when it has
-    /// changed.
+    /// A file that holds the secret alone. It is read on first use, and again after it has changed.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::File(SecretFile {
             path: path.into(),
@@ -76,10 +76,10 @@ impl SecretSource {
         matches!(self, Self::None)
     }
 
-    /// The secret as it is now; an empty one where none is sent.
+    /// The current secret; empty if none is sent.
     ///
     /// # Errors
-    /// The variable or the file is missing, empty, or holds something that cannot be a secret.
+    /// If the variable or the file is missing, empty, or holds something that cannot be a secret.
     pub fn read(&self) -> Result<Secret, Missing> {
         match self {
             Self::None => Ok(Secret::default()),
@@ -146,7 +146,7 @@ impl SecretFile {
 }
 
 /// A secret is sent in a header: one line of visible ASCII. A file with anything else is not a
-/// secret's, and is not sent.
+/// secret file, and its content is not sent.
 fn sendable(secret: &Secret, place: &str) -> Result<Secret, Missing> {
     let fine = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if secret.expose().is_some_and(fine) {
@@ -161,10 +161,10 @@ fn sendable(secret: &Secret, place: &str) -> Result<Secret, Missing> {
 }
 
 /// `Bearer` and the secret, the value of an `Authorization` header. It is marked as sensitive, so
-/// that nothing prints it. An empty secret has none.
+/// that nothing prints it. `None` for an empty secret.
 ///
 /// # Errors
-/// A secret that did not come from a [`SecretSource`], with characters that a header cannot hold.
+/// If the secret did not come from a [`SecretSource`] and has characters that a header cannot hold.
 pub fn bearer(secret: &Secret) -> Result<Option<HeaderValue>, InvalidHeaderValue> {
     let Some(secret) = secret.expose() else { return Ok(None) };
     let mut value = HeaderValue::try_from(format!("Bearer {secret}"))?;

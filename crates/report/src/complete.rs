@@ -1,12 +1,13 @@
-//! What follows from the rest of a report.
+//! Completes a report with everything that follows from its other parts.
 
 use std::collections::BTreeMap;
 
 use super::{CheckRow, ErrorRates, Report, drift, findings, languages, tables};
 use crate::profile::NotComputed;
 
-/// Fills in what follows from the profile, the checks and the scores: error rates, the papers'
-/// tables, what is missing and why, notes and headline. Notes that are there already come first.
+/// Fills in everything that follows from the profile, the checks and the scores: error rates, the
+/// papers' tables, missing values with their reasons, notes and headline. Existing notes come
+/// first.
 pub fn complete(report: &mut Report) {
     report.error_rates = error_rates(report);
     report.languages.targets = languages::targets(report);
@@ -49,7 +50,7 @@ fn rates(transformation: &str, rows: &[&CheckRow]) -> ErrorRates {
         let part = |count| if of == 0 { 0.0 } else { count as f64 / of as f64 };
         counts.into_iter().map(|(name, count)| (name, part(count))).collect()
     };
-    // Means are of the texts that were transformed, so they weigh as many.
+    // Means are over the transformed texts, so each weighs by their number.
     let mean = |of: &dyn Fn(&CheckRow) -> Option<f64>| {
         let weighed = || {
             let rows = rows.iter();

@@ -1,4 +1,4 @@
-//! What a report says in sentences: the findings, and what to know before trusting them.
+//! The sentences of a report: the findings, and caveats about them.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use crate::{
     terms::{MAX_UNCHANGED, Texts},
 };
 
-/// Encoders that the headline speaks of one by one.
+/// Most encoders that the headline mentions one by one.
 const SPOKEN_OF: usize = 3;
 /// A share of unchanged texts worth a warning.
 const MANY_UNCHANGED: f64 = 0.10;
@@ -19,7 +19,7 @@ const MANY_UNCHANGED: f64 = 0.10;
 const ENOUGH_DATASETS: usize = 6;
 
 /// The findings, most important first. A score on texts that were not rewritten is not a finding,
-/// and says so.
+/// and the report says so.
 pub fn headline(report: &Report) -> Vec<String> {
     let mut ranked: Vec<&EncoderProfile> = report.profile.encoders.iter().collect();
     ranked.sort_by(|a, b| total(b).partial_cmp(&total(a)).unwrap_or(Ordering::Equal));
@@ -148,7 +148,7 @@ fn rank_change(by_total: &[&EncoderProfile]) -> Option<String> {
     })
 }
 
-/// What to know before trusting a rating.
+/// Caveats about ratings.
 fn of_judge(judge: &JudgeReport) -> Vec<String> {
     let mut notes = Vec::new();
     if !judge.own_texts.is_empty() {
@@ -192,7 +192,7 @@ fn sampled(report: &Report) -> Option<String> {
     })
 }
 
-/// What to know before trusting a number.
+/// Caveats about numbers.
 pub fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     for planned in &report.suite.transformations {

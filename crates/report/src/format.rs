@@ -49,7 +49,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// Three decimals, as correlations of rankings have them.
+/// Three decimals, for correlations of rankings.
 pub(super) fn fine3(value: f64) -> String {
     if value.is_finite() {
         minus(format!("{:.3}", tidy(value, 3)))
@@ -71,7 +71,7 @@ pub(super) fn count(value: usize) -> String {
     text
 }
 
-/// A place among others; half a place where two share it.
+/// A rank; half a rank if two share it.
 pub(super) fn place(rank: f64) -> String {
     if rank.fract() == 0.0 {
         format!("{rank:.0}")
@@ -114,7 +114,7 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// Rounds as it will be shown, so that nothing shows as `−0.0`.
+/// Rounds a value as it will be shown, so that `−0.0` never appears.
 fn tidy(value: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
     let rounded = (value * scale).round() / scale;

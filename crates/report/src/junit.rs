@@ -14,7 +14,7 @@ use crate::{profile::EncoderProfile, terms::OnUndecided};
 /// Renders the report.
 ///
 /// # Errors
-/// When the XML writer refuses.
+/// If the XML writer fails.
 pub(super) fn render(report: &Report) -> Result<Vec<u8>, String> {
     let mut document = quick_junit::Report::new(format!("isomer check: {}", report.suite.name));
     document.set_time(Duration::from_secs_f64(report.run.seconds.max(0.0)));
@@ -24,7 +24,7 @@ pub(super) fn render(report: &Report) -> Result<Vec<u8>, String> {
         suite.add_property(("run", report.run.id.as_str()));
         suite.add_property(("original", points(encoder.original).as_str()));
         match &report.gate {
-            // The baseline is what others are compared with: no rule is about it.
+            // The baseline is the encoder that others are compared with; no rule is about it.
             Some(gate) => gate_cases(&mut suite, gate, &encoder.encoder),
             None => axis_cases(&mut suite, report, encoder),
         }

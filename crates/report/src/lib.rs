@@ -64,8 +64,8 @@ use isomer_stats as stats;
 /// Reads a `report.json`.
 ///
 /// # Errors
-/// When it is not of this version ([`SCHEMA`]) or something in it is not what the version says,
-/// with its place.
+/// If it is not of this version ([`SCHEMA`]) or some part of it is invalid; the error gives the
+/// place.
 pub fn read(json: &[u8]) -> Result<Report, String> {
     #[derive(serde::Deserialize)]
     struct Version {
@@ -84,7 +84,7 @@ pub fn read(json: &[u8]) -> Result<Report, String> {
 /// Every file of a report: name and content.
 ///
 /// # Errors
-/// When a form cannot be rendered: a fault of ours, in words.
+/// If a form cannot be rendered: an internal error, in words.
 pub fn files(report: &Report) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
     let mut json = serde_json::to_vec_pretty(report).map_err(|error| format!("report.json: {error}"))?;
     json.push(b'\n');

@@ -1,5 +1,4 @@
-//! `cargo bench -p isomer-eval`: exact search of random documents, as retrieval and reranking use
-//! it.
+//! `cargo bench -p isomer-eval`: exact search of random documents, as in retrieval and reranking.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -8,7 +7,7 @@ use isomer_scoring::metric::{
     search::{Ties, id_order, top_k},
 };
 
-/// Numbers between -1 and 1 from a linear congruence.
+/// Numbers between -1 and 1 from a linear congruential generator.
 fn matrix(rows: usize, cols: usize, seed: u64) -> VectorMatrix {
     let mut state = seed;
     let values = std::iter::repeat_with(|| {

@@ -1,8 +1,8 @@
-//! Vectors and labels in; the scores of a task and what they are made of out.
+//! From vectors and labels to the scores of a task, and the parts of these scores.
 //!
 //! * [`task`]: task types, and the one place where vectors of a task become its scores.
 //! * [`metric`]: task metrics, each as the named reference library defines it.
-//! * [`evidence`]: what a main score is made of, item by item.
+//! * [`evidence`]: the parts of a main score, item by item.
 //!
 //! Everything is pure: no async, no network, no clock, no global random numbers. Nothing here knows
 //! data sets, encoders or runs.

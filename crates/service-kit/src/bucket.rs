@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Longest wait that is told: a caller that is told to wait a year does not.
+/// Longest wait that is reported to a caller: no caller waits a year.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;

@@ -20,7 +20,7 @@ const SEEDS: usize = 3;
 const AXES: [&[usize]; 3] = [&[0, 1, 2], &[3, 4, 5], &[6, 7]];
 const RESAMPLES: usize = 1_000;
 
-/// Scores that look like scores: encoders, data sets and transformations differ, seeds hardly.
+/// Plausible scores: encoders, data sets and transformations differ, seeds hardly do.
 fn score(e: usize, d: usize, t: Option<usize>, s: usize) -> f64 {
     let noise = |a: usize| ((a * 2_654_435_761) % 1_000_003) as f64 / 1_000_003.0 - 0.5;
     let base = 55.0 + e as f64 + 20.0 * noise(d + 7) + 3.0 * noise(e * 101 + d);
@@ -54,7 +54,7 @@ fn shift() {
     );
 }
 
-/// Everything HTEB tests, over every encoder, data set, transformation and seed.
+/// All tests of HTEB, over every encoder, data set, transformation and seed.
 #[allow(clippy::print_stdout)]
 fn analysis() -> Result<(), StatsError> {
     let start = Instant::now();

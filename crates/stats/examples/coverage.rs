@@ -65,7 +65,7 @@ fn main() -> Result<(), StatsError> {
                             seed: 1337,
                             method,
                         };
-                        // An accelerated interval that does not exist holds nothing.
+                        // An accelerated interval that does not exist contains nothing.
                         if let Ok(interval) = statistic_interval(&values, Statistic::HodgesLehmann, &settings) {
                             found[at] = within(interval.low, interval.high);
                         }

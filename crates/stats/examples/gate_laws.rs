@@ -1,5 +1,5 @@
-//! Error of a gate's bounds where the truth lies exactly at the limit, under laws that are skewed,
-//! collapsed or clustered, and how often the shipped suites decide. Prints markdown tables.
+//! Error rates of a gate's bounds if the truth lies exactly at the limit, under laws that are
+//! skewed, collapsed or clustered, and how often the shipped suites decide. Prints markdown tables.
 //!
 //! `cargo run --release -p isomer-stats --example gate_laws [GATES]
 //! [units|many|items|shared|strata|power] [LAW]`; with LAW (a part of a law's name) only the rows
@@ -18,7 +18,7 @@ use isomer_stats::{
 
 const ALPHA: f64 = 0.05;
 const SEED: u64 = 1337;
-/// Of a simulated bootstrap; a rule takes more.
+/// Resamples of a simulated bootstrap; a rule uses more.
 const RESAMPLES: usize = 499;
 const UNITS: [usize; 13] = [3, 4, 5, 6, 7, 8, 10, 13, 15, 19, 20, 25, 30];
 /// More units than the shipped suites have: where the default decides.

@@ -1,5 +1,4 @@
-//! Simulates sequential gates: how often they err at the boundary, and what they save on clear
-//! cases.
+//! Simulates sequential gates: their error rates at the boundary, and their savings on clear cases.
 //!
 //! `cargo run --release -p isomer-stats --example gate_simulation [GATES]`
 

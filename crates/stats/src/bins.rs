@@ -13,14 +13,13 @@ use crate::{
 pub struct ErrorBin {
     /// Keys above this …
     pub from: f64,
-    /// … up to and with this belong to the bin.
+    /// … up to and including this belong to the bin.
     pub to: f64,
     /// Pairs in it.
     pub n: usize,
-    /// Mean absolute error; `None` of an empty bin.
+    /// Mean absolute error; `None` for an empty bin.
     pub mae: Option<f64>,
-    /// Spearman's correlation; `None` of fewer than three pairs, or where either side does not
-    /// vary.
+    /// Spearman's correlation; `None` for fewer than three pairs, or if either side does not vary.
     pub spearman: Option<f64>,
 }
 
@@ -29,7 +28,8 @@ pub struct ErrorBin {
 /// to the second, …, above the last.
 ///
 /// # Errors
-/// No pairs, series of different lengths, values that are not finite, edges that do not ascend.
+/// If there are no pairs, series have different lengths, values are not finite, or edges do not
+/// ascend.
 pub fn error_by_bin(key: &[f64], gold: &[f64], predicted: &[f64], edges: &[f64]) -> Result<Vec<ErrorBin>, StatsError> {
     sample("gold", gold, "error by bin", 1)?;
     for (name, series) in [("key", key), ("predicted", predicted)] {

@@ -35,12 +35,12 @@ pub fn pairwise_sum(values: &[f64]) -> f64 {
     pairwise_sum(left) + pairwise_sum(right)
 }
 
-/// Arithmetic mean; `None` of no values.
+/// Arithmetic mean; `None` if there are no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| pairwise_sum(values) / values.len() as f64)
 }
 
-/// Sample standard deviation (divisor n − 1); `None` of fewer than two values.
+/// Sample standard deviation (divisor n − 1); `None` for fewer than two values.
 pub fn sample_sd(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -48,7 +48,7 @@ pub fn sample_sd(values: &[f64]) -> Option<f64> {
     sum_of_squared_deviations(values).map(|ss| (ss / (values.len() - 1) as f64).sqrt())
 }
 
-/// Population standard deviation (divisor n, as `numpy.std`); `None` of no values.
+/// Population standard deviation (divisor n, as `numpy.std`); `None` if there are no values.
 pub fn population_sd(values: &[f64]) -> Option<f64> {
     sum_of_squared_deviations(values).map(|ss| (ss / values.len() as f64).sqrt())
 }
@@ -76,14 +76,14 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     })
 }
 
-/// Median; `None` of no values.
+/// Median; `None` if there are no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     median_of_sorted(&sorted)
 }
 
-/// Median of ascending values; `None` of no values.
+/// Median of ascending values; `None` if there are no values.
 pub(crate) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let n = sorted.len();
     let upper = *sorted.get(n / 2)?;
@@ -93,10 +93,10 @@ pub(crate) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     Some((sorted.get(n / 2 - 1)? + upper) / 2.0)
 }
 
-/// Paired differences, treatment less reference.
+/// Paired differences, treatment minus reference.
 ///
 /// # Errors
-/// No pairs, series of different lengths, values that are not finite.
+/// If there are no pairs, series have different lengths, or values are not finite.
 pub fn differences(treatment: &[f64], reference: &[f64]) -> Result<Vec<f64>, StatsError> {
     if treatment.len() != reference.len() {
         return Err(StatsError::LengthMismatch {

@@ -1,6 +1,6 @@
-//! What makes a statistic undefined.
+//! Errors: the reasons why a statistic is undefined.
 
-/// A statistic that these numbers do not have.
+/// A statistic that is undefined for these numbers.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StatsError {
     /// Fewer observations than the statistic needs.
@@ -57,14 +57,14 @@ pub enum StatsError {
         /// The highest level there is.
         best: f64,
     },
-    /// An argument outside what it may be.
+    /// An argument outside its allowed range.
     #[error("{argument} is {value}: it must be {allowed}")]
     OutOfRange {
         /// Which argument.
         argument: &'static str,
-        /// What was given.
+        /// The value given.
         value: f64,
-        /// What may be given.
+        /// The allowed values.
         allowed: &'static str,
     },
     /// A method that cannot be used with tied values.
@@ -75,7 +75,7 @@ pub enum StatsError {
         /// What to use instead.
         instead: &'static str,
     },
-    /// A statistic undefined for a reason of its own.
+    /// A statistic that is undefined for another reason.
     #[error("{what} is undefined: {why}")]
     Undefined {
         /// Name of the statistic.
@@ -92,7 +92,7 @@ pub(crate) fn finite(argument: &'static str, values: &[f64]) -> Result<(), Stats
     }
 }
 
-/// Finite values, at least `needed` of them.
+/// Checks for finite values, at least `needed` of them.
 pub(crate) fn sample(
     argument: &'static str,
     values: &[f64],

@@ -20,7 +20,7 @@ pub struct Friedman {
     pub statistic: f64,
     /// Its p-value, treatments − 1 degrees of freedom.
     pub p_value: f64,
-    /// Iman and Davenport's F; infinite where all blocks rank alike.
+    /// Iman and Davenport's F; infinite if all blocks have the same ranks.
     pub f_statistic: f64,
     /// Its p-value, (treatments − 1) and (treatments − 1)(blocks − 1) degrees of freedom.
     pub f_p_value: f64,
@@ -32,8 +32,8 @@ pub struct Friedman {
 /// same block (data set).
 ///
 /// # Errors
-/// Fewer than three treatments or two blocks, series of different lengths, scores that are not
-/// finite, all treatments tied in all blocks.
+/// If there are fewer than three treatments or two blocks, series have different lengths, scores
+/// are not finite, or all treatments are tied in all blocks.
 pub fn friedman(scores: &[Vec<f64>]) -> Result<Friedman, StatsError> {
     let k = scores.len();
     if k < 3 {
@@ -125,7 +125,7 @@ pub struct Nemenyi {
 /// studentised range's quantile over √2.
 ///
 /// # Errors
-/// `alpha` outside (0, 1).
+/// If `alpha` is outside (0, 1).
 pub fn nemenyi(test: &Friedman, alpha: f64) -> Result<Nemenyi, StatsError> {
     probability("alpha", alpha)?;
     let k = test.average_ranks.len();

@@ -16,7 +16,8 @@ use crate::{
 /// Largest sample whose interval rests on the exact null distribution.
 const EXACT_MAX: usize = 50;
 
-/// Median of the Walsh averages (x_i + x_j) / 2, i ≤ j; `None` of no values. Values must be finite.
+/// Median of the Walsh averages (x_i + x_j) / 2, i ≤ j; `None` if there are no values. Values must
+/// be finite.
 ///
 /// O(n log n) time, O(n) memory (Walsh averages are selected, never sorted or stored); equal to
 /// sorting all averages to the last bit.
@@ -26,11 +27,11 @@ pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
     middle(&sorted, &mut Vec::new())
 }
 
-/// Estimate of the shift of paired values, treatment less reference: [`hodges_lehmann`] of the
+/// Estimate of the shift of paired values, treatment minus reference: [`hodges_lehmann`] of the
 /// differences.
 ///
 /// # Errors
-/// No pairs, series of different lengths, values that are not finite.
+/// If there are no pairs, series have different lengths, or values are not finite.
 pub fn hodges_lehmann_paired(treatment: &[f64], reference: &[f64]) -> Result<f64, StatsError> {
     hodges_lehmann(&differences(treatment, reference)?).ok_or(StatsError::TooFew {
         what: "a Hodges–Lehmann shift",
@@ -63,8 +64,8 @@ pub struct WilcoxonInterval {
 /// lower one only (the shift is at least …), [`Alternative::Less`] an upper one only.
 ///
 /// # Errors
-/// No values, values that are not finite, a level outside (0, 1), or one that so few values cannot
-/// reach ([`StatsError::LevelUnreachable`] says how high they go).
+/// If there are no values, values are not finite, or the level is outside (0, 1) or unreachable
+/// with so few values ([`StatsError::LevelUnreachable`] gives the highest level).
 pub fn wilcoxon_interval(values: &[f64], level: f64, alternative: Alternative) -> Result<WilcoxonInterval, StatsError> {
     sample("values", values, "a signed-rank interval", 1)?;
     check_level(level)?;

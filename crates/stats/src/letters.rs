@@ -20,8 +20,8 @@ const MOST_LETTERS: usize = 256;
 /// comparisons" (2004).
 ///
 /// # Errors
-/// An order that is not a permutation, a relation that is not symmetric, or one that needs more
-/// than 256 letters.
+/// If the order is not a permutation, the relation is not symmetric, or it needs more than 256
+/// letters.
 pub fn significance_letters(
     order: &[usize],
     different: impl Fn(usize, usize) -> bool,

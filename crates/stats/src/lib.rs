@@ -1,5 +1,4 @@
-//! Statistics, pure: the same numbers and seed in, the same bits out, whatever the number of
-//! threads.
+//! Pure statistics: the same numbers and seed give the same bits, whatever the number of threads.
 //!
 //! * [`describe`]: mean, sample standard deviation, quantiles, numpy's order of summation, paired
 //!   differences.

@@ -1,10 +1,10 @@
 //! Permutation tests: of paired differences (every sign may flip) and of two independent samples
 //! (labels may swap).
 //!
-//! Exact where all arrangements can be visited, by random arrangements otherwise, with p =
-//! (extreme + 1) / (drawn + 1) so that it is never zero (B. Phipson and G. K. Smyth, "Permutation
-//! p-values should never be zero", 2010). Arrangements that equal the observed one but for rounding
-//! count as being as far out, as in scipy's `permutation_test`.
+//! Exact if all arrangements can be visited, with random arrangements otherwise. The p-value is
+//! `(extreme + 1) / (drawn + 1)`, so that it is never zero (B. Phipson and G. K. Smyth,
+//! "Permutation p-values should never be zero", 2010). Arrangements that equal the observed one but
+//! for rounding count as being as far out, as in scipy's `permutation_test`.
 
 use rand_chacha::rand_core::RngCore;
 use rayon::prelude::*;
@@ -74,7 +74,8 @@ impl Counts {
 /// the other sign. All 2^n patterns up to 20 differences, `resamples` random ones beyond.
 ///
 /// # Errors
-/// No differences, ones that are not finite, all zero, no resamples where they are needed.
+/// If there are no differences, some are not finite, all are zero, or there are no resamples where
+/// they are needed.
 pub fn sign_flip_test(
     differences: &[f64],
     alternative: Alternative,
@@ -125,7 +126,7 @@ fn signed_sum(differences: &[f64], signs: u64) -> f64 {
 /// otherwise.
 ///
 /// # Errors
-/// An empty sample, values that are not finite, no resamples where they are needed.
+/// If a sample is empty, values are not finite, or there are no resamples where they are needed.
 pub fn two_sample_permutation_test(
     x: &[f64],
     y: &[f64],
@@ -176,7 +177,7 @@ fn some(resamples: usize) -> Result<(), StatsError> {
     Ok(())
 }
 
-/// n over k; `None` where it does not fit.
+/// n over k; `None` if it does not fit.
 fn binomial(n: u64, k: u64) -> Option<u64> {
     (0..k.min(n - k)).try_fold(1_u64, |found, i| Some(found.checked_mul(n - i)? / (i + 1)))
 }

@@ -1,4 +1,4 @@
-//! What a design can detect: so many data sets, so many seeds.
+//! What a design with given numbers of data sets and seeds can detect.
 //!
 //! The mean of per-dataset differences, seeds averaged first, has variance (σ²_between + σ²_seeds /
 //! seeds) / data sets. Its test is Student's t, whose power is exact (noncentral t); Wilcoxon's
@@ -68,8 +68,8 @@ impl Design {
     /// spread over seeds is unknown and counts as between.
     ///
     /// # Errors
-    /// Fewer than two data sets, one without seeds, differences that are not finite, numbers of
-    /// seeds that differ.
+    /// If there are fewer than two data sets, one has no seeds, differences are not finite, or
+    /// numbers of seeds differ.
     pub fn from_differences(differences: &[Vec<f64>]) -> Result<Self, StatsError> {
         if differences.len() < 2 {
             return Err(StatsError::TooFew {
@@ -116,8 +116,8 @@ impl Design {
     /// Chance of detecting a mean difference of `effect` (its size; the sign is the alternative's).
     ///
     /// # Errors
-    /// Fewer than two data sets, no seeds, spreads that are not finite numbers ≥ 0, `alpha` or
-    /// `power` outside their range.
+    /// If there are fewer than two data sets or no seeds, spreads are negative or not finite, or
+    /// `alpha` or `power` is out of range.
     pub fn power(&self, effect: f64, aim: &Aim) -> Result<f64, StatsError> {
         self.check(aim)?;
         let se = self.standard_error() / efficiency(aim.test).sqrt();
@@ -157,8 +157,8 @@ impl Design {
         self.least(2, effect, aim, |units| Self { units, ..*self })
     }
 
-    /// Seeds needed to detect `effect` with these data sets; `None` where no number of seeds would
-    /// do, because the spread between data sets alone is too large.
+    /// Seeds needed to detect `effect` with these data sets; `None` if no number of seeds suffices
+    /// because the spread between data sets alone is too large.
     ///
     /// # Errors
     /// As [`Design::power`].

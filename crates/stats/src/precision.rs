@@ -10,7 +10,7 @@ use crate::{StatsError, error::finite};
 /// candidates.
 ///
 /// # Errors
-/// Series of different lengths, scores that are not finite, nothing relevant.
+/// If series have different lengths, scores are not finite, or nothing is relevant.
 pub fn r_precision(scores: &[f64], relevant: &[bool]) -> Result<f64, StatsError> {
     if scores.len() != relevant.len() {
         return Err(StatsError::LengthMismatch {

@@ -1,7 +1,7 @@
 //! Random streams: stream `i` of a seed belongs to resample `i`, whichever thread computes it.
 //!
-//! Written out on top of ChaCha8's words rather than taken from `rand`, so that results outlive
-//! changes there, and so that the fixtures' script can draw the same numbers.
+//! Implemented on ChaCha8's words instead of with `rand`, so that results survive changes in that
+//! crate, and so that the fixtures' script can draw the same numbers.
 
 use rand_chacha::{
     ChaCha8Rng,

@@ -10,7 +10,7 @@ use crate::{
     spearman,
 };
 
-/// How alike two halves of the data sets rank the encoders.
+/// How similarly two halves of the data sets rank the encoders.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reliability {
     /// Median over the splits of Spearman's correlation between the halves' mean scores.
@@ -30,8 +30,8 @@ pub struct Reliability {
 /// `strata` names the stratum of each data set. HTEB (table 3) takes 1000 splits.
 ///
 /// # Errors
-/// Fewer than three encoders or two data sets, series of different lengths, scores that are not
-/// finite, no splits, no split with a correlation.
+/// If there are fewer than three encoders or two data sets, series have different lengths, scores
+/// are not finite, there are no splits, or no split has a correlation.
 pub fn split_half_reliability<S: AsRef<str> + Sync>(
     scores: &[Vec<f64>],
     strata: &[S],

@@ -1,6 +1,6 @@
 //! Distributions: normal, Student's t (central and not), chi-squared, F, the studentised range.
 //!
-//! The incomplete gamma and beta functions are statrs', held against scipy far into their tails
+//! The incomplete gamma and beta functions are statrs', tested against scipy far into their tails
 //! (`tests/reference`). Its complementary error function is off by 1e-10 around 1.15, so that one
 //! is written here. Quantiles are refined until the distribution function returns the probability.
 
@@ -211,7 +211,7 @@ fn solve_decreasing(target: f64, f: impl Fn(f64) -> f64) -> f64 {
             return f64::INFINITY;
         }
     }
-    // Bisection to the last bit: at most a hundred evaluations, and nothing can go astray.
+    // Bisection to the last bit: at most a few hundred evaluations, and it always converges.
     for _ in 0..200 {
         let middle = 0.5 * (low + high);
         if middle <= low || middle >= high {

@@ -3,13 +3,13 @@
 //! ```text
 //! cargo run --release -p isomer-tagger --example compare -- [--model FILE] FILE…
 //! ```
-//! Without `--model` it is the model of this crate that is compared.
+//! Without `--model`, the built-in model of this crate is compared.
 //!
 //! Files are `.conllu` (a treebank: gold parts of speech) or `.tagged` (training/label.py: spaCy's
 //! tags). Printed for each:
 //! * tokens: F1 of our tokens' spans;
-//! * POS: share of the reference's tokens that we find and tag alike; a token we divide otherwise
-//!   counts as wrong;
+//! * POS: fraction of the reference's tokens that we find and tag the same; a token that we split
+//!   differently counts as wrong;
 //! * POS, given tokens: the same when we are given the reference's tokens;
 //! * entities: F1 of spans with their type; of spans alone; then each type that occurs.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program")]

@@ -1,11 +1,11 @@
-//! Trains the model file. The README of this crate says on what.
+//! Trains the model file. This crate's README describes the training data.
 //!
 //! ```text
 //! cargo run --release -p isomer-tagger --example train -- OUT --pos FILE… --entities FILE… [--dev FILE…]
 //! ```
 //! Files are `.tagged` (training/label.py) or `.conllu`; the latter have no entities. The averaged
-//! structured perceptron of Collins (2002): tag a sentence with the weights so far, add the
-//! features of the true tags, take away those of the tags found, and in the end take the mean of
+//! structured perceptron of Collins (2002): tag a sentence with the current weights, add the
+//! features of the true tags, subtract those of the predicted tags, and at the end take the mean of
 //! the weights over all steps. Equal input gives an equal file.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
@@ -22,7 +22,7 @@ use support::Sentence;
 
 /// Passes over the data.
 const EPOCHS: usize = 8;
-/// Features seen less often are left out.
+/// Features seen fewer times are left out.
 const MIN_COUNT: u8 = 3;
 /// Weights kept: the largest.
 const POS_WEIGHTS: usize = 190_000;
@@ -40,7 +40,7 @@ struct Examples {
     sentences: Vec<Range<usize>>,
 }
 
-/// Counts once, keeps what is frequent, numbers it.
+/// Counts features in a first pass, keeps the frequent ones and numbers them.
 fn examples(
     tags: Vec<String>,
     sentences: &[Sentence],
@@ -95,8 +95,7 @@ fn examples(
     examples
 }
 
-/// A weight, and what its mean over the steps needs: the sum of its changes, each times the step it
-/// came in.
+/// A weight, and the sum for its mean over the steps: each change times the step it was made in.
 #[derive(Clone, Copy, Default)]
 struct Mean {
     value: i32,
@@ -199,7 +198,7 @@ fn train(examples: &Examples, permitted: impl Fn(Option<usize>, usize) -> bool, 
         );
     }
 
-    // The largest weights are kept, at a scale at which all but one in a thousand fit a byte.
+    // The largest weights are kept, at a scale at which all but one in a thousand fit into a byte.
     let mut sizes: Vec<f64> = rows
         .iter()
         .flatten()
@@ -311,7 +310,7 @@ fn run() -> Result<(), String> {
         )
         .collect();
     let names = entity_tags.clone();
-    // An inside follows only the begin or the inside of its own type.
+    // An inside tag follows only a begin or an inside tag of its own type.
     let permitted = move |previous: Option<usize>, tag: usize| match names[tag].strip_prefix("I-") {
         None => true,
         Some(label) => previous.is_some_and(|previous| names[previous].get(2..) == Some(label)),

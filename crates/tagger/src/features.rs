@@ -1,8 +1,8 @@
-//! What the two chains look at. Each feature is a template (its number) with what it saw, hashed to
-//! [`BITS`] bits: two features that meet share a weight, at that width one in several hundred does.
+//! The features of the two chains. Each feature is a template (its number) with its observed value,
+//! hashed to [`BITS`] bits. Two features with the same hash share a weight; at that width this
+//! affects one in several hundred.
 //!
-//! A change here makes the model file of another training useless: raise [`crate::model::VERSION`]
-//! and train again.
+//! A change here invalidates existing model files: raise [`crate::model::VERSION`] and train again.
 
 use std::ops::Range;
 
@@ -11,10 +11,10 @@ use crate::Pos;
 /// Bits of a feature's hash.
 pub const BITS: u32 = 26;
 
-/// Hash of no word: before the first token and behind the last.
+/// Hash for a missing word: before the first token and after the last.
 const NONE: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What the features need of a token, each as a hash.
+/// The properties of a token that features use, each as a hash.
 #[derive(Debug, Clone, Copy)]
 pub struct Word {
     exact: u64,
@@ -22,7 +22,7 @@ pub struct Word {
     lower: u64,
     suffixes: [u64; 4],
     prefixes: [u64; 3],
-    /// `Xxxx`, `dddd`; runs end at four.
+    /// `Xxxx`, `dddd`; runs are capped at four.
     shape: u64,
     /// `Xx`, `d`.
     short_shape: u64,
@@ -31,7 +31,7 @@ pub struct Word {
     digit: bool,
     hyphen: bool,
     letters: bool,
-    /// First of the text, or after a full stop or an opening quote.
+    /// Whether it is the first of the text, or follows a full stop or an opening quote.
     opens: bool,
 }
 
@@ -83,7 +83,7 @@ impl Word {
         let (mut exact, mut shape, mut short) = (Hash::new(), Hash::new(), Hash::new());
         let (mut run, mut last) = (0, '\0');
         for (nth, original) in token.chars().enumerate() {
-            // One apostrophe and one quote, however they are written.
+            // Variants of the apostrophe and of quotes are unified.
             let c = match original {
                 '’' | '‘' | '`' | '´' => '\'',
                 '“' | '”' => '"',
@@ -132,7 +132,7 @@ impl Word {
     }
 }
 
-/// The words of a text's tokens. A span that is no part of the text is an empty word.
+/// The words of a text's tokens. A span outside the text gives an empty word.
 pub fn words(text: &str, spans: &[Range<usize>]) -> Vec<Word> {
     let mut scratch = Vec::new();
     let mut opens = true;
@@ -165,7 +165,7 @@ fn mix(template: u64, a: u64, b: u64) -> u32 {
     (h.wrapping_mul(0xd6e8_feb8_6659_fd93) >> (64 - BITS)) as u32
 }
 
-/// Collects features under running template numbers.
+/// Collects features under consecutive template numbers.
 struct Features<'a> {
     out: &'a mut Vec<u32>,
     template: u64,
@@ -182,7 +182,7 @@ impl Features<'_> {
     }
 }
 
-/// Features of a token for its part of speech, into `out`.
+/// Appends a token's features for its part of speech to `out`.
 pub fn of_pos(words: &[Word], index: usize, out: &mut Vec<u32>) {
     out.clear();
     let mut f = Features { out, template: 0 };
@@ -230,8 +230,8 @@ pub struct Run {
     end: usize,
 }
 
-/// For each token the run of words with a capital it is in (`of` and `the` may stand between two of
-/// them), or itself alone.
+/// For each token, the run of capitalised words it is in (`of` and `the` may be between two of
+/// them), or the token alone.
 pub fn capital_runs(words: &[Word]) -> Vec<Run> {
     let mut runs: Vec<Run> = (0..words.len()).map(|at| Run { start: at, end: at + 1 }).collect();
     let joins = [
@@ -266,7 +266,7 @@ pub fn capital_runs(words: &[Word]) -> Vec<Run> {
     runs
 }
 
-/// Features of a token for the entity it is in, into `out`.
+/// Appends a token's features for the entity it is in to `out`.
 pub fn of_entity(words: &[Word], pos: &[Pos], runs: &[Run], index: usize, out: &mut Vec<u32>) {
     out.clear();
     let mut f = Features { out, template: 100 };
@@ -319,7 +319,7 @@ pub fn of_entity(words: &[Word], pos: &[Pos], runs: &[Run], index: usize, out: &
     if !w.capital && end - start == 1 {
         return;
     }
-    // What kind of name it is, its first and last word and its surroundings tell.
+    // The first and last word of a name and its surroundings tell what kind of name it is.
     let place = u64::from(index == start) | u64::from(index + 1 == end) << 1 | ((end - start).min(4) as u64) << 2;
     let (first, last) = (words[start], words[end - 1]);
     let (left, right) = (at(words, start, -1), at(words, end, 0));

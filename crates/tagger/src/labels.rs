@@ -11,7 +11,7 @@ macro_rules! tag_set {
         }
 
         impl $name {
-            /// All of them, in the order of their numbers.
+            /// All tags, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Its name, as treebanks write it.
@@ -21,7 +21,7 @@ macro_rules! tag_set {
                 }
             }
 
-            /// The tag of a name.
+            /// The tag with this name.
             pub fn parse(name: &str) -> Option<Self> {
                 match name {
                     $($text => Some(Self::$variant),)*
@@ -91,9 +91,9 @@ tag_set! {
         Org = "ORG",
         /// Country, city, state.
         Gpe = "GPE",
-        /// Place that is none: mountains, waters.
+        /// Other places: mountains, waters.
         Loc = "LOC",
-        /// Thing made: vehicle, food; no service.
+        /// Manufactured thing: vehicle, food; not services.
         Product = "PRODUCT",
         /// Named storm, battle, war, games.
         Event = "EVENT",

@@ -7,9 +7,9 @@
 //!
 //! Both taggers are linear chains: a score for each (feature, tag) and (tag, next tag), the best
 //! sequence found by Viterbi's algorithm, the scores learnt by the averaged structured perceptron
-//! (Collins 2002). Scores are integers, so that a text is tagged alike on every machine. The model
-//! is part of the binary ([`Tagger::english`]); how it was trained, on what and how well it does
-//! stands in this crate's README.
+//! (Collins 2002). Scores are integers, so that a text gets the same tags on every machine. The
+//! model is part of the binary ([`Tagger::english`]). This crate's README describes its training,
+//! its data and its accuracy.
 
 pub mod features;
 mod labels;
@@ -47,7 +47,7 @@ pub struct Entity {
 /// A tagged text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tagged {
-    /// The tokens in order: every character that is no white space is in exactly one.
+    /// The tokens in order; every character that is not white space is in exactly one.
     pub tokens: Vec<Token>,
     /// The entities in order.
     pub entities: Vec<Entity>,
@@ -73,8 +73,8 @@ impl Tagger {
     /// The English tagger, unpacked at the first call (milliseconds, about 4 MB).
     ///
     /// # Errors
-    /// Never with the file this crate was built with, which a test reads; the same error each time
-    /// if it were damaged.
+    /// Only if the built-in file were damaged, which a test rules out; the error is then the same
+    /// each time.
     pub fn english() -> Result<&'static Self, &'static ModelError> {
         static TAGGER: OnceLock<Result<Tagger, ModelError>> = OnceLock::new();
         TAGGER.get_or_init(|| Self::read(ENGLISH)).as_ref()
@@ -83,7 +83,7 @@ impl Tagger {
     /// Reads a model file: the chain of the parts of speech, then that of the entities.
     ///
     /// # Errors
-    /// A file that is no model of this version, is cut short or damaged, or names unknown tags.
+    /// If the file is not a model of this version, is cut short or damaged, or names unknown tags.
     pub fn read(bytes: &[u8]) -> Result<Self, ModelError> {
         let (pos, entities) = model::read(bytes)?;
         let pos_tags = pos
@@ -110,7 +110,7 @@ impl Tagger {
     }
 
     /// Tags tokens that were found by other means: spans in order that do not overlap, each within
-    /// the text and between two characters. A span that is not so is taken for an empty word.
+    /// the text and between two characters. An invalid span is treated as an empty word.
     pub fn tag_tokens(&self, text: &str, spans: Vec<Range<usize>>) -> Tagged {
         let words = features::words(text, &spans);
         let mut buffer = Vec::new();
@@ -151,7 +151,7 @@ impl Bio {
     }
 }
 
-/// Entities of a sequence of tags. An inside that continues nothing begins one.
+/// Entities of a sequence of tags. An inside tag that continues no entity begins one.
 fn spans_of(tags: impl Iterator<Item = Bio>) -> Vec<Entity> {
     let mut entities: Vec<Entity> = Vec::new();
     for (at, tag) in tags.enumerate() {

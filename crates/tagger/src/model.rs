@@ -9,7 +9,7 @@
 
 use crate::viterbi::{self, FORBIDDEN, Transitions};
 
-/// Raised with every change of the file's form or of the features.
+/// Raise it with every change of the file format or of the features.
 pub const VERSION: u8 = 1;
 
 const MAGIC: &[u8; 6] = b"ISOTAG";
@@ -18,10 +18,10 @@ const FORBIDDEN_I16: i16 = i16::MIN;
 /// Why a model file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// Something else.
+    /// The file is not a model file.
     #[error("not a tagger's model file")]
     Magic,
-    /// Of another version.
+    /// A model file of another version.
     #[error("a model file of version {found}; this program reads version {VERSION}")]
     Version {
         /// Its version.
@@ -52,8 +52,7 @@ pub struct Weight {
 pub struct Chain {
     tags: Vec<String>,
     transitions: Transitions,
-    /// Open addressing: feature + 1 (0 for free), then where its weights begin and how many they
-    /// are.
+    /// Open addressing: feature + 1 (0 for a free slot), then the start and number of its weights.
     table: Vec<(u32, u32)>,
     shift: u32,
     weights: Vec<Weight>,
@@ -63,10 +62,10 @@ pub struct Chain {
 const COUNT_BITS: u32 = 8;
 
 impl Chain {
-    /// Puts a chain together: features in rising order, each with its weights.
+    /// Builds a chain from features in ascending order, each with its weights.
     ///
     /// # Errors
-    /// Features out of order, tags out of range, sizes that do not fit.
+    /// If features are out of order, tags out of range, or sizes do not fit.
     pub fn new(
         tags: Vec<String>,
         transitions: Transitions,
@@ -91,7 +90,7 @@ impl Chain {
         }
     }
 
-    /// Puts a feature, whose weights are the last `count`, into the table.
+    /// Adds a feature, whose weights are the last `count`, to the table.
     fn insert(&mut self, feature: u32, count: usize) -> Result<(), ModelError> {
         let start = self.weights.len() - count;
         if count >= 1 << COUNT_BITS || start >= 1 << (32 - COUNT_BITS) {
@@ -128,7 +127,7 @@ impl Chain {
         let mut slot = self.slot(feature);
         loop {
             match self.table[slot] {
-                // Half of the slots are free: the search ends.
+                // Half of the slots are free, so the search ends.
                 (0, _) => return &[],
                 (key, entry) if key == feature + 1 => {
                     let start = (entry >> COUNT_BITS) as usize;
@@ -272,7 +271,7 @@ impl<'a> Reader<'a> {
         let transitions = Transitions::new(count, scores, first).ok_or(ModelError::Damaged("it has no tags"))?;
         let len = self.take(4)?;
         let features = u32::from_le_bytes([len[0], len[1], len[2], len[3]]) as usize;
-        // Two bytes a feature at least: a damaged count makes no large table.
+        // Each feature takes at least two bytes, so a damaged count cannot cause a large table.
         if features > self.rest.len() / 2 {
             return Err(ModelError::Short);
         }

@@ -1,9 +1,9 @@
 //! Text to tokens.
 //!
-//! White space divides; then, of each piece, marks are taken off its front and end, clitics (`n't`,
-//! `'s`, `'ll`) off its end, and what is left is divided at hyphens and slashes between letters.
-//! The divisions are those of spaCy's English tokeniser as far as its documentation and its output
-//! on running text tell, because its tags are the reference.
+//! White space splits first. From each piece, punctuation is then split off at both ends and
+//! clitics (`n't`, `'s`, `'ll`) at the end, and the rest is split at hyphens and slashes between
+//! letters. The result follows spaCy's English tokeniser, as far as its documentation and its
+//! output on running text show, because its tags are the reference.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ const ABBREVIATIONS: &[&str] = &[
     "p.m.", "d.c.", "n.y.", "n.j.", "n.c.", "s.c.", "n.h.", "n.m.", "n.d.", "s.d.",
 ];
 
-/// Units that are taken off a number, the longer first.
+/// Units that are split off a number, longer ones first.
 const UNITS: &[&str] = &[
     "km/h", "kmh", "mph", "hpa", "kpa", "km²", "km2", "cm²", "mm²", "m²", "m³", "lbs", "km", "cm", "dm", "mm", "nm",
     "kg", "mg", "gb", "mb", "kb", "tb", "am", "pm", "ft", "lb", "oz", "yd", "ha", "µg", "ml", "cl", "hz", "°c", "°f",
@@ -28,7 +28,7 @@ const UNITS: &[&str] = &[
 /// Clitics, in lower case, with either apostrophe.
 const CLITICS: &[&str] = &["s", "m", "re", "ve", "ll", "d"];
 
-/// The tokens of a text, in order: every character that is no white space is in exactly one.
+/// The tokens of a text, in order; every character that is not white space is in exactly one.
 pub fn tokenise(text: &str) -> Vec<Range<usize>> {
     let mut tokens = Vec::with_capacity(text.len() / 5 + 1);
     let mut start = None;
@@ -96,7 +96,7 @@ fn is_mark(c: char) -> bool {
     )
 }
 
-/// Whether a piece is kept whole whatever marks it holds: an address.
+/// Whether a piece is an address, which is kept whole whatever punctuation it has.
 fn is_address(piece: &str) -> bool {
     if piece.contains("://") || piece.starts_with("www.") {
         return true;
@@ -106,7 +106,7 @@ fn is_address(piece: &str) -> bool {
     })
 }
 
-/// Divides a piece without white space.
+/// Splits a piece without white space.
 fn piece(text: &str, mut range: Range<usize>, tokens: &mut Vec<Range<usize>>) {
     let mut ends: Vec<Range<usize>> = Vec::new();
     while !range.is_empty() {
@@ -130,7 +130,7 @@ fn piece(text: &str, mut range: Range<usize>, tokens: &mut Vec<Range<usize>>) {
     tokens.extend(ends.into_iter().rev());
 }
 
-/// Pieces that are one token although they end or begin with a mark.
+/// Pieces that are one token although they begin or end with punctuation.
 fn is_whole(piece: &str) -> bool {
     let mut chars = piece.chars();
     match (chars.next(), chars.next(), chars.next()) {
@@ -147,7 +147,7 @@ fn is_whole(piece: &str) -> bool {
     }
 }
 
-/// Length of the mark that a piece begins with.
+/// Length of the punctuation mark at the beginning of a piece.
 fn front(piece: &str) -> Option<usize> {
     let first = piece.chars().next()?;
     for run in ["''", "``", "--"] {
@@ -163,7 +163,7 @@ fn front(piece: &str) -> Option<usize> {
     taken.then(|| first.len_utf8())
 }
 
-/// Length of the mark, clitic or unit that a piece ends with.
+/// Length of the mark, clitic or unit at the end of a piece.
 fn end(piece: &str) -> Option<usize> {
     let last = piece.chars().next_back()?;
     let clitic = clitic(piece);
@@ -257,7 +257,7 @@ const JOINED: &[(&str, usize)] = &[
     ("thats", 4),
 ];
 
-/// Divides what is left between the marks.
+/// Splits what is left between the marks.
 fn middle(text: &str, range: Range<usize>, tokens: &mut Vec<Range<usize>>) {
     let piece = &text[range.clone()];
     if is_address(piece) {
@@ -303,7 +303,7 @@ fn middle(text: &str, range: Range<usize>, tokens: &mut Vec<Range<usize>>) {
     push(start..range.end);
 }
 
-/// Length of the mark that divides at this place; 0 for none.
+/// Length of the mark that splits at this place; 0 if none.
 fn infix(before: Option<char>, c: char, rest: &str) -> usize {
     let Some(before) = before else {
         return 0;

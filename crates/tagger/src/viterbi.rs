@@ -9,13 +9,13 @@ pub struct Transitions {
     first: Vec<i32>,
 }
 
-/// What forbids a transition. Small enough that sums over a long text do not overflow: they are
-/// brought back to 0 each step.
+/// What forbids a transition. Small enough that sums over a long text do not overflow, since they
+/// are shifted back to 0 at each step.
 pub const FORBIDDEN: i32 = i32::MIN / 4;
 
 impl Transitions {
     /// `scores` are rows of the next tag, columns of the previous; `first` is for the first token.
-    /// `None` when the sizes do not fit.
+    /// `None` if the sizes do not fit.
     pub fn new(tags: usize, scores: Vec<i32>, first: Vec<i32>) -> Option<Self> {
         (tags > 0 && tags <= 256 && scores.len() == tags * tags && first.len() == tags).then_some(Self {
             tags,
@@ -35,8 +35,8 @@ impl Transitions {
     }
 }
 
-/// The tags of the highest sum; of equal sums the one whose tags come first. `emit` adds the scores
-/// of a position's tags to the slice it is given.
+/// The tags of the highest sum; among equal sums, the one whose tags come first. `emit` adds the
+/// scores of a position's tags to the slice it is given.
 pub fn best(transitions: &Transitions, len: usize, mut emit: impl FnMut(usize, &mut [i32])) -> Vec<usize> {
     let tags = transitions.tags;
     if len == 0 {
@@ -47,7 +47,7 @@ pub fn best(transitions: &Transitions, len: usize, mut emit: impl FnMut(usize, &
     let mut next = vec![0; tags];
     let mut back = vec![0_u8; tags * len];
     for (at, back) in back.chunks_exact_mut(tags).enumerate().skip(1) {
-        // Kept near 0, so that no text is too long.
+        // Kept near 0, so that a text may have any length.
         let top = sums.iter().copied().max().unwrap_or(0);
         for sum in &mut sums {
             *sum = (*sum - top).max(FORBIDDEN);

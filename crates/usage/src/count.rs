@@ -1,7 +1,7 @@
-//! The count of one call, kept while the call goes on.
+//! The count of one call, kept while the call runs.
 //!
-//! The count of the call that is being answered is a task-local value: whoever asks a model reads
-//! it with [`current`] or [`begin`]. Code that spawns a task carries it over with [`scoped`].
+//! The count of the call that is being answered is a task-local value: code that calls a model
+//! reads it with [`current`] or [`begin`]. Code that spawns a task carries it over with [`scoped`].
 //! Outside a call nothing is counted.
 
 use std::{fmt, future::Future, sync::Arc, task::Waker};
@@ -22,9 +22,9 @@ pub struct Count(Arc<Inner>);
 
 struct Inner {
     state: Mutex<State>,
-    /// Told of everything that is added.
+    /// Called with everything that is added.
     told: Option<Box<dyn Fn(&Usage) + Send + Sync>>,
-    /// The count that this is a part of.
+    /// The count of which this is a part.
     whole: Option<Count>,
     waker: AtomicWaker,
 }
@@ -60,13 +60,13 @@ impl Count {
         }))
     }
 
-    /// A count that tells `told` of everything that is added, when it is added.
+    /// A count that calls `told` with everything that is added, at that moment.
     pub fn telling(told: impl Fn(&Usage) + Send + Sync + 'static) -> Self {
         Self::new(Some(Box::new(told)), None)
     }
 
-    /// A count of a part of the current call: what is added to it, or begun, is so in the current
-    /// count too.
+    /// A count of a part of the current call: whatever is added or begun in it also counts in the
+    /// current count.
     pub fn of_part() -> Self {
         Self::new(None, current())
     }
@@ -86,8 +86,7 @@ impl Count {
     }
 
     /// Begins a piece of work that uses at most `bound`. If the piece is dropped before its end,
-    /// e.g. because the caller is gone, nobody will ever know what it used: then the bound is
-    /// counted.
+    /// e.g. because the caller is gone, its actual use is unknown, so the bound is counted.
     pub fn begin(&self, bound: Usage) -> Open {
         self.open(&bound);
         Open {
@@ -101,14 +100,14 @@ impl Count {
         self.state().used
     }
 
-    /// What has been used, what the pieces in flight may use, and a number that grows with every
+    /// What has been used, the bound of the pieces in flight, and a version that grows with every
     /// change.
     pub fn snapshot(&self) -> (Usage, Usage, u64) {
         let state = *self.state();
         (state.used, state.open, state.version)
     }
 
-    /// Wakes `waker` at the next change. One at a time waits: the latest.
+    /// Wakes `waker` at the next change. Only the latest waker is kept.
     pub fn wake(&self, waker: &Waker) {
         self.0.waker.register(waker);
     }
@@ -147,7 +146,7 @@ impl Count {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held; a sum is still a sum if something did.
+        // No code panics while holding the lock; even after a panic a sum would still be valid.
         self.0.state.lock()
     }
 }
@@ -161,16 +160,16 @@ pub struct Open {
 }
 
 impl Open {
-    /// The piece has ended and has used this.
+    /// Ends the piece, which has used this.
     pub fn end(mut self, used: &Usage) {
         if let Some(count) = self.count.take() {
-            // In this order: at no moment does the count show less than what will be charged.
+            // In this order, so that the count is never less than what will be charged.
             count.add(used);
             count.close(&self.bound);
         }
     }
 
-    /// The piece has ended and has used nothing.
+    /// Ends the piece, which has used nothing.
     pub fn nothing(self) {
         self.end(&Usage::default());
     }
@@ -185,7 +184,7 @@ impl Drop for Open {
     }
 }
 
-/// The count of the call that is being answered here.
+/// The count of the current call, if there is one.
 pub fn current() -> Option<Count> {
     CURRENT.try_with(Count::clone).ok()
 }
@@ -199,7 +198,7 @@ pub fn begin(bound: Usage) -> Open {
     }
 }
 
-/// Carries the current count over into a task of its own.
+/// Carries the current count over into a spawned task.
 pub fn scoped<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
     let count = current().unwrap_or_default();
     CURRENT.scope(count, future)

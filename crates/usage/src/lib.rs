@@ -1,13 +1,13 @@
-//! What a call has used.
+//! The usage of a call.
 //!
 //! * [`sum`]: the one sum of [`Usage`](isomer_proto::common::v1::Usage), over all of its fields,
-//!   and what of it is charged.
-//! * [`count`]: the count of one call, kept while the call goes on. Work that is cut off in the
-//!   middle is counted by its bound.
-//! * [`report`]: how a server reports that count in its answer, so that the caller knows it also
-//!   where the call fails, reaches its deadline or is given up.
+//!   and the part of it that is charged.
+//! * [`count`]: the count of one call, kept while the call runs. Work that is cut off is counted by
+//!   its bound.
+//! * [`report`]: how a server reports that count in its answer, so that the caller knows the usage
+//!   even if the call fails, reaches its deadline or is cancelled.
 //!
-//! This crate knows nothing of keys, prices or budgets: the gateway decides who pays.
+//! This crate knows nothing of keys, prices or budgets; the gateway decides which key pays.
 
 pub mod count;
 pub mod report;

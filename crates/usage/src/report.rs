@@ -1,13 +1,12 @@
-//! Usage reported in the answer of a call, as it grows.
+//! Usage reported in the answer of a call while it grows.
 //!
-//! A caller that wants to know sends the request header [`HEADER`] with the value [`FRAMES`]. A
-//! server that understands it sends the head of its answer at once, with the same header, and then
-//! puts frames of its own between the frames of gRPC: the flag byte [`FLAG`], four bytes of length,
-//! a [`Report`]. The caller takes them out of the answer ([`Reported`]). So it knows what was used
-//! also where the call fails, reaches its deadline or is given up in the middle.
+//! A caller that wants reports sends the request header [`HEADER`] with the value [`FRAMES`]. A
+//! server that supports it sends the response headers at once, with the same header. It then puts
+//! frames of its own between the frames of gRPC: the flag byte [`FLAG`], four bytes of length, a
+//! [`Report`]. The caller takes them out of the answer ([`Reported`]). So the caller knows the
+//! usage even if the call fails, reaches its deadline or is cancelled.
 //!
-//! A server that does not understand the header ignores it, and nobody else is ever sent such
-//! frames.
+//! A server that does not support the header ignores it. Other callers are never sent such frames.
 
 use std::{
     convert::Infallible,
@@ -31,7 +30,7 @@ use crate::{
     sum,
 };
 
-/// The header by which reports are asked for, and by which an answer says that it has them.
+/// The header that asks for reports, and with which an answer announces them.
 pub const HEADER: HeaderName = HeaderName::from_static("isomer-usage");
 /// Its value.
 pub const FRAMES: HeaderValue = HeaderValue::from_static("frames");
@@ -42,23 +41,23 @@ const HEAD: usize = 5;
 /// Longest report: two messages of a few numbers.
 const LONGEST: usize = 1024;
 
-/// Usage so far. Both numbers are of the whole call, so that a report replaces the one before it.
+/// Usage so far. Both fields cover the whole call, so a report replaces the one before it.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Report {
     /// What was used.
     #[prost(message, optional, tag = "1")]
     pub used: Option<Usage>,
-    /// What the work in flight may use at most. It counts as used where the answer breaks off.
+    /// What the work in flight may use at most. It counts as used if the answer breaks off.
     #[prost(message, optional, tag = "2")]
     pub open: Option<Usage>,
 }
 
-/// Whether the headers ask for reports, or say that there are some.
+/// Whether the headers ask for reports, or announce them.
 pub fn is_reported(headers: &HeaderMap) -> bool {
     headers.get(HEADER).is_some_and(|value| value == FRAMES)
 }
 
-/// A generated gRPC server whose calls are counted, and reported to callers that ask for it.
+/// A generated gRPC server whose calls are counted and reported to callers that ask for it.
 #[derive(Debug, Clone)]
 pub struct Reporting<S>(pub S);
 
@@ -85,10 +84,10 @@ where
         if !is_reported(request.headers()) {
             return Box::pin(self.0.call(request));
         }
-        // The head is sent before it is known whether the messages would be compressed.
+        // The headers are sent before it is known whether the messages would be compressed.
         request.headers_mut().remove("grpc-accept-encoding");
-        // A part: whoever counts the whole call here, such as a gateway that charges it, is told
-        // too.
+        // A part, so that an enclosing count of the whole call, such as that of a charging gateway,
+        // is updated too.
         let count = Count::of_part();
         let answering = count.sync_scope(|| self.0.call(request));
         let body = Body::new(Interleaved {
@@ -105,8 +104,8 @@ where
     }
 }
 
-/// The bound of a whole call, which counts until the server reports its own. To be put into the
-/// extensions of the request.
+/// The bound of a whole call, which counts until the server reports its own. Callers put it into
+/// the extensions of the request.
 #[derive(Debug, Clone)]
 pub struct Provisional(Arc<Mutex<Option<Open>>>);
 
@@ -116,7 +115,7 @@ impl Provisional {
         Self(Arc::new(Mutex::new(Some(count::begin(bound)))))
     }
 
-    /// The call has used this, unless the server has reported it already.
+    /// Ends the call, which has used this, unless the server has reported it already.
     pub fn end(&self, used: &Usage) {
         let open = self.0.lock().take();
         if let Some(open) = open {
@@ -171,9 +170,9 @@ enum Answer {
 struct Interleaved {
     answer: Option<Answer>,
     count: Count,
-    /// The version of the count that was reported last.
+    /// The version of the count in the last report.
     told: u64,
-    /// A frame that waits for the report before it.
+    /// A frame that waits until a report has been sent before it.
     held: Option<Frame<Bytes>>,
 }
 
@@ -196,7 +195,7 @@ impl Interleaved {
                     let Ok(response) = ready!(self.count.sync_scope(|| answering.as_mut().poll(cx)));
                     let (parts, body) = response.into_parts();
                     if parts.headers.contains_key(Status::GRPC_STATUS) {
-                        // An answer without messages has its trailers in its head.
+                        // An answer without messages has its trailers in its headers.
                         self.answer = None;
                         return Poll::Ready(Some(Ok(Frame::trailers(parts.headers))));
                     }
@@ -206,7 +205,7 @@ impl Interleaved {
         }
     }
 
-    /// A report, if there is something new.
+    /// A report, if the count has changed.
     fn report(&mut self) -> Option<Frame<Bytes>> {
         let (used, open, version) = self.count.snapshot();
         if version == self.told {
@@ -248,20 +247,20 @@ impl http_body::Body for Interleaved {
     }
 }
 
-/// The frames of an answer without the reports, which are added to a count.
+/// The frames of an answer without the reports, which are added to the current count.
 ///
-/// When it is dropped before the answer has ended, the work that was in flight counts by its bound.
+/// If it is dropped before the answer has ended, the work in flight counts by its bound.
 #[derive(Debug)]
 pub struct Reported<B> {
     body: B,
     count: Option<Count>,
     told: Usage,
     open: Option<Open>,
-    /// Bytes that are looked at: the begin of a frame, or a report that has not come whole.
+    /// Bytes being parsed: the beginning of a frame, or an incomplete report.
     begun: BytesMut,
-    /// Bytes of the current frame of gRPC that are still to come.
+    /// Bytes of the current gRPC frame that are still to come.
     passing: usize,
-    /// Bytes that have come and wait for their turn.
+    /// Bytes that have come and are not parsed yet.
     waiting: Bytes,
 }
 
@@ -279,7 +278,7 @@ impl<B> Reported<B> {
         }
     }
 
-    /// The next bytes of gRPC among those that wait.
+    /// The next gRPC bytes among those received.
     fn next(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
             if self.passing > 0 && !self.waiting.is_empty() {
@@ -321,7 +320,7 @@ impl<B> Reported<B> {
     fn take(&mut self, report: &Report) {
         let Some(count) = &self.count else { return };
         let (used, open) = (report.used.unwrap_or_default(), report.open.unwrap_or_default());
-        // The new bound first: at no moment is less known than before.
+        // Add the new bound first, so that the count never falls in between.
         let before = std::mem::replace(&mut self.open, (open != Usage::default()).then(|| count.begin(open)));
         count.add(&sum::beyond(&used, &self.told));
         self.told = used;
@@ -330,7 +329,7 @@ impl<B> Reported<B> {
         }
     }
 
-    /// The answer has ended: everything that it used has been reported.
+    /// The answer has ended, so everything that it used has been reported.
     fn end(&mut self) {
         if let Some(open) = self.open.take() {
             open.nothing();
@@ -356,8 +355,8 @@ where
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(bytes) => this.waiting = bytes,
                     Err(trailers) => {
-                        // A server that ended the call itself knows best; one that a deadline cut
-                        // off does not.
+                        // If the server ended the call itself, its reports are complete; if a
+                        // deadline cut it off, they are not.
                         let cut = trailers.trailers_ref().and_then(Status::from_header_map);
                         if !cut.is_some_and(|status| status.code() == tonic::Code::DeadlineExceeded) {
                             this.end();

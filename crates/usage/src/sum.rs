@@ -1,13 +1,13 @@
 //! The one sum of usage.
 //!
-//! All sums saturate: a hostile server that reports huge numbers cannot make them wrap to small
-//! ones.
+//! All sums saturate, so that a hostile server that reports huge numbers cannot make them wrap
+//! around.
 
 use isomer_proto::common::v1::Usage;
 
 /// Adds every field of `more` to `sum`.
 pub fn add(sum: &mut Usage, more: &Usage) {
-    // Every field is named, so that a new one cannot be forgotten here.
+    // Every field is named, so that the compiler reports a new one.
     let Usage {
         texts,
         tokens,
@@ -35,8 +35,8 @@ pub fn total<'a>(parts: impl IntoIterator<Item = &'a Usage>) -> Usage {
     sum
 }
 
-/// What `later` has beyond `earlier`, two states of one growing sum. A number that went back counts
-/// as 0.
+/// The difference of `later` and `earlier`, two states of one growing sum. A number that decreased
+/// counts as 0.
 pub fn beyond(later: &Usage, earlier: &Usage) -> Usage {
     let Usage {
         texts,
@@ -58,7 +58,7 @@ pub fn beyond(later: &Usage, earlier: &Usage) -> Usage {
     }
 }
 
-/// The tokens that are charged: those that models read and those that they wrote.
+/// The tokens that are charged: prompt tokens and generated tokens.
 pub fn charged_tokens(usage: &Usage) -> u64 {
     usage.tokens.saturating_add(usage.generated_tokens)
 }

@@ -13,7 +13,7 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// What of `config.json` matters here. RoBERTa's is the same but for the positions.
+/// The settings of `config.json` that matter here. RoBERTa's are the same except for the positions.
 pub(super) struct Config {
     name: &'static str,
     prefixes: &'static [&'static str],
@@ -34,7 +34,8 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// Names the key that is missing, impossible, or asks for something that is not served.
+    /// If a key is missing, impossible, or asks for something that is not served; the error names
+    /// the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         let position_rows = settings.size("max_position_embeddings")?;

@@ -1,5 +1,6 @@
-//! DeBERTa v2 and v3 (He et al. 2021): BERT whose attention adds what queries find in the keys'
-//! learnt relative positions and keys in the queries', each layer projecting one shared table.
+//! DeBERTa v2 and v3 (He et al. 2021): BERT whose attention adds two scores, those of queries with
+//! learnt relative positions as keys and those of keys with relative positions as queries. Each
+//! layer projects one shared table.
 
 use isomer_kernels::{PackedMatrix, gemm, rows};
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// What of `config.json` matters here.
+/// The settings of `config.json` that matter here.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
@@ -25,7 +26,7 @@ pub(super) struct Config {
     longest: usize,
     /// Distances beyond this share a row.
     farthest: usize,
-    /// Rows of the table of relative positions, for one direction.
+    /// Rows of the table of relative positions, in one direction.
     span: usize,
     /// Whether far distances share rows by logarithm.
     bucketed: bool,
@@ -40,7 +41,8 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// Names the key that is missing, impossible, or asks for something that is not served.
+    /// If a key is missing, impossible, or asks for something that is not served; the error names
+    /// the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         for (key, served) in [("relative_attention", json!(true)), ("share_att_key", json!(true))] {
@@ -65,7 +67,7 @@ impl Config {
         };
         let longest = settings.size("max_position_embeddings")?;
         let positive = |key: &str| -> Result<Option<usize>, EmbedError> {
-            // Negative means: none.
+            // A negative number means none.
             let some = settings.get(key).and_then(Value::as_i64).is_none_or(|value| value > 0);
             if some { settings.maybe_size(key) } else { Ok(None) }
         };
@@ -116,7 +118,8 @@ impl Config {
     }
 }
 
-/// Only both kinds together are served: the scale counts them.
+/// Checks `pos_att_type`. Only both kinds together are served, since the scale depends on their
+/// number.
 fn both_kinds(settings: Settings<'_>) -> Result<(), EmbedError> {
     let kinds = match settings.get("pos_att_type") {
         Some(Value::String(kinds)) => kinds.split('|').map(str::to_owned).collect(),
@@ -205,7 +208,7 @@ impl Build for Config {
             norm: Some(reader.norm("embeddings.LayerNorm", hidden, NormKind::Layer, self.eps)?),
             layers,
             heads: self.heads,
-            // The products and both kinds of positions count.
+            // The scale counts the products and both kinds of positions.
             scale: self.heads.scale() / 3f32.sqrt(),
             rotary: None,
             bias: None,

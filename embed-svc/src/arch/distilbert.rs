@@ -1,4 +1,4 @@
-//! DistilBERT (Sanh et al. 2019): BERT without token types, under names of its own.
+//! DistilBERT (Sanh et al. 2019): BERT without token types, with its own tensor names.
 //! msmarco-distilbert, multi-qa-distilbert.
 
 use serde_json::json;
@@ -14,10 +14,10 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// The library has it in the code.
+/// A constant in the library's code.
 const EPS: f32 = 1e-12;
 
-/// What of `config.json` matters here.
+/// The settings of `config.json` that matter here.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
@@ -32,10 +32,11 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// Names the key that is missing, impossible, or asks for something that is not served.
+    /// If a key is missing, impossible, or asks for something that is not served; the error names
+    /// the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
-        // The table of sinusoids is computed, not read, where this is true.
+        // If true, the table of sinusoids is computed, not read.
         settings.only("sinusoidal_pos_embds", &json!(false))?;
         let (hidden, heads) = (settings.size("dim")?, settings.size("n_heads")?);
         let width = settings.head_width(("dim", hidden), ("n_heads", heads))?;

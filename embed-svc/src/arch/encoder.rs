@@ -11,7 +11,7 @@ use crate::{
 
 /// An encoder with the normalisation after each block.
 pub(super) struct Encoder<L: Layers> {
-    /// What computes it.
+    /// The backend that computes it.
     pub(super) backend: L,
     /// `model_type`.
     pub(super) name: &'static str,
@@ -23,7 +23,7 @@ pub(super) struct Encoder<L: Layers> {
     pub(super) longest: usize,
     /// Token embeddings.
     pub(super) words: L::Table,
-    /// Token types, of which row 0 is used.
+    /// Token types; only row 0 is used.
     pub(super) types: Option<L::Table>,
     /// Learnt positions.
     pub(super) positions: Option<(L::Table, Numbering)>,
@@ -48,8 +48,8 @@ pub(super) struct Encoder<L: Layers> {
 pub(super) enum Numbering {
     /// From 0.
     FromZero,
-    /// From the padding token's id + 1, counting tokens that are not padding; a padding token has
-    /// its id for position.
+    /// From the padding token's id + 1, counting tokens that are not padding. The position of a
+    /// padding token is its id.
     AfterPadding(u32),
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Layer<L: Layers> {
     pub(super) out: L::Linear,
     /// After the attention's residual.
     pub(super) attention_norm: L::Norm,
-    /// After a second residual of the same input, in the one family that has it.
+    /// After a second residual of the same input, in the only family that has one.
     pub(super) second_norm: Option<L::Norm>,
     /// The feed-forward.
     pub(super) feed: Feed<L>,
@@ -102,16 +102,16 @@ pub(super) enum Feed<L: Layers> {
     Plain {
         /// To the inner width.
         up: L::Linear,
-        /// Back.
+        /// Back to the hidden width.
         down: L::Linear,
     },
     /// `down(activation(gate(x)) · up(x))`.
     Gated {
-        /// What goes through the activation.
+        /// Projection that goes through the activation.
         gate: L::Linear,
-        /// What it is multiplied with.
+        /// Projection that is multiplied with the activated one.
         up: L::Linear,
-        /// Back.
+        /// Back to the hidden width.
         down: L::Linear,
     },
 }

@@ -1,10 +1,10 @@
-//! Jina embeddings v2 (Günther et al. 2023): BERT with a linear bias by distance (ALiBi; Press et
-//! al. 2022) in both directions for positions, and a gated feed-forward. The folder says `bert` and
-//! `alibi`.
+//! Jina embeddings v2 (Günther et al. 2023): BERT with a gated feed-forward, and a linear bias by
+//! distance in both directions in place of positions (ALiBi; Press et al. 2022). The folder says
+//! `bert` and `alibi`.
 //!
-//! Two layouts exist, told apart by their tensors: `mlp.gated_layers` gates with its first half;
-//! `mlp.up_gated_layer` with its second, and comes with norms over all heads of queries and keys
-//! and a second residual after the attention.
+//! Two layouts exist, told apart by their tensors. `mlp.gated_layers` gates with its first half.
+//! `mlp.up_gated_layer` gates with its second half; it comes with norms over all heads of queries
+//! and keys and a second residual after the attention.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// What of `config.json` matters here.
+/// The settings of `config.json` that matter here.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
@@ -36,7 +36,8 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// Names the key that is missing, impossible, or asks for something that is not served.
+    /// If a key is missing, impossible, or asks for something that is not served; the error names
+    /// the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         settings.only("position_embedding_type", &json!("alibi"))?;

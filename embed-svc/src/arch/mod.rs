@@ -29,7 +29,7 @@ use crate::{
     weights::Weights,
 };
 
-/// A loaded transformer: token ids in, one vector a token out.
+/// A loaded transformer: token ids in, one vector per token out.
 pub trait Architecture: Send + Sync {
     /// `model_type`, e.g. `bert`.
     fn name(&self) -> &'static str;
@@ -39,20 +39,20 @@ pub trait Architecture: Send + Sync {
     fn max_positions(&self) -> usize;
     /// Ids must be smaller than this.
     fn vocabulary(&self) -> usize;
-    /// Runs the batch and hands `tokens × hidden_size` values to the sink, or what the batch wants
-    /// in place of them. Ids and lengths must be within the limits above.
+    /// Runs the batch and passes `tokens × hidden_size` values to the sink, or the sums that the
+    /// batch asks for instead. Ids and lengths must be within the limits above.
     fn forward(&self, batch: &TokenBatch, threads: Threads, sink: &mut Sink<'_>) -> Result<(), EmbedError>;
 }
 
 /// Loads the transformer of a folder onto a device.
 ///
 /// # Errors
-/// An architecture we do not have, a setting of it that we would not follow exactly, tensors that
-/// do not fit.
+/// If the architecture is unknown, one of its settings cannot be followed exactly, or tensors do
+/// not fit.
 pub fn load(folder: &ModelFolder, weights: &Weights, device: &Device) -> Result<Box<dyn Architecture>, EmbedError> {
     let kind = folder.config.get("model_type").and_then(Value::as_str);
     match kind {
-        // Jina's v2 models call themselves bert too.
+        // Jina's v2 models have the model type bert too.
         Some("bert") if folder.config["position_embedding_type"] == "alibi" => {
             reader::place(&jina::Config::read(folder)?, weights, device)
         }

@@ -1,5 +1,5 @@
 //! ModernBERT (Warner et al. 2024): normalisation before each block, rotary positions, gated
-//! feed-forward, and layers that see a window between layers that see everything.
+//! feed-forward; layers that see a window alternate with layers that see everything.
 //! gte-modernbert-base, modernbert-embed, nomic-embed-modernbert.
 
 use super::{
@@ -16,11 +16,11 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// What of `config.json` matters here.
+/// The settings of `config.json` that matter here.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
-    /// For each layer whether it sees a window only.
+    /// For each layer, whether it sees a window only.
     windowed: Vec<bool>,
     window: Span,
     heads: Heads,
@@ -39,7 +39,8 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// Names the key that is missing, impossible, or asks for something that is not served.
+    /// If a key is missing, impossible, or asks for something that is not served; the error names
+    /// the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         let (hidden, heads) = (settings.size("hidden_size")?, settings.size("num_attention_heads")?);
@@ -81,7 +82,7 @@ impl Config {
     }
 }
 
-/// Which layers see a window only: `layer_types`, or every layer but each n-th.
+/// Which layers see a window only: those of `layer_types`, or all except each n-th.
 fn windowed(settings: Settings<'_>) -> Result<Vec<bool>, EmbedError> {
     let layers = settings.count_or("num_hidden_layers", 22)?;
     if let Some(windowed) = settings.layer_types(layers)? {

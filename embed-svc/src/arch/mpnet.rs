@@ -17,12 +17,12 @@ use crate::{
 
 /// Fixed in the library's code, whatever `pad_token_id` says.
 const PADDING: u32 = 1;
-/// Rows of the table of biases; the library's code counts on them.
+/// Rows of the table of biases; the library's code assumes this number.
 const BUCKETS: usize = 32;
 /// Distances from here on share the last bucket.
 const FARTHEST: f32 = 128.0;
 
-/// What of `config.json` matters here.
+/// The settings of `config.json` that matter here.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
@@ -38,7 +38,8 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// Names the key that is missing, impossible, or asks for something that is not served.
+    /// If a key is missing, impossible, or asks for something that is not served; the error names
+    /// the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         settings.only("relative_attention_num_buckets", &json!(BUCKETS))?;
@@ -62,9 +63,9 @@ impl Config {
     }
 }
 
-/// Bucket of a relative position (Raffel et al. 2020, §2.1): half of them for keys behind the
-/// query, half for those before and itself; near distances have one each, farther ones share them
-/// by logarithm.
+/// Bucket of a relative position (Raffel et al. 2020, §2.1). Half of the buckets are for keys after
+/// the query, half for those before it and itself. Near distances have a bucket each; farther ones
+/// share buckets by logarithm.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -77,7 +78,8 @@ fn bucket(key_minus_query: isize) -> usize {
     if distance < near {
         return side + distance;
     }
-    // In f32, in this order, as torch does: at a boundary another rounding is another bucket.
+    // In f32, in this order, as torch does: another rounding at a boundary would give another
+    // bucket.
     let near_width = near as f32;
     let span = f64::from(FARTHEST / near_width).ln() as f32;
     let log = f64::from(distance as f32 / near_width).ln() as f32;

@@ -1,5 +1,5 @@
-//! Nomic BERT (Nussbaum et al. 2024): BERT with rotary positions and a gated feed-forward, its
-//! settings under GPT-2's names. nomic-embed-text-v1 and v1.5.
+//! Nomic BERT (Nussbaum et al. 2024): BERT with rotary positions and a gated feed-forward. Its
+//! settings have GPT-2's names. nomic-embed-text-v1 and v1.5.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// What of `config.json` matters here.
+/// The settings of `config.json` that matter here.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
@@ -39,7 +39,8 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// Names the key that is missing, impossible, or asks for something that is not served.
+    /// If a key is missing, impossible, or asks for something that is not served; the error names
+    /// the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         for switch in [
@@ -54,7 +55,7 @@ impl Config {
             settings.only(switch, &json!(false))?;
         }
         settings.only("scale_attn_weights", &json!(true))?;
-        // xPos, and grouped keys: no published checkpoint has them.
+        // xPos and grouped keys: no published checkpoint has them.
         for absent in ["rotary_emb_scale_base", "num_heads_kv"] {
             settings.only(absent, &json!(null))?;
         }
@@ -92,8 +93,8 @@ impl Config {
     }
 }
 
-/// Rotation of a share of each head; with a scaling factor, texts longer than those of the training
-/// get a larger base.
+/// Rotation of a fraction of each head. With a scaling factor, texts longer than those of the
+/// training get a larger base.
 fn rotation(settings: Settings<'_>, head: usize) -> Result<Rotation, EmbedError> {
     let (base, share) = (
         settings.number_or("rotary_emb_base", 10_000.0)?,

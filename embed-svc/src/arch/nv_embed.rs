@@ -1,5 +1,6 @@
-//! NV-Embed (Lee et al. 2024): Mistral in which every token sees every other, and latent attention
-//! on top: tokens ask, a learnt array of latents answers. NV-Embed-v1 and v2.
+//! NV-Embed (Lee et al. 2024): Mistral in which every token sees every other, followed by latent
+//! attention: tokens are the queries, a learnt array of latents gives keys and values. NV-Embed-v1
+//! and v2.
 //!
 //! Keys and values of the latents are the same for every text, so they are multiplied into the
 //! projections around them when the model is loaded: with `K_h` and `V_h` of head `h`, scores are
@@ -23,13 +24,13 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// Of every layer normalisation of the latent attention: torch's default.
+/// Epsilon of every layer normalisation of the latent attention: torch's default.
 const EPS: f32 = 1e-5;
-/// The inner width of its feed-forward, in widths.
+/// Inner width of its feed-forward, as a multiple of the width.
 const WIDENING: usize = 4;
 const BLOCKS: &str = "cross_attend_blocks";
 
-/// What of `config.json` matters here.
+/// The settings of `config.json` that matter here.
 pub(super) struct Config {
     decoder: decoder::Config,
     latents: usize,
@@ -41,13 +42,13 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// Names the key that is missing, impossible, or asks for something that is not served.
+    /// If a key is missing, impossible, or asks for something that is not served; the error names
+    /// the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
-        // "b" as in both sides.
+        // "b" means bidirectional.
         settings.only("mask_type", &json!("b"))?;
-        // Left out of the mean is the prompt by the Pooling module; the model's own switch must say
-        // the same.
+        // The Pooling module leaves the prompt out of the mean; the model's own switch must agree.
         if settings.flag_or("is_mask_instruction", true)? == folder.include_prompt {
             return Err(settings.refuse(
                 format!(
@@ -97,7 +98,7 @@ pub(super) struct NvEmbed<L: Layers> {
     decoder: Decoder<L>,
     latents: usize,
     ask_norm: L::Norm,
-    /// To the scores of all heads, `heads · latents` columns, scaled.
+    /// From tokens to the scores of all heads, `heads · latents` columns, scaled.
     scores: L::Linear,
     /// From the softmax of the scores to tokens.
     answers: L::Linear,
@@ -125,7 +126,7 @@ impl Build for Config {
             head: self.head,
             width,
         };
-        // The names are looked at first, then the maths is done once.
+        // The first pass only checks names; the maths is done once, in the second.
         let mut folded = (Vec::new(), Vec::new());
         let scores = reader.computed(columns, width, || {
             folded = memory.fold();
@@ -167,8 +168,8 @@ struct Memory<'a> {
 }
 
 impl Memory<'_> {
-    /// Weights to the scores, `heads · latents × width`, and from their softmax, `width × heads ·
-    /// latents`.
+    /// The weights that give the scores, `heads · latents × width`, and those applied to their
+    /// softmax, `width × heads · latents`.
     fn fold(&self) -> (Vec<f32>, Vec<f32>) {
         let Self { heads, head, width, .. } = *self;
         let (all, count) = (heads * head, self.latents.len() / width);

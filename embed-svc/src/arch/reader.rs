@@ -1,8 +1,8 @@
 //! From the tensors of a checkpoint to layers on a backend.
 //!
-//! An architecture says once which tensors it is made of ([`Build::build`]). That is run twice:
-//! first on [`Names`], which only looks whether everything is there, so that an error can list all
-//! that is missing before anything is copied; then on the backend.
+//! An architecture lists its tensors once, in [`Build::build`]. That function runs twice: first on
+//! [`Names`], which only checks that every tensor is there, so that an error can list all that are
+//! missing before anything is copied; then on the backend.
 
 use std::ops::Range;
 
@@ -14,9 +14,9 @@ use crate::{
     weights::{Floats, Weights},
 };
 
-/// An architecture's configuration, which knows how to be built.
+/// An architecture's configuration, which can build the architecture.
 pub(super) trait Build {
-    /// The architecture on some layers.
+    /// The architecture with layers of type `L`.
     type On<L: Layers>;
 
     /// Makes every layer.
@@ -92,7 +92,7 @@ impl Layers for Names {
 pub(super) enum NormKind {
     /// Layer normalisation with a bias.
     Layer,
-    /// Layer normalisation without.
+    /// Layer normalisation without a bias.
     LayerNoBias,
     /// Root mean square.
     Rms,
@@ -100,7 +100,7 @@ pub(super) enum NormKind {
     RmsPlusOne,
 }
 
-/// Makes layers of tensors by their names.
+/// Makes layers from tensors, by name.
 pub(super) struct Reader<'a, L> {
     weights: &'a Weights,
     layers: &'a L,
@@ -120,12 +120,12 @@ impl<'a, L: Layers> Reader<'a, L> {
         }
     }
 
-    /// What the layers are made on.
+    /// The backend that makes the layers.
     pub(super) fn layers(&self) -> L {
         self.layers.clone()
     }
 
-    /// Chooses what all names start with: the first of `prefixes` under which `probe` is there.
+    /// Chooses the prefix of all names: the first of `prefixes` under which `probe` exists.
     pub(super) fn find_prefix(&mut self, prefixes: &[&'static str], probe: &str) {
         let found = |prefix: &&&'static str| self.weights.has(&format!("{prefix}{probe}"));
         self.prefix = prefixes.iter().find(found).copied().unwrap_or_default();
@@ -136,7 +136,7 @@ impl<'a, L: Layers> Reader<'a, L> {
         self.weights.has(&format!("{}{name}", self.prefix))
     }
 
-    /// The values of a tensor; none of them in the first pass.
+    /// The values of a tensor; empty in the first pass.
     pub(super) fn values(&mut self, name: &str, shape: &[usize]) -> Result<Floats, EmbedError> {
         let full = format!("{}{name}", self.prefix);
         // Checkpoints converted from TensorFlow long ago call the two vectors of a norm gamma and
@@ -162,7 +162,7 @@ impl<'a, L: Layers> Reader<'a, L> {
         self.weights.get(&there, shape)
     }
 
-    /// One linear layer of several tensors, `(name, outputs)`, stacked: their outputs stand side by
+    /// One linear layer from several tensors, `(name, outputs)`, stacked: their outputs are side by
     /// side.
     pub(super) fn linear(
         &mut self,
@@ -188,7 +188,7 @@ impl<'a, L: Layers> Reader<'a, L> {
         self.layers.linear(&all, bias.then_some(&biases), outputs, inputs)
     }
 
-    /// Some outputs of a tensor that holds several layers: rows `rows` of `outputs`.
+    /// Some outputs of a tensor that holds several layers: the rows `rows` of `outputs`.
     pub(super) fn linear_rows(
         &mut self,
         name: &str,
@@ -208,7 +208,8 @@ impl<'a, L: Layers> Reader<'a, L> {
         self.layers.linear(weights, biases, rows.len(), inputs)
     }
 
-    /// A linear layer without bias whose weights are computed of tensors; not in the first pass.
+    /// A linear layer without bias whose weights are computed from tensors, in the second pass
+    /// only.
     pub(super) fn computed(
         &self,
         outputs: usize,
@@ -254,7 +255,7 @@ impl<'a, L: Layers> Reader<'a, L> {
         self.layers.rotary(rotation, longest)
     }
 
-    /// A bias by distance whose values `value(head, key position - query position)` gives.
+    /// A bias by distance; `value(head, key position - query position)` gives its values.
     pub(super) fn bias(
         &mut self,
         heads: usize,
@@ -270,7 +271,7 @@ impl<'a, L: Layers> Reader<'a, L> {
         self.layers.bias(values, heads, longest)
     }
 
-    /// Learnt positions, which `weights` computes in the second pass.
+    /// Learnt positions; `weights` computes them in the second pass.
     pub(super) fn positions(
         &mut self,
         heads: Heads,

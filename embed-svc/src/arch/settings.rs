@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{backend::Activation, error::EmbedError, folder::ModelFolder};
 
-/// Sizes beyond this are damage, not models.
+/// Larger sizes indicate a damaged file, not a model.
 const LARGEST: u64 = 1 << 24;
 
 /// Reads keys of one folder's configuration.
@@ -21,12 +21,12 @@ impl<'a> Settings<'a> {
         Self::new(&folder.config, &folder.transformer)
     }
 
-    /// Settings that are said to lie in `config.json` of `folder`.
+    /// The settings `config`, reported in errors as `config.json` of `folder`.
     pub(super) fn new(config: &'a Value, folder: &'a Path) -> Self {
         Self { config, folder }
     }
 
-    /// The value of a key that is there and not null.
+    /// The value of a key that is present and not null.
     pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
         self.config.get(key).filter(|value| !value.is_null())
     }
@@ -40,7 +40,7 @@ impl<'a> Settings<'a> {
         self.refuse(format!("{key} is {value}, not {expected}"), "fetch the model again")
     }
 
-    /// A size, which must be there.
+    /// A size, which is required.
     pub(super) fn size(&self, key: &str) -> Result<usize, EmbedError> {
         match self.maybe_size(key)? {
             Some(size) => Ok(size),
@@ -53,7 +53,7 @@ impl<'a> Settings<'a> {
         Ok(self.maybe_size(key)?.unwrap_or(default))
     }
 
-    /// A size that may be absent; 0 is damage.
+    /// A size that may be absent; 0 is refused.
     pub(super) fn maybe_size(&self, key: &str) -> Result<Option<usize>, EmbedError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         match value.as_u64().filter(|size| (1..=LARGEST).contains(size)) {
@@ -67,13 +67,14 @@ impl<'a> Settings<'a> {
         self.config.get(key).is_some_and(Value::is_null)
     }
 
-    /// A window of attention in tokens; null means none, absent the reference library's default.
+    /// A window of attention in tokens. Null means none; an absent key means the reference
+    /// library's default.
     pub(super) fn window(&self, key: &str, default: usize) -> Result<Option<usize>, EmbedError> {
         let default = (!self.is_null(key)).then_some(default);
         Ok(self.maybe_size(key)?.or(default))
     }
 
-    /// `layer_types`, if there: for each layer whether it sees a window only.
+    /// `layer_types`, if present: for each layer, whether it sees a window only.
     pub(super) fn layer_types(&self, layers: usize) -> Result<Option<Vec<bool>>, EmbedError> {
         let Some(types) = self.get("layer_types") else {
             return Ok(None);
@@ -93,7 +94,7 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// A count of layers or types, where 0 may stand.
+    /// A count of layers or types, which may be 0.
     pub(super) fn count_or(&self, key: &str, default: usize) -> Result<usize, EmbedError> {
         let Some(value) = self.get(key) else { return Ok(default) };
         match value.as_u64().filter(|&count| count <= 1 << 10) {
@@ -118,19 +119,19 @@ impl<'a> Settings<'a> {
         Ok(eps as f32)
     }
 
-    /// A switch.
+    /// A Boolean.
     pub(super) fn flag_or(&self, key: &str, default: bool) -> Result<bool, EmbedError> {
         let Some(value) = self.get(key) else { return Ok(default) };
         value.as_bool().ok_or_else(|| self.wrong(key, value, "true or false"))
     }
 
-    /// A word.
+    /// A string.
     pub(super) fn word_or(&self, key: &str, default: &'a str) -> Result<&'a str, EmbedError> {
         let Some(value) = self.get(key) else { return Ok(default) };
         value.as_str().ok_or_else(|| self.wrong(key, value, "a word"))
     }
 
-    /// Refuses any value of a key but this one; absent is fine.
+    /// Refuses any other value of a key; an absent key is accepted.
     pub(super) fn only(&self, key: &str, served: &Value) -> Result<(), EmbedError> {
         match self.get(key) {
             Some(value) if value != served => Err(self.refuse(
@@ -157,7 +158,7 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// The width of a head: `width` shared out evenly between `heads`.
+    /// The width of a head: `width` divided evenly among `heads`.
     pub(super) fn head_width(&self, width: (&str, usize), heads: (&str, usize)) -> Result<usize, EmbedError> {
         if width.1.is_multiple_of(heads.1) {
             return Ok(width.1 / heads.1);

@@ -1,4 +1,4 @@
-//! Where an architecture's layers are computed.
+//! The backends that compute an architecture's layers.
 //!
 //! An architecture is written once, over [`Layers`] (what is loaded) and [`Backend`] (what is
 //! computed with it). [`cpu::Cpu`] runs on our own kernels; [`candle::Candle`] runs on any device
@@ -46,8 +46,8 @@ impl Heads {
     }
 }
 
-/// How an attention goes: what happens to queries and keys before, which keys a query sees, what is
-/// added to the scores.
+/// The parameters of an attention: what happens to queries and keys before it, which keys a query
+/// sees, and what is added to the scores.
 pub struct Attention<'a, L: Layers> {
     /// Its heads.
     pub heads: Heads,
@@ -55,8 +55,8 @@ pub struct Attention<'a, L: Layers> {
     pub scale: f32,
     /// The keys that a query sees.
     pub span: Span,
-    /// Normalisation of the queries, before the rotation: of each head when it is as wide as a
-    /// head, else of all together.
+    /// Normalisation of the queries, before the rotation: of each head if it is as wide as a head,
+    /// else of all heads together.
     pub query_norm: Option<&'a L::Norm>,
     /// The same of the keys.
     pub key_norm: Option<&'a L::Norm>,
@@ -91,7 +91,7 @@ pub enum NormWeights<'a> {
     Layer {
         /// Factor of each column.
         gamma: &'a [f32],
-        /// Added to each column; zero where there is none.
+        /// Added to each column; zero if `None`.
         beta: Option<&'a [f32]>,
     },
     /// Root-mean-square normalisation, `x / sqrt(mean(x²) + eps) · gamma`.
@@ -116,30 +116,30 @@ pub struct PositionWeights {
     pub longest: usize,
 }
 
-/// How many threads a forward pass may use. On the CPU a batch of many texts is shared out as a
-/// whole, one piece a thread without barriers; a small one is computed by all threads together.
+/// How many threads a forward pass may use. On the CPU a batch of many texts is divided into one
+/// piece per thread, without barriers; all threads compute a small batch together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
-    /// The calling one.
+    /// The calling thread only.
     One,
-    /// All of the current pool.
+    /// All threads of the current pool.
     All,
 }
 
-/// What a forward pass gives.
+/// The result of a forward pass.
 #[derive(Debug, Clone, Copy)]
 pub enum Rows<'a> {
     /// A vector a token.
     Tokens(&'a [f32]),
-    /// In place of them the weighted sums that the batch wants ([`TokenBatch::sums`]), text by
-    /// text; zero for empty texts. Only backends that have them cheaper than the tokens' vectors
-    /// give them.
+    /// The weighted sums that the batch asks for ([`TokenBatch::sums`]), text by text, instead of
+    /// the tokens' vectors; zero for empty texts. Only backends for which the sums are cheaper
+    /// return them.
     Sums(&'a [f32]),
 }
 
-/// Where a forward pass puts what it gives.
+/// Where a forward pass puts its result.
 pub struct Sink<'a> {
-    /// Called where a device has been given all of its work and is waited for; at most once.
+    /// Called once all work has been given to a device that is then waited for; at most once.
     pub launched: &'a mut (dyn FnMut() + Send),
     /// Called once, at the end.
     pub visit: &'a mut dyn FnMut(Rows<'_>),
@@ -181,19 +181,19 @@ pub trait Layers: Clone + Send + Sync + Sized + 'static {
     fn positions(&self, weights: PositionWeights, heads: Heads) -> Result<Self::Positions, EmbedError>;
 }
 
-/// Computing on packed tokens. `States` is `tokens × width`.
+/// Operations on packed tokens. `States` is `tokens × width`.
 ///
 /// Every method computes a row from that row and, in [`Backend::attention`], from the rows of the
-/// same text: so a text's result does not depend on its batch. On [`cpu::Cpu`] not in a single bit;
-/// on [`candle::Candle`] the libraries below choose their order of summation by the size of the
-/// batch, so there it holds up to the rounding of floats.
+/// same text, so a text's result does not depend on its batch. On [`cpu::Cpu`] the bits are equal.
+/// On [`candle::Candle`] the libraries below choose their order of summation by the size of the
+/// batch, so results are equal up to floating-point rounding.
 pub trait Backend: Layers {
     /// One vector a token.
     type States;
-    /// What the layers share about a batch.
+    /// Data about a batch that the layers share.
     type Plan;
 
-    /// Made once a batch.
+    /// Makes the plan, once per batch.
     fn plan(&self, batch: &TokenBatch) -> Self::Plan;
 
     /// The rows `rows` of a table, which must lie inside it.
@@ -222,9 +222,9 @@ pub trait Backend: Layers {
     ) -> Result<Self::States, EmbedError>;
     /// Normalisation of each row, in place.
     fn normalise(&self, x: Self::States, norm: &Self::Norm) -> Result<Self::States, EmbedError>;
-    /// Normalisation of each row; `x` stays.
+    /// Normalisation of each row into a new value; `x` is unchanged.
     fn normalised(&self, x: &Self::States, norm: &Self::Norm) -> Result<Self::States, EmbedError>;
-    /// Softmax of each `width` columns of a row, which must divide the columns.
+    /// Softmax of each `width` columns of a row; `width` must divide the number of columns.
     fn softmax(&self, x: Self::States, width: usize) -> Result<Self::States, EmbedError>;
     /// Attention inside each text; rows hold queries, keys and values side by side.
     fn attention(
@@ -234,7 +234,7 @@ pub trait Backend: Layers {
         plan: &Self::Plan,
         how: &Attention<'_, Self>,
     ) -> Result<Self::States, EmbedError>;
-    /// Hands the rows over, or what the batch wants of them.
+    /// Passes the rows, or the sums that the batch asks for, to the sink.
     fn read(
         &self,
         x: &Self::States,

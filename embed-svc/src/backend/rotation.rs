@@ -1,5 +1,5 @@
 //! Angles of rotary position embeddings (Su et al. 2021), computed in `f32` step by step as the
-//! reference library does: at position 8,000 another rounding of a frequency is another angle.
+//! reference library does: at position 8,000 another rounding of a frequency gives another angle.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ pub struct Rotation {
 pub struct Beyond {
     /// Longest text, in tokens, that keeps the plain frequencies.
     pub limit: usize,
-    /// What longer ones use.
+    /// Frequencies of longer texts.
     pub frequencies: Longer,
 }
 
@@ -80,7 +80,7 @@ impl Rotation {
         }
     }
 
-    /// Whether a text of this length is rotated otherwise than the short ones.
+    /// Whether a text of this length is rotated differently from short ones.
     pub fn is_beyond(&self, length: usize) -> bool {
         self.beyond.as_ref().is_some_and(|beyond| length > beyond.limit)
     }

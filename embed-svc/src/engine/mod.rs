@@ -1,8 +1,8 @@
-//! Dynamic batching: a bounded queue in front of each model, and one or several replicas of it that
-//! take batches from there.
+//! Dynamic batching: a bounded queue in front of each model, and one or more replicas of the model
+//! that take batches from it.
 //!
-//! Requests arrive tokenised. While a batch runs, the next ones gather in the queue; when a replica
-//! is free it takes as many as fit into the token budget, so load makes batches larger and an idle
+//! Requests arrive tokenised. While a batch runs, further requests gather in the queue. A free
+//! replica takes as many as fit into the token budget, so load makes batches larger and an idle
 //! model answers at once.
 
 pub mod queue;
@@ -24,8 +24,8 @@ use crate::{
 pub use queue::{Priority, Queue};
 use worker::{LANES, Turn};
 
-/// A request is cut into pieces of this share of the budget, so that small requests find room
-/// beside a large one.
+/// A request is cut into pieces of the budget divided by this number, so that small requests find
+/// room beside a large one.
 const PIECES: usize = 4;
 
 /// Bounds of an engine.
@@ -44,7 +44,7 @@ pub struct Encoded {
     pub vectors: Vec<f32>,
     /// From arrival until the first piece ran.
     pub queued: Duration,
-    /// From there to the end of the last piece.
+    /// From then to the end of the last piece.
     pub computed: Duration,
 }
 
@@ -52,7 +52,7 @@ pub struct Encoded {
 pub struct Replica {
     /// The model. Replicas on the CPU share one.
     pub model: Arc<Model>,
-    /// Where it computes; on a GPU what is left to the CPU.
+    /// The threads that compute; on a GPU, the work left to the CPU.
     pub pool: Arc<rayon::ThreadPool>,
 }
 
@@ -72,7 +72,7 @@ struct Shared {
 struct State {
     queue: Queue<Unit>,
     closed: bool,
-    /// Tokens a second of all replicas, smoothed; for the retry hint.
+    /// Tokens a second of all replicas, smoothed; for the retry delay.
     rate: f64,
     /// When the last batch ended.
     ended: Option<Instant>,
@@ -95,11 +95,11 @@ struct Done {
 }
 
 impl Engine {
-    /// Starts the threads of a model's replicas, which must be of the same folder, precision and
-    /// kind of device: whichever is free takes the next batch.
+    /// Starts the threads of a model's replicas. All replicas must have the same folder, precision
+    /// and kind of device; whichever is free takes the next batch.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// If a thread cannot be started.
     pub fn start(id: &str, replicas: Vec<Replica>, limits: Limits) -> Result<Self, EmbedError> {
         let state = State {
             queue: Queue::new(limits.queued_tokens),
@@ -116,7 +116,7 @@ impl Engine {
             state: Mutex::new(state),
             work: Condvar::new(),
         });
-        // Dropped on an early return: that ends the threads that were started.
+        // An early return drops the engine, which ends the threads already started.
         let engine = Self { shared };
         for replica in (0..engine.shared.replicas.len()).flat_map(|replica| [replica; LANES]) {
             let worker = engine.shared.clone();
@@ -133,11 +133,11 @@ impl Engine {
         self.shared.state.lock().batches.clone()
     }
 
-    /// Encodes tokenised texts. Dropping the future drops what has not run yet.
+    /// Encodes tokenised texts. Dropping the future cancels what has not run yet.
     ///
     /// # Errors
-    /// [`EmbedError::Overloaded`] at once when the queue is full, [`EmbedError::DeadlineExceeded`]
-    /// when the deadline passes first.
+    /// [`EmbedError::Overloaded`] at once if the queue is full, [`EmbedError::DeadlineExceeded`] if
+    /// the deadline passes first.
     pub async fn encode(
         &self,
         texts: Vec<Sequence>,
@@ -203,7 +203,7 @@ impl Shared {
         }
         let mut state = self.state.lock();
         let pushed = state.queue.push(priority, units).or_else(|units| {
-            // Before refusing, let go of what nobody waits for any more.
+            // Before refusing, drop units whose callers are gone.
             state.queue.retain(|unit| !unit.reply.is_closed());
             state.queue.push(priority, units)
         });
@@ -218,7 +218,7 @@ impl Shared {
         }
         self.gauge(&state);
         drop(state);
-        // All of them: a lane whose turn it is not would swallow a single call.
+        // Wake all threads: a single wake-up could go to a lane that must not run yet.
         self.work.notify_all();
         Ok(replies)
     }
@@ -229,7 +229,7 @@ impl Shared {
     }
 }
 
-/// When the tokens waiting now will have run, between 0.1 and 30 seconds.
+/// Estimated time until the waiting tokens have run, between 0.1 and 30 seconds.
 fn retry_after(queued_tokens: usize, rate: f64) -> Duration {
     #[allow(clippy::cast_precision_loss)]
     let seconds = if rate > 0.0 { queued_tokens as f64 / rate } else { 1.0 };

@@ -1,4 +1,4 @@
-//! Which requests make the next batch. A plain data structure: no threads, no clock.
+//! The queue that forms batches. A plain data structure: no threads, no clock.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ pub enum Priority {
     Batch,
 }
 
-/// Every so many batches bulk work goes first, so that it is never starved.
+/// Bulk work goes first in every n-th batch, so that it is never starved.
 const BULK_TURN: usize = 4;
 
 /// Two bounded queues that share one bound on tokens.
@@ -47,11 +47,11 @@ impl<T> Queue<T> {
         self.interactive.is_empty() && self.bulk.is_empty()
     }
 
-    /// Adds all units of a request, or none. A request larger than the bound is taken when nothing
-    /// else waits: it could never be taken otherwise.
+    /// Adds all units of a request, or none. A request larger than the bound is accepted only when
+    /// nothing else waits, since it could never be accepted otherwise.
     ///
     /// # Errors
-    /// Gives the units back when there is no room.
+    /// Returns the units if there is no room.
     pub fn push(&mut self, priority: Priority, units: Vec<(usize, T)>) -> Result<(), Vec<(usize, T)>> {
         let tokens: usize = units.iter().map(|(tokens, _)| tokens).sum();
         if !self.is_empty() && self.tokens.saturating_add(tokens) > self.bound {
@@ -65,7 +65,7 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Drops units that `wanted` refuses, and so makes room.
+    /// Drops units for which `wanted` is false, to make room.
     pub fn retain(&mut self, mut wanted: impl FnMut(&T) -> bool) {
         for queue in [&mut self.interactive, &mut self.bulk] {
             queue.retain(|(_, unit)| wanted(unit));
@@ -78,8 +78,8 @@ impl<T> Queue<T> {
             .sum();
     }
 
-    /// Takes the next batch: at least one unit if any waits, else as many as fit into `budget`
-    /// tokens. Units that `wanted` refuses (cancelled, too late) are dropped and do not count.
+    /// Takes the next batch: as many units as fit into `budget` tokens, but at least one if any
+    /// waits. Units for which `wanted` is false (cancelled, too late) are dropped and do not count.
     pub fn take(&mut self, budget: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let bulk_first = self.turn.is_multiple_of(BULK_TURN) && self.turn > 0;
         let (first, second) = if bulk_first {

@@ -1,7 +1,7 @@
-//! What runs batches: on each replica of a model two threads, of which one launches while the other
-//! waits for its results or hands them out. So a replica goes from batch to batch without a gap: a
-//! device that is told to compute and then waited for (a GPU) has the next batch before it has
-//! finished the last, and threads that find no work left in a batch begin the next.
+//! The threads that run batches. Each replica of a model has two: one launches a batch while the
+//! other waits for results or hands them out. So a replica goes from batch to batch without a gap.
+//! A GPU has the next batch before it has finished the last; on the CPU, threads that find no work
+//! left in a batch begin the next.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,16 +14,17 @@ use crate::error::EmbedError;
 /// Threads of a replica.
 pub(super) const LANES: usize = 2;
 
-/// What a replica does.
+/// The state of a replica.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Turn {
-    /// A batch is being given to it. On the CPU that lasts until the batch's last run begins.
+    /// A batch is being launched. On the CPU that lasts until the batch's last run begins.
     launching: bool,
-    /// Batches that it was given and has not finished.
+    /// Batches launched and not finished.
     running: usize,
 }
 
-/// A replica's turn, given back when dropped: whatever happens, the other lane goes on.
+/// A replica's turn to launch. It is given back when dropped, so the other lane continues whatever
+/// happens.
 struct Held<'a> {
     shared: &'a Shared,
     replica: usize,
@@ -31,7 +32,7 @@ struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// The device has its work: the other lane may bring more.
+    /// The device has its work: the other lane may launch more.
     fn launched(&mut self) {
         if std::mem::take(&mut self.launching) {
             self.shared.state.lock().turns[self.replica].launching = false;
@@ -49,7 +50,7 @@ impl Drop for Held<'_> {
 }
 
 impl Shared {
-    /// A lane of a replica, until the engine is dropped.
+    /// Runs a lane of a replica until the engine is dropped.
     pub(super) fn work(&self, replica: usize) {
         while let Some(batch) = self.next_batch(replica) {
             let mut held = Held {
@@ -62,7 +63,7 @@ impl Shared {
             let count = texts().count();
             let own = &self.replicas[replica];
             let started = Instant::now();
-            // A panic here would be a bug of ours; it must not take the queue with it.
+            // A panic here would be our bug; it must not take the queue down.
             let result = catch_unwind(AssertUnwindSafe(|| {
                 own.pool
                     .install(|| own.model.encode_launching(texts(), &mut || held.launched()))
@@ -91,15 +92,15 @@ impl Shared {
                     Err(message) => Err(EmbedError::Internal(message.clone())),
                 };
                 first += values;
-                // Nobody listens when the request was cancelled meanwhile.
+                // The receiver is gone if the request was cancelled meanwhile.
                 let _ = unit.reply.send(reply);
             }
         }
     }
 
-    /// Waits for work and the replica's turn; `None` when the engine was dropped. A replica that
-    /// still computes is given a batch ahead only when enough waits: taken too early, batches would
-    /// be small.
+    /// Waits for work and for the replica's turn; `None` if the engine was dropped. A replica that
+    /// is still computing gets another batch only if enough tokens wait, since batches taken too
+    /// early would be small.
     fn next_batch(&self, replica: usize) -> Option<Vec<Unit>> {
         let mut state = self.state.lock();
         loop {
@@ -112,8 +113,7 @@ impl Shared {
             let ahead = state.queue.tokens() >= enough;
             if !turn.launching && (turn.running == 0 || ahead) {
                 let now = Instant::now();
-                // Dropping a unit drops its sender, which the waiting side reads as a passed
-                // deadline.
+                // Dropping a unit drops its sender, which the receiver reads as a passed deadline.
                 let wanted =
                     |unit: &Unit| !unit.reply.is_closed() && unit.deadline.is_none_or(|deadline| now < deadline);
                 let batch = state.queue.take(self.limits.batch_tokens, wanted);
@@ -132,7 +132,7 @@ impl Shared {
     #[allow(clippy::cast_precision_loss)]
     fn account(&self, replica: usize, tokens: usize, texts: usize, started: Instant, ended: Instant) {
         let mut state = self.state.lock();
-        // Batches overlap: a batch counts from the end of the one before.
+        // Batches overlap, so a batch is timed from the end of the one before.
         let since = state.ended.filter(|last| *last > started).unwrap_or(started);
         state.ended = Some(state.ended.map_or(ended, |last| last.max(ended)));
         let rate = tokens as f64 / ended.saturating_duration_since(since).as_secs_f64().max(1e-6);

@@ -1,5 +1,5 @@
-//! What a classification checkpoint says about its head: a cross-encoder, or a classifier of single
-//! texts.
+//! The settings of a classification head in its checkpoint: of a cross-encoder, or of a classifier
+//! of single texts.
 
 use std::path::Path;
 
@@ -11,10 +11,11 @@ use crate::{activation::Elementwise, error::EmbedError};
 /// The head of a `…ForSequenceClassification` checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// Names of its labels, in order; empty where the configuration names none.
+    /// Names of its labels, in order; empty if the configuration names none.
     pub labels: Vec<String>,
-    /// Applied to the logits: what the folder names, else a sigmoid for one label and nothing for
-    /// several (sentence-transformers' `CrossEncoder`); `None` where the folder leaves it open.
+    /// The function applied to the logits: the one that the folder names, else a sigmoid for one
+    /// label and nothing for several (sentence-transformers' `CrossEncoder`). `None` if the folder
+    /// leaves it open.
     pub activation: Option<Elementwise>,
 }
 

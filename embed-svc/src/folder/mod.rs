@@ -1,6 +1,7 @@
-//! What a sentence-transformers folder says, read once and checked, before any weight is touched.
+//! The contents of a sentence-transformers folder, read once and checked before any weight is
+//! touched.
 //!
-//! A folder that asks for something we cannot do exactly is refused here: nothing is approximated.
+//! A folder that asks for something we cannot do exactly is refused here. Nothing is approximated.
 
 mod head;
 mod modules;
@@ -30,13 +31,13 @@ pub struct ModelFolder {
     pub source: Source,
     /// The folder of the first module: `config.json`, `tokenizer.json`, weights of a transformer.
     pub transformer: PathBuf,
-    /// `config.json` of the transformer; null where there is none.
+    /// `config.json` of the transformer; null if there is none.
     pub config: serde_json::Value,
-    /// What a `WordEmbeddings` module says.
+    /// The settings of a `WordEmbeddings` module.
     pub words: Option<Words>,
     /// What happens to token vectors before the pooling, in order.
     pub token_stages: Vec<Stage>,
-    /// How tokens become one vector; empty where the folder has no pooling: token vectors only, or
+    /// How tokens become one vector; empty if the folder has no pooling, but token vectors only or
     /// a head.
     pub pooling: Vec<PoolingMode>,
     /// The head of a classification checkpoint without a pooling of its own.
@@ -45,7 +46,7 @@ pub struct ModelFolder {
     pub include_prompt: bool,
     /// What follows the pooling, in order.
     pub stages: Vec<Stage>,
-    /// Longest input in tokens that the folder itself names, if it does.
+    /// Longest input in tokens, if the folder names it.
     pub max_seq_length: Option<usize>,
     /// Whether texts are lower-cased before tokenisation.
     pub lower_case: bool,
@@ -53,7 +54,7 @@ pub struct ModelFolder {
     pub prompts: Prompts,
     /// How vectors are compared.
     pub similarity: Similarity,
-    /// Dimensions that the model was trained to be cut to; empty where the folder does not say.
+    /// Dimensions that the model was trained to be cut to; empty if the folder does not say.
     pub matryoshka: Vec<usize>,
     /// What a person should know, e.g. that mean pooling was assumed.
     pub warnings: Vec<String>,
@@ -99,7 +100,7 @@ impl ModelFolder {
         Self::of_pipeline(file, modules::of_text_file(file))
     }
 
-    /// What the pipeline alone says; settings of the model and of its first module are left at
+    /// The folder as its pipeline describes it. Settings of the model and of its first module keep
     /// their defaults.
     fn of_pipeline(root: &Path, pipeline: modules::Pipeline) -> Self {
         Self {
@@ -184,7 +185,8 @@ impl ModelFolder {
 /// Reads a JSON file.
 ///
 /// # Errors
-/// Names the file: missing, or line and column of what is not JSON or not of this shape.
+/// If the file is missing, is not JSON or has another shape. The error names the file and, for a
+/// parse error, line and column.
 pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T, EmbedError> {
     let text = std::fs::read(file).map_err(|error| {
         let problem = if error.kind() == std::io::ErrorKind::NotFound {
@@ -198,7 +200,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T, EmbedErro
         .map_err(|error| EmbedError::file(file, format!("cannot be understood: {error}"), "fetch the model again"))
 }
 
-/// [`read_json`] of a file that may be absent.
+/// Like [`read_json`], for a file that may be absent.
 pub(crate) fn read_optional<T: DeserializeOwned + Default>(file: &Path) -> Result<T, EmbedError> {
     if file.is_file() {
         read_json(file)

@@ -17,11 +17,11 @@ use crate::error::EmbedError;
 pub enum Source {
     /// A transformer.
     Transformer,
-    /// One fixed vector a word (`WordEmbeddings`).
+    /// One fixed vector per word (`WordEmbeddings`).
     WordEmbeddings,
-    /// One fixed vector a token, averaged (`StaticEmbedding`, Model2Vec).
+    /// One fixed vector per token, averaged (`StaticEmbedding`, Model2Vec).
     StaticEmbedding,
-    /// One fixed vector a word, in a text file as GloVe and word2vec write it.
+    /// One fixed vector per word, in a text file as written by GloVe and word2vec.
     TextFile,
 }
 
@@ -30,10 +30,10 @@ pub(super) struct Pipeline {
     pub(super) source: Source,
     /// Folder of the first module.
     pub(super) folder: PathBuf,
-    /// Run on token vectors.
+    /// Stages that run on token vectors.
     pub(super) token_stages: Vec<Stage>,
     pub(super) pooling: Pooling,
-    /// Run on the text's vector.
+    /// Stages that run on the text's vector.
     pub(super) stages: Vec<Stage>,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn read(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, 
         source,
         folder: folder.clone(),
         token_stages,
-        // Without it there are token vectors, or a classification head follows.
+        // Without a pooling the model gives token vectors, or a classification head follows.
         pooling: pooling.unwrap_or_else(Pooling::none),
         stages,
     })
@@ -127,7 +127,7 @@ fn bare(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, EmbedError>
             stages: Vec::new(),
         });
     }
-    // Of a language model the last token has seen the whole text.
+    // In a causal language model the last token has seen the whole text.
     let causal = architecture.is_some_and(|name| name.ends_with("ForCausalLM"))
         && config.get("is_causal").and_then(Value::as_bool) != Some(false);
     let pooling = if causal { Pooling::last_token() } else { Pooling::mean() };
@@ -156,8 +156,8 @@ pub(super) fn of_text_file(file: &Path) -> Pipeline {
     }
 }
 
-/// `sentence_transformers.models.Pooling` → `Pooling`; other packages' classes are code that we do
-/// not have.
+/// `sentence_transformers.models.Pooling` → `Pooling`. Classes of other packages are refused, since
+/// we do not have their code.
 fn class_name<'a>(file: &Path, class: &'a str) -> Result<&'a str, EmbedError> {
     const KNOWN: [&str; 9] = [
         "Transformer",
@@ -174,7 +174,7 @@ fn class_name<'a>(file: &Path, class: &'a str) -> Result<&'a str, EmbedError> {
     if class.starts_with("sentence_transformers.") && KNOWN.contains(&name) {
         return Ok(name);
     }
-    // A file of a stranger's may say anything, at any length.
+    // An untrusted file may hold anything, at any length.
     let shown: String = class.chars().take(100).flat_map(char::escape_debug).collect();
     Err(EmbedError::file(file, format!("module `{shown}` is not served"), ORDER))
 }

@@ -13,7 +13,7 @@ pub(super) struct Pooling {
     pub(super) modes: Vec<PoolingMode>,
     /// Whether the tokens of the prompt are pooled with the others.
     pub(super) include_prompt: bool,
-    /// Width of a token's vector that it expects, and the file that says so.
+    /// Expected width of a token's vector, and the file that states it.
     pub(super) width: Option<(usize, PathBuf)>,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn read(folder: &Path) -> Result<Pooling, EmbedError> {
     })
 }
 
-/// The flags of older versions or the `pooling_mode` of newer ones.
+/// Reads the flags of older versions or the `pooling_mode` of newer ones.
 fn modes(file: &Path, config: &Value) -> Result<Vec<PoolingMode>, EmbedError> {
     let refuse = |problem: String| {
         let known = PoolingMode::ALL.map(PoolingMode::name).join(", ");

@@ -13,7 +13,7 @@ use crate::error::EmbedError;
 pub struct Prompts {
     /// Name → literal text put before each input.
     pub by_name: BTreeMap<String, String>,
-    /// The one used when a request names none.
+    /// The prompt used when a request names none.
     pub default: Option<String>,
 }
 
@@ -48,15 +48,15 @@ struct SentenceBertConfig {
 
 #[derive(Default, Deserialize)]
 struct TokenizerConfig {
-    // Some files carry 1e30 for "no limit", hence a float.
+    // Some files use 1e30 for "no limit", hence a float.
     #[serde(default)]
     model_max_length: Option<f64>,
 }
 
-/// The limit is `max_seq_length`; without it the smaller of the tokenizer's and the position
-/// table's, as sentence-transformers does.
+/// The limit is `max_seq_length`; without it, the smaller of the tokenizer's limit and the size of
+/// the position table, as in sentence-transformers.
 ///
-/// `classifies`: whether this is a classification checkpoint, whose task has another name.
+/// `classifies`: whether this is a classification checkpoint, which names its task differently.
 pub(super) fn transformer(folder: &Path, config: &Value, classifies: bool) -> Result<Transformer, EmbedError> {
     let file = folder.join("sentence_bert_config.json");
     let settings: SentenceBertConfig = read_optional(&file)?;
@@ -164,7 +164,7 @@ pub(super) fn model(root: &Path) -> Result<Model, EmbedError> {
     })
 }
 
-/// `matryoshka_dimensions` of `config.json`, where a model carries it.
+/// `matryoshka_dimensions` of `config.json`, if present.
 pub(super) fn matryoshka(file: &Path, config: &Value) -> Result<Vec<usize>, EmbedError> {
     match config.get("matryoshka_dimensions") {
         None | Some(Value::Null) => Ok(Vec::new()),

@@ -29,12 +29,12 @@ pub enum Stage {
     WordWeights {
         /// The module's folder.
         folder: PathBuf,
-        /// In the order of the ids.
+        /// The factors, in the order of the ids.
         factors: Vec<f32>,
     },
 }
 
-/// A linear layer with an activation, and the vector added to its result or not.
+/// A linear layer with an activation and, optionally, a residual connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dense {
     /// Folder with `model.safetensors`.
@@ -45,21 +45,20 @@ pub struct Dense {
     pub outputs: usize,
     /// Whether there is a bias.
     pub bias: bool,
-    /// Applied to the result.
+    /// Activation applied to the result.
     pub activation: Elementwise,
-    /// Whether the input is added to the result, through a matrix of its own where the widths
-    /// differ.
+    /// Whether the input is added to the result, through a separate matrix if the widths differ.
     pub residual: bool,
 }
 
-/// Which vectors a module works on.
+/// The vectors that a module works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum On {
     Tokens,
     Sentence,
 }
 
-/// Reads the folder of a module; `None` for a class that does nothing to a vector by itself.
+/// Reads the folder of a module; `None` for a class that does not change a vector.
 pub(super) fn read(class: &str, folder: &Path) -> Result<Option<(On, Stage)>, EmbedError> {
     match class {
         "Dense" => dense(folder).map(Some),
@@ -79,7 +78,7 @@ struct Names {
 }
 
 impl Names {
-    /// In place on one of the two that we have.
+    /// Checks that the module works in place, on one of the two kinds of vectors we have.
     fn on(&self, file: &Path) -> Result<On, EmbedError> {
         let input = self.module_input_name.as_deref().unwrap_or("sentence_embedding");
         let output = self.module_output_name.as_deref().unwrap_or(input);
@@ -117,7 +116,7 @@ fn dense(folder: &Path) -> Result<(On, Stage), EmbedError> {
     let file = folder.join("config.json");
     let config: DenseConfig = read_json(&file)?;
     let activation = match &config.activation_function {
-        // sentence-transformers' default where the key is missing.
+        // sentence-transformers' default for a missing key.
         None => Elementwise::Tanh,
         Some(name) => Elementwise::of_torch(name).ok_or_else(|| {
             EmbedError::file(
@@ -144,7 +143,7 @@ fn dense(folder: &Path) -> Result<(On, Stage), EmbedError> {
 }
 
 fn normalize(folder: &Path) -> Result<(On, Stage), EmbedError> {
-    // Only newer versions write a configuration, and not into the model's own folder.
+    // Only newer versions write a configuration, and not into the model's root folder.
     let file = folder.join("config.json");
     let names: Names = if folder.join("modules.json").is_file() {
         Names::default()

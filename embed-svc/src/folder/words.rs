@@ -7,10 +7,10 @@ use serde::Deserialize;
 use super::read_json;
 use crate::error::EmbedError;
 
-/// How a `WordEmbeddings` module cuts texts into ids.
+/// How a `WordEmbeddings` module turns texts into ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WordTokens {
-    /// At white space, looked up in a list of words.
+    /// Split at white space and looked up in a list of words.
     Words(WordList),
     /// By a `tokenizer.json`, special tokens included.
     Tokenizer,
@@ -21,7 +21,7 @@ pub enum WordTokens {
 pub struct WordList {
     /// Words in the order of their ids.
     pub vocab: Vec<String>,
-    /// Words left out.
+    /// Words that are left out.
     #[serde(default)]
     pub stop_words: Vec<String>,
     /// Whether a text is lower-cased first.

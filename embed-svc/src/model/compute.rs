@@ -1,4 +1,4 @@
-//! Tokenised texts through the transformer and what follows it.
+//! Runs tokenised texts through the transformer and the stages after it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,23 +19,23 @@ use crate::{
 /// stay in cache.
 const RUN_TOKENS: usize = 512;
 const SMALLEST_RUN: usize = 96;
-/// Tokens that any other device computes at once, beyond any sensible bound on a batch.
+/// Tokens that any other device computes at once: more than any sensible batch has.
 const DEVICE_TOKENS: usize = 1 << 18;
 
 impl Model {
-    /// Vectors of tokenised texts, `texts × dimensions`, before a final normalisation (a request
-    /// may leave it out). Uses the threads of the current rayon pool. A text's vector does not
-    /// depend on the others.
+    /// Vectors of tokenised texts, `texts × dimensions`, before a final normalisation (which a
+    /// request may switch off). Uses the threads of the current rayon pool. A text's vector does
+    /// not depend on the others.
     ///
     /// # Errors
-    /// Only from the device.
+    /// If the device fails.
     pub fn encode<S: AsRef<[u32]>>(&self, texts: &[S]) -> Result<Vec<f32>, EmbedError> {
         let views: Vec<_> = texts.iter().map(|text| TextView::plain(text.as_ref())).collect();
         self.compute(&views, &mut || ())
     }
 
-    /// Number of values that a text becomes: [`Model::dimensions`], or for token vectors the
-    /// tokens' columns.
+    /// Number of values of a text: [`Model::dimensions`], or for token vectors the columns of all
+    /// its tokens.
     pub fn values(&self, text: TextView<'_>) -> usize {
         match text.want {
             Want::TextVector => self.dimensions,
@@ -43,21 +43,21 @@ impl Model {
         }
     }
 
-    /// [`Model::encode`] of texts that a queue held: the values of each ([`Model::values`]), one
-    /// text after the other.
+    /// [`Model::encode`] for queued texts: the values of each ([`Model::values`]), one text after
+    /// the other.
     ///
     /// # Errors
-    /// Only from the device.
+    /// If the device fails.
     pub fn encode_sequences<'a>(&self, texts: impl Iterator<Item = &'a Sequence>) -> Result<Vec<f32>, EmbedError> {
         self.encode_launching(texts, &mut || ())
     }
 
-    /// [`Model::encode_sequences`], with a call at the moment when all of the work has been given
-    /// out and more could be taken: a device has it queued, or the threads of the CPU have begun
-    /// the last run and the first of them falls idle.
+    /// [`Model::encode_sequences`], with a call to `launched` once all work is submitted and the
+    /// model could take more: a device has it queued, or the threads of the CPU have begun the last
+    /// run and the first of them falls idle.
     ///
     /// # Errors
-    /// Only from the device.
+    /// If the device fails.
     pub fn encode_launching<'a>(
         &self,
         texts: impl Iterator<Item = &'a Sequence>,
@@ -66,14 +66,14 @@ impl Model {
         self.compute(&texts.map(Sequence::view).collect::<Vec<_>>(), launched)
     }
 
-    /// Tokens that must wait for a batch to be worth computing while another one still runs:
-    /// `piece` of them on a device, which is slow on small batches, and few where a thread of the
-    /// CPU would have nothing else to do.
+    /// Tokens that must wait before another batch is started while one still runs. On a device,
+    /// which is slow on small batches, this is `piece`; on the CPU it is few, since a thread would
+    /// otherwise be idle.
     pub fn worth_overlapping(&self, piece: usize) -> usize {
         if self.on_threads() { SMALLEST_RUN } else { piece }
     }
 
-    /// Whether a batch is computed by the threads of the CPU, run by run.
+    /// Whether the threads of the CPU compute a batch, run by run.
     fn on_threads(&self) -> bool {
         self.device.is_cpu() || self.folder.source != Source::Transformer
     }
@@ -83,8 +83,8 @@ impl Model {
         let threads = rayon::current_num_threads();
         let runs = if self.on_threads() {
             let tokens = lengths().sum::<usize>();
-            // As many runs for one thread as for the next, two of them at least to even out what
-            // they take.
+            // The same number of runs for each thread, and at least two, which evens out their
+            // durations.
             let count = tokens.div_ceil(RUN_TOKENS).next_multiple_of(threads).max(2 * threads);
             even_runs(lengths(), count.min((tokens + SMALLEST_RUN / 2) / SMALLEST_RUN))
         } else {
@@ -120,7 +120,7 @@ impl Model {
         Ok(out)
     }
 
-    /// One packed run, through the transformer and the pipeline.
+    /// Runs one packed run through the transformer and the pipeline.
     fn run(
         &self,
         texts: &[TextView<'_>],
@@ -137,7 +137,8 @@ impl Model {
         let count = texts.iter().filter(|text| text.want == Want::TextVector).count();
         let width = self.token_width * self.folder.pooling.len();
         let mut pooled = vec![0.0; count * width];
-        // A tokenizer without special tokens turns an empty text into nothing: its vector is zero.
+        // A tokenizer without special tokens turns an empty text into no tokens: its vector is
+        // zero.
         if batch.tokens() > 0 {
             let visit = &mut |rows: Rows<'_>| match rows {
                 Rows::Sums(sums) => pooled.copy_from_slice(sums),
@@ -168,8 +169,8 @@ impl Model {
         Ok(())
     }
 
-    /// The pooling as sums that a device can make itself, so that a vector a text comes back and
-    /// not one a token.
+    /// The pooling as sums that a device can compute itself, so that it returns one vector per text
+    /// and not one per token.
     fn pooled_there(&self, texts: &[TextView<'_>]) -> Option<Sums> {
         let modes = &self.folder.pooling;
         if !self.token_steps.is_empty() || texts.iter().any(|text| text.want == Want::TokenVectors) {
@@ -184,7 +185,7 @@ impl Model {
             .then_some(sums)
     }
 
-    /// Token vectors → what is pooled of them, or the vectors themselves at their places in `out`.
+    /// Pools token vectors, or copies them to their places in `out`.
     fn collect(&self, texts: &[TextView<'_>], batch: &TokenBatch, states: &[f32], pooled: &mut [f32], out: &mut [f32]) {
         let width = self.token_width;
         let factors = self.token_steps.iter().find_map(|step| match step {

@@ -1,5 +1,4 @@
-//! What stands before the pipeline: the tokenizer and the first module, and whether they belong
-//! together.
+//! The front of the pipeline: the tokenizer and the first module, and whether they belong together.
 
 use crate::{
     arch::{self, Architecture},
@@ -11,7 +10,7 @@ use crate::{
     weights::Weights,
 };
 
-/// What makes token vectors of texts: the tokenizer and the first module.
+/// The parts that turn texts into token vectors: the tokenizer and the first module.
 pub(super) fn front(
     folder: &mut ModelFolder,
     device: &Device,
@@ -51,8 +50,8 @@ pub(super) fn front(
     })
 }
 
-/// Longest input in tokens: the folder's limit, else what the table of positions holds, else what
-/// `tokenizer.json` says.
+/// Longest input in tokens: the folder's limit, else the size of the position table, else the limit
+/// in `tokenizer.json`.
 pub(super) fn longest(
     folder: &ModelFolder,
     tokenizer: &TextTokenizer,
@@ -63,7 +62,7 @@ pub(super) fn longest(
         Source::StaticEmbedding => tokenizer.file_limit(),
         _ => folder.max_seq_length,
     };
-    // More would not fit into the numbers of an answer.
+    // A larger number would not fit into the field of an answer.
     let most = own.unwrap_or(positions).min(u32::MAX as usize);
     let refuse = |problem: String, hint: String| {
         let name = match folder.source {

@@ -1,5 +1,5 @@
-//! A loaded encoder: tokenizer, transformer, pooling and what follows it. Pure computing; no queue,
-//! no network.
+//! A loaded encoder: tokenizer, transformer, pooling and the stages after it. Pure computation: no
+//! queue, no network.
 
 mod compute;
 mod front;
@@ -25,15 +25,15 @@ pub struct Model {
     folder: ModelFolder,
     tokenizer: TextTokenizer,
     architecture: Box<dyn Architecture>,
-    /// On token vectors, before the pooling.
+    /// Steps on token vectors, before the pooling.
     token_steps: Vec<Step>,
     /// Width of a token's vector after them.
     token_width: usize,
-    /// On the pooled vector.
+    /// Steps on the pooled vector.
     steps: Vec<Step>,
-    /// Of a cross-encoder.
+    /// Labels of a cross-encoder.
     labels: Vec<String>,
-    /// Of a cross-encoder's scores.
+    /// Activation of a cross-encoder's scores.
     activation: Elementwise,
     max_tokens: usize,
     dimensions: usize,
@@ -44,13 +44,13 @@ impl Model {
     /// Loads a model folder onto a device, or a text file of word vectors.
     ///
     /// # Errors
-    /// Names the file that is missing, broken or asks for something that is not served.
+    /// If a file is missing, broken or asks for something that is not served; the error names it.
     pub fn load(path: &Path, device: &Device) -> Result<Self, EmbedError> {
         let mut folder = ModelFolder::read(path)?;
         let (tokenizer, architecture) = front(&mut folder, device)?;
         let max_tokens = longest(&folder, &tokenizer, architecture.as_ref())?;
         let vocabulary = tokenizer.vocabulary();
-        // Gemma's tokenizer has marks of images that the model of text alone has no row for.
+        // Gemma's tokenizer has image tokens for which a text-only model has no rows.
         if vocabulary > architecture.vocabulary() && tokenizer.words() > architecture.vocabulary() {
             return Err(EmbedError::file(
                 &folder.transformer.join("tokenizer.json"),
@@ -89,7 +89,7 @@ impl Model {
         })
     }
 
-    /// What the folder says.
+    /// The model's folder.
     pub fn folder(&self) -> &ModelFolder {
         &self.folder
     }
@@ -104,7 +104,7 @@ impl Model {
         self.max_tokens
     }
 
-    /// Columns of a text's vector; of a cross-encoder the number of labels; 0 where there are token
+    /// Columns of a text's vector; for a cross-encoder, the number of labels; 0 if there are token
     /// vectors only.
     pub fn dimensions(&self) -> usize {
         self.dimensions
@@ -120,7 +120,7 @@ impl Model {
         &self.labels
     }
 
-    /// Whether pairs of texts are scored.
+    /// Whether the model scores pairs of texts.
     pub fn is_cross_encoder(&self) -> bool {
         !self.labels.is_empty()
     }
@@ -135,7 +135,7 @@ impl Model {
         self.folder.source != Source::StaticEmbedding && !self.is_cross_encoder()
     }
 
-    /// Logits of a cross-encoder → its scores, in place.
+    /// Turns the logits of a cross-encoder into scores, in place.
     pub fn score(&self, logits: &mut [f32]) {
         self.activation.apply(logits);
     }
@@ -150,7 +150,7 @@ impl Model {
         self.tokenizer.special_tokens()
     }
 
-    /// What decides about a vector beside the weights and the tokens, for a key.
+    /// Everything besides weights and tokens that determines a vector, for a key.
     pub fn settings(&self) -> String {
         let folder = &self.folder;
         format!(
@@ -165,7 +165,7 @@ impl Model {
         )
     }
 
-    /// Where it runs.
+    /// The device it runs on.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -176,8 +176,8 @@ impl Model {
     }
 
     /// The pipeline around the pooling, without a final normalisation: `mean`, `cls+max>dense`,
-    /// `normalize>mean` where token vectors are scaled first. A transformer in another arithmetic
-    /// than `f32` stands in front: `int8-8x7>mean`, with the bits of the inputs' and the weights'
+    /// `normalize>mean` if token vectors are scaled first. A transformer in another arithmetic than
+    /// `f32` is named in front: `int8-8x7>mean`, with the bits of the inputs' and the weights'
     /// codes. So vectors of different arithmetics are never in one space.
     pub fn pipeline(&self) -> String {
         let pooling: Vec<_> = self.folder.pooling.iter().map(|mode| mode.name()).collect();
@@ -196,8 +196,8 @@ impl Model {
         .join(">")
     }
 
-    /// What the pipeline says of the transformer's arithmetic; nothing for `f32`, in which static
-    /// vectors always are.
+    /// The transformer's arithmetic as the pipeline names it; nothing for `f32`, which static
+    /// vectors always use.
     fn arithmetic(&self) -> Vec<String> {
         if self.folder.source != Source::Transformer {
             return Vec::new();
@@ -210,7 +210,7 @@ impl Model {
         }
     }
 
-    /// What token vectors went through: `tokens`, `dense>normalize>tokens`.
+    /// The stages of token vectors: `tokens`, `dense>normalize>tokens`.
     pub fn token_pipeline(&self) -> String {
         let names = self.token_steps.iter().map(|step| step.name().to_owned());
         let names = self.arithmetic().into_iter().chain(names).chain(["tokens".to_owned()]);
@@ -220,12 +220,12 @@ impl Model {
     /// Ids of a text; see [`TextTokenizer::encode`].
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// If the tokenizer refuses the text.
     pub fn tokenise(&self, prompt: &str, text: &str, cut: Cut) -> Result<Tokens, String> {
         self.known(self.tokenizer.encode(prompt, text, self.max_tokens, cut)?)
     }
 
-    /// Refuses ids that the table of words has no row for.
+    /// Refuses ids for which the embedding table has no row.
     fn known(&self, tokens: Tokens) -> Result<Tokens, String> {
         let rows = self.architecture.vocabulary();
         match tokens.ids.iter().find(|id| **id as usize >= rows) {
@@ -239,7 +239,7 @@ impl Model {
     /// The first text of pairs; see [`TextTokenizer::first_of_pairs`].
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// If the tokenizer refuses the text.
     pub fn first_of_pairs(&self, text: &str) -> Result<First, String> {
         self.tokenizer.first_of_pairs(text, self.max_tokens)
     }
@@ -247,7 +247,7 @@ impl Model {
     /// Ids of a pair; see [`TextTokenizer::encode_pair`].
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// If the tokenizer refuses the text.
     pub fn tokenise_pair(&self, first: &First, second: &str) -> Result<Tokens, String> {
         self.known(self.tokenizer.encode_pair(first, second, self.max_tokens)?)
     }
@@ -257,11 +257,11 @@ impl Model {
         &self.tokenizer
     }
 
-    /// Leading tokens of a text with this prompt that are left out of the pooling: none in most
-    /// models.
+    /// Number of leading tokens, in a text with this prompt, that are left out of the pooling: 0 in
+    /// most models.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// If the tokenizer refuses the prompt.
     pub fn unpooled(&self, prompt: &str) -> Result<usize, String> {
         if self.folder.include_prompt {
             Ok(0)

@@ -1,4 +1,4 @@
-//! Which encoders there are, and those that are loaded.
+//! The encoders that can be asked for, and those that are loaded.
 
 mod model_cache;
 
@@ -29,13 +29,13 @@ use model_cache::ModelCache;
 pub struct Loaded {
     /// Where it came from.
     pub source: ResolvedModel,
-    /// What it is.
+    /// The model itself.
     pub model: Arc<Model>,
-    /// What runs it.
+    /// The engine that runs it.
     pub engine: Engine,
-    /// Vectors made before, if they are kept.
+    /// The cache of its vectors, if there is one.
     pub cache: Option<VectorCache>,
-    /// Ranges of int8 vectors that were found, by dimensions and normalisation.
+    /// Ranges of int8 vectors found so far, by dimensions and normalisation.
     pub ranges: tokio::sync::Mutex<HashMap<(usize, bool), Arc<Ranges>>>,
 }
 
@@ -59,7 +59,7 @@ impl Registry {
     /// An empty registry.
     ///
     /// # Errors
-    /// A device that cannot be used; no threads.
+    /// If a device cannot be used or no threads can be started.
     pub fn new(config: EmbedConfig, resolver: Resolver) -> Result<Self, EmbedError> {
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         Ok(Self {
@@ -92,17 +92,17 @@ impl Registry {
             .collect()
     }
 
-    /// The encoder of this id, loaded now if it is not yet. Several callers wait for one load; a
-    /// failed load is tried again by the next caller.
+    /// The encoder of this id, loaded now if it is not yet. Concurrent callers wait for one load
+    /// (single-flight); after a failed load the next caller tries again.
     ///
     /// # Errors
-    /// Unknown id, files that cannot be had or used, no room.
+    /// If the id is unknown, the files cannot be fetched or used, or there is no room.
     pub async fn get(&self, id: &str) -> Result<Arc<Loaded>, EmbedError> {
         let place = self.place(id)?;
         self.model_cache.get(id, || self.load(id, &place)).await
     }
 
-    /// What the resolver is asked for, if this id may be asked for at all.
+    /// The place to give to the resolver, if this id may be asked for at all.
     fn place(&self, id: &str) -> Result<String, EmbedError> {
         if let Some(folder) = self.config.encoders.get(id) {
             return Ok(PathBuf::from(".").join(folder).to_string_lossy().into_owned());
@@ -164,7 +164,7 @@ struct Place {
     pool: Arc<rayon::ThreadPool>,
 }
 
-/// The configured devices; the CPU as often as there are replicas, with its threads shared out.
+/// The configured devices; the CPU once per replica, with its threads divided among the replicas.
 fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
     let pool = |threads: usize| {
         rayon::ThreadPoolBuilder::new()
@@ -191,7 +191,7 @@ fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
             (0..config.replicas).map(place).collect()
         }
         _ => {
-            // What is left to the CPU is little.
+            // Little work is left to the CPU.
             let pool = pool(threads)?;
             let place = |device| Place {
                 device,
@@ -202,7 +202,7 @@ fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
     }
 }
 
-/// Loads a model, once on the CPU and once on each other device, and starts what runs it.
+/// Loads a model, once on the CPU and once on each other device, and starts its engine.
 fn open(source: ResolvedModel, places: &[Place], config: &EmbedConfig) -> Result<Loaded, EmbedError> {
     let mut replicas: Vec<Replica> = Vec::with_capacity(places.len());
     for Place { device, pool } in places {
@@ -245,8 +245,8 @@ fn open(source: ResolvedModel, places: &[Place], config: &EmbedConfig) -> Result
 }
 
 /// Digest of the space that the cache keeps vectors of: full width, before a final normalisation,
-/// whatever the prompt (its tokens are in the key). What else decides is in it too: configuration,
-/// device, version of this program.
+/// whatever the prompt (its tokens are in the key). The digest also covers everything else that
+/// determines a vector: configuration, device, version of this program.
 fn cached_space(source: &ResolvedModel, model: &Model) -> String {
     let settings = format!("{} {}", env!("CARGO_PKG_VERSION"), model.settings());
     space::digest(&VectorSpace {
@@ -259,7 +259,7 @@ fn cached_space(source: &ResolvedModel, model: &Model) -> String {
     })
 }
 
-/// Bytes of the weights of a model: its safetensors files, or the text file it is.
+/// Bytes of the weights of a model: its safetensors files, or its text file.
 fn weight_bytes(path: &Path) -> u64 {
     if path.is_file() {
         return std::fs::metadata(path).map_or(0, |meta| meta.len());

@@ -1,5 +1,5 @@
-//! Things that are made on demand, each once, within a bound on their bytes: the one asked for
-//! longest ago makes room, never one that somebody holds.
+//! A cache of values made on demand, each once, within a bound on their bytes. The value used
+//! longest ago makes room; a value in use is never removed.
 
 use std::{collections::HashMap, future::Future, sync::Arc};
 
@@ -13,26 +13,26 @@ type Cell<T> = Arc<OnceCell<Arc<T>>>;
 struct Slot<T> {
     cell: Cell<T>,
     bytes: u64,
-    /// When it was last asked for, in askings.
+    /// The count of requests at its last use.
     asked: u64,
 }
 
 struct State<T> {
     slots: HashMap<String, Slot<T>>,
-    /// Bytes promised to things that are being made.
+    /// Bytes reserved for values that are being made.
     promised: u64,
     askings: u64,
 }
 
-/// The model_cache. See the module.
+/// The model cache. See the module.
 pub(super) struct ModelCache<T> {
     /// 0: no bound.
     most: u64,
     state: Mutex<State<T>>,
 }
 
-/// Bytes promised to a thing; given back when dropped, as they are when the thing stands on the
-/// model_cache with its own.
+/// Bytes reserved for a value. They are released when this is dropped; by then the finished value
+/// counts with its own bytes.
 pub(super) struct Room<'a, T> {
     model_cache: &'a ModelCache<T>,
     bytes: u64,
@@ -56,16 +56,16 @@ impl<T> ModelCache<T> {
         }
     }
 
-    /// What is there now.
+    /// All values now in the cache.
     pub(super) fn all(&self) -> HashMap<String, Arc<T>> {
         let state = self.state.lock();
         let there = |(id, slot): (&String, &Slot<T>)| Some((id.clone(), slot.cell.get()?.clone()));
         state.slots.iter().filter_map(there).collect()
     }
 
-    /// The thing of this id, made now if it is not there; `make` asks for [`ModelCache::room`] on
-    /// the way. Several callers wait for one making; a failed one is tried again by the next
-    /// caller.
+    /// The value of this id, made now if it is not there. `make` reserves [`ModelCache::room`] on
+    /// the way. Concurrent callers wait for one `make` (single-flight); after a failure the next
+    /// caller tries again.
     pub(super) async fn get<'a, F>(&'a self, id: &str, make: impl FnOnce() -> F) -> Result<Arc<T>, EmbedError>
     where
         T: 'a,
@@ -92,7 +92,7 @@ impl<T> ModelCache<T> {
         };
         let result = cell.get_or_try_init(|| made).await.cloned();
         if result.is_err() {
-            // Names that lead nowhere leave nothing behind.
+            // An id whose value could not be made leaves no entry behind.
             let mut state = self.state.lock();
             if state
                 .slots
@@ -105,10 +105,10 @@ impl<T> ModelCache<T> {
         result
     }
 
-    /// Promises bytes, and frees what is needed for that.
+    /// Reserves bytes, and removes values as needed.
     ///
     /// # Errors
-    /// More than the bound; nothing left that nobody holds.
+    /// If the bytes exceed the bound, or all remaining values are in use.
     pub(super) fn room(&self, id: &str, bytes: u64) -> Result<Room<'_, T>, EmbedError> {
         let mut freed = Vec::new();
         let mut state = self.state.lock();
@@ -149,7 +149,7 @@ impl<T> ModelCache<T> {
             }
         }
         state.promised += bytes;
-        // What is freed is dropped behind the lock.
+        // Removed values are dropped after the lock is released.
         drop(state);
         drop(freed);
         Ok(Room {

@@ -1,4 +1,4 @@
-//! Ranges for int8 vectors: where the calibration set comes from.
+//! Ranges for int8 vectors, from a calibration set or a request's vectors.
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
@@ -10,13 +10,14 @@ use super::{
 };
 use crate::{engine::Priority, error::EmbedError, quantise::Ranges, registry::Loaded, tokenise::Cut};
 
-/// Fewer vectors do not show where values lie; sentence-transformers warns below this number.
+/// With fewer vectors the ranges are unreliable; sentence-transformers warns below this number.
 const LEAST: usize = 100;
-/// A calibration set is read as far as this many texts.
+/// At most this many texts of a calibration set are read.
 const MOST: usize = 10_000;
 
-/// The ranges for a delivery. From a calibration set they are found once and belong to the encoder;
-/// from the request's own vectors (`vectors`, before delivery) they belong to it alone.
+/// The ranges for a delivery. Ranges from a calibration set are found once and belong to the
+/// encoder. Ranges from the request's own vectors (`vectors`, before delivery) belong to that
+/// request alone.
 pub(super) async fn ranges(
     inner: &Inner,
     encoder: &Arc<Loaded>,
@@ -59,8 +60,8 @@ pub(super) async fn ranges(
             format!("give {LEAST} at least, one a line"),
         ));
     }
-    // One set of ranges for queries and documents, so that they can be compared: that of the
-    // default prompt.
+    // One set of ranges, that of the default prompt, serves queries and documents, so that they can
+    // be compared.
     let prompt = prompt(&encoder.model.folder().prompts, None)?.into();
     let tokens = tokenise(inner, encoder, items, prompt, Cut::Tail, |index| {
         format!("calibration[{index}]")

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tonic::metadata::MetadataMap;
 
-/// Reads `grpc-timeout` (gRPC over HTTP/2: at most eight digits and a unit). Nonsense counts as no
-/// deadline.
+/// Reads `grpc-timeout` (gRPC over HTTP/2: at most eight digits and a unit). An invalid value
+/// counts as no deadline.
 pub(super) fn of(metadata: &MetadataMap, now: Instant) -> Option<Instant> {
     let text = metadata.get("grpc-timeout")?.to_str().ok()?;
     let unit = text.chars().next_back()?;

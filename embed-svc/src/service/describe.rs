@@ -1,4 +1,4 @@
-//! What an encoder is, told to clients.
+//! Descriptions of encoders for clients.
 
 use isomer_proto::{
     common::v1::{Dtype, Similarity as ProtoSimilarity, VectorSpace},
@@ -59,7 +59,7 @@ pub(super) fn list(inner: &Inner, request: &ListEncodersRequest) -> Result<ListE
 fn describe(known: &Known, config: &EmbedConfig) -> Encoder {
     match &known.loaded {
         Some(encoder) => loaded(&known.id, encoder, config),
-        // What only the files can tell is left out until they are read.
+        // Fields that need the files are left out until the files are read.
         None => Encoder {
             id: known.id.clone(),
             max_batch_items: number(config.max_batch_items),
@@ -131,7 +131,7 @@ pub(super) fn loaded(id: &str, encoder: &Loaded, config: &EmbedConfig) -> Encode
     }
 }
 
-/// The space of vectors made so.
+/// The space of vectors made with these settings.
 pub(super) fn vector_space(
     encoder: &Loaded,
     prompt: &str,

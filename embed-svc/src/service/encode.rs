@@ -1,4 +1,4 @@
-//! `Encode`.
+//! Answers `Encode`.
 
 use std::{
     sync::Arc,
@@ -32,7 +32,7 @@ use crate::{
     tokenise::{Cut, Tokens},
 };
 
-/// Room for everything of an answer that is not vectors.
+/// Bytes reserved for the parts of an answer other than vectors.
 const ANSWER_OVERHEAD: usize = 4096;
 
 /// Answers an `Encode`.
@@ -143,13 +143,13 @@ pub(super) struct Run {
     pub(super) vectors: Vec<f32>,
     /// Tokens that the model saw.
     tokens: u64,
-    /// Texts that it did not need to see.
+    /// Texts that came from the cache.
     cached: u64,
     queued: Duration,
     computed: Duration,
 }
 
-/// Vectors out of the cache where there is one and they are there, else out of the model.
+/// Takes vectors from the cache if they are there, else from the model.
 pub(super) async fn run(
     inner: &Inner,
     encoder: &Arc<Loaded>,
@@ -257,7 +257,7 @@ pub(super) async fn named(inner: &Inner, id: &str) -> Result<Arc<Loaded>, EmbedE
     inner.registry.get(id).await
 }
 
-/// Ids of texts, whose paths in the request are `field`s of their index.
+/// Token ids of the texts. In errors, the path of a text is `field` of its index.
 pub(super) async fn tokenise(
     inner: &Inner,
     encoder: &Arc<Loaded>,

@@ -12,7 +12,7 @@ use crate::{
 /// How vectors are delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delivery {
-    /// Columns that the model gives.
+    /// Columns of the model's vectors.
     pub(super) width: usize,
     /// Columns kept, the first ones (Kusupati et al. 2022; sentence-transformers' `truncate_dim`).
     pub(super) dimensions: usize,
@@ -34,7 +34,7 @@ impl Delivery {
     }
 }
 
-/// The input that row `row` belongs to; `lengths` are the rows of each input, where they are not
+/// The input that row `row` belongs to. `lengths` are the rows of each input, if there is more than
 /// one each.
 fn owner(row: usize, lengths: Option<&[usize]>) -> usize {
     let Some(lengths) = lengths else { return row };
@@ -48,8 +48,8 @@ fn owner(row: usize, lengths: Option<&[usize]>) -> usize {
         .unwrap_or(row)
 }
 
-/// Cuts, scales and checks: rows of `dimensions` values. `id` is for the error, `lengths` as for
-/// [`matrix`].
+/// Cuts, scales and checks; returns rows of `dimensions` values. `id` is for the error, `lengths`
+/// as for [`matrix`].
 pub(super) fn rows(
     id: &str,
     vectors: &[f32],
@@ -59,7 +59,7 @@ pub(super) fn rows(
     let width = delivery.width.max(1);
     let mut out = Vec::with_capacity(vectors.len() / width * delivery.dimensions);
     for (index, vector) in vectors.chunks_exact(width).enumerate() {
-        // Looked at before the cut: a damaged model is damaged whatever columns are asked for.
+        // Checked before the cut: a damaged model is reported whatever columns are asked for.
         if vector.iter().any(|value| !value.is_finite()) {
             return Err(EmbedError::NotFinite {
                 id: id.to_owned(),
@@ -77,7 +77,7 @@ pub(super) fn rows(
 }
 
 /// Cuts, scales, checks and packs. `id` is for the error; `ranges` belong to int8; `lengths` are
-/// the rows of each input, where they are not one each.
+/// the rows of each input, if there is more than one each.
 pub(super) fn matrix(
     id: &str,
     vectors: &[f32],

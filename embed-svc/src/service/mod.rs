@@ -1,4 +1,4 @@
-//! The gRPC face: checks requests, hands them to the engine, shapes the answers.
+//! The gRPC handler: checks requests, passes them to the engine, builds the answers.
 
 mod calibrate;
 mod deadline;
@@ -39,8 +39,8 @@ pub struct EmbedService {
 pub(crate) struct Inner {
     config: EmbedConfig,
     registry: Registry,
-    /// Tokenisation and the shaping of answers: apart from the threads that compute, so that it
-    /// overlaps with them.
+    /// Threads for tokenisation and building answers, separate from the threads that compute, so
+    /// that both overlap.
     helpers: rayon::ThreadPool,
 }
 
@@ -48,7 +48,7 @@ impl EmbedService {
     /// A service without any encoder in memory.
     ///
     /// # Errors
-    /// A configuration that is not sound; no threads.
+    /// If the configuration is not valid or no threads can be started.
     pub fn new(config: EmbedConfig, resolver: Resolver) -> Result<Self, EmbedError> {
         config.validate()?;
         let registry = Registry::new(config.clone(), resolver)?;
@@ -69,7 +69,7 @@ impl EmbedService {
     /// Loads the encoders of `warm_up`.
     ///
     /// # Errors
-    /// The first that cannot be loaded.
+    /// The error of the first encoder that cannot be loaded.
     pub async fn warm_up(&self) -> Result<(), EmbedError> {
         for id in &self.inner.config.warm_up {
             self.inner.registry.get(id).await?;
@@ -89,7 +89,7 @@ pub fn services(service: EmbedService) -> Services {
 }
 
 impl Inner {
-    /// Runs `work` on the helper threads. Nothing is done for a caller that has gone.
+    /// Runs `work` on the helper threads. Work is skipped if its caller is gone.
     async fn helped<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, EmbedError> + Send + 'static,
@@ -97,8 +97,7 @@ impl Inner {
         let (reply, answer) = oneshot::channel();
         self.helpers.spawn(move || {
             if !reply.is_closed() {
-                // A panic would be a bug of ours or of a library; it must not take the process with
-                // it.
+                // A panic would be a bug of ours or of a library; it must not end the process.
                 let done = catch_unwind(AssertUnwindSafe(work));
                 let _ = reply.send(done.unwrap_or_else(|_| Err(EmbedError::Internal("a helper panicked".into()))));
             }
@@ -142,8 +141,8 @@ impl EncoderService for EmbedService {
     ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
         let deadline = deadline::of(request.metadata(), Instant::now());
         let inner = self.inner.clone();
-        // `buffered` keeps the order and reads the next message only when it has room; tonic polls
-        // it only as fast as the client reads. A failed message ends the stream.
+        // `buffered` keeps the order and reads the next message only when it has room, and tonic
+        // polls it only as fast as the client reads. A failed message ends the stream.
         let answers = request
             .into_inner()
             .map(move |message| {

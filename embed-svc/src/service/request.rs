@@ -18,7 +18,7 @@ use crate::{
     tokenise::{Cut, Tokens},
 };
 
-/// Bytes of all prompts of a request: one is read with every text.
+/// Most bytes of all prompts of a request: the prompt is tokenised with every text.
 const MOST_OF_PROMPTS: usize = 32 << 20;
 
 /// A prompt as a request names it.
@@ -52,8 +52,8 @@ pub(super) fn prompt(prompts: &Prompts, asked: Option<Prompt>) -> Result<String,
     })
 }
 
-/// Columns to keep. A model that says which sizes it was trained for is held to them; any other can
-/// be cut anywhere, as sentence-transformers' `truncate_dim` allows.
+/// Columns to keep. If a model names the sizes it was trained for, only those are allowed. Any
+/// other model can be cut anywhere, as with sentence-transformers' `truncate_dim`.
 pub(super) fn dimensions(encoder: &Loaded, want: Want, asked: Option<u32>) -> Result<usize, EmbedError> {
     let all = match want {
         Want::TextVector => encoder.model.dimensions(),
@@ -116,8 +116,8 @@ pub(super) fn too_many(field: &str, count: usize, most: usize) -> EmbedError {
     )
 }
 
-/// Whether a text is short enough to be made into tokens: until a text is cut, its tokens take some
-/// hundred times its memory.
+/// Whether a text is short enough to tokenise: until a text is cut, its tokens take some hundred
+/// times its memory.
 pub(super) fn check_bytes(field: impl Display, text: &str, inner: &Inner) -> Result<(), EmbedError> {
     let most = inner.config.max_text_bytes;
     if text.len() <= most {
@@ -130,7 +130,8 @@ pub(super) fn check_bytes(field: impl Display, text: &str, inner: &Inner) -> Res
     ))
 }
 
-/// Whether texts with a prompt before each are no more than a message may hold without it.
+/// Whether the texts, each with the prompt in front, stay within the size that a message could
+/// hold.
 pub(super) fn check_prompt(prompt: &str, texts: usize, inner: &Inner) -> Result<(), EmbedError> {
     check_bytes("literal_prompt", prompt, inner)?;
     let bytes = prompt.len().saturating_mul(texts);
@@ -144,7 +145,7 @@ pub(super) fn check_prompt(prompt: &str, texts: usize, inner: &Inner) -> Result<
     ))
 }
 
-/// Whether ids that a client made can be run; `marks` are those of the encoder's tokenizer.
+/// Whether token ids from a client can be run; `marks` are those of the encoder's tokenizer.
 pub(super) fn check_ids(encoder: &Loaded, marks: &Marks, index: usize, ids: &[u32]) -> Result<(), EmbedError> {
     let model = &encoder.model;
     let field = || format!("inputs[{index}].token_ids");
@@ -194,16 +195,16 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Those of a model's tokenizer.
+    /// The marks of a model's tokenizer.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// If the tokenizer fails.
     pub(super) fn of(model: &Model) -> Result<Self, String> {
         let nothing = model.tokenise("", "", Cut::Tail)?.ids;
         let something = model.tokenise("", "a", Cut::Tail)?.ids;
         let before = nothing.iter().zip(&something).take_while(|(a, b)| a == b).count();
         let (before, after) = nothing.split_at(before);
-        // A tokenizer that makes something of no text at all does not show its marks.
+        // If the tokenizer gives tokens even for an empty text, its marks cannot be found.
         Ok(if something.ends_with(after) {
             Self {
                 before: before.to_vec(),
@@ -250,7 +251,7 @@ pub(super) fn want(value: i32) -> Result<Want, EmbedError> {
     }
 }
 
-/// Whether the encoder gives what is wanted.
+/// Whether the encoder can give what is wanted.
 pub(super) fn served(encoder: &Loaded, want: Want) -> Result<(), EmbedError> {
     let (model, id) = (&encoder.model, &encoder.source.id);
     let refuse = |field: &str, what: String| Err(EmbedError::unserved(field, what));

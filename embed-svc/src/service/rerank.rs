@@ -114,7 +114,7 @@ pub(super) async fn rerank(
     })
 }
 
-/// Which of the scores ranks.
+/// The index of the score that ranks.
 fn column(model: &Model, label: &str) -> Result<usize, EmbedError> {
     let labels = model.labels();
     match labels {

@@ -18,12 +18,12 @@ use crate::{
     tokenise::{Cut, parts::Part},
 };
 
-/// Bytes of a message that a token of an answer is allowed, beside the text.
+/// Bytes of an answer allowed for each token, besides the text.
 const TOKEN_BYTES: usize = 32;
 
-/// Most tokens of an answer, whatever a message may be. A token takes about 100 bytes of memory in
-/// this process and again in a gateway's, several times what it takes in the message; with this
-/// many, a request stays below 128 MiB.
+/// Most tokens of an answer, however large a message may be. A token takes about 100 bytes of
+/// memory in this process and again in a gateway, several times what it takes in the message. With
+/// this many, a request stays below 128 MiB.
 const MOST_TOKENS: usize = 400_000;
 
 /// Answers a `CountTokens`.
@@ -61,8 +61,8 @@ pub(super) async fn tokenize(inner: &Inner, request: TokenizeRequest) -> Result<
     let room = inner.config.max_message_bytes;
     inner
         .helped(move || {
-            // One after the other, so that an answer which is too large is noticed before it is
-            // whole.
+            // Tokenised one by one, so that an answer that is too large is refused before it is
+            // complete.
             let mut answer = TokenizeResponse::default();
             let (mut bytes, mut count) = (0, 0);
             for (index, text) in texts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What `tokenizer_config.json` says of marks at the ends of a text.
+//! Special tokens at the ends of a text, as `tokenizer_config.json` sets them.
 
 use serde_json::Value;
 
@@ -11,15 +11,15 @@ use crate::{
 const HINT: &str = "save the tokenizer with a post-processor that adds it: `tokenizer.backend_tokenizer.save(\"tokenizer.json\")` \
                     of one that does";
 
-/// Makes a folder's tokenizer put the marks where its files say.
+/// Configures a folder's tokenizer to add the marks that its files ask for.
 ///
 /// # Errors
-/// `add_bos_token` or `add_eos_token` asks for a mark that `tokenizer.json` does not add (versions
-/// of the library differ in what becomes of it); NV-Embed's end mark is not known.
+/// If `add_bos_token` or `add_eos_token` asks for a mark that `tokenizer.json` does not add
+/// (versions of the library differ in their handling), or NV-Embed's end mark is unknown.
 pub(crate) fn follow(folder: &ModelFolder, tokenizer: TextTokenizer) -> Result<TextTokenizer, EmbedError> {
     let file = folder.transformer.join("tokenizer_config.json");
     let config: Value = read_optional(&file)?;
-    // A word, or an added token in full.
+    // A mark is given as a string or as a full added token.
     let mark = |key: &str| {
         let value = config.get(key)?;
         value.as_str().or_else(|| value.get("content")?.as_str())

@@ -1,4 +1,4 @@
-//! Text to token ids, the way sentence-transformers does it.
+//! Turns text into token ids, as sentence-transformers does.
 
 pub(crate) mod marks;
 pub(crate) mod pairs;
@@ -17,38 +17,38 @@ use tokenizers::{
 use crate::{batch::Sequence, error::EmbedError};
 use words::WordTokenizer;
 
-/// Larger texts, and larger pieces of one, in bytes, are made into tokens one at a time: some
-/// hundred bytes of memory for each of theirs are held meanwhile.
+/// Texts, and pieces of one, larger than this many bytes are tokenised one at a time: each of their
+/// bytes takes some hundred bytes of memory meanwhile.
 const LARGE: usize = 32 << 10;
 static ONE_LARGE: Mutex<()> = Mutex::new(());
 
-/// Waits until a text may be made into tokens.
+/// Waits until a text may be tokenised.
 fn turn(text: &str) -> Option<MutexGuard<'static, ()>> {
     let large = text.len() > LARGE;
-    // It guards nothing that a panic could leave half done.
+    // The lock guards no data that a panic could leave half done.
     large.then(|| ONE_LARGE.lock())
 }
 
-/// Which end of a too long text is dropped.
+/// Which end of a text that is too long is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// Tokens at the beginning.
+    /// Keeps the tokens at the beginning.
     Head,
-    /// Tokens at the end.
+    /// Keeps the tokens at the end.
     Tail,
 }
 
 /// The ids of one text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tokens {
-    /// Ids as the model sees them, special tokens included, cut to the limit.
+    /// Ids as the model sees them, with special tokens, cut to the limit.
     pub ids: Vec<u32>,
     /// Number of ids before anything was cut.
     pub count: usize,
     /// Leading ids that are special tokens and prompt, in models that do not pool the prompt;
     /// else 0.
     pub prompt: usize,
-    /// First id of the second text of a pair, where the tokenizer gives it a type of its own.
+    /// First id of the second text of a pair, if the tokenizer gives it a type of its own.
     pub second: Option<usize>,
 }
 
@@ -64,14 +64,14 @@ impl From<Tokens> for Sequence {
 }
 
 impl Tokens {
-    /// Whether the text was longer than the model takes.
+    /// Whether the text was longer than the model accepts.
     pub fn truncated(&self) -> bool {
         self.ids.len() < self.count
     }
 }
 
-/// A model's tokenizer. Padding that the file carries is switched off, nothing is padded here; so
-/// is its truncation: the folder's own limit rules.
+/// A model's tokenizer. The padding and the truncation that the file sets are switched off: nothing
+/// is padded here, and the folder's own limit applies.
 #[derive(Debug)]
 pub struct TextTokenizer {
     kind: Kind,
@@ -81,9 +81,9 @@ pub struct TextTokenizer {
     file_limit: Option<usize>,
     /// Whether special tokens stay when a text is cut.
     keeps_special: bool,
-    /// Written after every text, where a model wants its end mark there.
+    /// Appended to every text, for models that want their end mark there.
     suffix: String,
-    /// Whether the tokens of a long text's pieces are those of the text.
+    /// Whether a long text can be tokenised in pieces with the same result.
     in_pieces: bool,
 }
 
@@ -116,7 +116,7 @@ impl TextTokenizer {
             .map_err(|error| EmbedError::file(file, format!("the tokenizer cannot be read: {error}"), HINT))?;
         let refuse = |problem: String| EmbedError::file(file, format!("not a tokenizer: {problem}"), HINT);
         serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| refuse(error.to_string()))?;
-        // The library expects of some parts that they are whole, and panics where they are not.
+        // The library assumes that some parts are complete, and panics if they are not.
         let mut inner = catch_unwind(|| Tokenizer::from_bytes(&bytes))
             .map_err(|_| refuse("its parts do not fit together".into()))?
             .map_err(|error| refuse(error.to_string()))?;
@@ -148,7 +148,7 @@ impl TextTokenizer {
         })
     }
 
-    /// The same without special tokens around a text.
+    /// Switches special tokens around a text off.
     #[must_use]
     pub fn without_special_tokens(mut self) -> Self {
         if let Kind::File(inner) = &mut self.kind {
@@ -158,15 +158,14 @@ impl TextTokenizer {
         self
     }
 
-    /// The same, but a text is cut behind the last token that fits, whatever it is: the way of
-    /// `WordEmbeddings`.
+    /// Cuts a text after the last token that fits, even a special one, as `WordEmbeddings` does.
     #[must_use]
     pub fn cutting_anywhere(mut self) -> Self {
         self.keeps_special = false;
         self
     }
 
-    /// The same with this written after every text: it is read with the text, and cut off with it.
+    /// Appends this suffix to every text: it is tokenised with the text, and cut off with it.
     #[must_use]
     pub fn followed_by(mut self, suffix: &str) -> Self {
         suffix.clone_into(&mut self.suffix);
@@ -199,12 +198,12 @@ impl TextTokenizer {
         }
     }
 
-    /// Leading ids of every text that begins with this prompt: special tokens in front and the
-    /// prompt's own. Measured as sentence-transformers does: the prompt alone, without a special
-    /// token at its end.
+    /// Number of leading ids in every text that begins with this prompt: special tokens in front
+    /// and the prompt's own. Measured as in sentence-transformers: the prompt alone, without a
+    /// special token at its end.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// If the tokenizer refuses the prompt.
     pub fn prompt_tokens(&self, prompt: &str) -> Result<usize, String> {
         if prompt.is_empty() {
             return Ok(0);
@@ -233,7 +232,7 @@ impl TextTokenizer {
     }
 
     /// Ids of `prompt + text`, at most `limit` of them; special tokens are kept when the text is
-    /// cut, in all models but `WordEmbeddings`. `limit` is larger than
+    /// cut, except in `WordEmbeddings` models. `limit` is larger than
     /// [`TextTokenizer::special_tokens`].
     pub fn encode(&self, prompt: &str, text: &str, limit: usize, cut: Cut) -> Result<Tokens, String> {
         if prompt.is_empty() && self.suffix.is_empty() {

@@ -4,12 +4,12 @@ use tokenizers::{Encoding, PostProcessor, Tokenizer, TruncationDirection};
 
 use super::{Kind, TextTokenizer, Tokens, turn};
 
-/// The first text of pairs, tokenised once for all of them.
+/// The first text of pairs, tokenised once for all pairs.
 #[derive(Debug, Clone)]
 pub struct First {
-    /// No more of it than a pair can hold.
+    /// Its beginning, no longer than a pair can hold.
     head: Encoding,
-    /// Tokens of all of it.
+    /// Number of tokens of the whole text.
     count: usize,
 }
 
@@ -17,12 +17,12 @@ impl TextTokenizer {
     /// The first text of pairs of at most `limit` ids.
     ///
     /// # Errors
-    /// What the tokenizer says; a list of words knows no pairs.
+    /// If the tokenizer refuses the text or is a list of words, which does not support pairs.
     pub fn first_of_pairs(&self, text: &str, limit: usize) -> Result<First, String> {
         let _turn = turn(text);
         let mut head = encode(self.of_pairs()?, text)?;
         let count = head.len();
-        // Of a longer text the cut keeps the same tokens.
+        // A longer text keeps the same tokens after the cut.
         cut(&mut head, limit);
         Ok(First { head, count })
     }
@@ -68,8 +68,8 @@ fn encode(inner: &Tokenizer, text: &str) -> Result<Encoding, String> {
     inner.encode_fast(text, false).map_err(|error| error.to_string())
 }
 
-/// Tokens of each text of a pair that has room for so many: the longer one loses its end first. As
-/// the library's `longest_first`.
+/// Tokens of each text in a pair with room for `room` tokens: the end of the longer text is cut
+/// first, as in the library's `longest_first`.
 fn shares(first: usize, second: usize, room: usize) -> (usize, usize) {
     let short = first.min(second).min(room / 2);
     let long = room - short;
@@ -78,7 +78,8 @@ fn shares(first: usize, second: usize, room: usize) -> (usize, usize) {
 
 fn cut(encoding: &mut Encoding, most: usize) {
     encoding.truncate(most, 0, TruncationDirection::Right);
-    // What was cut off. The library would pair each such part of one text with each of the other.
+    // Drop the parts that were cut off. The library would pair each such part of one text with each
+    // of the other.
     encoding.take_overflowing();
 }
 

@@ -1,4 +1,4 @@
-//! Tokens with the parts of the text that they stand for, and back to text.
+//! Tokens with the parts of the text that they stand for, and ids back to text.
 
 use std::ops::Range;
 
@@ -9,19 +9,19 @@ use super::{Kind, TextTokenizer, turn};
 pub struct Part {
     /// Its id.
     pub id: u32,
-    /// The part of the text; a special token's name.
+    /// The part of the text, or a special token's name.
     pub text: String,
-    /// Whether it was put around the text.
+    /// Whether the token is one of those added around the text.
     pub special: bool,
-    /// Bytes of the prompt with the text; none where it stands for no part of it.
+    /// Byte range in prompt and text; `None` if the token stands for no part of them.
     pub bytes: Option<Range<usize>>,
 }
 
 impl TextTokenizer {
-    /// The tokens of `prompt + text`, none cut off; with those that are put around it if `special`.
+    /// All tokens of `prompt + text`, none cut off, with the special tokens around it if `special`.
     ///
     /// # Errors
-    /// What the tokenizer says; a list of words, which does not know where a word stood.
+    /// If the tokenizer fails or is a list of words, which does not record positions.
     pub fn parts(&self, prompt: &str, text: &str, special: bool) -> Result<Vec<Part>, String> {
         let Kind::File(inner) = &self.kind else {
             return Err("a list of words does not tell where in a text a word stands".into());
@@ -48,10 +48,10 @@ impl TextTokenizer {
         Ok(ids.zip(places).map(part).collect())
     }
 
-    /// The text of ids; special tokens are written too if `special`.
+    /// The text of ids; special tokens are included if `special`.
     ///
     /// # Errors
-    /// The first id that no token has; what the tokenizer says.
+    /// If an id has no token (the first such id is named) or the tokenizer fails.
     pub fn text_of(&self, ids: &[u32], special: bool) -> Result<String, String> {
         let inner = match &self.kind {
             Kind::File(inner) => inner,

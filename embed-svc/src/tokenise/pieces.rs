@@ -1,9 +1,9 @@
-//! Long texts in pieces.
+//! Tokenises long texts in pieces.
 //!
-//! The library holds some hundred bytes for each byte of a text while it makes tokens of it. A
-//! piece holds as much only of its own bytes. A text is cut before a space between two ASCII
-//! letters or digits, and only for tokenizers whose tokens never reach across such a place, so that
-//! the tokens of the pieces are those of the whole text.
+//! The library holds some hundred bytes for each byte of a text while it tokenises. With pieces, it
+//! does so only for the bytes of one piece. A text is cut before a space between two ASCII letters
+//! or digits, and only for tokenizers whose tokens never cross such a place, so that the tokens of
+//! the pieces are those of the whole text.
 
 use std::collections::VecDeque;
 
@@ -11,12 +11,12 @@ use tokenizers::{Encoding, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
 
 use super::{Cut, turn};
 
-/// Bytes after which a piece ends, at the next place where it may.
+/// A piece ends at the next possible place after this many bytes.
 const PIECE: usize = 16 << 10;
 
 /// The tokens at one end of a text, without special tokens around them.
 pub(super) struct End {
-    /// At least as many as were asked for, if there are so many.
+    /// At least as many as were asked for, if the text has that many.
     pub(super) tokens: Encoding,
     /// Tokens of the whole text.
     pub(super) count: usize,
@@ -66,14 +66,14 @@ fn split(text: &str) -> (&str, &str) {
     }
 }
 
-/// Whether no token of this tokenizer reaches across a space between two ASCII letters or digits,
-/// whatever is before and behind.
+/// Whether no token of this tokenizer crosses a space between two ASCII letters or digits, whatever
+/// surrounds them.
 pub(super) fn possible(inner: &Tokenizer) -> bool {
     let words = match inner.get_pre_tokenizer() {
-        // It drops the space.
+        // This pre-tokenizer drops the space.
         Some(PreTokenizerWrapper::BertPreTokenizer(_)) => true,
-        // It begins a word with the space. That the second piece begins with one keeps
-        // `add_prefix_space` from adding another.
+        // This pre-tokenizer begins a word with the space. Since the second piece begins with a
+        // space, `add_prefix_space` does not add another.
         Some(PreTokenizerWrapper::ByteLevel(bytes)) => bytes.use_regex,
         _ => false,
     };
@@ -85,15 +85,15 @@ pub(super) fn possible(inner: &Tokenizer) -> bool {
             let takes_spaces = token.lstrip || token.rstrip;
             let of_spaces = token.content.len() > 1 && token.content.bytes().all(|byte| byte == b' ');
             match token.content.contains(char::is_whitespace) {
-                // Where a text may be cut there is one space only.
+                // At a place where a text may be cut there is a single space.
                 true => of_spaces && !takes_spaces,
                 false => !takes_spaces || !(token.content.starts_with(in_word) || token.content.ends_with(in_word)),
             }
         })
 }
 
-/// Whether a normalizer changes an ASCII letter, digit or space without a look at its neighbours,
-/// unless those are marks.
+/// Whether a normalizer treats an ASCII letter, digit or space independently of its neighbours,
+/// except combining marks.
 fn is_local(normalizer: &NormalizerWrapper) -> bool {
     match normalizer {
         NormalizerWrapper::BertNormalizer(_)
@@ -122,7 +122,7 @@ mod tests {
         TextTokenizer::load(&file, false).unwrap_or_else(|error| panic!("{folder}: {error}"))
     }
 
-    /// Words, marks, accents and odd spaces in an order that a seed decides.
+    /// Words, punctuation, accents and unusual spaces in an order determined by a seed.
     fn text(seed: u64, words: usize) -> String {
         const PARTS: &[&str] = &[
             "storm",

@@ -1,6 +1,6 @@
-//! sentence-transformers' `WhitespaceTokenizer`: words between white space, looked up as they
-//! stand, without punctuation around them, and in lower case; the first that is found counts, words
-//! that are never found are left out.
+//! sentence-transformers' `WhitespaceTokenizer`: words between white space, looked up as they are,
+//! then without surrounding punctuation, then in lower case. The first match counts; words without
+//! a match are left out.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,18 +10,18 @@ use std::{
 use super::parts::unknown;
 use crate::folder::WordList;
 
-/// A list of words and how texts are looked up in it.
+/// A list of words and the way texts are looked up in it.
 #[derive(Debug)]
 pub struct WordTokenizer {
     ids: HashMap<String, u32>,
-    /// The other way round, once it is asked for.
+    /// The reverse map, built on first use.
     words: OnceLock<HashMap<u32, String>>,
     stop_words: HashSet<String>,
     lower_case: bool,
 }
 
 impl WordTokenizer {
-    /// Of a word that stands in the list twice the later place counts.
+    /// If a word is in the list twice, the later index counts.
     pub fn new(list: WordList) -> Self {
         Self {
             ids: list.vocab.into_iter().zip(0..).collect(),
@@ -51,7 +51,7 @@ impl WordTokenizer {
     /// The words of ids.
     ///
     /// # Errors
-    /// The first id that no word has.
+    /// If an id has no word; the first such id is named.
     pub fn text_of(&self, ids: &[u32]) -> Result<String, String> {
         let invert = || self.ids.iter().map(|(word, id)| (*id, word.clone())).collect();
         let words = self.words.get_or_init(invert);
@@ -62,7 +62,7 @@ impl WordTokenizer {
 
     fn find(&self, word: &str) -> Option<u32> {
         let bare = word.trim_matches(|c: char| c.is_ascii_punctuation());
-        // A stop word ends the search in whatever form it is met.
+        // A stop word ends the search, in whichever form it matches.
         let look = |form: &str| match self.stop_words.contains(form) {
             true => Some(None),
             false => self.ids.get(form).map(|id| Some(*id)),

@@ -1,4 +1,4 @@
-//! Fixed vectors, one for each word or token: no transformer runs, a token's vector is looked up.
+//! Fixed vectors, one per word or token: no transformer runs, a token's vector is looked up.
 
 pub mod text_file;
 
@@ -16,7 +16,7 @@ pub struct StaticVectors {
     values: Floats,
     rows: usize,
     width: usize,
-    /// The row of each token id, where ids share rows (Model2Vec with a quantised vocabulary).
+    /// The row of each token id, if ids share rows (Model2Vec with a quantised vocabulary).
     mapping: Option<Vec<u32>>,
     /// A factor for each token id (Model2Vec).
     factors: Option<Vec<f64>>,
@@ -38,7 +38,7 @@ impl StaticVectors {
     /// The table of a `WordEmbeddings` module.
     ///
     /// # Errors
-    /// Names the tensor that is missing or no matrix.
+    /// If a tensor is missing or not a matrix; the error names it.
     pub fn of_words(weights: &Weights) -> Result<Self, EmbedError> {
         Self::read("word-embeddings", weights, "emb_layer.weight")
     }
@@ -46,7 +46,7 @@ impl StaticVectors {
     /// The table of a `StaticEmbedding` module, as sentence-transformers or as model2vec writes it.
     ///
     /// # Errors
-    /// As [`StaticVectors::of_words`]; a mapping that leads beyond the table.
+    /// As for [`StaticVectors::of_words`]; also if a mapping leads beyond the table.
     pub fn of_tokens(weights: &Weights) -> Result<Self, EmbedError> {
         const NAME: &str = "static-embedding";
         if weights.has("embedding.weight") {

@@ -1,5 +1,5 @@
 //! Word vectors in text: a word and its numbers on each line, as GloVe writes them; word2vec's text
-//! form has a line with the two sizes in front. Read as sentence-transformers'
+//! form begins with a line that gives the two sizes. Read as sentence-transformers'
 //! `WordEmbeddings.from_text_file` does, without stop words.
 
 use std::{
@@ -12,24 +12,24 @@ use std::{
 use super::StaticVectors;
 use crate::{error::EmbedError, folder::WordList, tokenise::words::WordTokenizer, weights::Floats};
 
-/// Row 0 belongs to no word; it has zeros. The name is the one that sentence-transformers gives it.
+/// Row 0 belongs to no word; it is zero. Its name is that in sentence-transformers.
 const PADDING: &str = "PADDING_TOKEN";
 
-/// What was read.
+/// The words and vectors of a file.
 pub struct TextVectors {
     /// Looks words up, as they stand, then without punctuation around them, then in lower case.
     pub words: WordTokenizer,
     /// Their vectors.
     pub table: StaticVectors,
-    /// Lines left out because they have another number of values than the first.
+    /// Lines left out because their number of values differs from the first line's.
     pub skipped: usize,
 }
 
 /// Reads a file.
 ///
 /// # Errors
-/// Names the file and the line that is not a text or holds something that is not a number; a file
-/// without vectors.
+/// If a line is not text or holds something that is not a number, the error names file and line;
+/// also if a file has no vectors.
 pub fn read(file: &Path) -> Result<TextVectors, EmbedError> {
     const HINT: &str = "give a text file with a word and its numbers, separated by single spaces, on each line";
     let refuse = |problem: String| EmbedError::file(file, problem, HINT);

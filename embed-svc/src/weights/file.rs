@@ -1,5 +1,5 @@
-//! A file of tensors, read and never mapped: a mapped file that somebody cuts short ends the
-//! process (SIGBUS), one that is read gives an error.
+//! A file of tensors, read and never memory-mapped: if a mapped file is truncated the process ends
+//! (SIGBUS), while a read returns an error.
 
 use std::{
     fs::File,
@@ -13,10 +13,10 @@ use safetensors::{SafeTensorError, tensor::Metadata};
 
 /// Bytes of the header's length.
 const LENGTH: usize = size_of::<u64>();
-/// Largest header, as the safetensors library has it.
+/// Largest header, as in the safetensors library.
 const LARGEST_HEADER: usize = 100_000_000;
 
-/// An open file. What it held when it was opened stays readable if another file takes its name.
+/// An open file. Its contents stay readable if another file takes its name.
 #[derive(Debug)]
 pub(super) struct TensorFile {
     pub(super) path: PathBuf,
@@ -32,7 +32,7 @@ pub(super) enum OpenError {
 
 impl TensorFile {
     /// Opens a file and reads its header; the data begin at the offset returned. Also checks that
-    /// the data are all there and that no tensor reaches beyond them.
+    /// the data are complete and that no tensor reaches beyond them.
     pub(super) fn open(path: &Path) -> Result<(Self, usize, Metadata), OpenError> {
         let mut file = File::open(path).map_err(OpenError::Unreadable)?;
         let size = file.metadata().map_err(OpenError::Unreadable)?.len();
@@ -52,8 +52,8 @@ impl TensorFile {
         let metadata: Metadata = serde_json::from_slice(&header)
             .map_err(|error| OpenError::Broken(SafeTensorError::InvalidHeaderDeserialization(error)))?;
         let start = length + LENGTH;
-        // Reading the header has checked that tensors lie one after the other, each as large as its
-        // shape says.
+        // Reading the header has checked that tensors lie one after the other and that each is as
+        // large as its shape says.
         let end = metadata
             .tensors()
             .values()

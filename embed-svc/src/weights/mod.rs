@@ -1,4 +1,4 @@
-//! Checkpoint tensors, each read when it is asked for.
+//! Checkpoint tensors, each read on demand.
 
 mod file;
 
@@ -32,7 +32,7 @@ struct Entry {
     bytes: Range<usize>,
 }
 
-/// `f32` values, converted where the file has another type. Clones share them.
+/// `f32` values, converted if the file has another type. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Floats(Arc<[f32]>);
 
@@ -63,7 +63,8 @@ impl Weights {
     /// Opens the checkpoint of a model folder.
     ///
     /// # Errors
-    /// Names the file: missing, truncated, not safetensors; only a `pytorch_model.bin` there.
+    /// If a file is missing, truncated or not safetensors, or only a `pytorch_model.bin` is there;
+    /// the error names it.
     pub fn open(folder: &Path) -> Result<Self, EmbedError> {
         let single = folder.join("model.safetensors");
         let index = folder.join("model.safetensors.index.json");
@@ -108,7 +109,7 @@ impl Weights {
         Ok(())
     }
 
-    /// Whether a tensor of this name is there.
+    /// Whether there is a tensor of this name.
     pub fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
@@ -118,7 +119,7 @@ impl Weights {
         self.tensors.get(name).map(|entry| &entry.shape[..])
     }
 
-    /// The file that errors about a missing tensor name.
+    /// The file that errors name when a tensor is missing.
     pub fn file(&self) -> &Path {
         self.files
             .first()
@@ -128,14 +129,14 @@ impl Weights {
     /// A tensor as `f32`, which must have the shape given.
     ///
     /// # Errors
-    /// Names the tensor: missing, another shape, not a float type.
+    /// If the tensor is missing, has another shape or is not of a float type; the error names it.
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Floats, EmbedError> {
         let entry = self.entry(name, shape)?;
         let path = &self.files[entry.file].path;
         let count = entry.shape.iter().product();
         match entry.dtype {
             Dtype::F32 => {
-                // Straight into its place: the tables of large models are gigabytes.
+                // Read directly into its final place: the tables of large models take gigabytes.
                 let mut values: Arc<[f32]> = std::iter::repeat_n(0.0, count).collect();
                 if let Some(values) = Arc::get_mut(&mut values) {
                     self.read(entry, bytemuck::cast_slice_mut(values))?;
@@ -173,7 +174,7 @@ impl Weights {
         Ok(bytes)
     }
 
-    /// A tensor of two bytes a value.
+    /// Reads a tensor of two-byte values.
     fn halves<T>(
         &self,
         entry: &Entry,
@@ -184,10 +185,10 @@ impl Weights {
         Ok(bytes.as_chunks().0.iter().map(|b| widen(read(*b))).collect())
     }
 
-    /// Looks whether a tensor is there with this shape.
+    /// Checks that a tensor exists with this shape.
     ///
     /// # Errors
-    /// Names the tensor: missing, another shape.
+    /// If the tensor is missing or has another shape; the error names it.
     pub fn check(&self, name: &str, shape: &[usize]) -> Result<(), EmbedError> {
         self.entry(name, shape).map(drop)
     }
@@ -210,7 +211,7 @@ impl Weights {
         Ok(entry)
     }
 
-    /// [`Weights::get`] in double precision: of an F64 tensor too.
+    /// Like [`Weights::get`], in double precision; also reads F64 tensors.
     ///
     /// # Errors
     /// As [`Weights::get`].
@@ -226,7 +227,7 @@ impl Weights {
     /// A tensor of whole numbers (I64 or I32), flat.
     ///
     /// # Errors
-    /// Names the tensor: missing, another type.
+    /// If the tensor is missing or has another type; the error names it.
     pub fn integers(&self, name: &str) -> Result<Vec<i64>, EmbedError> {
         let Some(entry) = self.tensors.get(name) else {
             return Err(self.missing(&[name.to_owned()]));
@@ -249,7 +250,7 @@ impl Weights {
         }
     }
 
-    /// The error for tensors that are not there.
+    /// The error for missing tensors.
     pub fn missing(&self, names: &[String]) -> EmbedError {
         let shown = names
             .iter()

@@ -1,25 +1,21 @@
 //! Texts sent to the transform service in requests of a bearable size, and its answers as they
 //! come.
 
-use futures::{
-    StreamExt, TryStreamExt,
-    stream::{self, BoxStream},
-};
-use isomer_encoder_client::retry;
+use std::sync::Arc;
+
+use futures::{StreamExt, stream::BoxStream};
 use isomer_proto::{
     common::v1::Usage,
-    transform::v1::{
-        TextItem, TransformResult, TransformSpec, TransformStreamEnd, TransformStreamRequest,
-        transform_service_client::TransformServiceClient, transform_stream_response::Event,
-    },
+    transform::v1::{TextItem, TransformResult, TransformSpec, TransformStreamEnd, transform_stream_response::Event},
 };
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::Fault;
 use isomer_usage::sum;
 
 use super::{
     RunError,
     plan::{Corpus, TextRequest},
 };
+use crate::work::{Producer, WorkEngine};
 
 /// Bytes of text in one request.
 const MOST_BYTES: usize = 1 << 20;
@@ -58,9 +54,10 @@ pub(super) enum Answer {
     End(Usage),
 }
 
-/// The service's answers to one request, as they come.
+/// The answers to one request, as they come.
 pub(super) fn answers(
-    channel: GrpcChannel,
+    work: &Arc<dyn WorkEngine>,
+    producer: &Producer,
     spec: TransformSpec,
     chunk: Vec<(usize, TextItem)>,
     what: String,
@@ -70,55 +67,25 @@ pub(super) fn answers(
         what: what.clone(),
         fault: Box::new(fault),
     };
-    let opened = {
-        let failed = failed.clone();
-        async move {
-            let request = TransformStreamRequest {
-                spec: Some(spec),
-                items,
-            };
-            let opened = retry::calls(|| {
-                let mut client =
-                    TransformServiceClient::new(channel.clone()).max_decoding_message_size(super::MOST_MESSAGE_BYTES);
-                let request = request.clone();
-                async move { client.transform_stream(request).await }
-            });
-            let messages = opened
-                .await
-                .map_err(|status| failed(Fault::from_status(&status)))?
-                .into_inner();
-            Ok::<_, RunError>(messages)
-        }
+    let mut told = Usage::default();
+    let read = move |event: Result<Event, Fault>| match event {
+        Err(fault) => Err(failed(fault)),
+        Ok(Event::End(end)) => Ok(Answer::End(rest(&end, &told))),
+        Ok(Event::Result(result)) => match positions.get(result.index as usize) {
+            Some(position) => {
+                if let Some(usage) = &result.usage {
+                    sum::add(&mut told, usage);
+                }
+                Ok(Answer::Text(*position, Box::new(result)))
+            }
+            None => Err(failed(Fault::internal(format!(
+                "the transform service answered text {} of {}",
+                result.index,
+                positions.len()
+            )))),
+        },
     };
-    stream::once(opened)
-        .map_ok(move |messages| {
-            let (failed, positions) = (failed.clone(), positions.clone());
-            let mut told = Usage::default();
-            messages.filter_map(move |message| {
-                let answer = match message {
-                    Err(status) => Some(Err(failed(Fault::from_status(&status)))),
-                    Ok(message) => message.event.map(|event| match event {
-                        Event::End(end) => Ok(Answer::End(rest(&end, &told))),
-                        Event::Result(result) => match positions.get(result.index as usize) {
-                            Some(position) => {
-                                if let Some(usage) = &result.usage {
-                                    sum::add(&mut told, usage);
-                                }
-                                Ok(Answer::Text(*position, Box::new(result)))
-                            }
-                            None => Err(failed(Fault::internal(format!(
-                                "the transform service answered text {} of {}",
-                                result.index,
-                                positions.len()
-                            )))),
-                        },
-                    }),
-                };
-                std::future::ready(answer)
-            })
-        })
-        .try_flatten()
-        .boxed()
+    work.transform(producer, spec, items).map(read).boxed()
 }
 
 /// What a request took beyond what has been `told` with its texts: all of it where a service counts

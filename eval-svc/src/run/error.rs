@@ -100,6 +100,9 @@ pub enum RunError {
         /// What it said.
         fault: Box<Fault>,
     },
+    /// The workers' queue or store cannot be used.
+    #[error("{0}")]
+    Fleet(Box<Fault>),
     /// The generator answered none of the texts.
     #[error("{what}: the generator answered none of {texts} texts: {reason}")]
     GeneratorSilent {

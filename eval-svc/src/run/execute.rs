@@ -51,6 +51,10 @@ pub(super) type Durations = BTreeMap<String, f64>;
 pub(super) async fn execute(context: &RunContext, store: &RunStore, plan: Plan, live: &Live) -> Result<(), RunError> {
     let mut durations = Durations::new();
     announce(&plan, live);
+    let workers = context.work.describe_workers().await;
+    if let Some(workers) = workers.map_err(|fault| RunError::Fleet(Box::new(fault)))? {
+        live.message(workers);
+    }
     live.step(Stage::Plan, 1, "inputs checked");
     let looked = if portions::bets(&plan) {
         Box::pin(portions::in_portions(context, plan, live, &mut durations)).await?

@@ -2,20 +2,19 @@
 //! keeps every answer.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Instant,
 };
 
 use futures::{StreamExt, stream};
-use isomer_encoder_client::retry;
 use isomer_proto::{
     common::v1::Usage,
     transform::v1::{
-        JudgeRequest, JudgeResponse, judge_request::Pair as ProtoPair, judge_response::Rating as ProtoRating,
+        JudgeRequest, judge_request::Pair as ProtoPair, judge_response::Rating as ProtoRating,
         transform_service_client::TransformServiceClient,
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::Fault;
 use isomer_usage::sum;
 
 use super::{
@@ -32,6 +31,7 @@ use super::{
 use crate::{
     judging::{Judging, Probe, Scale, draw, probes},
     suite::{Suite, Transformation},
+    work::{Batching, Producer, RequestKind},
 };
 
 /// Requests to the judge in flight at the same time: the next is queued when the last pairs of one
@@ -54,6 +54,8 @@ pub(super) struct PlannedJudge {
     pub digest: String,
     /// Version and digest of the prompt of each of the scales.
     pub prompts: Vec<(String, String)>,
+    /// Who rates on each of the scales.
+    pub producers: BTreeMap<Scale, Producer>,
     /// What the trial took.
     pub trial: Usage,
     /// What the trial showed that a person should know.
@@ -129,6 +131,7 @@ pub(super) async fn probe(
         id: judging.generator.clone(),
         digest: String::new(),
         prompts: Vec::with_capacity(judging.scales.len()),
+        producers: BTreeMap::new(),
         trial: Usage::default(),
         warnings: Vec::new(),
     };
@@ -167,6 +170,7 @@ pub(super) async fn probe(
             }
         }
         let provenance = rating.provenance.unwrap_or_default();
+        planned.producers.insert(*scale, Producer::from(&provenance));
         if !provenance.generator_id.is_empty() {
             planned.id = provenance.generator_id;
         }
@@ -387,7 +391,18 @@ async fn rate(
         what: format!("the judge {}, {what}", judge.id),
         fault: Box::new(fault),
     };
-    let size = context.config.transform_batch_items.clamp(1, PAIRS);
+    let own = Batching {
+        items: context.config.transform_batch_items.clamp(1, PAIRS),
+        in_flight: IN_FLIGHT,
+    };
+    let batching = context.work.batching(RequestKind::Judge, own);
+    let size = batching.items;
+    let scale = base.scale();
+    let known = judge
+        .producers
+        .iter()
+        .find(|(own, _)| wire::judge_scale(**own) == scale);
+    let producer = known.map(|(_, producer)| producer.clone()).unwrap_or_default();
     let request = |(chunk, pairs): (usize, &[(&str, &str)])| {
         let texts = pairs.iter().map(|(original, made)| ProtoPair {
             id: String::new(),
@@ -403,10 +418,10 @@ async fn rate(
     let requests: Vec<(usize, usize, JudgeRequest)> = pairs.chunks(size).enumerate().map(request).collect();
     let mut answers = stream::iter(requests)
         .map(|(first, pairs, request)| {
-            let channel = context.clients.transform.clone();
-            async move { (first, pairs, ask(channel, request).await) }
+            let answer = context.work.judge(&producer, request);
+            async move { (first, pairs, answer.await) }
         })
-        .buffer_unordered(IN_FLIGHT);
+        .buffer_unordered(batching.in_flight);
     let mut ratings: Vec<Option<Rating>> = vec![None; pairs.len()];
     while let Some((first, asked, answer)) = answers.next().await {
         let answer = answer.map_err(failed)?;
@@ -439,17 +454,4 @@ async fn rate(
     }
     // Each request was answered in full, or the loop would have ended with an error.
     Ok(ratings.into_iter().flatten().collect())
-}
-
-async fn ask(channel: GrpcChannel, request: JudgeRequest) -> Result<JudgeResponse, Fault> {
-    let answer = retry::calls(|| {
-        let mut client =
-            TransformServiceClient::new(channel.clone()).max_decoding_message_size(super::MOST_MESSAGE_BYTES);
-        let request = request.clone();
-        async move { client.judge(request).await }
-    });
-    match answer.await {
-        Ok(answer) => Ok(answer.into_inner()),
-        Err(status) => Err(Fault::from_status(&status)),
-    }
 }

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
-    EvalClients, RunContext, RunError,
+    RunContext, RunError,
     events::Event,
     execute,
     expiry::Expiry,
@@ -29,7 +29,7 @@ use super::{
     waiting::{Turn, Waiting},
     watch,
 };
-use crate::{config::EvalConfig, locate::DatasetLocator};
+use crate::{clients::EvalClients, config::EvalConfig, locate::DatasetLocator, work::WorkEngine};
 
 /// Ended runs whose events stay in memory.
 const REMEMBERED: usize = 64;
@@ -101,7 +101,12 @@ impl RunManager {
     ///
     /// # Errors
     /// When a folder cannot be made.
-    pub fn open(config: EvalConfig, clients: EvalClients, places: Arc<DatasetLocator>) -> Result<Self, RunError> {
+    pub(crate) fn open(
+        config: EvalConfig,
+        clients: EvalClients,
+        work: Arc<dyn WorkEngine>,
+        places: Arc<DatasetLocator>,
+    ) -> Result<Self, RunError> {
         let store = RunStore::open(config.runs_dir())?;
         let units = UnitStore::open(config.units_dir()).map_err(RunError::Units)?;
         let active = Arc::new(Semaphore::new(config.max_active_runs.max(1)));
@@ -109,6 +114,7 @@ impl RunManager {
         let context = RunContext {
             config,
             clients,
+            work,
             places,
             units,
         };
@@ -328,6 +334,7 @@ impl RunManager {
         let live = self.live(id).ok_or_else(|| RunError::Elsewhere(id.to_owned()))?;
         live.cancel(reason);
         until_ended(&live).await;
+        self.inner.context.work.wait_for_cancellations().await;
         Ok(live.record())
     }
 
@@ -380,6 +387,7 @@ impl RunManager {
             live.interrupt();
             until_ended(&live).await;
         }
+        self.inner.context.work.wait_for_cancellations().await;
     }
 }
 

@@ -366,7 +366,7 @@ pub(super) async fn fill(
     for (slot, lacking) in lacking {
         let texts: Vec<&str> = lacking.iter().map(|text| plan.corpus.get(*text)).collect();
         let encoded = encoding::encode(
-            &context.clients.encoder,
+            &*context.work,
             &context.config,
             encoder,
             prompting.sent(slot),

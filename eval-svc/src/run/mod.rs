@@ -45,9 +45,7 @@ mod wire;
 
 use std::sync::Arc;
 
-use isomer_service_kit::GrpcChannel;
-
-use crate::{config::EvalConfig, locate::DatasetLocator};
+use crate::{clients::EvalClients, config::EvalConfig, locate::DatasetLocator, work::WorkEngine};
 
 pub use error::RunError;
 pub use events::{Event, EventKind};
@@ -59,23 +57,13 @@ pub use store::{INTERRUPTED, StoreError};
 pub use transform::Outcome;
 pub(crate) use wire::judge_scale;
 
-/// Largest answer taken from a service: a batch of vectors or texts.
-use isomer_service_kit::limits::INNER_MESSAGE as MOST_MESSAGE_BYTES;
-
-/// Channels to the services that runs use.
-#[derive(Debug, Clone)]
-pub struct EvalClients {
-    /// An `EncoderService`.
-    pub encoder: GrpcChannel,
-    /// A `TransformService`.
-    pub transform: GrpcChannel,
-}
-
 /// What the stages of a run share.
 #[derive(Debug, Clone)]
 struct RunContext {
     config: EvalConfig,
     clients: EvalClients,
+    /// Does what takes time.
+    work: Arc<dyn WorkEngine>,
     places: Arc<DatasetLocator>,
     units: units::UnitStore,
 }

@@ -1,7 +1,7 @@
 //! A run laid out: distinct texts, tables of datasets, units to score. Pure.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     sync::Arc,
 };
 
@@ -17,6 +17,7 @@ use crate::{
     gate::Bound,
     profile::Axis,
     suite::{DatasetSpec, Suite, Transformation},
+    work::Producer,
 };
 
 /// Distinct texts of a run, each with a number.
@@ -102,6 +103,9 @@ impl<T> Asked<T> {
     }
 }
 
+/// Who makes what, by the words for it: the label of a transformation, or a kind of copies.
+pub(super) type Producers = BTreeMap<String, Producer>;
+
 /// A transformation, with what the service's catalogue says about it.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedTransformation {
@@ -138,6 +142,8 @@ pub(super) struct Plan {
     pub gate: Option<Bound>,
     /// Who rates what became of the texts, where anybody does.
     pub judge: Option<PlannedJudge>,
+    /// Who makes what is asked for; empty until it was asked.
+    pub producers: Producers,
     /// Transformations.
     pub transformations: Vec<PlannedTransformation>,
     /// Distinct texts.

@@ -60,6 +60,7 @@ pub(super) async fn in_portions(
     durations: &mut Durations,
 ) -> Result<Looked, RunError> {
     let (sizes, request) = (sizes(rows(&full)), live.record().request);
+    let producers = full.producers.clone();
     let planned = Planned::of(&full, &sizes);
     let mut meter = Meter::new(Stage::Transform, 0, Instant::now());
     let mut full = Some(full);
@@ -72,6 +73,8 @@ pub(super) async fn in_portions(
             Some(plan) => plan,
             None => prepare::lay_out(context, &request, Some(size)).await?,
         };
+        // They were asked once, before anything was generated.
+        plan.producers.clone_from(&producers);
         let mut transformed = match before.take() {
             Some((earlier, made)) => Transformed::carried(&mut plan, &earlier, made),
             None => Transformed::new(&plan),

@@ -13,7 +13,7 @@ use isomer_spelling::nearest;
 
 use super::{
     RunContext, RunError, judge,
-    plan::{self, Plan, PlannedTransformation},
+    plan::{self, Plan, PlannedTransformation, Producers},
     portions, probe, prompting,
     record::{RunRequest, SuiteChoice},
     separation, wire,
@@ -35,7 +35,7 @@ const MOST_ENCODERS: usize = 256;
 /// Checks a request and lays the run out.
 pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Result<Plan, RunError> {
     let mut plan = lay_out(context, request, None).await?;
-    probe::probe(context, &plan).await?;
+    plan.producers = probe::probe(context, &plan).await?;
     if let Some(judging) = judging(&plan.suite)? {
         let field = match request.judge.generator {
             Some(_) => "spec.judge.generator_id",
@@ -126,6 +126,7 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
         baseline,
         gate,
         judge: None,
+        producers: Producers::new(),
         suite,
         encoders,
         prompting,

@@ -10,16 +10,17 @@ use isomer_service_kit::Fault;
 
 use super::{
     RunContext, RunError,
-    plan::{Asked, Plan},
+    plan::{Asked, Plan, Producers},
     separation,
     transform::spec,
 };
-use crate::separation::Kind;
+use crate::{separation::Kind, work::Producer};
 
 /// Asks for each transformation of an empty text in each language of the plan. The service then
 /// reads the whole order, knows each language and finds (and loads) the generator, but has nothing
 /// to generate. Whether a remote generator answers shows only with the first real text.
-pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<(), RunError> {
+pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<Producers, RunError> {
+    let mut producers = Producers::new();
     for (t, planned) in plan.transformations.iter().enumerate() {
         let spec = TransformSpec {
             on_failure: OnFailure::KeepOriginal.into(),
@@ -30,32 +31,29 @@ pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<(), RunEr
             // A plan without such texts is asked for with a text of no language.
             languages.push((None, Vec::new()));
         }
-        ask(context, &planned.label, spec, &languages).await?;
+        let producer = ask(context, &planned.label, spec, &languages).await?;
+        producers.insert(planned.label.clone(), producer);
     }
     let kinds = plan.suite.separation.settled().map(|settled| settled.kinds);
     for kind in kinds.into_iter().flatten().filter(|kind| kind.is_asked_for()) {
         let mut languages = languages(plan, false);
         languages.retain(|(language, _)| kind != Kind::MultiSwap || separation::may_swap(language.as_deref()));
         if !languages.is_empty() {
-            ask(
-                context,
-                &separation::what(kind),
-                separation::spec(plan, kind),
-                &languages,
-            )
-            .await?;
+            let what = separation::what(kind);
+            let producer = ask(context, &what, separation::spec(plan, kind), &languages).await?;
+            producers.insert(what, producer);
         }
     }
-    Ok(())
+    Ok(producers)
 }
 
-/// Asks for an empty text in each language.
+/// Asks for an empty text in each language; who would make it.
 async fn ask(
     context: &RunContext,
     what: &str,
     spec: TransformSpec,
     languages: &[(Option<String>, Vec<String>)],
-) -> Result<(), RunError> {
+) -> Result<Producer, RunError> {
     let item = |language: &Option<String>| TextItem {
         language: language.clone(),
         ..TextItem::default()
@@ -91,7 +89,9 @@ async fn ask(
     })?;
     // An empty text has no error of its own. One that has is in a language that this cannot be made
     // from. That a text of no language has too few words to swap says nothing of other texts.
+    let mut producer = Producer::default();
     for result in answer.into_inner().results {
+        producer = result.provenance.as_ref().map(Producer::from).unwrap_or_default();
         let found = languages.get(result.index as usize);
         let of_language = !result.error.is_empty() && !result.failed_checks.contains(&Check::TooFew.into());
         if let Some((Some(language), datasets)) = found.filter(|_| of_language) {
@@ -103,7 +103,7 @@ async fn ask(
             });
         }
     }
-    Ok(())
+    Ok(producer)
 }
 
 /// The languages of the texts that are asked for, each with the data sets that have it; `each`: as

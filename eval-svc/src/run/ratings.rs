@@ -244,6 +244,7 @@ mod tests {
             id: id.to_owned(),
             digest: digest.to_owned(),
             prompts: Vec::new(),
+            producers: std::collections::BTreeMap::new(),
             trial: Usage::default(),
             warnings: Vec::new(),
         }

@@ -24,10 +24,13 @@ use super::{
     rounds::Round,
     wire,
 };
-use crate::change::Change;
+use crate::{
+    change::Change,
+    work::{Batching, Producer, RequestKind},
+};
 
-/// Requests to the transform service in flight at the same time: the next is queued when the last
-/// texts of one are slow.
+/// Requests to a transform service of this process in flight at the same time: the next is queued
+/// when the last texts of one are slow.
 const IN_FLIGHT: usize = 2;
 
 /// What became of one text.
@@ -191,6 +194,7 @@ async fn one_pass(
     live.tell(meter);
     let order = Order {
         spec: spec(plan, t, s),
+        producer: plan.producers.get(&planned.label).cloned().unwrap_or_default(),
         what: what.clone(),
         needs_generator: planned.needs_generator,
         count: tally_outcome,
@@ -217,6 +221,8 @@ async fn one_pass(
 pub(super) struct Order {
     /// The transformation with its parameters.
     pub spec: TransformSpec,
+    /// Who makes it.
+    pub producer: Producer,
     /// In words.
     pub what: String,
     /// Whether it takes a generator.
@@ -234,12 +240,17 @@ pub(super) async fn gather(
     order: Order,
     requests: &[&TextRequest],
 ) -> Result<Vec<TransformResult>, RunError> {
-    let chunks = chunks(requests, corpus, context.config.transform_batch_items);
+    let own = Batching {
+        items: context.config.transform_batch_items,
+        in_flight: IN_FLIGHT,
+    };
+    let batching = context.work.batching(RequestKind::Transform, own);
+    let chunks = chunks(requests, corpus, batching.items);
     let mut results: Vec<Option<TransformResult>> = vec![None; requests.len()];
-    let (spec, what) = (&order.spec, &order.what);
+    let (spec, producer, what) = (&order.spec, &order.producer, &order.what);
     let mut events = stream::iter(chunks)
-        .map(|chunk| answers(context.clients.transform.clone(), spec.clone(), chunk, what.clone()))
-        .flatten_unordered(IN_FLIGHT);
+        .map(|chunk| answers(&context.work, producer, spec.clone(), chunk, what.clone()))
+        .flatten_unordered(batching.in_flight);
     while let Some(event) = events.try_next().await? {
         match event {
             Answer::Text(request, result) => {

@@ -5,7 +5,7 @@ use isomer_proto::eval::v1::{DatasetInput, PivotReport, TaskOptions};
 use isomer_service_kit::Fault;
 use isomer_tagger::Tagger;
 
-use crate::{config::EvalConfig, dataset::Dataset, error::EvalError, pivot, run::EvalClients, task::TaskType};
+use crate::{clients::EvalClients, config::EvalConfig, dataset::Dataset, error::EvalError, pivot, task::TaskType};
 
 /// The language that the tagger knows.
 const TAGGED: &str = "en";

@@ -13,13 +13,14 @@ use isomer_usage::sum;
 use super::text_of;
 use crate::{
     augmented::{self, Augmenting},
+    clients::EvalClients,
     config::EvalConfig,
     dataset::Dataset,
     encoding::{self, EncodingError},
     metric::{Similarity, VectorMatrix},
     prompts::{DatasetPrompts, Part, Sent, same_but_prompt},
-    run::EvalClients,
     truncation::CutCount,
+    work::LocalEngine,
 };
 
 /// A dataset's vectors.
@@ -120,7 +121,7 @@ pub(super) async fn texts(
         let distinct = &group.distinct;
         let Some(wanted) = augmentation.filter(|_| group.augmented) else {
             let plain = encoding::encode(
-                &clients.encoder,
+                &LocalEngine::new(clients.clone()),
                 config,
                 encoder,
                 group.prompt,

@@ -25,13 +25,13 @@ use isomer_service_kit::{Fault, page_token};
 use tonic::{Request, Response, Status};
 
 use crate::{
+    clients::EvalClients,
     config::EvalConfig,
     dataset::{self, Dataset},
     error::EvalError,
     locate::DatasetLocator,
     metric::{ApproximateReport, Similarity, VectorMatrix},
     mteb_result,
-    run::EvalClients,
     task::{Profile, ScoreError, Scores, SearchMode, TaskType, score_bitext, score_pair_classification, score_sts},
 };
 

@@ -430,7 +430,7 @@ impl Inner {
     }
 }
 
-/// Who was found behind a credential.
+/// The caller that a credential identifies.
 enum Found {
     Key(Arc<Entry>),
     Subject(Arc<Subject>),

@@ -1,4 +1,4 @@
-//! Who asks: put into the extensions of every request that was admitted.
+//! The caller, which is put into the extensions of every admitted request.
 
 use std::{fmt, sync::Arc};
 
@@ -12,8 +12,8 @@ use crate::{
     scope::{Scope, Scopes},
 };
 
-/// Who makes a request. Cheap to clone; while a clone lives, the request counts as in flight, so
-/// whoever answers in a stream keeps one until the stream has ended.
+/// The caller that makes a request. Cheap to clone. While a clone lives, the request counts as in
+/// flight, so a handler that answers in a stream keeps one until the stream has ended.
 #[derive(Clone)]
 pub struct Caller(Arc<Known>);
 

@@ -86,7 +86,7 @@ impl JwtConfig {
             return Err(refuse("is empty".to_owned()));
         }
         let parsed = self.algorithms.iter().map(|name| match name.parse() {
-            // Whoever knows a public key could sign with it as if it were the secret.
+            // Anyone who knows a public key could sign with it as if it were the secret.
             Ok(Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512) => {
                 Err(refuse(format!("`{name}` signs with a shared secret")))
             }
@@ -168,7 +168,7 @@ fn check_url(url: &str, allow_loopback: bool) -> Result<(), ConfigError> {
     }
 }
 
-/// Who a token speaks for.
+/// The identity that a token stands for.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     /// `jwt:` and a digest of issuer and subject.

@@ -1,4 +1,4 @@
-//! Who may ask the gateway for what, and how much of it.
+//! Decides which requests a caller may make of the gateway, and how much it may use.
 //!
 //! * [`Access`] admits a request from the network or refuses it with a
 //!   [`Fault`](isomer_service_kit::Fault), and puts a [`Caller`] into its extensions, who is

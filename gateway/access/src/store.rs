@@ -51,7 +51,7 @@ pub struct KeyRecord {
     pub limits: Limits,
     /// When it was made.
     pub created: i64,
-    /// Who made it.
+    /// Its creator.
     pub created_by: String,
     /// When it ends; absent: never.
     pub expires: Option<i64>,

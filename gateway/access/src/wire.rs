@@ -102,7 +102,7 @@ pub(crate) fn micros(field: &str, time: Timestamp) -> Result<i64, Fault> {
     seconds.checked_add(i64::from(time.nanos / 1000)).ok_or_else(refuse)
 }
 
-/// A time in microseconds since 1970, as it is told.
+/// The wire form of a time in microseconds since 1970.
 pub fn time(micros: i64) -> Timestamp {
     Timestamp {
         seconds: micros.div_euclid(1_000_000),
@@ -110,7 +110,7 @@ pub fn time(micros: i64) -> Timestamp {
     }
 }
 
-/// A key as it is told.
+/// The wire form of a key.
 pub fn key(record: &KeyRecord, usage: Option<&Usage>) -> ApiKey {
     let scope = |scope| match scope {
         Scope::Encode => AccessScope::Encode,
@@ -139,7 +139,7 @@ pub fn key(record: &KeyRecord, usage: Option<&Usage>) -> ApiKey {
     }
 }
 
-/// Limits as they are told.
+/// The wire form of limits.
 pub fn limits_told(limits: &Limits) -> KeyLimits {
     let period = |per| match per {
         Period::Day => BudgetPeriod::Day,
@@ -158,7 +158,7 @@ pub fn limits_told(limits: &Limits) -> KeyLimits {
     }
 }
 
-/// An event as it is told.
+/// The wire form of an event.
 pub(crate) fn event(event: &AuditEvent) -> WireEvent {
     WireEvent {
         seq: event.seq,

@@ -17,7 +17,7 @@ pub trait Screening: Debug + Send + Sync + 'static {
     /// time, so that of two that contradict each other the second one meets the first.
     ///
     /// # Errors
-    /// Why not; the caller is told so.
+    /// The reason for the refusal, which the caller receives.
     async fn admit(&self, candidate: &Provider) -> Result<(), Fault>;
 
     /// Probes a provider for real.

@@ -27,7 +27,7 @@ pub use servers::Servers;
 pub(crate) struct Upstream {
     /// Full gRPC service name, e.g. `isomer.encoder.v1.EncoderService`.
     pub(crate) service: &'static str,
-    /// Who answers for it.
+    /// The server that answers for it.
     pub(crate) servers: Servers,
     /// Where the prices of encoders are known; none where nothing is set aside for a call.
     pub(crate) prices: Option<routing::Router>,

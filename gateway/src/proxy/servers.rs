@@ -205,7 +205,7 @@ impl Servers {
             Some((read, call)) => answer.map(|body| answer::counted(body, read, call)),
             None => answer,
         };
-        // Whoever streams is busy until the end.
+        // A server that streams is busy until the stream ends.
         Ok(answer.map(|body| {
             Body::new(body.map_frame(move |frame| {
                 let _busy = &attempt;
@@ -320,7 +320,7 @@ async fn serves(channel: &GrpcChannel) -> Result<(), Fault> {
                 format!("the server says that it is {status}"),
             ))
         }
-        // Whoever answers at all may be asked.
+        // A server that answers at all can be asked.
         Err(status) if status.code() == Code::Unimplemented => Ok(()),
         Err(status) => Err(Fault::from_status(&status)),
     }

@@ -21,7 +21,7 @@ use super::{
     peer::{Attempt, Peer},
 };
 
-/// Wait before one that just failed is asked again, where there is no other.
+/// Backoff before a peer that just failed is asked again, where there is no other.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// The reason of an attempt that was given up.
@@ -50,7 +50,7 @@ impl Policy {
 
 /// One request.
 pub(crate) struct SendOptions<'a, R> {
-    /// Who may be asked: `provider`, `server`.
+    /// What kind of peer is asked: `provider`, `server`.
     pub(crate) kind: &'static str,
     /// What to do where none of them can be asked.
     pub(crate) hint: &'static str,
@@ -60,16 +60,16 @@ pub(crate) struct SendOptions<'a, R> {
     pub(crate) again: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// An answer, and who gave it. Whoever did is busy with it until the attempt is dropped.
+/// An answer and the peer that gave it. The peer counts as busy until the attempt is dropped.
 pub(crate) type Answered<T, R> = (T, Arc<R>, Attempt);
 
-/// Whether another one may do better.
+/// Whether another peer may do better.
 enum Outcome {
-    /// Who was asked failed.
+    /// The peer failed.
     Failed,
-    /// Who was asked is well but has no place.
+    /// The peer is healthy but has no free capacity.
     Busy,
-    /// The request's own fault, which everyone would find.
+    /// The request itself is at fault: every peer would refuse it.
     Refused,
 }
 
@@ -92,7 +92,8 @@ enum Ended {
     Final(Fault),
 }
 
-/// Sends a request until somebody answers, attempts or the budget run out, or the deadline is near.
+/// Sends a request until a peer answers, the attempts or the retry budget run out, or the deadline
+/// is near.
 pub(crate) async fn send<T, R, F, Fut>(
     policy: &Policy,
     order: SendOptions<'_, R>,
@@ -117,7 +118,7 @@ where
             if R::as_ref(&replica).is_here() {
                 break;
             }
-            // Jittered, so that callers who failed together do not come back together.
+            // Jittered, so that callers that failed together do not retry together.
             let wait = AGAIN.mul_f64(f64::from(attempt) * chance().random_range(0.5..1.5));
             if deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
                 break;
@@ -221,9 +222,10 @@ where
     }
 }
 
-/// Ends when one that is waited for was taken out without a word and another is well. Where none
-/// is, to wait is the better chance: that all are silent at once says more of how busy they, or
-/// this machine, are than that they are gone. So it is with one that comes back in the meantime.
+/// Resolves when a peer that is waited for has been ejected for silence and another peer is
+/// healthy. Where none is healthy, it keeps waiting: if all are silent at once, they or this
+/// machine are more likely busy than gone. It also keeps waiting for a peer that becomes healthy
+/// again in the meantime.
 async fn silent<R: AsRef<Arc<Peer>>>(replicas: &[Arc<R>], one: &Arc<R>) {
     let peer = R::as_ref(one);
     loop {
@@ -282,13 +284,14 @@ where
             attempt.answered();
             Ok((answer, replica, attempt))
         }
-        // Too little time was given: that says nothing of the provider.
+        // The caller gave too little time, which says nothing about the provider.
         Err(fault)
             if fault.code == Code::DeadlineExceeded && order.deadline.is_some_and(|end| Instant::now() >= end) =>
         {
             Err(Ended::Final(fault))
         }
-        // Others were answered meanwhile: it is busy, and this request waited for its turn there.
+        // The provider answered other requests meanwhile: it is busy, and this request was waiting
+        // in its queue.
         Err(fault) if fault.reason == TIMEOUT && peer.answers() > answered_before => Err(Ended::Retry(fault)),
         Err(fault) => match outcome(&fault) {
             Outcome::Failed => {

@@ -93,7 +93,7 @@ impl Breaker {
         }
     }
 
-    /// Requests pass again: the server was seen to be well.
+    /// Closes the breaker: the server was seen to be healthy.
     pub(crate) fn close(&mut self) {
         *self = Self::new(self.rules);
     }

@@ -1,5 +1,5 @@
-//! How many requests may be sent a second time: retries must not become the load that breaks what
-//! is left.
+//! The retry budget: it limits retries, so that they do not become the load that breaks the
+//! replicas that are left.
 
 use isomer_service_kit::Bucket;
 use tokio::time::Instant;

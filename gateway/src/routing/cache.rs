@@ -1,4 +1,4 @@
-//! Answers kept, and texts that two requests ask for at once encoded once.
+//! Caches answers, and encodes a text once that concurrent requests ask for (single-flight).
 //!
 //! The key is everything that a vector depends on: the route (which stands for one vector space),
 //! the prompt, truncation, dimensions, scaling, element type, and the text. What depends on its
@@ -110,8 +110,8 @@ impl Cache {
                     }
                 }
             }
-            // Only now that no guard is held: two requests that wait for each other would wait for
-            // ever.
+            // This waits only now, when no guard is held: two requests that wait for each other
+            // would deadlock.
             let mut again = Vec::new();
             for index in theirs {
                 match self.kept.get_value_or_guard_async(&keys[index]).await {

@@ -1,4 +1,4 @@
-//! Who gets the next request.
+//! Chooses the peer that gets the next request.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,12 +13,13 @@ const SLOW_FLOOR: f64 = 0.25;
 /// A difference of latencies that means something, in seconds.
 const NOTABLE: f64 = 0.005;
 
-/// Two drawn at random, the less busy of them wins ("power of two choices"); of two equally busy
-/// ones the first drawn, unless the other is much faster. With a `slow_factor` of 0 it does not
-/// matter how fast anybody is.
+/// Draws two peers at random and takes the less busy one ("power of two choices"). Of two equally
+/// busy peers it takes the first drawn, unless the other is much faster. With a `slow_factor` of 0,
+/// speed does not matter.
 ///
-/// Asked for in this order, and the first kind that there is any of is drawn from: well and not
-/// tried yet; well but tried; not well (they may be back, and a sure refusal helps nobody).
+/// It draws from the first of these groups that is not empty: healthy and not tried yet; healthy
+/// but tried; unhealthy and not tried, where there are several replicas (one of them may be back,
+/// and a certain refusal helps no caller).
 pub(crate) fn choose<R: AsRef<Arc<Peer>>>(
     replicas: &[Arc<R>],
     tried: &[Arc<R>],
@@ -35,10 +36,11 @@ pub(crate) fn choose<R: AsRef<Arc<Peer>>>(
     } else if !well.is_empty() {
         well
     } else {
-        // Of those that are out: who fails health checks or rests is still a better chance than
-        // nobody, where there are several, and the best is who was last heard to be well. A single
-        // one that rests is left alone: that is what the breaker is for. Looked at once: a health
-        // check that fails meanwhile must not leave nobody.
+        // No replica is available. Where there are several, one that fails health checks or whose
+        // breaker is open is still a better chance than none. The best is the one with the fewest
+        // failed checks. A single replica whose breaker is open is not asked: that is what the
+        // breaker is for. The failed checks are read once, so that a health check that fails
+        // meanwhile cannot empty the list.
         let left = replicas.iter().filter(|one| !is_tried(one) && replicas.len() > 1);
         let left: Vec<(u32, &Arc<R>)> = left.map(|one| (peer(one).failed_checks(), one)).collect();
         let fewest = left.iter().map(|(failed, _)| *failed).min();
@@ -63,8 +65,8 @@ fn peer<R: AsRef<Arc<Peer>>>(one: &Arc<R>) -> &Peer {
     R::as_ref(one)
 }
 
-/// Whether one answers in less than half of the other's time, and in some milliseconds less: what
-/// is less than that is chance.
+/// Whether one peer answers in less than half of the other's time and is some milliseconds faster.
+/// A smaller difference is chance.
 fn much_faster(one: &Peer, other: &Peer) -> bool {
     match (one.latency(), other.latency()) {
         (Some(one), Some(other)) => one < other / 2.0 && other - one > NOTABLE,
@@ -72,7 +74,7 @@ fn much_faster(one: &Peer, other: &Peer) -> bool {
     }
 }
 
-/// Without those that are many times as slow as the fastest, unless that is all.
+/// Leaves out peers that are many times as slow as the fastest, unless no others are left.
 fn quick<R: AsRef<Arc<Peer>>>(pool: Vec<&Arc<R>>, slow_factor: f64) -> Vec<&Arc<R>> {
     if slow_factor == 0.0 || pool.len() < 2 {
         return pool;

@@ -1,4 +1,4 @@
-//! Asking providers whether they are well, and whether they are still who they were.
+//! Checks whether providers are healthy, and whether they still serve the same models.
 
 use std::{
     sync::{Arc, Weak},
@@ -17,7 +17,7 @@ use super::{peer::Peer, router::Shared};
 /// Health checks between two looks at what open providers list.
 const LISTING_EVERY: u32 = 30;
 
-/// Runs until the router is gone.
+/// Runs until the router is dropped.
 pub(super) async fn watch(router: Weak<Shared>) {
     let Some(config) = router.upgrade().map(|shared| shared.policy.config.clone()) else {
         return;
@@ -72,7 +72,7 @@ async fn check(shared: &Shared, patience: Duration) {
     futures::future::join_all(checks).await;
 }
 
-/// One health check; no word in time is a failure.
+/// One health check. No answer in time counts as a failure.
 pub(crate) async fn ask(peer: &Peer, patience: Duration, answer: impl Future<Output = Result<(), Fault>>) {
     let heard = timeout(patience, answer).await;
     let silent = heard.is_err();

@@ -1,8 +1,8 @@
 //! What providers gave first, across restarts.
 //!
-//! A provider whose model was exchanged while no gateway ran is noticed as one that changes under
-//! its eyes. What is remembered belongs to a provider as it was written down: any change of its
-//! record is consent, and so is taking it out and registering it again.
+//! A model that was exchanged while no gateway ran is noticed like one exchanged while a gateway
+//! runs. A fingerprint belongs to one version of a provider's record. Any change of the record is
+//! consent to a new fingerprint, and so is deleting the provider and registering it again.
 
 use std::{collections::HashMap, sync::Arc};
 

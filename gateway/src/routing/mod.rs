@@ -1,10 +1,10 @@
-//! From an encoder's id to whoever answers for it.
+//! Routes a request from an encoder's id to a provider that offers it.
 //!
 //! A [`Router`] is an `EncoderBackend` over many. Providers that offer one id are replicas of one
-//! vector space, and are held to it (`space`, `route`): a request goes to the less busy of two
-//! (`choose`), again to another one where that fails (`attempts`, within a `budget`), never to one
-//! that rests (`breaker`) or fails its health checks (`health`), and not at all where its answer is
-//! kept or on its way already (`cache`).
+//! vector space, and are held to it (`space`, `route`). A request goes to the less busy of two
+//! replicas (`choose`) and is retried on another where that fails (`attempts`, within a `budget`).
+//! It avoids replicas whose circuit breaker is open (`breaker`) or that fail their health checks
+//! (`health`). It is not sent where its answer is cached or already in flight (`cache`).
 
 pub(crate) mod attempts;
 mod breaker;

@@ -1,5 +1,5 @@
-//! Somebody who answers, a provider or a server behind the gateway, as routing sees it: how busy,
-//! how well, how fast.
+//! A peer is a provider or a server behind the gateway, as routing sees it: how busy, how healthy
+//! and how fast it is.
 
 use std::{
     sync::{
@@ -20,10 +20,10 @@ use super::breaker::{Breaker, BreakerRules};
 const NEWEST: f64 = 0.1;
 /// Weight of a provider that just came (back).
 const COLD: f64 = 0.1;
-/// Health checks failed in a row that take a provider out.
+/// Health checks failed in a row that eject a provider.
 const SICK_AFTER: u32 = 2;
 
-/// One of those who may be asked.
+/// A provider or server that requests can be sent to.
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// For people: an id in the registry, an address, `this process`.
@@ -47,8 +47,8 @@ struct State {
     failed_checks: u32,
     /// When it came, or came back.
     since: Instant,
-    /// Cancelled when it is taken out without a word: what waits for it is sent elsewhere, if it
-    /// can be.
+    /// Cancelled when the peer is ejected for silence. Requests waiting for it are then sent to
+    /// another peer, if one is healthy.
     out: CancellationToken,
     last_failure: Option<String>,
 }
@@ -132,7 +132,7 @@ impl Peer {
         self.state().failed_checks
     }
 
-    /// Whether its health checks have taken it out.
+    /// Whether failed health checks have ejected it.
     pub(crate) fn is_out(&self) -> bool {
         self.state().sick.is_some()
     }
@@ -159,9 +159,10 @@ impl Peer {
         }
     }
 
-    /// A health check's outcome. What waits is sent elsewhere where not a word came and another is
-    /// well: whoever says that it takes nothing new, or whose port is closed, may be about to
-    /// finish what it has begun, and a process that is gone breaks its connections.
+    /// Records a health check's outcome. Waiting requests are sent elsewhere only where the check
+    /// got no answer at all and another peer is healthy. A peer that refuses new requests, or whose
+    /// port is closed, may still finish those in flight. A process that is gone breaks its
+    /// connections.
     pub(crate) fn checked(&self, outcome: Result<(), Fault>, silent: bool) {
         let mut state = self.state();
         match outcome {

@@ -22,15 +22,14 @@ use super::{
 /// Shortest time between two comparisons of a route's providers.
 const BETWEEN_COMPARISONS: Duration = Duration::from_secs(1);
 
-/// One encoder id and who claims it.
+/// One encoder id and the providers that claim it.
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) encoder_id: String,
     /// Stands for the vector space in cache keys: another provider list, another number.
     pub(super) generation: u64,
     claims: Vec<Claim>,
-    /// Whether anybody asked yet: a model that nobody wants is not loaded for the sake of a
-    /// comparison.
+    /// Whether any request has come yet: an unused model is not loaded only to be compared.
     asked: AtomicBool,
     /// Held while claims are compared; when that was last.
     compared: AsyncMutex<Option<Instant>>,
@@ -127,7 +126,7 @@ impl Route {
         self.replicas().all(|replica| replica.remote)
     }
 
-    /// Providers of the route's one vector space. Compares those that were not yet.
+    /// Returns the providers of the route's one vector space. Compares those not compared yet.
     pub(super) async fn usable(&self) -> Result<Vec<Arc<Replica>>, Fault> {
         self.asked.store(true, Ordering::Relaxed);
         if self.held().is_empty() {
@@ -179,8 +178,8 @@ impl Route {
         })
     }
 
-    /// Compares the claims that were not compared yet with the first that answers. Of callers that
-    /// come at once, one does it for all.
+    /// Compares the claims not compared yet with the first that answers. Concurrent callers share
+    /// one comparison (single-flight).
     async fn compare(&self) {
         let mut last = self.compared.lock().await;
         if last.is_some_and(|last| last.elapsed() < BETWEEN_COMPARISONS) {

@@ -41,8 +41,8 @@ const LISTING: Duration = Duration::from_secs(2);
 /// Makes a backend of a provider.
 pub(crate) type Connect = dyn Fn(&Provider) -> Result<Arc<dyn EncoderBackend>, Fault> + Send + Sync;
 
-/// Requests for any encoder, sent to whoever answers for it. Cheap to clone; its watchers end when
-/// the last clone is dropped.
+/// Sends requests for any encoder to a provider that offers it. Cheap to clone. Its watchers end
+/// when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Router {
     pub(super) shared: Arc<Shared>,
@@ -118,7 +118,7 @@ impl Router {
             policy: Policy::new(config),
         });
         let first = Arc::clone(&providers.borrow_and_update());
-        // What is asked of providers for the router's own sake is in no trace.
+        // The router's own calls to providers belong to no trace.
         shared.take(&first).instrument(unsampled()).await;
         tokio::spawn(health::watch(Arc::downgrade(&shared)).instrument(unsampled()));
         let followed = Arc::downgrade(&shared);
@@ -136,9 +136,9 @@ impl Router {
     /// Vectors for texts: from the cache, from a request in flight, or from a provider.
     ///
     /// # Errors
-    /// `NOT_FOUND` where nobody offers the encoder; `FAILED_PRECONDITION` with the reason
-    /// `OTHER_SPACE` where those who offer it have changed it; `UNAVAILABLE` where none of them
-    /// answers; what the provider itself refuses.
+    /// `NOT_FOUND` where no provider offers the encoder; `FAILED_PRECONDITION` with the reason
+    /// `OTHER_SPACE` where the providers that offer it have changed it; `UNAVAILABLE` where none of
+    /// them answers; the provider's own refusal.
     pub async fn encode(&self, request: EncodeRequest, deadline: Option<Instant>) -> Result<Answer, Fault> {
         let shared = &self.shared;
         let route = shared.table().route(&request.encoder_id)?;
@@ -185,7 +185,8 @@ impl Router {
         let table = self.shared.table();
         let lists = futures::future::join_all(table.replicas.iter().map(|member| listed(&member.replica))).await;
         let mut encoders: Vec<Encoder> = lists.into_iter().flatten().collect();
-        // Stable: of two that offer one id, the one of this process or the first registered speaks.
+        // The sort is stable: of two providers with the same id, this process or the first
+        // registered wins.
         encoders.sort_by(|a, b| a.id.cmp(&b.id));
         encoders.dedup_by(|next, first| next.id == first.id);
         encoders
@@ -277,7 +278,7 @@ impl Router {
         self.shared.send(&replicas, request, deadline, call).await
     }
 
-    /// The highest price of those who offer an encoder, in US dollars for a million tokens.
+    /// The highest price among the providers of an encoder, in US dollars for a million tokens.
     pub(crate) fn highest_price(&self, encoder_id: &str) -> f64 {
         let route = self.shared.table().route(encoder_id);
         let prices = route.iter().flat_map(|route| route.replicas());
@@ -331,8 +332,8 @@ impl Shared {
         Arc::clone(&self.table.read())
     }
 
-    /// Sends a request to one replica after the other until one answers. No such request changes
-    /// anything, so any of them may be repeated.
+    /// Sends a request to one replica after the other until one answers. These requests change
+    /// nothing, so each may be retried.
     async fn send<R, T, F, Fut>(
         &self,
         replicas: &[Arc<Replica>],
@@ -380,8 +381,8 @@ impl Shared {
         self.send(&replicas, request, deadline, call).await
     }
 
-    /// Takes over the registry's list. A provider that has not changed keeps its connection and all
-    /// that is known of it.
+    /// Applies the registry's list. A provider that has not changed keeps its connection and its
+    /// state.
     async fn take(&self, providers: &[Provider]) {
         let mut generation = self.making.lock().await;
         let before = self.table();
@@ -461,7 +462,8 @@ pub(super) fn settings(provider: &Provider) -> Provider {
     }
 }
 
-/// Stands for a provider that cannot be connected to as it is written down: says why at every call.
+/// Stands for a provider whose record does not allow a connection: every call fails with the
+/// reason.
 #[derive(Debug)]
 struct Unusable(Fault);
 

@@ -1,4 +1,4 @@
-//! What the registry asks before it takes a provider: would it fit those that are there?
+//! Checks, before the registry accepts a provider, whether it fits the providers already there.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Whether two providers answer in one vector space, and whether one still answers in the space
-//! that it began with.
+//! Checks whether two providers answer in one vector space, and whether a provider still answers in
+//! the space that it began with.
 //!
 //! What a provider says of its space is compared first: the digest of its weights and its pipeline.
 //! Then the vectors of a few fixed texts, since most APIs know no digests.

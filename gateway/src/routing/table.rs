@@ -1,4 +1,4 @@
-//! Who serves what, as of now.
+//! Which provider serves which encoder at present.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -51,7 +51,7 @@ impl Table {
         Self { replicas, routes }
     }
 
-    /// The way to an encoder.
+    /// The route to an encoder.
     pub(super) fn route(&self, encoder_id: &str) -> Result<Arc<Route>, Fault> {
         if encoder_id.is_empty() {
             return Err(
@@ -61,8 +61,8 @@ impl Table {
         if let Some(route) = self.routes.get(encoder_id) {
             return Ok(Arc::clone(route));
         }
-        // An id that nobody lists (a folder, a model that would have to be fetched): whoever takes
-        // such ids may know it.
+        // No provider lists this id (a folder, or a model that would have to be fetched). A
+        // provider that takes unlisted ids may know it.
         match self.replicas.iter().find(|member| member.open) {
             Some(member) => Ok(Arc::new(Route::new(
                 encoder_id.to_owned(),

@@ -1,4 +1,4 @@
-//! Texts through an encoder service as they come: the originals at once, variants when they have
+//! Sends texts to an encoder service as they come: the originals at once, each variant when it has
 //! been generated.
 
 use std::{
@@ -21,11 +21,12 @@ use isomer_usage::sum;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-/// Requests to the encoder in flight at once: variants that come meanwhile wait and go together.
+/// Requests to the encoder in flight at once. Variants that come meanwhile wait and are sent
+/// together.
 const IN_FLIGHT: usize = 2;
-/// Texts of one request, where the encoder permits as many.
+/// Most texts in one request; the encoder may permit fewer.
 const BATCH_TEXTS: usize = 256;
-/// Up to so many texts somebody is waiting; beyond, it is bulk work.
+/// A request with at most this many texts is interactive; one with more is bulk work.
 const INTERACTIVE_TEXTS: usize = 32;
 
 /// What is asked of the encoder for each text.
@@ -35,14 +36,14 @@ pub(super) struct Asking {
     pub(super) encoder_id: String,
     pub(super) prompt: Option<Prompt>,
     pub(super) dimensions: Option<u32>,
-    /// Texts of the request, which decide the queue.
+    /// Number of texts in the request; it decides the queue.
     pub(super) texts: usize,
 }
 
 /// Vectors by text.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
-    /// A vector, or why there is none.
+    /// Each text's vector, or why there is none.
     rows: HashMap<Arc<str>, Result<Vec<f32>, String>>,
     /// Whether the encoder cut a text; absent where it does not say.
     cut: HashMap<Arc<str>, bool>,
@@ -60,7 +61,7 @@ impl Vectors {
         }
     }
 
-    /// Whether each text was cut; empty where the encoder did not say it of all of them.
+    /// Whether each text was cut; empty if the encoder did not report it for all of them.
     pub(super) fn truncated(&self, texts: &[Arc<str>]) -> Vec<bool> {
         let told: Option<Vec<bool>> = texts.iter().map(|text| self.cut.get(text).copied()).collect();
         told.unwrap_or_default()
@@ -71,7 +72,7 @@ impl Vectors {
         self.cols
     }
 
-    /// Takes an answer apart, trusting nothing in it.
+    /// Validates an answer of the encoder and keeps its vectors.
     fn take(&mut self, batch: &[Arc<str>], dimensions: Option<u32>, answer: EncodeResponse) -> Result<(), Fault> {
         let unusable = |problem: String| {
             let message = format!("the encoder's answer cannot be used: {problem}");
@@ -158,7 +159,7 @@ pub(super) async fn encode(
     }
 }
 
-/// The next texts to go together; `None` where none wait.
+/// The next texts to send together; `None` if none wait.
 fn batch(waiting: &mut VecDeque<Arc<str>>, most: usize) -> Option<Vec<Arc<str>>> {
     let count = batches::next(waiting.iter().map(|text| &**text), most);
     (count > 0).then(|| waiting.drain(..count).collect())
@@ -184,8 +185,8 @@ fn request(asking: &Asking, batch: &[Arc<str>]) -> EncodeRequest {
     }
 }
 
-/// A fault of the encoder, said as such: its fields are of its request, not of ours, where they
-/// differ.
+/// An error of the encoder, marked as such. Its fields belong to the encoder's request, which may
+/// differ from ours.
 fn of_encoder(status: &Status) -> Fault {
     let fault = Fault::from_status(status);
     let field = match fault.field.as_deref() {

@@ -1,5 +1,5 @@
-//! Every source at once, each variant handed on as it comes, until all are there or the budget is
-//! spent.
+//! Runs every source at once and hands each variant on as it comes, until all are there or the
+//! budget is spent.
 
 use std::{
     sync::Arc,
@@ -16,8 +16,8 @@ use crate::{
     service::{Totals, convert},
 };
 
-/// Variants of the items, each told to `arrived` as it comes. What the budget cuts off is dropped
-/// at its generator too.
+/// Variants of the items; `arrived` is called with each one as it comes. Generations that the
+/// budget cuts off are cancelled at the generator too.
 pub(super) async fn run(
     engine: &Arc<Engine>,
     augmentation: Augmentation,
@@ -37,7 +37,7 @@ pub(super) async fn run(
                 totals.add(&plan, &finished, &results);
                 (results, totals)
             })
-            // An error that concerns all of a source's texts is its last word.
+            // An error that concerns all texts of a source ends that source.
             .scan(false, |ended, item| {
                 let next = (!*ended).then(|| {
                     *ended = item.is_err();
@@ -70,8 +70,8 @@ pub(super) async fn run(
         };
         let (results, counted) = match next {
             Ok(next) => next,
-            // A generator that is away costs its variants, not the request; a cache that cannot be
-            // used is ours to fix.
+            // A generator that cannot be reached costs its variants, not the request. A cache that
+            // cannot be used is an error of this service.
             Err(error) if fail || !error.is_of_generator() => return Err(error.into()),
             Err(error) => {
                 tracing::warn!(source = number, %error, "a source of variants failed");
@@ -120,7 +120,7 @@ pub(super) async fn run(
     })
 }
 
-/// What came of one source for one text.
+/// What one source gave for one text.
 #[derive(Debug, Clone)]
 enum Slot {
     There(Box<TransformResult>),

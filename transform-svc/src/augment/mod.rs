@@ -2,10 +2,10 @@
 //! it and pooled.
 //!
 //! * `spec`: the request, checked and made ready.
-//! * `generate`: every source at once, each variant handed on as it comes, until the budget is
+//! * `generate`: every source at once; each variant is handed on as it comes, until the budget is
 //!   spent.
 //! * `encode`: the originals at once, variants as they come, through any encoder service.
-//! * [`pool`]: the maths. `space`: what the result's vector space is called.
+//! * [`pool`]: the maths. `space`: the identity of the result's vector space.
 //!
 //! Generation and encoding overlap, so a call takes about as long as the longer of the two.
 
@@ -36,10 +36,10 @@ pub use pool::{Pooling, Recipe};
 use spec::Augmentation;
 pub use spec::MAX_SOURCES;
 
-/// Weight of the original where a request gives none: the paper's best share.
+/// Weight of the original if a request gives none: the best share in the paper.
 const ORIGINAL_WEIGHT: f64 = 0.75;
 
-/// Variants of a request, and what they took.
+/// Variants of a request, and what generating them took.
 #[derive(Debug, Default)]
 pub(crate) struct Generated {
     /// One entry per item, in the order of the request.
@@ -60,7 +60,7 @@ pub(crate) async fn augment(
     generate::run(engine, augmentation, items, |_| {}).await
 }
 
-/// What a request says about vectors, checked.
+/// The checked vector options of a request.
 #[derive(Debug)]
 struct Vectorial {
     pooling: Pooling,
@@ -152,7 +152,7 @@ pub(crate) async fn encode_augmented(
         let augmentation = wanted.plan(engine, &items).await?;
         let identity = augmentation.identity();
         let generated = generate::run(engine, augmentation, &items, move |text| {
-            // The encoder's side is gone only where the whole request fails.
+            // The receiver is dropped only if the whole request fails.
             let _ = to_encoder.send(Arc::from(text));
         })
         .await?;
@@ -172,7 +172,7 @@ pub(crate) async fn encode_augmented(
     };
     let plain = identity.is_empty() && !recipe.normalise_before && vectorial.normalise_after.is_none();
     let recipe = if plain {
-        // Not one rounding away from what Encode answers.
+        // Without rounding a second time, so that the result equals what Encode answers.
         Recipe {
             normalise_after: false,
             ..recipe
@@ -193,7 +193,7 @@ pub(crate) async fn encode_augmented(
         used: std::mem::take(&mut generated.items),
         vector_space: Some(vector_space),
         usage: Some(Usage {
-            // Not those that were generated or encoded on the way.
+            // Only originals are counted, not texts that were generated or encoded on the way.
             texts: originals.len() as u64,
             ..sum::total([&spent, &vectors.usage])
         }),
@@ -217,7 +217,7 @@ fn space_of(encoder: &Encoder, vectors: &Vectors) -> VectorSpace {
         })
 }
 
-/// One row per item. Variants that the encoder refused are moved to the missing ones.
+/// One row per item. Variants that the encoder refused are reported as missing.
 fn pooled(
     recipe: &Recipe,
     originals: &[Arc<str>],
@@ -281,7 +281,7 @@ fn refuse_unencoded(item: &mut Variants, vectors: &Vectors) {
     item.missing.sort_unstable_by_key(|missing| missing.source);
 }
 
-/// A missing variant where none may be missing.
+/// The error for a missing variant when the request requires all of them.
 fn incomplete(index: usize, id: &str, missing: &MissingVariant) -> Fault {
     let message = format!(
         "text {index} (id `{id}`) has no variant of source {}: {}",

@@ -1,22 +1,22 @@
-//! Vectors of a text and of its variants become one (GASE). Pure; sums run in the order given, in
-//! 64 bits, and are rounded to 32 bits once, so that the result does not depend on what arrived
-//! first.
+//! Pools the vectors of a text and of its variants into one (GASE). The functions are pure. Sums
+//! run in the order given, in 64 bits, and are rounded to 32 bits once, so that the result does not
+//! depend on the order of arrival.
 
-/// How vectors become one.
+/// How vectors are combined.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pooling {
     /// Arithmetic mean over the original and the variants (what the paper recommends).
     Mean,
     /// Largest value of each dimension.
     Max,
-    /// This weight for the original, the rest shared equally by the variants that are there.
+    /// This weight for the original; the variants that are there share the rest equally.
     Weighted(f64),
 }
 
-/// How a row is made.
+/// How a row is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recipe {
-    /// How vectors become one.
+    /// How vectors are combined.
     pub pooling: Pooling,
     /// Whether each vector is scaled to unit length first.
     pub normalise_before: bool,
@@ -25,9 +25,9 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// Pools the original with its variants, all of the same length. Without variants it is the
-    /// original, scaled as the recipe says. A vector of length zero has no direction and is left as
-    /// it is by either scaling.
+    /// Pools the original with its variants, all of the same length. Without variants the result is
+    /// the original, scaled as the recipe says. A vector of length zero has no direction, so
+    /// scaling leaves it unchanged.
     pub fn pool(&self, original: &[f32], variants: &[&[f32]]) -> Vec<f32> {
         let count = variants.len() as f64;
         let weight_of = |index: usize| match self.pooling {

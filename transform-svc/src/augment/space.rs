@@ -1,4 +1,4 @@
-//! The vector space of pooled vectors: the encoder's own, marked.
+//! The vector space of pooled vectors: the encoder's own, marked as augmented.
 
 use isomer_proto::common::v1::VectorSpace;
 use sha2::{Digest, Sha256};
@@ -11,9 +11,9 @@ use super::{
 /// Changes when equal requests start to give other vectors.
 const SCHEME: &str = "gase/1";
 
-/// The encoder's space as it becomes by augmentation. Everything that a fully augmented vector
-/// depends on goes into the digest; which variants of one text were there does not, since a client
-/// that pools what arrives in time wants to compare the results.
+/// The vector space of augmented vectors, derived from the encoder's. Everything that a fully
+/// augmented vector depends on goes into the digest. The variants that were present for one text do
+/// not: a client that pools what arrives in time wants to compare the results.
 pub(super) fn augmented(own: &VectorSpace, sources: &Sources, recipe: &Recipe) -> VectorSpace {
     let mut hasher = Sha256::new();
     let mut put = |part: &str| {

@@ -1,4 +1,5 @@
-//! A request, checked and made ready: which sources, how long, what to do when some are missing.
+//! Reads and checks an augmentation spec: which sources, how long, and what to do when variants are
+//! missing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,8 +14,8 @@ use crate::{
     error::TransformError,
 };
 
-/// Most sources of a request: the paper stops at 3, and each costs a generation and an encoding a
-/// text.
+/// Most sources of a request. The paper stops at 3, and each source costs one generation and one
+/// encoding per text.
 pub const MAX_SOURCES: usize = 8;
 
 /// One source of variants, ready to be asked.
@@ -27,7 +28,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// For people: transformation, prompt and generator.
+    /// A readable name: transformation, prompt and generator.
     fn name(&self) -> String {
         let mut name = self.plan.kind.name().to_owned();
         if let Some(generator) = &self.plan.generator {
@@ -63,7 +64,7 @@ pub(crate) struct Augmentation {
     pub(crate) fail: bool,
 }
 
-/// Who the sources are, when they have been used up.
+/// Names and identities of the sources, kept after the sources have been used up.
 #[derive(Debug)]
 pub(crate) struct Sources {
     /// Name and identity of each.
@@ -91,8 +92,8 @@ impl Augmentation {
     }
 }
 
-/// The parts of a spec that need no generator to be checked, so that a wrong request is told so at
-/// once.
+/// The parts of a spec that can be checked without a generator, so that a wrong request is refused
+/// at once.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     sources: Vec<VariantSource>,
@@ -191,7 +192,7 @@ impl Wanted {
                 generator_id: source.generator_id,
                 seed: self.spec.seed,
                 max_attempts: self.spec.max_attempts,
-                // What failed is missing: the original is in the pool already.
+                // A failed variant is missing: the original is in the pool already.
                 on_failure: OnFailure::Drop.into(),
                 sampling: self.spec.sampling,
                 bypass_cache: self.spec.bypass_cache,
@@ -213,8 +214,8 @@ impl Wanted {
     }
 }
 
-/// A fault of a transformation's spec, said of its source. Seed, sampling and attempts are the
-/// request's own.
+/// Turns an error of a transformation's spec into an error of its source. Seed, sampling and
+/// attempts are fields of the request itself.
 fn of_source(mut fault: Fault, index: usize) -> Fault {
     if let Some(field) = fault.field.take() {
         let own = match field.strip_prefix("spec.") {
@@ -223,7 +224,7 @@ fn of_source(mut fault: Fault, index: usize) -> Fault {
             }
             _ => field.clone(),
         };
-        // The message of a field's fault begins with the field.
+        // The message of a field error begins with the field.
         fault.message = fault
             .message
             .strip_prefix(&field)

@@ -1,9 +1,10 @@
-//! Entries as a file that others can use: written from one cache, read into another.
+//! Entries as a file for other caches: exported from one cache, imported into another.
 //!
-//! A record says everything that its key is made of, so that reading can make the key again and
-//! compare; and it carries a digest of key and output, so that an output that was changed on the
-//! way is noticed. A file is read whole before anything of it is kept: one foreign record and all
-//! of it is refused, with the line. No record holds a key to a server: none is ever in an entry.
+//! A record holds everything that its key is made of, so that an import can compute the key again
+//! and compare. It also carries a digest of key and output, which reveals an output that was
+//! changed on the way. A file is verified as a whole before any record is kept: one invalid record
+//! refuses the file, and the error names its line. No record holds an API key, because no cache
+//! entry does.
 
 use std::{
     fs::File,
@@ -30,13 +31,13 @@ pub enum ExchangeError {
         /// Why.
         source: io::Error,
     },
-    /// A name that says no form.
+    /// A file name whose extension names no known form.
     #[error("{}: name the file .jsonl or .parquet", path.display())]
     Form {
         /// The file.
         path: PathBuf,
     },
-    /// A record that is none of ours, or damaged. Nothing was read into the cache.
+    /// A record that is not a cache record, or is damaged. Nothing was imported.
     #[error("{} {place}: {message}; nothing was imported", path.display())]
     Foreign {
         /// The file.
@@ -53,12 +54,11 @@ pub enum ExchangeError {
 pub struct Exported {
     /// Records.
     pub records: usize,
-    /// Entries left out, since they lack what their key is made of: they were written by an older
-    /// version.
+    /// Entries left out because they lack what their key is made of. An older version wrote them.
     pub left_out: usize,
 }
 
-/// What was read.
+/// What was imported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Entries that are new.
@@ -67,7 +67,7 @@ pub struct Imported {
     pub known: usize,
 }
 
-/// What a file is, by its name.
+/// The form of a file, by its name.
 enum Form {
     Jsonl,
     Parquet,
@@ -89,16 +89,16 @@ impl Cache {
         let mut keys = self.keys();
         keys.sort_unstable();
         keys.into_iter().filter_map(|key| {
-            // Removed meanwhile, by another process: not there.
+            // Another process removed the entry meanwhile.
             let entry = self.get(&key).transpose()?;
             Some(entry.map(|entry| Record::of(&key, entry)))
         })
     }
 
-    /// Writes all entries to a file, in the form that its name says: `.jsonl` or `.parquet`.
+    /// Writes all entries to a file, in the form that its name gives: `.jsonl` or `.parquet`.
     ///
     /// # Errors
-    /// A name that ends otherwise; the cache or the file.
+    /// If the name has another extension, or the cache or the file cannot be used.
     pub fn export(&self, path: &Path) -> Result<Exported, ExchangeError> {
         match Form::of(path)? {
             Form::Jsonl => self.export_jsonl(path),
@@ -106,11 +106,11 @@ impl Cache {
         }
     }
 
-    /// Reads entries from a file in the form that its name says: `.jsonl` or `.parquet`.
+    /// Reads entries from a file in the form that its name gives: `.jsonl` or `.parquet`.
     ///
     /// # Errors
-    /// A name that ends otherwise; the cache or the file; a record that is none of ours, by its
-    /// place. Then nothing is kept.
+    /// If the name has another extension, the cache or the file cannot be used, or a record is
+    /// invalid; the error names its place. Nothing is kept then.
     pub fn import(&self, path: &Path) -> Result<Imported, ExchangeError> {
         match Form::of(path)? {
             Form::Jsonl => self.import_jsonl(path),
@@ -121,7 +121,7 @@ impl Cache {
     /// Writes all entries as JSON lines. The file appears whole or not at all.
     ///
     /// # Errors
-    /// The cache or the file.
+    /// If the cache or the file cannot be used.
     pub fn export_jsonl(&self, path: &Path) -> Result<Exported, ExchangeError> {
         let mut exported = Exported::default();
         whole_file(path, |file| {
@@ -145,8 +145,8 @@ impl Cache {
     /// Reads entries from JSON lines.
     ///
     /// # Errors
-    /// The cache or the file; a line that is not a record of a cache, with its number. Then nothing
-    /// is kept.
+    /// If the cache or the file cannot be used, or a line is not a cache record; the error names
+    /// its number. Nothing is kept then.
     pub fn import_jsonl(&self, path: &Path) -> Result<Imported, ExchangeError> {
         each_line(path, |_, _| Ok(()))?;
         let mut imported = Imported::default();
@@ -173,7 +173,7 @@ pub(super) fn of_file(path: &Path, source: io::Error) -> ExchangeError {
     }
 }
 
-/// Writes a file beside its place and moves it there when it is whole.
+/// Writes a temporary file in the same directory and renames it when it is complete.
 pub(super) fn whole_file(
     path: &Path,
     write: impl FnOnce(&File) -> Result<(), ExchangeError>,
@@ -185,13 +185,13 @@ pub(super) fn whole_file(
         .and_then(|()| file.sync_all().map_err(|error| of_file(path, error)))
         .and_then(|()| std::fs::rename(&beside, path).map_err(|error| of_file(path, error)));
     if done.is_err() {
-        // It is in nobody's way if it cannot be removed.
+        // A leftover temporary file does no harm.
         let _ = std::fs::remove_file(&beside);
     }
     done
 }
 
-/// Calls for each record of a file, in order, once it is verified.
+/// Calls `call` with each record of a file, in order, once the record is verified.
 fn each_line(path: &Path, mut call: impl FnMut(Key, Entry) -> Result<(), ExchangeError>) -> Result<(), ExchangeError> {
     let file = File::open(path).map_err(|error| of_file(path, error))?;
     let mut reader = BufReader::new(file);
@@ -216,7 +216,7 @@ fn each_line(path: &Path, mut call: impl FnMut(Key, Entry) -> Result<(), Exchang
             message,
         };
         let record: Record = serde_json::from_slice(record).map_err(|error| {
-            // What serde says may hold the text; where in the line is enough.
+            // Serde's message may contain the text, so only the position in the line is reported.
             foreign(format!("it is not a record of a cache: {}", described(&error)))
         })?;
         let (key, entry) = record.verified().map_err(foreign)?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// BLAKE3 over everything that a generated text depends on.
 pub type Key = [u8; 32];
 
-/// Changes when what is hashed, or how, changes: old entries are then no longer found.
+/// Change this when what is hashed, or how, changes: old entries are then no longer found.
 const SCHEME: &str = "isomer-transform/1";
 
 /// Everything one attempt's text depends on.
@@ -31,8 +31,8 @@ pub struct KeyParts<'a> {
     pub seed: Option<u64>,
 }
 
-/// What a key is made of besides what an entry says anyway: enough to make it again, and so to
-/// check it.
+/// What a key is made of beyond the other fields of an entry: enough to compute the key again and
+/// so to check it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Made {
     /// Digest of the prompt.
@@ -45,7 +45,7 @@ pub struct Made {
     pub top_p: f64,
     /// Most tokens.
     pub max_tokens: u32,
-    /// Whether the seed counts.
+    /// Whether the seed is part of the key.
     pub seeded: bool,
 }
 
@@ -62,8 +62,8 @@ impl KeyParts<'_> {
         }
     }
 
-    /// The key. Each part is preceded by its name and length, so that no two sets of parts share an
-    /// encoding.
+    /// The key. Each part is preceded by its name and length, so that no two sets of parts have the
+    /// same encoding.
     pub fn key(&self) -> Key {
         let mut hasher = blake3::Hasher::new();
         let mut put = |name: &str, value: &[u8]| {
@@ -78,7 +78,7 @@ impl KeyParts<'_> {
         put("language", self.language.as_bytes());
         put("prompt", self.prompt.as_bytes());
         put("generator", self.generator.as_bytes());
-        // Adding zero makes -0.0 and 0.0 one.
+        // Adding zero turns -0.0 into 0.0.
         put("temperature", &(self.temperature + 0.0).to_le_bytes());
         put("top_p", &(self.top_p + 0.0).to_le_bytes());
         put("max_tokens", &self.max_tokens.to_le_bytes());

@@ -1,22 +1,22 @@
 //! The content-addressed cache of generations, on disk.
 //!
-//! Each attempt that reached a generator and brought back a text is an entry, good or bad: verdicts
-//! are pure functions of the texts and are computed again, so a text whose attempts all failed
-//! their checks is not paid for again either. Errors of a generator (unreachable, overloaded,
-//! malformed answers) are not entries: they may be gone next time.
+//! Each attempt for which a generator returned a text is an entry, good or bad. Verdicts are pure
+//! functions of the texts and are computed again, so a text whose attempts all failed their checks
+//! is not paid for again either. Errors of a generator (unreachable, overloaded, malformed answers)
+//! are not entries: they may be gone next time.
 //!
-//! **Layout.** Append-only segment files, `segment-<uuid>.jsonl`, one checksummed JSON line an
-//! entry. A process writes to one segment, which it holds locked; the lock goes with the process,
-//! and the next one carries on where it ended. **Reading.** All segments are indexed at open. On a
-//! miss the files that have grown are read on, so that entries of other processes are found. A last
-//! line without its end is not there yet; a line that does not match its checksum is noticed,
-//! counted and passed over. **Durability.** An entry is written (`write(2)`) before its text is
-//! answered: a process killed at any point loses nothing it answered. The disk is told to keep it
-//! (`fsync`) when a segment is full and when the cache is closed, not at each entry: a power cut
-//! may cost the last seconds' entries, never the ones before. **Size.** Over its bound a cache
-//! loses whole segments, the one used longest ago first (see [`prune`]), never one that a process
-//! writes to. **Sharing.** [`exchange`] writes entries to a file and reads them back, each checked
-//! against its key.
+//! **Layout.** Append-only segment files, `segment-<uuid>.jsonl`, one checksummed JSON line per
+//! entry. A process writes to one segment and holds its lock. The lock ends with the process, and
+//! the next process appends to the same segment. **Reading.** All segments are indexed at open. On
+//! a miss, lines appended since are indexed too, so that entries of other processes are found. A
+//! last line without its end is not read yet; a line that does not match its checksum is counted
+//! and skipped. **Durability.** An entry is written (`write(2)`) before its text is answered: a
+//! process killed at any point loses nothing it answered. Entries are synced to disk (`fsync`) when
+//! a segment is full and when the cache is closed, not one by one: a power cut may lose the entries
+//! of the last seconds, never earlier ones. **Size.** A cache over its bound removes whole
+//! segments, least recently used first (see [`prune`]), never one that a process writes to.
+//! **Sharing.** [`exchange`] writes entries to a file and reads them back, each checked against its
+//! key. [`shared`] is a second level that machines have in common.
 
 pub mod exchange;
 pub mod key;
@@ -24,6 +24,7 @@ mod parquet;
 pub mod prune;
 pub mod record;
 mod segment;
+pub mod shared;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -37,8 +38,9 @@ use serde::{Deserialize, Serialize};
 
 pub use key::{Key, KeyParts, Made};
 use segment::FORMAT;
+pub use shared::{GeneratorLocation, SharedCache};
 
-/// What is kept of an attempt.
+/// What the cache keeps of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The text as the generator gave it.
@@ -73,7 +75,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Entry {
-    /// The key that its parts make; `None` where it does not hold them all.
+    /// The key computed from the entry's parts; `None` if the entry lacks some of them.
     pub fn key(&self) -> Option<Key> {
         let made = self.made.as_ref()?;
         let parts = KeyParts {
@@ -95,6 +97,8 @@ impl Entry {
 #[derive(Debug, thiserror::Error)]
 #[error("{what} {}: {source}", path.display())]
 pub struct CacheError {
+    /// Whether it is the cache that machines share.
+    pub(crate) shared: bool,
     what: &'static str,
     path: PathBuf,
     source: io::Error,
@@ -103,6 +107,7 @@ pub struct CacheError {
 impl CacheError {
     fn new(what: &'static str, path: &Path, source: io::Error) -> Self {
         Self {
+            shared: false,
             what,
             path: path.to_owned(),
             source,
@@ -119,7 +124,7 @@ pub struct CacheStats {
     pub segments: usize,
     /// What they take on disk.
     pub bytes: u64,
-    /// Lines passed over because they did not match their checksum.
+    /// Lines skipped because they did not match their checksum.
     pub corrupt_lines: u64,
 }
 
@@ -127,7 +132,7 @@ pub struct CacheStats {
 #[derive(Debug)]
 pub struct Cache {
     directory: PathBuf,
-    /// Most bytes on disk; 0: any.
+    /// Most bytes on disk; 0: no limit.
     max_bytes: u64,
     inner: Mutex<Inner>,
 }
@@ -151,14 +156,15 @@ struct Place {
 }
 
 impl Cache {
-    /// Opens the cache of a directory, which is made if need be, and reads all that is there. It
-    /// may grow to any size.
+    /// Opens the cache in a directory and indexes all entries. The directory is created if it does
+    /// not exist. The cache may grow to any size.
     pub fn open(directory: &Path) -> Result<Self, CacheError> {
         Self::open_bounded(directory, 0)
     }
 
-    /// The same, held to so many bytes on disk (0: any). With several writers each may be over by a
-    /// segment, which is an eighth of the bound and at most 64 MiB.
+    /// Like [`Cache::open`], but bounded to `max_bytes` on disk (0: no limit). With several
+    /// writers, each may exceed the bound by one segment, which is an eighth of the bound and at
+    /// most 64 MiB.
     pub fn open_bounded(directory: &Path, max_bytes: u64) -> Result<Self, CacheError> {
         fs::create_dir_all(directory)
             .map_err(|error| CacheError::new("cannot make the cache directory", directory, error))?;
@@ -177,7 +183,7 @@ impl Cache {
         &self.directory
     }
 
-    /// Finds an entry; on a miss looks once more at what other processes have written since.
+    /// Finds an entry. On a miss, indexes what other processes have written since and looks again.
     pub fn get(&self, key: &Key) -> Result<Option<Entry>, CacheError> {
         let mut inner = self.inner.lock();
         if !inner.index.contains_key(key) {
@@ -187,8 +193,8 @@ impl Cache {
         Ok(self.peek(key))
     }
 
-    /// Finds an entry that is known here already. Reading and checking its line is nobody else's
-    /// wait.
+    /// Finds an entry that this process has indexed. The lock is not held while its line is read
+    /// and checked.
     pub fn peek(&self, key: &Key) -> Option<Entry> {
         let mut inner = self.inner.lock();
         let place = inner.index.get(key).copied()?;
@@ -199,7 +205,7 @@ impl Cache {
         let found = isomer_segment_log::read(&file, FORMAT.framing, place.offset, place.length);
         match found.map(|json| json.and_then(|json| segment::decode(&json))) {
             Ok(Some((found_key, entry))) if found_key == *key => Some(entry),
-            // Gone or changed under our hands: a miss, and noticed.
+            // The line was removed or changed after it was indexed: count it and report a miss.
             Ok(_) => {
                 let mut inner = self.inner.lock();
                 inner.index.remove(key);
@@ -219,7 +225,7 @@ impl Cache {
         let mut inner = self.inner.lock();
         let json = segment::encode(&key, entry)
             .map_err(|error| CacheError::new("cannot encode an entry for", &self.directory, error.into()))?;
-        // What a segment may have before this line makes it full.
+        // The size at which adding this line fills a segment.
         let room = prune::segment_size(self.max_bytes).saturating_sub(FORMAT.framing.record_bytes(json.len()) as u64);
         if inner.writer.as_ref().is_none_or(|writer| writer.length() > room) {
             if let Some(done) = inner.writer.take() {
@@ -252,7 +258,8 @@ impl Cache {
             inner.index.insert(key, place);
             return Ok(());
         }
-        // The first line of a segment, or one after lines of others: read like any.
+        // The first line of a segment, or a line after those of another process, is indexed like
+        // any other.
         Self::read_on(&mut inner, &path)
     }
 

@@ -1,8 +1,13 @@
-//! The records of [`super::record`] as a Parquet table: one row an entry, one column a field, whole
-//! numbers unsigned of 64 bits, compressed with Snappy. Reading goes by the columns' names, so a
-//! table that another program wrote anew will do.
+//! The records of [`super::record`] as a Parquet table: one row per entry, one column per field,
+//! whole numbers as unsigned 64-bit, compressed with Snappy. Columns are found by name, so a table
+//! rewritten by another program is accepted.
 
-use std::{fs::File, path::Path, sync::Arc};
+use std::{
+    fs::File,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::Arc,
+};
 
 use parquet::{
     basic::Compression,
@@ -52,7 +57,7 @@ impl Cache {
     /// Writes all entries as a Parquet table. The file appears whole or not at all.
     ///
     /// # Errors
-    /// The cache or the file.
+    /// If the cache or the file cannot be used.
     pub fn export_parquet(&self, path: &Path) -> Result<Exported, ExchangeError> {
         let mut exported = Exported::default();
         whole_file(path, |file| {
@@ -85,8 +90,8 @@ impl Cache {
     /// Reads entries from a Parquet table.
     ///
     /// # Errors
-    /// The cache or the file; a row that is not a record of a cache, with its number. Then nothing
-    /// is kept.
+    /// If the cache or the file cannot be used, or a row is not a cache record; the error names its
+    /// number. Nothing is kept then.
     pub fn import_parquet(&self, path: &Path) -> Result<Imported, ExchangeError> {
         each_row(path, |_, _| Ok(()))?;
         let mut imported = Imported::default();
@@ -140,7 +145,7 @@ fn write_group(writer: &mut SerializedFileWriter<&File>, records: &[Record]) -> 
                 column.typed::<DoubleType>().write_batch(&numbers, None, None)?;
             }
             _ => {
-                // Unsigned numbers are kept by their bits.
+                // Parquet stores unsigned numbers by their bits.
                 let numbers: Vec<i64> = cells
                     .iter()
                     .filter_map(|cell| cell.as_u64())
@@ -155,7 +160,7 @@ fn write_group(writer: &mut SerializedFileWriter<&File>, records: &[Record]) -> 
     Ok(())
 }
 
-/// Calls for each record of a table, in order, once it is verified.
+/// Calls `call` with each record of a table, in order, once the record is verified.
 fn each_row(path: &Path, mut call: impl FnMut(Key, Entry) -> Result<(), ExchangeError>) -> Result<(), ExchangeError> {
     let foreign = |place: &str, message: String| ExchangeError::Foreign {
         path: path.to_owned(),
@@ -165,7 +170,13 @@ fn each_row(path: &Path, mut call: impl FnMut(Key, Entry) -> Result<(), Exchange
     let file = File::open(path).map_err(|error| of_file(path, error))?;
     let no_table = |error: ParquetError| foreign("(the file)", format!("it is not a Parquet table: {error}"));
     let reader = SerializedFileReader::new(file).map_err(no_table)?;
-    for (row, number) in reader.get_row_iter(None).map_err(no_table)?.zip(1u64..) {
+    // The library panics at schemas and pages that do not make sense.
+    let senseless = || foreign("(the file)", "its schema or its pages do not make sense".to_owned());
+    let rows = catch_unwind(AssertUnwindSafe(|| reader.get_row_iter(None)));
+    let mut rows = rows.map_err(|_| senseless())?.map_err(no_table)?;
+    for number in 1u64.. {
+        let next = catch_unwind(AssertUnwindSafe(|| rows.next())).map_err(|_| senseless())?;
+        let Some(row) = next else { break };
         let place = format!("row {number}");
         let row = row.map_err(|error| foreign(&place, format!("it cannot be read: {error}")))?;
         let record: Record = serde_json::from_value(of_row(row))
@@ -176,8 +187,8 @@ fn each_row(path: &Path, mut call: impl FnMut(Key, Entry) -> Result<(), Exchange
     Ok(())
 }
 
-/// A row as a record is read from; what no column of ours holds becomes nothing, which no field
-/// takes.
+/// A row as JSON, for serde. A type that none of our columns has becomes null, which no field
+/// accepts.
 fn of_row(row: Row) -> Value {
     let cells = row.into_columns().into_iter().map(|(name, field)| {
         let value = match field {
@@ -212,7 +223,7 @@ mod tests {
         let other = Cache::open(&folder.path().join("b")).unwrap();
         assert_eq!(other.import_parquet(&file).unwrap(), Imported { added: 20, known: 0 });
         assert_eq!(other.import_parquet(&file).unwrap(), Imported { added: 0, known: 20 });
-        // By way of JSON lines the two are the same.
+        // Exported as JSON lines, both caches are equal.
         let lines = |cache: &Cache, name: &str| {
             let path = folder.path().join(name);
             cache.export_jsonl(&path).unwrap();

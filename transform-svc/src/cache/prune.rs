@@ -1,9 +1,9 @@
-//! Holding the cache to a size: whole segments go, the one used longest ago first.
+//! Bounds the size of the cache: removes whole segments, least recently used first.
 //!
-//! A use is a write, or a read noted once a minute by the file's time of change, so that processes
-//! that share the cache see each other's. A segment that a process writes to is locked and stays,
-//! so no entry goes that is just being made; one that others read stays readable for them until
-//! they notice.
+//! A use is a write or a read. A read updates the file's modification time at most once a minute,
+//! so that processes that share the cache see each other's reads. A segment that a process writes
+//! to is locked and stays, so no entry is removed while it is being made. Processes that read a
+//! removed segment can still read it until they notice.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::{Cache, CacheError, Inner, segment::FORMAT};
 
 /// Largest segment, in bytes.
 const SEGMENT: u64 = 64 << 20;
-/// Segments that a bounded cache has at least.
+/// A bounded cache has at least this many segments.
 const PARTS: u64 = 8;
 
 /// What was removed.
@@ -25,7 +25,7 @@ pub struct Pruned {
     pub bytes: u64,
 }
 
-/// When a segment of a cache with this bound is full, in bytes.
+/// Size in bytes at which a segment is full, in a cache with this bound.
 pub(super) fn segment_size(max_bytes: u64) -> u64 {
     match max_bytes {
         0 => SEGMENT,
@@ -34,11 +34,11 @@ pub(super) fn segment_size(max_bytes: u64) -> u64 {
 }
 
 impl Cache {
-    /// Removes segments until the cache takes at most so many bytes; those that are written to
-    /// stay.
+    /// Removes segments until the cache takes at most so many bytes. Segments that are being
+    /// written to stay.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// If the directory cannot be read.
     pub fn prune(&self, bytes: u64) -> Result<Pruned, CacheError> {
         let mut inner = self.inner.lock();
         let pruned = remove(&self.directory, bytes, inner.writer.as_ref().map(Writer::path))?;
@@ -46,7 +46,7 @@ impl Cache {
         Ok(pruned)
     }
 
-    /// Keeps to the bound, with room for a segment more.
+    /// Enforces the bound, leaving room for one more segment.
     pub(super) fn make_room(&self, inner: &mut Inner) -> Result<(), CacheError> {
         if self.max_bytes == 0 {
             return Ok(());
@@ -69,7 +69,7 @@ impl Cache {
 fn remove(directory: &Path, most: u64, own: Option<&Path>) -> Result<Pruned, CacheError> {
     let mut candidates = isomer_segment_log::list(directory, &FORMAT)
         .map_err(|error| CacheError::new("cannot list the cache directory", directory, error))?;
-    // Names are in order of making, which tells apart what the clock does not.
+    // Names are in order of creation, which breaks ties of the clock.
     candidates.sort_by(|a, b| (a.changed, &a.path).cmp(&(b.changed, &b.path)));
     let mut total: u64 = candidates.iter().map(|candidate| candidate.bytes).sum();
     let mut pruned = Pruned::default();
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(writer.get(&key(19)).unwrap(), Some(entry(19)));
         writer.put(key(20), &entry(20)).unwrap();
         assert_eq!(reader.get(&key(20)).unwrap(), Some(entry(20)));
-        // A miss makes the writer look, and let go of what is gone.
+        // A miss makes the writer look again and forget removed segments.
         assert_eq!(writer.get(&key(99)).unwrap(), None);
         assert_eq!(writer.stats(), reader.stats());
     }

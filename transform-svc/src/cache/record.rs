@@ -1,4 +1,4 @@
-//! An entry with all that its key is made of, flat, as files hold it.
+//! An entry with everything that its key is made of, flat, as export files hold it.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of an entry; `None` where the entry does not make its key.
+    /// The record of an entry; `None` if the entry's parts do not give this key.
     pub fn of(key: &Key, entry: Entry) -> Option<Self> {
         if entry.key().as_ref() != Some(key) {
             return None;
@@ -75,10 +75,10 @@ impl Record {
         })
     }
 
-    /// The entry, where key and digest are what the record makes them.
+    /// The entry, if key and digest match the record.
     ///
     /// # Errors
-    /// What is not.
+    /// Says which of them does not match.
     pub fn verified(self) -> Result<(Key, Entry), String> {
         let entry = Entry {
             output: self.output,

@@ -1,4 +1,4 @@
-//! How an entry stands in a segment: as one line of JSON.
+//! The encoding of an entry in a segment: one line of JSON.
 
 use isomer_segment_log::{Format, Framing};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub(super) fn encode(key: &Key, entry: &Entry) -> serde_json::Result<Vec<u8>> {
     })
 }
 
-/// An entry from its JSON; `None` when it is none.
+/// An entry from its JSON; `None` if the JSON is not an entry.
 pub(super) fn decode(json: &[u8]) -> Option<(Key, Entry)> {
     let line: Line<Entry> = serde_json::from_slice(json).ok()?;
     let key = hex::decode(line.key).ok()?.try_into().ok()?;

@@ -24,7 +24,7 @@ fn entry(n: u32) -> Entry {
     }
 }
 
-/// Entries, segments and corrupt lines.
+/// Counts of entries, segments and corrupt lines.
 fn held(cache: &Cache) -> (usize, usize, u64) {
     let stats = cache.stats();
     (stats.entries, stats.segments, stats.corrupt_lines)
@@ -160,7 +160,7 @@ fn an_unwritable_place_is_an_error_that_names_it() {
     assert!(error.contains("file/cache") || error.contains("file\\cache"), "{error}");
 }
 
-/// Entries of the fixture `cache`, which was written before segments had a crate of their own.
+/// Entries of the fixture `cache`, written before segments had their own crate.
 fn written_before(n: u32) -> Entry {
     Entry {
         made: (n > 1).then(|| Made {
@@ -190,7 +190,7 @@ fn a_segment_that_an_older_version_wrote_is_read_and_carried_on() {
     assert_eq!(cache.get(&key(3)).unwrap(), Some(entry(3)));
     assert_eq!(segments(directory.path()), before, "the segment has room");
 
-    // An older version reads what is written now: the bytes are the same.
+    // An older version can read new segments: the bytes are the same.
     let anew = tempfile::tempdir().unwrap();
     let cache = Cache::open(anew.path()).unwrap();
     (0..3).for_each(|n| cache.put(key(n), &written_before(n)).unwrap());

@@ -1,4 +1,4 @@
-//! Cleaning of a generated text before the checks see it. It takes off the envelope, never a leak:
+//! Cleaning of a generated text before the checks see it. It removes the envelope, never a leak:
 //!
 //! 1. the blocks of reasoning and the marks that a model's family is known to write
 //!    (`reasoning.rs`);
@@ -6,7 +6,7 @@
 //! 3. our own delimiters (`<text>` … `</text>`) around the whole of it, which small models copy
 //!    from the prompt;
 //! 4. one pair of quotation marks around the whole of it, where the original has none;
-//! 5. of keywords: their punctuation and line breaks (GASE asks for none).
+//! 5. for keywords: punctuation and line breaks (GASE asks for none).
 //!
 //! A lead-in such as "Here is the paraphrase:" stays, for the leak check.
 
@@ -33,7 +33,7 @@ const QUOTES: &[(char, char)] = &[
 pub struct Cleaned {
     /// The text without its envelope.
     pub text: String,
-    /// Whether the answer was cut off in the middle of its reasoning; there is no text then.
+    /// Whether the answer was cut off in the middle of its reasoning. The text is then empty.
     pub unfinished: bool,
 }
 
@@ -74,7 +74,7 @@ fn without_fence(text: &str) -> &str {
         return text;
     };
     let inside = match inside.split_once('\n') {
-        // The rest of the opening line names a language, if anything.
+        // The rest of the opening line is a language name or empty.
         Some((name, rest)) if !name.trim().contains(char::is_whitespace) => rest,
         _ => inside,
     };
@@ -112,7 +112,7 @@ fn keywords(text: &str) -> String {
         .join(" ")
 }
 
-/// `1)`: what numbering leaves.
+/// Whether a word is the number of a list item, such as `1)`.
 fn is_number_of_a_list(word: &str) -> bool {
     word.strip_suffix(')')
         .is_some_and(|digits| !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))

@@ -1,12 +1,12 @@
-//! What reasoning models put around their answer, taken off by rules, one for each family.
+//! Removes the reasoning that models put around their answer, with one rule per model family.
 //!
 //! A rule acts where its marks are in the answer and not in the original: a text about `<think>`
-//! keeps it. What no rule knows stays, for the leak check to find.
+//! keeps it. Marks that no rule knows stay for the leak check.
 
 /// A block that is not part of the answer, or one that is the answer.
 #[derive(Debug)]
 struct Rule {
-    /// Who writes so; for the reader and for tests.
+    /// The model family that writes it; for readers and tests.
     family: &'static str,
     open: &'static str,
     close: &'static str,
@@ -33,7 +33,7 @@ const fn templated(family: &'static str, open: &'static str, close: &'static str
     }
 }
 
-/// Blocks of reasoning: gone with all that is in them.
+/// Blocks of reasoning: removed with their contents.
 const REASONING: &[Rule] = &[
     templated(
         "DeepSeek-R1, Qwen3, QwQ, Olmo-3-Think, Phi-4-reasoning, SmolLM3, GLM, Nemotron",
@@ -60,8 +60,8 @@ const REASONING: &[Rule] = &[
     block("Granite 3.2", "Here is my thought process:", "Here is my response:"),
 ];
 
-/// Marks around an answer: gone themselves, what is between them stays and what is outside goes. A
-/// missing end is the end of the answer.
+/// Marks around an answer. The marks and everything outside them are removed; the text between them
+/// stays. If the closing mark is missing, the text ends with the answer.
 const ENVELOPES: &[Rule] = &[
     block("gpt-oss", "<|channel|>final<|message|>", "<|return|>"),
     block("Apriel-1.5, -1.6", "[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"),
@@ -72,7 +72,7 @@ const ENVELOPES: &[Rule] = &[
     block("GLM-4.1V", "<|begin_of_box|>", "<|end_of_box|>"),
 ];
 
-/// Ends of a turn that a server forgot to take off.
+/// End-of-turn marks that a server failed to remove.
 const ENDS: &[&str] = &[
     "<|im_end|>",
     "<|eot_id|>",
@@ -86,11 +86,11 @@ const ENDS: &[&str] = &[
     "[/INST]",
 ];
 
-/// The answer without its reasoning, and whether the reasoning never ended: then there is no
-/// answer.
+/// The answer without its reasoning, and whether the reasoning never ended. In that case there is
+/// no answer.
 pub(super) fn strip(original: &str, answer: &str) -> (String, bool) {
     let mut text = answer.trim().to_owned();
-    // The answer is looked at first: hardly one has a mark.
+    // Check first: hardly any answer has a mark.
     let applies =
         |rule: &Rule, text: &str| (has(text, rule.open) || has(text, rule.close)) && !has(original, rule.open);
     for rule in REASONING {
@@ -146,11 +146,11 @@ fn without(rule: &Rule, text: &str) -> Option<Stripped> {
             (Some((open, opening)), _) => {
                 let after = open + opening;
                 let Some((close, closing)) = find(&text[after..], rule.close) else {
-                    // What ends reasoning may be the mark that begins the answer; either way there
-                    // is no answer.
+                    // The mark that ends the reasoning may also begin the answer. If it is missing
+                    // there is no answer.
                     return Some(Stripped::Unended);
                 };
-                // An ending that is itself the start of an envelope stays for it.
+                // A closing mark that also opens an envelope is kept for that envelope.
                 let end = after + close + if rule.close.starts_with("[BEGIN") { 0 } else { closing };
                 text.replace_range(open..end, "");
                 found = true;
@@ -169,9 +169,9 @@ fn has(text: &str, mark: &str) -> bool {
     find(text, mark).is_some()
 }
 
-/// Where a mark is, in whatever ASCII case, and how long.
+/// Where a mark is, ignoring ASCII case, and its length.
 fn find(text: &str, mark: &str) -> Option<(usize, usize)> {
-    // A whole mark is found at the beginning of a character only, since UTF-8 is.
+    // UTF-8 guarantees that a whole mark is found only at a character boundary.
     let (text, mark) = (text.as_bytes(), mark.as_bytes());
     let first = mark.first()?;
     text.windows(mark.len())

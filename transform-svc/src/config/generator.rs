@@ -102,7 +102,7 @@ impl TryFrom<HedgeValue> for Hedge {
                 other => other
                     .parse()
                     .map(Self::Seconds)
-                    .map_err(|_| format!("`{other}` says not when to hedge; give \"off\", \"p95\" or seconds")),
+                    .map_err(|_| format!("`{other}` is not a valid hedge; give \"off\", \"p95\" or seconds")),
             },
         }
     }
@@ -193,7 +193,7 @@ impl Default for GeneratorConfig {
 }
 
 impl GeneratorConfig {
-    /// Where the key is.
+    /// The source of the API key.
     pub(crate) fn key(&self) -> SecretSource {
         match (&self.api_key, &self.api_key_file, self.api_key_env.as_deref()) {
             (key, ..) if !key.is_empty() => SecretSource::Given(key.clone()),
@@ -205,7 +205,7 @@ impl GeneratorConfig {
         }
     }
 
-    /// The key's place, as it is told to somebody who has to put another key there.
+    /// A description of where the key is configured, for messages about a bad key.
     pub(crate) fn key_place(&self) -> String {
         match (&self.api_key, &self.api_key_file, self.api_key_env.as_deref()) {
             (key, ..) if !key.is_empty() => "api_key of the configuration".to_owned(),
@@ -219,7 +219,7 @@ impl GeneratorConfig {
         Rates {
             requests_per_second: self.requests_per_second,
             tokens_per_second: self.tokens_per_second,
-            // The bound that moves with the server's load is kept elsewhere.
+            // Concurrency is bounded by the adaptive limit instead.
             max_concurrency: 0,
         }
     }
@@ -232,7 +232,7 @@ impl GeneratorConfig {
         Duration::from_secs_f64(self.connect_timeout_seconds)
     }
 
-    /// Everything but model and URL, which a spec brings.
+    /// Checks everything but model and URL, which come from a spec.
     pub(super) fn check_calls(&self) -> Result<(), ConfigError> {
         let positive = |field, seconds: f64| match seconds {
             s if s > 0.0 && s <= 86_400.0 => Ok(()),
@@ -326,8 +326,8 @@ impl GeneratorConfig {
 
 /// Whether a URL can be called, and what is wrong if not.
 pub(crate) fn check_url(url: &str) -> Result<(), String> {
-    // The URL is never repeated: it may hold a password, and where depends on what is wrong with
-    // it.
+    // The message never repeats the URL: it may hold a password, whose position depends on what is
+    // wrong.
     let parsed = Url::parse(url).map_err(|error| format!("this is not a URL: {error}"))?;
     if !matches!(parsed.scheme(), "http" | "https") || !parsed.has_host() {
         return Err(format!(

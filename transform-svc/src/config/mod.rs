@@ -86,7 +86,7 @@ impl Default for TransformConfig {
 }
 
 impl TransformConfig {
-    /// Where the cache is, for models kept under `home`.
+    /// The cache directory, for models kept under `home`.
     pub fn cache_directory(&self, home: &Path) -> PathBuf {
         self.cache_dir
             .clone()

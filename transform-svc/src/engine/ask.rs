@@ -1,5 +1,5 @@
-//! Questions to a generator that are not a transformation of a text, through the same cache and the
-//! same table of what is in flight.
+//! Questions to a generator other than transforming a text. They use the same cache and the same
+//! single-flight table.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,15 +18,15 @@ use crate::{
     prompt::Message,
 };
 
-/// One question. Its answer is addressed by everything here but the messages, which the prompt's
-/// digest and the content determine.
+/// One question. Its cache key covers every field but the messages, which follow from the prompt's
+/// digest and the content.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
-    /// Who is asked.
+    /// The generator to ask.
     pub(crate) generator: &'a Arc<Bounded>,
     /// Kind of the question, e.g. `judge/similarity`: never the name of a transformation.
     pub(crate) kind: &'a str,
-    /// What it is about, unambiguously.
+    /// What the question is about, unambiguously.
     pub(crate) content: String,
     /// Id and version of the prompt.
     pub(crate) prompt: String,
@@ -51,7 +51,7 @@ pub(crate) struct Answer {
     pub(crate) key: Key,
     /// The text as the generator gave it, or how it failed.
     pub(crate) text: Result<String, GeneratorError>,
-    /// Whether it was made now and is this request's to count.
+    /// Whether it was made now and is counted for this request.
     pub(crate) fresh: bool,
     /// Calls to the generator now.
     pub(crate) calls: u64,
@@ -61,12 +61,12 @@ pub(crate) struct Answer {
     pub(crate) generated_tokens: u64,
     /// Whether these are estimated, since the generator does not count them.
     pub(crate) tokens_estimated: bool,
-    /// Wait for a place at the generator.
+    /// Time waited for a permit of the generator.
     pub(crate) waited: Duration,
 }
 
 impl Engine {
-    /// Asks, or finds the answer in the cache or in flight. Only the cache's failure is an error
+    /// Asks, or finds the answer in the cache or in flight. Only a failure of the cache is an error
     /// here.
     pub(crate) async fn ask(&self, ask: Ask<'_>) -> Result<Answer, TransformError> {
         let top_p = 1.0;
@@ -100,7 +100,8 @@ impl Engine {
                 seed: ask.seed,
             })
         };
-        let produced = self.inflight.produce(key, &self.cache, ask.bypass_cache, make).await;
+        let how = (ask.generator.location(), ask.bypass_cache);
+        let produced = self.inflight.produce(key, &self.cache, how, make).await;
         match produced {
             Ok(produced) => Ok(Answer {
                 key,
@@ -134,7 +135,8 @@ impl Engine {
         }
     }
 
-    /// The generator of an id; empty: the default one. `none` is refused for `what`.
+    /// The generator with this id; empty: the default one. For `none`, the error says that `what`
+    /// needs a generator.
     pub(crate) async fn generator(&self, id: &str, field: &str, what: &str) -> Result<Arc<Bounded>, TransformError> {
         self.registry.get(id).await?.ok_or_else(|| {
             TransformError::invalid(
@@ -150,7 +152,7 @@ impl Engine {
         self.config.max_text_chars
     }
 
-    /// What is asked about an address that a request names; nothing for the owner of this process.
+    /// The guard that checks addresses named by a request; `None` for the owner of this process.
     pub(crate) fn guard(&self) -> Result<Option<AddressGuard>, Fault> {
         if self.config.by_owner {
             return Ok(None);
@@ -161,7 +163,7 @@ impl Engine {
             .map_err(|error| Fault::invalid("addresses", error.to_string()))
     }
 
-    /// Whether a request may name what this process connects to.
+    /// Whether a request may name addresses that this process connects to.
     pub(crate) fn allows_specs(&self) -> bool {
         self.config.allow_specs
     }

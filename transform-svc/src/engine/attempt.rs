@@ -1,5 +1,5 @@
-//! The attempts on one text: each is one call, or two of which the second works on what the first
-//! gave.
+//! The attempts on one text. Each attempt is one call, or two calls where the second works on the
+//! output of the first.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::{
     seed,
 };
 
-/// After an answer that was cut off in its reasoning, the next attempt may be so many times longer,
-/// up to a limit.
+/// After an answer was cut off in its reasoning, the next attempt may be this many times longer, up
+/// to a limit.
 const PATIENCE: u32 = 4;
 const MAX_REASONING_TOKENS: u32 = 16_384;
 
@@ -44,7 +44,7 @@ struct Sampling {
     patience: u32,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 #[derive(Default)]
 struct Attempt {
     text: String,
@@ -54,8 +54,8 @@ struct Attempt {
 }
 
 /// Attempts a text until its checks pass or the attempts are used up. A generator's error ends the
-/// text at once, since the generator has retried already. Where guards ask for another attempt, the
-/// best text that passed the checks is kept meanwhile.
+/// text at once, since the generator has retried already. While guards ask for another attempt, the
+/// best text that passed the checks is kept.
 pub(super) async fn until_checks_pass(means: AttemptContext<'_>, job: &Job) -> Result<Finished, TransformError> {
     let plan = means.plan;
     let mut finished = Finished::new(plan.seed, plan.language_of(job));
@@ -116,7 +116,7 @@ pub(super) async fn until_checks_pass(means: AttemptContext<'_>, job: &Job) -> R
             Err(ProduceError::Generator { error, waited, fresh }) => {
                 finished.waited += waited;
                 if fresh {
-                    // A budget that is spent, or a server that is away, was not reached.
+                    // With a spent budget or an unreachable server, the generator was not called.
                     finished.fresh_attempts += u32::from(error.calls() > 0);
                     finished.calls += u64::from(error.calls());
                 }
@@ -127,7 +127,8 @@ pub(super) async fn until_checks_pass(means: AttemptContext<'_>, job: &Job) -> R
     Ok(settled(best, finished))
 }
 
-/// The one with fewer guards; the earlier of equals. What fired on the other is noted.
+/// The text on which fewer guards fired; the earlier one if equal. The guards that fired on the
+/// other are noted.
 fn better(best: Option<Finished>, new: Finished) -> Finished {
     let Some(best) = best else { return new };
     let fewer = new.guarded.fired.len() < best.guarded.fired.len();
@@ -137,7 +138,7 @@ fn better(best: Option<Finished>, new: Finished) -> Finished {
     kept
 }
 
-/// The text that was kept, with what all attempts cost; the last attempt where none was.
+/// The text that was kept, with the cost of all attempts; the last attempt if no text was kept.
 fn settled(best: Option<Finished>, last: Finished) -> Finished {
     let Some(best) = best else { return last };
     let mut retried = last.retried;
@@ -156,8 +157,8 @@ fn settled(best: Option<Finished>, last: Finished) -> Finished {
     }
 }
 
-/// Whether an attempt can only bring what the one before it brought: greedy, by a generator that
-/// then gives one text for all seeds.
+/// Whether another attempt can only repeat the last one: it is greedy, and the generator's greedy
+/// output does not depend on the seed.
 pub(super) fn is_futile(plan: &Plan, generator: &Bounded, attempt: u32) -> bool {
     let greedy = |attempt| temperature(plan, attempt) == 0.0;
     generator.greedy_ignores_seed() && greedy(attempt) && greedy(attempt.saturating_sub(1))
@@ -172,8 +173,8 @@ pub(super) fn temperature(plan: &Plan, attempt: u32) -> f64 {
     }
 }
 
-/// The checks on an attempt's text, or on the set of texts that it holds; notes what the detector
-/// says.
+/// The checks on an attempt's text, or on the set of texts that it holds. Also records the
+/// detector's verdict.
 fn look(plan: &Plan, job: &Job, attempted: &Attempt, finished: &mut Finished) -> (Option<Vec<String>>, Vec<Check>) {
     let expected = plan.language_of(job);
     let (texts, mut fired) = if plan.kind.gives_several() {
@@ -217,8 +218,8 @@ pub(super) fn end(
 }
 
 impl AttemptContext<'_> {
-    /// The calls of one attempt. A call that gives no text is the last: the checks see that there
-    /// is none.
+    /// The calls of one attempt. If a call gives no text, no further call is made and the checks
+    /// see an empty text.
     async fn attempt(self, job: &Job, sampling: Sampling, finished: &mut Finished) -> Result<Attempt, ProduceError> {
         let mut attempted = Attempt {
             text: job.text.clone(),
@@ -279,8 +280,8 @@ impl AttemptContext<'_> {
             seed: sampling.seed,
         };
         let seedless = sampling.temperature == 0.0 && self.generator.greedy_ignores_seed();
-        // What is asked, not what for: a translation is the same on the way to and back as it is
-        // alone.
+        // The key holds what is asked, not why: a translation is the same whether it is alone or a
+        // step of a backtranslation.
         let mut prompt_key = step.prompt.digest().to_owned();
         if purpose == Purpose::Distractors {
             prompt_key.push_str(&format!("#{}", plan.count));
@@ -314,7 +315,8 @@ impl AttemptContext<'_> {
                 ..request
             })
         };
-        let produced = self.inflight.produce(key, self.cache, plan.bypass_cache, make).await;
+        let how = (self.generator.location(), plan.bypass_cache);
+        let produced = self.inflight.produce(key, self.cache, how, make).await;
         (key, produced)
     }
 }

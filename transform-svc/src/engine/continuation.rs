@@ -1,8 +1,9 @@
 //! PARTIAL's continuation: a text goes on after ", and", cut after every few generated tokens
 //! (section 3.3 there).
 //!
-//! Each cut is a call of so many tokens on all there is so far, so that any generator that
-//! continues a text makes the same cuts. The first cut's text is the beginning of the second's.
+//! Each cut is one call for a fixed number of tokens on everything generated so far, so that any
+//! generator that continues a text makes the same cuts. The text of the first cut is a prefix of
+//! the second's.
 
 use std::sync::Arc;
 
@@ -18,17 +19,16 @@ use crate::{
 
 /// Tokens between cuts (PARTIAL).
 pub(super) const STRIDE: u32 = 5;
-/// Cuts: those of PARTIAL's example.
+/// Number of cuts, as in PARTIAL's example.
 pub(super) const CUTS: u32 = 4;
-/// Most of each.
+/// Upper bounds of stride and cuts.
 pub(super) const MAX_STRIDE: u32 = 64;
 pub(super) const MAX_CUTS: u32 = 16;
 
-/// What makes the answers what they are, beside the text; raised when that changes.
+/// Version of everything that shapes the answers besides the text; raise it when that changes.
 const VERSION: &str = "continuation@1";
 
-/// Attempts a text until every cut has its tokens. A text that ends by itself before is attempted
-/// again.
+/// Attempts a text until every cut has its tokens. A text that ends earlier is attempted again.
 pub(super) async fn until_all_cuts(
     engine: &Engine,
     plan: &Plan,
@@ -98,7 +98,7 @@ pub(super) async fn until_all_cuts(
 
 fn failed(plan: &Plan, job: &Job, texts: &[String]) -> Vec<Check> {
     let mut failed = texts.last().map_or_else(Vec::new, |last| {
-        // It is meant to grow, and it begins as its original does.
+        // A continuation is meant to be longer than its original and begins with it.
         let mut fired = checks::run(Kind::Continuation, &job.text, last, job.language);
         fired.retain(|check| *check != Check::Runaway);
         fired
@@ -109,7 +109,7 @@ fn failed(plan: &Plan, job: &Job, texts: &[String]) -> Vec<Check> {
     failed
 }
 
-/// The text without the mark it ends with, then ", and".
+/// The text without its final punctuation, followed by ", and".
 fn opening(text: &str) -> String {
     let body =
         text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '.' | '!' | '?' | '…' | ';' | ':' | ','));
@@ -117,7 +117,7 @@ fn opening(text: &str) -> String {
     format!("{body}, and")
 }
 
-/// Adds what was generated up to a line's end; false when that is nothing.
+/// Appends what was generated up to the end of the line; false if that is empty.
 fn extend(text: &mut String, piece: &str) -> bool {
     let line = piece.split(['\n', '\r']).next().unwrap_or_default();
     if line.trim().is_empty() {

@@ -1,5 +1,4 @@
-//! One call to a generator as work for the table of what is in flight: its answer becomes an entry
-//! of the cache.
+//! One call to a generator as work for the single-flight table. Its answer becomes a cache entry.
 
 use std::sync::Arc;
 
@@ -11,10 +10,10 @@ use crate::{
     generator::{Bounded, Request},
 };
 
-/// Bytes of text that make a token, where nothing was counted.
+/// Bytes of text assumed per token if the generator counted nothing.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// What the entry says of an answer beside the answer.
+/// What the entry holds besides the answer.
 pub(super) struct About {
     /// What was asked about: a text, or the content of a question.
     pub(super) source: String,
@@ -27,7 +26,7 @@ pub(super) struct About {
     pub(super) made: Made,
 }
 
-/// What a call may use at most. Its prompt is estimated: only the generator can count it.
+/// An upper bound on what a call uses. Its prompt is estimated: only the generator can count it.
 fn bound(request: &Request) -> Usage {
     let bytes: usize = request.messages.iter().map(|message| message.content.len()).sum();
     Usage {
@@ -39,7 +38,7 @@ fn bound(request: &Request) -> Usage {
     }
 }
 
-/// The call. The request is written from the source when the work begins, not before.
+/// The call. The request is built from the source when the work begins, not earlier.
 pub(super) fn generation(
     generator: Arc<Bounded>,
     about: About,
@@ -48,8 +47,8 @@ pub(super) fn generation(
     Box::pin(async move {
         let request = request(&about.source);
         let seed = request.seed;
-        // Counted here, where the call is made, so that it counts also where nobody waits for its
-        // answer any more.
+        // Counted here, where the call is made, so that the call counts even if nobody waits for
+        // its answer any more.
         let open = isomer_usage::begin(bound(&request));
         let (completion, waited) = generator.generate(request).await;
         let completion = match completion {

@@ -1,4 +1,4 @@
-//! Generations in flight, so that equal ones, of one request or of several, run once.
+//! Single-flight: equal generations in flight, of one request or of several, run once.
 
 use std::{
     collections::HashMap,
@@ -17,29 +17,29 @@ use parking_lot::Mutex;
 
 use super::task::in_own_task;
 use crate::{
-    cache::{Cache, CacheError, Entry, Key},
+    cache::{Cache, CacheError, Entry, GeneratorLocation, Key, SharedCache},
     generator::GeneratorError,
 };
 
-/// What an attempt brought.
+/// The result of a generation.
 #[derive(Debug, Clone)]
 pub(super) struct Produced {
     pub(super) entry: Entry,
-    /// Calls to the generator; 0 where it came from the cache or where another request has counted
+    /// Calls to the generator; 0 if the text came from the cache or if another request has counted
     /// them.
     pub(super) calls: u32,
-    /// Whether it was made now and is this request's to count.
+    /// Whether it was made now and is counted for this request.
     pub(super) fresh: bool,
     pub(super) waited: Duration,
 }
 
-/// Why it brought nothing.
+/// Why a generation gave no text.
 #[derive(Debug, Clone)]
 pub(super) enum ProduceError {
     Generator {
         error: GeneratorError,
         waited: Duration,
-        /// Whether its calls are this request's to count.
+        /// Whether this request counts its calls.
         fresh: bool,
     },
     Cache(Arc<CacheError>),
@@ -48,11 +48,13 @@ pub(super) enum ProduceError {
 pub(super) type Work = BoxFuture<'static, Result<Produced, ProduceError>>;
 type Map = HashMap<Key, (u64, WeakShared<Work>, Arc<AtomicBool>)>;
 
-/// The map of what is in flight. It holds nothing alive: when all who wait have gone, the work is
+/// The single-flight table. It holds only weak references: when nobody waits any more, the work is
 /// dropped.
 #[derive(Debug, Default)]
 pub(super) struct Inflight {
     inner: Arc<Mutex<Table>>,
+    /// The cache that machines share, if any.
+    shared: Option<SharedCache>,
 }
 
 #[derive(Default)]
@@ -67,7 +69,7 @@ impl std::fmt::Debug for Table {
     }
 }
 
-/// Takes a work out of the map when it ends or is dropped.
+/// Removes a work from the table when the work ends or is dropped.
 struct Leave {
     table: Arc<Mutex<Table>>,
     key: Key,
@@ -88,19 +90,27 @@ impl Drop for Leave {
 }
 
 impl Inflight {
-    /// Finds a generation in the cache or in flight, or has it made and written to the cache. Who
-    /// bypasses the cache shares with nobody.
+    /// The same with a shared cache.
+    pub(super) fn with_shared(self, shared: SharedCache) -> Self {
+        Self {
+            shared: Some(shared),
+            ..self
+        }
+    }
+
+    /// Finds a generation in the cache or in flight, or generates it and writes it to the cache. A
+    /// caller that bypasses the cache shares with nobody.
     pub(super) async fn produce(
         &self,
         key: Key,
         cache: &Arc<Cache>,
-        bypass_cache: bool,
+        (location, bypass_cache): (GeneratorLocation, bool),
         make: impl FnOnce() -> Work,
     ) -> Result<Produced, ProduceError> {
         if bypass_cache {
             return alone(make()).await;
         }
-        let (work, counted) = match self.find(key, cache, make)? {
+        let (work, counted) = match self.find(key, cache, location, make)? {
             Found::Cached(entry) => {
                 return Ok(Produced {
                     entry: *entry,
@@ -112,8 +122,8 @@ impl Inflight {
             Found::Work { work, counted } => (work, counted),
         };
         let produced = work.await;
-        // Of all who wait for it the first to have it counts it: whoever began it may be gone by
-        // now.
+        // The first waiter to get the result counts it. The caller that began the work may be gone
+        // by now.
         if counted.swap(true, Ordering::Relaxed) {
             counted_elsewhere(produced)
         } else {
@@ -121,8 +131,14 @@ impl Inflight {
         }
     }
 
-    fn find(&self, key: Key, cache: &Arc<Cache>, make: impl FnOnce() -> Work) -> Result<Found, ProduceError> {
-        // What is there already needs no turn at the table.
+    fn find(
+        &self,
+        key: Key,
+        cache: &Arc<Cache>,
+        location: GeneratorLocation,
+        make: impl FnOnce() -> Work,
+    ) -> Result<Found, ProduceError> {
+        // A cached entry does not need the lock of the table.
         if let Some(entry) = cache.peek(&key) {
             return Ok(Found::Cached(Box::new(entry)));
         }
@@ -134,8 +150,8 @@ impl Inflight {
         if let Some((work, counted)) = under_way {
             return Ok(Found::Work { work, counted });
         }
-        // Under the lock: works leave the map only after their entry is written, so that nothing
-        // falls between.
+        // Checked under the lock. A work leaves the table only after its entry is written, so the
+        // entry is found either there or here.
         if let Some(entry) = cache.get(&key).map_err(|error| ProduceError::Cache(Arc::new(error)))? {
             return Ok(Found::Cached(Box::new(entry)));
         }
@@ -147,12 +163,14 @@ impl Inflight {
             number,
         };
         let (make, cache) = (make(), Arc::clone(cache));
+        let make = match &self.shared {
+            Some(shared) => shared_or_generated(shared.clone(), location, key, make),
+            None => make,
+        };
         let work = alone(Box::pin(async move {
             let _leave = leave;
             let produced = make.await?;
-            cache
-                .put(key, &produced.entry)
-                .map_err(|error| ProduceError::Cache(Arc::new(error)))?;
+            cache.put(key, &produced.entry).map_err(of_cache)?;
             Ok(produced)
         }))
         .shared();
@@ -164,8 +182,44 @@ impl Inflight {
     }
 }
 
-/// The work as a task of its own, so that it goes on, and gives its place back, also while nobody
-/// who waits is polled.
+fn of_cache(error: CacheError) -> ProduceError {
+    ProduceError::Cache(Arc::new(error))
+}
+
+/// The text from the shared cache, or a generated one that has been written to it.
+fn shared_or_generated(shared: SharedCache, location: GeneratorLocation, key: Key, make: Work) -> Work {
+    Box::pin(async move {
+        if let Some(entry) = shared.get(location, &key).await.map_err(of_cache)? {
+            return Ok(Produced {
+                entry,
+                calls: 0,
+                fresh: false,
+                waited: Duration::ZERO,
+            });
+        }
+        let produced = make.await?;
+        let theirs = shared
+            .put_new(location, &key, &produced.entry)
+            .await
+            .map_err(of_cache)?;
+        Ok(match theirs {
+            // The usage is that of this process, which paid for a text too.
+            Some(theirs) => Produced {
+                entry: Entry {
+                    prompt_tokens: produced.entry.prompt_tokens,
+                    generated_tokens: produced.entry.generated_tokens,
+                    tokens_estimated: produced.entry.tokens_estimated,
+                    ..theirs
+                },
+                ..produced
+            },
+            None => produced,
+        })
+    })
+}
+
+/// Runs the work as a task of its own, so that it continues, and releases its permit, even while
+/// none of its waiters is polled.
 fn alone(work: Work) -> Work {
     Box::pin(async move {
         in_own_task(work).await.unwrap_or_else(|| {
@@ -181,7 +235,7 @@ fn alone(work: Work) -> Work {
     })
 }
 
-/// The same, with nothing left to count.
+/// The same result with nothing left to count.
 fn counted_elsewhere(produced: Result<Produced, ProduceError>) -> Result<Produced, ProduceError> {
     let waited = Duration::ZERO;
     match produced {
@@ -204,7 +258,7 @@ enum Found {
     Cached(Box<Entry>),
     Work {
         work: Shared<Work>,
-        /// Set by the first of those who wait for it to have it.
+        /// Set by the first waiter that gets the result.
         counted: Arc<AtomicBool>,
     },
 }

@@ -1,6 +1,6 @@
-//! From a request to its texts: plan it, group equal texts, attempt each until the checks pass, as
-//! many at once as the generator takes. All of it belongs to the caller's future: dropping that
-//! ends the work.
+//! From a request to its texts: plan it, group equal texts, and attempt each until its checks pass,
+//! with as many in flight as the generator permits. All work belongs to the caller's future:
+//! dropping the future cancels it.
 
 mod ask;
 mod attempt;
@@ -17,7 +17,7 @@ use isomer_models::Resolver;
 use isomer_proto::transform::v1 as proto;
 
 use crate::{
-    cache::{Cache, Key},
+    cache::{Cache, Key, SharedCache},
     catalogue::Kind,
     checks::Check,
     config::TransformConfig,
@@ -35,7 +35,7 @@ pub use plan::{GuardMode, Job, Member, OnFailure, Plan, Step};
 pub(crate) use plan::{joined, kind_of, read_language, target_of};
 use task::{computed, in_own_task};
 
-/// Texts worked on at once where no generator bounds them.
+/// Texts processed at once if no generator bounds them.
 const PLAIN_CONCURRENCY: usize = 32;
 
 /// How a text ended.
@@ -45,7 +45,7 @@ pub enum Outcome {
     Ok,
     /// Passed after retries.
     Recovered,
-    /// The generator gave the text back, and the request does not ask again for that.
+    /// The generator returned the text unchanged, and the request does not ask for a retry of that.
     Unchanged,
     /// Every attempt failed.
     Failed,
@@ -67,7 +67,7 @@ pub struct Call {
 /// One text, done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
-    /// How it ended; what a failure turns into is the plan's policy.
+    /// How it ended. The plan's policy decides what a failure turns into.
     pub outcome: Outcome,
     /// The text; empty after a failure, and where there are several.
     pub text: String,
@@ -75,7 +75,7 @@ pub struct Finished {
     pub texts: Vec<String>,
     /// The calls of the last attempt.
     pub trail: Vec<Call>,
-    /// What the detector says of the last attempt; `None` where it was not asked.
+    /// What the detector says of the last attempt; `None` if it did not run.
     pub language_check: Option<LanguageCheck>,
     /// How far the text, or each of the texts, is from the original.
     pub measures: Vec<Measures>,
@@ -91,7 +91,7 @@ pub struct Finished {
     pub retried_guards: Vec<Guard>,
     /// Why the generator failed.
     pub error: String,
-    /// Attempts looked at, those from the cache included.
+    /// Attempts made, those found in the cache included.
     pub attempts: u32,
     /// Attempts that reached a generator now.
     pub fresh_attempts: u32,
@@ -113,7 +113,7 @@ pub struct Finished {
     pub tokens_estimated: bool,
     /// Calls to the generator now, its retries included.
     pub calls: u64,
-    /// Wait for a place at the generator.
+    /// Time waited for a permit of the generator.
     pub waited: Duration,
 }
 
@@ -156,7 +156,7 @@ impl Finished {
         self
     }
 
-    /// Where no attempt noted it, the only attempt was the first.
+    /// If no attempt recorded it, the only attempt was the first.
     fn first(mut self) -> Self {
         if self.attempts <= 1 {
             self.first.clone_from(&self.failed);
@@ -164,8 +164,8 @@ impl Finished {
         self
     }
 
-    /// Guards are functions of the texts and are never stored: a text from a cache of an earlier
-    /// version has them too.
+    /// Guards are functions of the texts and are never stored, so texts from an older version's
+    /// cache get findings too.
     fn guarded(mut self, plan: &Plan, job: &Job) -> Self {
         let made = matches!(self.outcome, Outcome::Ok | Outcome::Recovered) && self.texts.is_empty();
         if made && plan.guards != GuardMode::Off {
@@ -174,13 +174,13 @@ impl Finished {
         self
     }
 
-    /// Whether everything came from the cache, or from work that another request counts.
+    /// Whether everything came from the cache or from work that another request counts.
     pub fn cached(&self) -> bool {
         self.attempts > 0 && self.fresh_attempts == 0 && self.error.is_empty()
     }
 }
 
-/// What the service is made of.
+/// The parts of the service.
 #[derive(Debug)]
 pub struct Engine {
     config: TransformConfig,
@@ -213,6 +213,14 @@ impl Engine {
         })
     }
 
+    /// The same with a second level of the cache.
+    pub fn with_shared(self, shared: SharedCache) -> Self {
+        Self {
+            inflight: self.inflight.with_shared(shared),
+            ..self
+        }
+    }
+
     /// The prompts in use.
     pub fn prompts(&self) -> &Prompts {
         &self.prompts
@@ -232,7 +240,7 @@ impl Engine {
         plan::plan(&self.config, &self.prompts, &self.registry, spec, items).await
     }
 
-    /// Does the jobs of a plan, several at once, each handed out as it ends. The first error that
+    /// Runs the jobs of a plan, several at once; each is yielded when it ends. The first error that
     /// concerns all of them ends the stream.
     pub fn run(
         self: Arc<Self>,
@@ -246,7 +254,7 @@ impl Engine {
         stream::iter(jobs)
             .map(move |job| {
                 let (engine, plan) = (Arc::clone(&self), Arc::clone(&plan));
-                // A task for each, so that they do not wait for each other.
+                // One task per job, so that jobs do not wait for each other.
                 let done = in_own_task(async move {
                     let finished = engine.transform(&plan, &job).await?;
                     let looking = Arc::clone(&plan);
@@ -266,7 +274,7 @@ impl Engine {
     }
 
     async fn transform(&self, plan: &Arc<Plan>, job: &Job) -> Result<Finished, TransformError> {
-        // Before anything is asked of the text itself: a client may find out with an empty one.
+        // Checked before the text itself, so that a client can probe with an empty text.
         if let Some(refusal) = &job.refusal {
             let mut finished = Finished::new(plan.seed, plan.language_of(job));
             finished.languages.extend(job.drawn.map(Language::code));
@@ -303,7 +311,7 @@ impl Engine {
     }
 }
 
-/// Swaps words. A text that cannot be swapped so often has no variants, and never its copy instead.
+/// Swaps words. A text with too few swaps has no variants; a copy never takes their place.
 fn swapped(plan: &Plan, job: &Job, id: &str, mut finished: Finished) -> Finished {
     let made = multi_swap::tagger_for(job.language)
         .map_err(|error| (Check::GeneratorError, error))
@@ -325,10 +333,10 @@ fn swapped(plan: &Plan, job: &Job, id: &str, mut finished: Finished) -> Finished
     finished
 }
 
-/// The transformations that are defined, not generated: one attempt, nothing cached.
+/// Transformations defined by a rule rather than generated: one attempt, nothing cached.
 fn without_generator(plan: &Plan, job: &Job) -> Finished {
     let mut finished = Finished::new(plan.seed, job.language);
-    // Draws on the words depend on the id; where there is none, the text stands in for it.
+    // Random draws on the words depend on the id; without an id, the text replaces it.
     let id = job
         .members
         .first()

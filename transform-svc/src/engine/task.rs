@@ -1,16 +1,17 @@
-//! Work that goes on whether or not its caller looks, and work that takes a processor for a while.
+//! Work that continues whether or not its caller polls, and work that occupies a processor for a
+//! while.
 
 use std::{future::Future, panic};
 
 use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
 
-/// Runs a future as a task of its own, which ends when this is dropped. `None` where the runtime is
-/// shutting down.
+/// Runs a future as a task of its own. Dropping the returned future ends the task. `None` if the
+/// runtime is shutting down.
 ///
-/// A client that stops reading its stream stops the polling of all that the stream is made of. A
-/// call made there would keep its place at the generator as long as the client pleases, and nobody
-/// else would get it.
+/// A client that stops reading its stream stops the polling of everything the stream is made of. A
+/// call made there would hold its permit at the generator for as long as the client pleases, and no
+/// other call could get it.
 pub(super) async fn in_own_task<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let mut task = JoinSet::new();
     task.spawn(isomer_usage::scoped(future).in_current_span());
@@ -18,7 +19,7 @@ pub(super) async fn in_own_task<T: Send + 'static>(future: impl Future<Output = 
 }
 
 /// Computes something on a thread of its own: the runtime's threads stay free for other calls.
-/// `None` where the runtime is shutting down.
+/// `None` if the runtime is shutting down.
 pub(super) async fn computed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     ended(tokio::task::spawn_blocking(work).await)
 }

@@ -1,36 +1,37 @@
-//! How many calls a generator is given at once: as many as it bears.
+//! An adaptive limit on the concurrent calls of a generator.
 //!
-//! Additive increase, multiplicative decrease (Chiu & Jain 1989): each call that ends well raises
-//! the bound by one over the bound, so by one for each round of calls; a sign of overload halves
+//! Additive increase, multiplicative decrease (Chiu & Jain 1989). Each call that ends well raises
+//! the bound by one over the bound, so by one for each round of calls. A sign of overload halves
 //! it. Calls that were in flight when the bound was cut say nothing about the new bound: of a burst
-//! of refusals only the first cuts. Written here because no well-kept crate limits calls so.
+//! of refusals only the first cuts. It is written here because no well-maintained crate limits
+//! calls this way.
 
 use std::{sync::Arc, time::Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
-/// AdaptiveLimit for calls, given in order of arrival.
+/// Permits for concurrent calls, given in order of arrival.
 #[derive(Debug)]
 pub struct AdaptiveLimit {
     semaphore: Arc<Semaphore>,
     state: Mutex<State>,
     least: usize,
     most: usize,
-    /// Whose they are, for the gauge.
+    /// The generator's id, for the gauge.
     name: String,
 }
 
 #[derive(Debug)]
 struct State {
-    /// The bound, whose whole part counts.
+    /// The bound; its whole part is the number of permits.
     bound: f64,
-    /// AdaptiveLimit that are out and will not come back, since the bound was cut below them.
+    /// Permits in use that are not returned on drop, since the bound was cut below them.
     owed: usize,
     cut: Option<Instant>,
 }
 
-/// A place; it is given back when dropped.
+/// A permit; dropping it gives it back.
 #[derive(Debug)]
 pub struct Permit {
     permit: Option<OwnedSemaphorePermit>,
@@ -50,8 +51,8 @@ impl Drop for Permit {
 }
 
 impl AdaptiveLimit {
-    /// Begins at `most` and stays between `least` and `most`, both at least 1; equal ones do not
-    /// move.
+    /// Begins at `most` and stays between `least` and `most`, both at least 1. If they are equal
+    /// the bound is fixed.
     pub fn new(name: &str, least: usize, most: usize) -> Arc<Self> {
         let most = most.max(1);
         let places = Self {
@@ -69,26 +70,26 @@ impl AdaptiveLimit {
         Arc::new(places)
     }
 
-    /// Most places there can be.
+    /// Most permits there can be.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// AdaptiveLimit there are now.
+    /// Permits there are now.
     pub fn bound(&self) -> usize {
         self.state.lock().bound as usize
     }
 
-    /// Waits for a place.
+    /// Waits for a permit.
     ///
     /// # Errors
-    /// When the generator is being shut down.
+    /// If the generator is being shut down.
     pub async fn take(self: &Arc<Self>) -> Result<Permit, AcquireError> {
         let permit = Arc::clone(&self.semaphore).acquire_owned().await?;
         Ok(self.place(permit))
     }
 
-    /// A place, if one is free and nobody waits.
+    /// A permit, if one is free and no caller waits.
     pub fn try_take(self: &Arc<Self>) -> Result<Permit, TryAcquireError> {
         let permit = Arc::clone(&self.semaphore).try_acquire_owned()?;
         Ok(self.place(permit))
@@ -101,7 +102,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// A call ended well.
+    /// Reports a call that ended well.
     pub fn went_well(&self) {
         let mut state = self.state.lock();
         let before = state.bound as usize;
@@ -119,7 +120,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// A call that began then was refused for overload, or not answered in time.
+    /// Reports a call, begun at `began`, that was refused for overload or not answered in time.
     pub fn was_overloaded(&self, began: Instant) {
         let mut state = self.state.lock();
         if state.cut.is_some_and(|cut| began < cut) {
@@ -129,7 +130,7 @@ impl AdaptiveLimit {
         state.bound = (state.bound / 2.0).max(self.least as f64);
         state.cut = Some(Instant::now());
         let gone = before - state.bound as usize;
-        // Free places go at once, the others when their calls end.
+        // Free permits are removed at once, the others when their calls end.
         state.owed += gone - self.semaphore.forget_permits(gone);
         if gone > 0 {
             metrics::counter!(crate::metric_names::CUTS, "generator" => self.name.clone()).increment(1);

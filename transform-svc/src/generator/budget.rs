@@ -1,8 +1,9 @@
-//! What a generator may spend: requests, tokens, money. Counted from the start of this process.
+//! The budget of a generator: requests, tokens, money. It is counted from the start of this
+//! process.
 //!
-//! A spent budget stops calls, not runs: texts that are made are kept, the others end with an error
-//! that names the budget, and what is in the cache need not be made again when the run is repeated
-//! with a larger one.
+//! A spent budget stops calls, not runs. Finished texts are kept, and the others end with an error
+//! that names the budget. When the run is repeated with a larger budget, texts in the cache are not
+//! generated again.
 
 use parking_lot::Mutex;
 
@@ -12,7 +13,7 @@ use crate::config::BudgetConfig;
 #[derive(Debug)]
 pub struct Budget {
     limits: BudgetConfig,
-    /// Whose it is, for messages and gauges.
+    /// The generator's id, for messages and gauges.
     name: String,
     spent: Mutex<Spent>,
 }
@@ -40,7 +41,7 @@ pub struct BudgetSpent {
 }
 
 impl Budget {
-    /// Nothing is spent yet.
+    /// A budget of which nothing is spent yet.
     pub fn new(name: &str, limits: BudgetConfig) -> Self {
         Self {
             limits,
@@ -63,7 +64,7 @@ impl Budget {
     /// when the last token is spent are still paid for.
     ///
     /// # Errors
-    /// When nothing is left.
+    /// If nothing is left.
     pub fn take(&self) -> Result<(), BudgetSpent> {
         let mut spent = self.spent.lock();
         let over = |what: String, field| {
@@ -88,7 +89,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Counts what a call came to.
+    /// Counts the tokens that a call used.
     pub fn pay(&self, prompt_tokens: u64, generated_tokens: u64) {
         let mut spent = self.spent.lock();
         spent.prompt_tokens += prompt_tokens;

@@ -1,6 +1,5 @@
-//! One HTTP exchange with an OpenAI-compatible server: sent once, read under a limit, sorted into
-//! what may be tried again and what may not. It stands where async-openai would put its own
-//! retrying transport.
+//! One HTTP exchange with an OpenAI-compatible server: sent once, read under a limit, its errors
+//! sorted into retryable and not. It replaces async-openai's own retrying transport.
 
 use std::{
     borrow::Cow,
@@ -14,7 +13,7 @@ use futures::future::BoxFuture;
 use http::{StatusCode, header};
 use isomer_outbound::{
     body::{self, Unread},
-    said::{Told, cause, hide, retry_after, shows},
+    said::{ErrorBody, cause, hide, retry_after, shows},
     secret::{Missing, SecretSource, bearer},
 };
 use isomer_service_kit::config::Secret;
@@ -23,7 +22,8 @@ use serde::{Deserialize, Serialize};
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 16 << 20;
 
-/// What we read of a completion, of a conversation or of a text. Servers differ in the rest.
+/// The fields we read of a completion, whether of a conversation or of a text. Servers differ in
+/// the rest.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Reply {
     choices: Vec<Choice>,
@@ -31,13 +31,13 @@ pub(super) struct Reply {
     pub(super) usage: Option<Usage>,
 }
 
-/// One of these, by what was asked for.
+/// One choice; which field is set depends on what was asked for.
 #[derive(Debug, Serialize, Deserialize)]
 struct Choice {
     /// The next message of a conversation.
     #[serde(default)]
     message: Option<ReplyMessage>,
-    /// How a text goes on.
+    /// The continuation of a text.
     #[serde(default)]
     text: Option<String>,
 }
@@ -58,7 +58,7 @@ impl Choice {
 }
 
 impl Reply {
-    /// The first choice's text; a model that says nothing has none.
+    /// The first choice's text; `None` if the model returned none.
     pub(super) fn content(&self) -> Option<&str> {
         self.choices.first()?.content()
     }
@@ -75,7 +75,7 @@ pub(super) struct Usage {
 /// Why one exchange gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CallError {
-    /// The key that requests must carry cannot be had.
+    /// The key that requests must carry cannot be read.
     #[error(transparent)]
     NoKey(#[from] Missing),
     /// No connection.
@@ -84,10 +84,10 @@ pub(super) enum CallError {
     /// A connection that broke.
     #[error("{0}")]
     Broken(String),
-    /// Nothing in time.
+    /// No answer in time.
     #[error("the server did not answer in time")]
     Late,
-    /// 429, 5xx and the like.
+    /// 429, 5xx and similar statuses.
     #[error("the server answered {status}{}", told(.message))]
     Busy {
         status: u16,
@@ -137,7 +137,7 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    /// `key` is what the requests carry; it is read for each of them.
+    /// `key` is the key that requests carry. It is read anew for each request.
     pub(super) fn new(client: reqwest::Client, key: Arc<SecretSource>) -> Self {
         Self { client, key }
     }
@@ -184,7 +184,7 @@ async fn exchange(
     if !status.is_success() {
         return Err(of_status(status, &body, retry_after, key));
     }
-    // Read here, so that async-openai never logs an answer it cannot read.
+    // Read here, so that async-openai never logs an answer that it cannot parse.
     let reply: Reply =
         serde_json::from_slice(&body).map_err(|error| CallError::Malformed(hide(&error.to_string(), key)))?;
     if reply.choices.is_empty() {
@@ -199,7 +199,7 @@ async fn exchange(
     }
     let mut texts = reply.choices.iter().filter_map(Choice::content);
     if texts.any(|text| shows(text, key)) {
-        // Kept, it would stand in the cache.
+        // If kept, the key would be in the cache.
         return Err(CallError::Malformed("its text repeats the key".into()));
     }
     Ok(http::Response::new(body).into())
@@ -215,7 +215,7 @@ fn of_reqwest(error: &reqwest::Error) -> CallError {
 }
 
 fn of_status(status: StatusCode, body: &[u8], retry_after: Option<Duration>, key: &Secret) -> CallError {
-    let told = Told::read(body, key);
+    let told = ErrorBody::read(body, key);
     let (no_quota, message) = (told.no_quota(), told.message);
     let status_code = status.as_u16();
     match status {

@@ -1,5 +1,5 @@
-//! How long answers take, and when a second call is worth making beside one that takes long (Dean &
-//! Barroso 2013).
+//! Latencies of answers, and when a slow call is worth hedging with a second one (Dean & Barroso
+//! 2013).
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -9,17 +9,17 @@ use crate::config::Hedge;
 
 /// Answers that are remembered.
 const WINDOW: usize = 200;
-/// Answers that must be known before their 95th percentile says anything.
+/// Answers needed before their 95th percentile is used.
 const ENOUGH: usize = 20;
 
-/// The times of the last answers.
+/// Latencies of the last answers.
 #[derive(Debug, Default)]
 pub(super) struct Latency {
     last: Mutex<VecDeque<Duration>>,
 }
 
 impl Latency {
-    /// Remembers one.
+    /// Records one latency.
     pub(super) fn add(&self, took: Duration) {
         let mut last = self.last.lock();
         if last.len() == WINDOW {
@@ -28,7 +28,7 @@ impl Latency {
         last.push_back(took);
     }
 
-    /// How long to wait for an answer before asking a second time; `None`: not at all.
+    /// How long to wait for an answer before a second call; `None`: no second call.
     pub(super) fn hedge_after(&self, hedge: Hedge) -> Option<Duration> {
         match hedge {
             Hedge::Off => None,

@@ -11,8 +11,8 @@ use tracing::Instrument;
 use super::{AdaptiveLimit, Completion, Generator, GeneratorError, Identity, Request, operation};
 use crate::error::TransformError;
 
-/// Changes when equal requests start to give other texts: old entries of the cache are then no
-/// longer found.
+/// Change this when equal requests start to give other texts: old cache entries are then no longer
+/// found.
 const ENGINE: u32 = 1;
 
 /// A local generator.
@@ -23,7 +23,7 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// Finds the model, fetching it if need be, and loads it.
+    /// Finds the model, fetches it if necessary, and loads it.
     pub(super) async fn load(
         id: String,
         model: &str,
@@ -46,7 +46,7 @@ impl Local {
         let digest = resolved.weights_digest;
         let cache_key = format!("local-{ENGINE}:{digest}:{:?}", options.arithmetic);
         Ok(Self {
-            // Its own queue and batch bound it; nothing it does is overload.
+            // The model's own queue and batch bound it, so nothing it does counts as overload.
             places: AdaptiveLimit::new(&id, options.max_batch, options.max_batch),
             identity: Identity { id, digest, cache_key },
             model: loaded,
@@ -101,7 +101,7 @@ impl Generator for Local {
                     })
                 }
                 Err(error) => {
-                    // Why a local model fails is told in words alone.
+                    // A local model reports its failure in words only, without an error type.
                     call.failed("_OTHER");
                     Err(GeneratorError::Failed {
                         message: error.to_string(),

@@ -16,11 +16,14 @@ use std::{
 use futures::future::BoxFuture;
 use isomer_service_kit::telemetry::gen_ai::Operation;
 
-use crate::prompt::{Message, Role};
+use crate::{
+    cache::GeneratorLocation,
+    prompt::{Message, Role},
+};
 pub use adaptive_limit::{AdaptiveLimit, Permit};
 pub use budget::{Budget, BudgetSpent, Spent};
 
-/// Who a generator is.
+/// The identity of a generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Its id as results name it, e.g. `local:qwen2.5-coder-0.5b-instruct` or
@@ -28,22 +31,29 @@ pub struct Identity {
     pub id: String,
     /// Digest of its weights; empty where unknown.
     pub digest: String,
-    /// What stands for it in a cache key: equal exactly where equal requests give equal
+    /// Its part of a cache key. Two generators share it exactly if equal requests give equal
     /// (distributions of) texts.
     pub cache_key: String,
+}
+
+impl Identity {
+    /// BLAKE3 (hex) of the cache key, which may hold an address that is not to be shown.
+    pub fn fingerprint(&self) -> String {
+        blake3::hash(self.cache_key.as_bytes()).to_hex().to_string()
+    }
 }
 
 /// One call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The conversation; the last message is the user's. One alone of [`Role::Text`] is a text to
-    /// go on with as it stands.
+    /// The conversation; the last message is the user's. A single message of [`Role::Text`] is a
+    /// text to continue as it stands.
     pub messages: Vec<Message>,
     /// 0 is greedy.
     pub temperature: f64,
     /// Nucleus sampling, 0 to 1.
     pub top_p: f64,
-    /// Sample among so many of the likeliest tokens; `None`: the generator's default.
+    /// Sample among the k likeliest tokens; `None`: the generator's default.
     pub top_k: Option<u32>,
     /// Most tokens to generate.
     pub max_tokens: u32,
@@ -52,7 +62,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The text to go on with, where the request is that and no conversation.
+    /// The text to continue, if the request is one and not a conversation.
     pub fn text_to_continue(&self) -> Option<&str> {
         match self.messages.as_slice() {
             [
@@ -66,7 +76,7 @@ impl Request {
     }
 }
 
-/// What a request asks a model for, as spans name it.
+/// The operation that a request asks of a model, as spans name it.
 fn operation(request: &Request) -> Operation {
     match request.text_to_continue() {
         Some(_) => Operation::TextCompletion,
@@ -89,10 +99,10 @@ pub struct Completion {
     pub calls: u32,
 }
 
-/// Why nothing usable came back. The first two kinds end the request, the others one text.
+/// Why a call gave no usable text. The first two kinds end the request, the others one text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GeneratorError {
-    /// Nothing answers at all.
+    /// No server answers at all.
     #[error("{message}")]
     Unreachable {
         /// What happened.
@@ -100,7 +110,7 @@ pub enum GeneratorError {
         /// Calls that were tried.
         calls: u32,
     },
-    /// It answers and will refuse every request: wrong key, unknown model, no quota.
+    /// The server answers but will refuse every request: wrong key, unknown model, no quota.
     #[error("{message}")]
     Refused {
         /// What it said.
@@ -110,7 +120,7 @@ pub enum GeneratorError {
         /// Calls that were tried.
         calls: u32,
     },
-    /// This call failed: an error that outlasted the retries, a deadline, nonsense.
+    /// This call failed: an error that outlasted the retries, a deadline, a malformed answer.
     #[error("{message}")]
     Failed {
         /// What happened.
@@ -121,7 +131,7 @@ pub enum GeneratorError {
     /// Its budget is spent.
     #[error("{spent}")]
     Budget {
-        /// Which, and how to go on.
+        /// Which limit was spent, and how to go on.
         spent: BudgetSpent,
         /// Calls that were tried.
         calls: u32,
@@ -140,20 +150,20 @@ impl GeneratorError {
     }
 }
 
-/// A source of texts. Retries after overload and errors are its own business; retries after a
-/// failed check are not.
+/// A source of texts. It retries after overload and errors itself; it does not retry after a failed
+/// check.
 pub trait Generator: Send + Sync {
-    /// Who it is.
+    /// Its identity.
     fn identity(&self) -> &Identity;
 
-    /// AdaptiveLimit for the calls that it should be given at once. It says there how calls went,
+    /// The adaptive limit on its concurrent calls. The generator reports there how calls went,
     /// where that matters.
     fn places(&self) -> &Arc<AdaptiveLimit>;
 
     /// Whether a greedy call (temperature 0) gives the same text whatever its seed.
     fn greedy_ignores_seed(&self) -> bool;
 
-    /// Makes a text. Dropping the future drops the work.
+    /// Generates a text. Dropping the future cancels the work.
     fn generate(&self, request: Request) -> BoxFuture<'_, Result<Completion, GeneratorError>>;
 }
 
@@ -171,14 +181,23 @@ impl std::fmt::Debug for Bounded {
 }
 
 impl Bounded {
-    /// Bounds a generator by its own places.
+    /// Bounds a generator by its own adaptive limit.
     pub fn new(generator: Box<dyn Generator>) -> Self {
         Self { generator }
     }
 
-    /// Who it is.
+    /// Its identity.
     pub fn identity(&self) -> &Identity {
         self.generator.identity()
+    }
+
+    /// Where it computes: a model with weights of its own is in this process.
+    pub fn location(&self) -> GeneratorLocation {
+        if self.identity().digest.is_empty() {
+            GeneratorLocation::Remote
+        } else {
+            GeneratorLocation::InProcess
+        }
     }
 
     /// Most calls in flight.
@@ -196,8 +215,8 @@ impl Bounded {
         self.generator.greedy_ignores_seed()
     }
 
-    /// Makes a text when there is a place; also how long the wait for one was. AdaptiveLimit are
-    /// given in order of arrival.
+    /// Generates a text when there is a permit; also returns how long the wait for one was. Permits
+    /// are given in order of arrival.
     pub async fn generate(&self, request: Request) -> (Result<Completion, GeneratorError>, Duration) {
         let arrived = Instant::now();
         let Ok(_place) = self.generator.places().take().await else {

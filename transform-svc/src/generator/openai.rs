@@ -1,16 +1,16 @@
 //! Any server with OpenAI's completions: vLLM, Ollama, llama.cpp, OpenAI itself. Conversations go
-//! to `/chat/completions`, a text to go on with ([`crate::prompt::Role::Text`]) to `/completions`,
+//! to `/chat/completions`, a text to continue ([`crate::prompt::Role::Text`]) to `/completions`,
 //! where no chat template comes between it and the model.
 //!
-//! async-openai speaks the protocol; the only retry policy is the one here (its own transport,
-//! which retries too, is replaced by [`super::http`]). Tried again, with growing pauses or as long
+//! async-openai speaks the protocol. The only retry policy is the one here: [`super::http`]
+//! replaces async-openai's transport, which retries too. Retried, after growing pauses or as long
 //! as `Retry-After` says: no connection, a broken one, no answer in time, 408, 409, 425, 429, 5xx,
-//! an answer that is not a completion. Not tried again: 401, 402, 403, 404 and a spent quota (they
-//! end the request), any other status (it ends the text).
+//! an answer that is not a completion. Not retried: 401, 402, 403, 404 and a spent quota (they end
+//! the request), and any other status (it ends the text).
 //!
-//! 429, 503 and answers that do not come in time halve the calls that are made at once (see
-//! [`super::places`]). An answer that is long in coming may be asked for a second time (`hedge`);
-//! each call is counted against the budget before it is made.
+//! 429, 503 and answers that do not come in time halve the calls in flight (see
+//! [`super::adaptive_limit`]). A slow call may be hedged with a second one (`hedge`). Each call is
+//! counted against the budget before it is made.
 
 use std::{
     sync::{
@@ -42,15 +42,15 @@ use super::{
 };
 use crate::{config::GeneratorConfig, error::TransformError, words};
 
-/// Longest pause that the backoff grows to.
+/// Longest pause of the backoff.
 const MAX_DELAY: Duration = Duration::from_secs(20);
-/// Longest wait for a turn under `requests_per_second` and `tokens_per_second`.
+/// Longest wait for the rate limiter of `requests_per_second` and `tokens_per_second`.
 const LONGEST_TURN: Duration = Duration::from_secs(3600);
 /// OpenAI's seeds are signed.
 const SEED_MASK: u64 = i64::MAX as u64;
 
-/// Where: what async-openai asks of a configuration, without what it reads from the environment by
-/// itself. The key is the transport's.
+/// The endpoint: what async-openai needs of a configuration, without what it would read from the
+/// environment. The transport holds the key.
 #[derive(Clone)]
 struct Endpoint {
     base: String,
@@ -93,7 +93,7 @@ pub(super) struct OpenAi {
     provider: Provider,
 }
 
-/// Why a try brought nothing.
+/// Why a try gave no answer.
 #[derive(Debug)]
 enum TryError {
     Call(CallError),
@@ -129,12 +129,12 @@ impl OpenAi {
         };
         let place = url::Url::parse(&base).map_err(|error| refused(error.to_string(), "correct the URL"))?;
         let key = config.key();
-        // Said now rather than at the first text; each request reads it again.
+        // Checked now rather than at the first text; each request reads it again.
         key.read().map_err(|missing| refused(missing.message, missing.hint))?;
         let mut builder = client::builder();
         if let Some(guard) = guard {
             if let Some(host) = place.host() {
-                // An address never gets to the resolver.
+                // A literal IP address never reaches the resolver, so the guard checks it here.
                 guard.check_literal(&host).map_err(|fault| {
                     refused(
                         fault.message,
@@ -215,7 +215,7 @@ impl OpenAi {
         })
     }
 
-    /// One call, paid for and told to the places and the clock.
+    /// One call, charged to the budget and reported to the adaptive limit and the latencies.
     async fn counted(&self, request: &Request, calls: &AtomicU32) -> Result<Reply, TryError> {
         self.budget.take().map_err(TryError::Budget)?;
         calls.fetch_add(1, Ordering::Relaxed);
@@ -234,7 +234,7 @@ impl OpenAi {
                 self.budget.pay(prompt, generated);
             }
             Err(CallError::Busy { status: 429 | 503, .. } | CallError::Late) => self.places.was_overloaded(began),
-            // A server that refuses, fails or talks nonsense says nothing about how much it bears.
+            // A server that refuses, fails or answers nonsense says nothing about its capacity.
             Err(_) => {}
         }
         if let Err(error) = &reply {
@@ -243,8 +243,8 @@ impl OpenAi {
         reply.map_err(TryError::Call)
     }
 
-    /// A call when its turn has come, and a second one beside it where the first takes long: the
-    /// first answer counts.
+    /// Makes a call when the rate limiter permits, and hedges it with a second one if it is slow:
+    /// the first answer counts.
     async fn hedged(&self, request: &Request, calls: &AtomicU32) -> Result<Reply, TryError> {
         let most = estimated_prompt(request) + u64::from(request.max_tokens);
         self.pace.turn(most, None).await.map_err(TryError::Turn)?;
@@ -256,11 +256,11 @@ impl OpenAi {
             Either::Left((reply, _)) => return reply,
             Either::Right(((), first)) => first,
         };
-        // Only beside the others, never instead of one that waits.
+        // Only a free permit is taken, never one that another call waits for.
         let Ok(_place) = self.places.try_take() else {
             return first.await;
         };
-        // A second call has no turn of its own to wait for: the first would be answered meanwhile.
+        // A hedge does not wait for the rate limiter: the first call would be answered meanwhile.
         if self.pace.turn(most, Some(tokio::time::Instant::now())).await.is_err() {
             return first.await;
         }
@@ -304,7 +304,7 @@ impl OpenAi {
                 TryError::Budget(_) | TryError::Turn(_) => false,
             })
             .adjust(|error, delay| match error {
-                // What the server asks for counts, unless it is more than we are willing to wait:
+                // The pause that the server asks for counts, unless it is longer than our limit:
                 // then the text fails.
                 TryError::Call(CallError::Busy {
                     retry_after: Some(asked),
@@ -331,9 +331,9 @@ impl OpenAi {
 
     fn may_retry(&self, error: &CallError, elapsed: Duration) -> bool {
         match error {
-            // A server that is not there is reported soon, not after every pause.
+            // A server that cannot be reached is reported soon, not after every pause.
             CallError::Connect(_) => elapsed < self.limits.connect_timeout(),
-            // One that hangs is given one more full wait at most.
+            // A server that hangs gets one more full wait at most.
             CallError::Broken(_) | CallError::Late => elapsed < self.limits.timeout() * 2,
             CallError::Busy { .. } | CallError::Malformed(_) => true,
             CallError::NoKey(_) | CallError::Refused { .. } | CallError::Rejected { .. } => false,
@@ -343,7 +343,7 @@ impl OpenAi {
     fn classify(&self, error: CallError, continues: bool, calls: u32) -> GeneratorError {
         let message = error.to_string();
         match error {
-            // The address has no password in it: such URLs are refused.
+            // The address holds no password: such URLs are refused.
             CallError::Connect(_) => GeneratorError::Unreachable {
                 message: format!("{message} (at {})", self.client.config().base),
                 calls,
@@ -397,8 +397,8 @@ impl Generator for OpenAi {
         &self.places
     }
 
-    /// Batching on a server changes roundings, so that a greedy answer may still vary: each seed is
-    /// its own.
+    /// Batching on a server changes rounding, so a greedy answer may still vary: each seed has its
+    /// own answer.
     fn greedy_ignores_seed(&self) -> bool {
         false
     }
@@ -411,7 +411,7 @@ impl Generator for OpenAi {
 /// Tokens of the prompt and of the answer, and whether they are estimated.
 fn tokens(request: &Request, reply: &Reply) -> (u64, u64, bool) {
     match &reply.usage {
-        // A server that says nothing, or that a prompt had no tokens, does not count.
+        // A server that reports no usage, or a prompt of zero tokens, does not count tokens.
         Some(usage) if usage.prompt_tokens > 0 => (usage.prompt_tokens, usage.completion_tokens, false),
         _ => {
             let generated = reply.content().map_or(0, words::estimated_tokens) as u64;

@@ -1,4 +1,4 @@
-//! From a generator's id to the generator, made on first use and kept.
+//! From a generator's id to the generator, which is made on first use and kept.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,13 +14,13 @@ use crate::{
     error::{GENERATOR_FORMS, TransformError},
 };
 
-/// Remote generators named by spec that are kept; beyond, all of them are forgotten and made anew
-/// when asked for.
+/// Most remote generators, named by spec, that are kept. Beyond that all of them are dropped and
+/// made anew when asked for.
 const MAX_SPECS: usize = 256;
 
 const FIELD: &str = "spec.generator_id";
 
-/// What a generator's id says.
+/// The parsed id of a generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Spec {
     /// An id of the configuration.
@@ -44,7 +44,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// No generator is made yet.
+    /// Creates a registry; no generator is made yet.
     pub fn new(config: TransformConfig, resolver: Resolver) -> Self {
         Self {
             config,
@@ -53,11 +53,11 @@ impl Registry {
         }
     }
 
-    /// The generator of an id; empty: the default one. `None` for `none`.
+    /// The generator with this id; empty: the default one. `None` for `none`.
     ///
     /// # Errors
-    /// An id that names nothing or is not permitted; a local model that cannot be fetched or
-    /// loaded. A remote generator is not called here.
+    /// If the id matches nothing or is not permitted, or a local model cannot be fetched or loaded.
+    /// A remote generator is not called here.
     pub async fn get(&self, id: &str) -> Result<Option<Arc<Bounded>>, TransformError> {
         let asked = if id.is_empty() {
             &self.config.default_generator
@@ -104,7 +104,7 @@ impl Registry {
                 let guard = AddressGuard::new(&self.config.addresses).map_err(|error| {
                     TransformError::invalid("addresses", error.to_string(), "correct transform.addresses")
                 })?;
-                // Whoever chooses the address must not be sent a key of this server.
+                // A server whose address the request chooses must not receive a key of this server.
                 let keyless = GeneratorConfig {
                     api_key: Secret::default(),
                     api_key_env: Some(String::new()),
@@ -152,7 +152,8 @@ impl Registry {
         if open || self.config.by_owner {
             return Ok(());
         }
-        // A path of this machine is not told apart from an id that nothing has.
+        // The error for a path on this machine is the same as for an unknown id, so that it reveals
+        // nothing.
         let Spec::Remote { .. } = spec else {
             return Err(self.unknown(id));
         };
@@ -172,7 +173,7 @@ impl Registry {
     }
 
     fn unknown(&self, id: &str) -> TransformError {
-        // A URL in it may hold a password: what cannot be read is not repeated whole.
+        // The spec may hold a password in its URL, so an unreadable one is not repeated whole.
         let shown = id.split('@').next().unwrap_or_default().chars().take(100).collect();
         TransformError::UnknownGenerator {
             id: shown,
@@ -181,8 +182,8 @@ impl Registry {
     }
 }
 
-/// `MODEL@URL`: the URL is what follows the last `@` before a scheme, since model names may hold
-/// one.
+/// Splits `MODEL@URL`. The URL follows the last `@` before a scheme, since a model name may hold an
+/// `@`.
 fn split_remote(spec: &str) -> Option<(&str, &str)> {
     let at = ["@http://", "@https://"]
         .iter()
@@ -206,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// Of the owner, who may name anything, or of everybody.
+    /// A registry of the owner, who may name anything, or of other callers.
     fn registry(by_owner: bool) -> (tempfile::TempDir, Registry) {
         registry_with(by_owner, by_owner, &[])
     }

@@ -50,8 +50,8 @@ enum Finding {
     Untold,
 }
 
-/// What a transformation must not do with the facts of a text. A fact that changed is one lost and
-/// another added.
+/// What a transformation must not do with the facts of a text. A changed fact counts as one lost
+/// and one added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Duty {
     /// A fact of the original must not be missing.
@@ -69,7 +69,7 @@ pub struct Guarded {
     pub untold: Vec<Guard>,
 }
 
-/// What a guard asks of a transformation; `None` where it asks nothing.
+/// What a guard asks of a transformation; `None` if it asks nothing.
 ///
 /// A summary may leave facts out and an expansion may add some. A translation is asked for its
 /// numbers only: names are spelt differently in other languages, and negation is compared within

@@ -1,12 +1,12 @@
-//! A crude stem, for asking whether a word of one text comes back in another form.
+//! A crude stem, for finding a word of one text in another form in the other text.
 
 /// Letters that a stem keeps at most.
 const LETTERS: usize = 5;
-/// Shorter words must be equal to be the same.
+/// Shorter words match only if they are equal.
 const LEAST: usize = 4;
 
-/// Whether two lower-case words are forms of one word, as far as their beginnings tell: `refund`
-/// and `refunding`.
+/// Whether two lower-case words are forms of one word, judged by their beginnings: `refund` and
+/// `refunding`.
 pub(super) fn same(a: &str, b: &str) -> bool {
     if a == b {
         return true;

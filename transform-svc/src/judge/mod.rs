@@ -1,10 +1,10 @@
 //! A language model as judge: it rates pairs of texts (PTEB: similarity, 0 to 5; HTEB: quality and
 //! fluency, 1 to 5).
 //!
-//! A rating is read strictly ([`number`]). An answer that is none is retried with another seed at a
-//! higher temperature, as a transformation whose check failed; what still has no rating is counted,
-//! never guessed. Answers are cached as transformations are, under keys of their own kind
-//! (`judge/similarity`, …).
+//! A rating is read strictly ([`number`]). An answer that is not a rating is retried with another
+//! seed at a higher temperature, like a transformation whose check failed. A pair that still has no
+//! rating is counted as such; its rating is never guessed. Answers are cached like transformations,
+//! under keys of their own kind (`judge/similarity`, …).
 
 pub mod number;
 
@@ -25,9 +25,9 @@ use crate::{
 
 /// Tokens of an answer: a number takes few, a model that reasons first takes many.
 const MAX_TOKENS: u32 = 512;
-/// Retries sample at least this hot: a greedy model would say the same again.
+/// Retries sample at least this hot: a greedy model would repeat its answer.
 const RETRY_TEMPERATURE: f64 = 0.7;
-/// Most of a refused answer that is repeated in an error.
+/// Most characters of a refused answer that an error repeats.
 const SHOWN_CHARS: usize = 120;
 
 /// What is rated.
@@ -68,7 +68,7 @@ impl Scale {
         }
     }
 
-    /// What its answers are called in the cache.
+    /// The kind of its answers in the cache.
     const fn kind(self) -> &'static str {
         match self {
             Self::Similarity => "judge/similarity",
@@ -83,7 +83,7 @@ impl Scale {
 pub struct Pair {
     /// The original.
     pub original: String,
-    /// What it was turned into.
+    /// The transformed text.
     pub transformed: String,
 }
 
@@ -92,9 +92,9 @@ pub struct Pair {
 pub struct Judging {
     /// What is rated.
     pub scale: Scale,
-    /// Who rates.
+    /// The generator that rates.
     pub generator: Arc<Bounded>,
-    /// How it is asked.
+    /// The prompt.
     pub prompt: Arc<Prompt>,
     /// What the transformation should have done; quality is rated against it.
     pub task: String,
@@ -115,7 +115,7 @@ pub struct Rated {
     pub error: String,
     /// Whether there is none because the generator failed.
     pub generator_failed: bool,
-    /// Attempts looked at, those from the cache included.
+    /// Attempts made, those found in the cache included.
     pub attempts: u32,
     /// Of these, those made now.
     pub fresh: u32,
@@ -135,11 +135,11 @@ pub struct Rated {
     pub generated_tokens: u64,
     /// Whether these are estimated, since the generator does not count them.
     pub tokens_estimated: bool,
-    /// Wait for a place at the generator.
+    /// Time waited for a permit of the generator.
     pub waited: Duration,
 }
 
-/// Rates pairs, several at once, each handed out with its index as it is done. An error that
+/// Rates pairs, several at once; each is yielded with its index when it is done. An error that
 /// concerns all of them ends the stream.
 pub fn run(
     engine: Arc<Engine>,
@@ -201,7 +201,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
         let id = || judging.generator.identity().id.clone();
         let text = match answer.text {
             Ok(text) => clean(judging.prompt.purpose(), "", &text, ("", "")).text,
-            // These end the request: the next pair would fare no better.
+            // These errors end the request, since the next pair would fail too.
             Err(GeneratorError::Unreachable { message, .. }) => {
                 return Err(TransformError::Unreachable { id: id(), message });
             }
@@ -213,7 +213,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
                 });
             }
             Err(error @ (GeneratorError::Failed { .. } | GeneratorError::Budget { .. })) => {
-                // The generator has retried already, or may not be asked any more.
+                // The generator has retried already, or its budget is spent.
                 rated.generator_failed = true;
                 rated.error = error.to_string();
                 return Ok(rated);
@@ -233,8 +233,8 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
     Ok(rated)
 }
 
-/// Everything of the question that varies with the pair and the request, so that no two questions
-/// are alike.
+/// Everything in the question that varies with the pair and the request, so that different
+/// questions have different keys.
 fn content(judging: &Judging, pair: &Pair) -> String {
     match judging.scale {
         Scale::Quality => serde_json::json!([pair.original, pair.transformed, judging.task]).to_string(),
@@ -242,14 +242,14 @@ fn content(judging: &Judging, pair: &Pair) -> String {
     }
 }
 
-/// What a transformation should do, as the judge is told it. Without one: any rewriting that keeps
-/// the meaning.
+/// What a transformation should do, in the words for the judge. Without one: any rewriting that
+/// keeps the meaning.
 pub fn task(transformation: Option<&proto::Transformation>) -> Result<String, TransformError> {
     match transformation {
         None => Ok("A rewriting that keeps the core meaning.".to_owned()),
         Some(_) => {
             let entry = kind_of(transformation, "transformation")?.entry();
-            // The sources in brackets mean nothing to a model.
+            // The sources in brackets would mean nothing to a model.
             let described = entry.description.split(" (").next().unwrap_or_default();
             Ok(format!("{}.", described.trim_end_matches('.')))
         }

@@ -1,6 +1,6 @@
 //! Reading a rating, strictly: an answer that has to be interpreted is not a rating.
 //!
-//! A rating is one number of the scale, and nothing else but what a model puts around a number
+//! A rating is one number of the scale. The number may have around it only what a model adds
 //! without changing it: whitespace, one pair of quotation marks or asterisks, a full stop, a label
 //! (`Score: 4`, `Similarity = 3.5`), the scale's own maximum (`4/5`, `4 out of 5`). Everything else
 //! is refused: two numbers, a range, words before or after, a number out of range, a decimal on a

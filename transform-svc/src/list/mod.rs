@@ -51,8 +51,8 @@ pub fn without_mark(line: &str) -> &str {
     mark(line).map_or(line, |(_, rest)| rest)
 }
 
-/// Lines with the list's mark are items; a mark alone takes the next line. What else stands between
-/// is comment.
+/// Lines with the list's mark are items; after a mark alone, the next line is its item. Other lines
+/// between are commentary.
 fn marked_items(lines: &[&str], marked: &[Option<(Mark, &str)>], list: Mark) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     let mut open = false;
@@ -118,7 +118,7 @@ fn within_a_line(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// An item without the emphasis around the whole of it.
+/// An item without emphasis marks around it.
 fn bare(item: &str) -> String {
     let mut item = item.trim();
     for around in ["**", "__", "*", "_"] {

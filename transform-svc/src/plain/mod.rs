@@ -1,5 +1,5 @@
-//! Transformations that need no generator: pure functions of the text, its parameters and, where
-//! they draw, a seed.
+//! Transformations that need no generator: pure functions of the text, its parameters and, for
+//! random draws, a seed.
 
 pub mod multi_swap;
 pub mod random_keywords;

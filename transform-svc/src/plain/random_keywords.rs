@@ -8,7 +8,7 @@ use crate::{seed, words};
 /// mean number of words of a sentence (58.2), GASE table 3.
 pub const KEEP_RATIO: f64 = 16.1 / 58.2;
 
-/// Fewest words kept, where a text has so many.
+/// Fewest words kept, if the text has that many.
 pub const MIN_WORDS: usize = 3;
 
 /// Keeps a random `keep_ratio` of the words, rounded to the nearest number and at least

@@ -62,7 +62,7 @@ pub fn remove(text: &str, language: Language) -> Option<String> {
     Some(words::join(&kept))
 }
 
-/// French: `l'homme` is two words to a grammar and one to UAX #29.
+/// French: `l'homme` is two words in grammar and one in UAX #29.
 fn without_elision<'a>(word: &'a str, list: &HashSet<&str>) -> &'a str {
     match word.split_once(['\'', '’']) {
         Some((head, rest)) if !rest.is_empty() && list.contains(head.to_lowercase().as_str()) => rest,

@@ -1,14 +1,14 @@
 //! The lines around a text that mark where it begins and ends.
 
-/// The whole lines before and after each text of a message; none where a text is not enclosed.
+/// The whole lines before and after each text of a message; empty if the text is not enclosed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Delimiters {
     lines: Vec<String>,
 }
 
 impl Delimiters {
-    /// The lines around each placeholder that has a line to itself. The error says why they would
-    /// not hold a text.
+    /// The lines around each placeholder that has a line to itself. The error says why they could
+    /// not enclose a text safely.
     pub(super) fn around(placeholders: &[&str], content: &str) -> Result<Self, String> {
         let mut found = Self::default();
         let lines: Vec<&str> = content.lines().map(str::trim).collect();
@@ -45,15 +45,14 @@ impl Delimiters {
     /// space after its first character, so that the text cannot end its own quotation.
     pub(super) fn broken_in(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        // Once is enough but for lines with spaces in them, one of which may come out of breaking
-        // the other.
+        // One pass is enough except for lines with spaces: breaking one line can produce the other.
         while let Some(broken) = self.break_once(&text) {
             text = broken;
         }
         text
     }
 
-    /// `None` where there is nothing to break.
+    /// `None` if there is nothing to break.
     fn break_once(&self, text: &str) -> Option<String> {
         let mut out = String::with_capacity(text.len() + 8);
         let mut found = false;

@@ -1,4 +1,4 @@
-//! The prompts in use: built in, or a user's own.
+//! The prompts in use: built-in or supplied by the user.
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
@@ -32,12 +32,12 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// The built-in prompts, replaced and added to by the files `<id>.txt` of a directory where
-    /// there is one.
+    /// Loads the built-in prompts, then replaces and adds to them from the files `<id>.txt` of a
+    /// directory, if one is given.
     ///
     /// # Errors
-    /// A directory or file that cannot be read, a file whose name is not the id of a prompt, a
-    /// malformed file or one without its placeholder: all refused at start, not at the first text.
+    /// If a directory or file cannot be read, a file's name is not the id of a prompt, or a file is
+    /// malformed or lacks its placeholder. All are refused at start, not at the first text.
     pub fn load(directory: Option<&Path>) -> Result<Self, TransformError> {
         let mut by_id = BTreeMap::new();
         for (id, file) in BUILT_IN {
@@ -63,8 +63,8 @@ impl Prompts {
         Ok(Self { by_id })
     }
 
-    /// The prompt for a purpose where a request names none: the wording whose `generators` match
-    /// this generator (the longest pattern wins), else the default one.
+    /// The prompt for a purpose if a request names none: the wording whose `generators` match this
+    /// generator (the longest pattern wins), else the default one.
     pub fn get(&self, purpose: Purpose, generator: &str) -> Arc<Prompt> {
         let own = self
             .of(purpose)
@@ -77,20 +77,21 @@ impl Prompts {
                     .max()?;
                 Some((longest, prompt))
             })
-            // The last of equals wins: read backwards, the first in the alphabet does.
+            // `max_by_key` returns the last of equals. In reverse order that is the alphabetically
+            // first.
             .rev()
             .max_by_key(|(length, _)| *length);
         match own {
             Some((_, prompt)) => Arc::clone(prompt),
-            // `load` has seen to it that every purpose has one.
+            // `load` guarantees a default for every purpose.
             None => Arc::clone(&self.by_id[purpose.name()]),
         }
     }
 
-    /// The prompt of an id.
+    /// The prompt with this id.
     ///
     /// # Errors
-    /// No such prompt: the nearest id is named.
+    /// If there is no such prompt; the error names the nearest id.
     pub fn named(&self, id: &str, field: &str) -> Result<Arc<Prompt>, TransformError> {
         self.by_id.get(id).cloned().ok_or_else(|| {
             let ids = || self.by_id.keys().map(String::as_str);
@@ -109,8 +110,8 @@ impl Prompts {
     }
 }
 
-/// Whether a generator's id matches a pattern in which `*` stands for any letters, none included.
-/// Case does not matter.
+/// Whether a generator's id matches a pattern in which `*` stands for any characters or none. Case
+/// does not matter.
 fn matches(pattern: &str, id: &str) -> bool {
     let (pattern, id) = (pattern.to_lowercase(), id.to_lowercase());
     let parts: Vec<&str> = pattern.split('*').collect();

@@ -28,7 +28,7 @@ pub use purpose::Purpose;
 /// What `{language}` becomes when the text is too short to tell its language.
 const UNKNOWN_LANGUAGE: &str = "the language of the text";
 
-/// What stands in a prompt for something of the request.
+/// A placeholder for a part of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Placeholder {
     Text,

@@ -23,7 +23,7 @@ pub enum Purpose {
     Distractors,
     /// Rates how alike `{original}` and `{transformed}` are in meaning, 0 to 5 (PTEB).
     JudgeSimilarity,
-    /// Rates how well `{transformed}` does to `{original}` what `{task}` says, 1 to 5 (HTEB).
+    /// Rates how well `{transformed}` carries out `{task}` on `{original}`, 1 to 5 (HTEB).
     JudgeQuality,
     /// Rates how well formed `{transformed}` is, 1 to 5 (HTEB).
     JudgeFluency,
@@ -80,8 +80,8 @@ impl Purpose {
         matches!(self, Self::JudgeSimilarity | Self::JudgeQuality | Self::JudgeFluency)
     }
 
-    /// Placeholders for material (texts, not words of ours): each once, in the last message, and
-    /// nowhere else.
+    /// Placeholders for material (the user's texts, not our words). Each occurs once, in the last
+    /// message, and nowhere else.
     pub(super) fn material(self) -> &'static [Placeholder] {
         match self {
             Self::JudgeSimilarity | Self::JudgeQuality => &[Placeholder::Original, Placeholder::Transformed],
@@ -90,7 +90,7 @@ impl Purpose {
         }
     }
 
-    /// Placeholders that must stand somewhere.
+    /// Placeholders that must occur somewhere.
     pub(super) fn required(self) -> &'static [Placeholder] {
         match self {
             Self::Translation => &[Placeholder::Language],
@@ -99,7 +99,7 @@ impl Purpose {
         }
     }
 
-    /// Placeholders that may stand anywhere.
+    /// Placeholders that may occur anywhere.
     pub(super) fn optional(self) -> &'static [Placeholder] {
         match self {
             Self::Distractors => &[Placeholder::Language, Placeholder::Count],

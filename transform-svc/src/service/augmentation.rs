@@ -1,4 +1,4 @@
-//! The gRPC face of augmentation (GASE).
+//! The gRPC handler of augmentation (GASE).
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Our types as messages.
+//! Conversions from our types to messages.
 
 use isomer_proto::{
     common::v1::{Provenance, Usage},
@@ -64,7 +64,7 @@ pub(super) fn info(entry: &Entry, prompts: &Prompts) -> proto::TransformationInf
     let purposes = entry.kind.purposes();
     let defaults: Vec<_> = purposes.iter().map(|purpose| prompts.get(*purpose, "")).collect();
     let mut wordings: Vec<&std::sync::Arc<Prompt>> = purposes.iter().flat_map(|purpose| prompts.of(*purpose)).collect();
-    // Backtranslation asks the same twice.
+    // Both steps of a backtranslation use the same prompt.
     wordings.dedup_by(|a, b| a.id() == b.id());
     proto::TransformationInfo {
         name: entry.name.to_owned(),
@@ -102,8 +102,8 @@ fn call(call: &Call) -> proto::GeneratorCall {
     }
 }
 
-/// The results of a job: one for each item that holds its text. The first stands for the work; the
-/// others found it done.
+/// The results of a job: one for each item that holds its text. The first result carries the usage;
+/// the others reuse the work.
 pub(crate) fn results(plan: &Plan, job: &Job, finished: &Finished) -> Vec<proto::TransformResult> {
     job.members
         .iter()
@@ -118,7 +118,7 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         (Outcome::Ok, _) => (proto::Outcome::Ok, Some(&finished.text), finished.language),
         (Outcome::Recovered, _) => (proto::Outcome::Recovered, Some(&finished.text), finished.language),
         (Outcome::Unchanged, _) => (proto::Outcome::KeptOriginal, Some(&job.text), job.language),
-        // An original cannot stand in for texts that mean something else.
+        // An original cannot replace distractors, which must mean something else.
         (Outcome::Failed, OnFailure::KeepOriginal) if !plan.kind.gives_several() => {
             (proto::Outcome::KeptOriginal, Some(&job.text), job.language)
         }
@@ -143,6 +143,11 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         cache_hit,
         content_key: finished.key.map(hex::encode).unwrap_or_default(),
         languages: finished.languages.iter().map(|code| (*code).to_owned()).collect(),
+        generator_key: plan
+            .generator
+            .as_ref()
+            .map(|generator| generator.identity().fingerprint())
+            .unwrap_or_default(),
     };
     let codes = |checks: &[Check]| checks.iter().map(|fired| check(*fired).into()).collect();
     proto::TransformResult {
@@ -179,7 +184,7 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
     }
 }
 
-/// What the generator did for a job; none where it did nothing.
+/// What the generator did for a job; `None` if it did nothing.
 fn usage(finished: &Finished) -> Option<Usage> {
     let usage = Usage {
         tokens: finished.prompt_tokens,

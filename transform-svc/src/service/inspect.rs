@@ -1,4 +1,4 @@
-//! `TransformService.Inspect`: what can be said about pairs without a generator.
+//! `TransformService.Inspect`: measures and checks of pairs that need no generator.
 
 use isomer_proto::transform::v1::{InspectRequest, InspectResponse, inspect_response::Finding};
 use isomer_service_kit::Fault;
@@ -17,7 +17,7 @@ const LONGEST_TEXT: usize = 100_000;
 /// Most bytes of all texts.
 const MOST_TEXT: usize = 4 << 20;
 
-/// Refuses what would keep a thread busy for long.
+/// Refuses requests that would keep a thread busy for long.
 fn check(request: &InspectRequest) -> Result<(), Fault> {
     if request.pairs.len() > MOST_PAIRS {
         let message = format!(
@@ -43,7 +43,7 @@ fn check(request: &InspectRequest) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Looks at each pair, on a thread of its own: the runtime's threads stay free for other calls.
+/// Inspects the pairs on a thread of their own: the runtime's threads stay free for other calls.
 pub(super) async fn inspect(request: InspectRequest) -> Result<InspectResponse, Fault> {
     check(&request)?;
     let looked = tokio::task::spawn_blocking(move || look(request)).await;

@@ -1,4 +1,4 @@
-//! The gRPC face of the judge.
+//! The gRPC handler of the judge.
 
 use std::{sync::Arc, time::Instant};
 
@@ -80,7 +80,7 @@ pub(super) async fn judge(engine: &Arc<Engine>, request: JudgeRequest) -> Result
     Ok(totals.response(ratings, began))
 }
 
-/// A fault of a judge: its generator is named outside any spec.
+/// An error of a judge, whose generator is named outside any spec.
 pub(super) fn fault(error: TransformError) -> Fault {
     let mut fault = Fault::from(error);
     if fault.field.as_deref() == Some("spec.generator_id") {
@@ -120,13 +120,14 @@ fn rating(judging: &Judging, index: usize, id: String, rated: Rated) -> Rating {
             cache_hit,
             content_key: hex::encode(rated.key),
             languages: Vec::new(),
+            generator_key: identity.fingerprint(),
         }),
         error: rated.error,
         unreadable: rated.unreadable,
     }
 }
 
-/// What a request has come to so far.
+/// Running totals of a request.
 #[derive(Debug, Default)]
 struct Totals {
     summary: JudgeSummary,

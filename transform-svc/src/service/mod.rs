@@ -1,4 +1,4 @@
-//! The gRPC face: reads requests, shapes answers, counts.
+//! The gRPC handler: reads requests, builds answers, counts.
 
 mod augmentation;
 pub(crate) mod convert;
@@ -23,6 +23,7 @@ use isomer_usage::report::Reporting;
 use tonic::{Request, Response, Status};
 
 use crate::{
+    cache::SharedCache,
     catalogue::ENTRIES,
     config::TransformConfig,
     engine::{Engine, Plan},
@@ -40,7 +41,7 @@ pub struct TransformService {
     max_message_bytes: usize,
 }
 
-/// The results of one request, as they come.
+/// The results of a request in progress, as they come.
 struct Running {
     began: Instant,
     plan: Arc<Plan>,
@@ -48,24 +49,39 @@ struct Running {
 }
 
 impl TransformService {
-    /// Validates the configuration, reads the prompts and opens the cache. Generators are made when
-    /// first asked for.
+    /// Validates the configuration, reads the prompts and opens the cache. Generators are made on
+    /// first use.
+    ///
+    /// # Errors
+    /// If the configuration, a prompt file or the cache directory cannot be used.
+    pub fn new(config: TransformConfig, resolver: Resolver) -> Result<Self, TransformError> {
+        Self::with_shared(config, resolver, None)
+    }
+
+    /// As [`TransformService::new`], with a cache that machines share behind its own.
     ///
     /// # Errors
     /// A configuration, prompt file or cache directory that cannot be used.
-    pub fn new(config: TransformConfig, resolver: Resolver) -> Result<Self, TransformError> {
+    pub fn with_shared(
+        config: TransformConfig,
+        resolver: Resolver,
+        shared: Option<SharedCache>,
+    ) -> Result<Self, TransformError> {
         config.validate()?;
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         let max_message_bytes = config.max_message_bytes;
+        let mut engine = Engine::new(config, resolver)?;
+        if let Some(shared) = shared {
+            engine = engine.with_shared(shared);
+        }
         Ok(Self {
-            engine: Arc::new(Engine::new(config, resolver)?),
+            engine: Arc::new(engine),
             encoder: None,
             max_message_bytes,
         })
     }
 
-    /// The same, with an encoder service for augmented encoding (GASE): in this process or
-    /// anywhere.
+    /// Adds an encoder service for augmented encoding (GASE), in this process or elsewhere.
     pub fn with_encoder(self, encoder: GrpcChannel) -> Self {
         Self {
             encoder: Some(encoder),
@@ -112,7 +128,7 @@ pub fn services(service: TransformService) -> Services {
     Services::new().add(Reporting(transform)).add(Reporting(augmentation))
 }
 
-/// What page tokens are of.
+/// The list that page tokens belong to.
 const LIST: &str = "ListTransformations";
 
 type ResponseStream = Pin<Box<dyn Stream<Item = Result<TransformStreamResponse, Status>> + Send>>;
@@ -169,8 +185,8 @@ impl TransformRpc for TransformService {
         let request = request.into_inner();
         let running = self.start(request.spec, request.items).await?;
         tracing::trace!(transformation = running.plan.kind.name(), "streaming");
-        // Totals ride along with the stream; the end message is made from them once nothing more
-        // comes.
+        // The totals travel with the stream; the end message is made from them after the last
+        // result.
         let state = Some((running.results, Totals::default(), running.began));
         let events = stream::try_unfold(state, async |state| {
             let Some((mut results, mut totals, began)) = state else {

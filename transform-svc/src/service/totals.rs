@@ -10,7 +10,7 @@ use isomer_usage::sum;
 
 use crate::engine::{Finished, Plan};
 
-/// What a request has come to so far.
+/// Running totals of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     pub(crate) summary: TransformSummary,
@@ -80,7 +80,7 @@ impl Totals {
         self.waited = self.waited.max(other.waited);
     }
 
-    /// Tokens as the generator counts them, estimated where it does not; retries after overload are
+    /// Tokens as the generator counts them, or estimates if it does not; retries after overload are
     /// calls too.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
@@ -89,7 +89,7 @@ impl Totals {
         }
     }
 
-    /// The whole time, and the longest that one text waited for a place at the generator.
+    /// The total time, and the longest that one text waited for a permit of the generator.
     pub(crate) fn timing(&self, total: Duration) -> Timing {
         let message = |duration: Duration| prost_types::Duration::try_from(duration).ok();
         Timing {

@@ -60,9 +60,9 @@ pub(super) async fn run(global: &Global, args: EmbedArgs) -> Result<ExitCode, Fa
             progress = (output.batches, Instant::now());
             wait = FIRST_WAIT;
         }
-        // A server that was never there is told at once; one that goes away while it works may come
-        // back. A connection that broke has no status of the server's but an error of ours as its
-        // source.
+        // A server that cannot be reached at first is reported at once; one that goes away during
+        // the work may come back. If the connection broke, the status does not come from the
+        // server: its source is an error of ours.
         let passing = match status.code() {
             Code::ResourceExhausted => true,
             Code::Unavailable => output.batches > 0,
@@ -78,12 +78,12 @@ pub(super) async fn run(global: &Global, args: EmbedArgs) -> Result<ExitCode, Fa
     Ok(ExitCode::SUCCESS)
 }
 
-/// How long a server may be away or full, without one answer, before it is given up.
+/// How long a server may be away or full, without one answer, before the command gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// What has been answered and written.
+/// The answers written so far.
 struct Output<'a> {
     sink: Sink<'a>,
     batches: usize,
@@ -91,11 +91,11 @@ struct Output<'a> {
     space: Option<String>,
 }
 
-/// Why a stream ended before its time.
+/// Why a stream ended early.
 enum Stop {
-    /// Nothing helps.
+    /// A retry does not help.
     Final(Failure),
-    /// The call ended with this.
+    /// The call ended with this status.
     Status(Status),
 }
 
@@ -156,8 +156,8 @@ async fn stream(
     ))))
 }
 
-/// Vectors of one output can be compared: that every batch came back in the same space is looked
-/// at, not assumed.
+/// Vectors in one output must be comparable, so this checks that every batch came back in the same
+/// space.
 fn same_space(known: &mut Option<String>, response: &EncodeResponse) -> Result<(), Failure> {
     let space = response.vector_space.as_ref().map(|space| &space.digest);
     match (&known, space) {

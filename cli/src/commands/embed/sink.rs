@@ -1,4 +1,4 @@
-//! Where vectors go: lines on the standard output, or a matrix file.
+//! Where vectors go: lines on standard output, or a matrix file.
 
 use std::{io::Write, path::Path};
 
@@ -85,7 +85,7 @@ fn form(matrix: &Matrix) -> Result<(usize, Element), Failure> {
     }
 }
 
-/// Which rows of the matrix file belong to which text, where a text has many.
+/// Which rows of the matrix file belong to which text, if a text has several.
 fn rows_of_texts(first: usize, before: usize, response: &EncodeResponse) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let mut row = before;

@@ -1,5 +1,5 @@
-//! `isomer eval`: encoders on datasets. One of each prints mteb's task result; several, a table or
-//! a list of results.
+//! `isomer eval`: encoders on datasets. One encoder on one dataset prints mteb's task result;
+//! several print a table or a list of results.
 
 pub(super) mod json;
 pub(super) mod output;
@@ -40,7 +40,7 @@ const PROFILES: &[(&str, MetricProfile)] = &[
     ("hteb", MetricProfile::Hteb),
 ];
 
-/// What came of one encoder on one dataset.
+/// The result of one encoder on one dataset.
 struct Outcome {
     model: String,
     data: String,
@@ -165,7 +165,7 @@ pub(super) fn named<T: Copy>(flag: &str, name: &str, all: &[(&str, T)]) -> Resul
         })
 }
 
-/// The pivot language that the flags ask for. A local generator is fetched here, with progress.
+/// The pivot language that the flags ask for. Fetches a local generator here, with progress.
 async fn pivot(connection: &Connection, args: &EvalArgs, display: &Display) -> Result<Option<DatasetPivot>, Failure> {
     let Some(language) = &args.pivot else { return Ok(None) };
     let generator = match args.augmentation.generators.as_slice() {
@@ -181,7 +181,7 @@ async fn pivot(connection: &Connection, args: &EvalArgs, display: &Display) -> R
     }))
 }
 
-/// The index that the flags ask for; none: the exact search.
+/// The index that the flags ask for; `None`: the exact search.
 fn index(args: &EvalArgs) -> Option<SearchIndex> {
     args.index.as_ref().map(|_| SearchIndex {
         kind: Some(search_index::Kind::Hnsw(search_index::Hnsw {
@@ -192,7 +192,7 @@ fn index(args: &EvalArgs) -> Option<SearchIndex> {
     })
 }
 
-/// Our names of columns with theirs.
+/// Our names of columns, mapped to the user's.
 fn fields(pairs: &[String]) -> Result<HashMap<String, String>, Failure> {
     let mut fields = HashMap::new();
     for pair in pairs {
@@ -209,8 +209,8 @@ fn fields(pairs: &[String]) -> Result<HashMap<String, String>, Failure> {
     Ok(fields)
 }
 
-/// A path on this machine becomes absolute; anything that is not a path here is left to the server
-/// as a name.
+/// Makes a path on this machine absolute. Anything that is not a path here is left to the server as
+/// a name.
 fn dataset(connection: &Connection, args: &EvalArgs, data: &str) -> Result<DatasetRef, Failure> {
     let path = Path::new(data);
     let source = if path.exists() && !connection.is_remote() {
@@ -238,7 +238,7 @@ fn dataset(connection: &Connection, args: &EvalArgs, data: &str) -> Result<Datas
     })
 }
 
-/// A data set with a name, as the service will look for it.
+/// A data set with a name, as the service will look it up.
 fn wanted(args: &EvalArgs, task: TaskType, name: &str) -> Wanted {
     let named = TASKS.iter().find(|(_, known)| *known == task).map(|(name, _)| *name);
     Wanted {
@@ -252,7 +252,7 @@ fn wanted(args: &EvalArgs, task: TaskType, name: &str) -> Wanted {
     }
 }
 
-/// The beginning or the ending of a path, or a first folder that is there.
+/// Whether `data` begins or ends like a path, or its first folder exists.
 pub(super) fn looks_like_a_path(data: &str) -> bool {
     let endings = [".jsonl", ".csv", ".tsv", ".gz", ".parquet"];
     let in_a_folder = data.split_once('/').is_some_and(|(first, _)| Path::new(first).is_dir());

@@ -72,7 +72,7 @@ fn scores(outcome: &Outcome) -> String {
     text
 }
 
-/// The prompts that the texts got, one line each.
+/// The prompts put in front of the texts, one line each.
 pub(in crate::commands) fn prompts(response: &ScoreResponse) -> String {
     let line = |used: &PromptUse| {
         let source = match used.source() {
@@ -141,7 +141,8 @@ fn table(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// Values of single items as JSON lines: model, data, id and one field a key; null where undefined.
+/// Values of single items as JSON lines: model, data, id and one field per key; null where
+/// undefined.
 pub(super) struct ItemFile {
     path: PathBuf,
     writer: BufWriter<File>,

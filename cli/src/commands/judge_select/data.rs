@@ -1,4 +1,4 @@
-//! The gold pairs of a `--data`.
+//! The gold pairs that a `--data` names.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,8 @@ use crate::{
     exit::Failure,
 };
 
-/// Where data sets with a name are looked for: the gold pairs are read here, whoever judges them.
+/// Where data sets with a name are looked up. The gold pairs are read on this machine, whichever
+/// server judges them.
 pub(super) fn locator(global: &Global) -> Result<DatasetLocator, Failure> {
     let config = connect::configuration(global)?;
     let mut eval = config.eval;

@@ -1,6 +1,6 @@
 //! `isomer transform judge-select`: judges against gold scores, paraphrasers by judge score, edit
-//! distance and time (PTEB, steps 1 and 2). Everything generated is cached, so that a run that was
-//! stopped goes on where it was.
+//! distance and time (PTEB, steps 1 and 2). Everything generated is cached, so that a stopped run
+//! continues where it was.
 
 mod data;
 mod tables;

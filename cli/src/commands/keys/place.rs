@@ -1,4 +1,4 @@
-//! Where keys are: the gateway's database, or a gateway at `--server`.
+//! Where keys are stored: in the gateway's database, or behind a gateway at `--server`.
 
 use isomer_access::{AuditEvent, AuditHead, KeyChange, Keys, Limits, NewKey, Scopes, wire_key, wire_limits, wire_time};
 use isomer_database::Database;
@@ -10,13 +10,13 @@ use isomer_service_kit::{Fault, GrpcChannel};
 
 use crate::{args::Global, connect, exit::Failure};
 
-/// Where keys are.
+/// Where keys are stored.
 pub(super) enum Place {
     Database { keys: Keys, who: String },
     Server(Box<AccessServiceClient<GrpcChannel>>),
 }
 
-/// What a new key is to be.
+/// The properties of a new key.
 pub(super) struct Wanted {
     pub(super) name: String,
     pub(super) scopes: Vec<AccessScope>,
@@ -24,7 +24,7 @@ pub(super) struct Wanted {
     pub(super) expires: Option<i64>,
 }
 
-/// What is to change; absent stays.
+/// The changes to a key; absent fields stay as they are.
 #[derive(Default)]
 pub(super) struct Change {
     pub(super) name: Option<String>,
@@ -175,8 +175,8 @@ impl Place {
         }
     }
 
-    /// Events after a number, and the head as it was after they were read: never behind them,
-    /// unless somebody set it back.
+    /// Events after a number, and the head as it was after they were read. The head is never behind
+    /// the events, unless the log was set back.
     pub(super) async fn audit(&mut self, after: i64) -> Result<(Vec<AuditEvent>, AuditHead), Failure> {
         match self {
             Self::Database { keys, .. } => {
@@ -216,14 +216,14 @@ fn there(key: Option<ApiKey>) -> Result<ApiKey, Failure> {
     key.ok_or_else(|| Failure::dependency("the server's answer has no key in it"))
 }
 
-/// Who is put down in the audit log: the user id that the system vouches for. A variable such as
-/// `USER` is anyone's to set.
+/// The actor for the audit log: the user id that the system reports. A variable such as `USER`
+/// could be set by anyone.
 #[cfg(unix)]
 fn who() -> String {
     format!("local:uid {}", rustix::process::getuid().as_raw())
 }
 
-/// Who is put down in the audit log.
+/// The actor for the audit log.
 #[cfg(not(unix))]
 fn who() -> String {
     let user = std::env::var("USERNAME");

@@ -1,4 +1,4 @@
-//! Keys, as they are shown.
+//! The display of keys.
 
 use comfy_table::Table;
 use isomer_access::{micros_now, rfc3339};

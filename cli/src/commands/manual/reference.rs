@@ -18,7 +18,7 @@ Every command takes the options of `isomer` itself. An option that has a variabl
 powershell and zsh).
 ";
 
-/// A text in one line of a table.
+/// A text as one line of a table cell.
 fn cell(text: &str) -> String {
     text.split_whitespace()
         .collect::<Vec<_>>()
@@ -26,7 +26,7 @@ fn cell(text: &str) -> String {
         .replace('|', "\\|")
 }
 
-/// clap takes the full stop off a help of one sentence.
+/// Adds a full stop: clap removes it from a help text of one sentence.
 fn full_stop(text: &str) -> &'static str {
     if text.ends_with(['.', ':']) { "" } else { "." }
 }

@@ -35,7 +35,7 @@ use crate::{
 
 type Client = ProviderServiceClient<GrpcChannel>;
 
-/// A provider that cannot be given to clients.
+/// Exit code for a provider that cannot be offered to clients.
 const UNUSABLE: u8 = 3;
 
 pub(super) async fn run(global: &Global, command: ProvidersCommand) -> Result<ExitCode, Failure> {
@@ -74,7 +74,7 @@ pub(super) async fn run(global: &Global, command: ProvidersCommand) -> Result<Ex
     }
 }
 
-/// Providers belong to a gateway that goes on running: there is none in this process.
+/// Providers belong to a long-running gateway; there is none in this process.
 async fn reach(global: &Global) -> Result<Client, Failure> {
     if global.server.is_none() {
         return Err(Failure::usage(
@@ -115,7 +115,7 @@ fn one(provider: &Provider, json: bool) -> Result<ExitCode, Failure> {
     print(text.trim_end())
 }
 
-/// Makes the gateway's providers as a file says.
+/// Makes the gateway's providers match a file.
 async fn apply(client: &mut Client, path: &Path, json: bool) -> Result<ExitCode, Failure> {
     for written in read(path)? {
         let id = written.provider.id.clone();
@@ -193,7 +193,7 @@ fn read(path: &Path) -> Result<Vec<Written>, Failure> {
     })
 }
 
-/// A refusal, with the line of the file that it is about.
+/// A refusal, with the line of the file that it concerns.
 fn placed(path: &Path, written: &Written, status: &Status) -> Failure {
     let mut fault = Fault::from_status(status);
     let field = fault

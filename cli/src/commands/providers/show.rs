@@ -5,7 +5,7 @@ use isomer_proto::gateway::v1::{CheckProviderResponse, Provider};
 use isomer_registry::{document, kind};
 use serde_json::json;
 
-/// One line a provider.
+/// One line per provider.
 pub(super) fn table(providers: &[Provider]) -> Table {
     let mut table = crate::table::new();
     table.set_header(["id", "kind", "address", "encoders", "from", "state", "until"]);
@@ -39,7 +39,7 @@ pub(super) fn table(providers: &[Provider]) -> Table {
     table
 }
 
-/// What a probe found.
+/// The findings of a probe.
 pub(super) fn check(id: &str, answer: &CheckProviderResponse, json: bool) -> String {
     if json {
         let findings: Vec<_> = answer
@@ -79,7 +79,7 @@ pub(super) fn check(id: &str, answer: &CheckProviderResponse, json: bool) -> Str
     lines.join("\n")
 }
 
-/// The first of many.
+/// The first few names of many.
 fn few(names: &[&str]) -> String {
     const SHOWN: usize = 4;
     let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(" ");

@@ -29,7 +29,7 @@ use crate::{
 use table::Table;
 
 type Client = StatisticsServiceClient<GrpcChannel>;
-/// What a test says, for people and for programs.
+/// The result of a test, for people and for programs.
 type Shown = (String, Value);
 
 pub(super) async fn run(global: &Global, command: StatsCommand) -> Result<ExitCode, Failure> {
@@ -67,7 +67,7 @@ fn systems(table: &Table) -> Result<Vec<ScoreSeries>, Failure> {
     Ok(table.numbers()?.into_iter().map(series).collect())
 }
 
-/// Two columns, no more and no fewer.
+/// Exactly two columns.
 fn two(table: &Table) -> Result<[(String, Vec<f64>); 2], Failure> {
     table.numbers()?.try_into().map_err(|columns: Vec<_>| {
         Failure::usage(format!(

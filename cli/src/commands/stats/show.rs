@@ -1,5 +1,5 @@
-//! What the tests say, as a table for people and a document for programs. A number that does not
-//! exist is a dash in the one and null in the other.
+//! The results of the tests, as a table for people and a document for programs. A missing number is
+//! a dash in the table and null in the document.
 
 use comfy_table::{Cell, CellAlignment, Table};
 use isomer_proto::eval::v1::{
@@ -17,7 +17,7 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-/// A row: its name, then numbers.
+/// A row: its name, followed by numbers.
 fn row(name: &str, numbers: impl IntoIterator<Item = String>) -> Vec<Cell> {
     let numbers = numbers
         .into_iter()

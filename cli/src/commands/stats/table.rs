@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::{args::stats::TableArgs, exit::Failure};
 
-/// A column: what its cells say.
+/// The cells of a column.
 #[derive(Debug, Clone, PartialEq)]
 enum Cells {
-    /// Numbers; NaN where a cell is empty.
+    /// Numbers; NaN for an empty cell.
     Numbers(Vec<f64>),
     /// Anything else.
     Labels(Vec<String>),
@@ -108,7 +108,7 @@ impl Table {
         Ok(columns)
     }
 
-    /// The chosen columns with their numbers; NaN where a cell is empty.
+    /// The chosen columns with their numbers; NaN for an empty cell.
     pub(super) fn ratings(&self) -> Result<Vec<(String, Vec<f64>)>, Failure> {
         self.chosen
             .iter()
@@ -119,7 +119,7 @@ impl Table {
             .collect()
     }
 
-    /// A column as labels; it is no longer one of the chosen.
+    /// Takes a column as labels and removes it from the chosen ones.
     pub(super) fn take_labels(&mut self, flag: &str, name: &str) -> Result<Vec<String>, Failure> {
         let at = self.position(flag, name)?;
         self.chosen.retain(|chosen| *chosen != at);
@@ -129,7 +129,7 @@ impl Table {
         })
     }
 
-    /// What rows are called: the first column of labels, or their numbers from 1.
+    /// Names of rows: the first column of labels, or row numbers from 1.
     pub(super) fn row_names(&self) -> Vec<String> {
         let labels = self.columns.iter().find_map(|(_, cells)| match cells {
             Cells::Labels(labels) => Some(labels.clone()),
@@ -165,7 +165,7 @@ fn separated(text: &str, delimiter: u8) -> Result<Vec<Column>, String> {
     named(columns)
 }
 
-/// `{"a": [1, 2]}`, `[{"a": 1}, {"a": 2}]`, or such objects one a line.
+/// `{"a": [1, 2]}`, `[{"a": 1}, {"a": 2}]`, or such objects one per line.
 fn json(text: &str) -> Result<Vec<Column>, String> {
     let documents: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
     let documents = documents.map_err(|e| format!("broken JSON: {e}"))?;
@@ -216,7 +216,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Names once each, columns of one length, rows at all.
+/// Checks that names are unique, columns have equal length and there is at least one row.
 fn named(columns: Vec<Column>) -> Result<Vec<Column>, String> {
     for (at, (name, cells)) in columns.iter().enumerate() {
         if columns[..at].iter().any(|(earlier, _)| earlier == name) {
@@ -237,7 +237,8 @@ fn named(columns: Vec<Column>) -> Result<Vec<Column>, String> {
     }
 }
 
-/// A column of numbers, or of labels. Half of each is a mistake that would go unseen.
+/// A column of numbers, or of labels. A mixed column is refused, since it is a mistake that would
+/// go unnoticed.
 fn typed(name: &str, cells: Vec<String>) -> Result<Cells, String> {
     let numbers: Vec<Option<f64>> = cells
         .iter()

@@ -24,7 +24,7 @@ pub(super) fn run(global: &Global, command: CacheCommand) -> Result<ExitCode, Fa
     let config = connect::configuration(global)?;
     let resolver = Resolver::new(config.models).map_err(Fault::from)?;
     let directory = config.transform.cache_directory(&resolver.config().home);
-    // Not held to its bound here: what a command does to the cache is what it says.
+    // Opened without its bound: the command alone decides what is removed.
     let cache = Cache::open(&directory).map_err(|error| told(error.into()))?;
     let (text, value) = match command {
         CacheCommand::Stats => {

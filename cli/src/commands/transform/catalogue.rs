@@ -1,4 +1,4 @@
-//! The transform service and what it serves.
+//! The transformation service and its catalogue.
 
 use isomer_proto::transform::v1::{
     ListTransformationsRequest, TransformationInfo, transform_service_client::TransformServiceClient,
@@ -18,7 +18,7 @@ pub(crate) fn client(connection: &Connection) -> TransformServiceClient<isomer_s
         .max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
-/// The transformation of a name, with default parameters.
+/// The transformation with this name, with default parameters.
 pub(crate) fn kind_named(flag: &str, name: &str) -> Result<Kind, Failure> {
     with_defaults(name).map_err(|nearest| {
         Failure::usage(format!(

@@ -10,7 +10,7 @@ use crate::{
     input::{self, Record},
 };
 
-/// What a group has beside the text that is transformed and its variants.
+/// The parts of a group other than the transformed text and its variants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Frame {
     /// The text that every candidate is compared with.
@@ -80,8 +80,8 @@ fn text(row: &Value, field: &str) -> Result<String, String> {
     }
 }
 
-/// Its id is the row's own, or else its number in the file, so that leaving rows out changes no
-/// draw.
+/// A record's id is the row's own, or else its number in the file, so that leaving rows out changes
+/// no random draw.
 fn record(row: &Value, field: &str, number: usize) -> Result<Record, String> {
     let id = match row.get("id") {
         Some(Value::String(id)) => id.clone(),
@@ -95,7 +95,7 @@ fn record(row: &Value, field: &str, number: usize) -> Result<Record, String> {
     })
 }
 
-/// A group, or `None` for a text that gave no variants.
+/// The line of a group; `None` if the text gave no variants.
 pub(super) fn line(frame: &Frame, result: &TransformResult) -> Option<Value> {
     if result.texts.is_empty() {
         return None;

@@ -98,8 +98,8 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
             if args.groups {
                 display.message(&format!("{} groups written, {without} pairs left out", done - without));
             }
-            // A generator that answers nothing leaves the originals behind, which nobody should
-            // take for its work.
+            // A generator that fails on every text leaves the originals, which must not be taken
+            // for its output.
             errors.refuse_silence(records.len())?;
             Ok(ExitCode::SUCCESS)
         }
@@ -117,7 +117,7 @@ impl TransformArgs {
     }
 }
 
-/// A local generator is fetched here, with progress, before the service asks for it.
+/// Fetches a local generator, with progress, before the service asks for it.
 async fn prefetch(connection: &Connection, args: &TransformArgs, display: &Display) -> Result<(), Failure> {
     let catalogue = catalogue(connection).await?;
     let needs_generator = catalogue.iter().any(|t| t.name == args.name() && t.needs_generator);

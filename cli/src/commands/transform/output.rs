@@ -1,4 +1,4 @@
-//! What `isomer transform` writes: a line a text, and what there is to say of all of them.
+//! The output of `isomer transform`: one line per text, and a summary.
 
 use std::{
     collections::BTreeMap,
@@ -73,7 +73,7 @@ fn check_name(check: i32) -> String {
         .to_lowercase()
 }
 
-/// Counts in a sentence.
+/// The counts of the summary, in a sentence.
 pub(super) fn summary(end: &TransformStreamEnd) -> String {
     let Some(totals) = &end.summary else {
         return String::new();
@@ -101,11 +101,11 @@ pub(super) fn summary(end: &TransformStreamEnd) -> String {
     text
 }
 
-/// Texts that the generator, or what it was asked, failed.
+/// Texts that failed because of the generator or of the request to it.
 #[derive(Debug, Default)]
 pub(super) struct Errors {
     pub(super) reasons: Reasons,
-    /// Texts without an attempt that brought something to check.
+    /// Texts for which no attempt gave a text to check.
     silent: usize,
 }
 
@@ -115,7 +115,7 @@ impl Errors {
         self.reasons.count(&result.error);
     }
 
-    /// An error where not one text of so many got further than that.
+    /// An error if all texts, `texts` of them, failed that way.
     pub(super) fn refuse_silence(&self, texts: usize) -> Result<(), Failure> {
         if self.silent < texts {
             return Ok(());
@@ -127,7 +127,7 @@ impl Errors {
     }
 }
 
-/// Writes lines in the order of their index, holding back those that come early.
+/// Writes lines in the order of their index and holds back those that come early.
 pub(super) struct Ordered {
     out: Box<dyn Write>,
     name: String,
@@ -154,7 +154,7 @@ impl Ordered {
         })
     }
 
-    /// `None` writes nothing in its place.
+    /// Puts a line at its index; `None` writes nothing there.
     pub(super) fn put(&mut self, index: u32, line: Option<Value>) -> Result<(), Failure> {
         self.waiting.insert(index, line);
         while let Some(line) = self.waiting.remove(&self.next) {

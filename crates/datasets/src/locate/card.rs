@@ -1,5 +1,5 @@
-//! The card of a repository (the head of its README.md): which files belong to which configuration
-//! and split.
+//! The card of a repository (the header of its README.md), which says which files belong to which
+//! configuration and split.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// Patterns of files, by configuration and split.
 pub(super) type Configurations = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-/// What the head of a card says.
+/// The configurations in the header of a card.
 pub(super) fn configurations(card: &str) -> Configurations {
     #[derive(Deserialize)]
     struct Card {
@@ -53,7 +53,7 @@ pub(super) fn configurations(card: &str) -> Configurations {
     };
     let splits = |files: DataFiles| match files {
         DataFiles::None => BTreeMap::new(),
-        // Files without a split are `train`, as the `datasets` library has it.
+        // Files without a split are `train`, as in the `datasets` library.
         DataFiles::One(path) => BTreeMap::from([("train".to_owned(), vec![path])]),
         DataFiles::Many(paths) => BTreeMap::from([("train".to_owned(), paths)]),
         DataFiles::Splits(splits) => {

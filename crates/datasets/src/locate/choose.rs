@@ -1,6 +1,5 @@
-//! Which files of a repository hold what a task needs. The card says it; where it does not, the
-//! usual names are looked for (`data/<split>-*.parquet`, `<configuration>/<split>.jsonl` and the
-//! like).
+//! Chooses the files of a repository that a task needs. The card names them; if it does not, the
+//! usual names are tried (`data/<split>-*.parquet`, `<configuration>/<split>.jsonl` and the like).
 
 use isomer_models::{hub::ChooseError, pattern};
 
@@ -8,7 +7,7 @@ use super::card::Configurations;
 use crate::is_readable;
 use isomer_scoring::task::TaskType;
 
-/// What is wanted of a repository.
+/// The part of a repository that is wanted.
 pub(super) struct Choice<'a> {
     pub(super) configurations: &'a Configurations,
     pub(super) task: TaskType,
@@ -51,8 +50,8 @@ impl Choice<'_> {
             .collect()
     }
 
-    /// A corpus, queries and judgements are three configurations, with the subset before their
-    /// names where there are several.
+    /// A corpus, queries and judgements are three configurations. If there are several subsets, the
+    /// subset precedes their names.
     fn retrieval(&self, readable: &[&String]) -> Result<Vec<(String, Vec<String>)>, ChooseError> {
         let subset = self.language.map(|language| format!(".{language}")).unwrap_or_default();
         Ok(vec![
@@ -66,7 +65,7 @@ impl Choice<'_> {
     }
 
     /// The files of a part of retrieval, found as mteb finds them: the configuration by its name,
-    /// in it the split asked for, or the only one.
+    /// then the requested split in it, or the only one.
     fn part(&self, readable: &[&String], part: &str) -> Result<Vec<String>, ChooseError> {
         let names: Vec<String> = match (
             self.config.or(self.language).filter(|subset| *subset != "default"),
@@ -86,8 +85,8 @@ impl Choice<'_> {
                 return self.files(readable, Some(name), split);
             }
         }
-        // Without a word in the card: the usual names, in which a corpus and queries are splits of
-        // themselves.
+        // If the card says nothing: the usual names, in which a corpus and queries are separate
+        // splits.
         let splits = match part {
             "corpus" | "queries" => vec![part, self.split],
             _ => vec![self.split],
@@ -95,7 +94,7 @@ impl Choice<'_> {
         let usual = names.iter().filter(|_| self.configurations.is_empty());
         let found = usual.flat_map(|name| splits.iter().map(move |split| (name, split)));
         for (name, split) in found {
-            // The judgements' `default` is also where rows of other tasks lie.
+            // The judgements' `default` may also hold rows of other tasks.
             let name = if part == "qrels" && name == "default" {
                 "qrels"
             } else {
@@ -112,7 +111,7 @@ impl Choice<'_> {
         )))
     }
 
-    /// The configuration: the one named, the one of the language, or the only one.
+    /// The configuration: the named one, that of the language, or the only one.
     fn configuration(&self, readable: &[&String]) -> Result<Option<String>, ChooseError> {
         let known = |name: &str| {
             self.configurations.contains_key(name)
@@ -131,7 +130,7 @@ impl Choice<'_> {
         }
     }
 
-    /// The files of a split, in order; every shard must be there.
+    /// The files of a split, in order. Every shard must exist.
     fn files(&self, readable: &[&String], config: Option<&str>, split: &str) -> Result<Vec<String>, ChooseError> {
         let said = config.and_then(|config| self.configurations.get(config));
         let patterns: Vec<String> = match said {
@@ -175,7 +174,7 @@ impl Choice<'_> {
     }
 }
 
-/// Patterns by which files are named where the card says nothing.
+/// Patterns of file names if the card says nothing.
 fn usual(config: Option<&str>, split: &str) -> Vec<String> {
     let mut patterns = Vec::new();
     if let Some(config) = config.filter(|config| *config != "default") {
@@ -204,7 +203,7 @@ fn usual(config: Option<&str>, split: &str) -> Vec<String> {
     patterns
 }
 
-/// How many shards a name such as `test-00000-of-00003.parquet` speaks of.
+/// The number of shards that a name such as `test-00000-of-00003.parquet` gives.
 fn shards(name: &str) -> Option<usize> {
     let (_, after) = name.rsplit_once("-of-")?;
     after

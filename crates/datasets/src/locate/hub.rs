@@ -13,12 +13,12 @@ use isomer_scoring::task::TaskType;
 
 use crate::{DatasetError, Fetched, HubRef, LoadOptions};
 
-/// Fetches what a task needs of a data set into the hub's cache; what is there already is not asked
-/// for again where the revision is a commit.
+/// Fetches the files of a data set that a task needs into the hub's cache. If the revision is a
+/// commit, files already there are not requested again.
 ///
 /// # Errors
-/// What the repository does not hold, naming the configurations and splits there are; a hub out of
-/// reach.
+/// If the repository lacks what is needed (the error names its configurations and splits), or the
+/// hub cannot be reached.
 pub(super) async fn fetch(
     wanted: &HubRef,
     task: TaskType,
@@ -33,7 +33,7 @@ pub(super) async fn fetch(
     };
     let repository = HubDataset::new(&wanted.repo, wanted.revision.as_deref())
         .ok_or_else(|| failed("`org/name` is expected, or org/name:configuration@revision".to_owned()))?;
-    // The card first, at whatever commit that is; then the files, at the same commit.
+    // First the card, at the current commit; then the files, at the same commit.
     let card = |listed: &[String]| Ok(listed.iter().filter(|name| *name == CARD).cloned().collect());
     let first = resolver.dataset(&repository, terms, card, progress).await;
     let first = first.map_err(|error| failed(error.to_string()))?;
@@ -77,11 +77,11 @@ pub(super) async fn fetch(
     })
 }
 
-/// Tables of a folder that is a copy of a repository: its card or the usual names say where they
-/// are, as on the hub.
+/// Tables of a folder that is a copy of a repository. Its card or the usual names give their files,
+/// as on the hub.
 ///
 /// # Errors
-/// What the folder does not hold.
+/// If the folder lacks what is needed.
 pub(super) fn copy(folder: &Path, task: TaskType, options: &LoadOptions) -> Result<Fetched, DatasetError> {
     let listed = files_under(folder).map_err(|error| DatasetError::Broken {
         file: folder.display().to_string(),

@@ -1,7 +1,6 @@
-//! Where a named data set lies: in a folder of this machine, else on the hub.
+//! Finds a named data set: in a folder of this machine, else on the hub.
 //!
-//! At the edge: the hub is asked here, and what [`crate::load`] then reads is files of this
-//! machine.
+//! This module does the I/O: it asks the hub, and [`crate::load`] then reads only local files.
 
 mod card;
 mod choose;
@@ -18,57 +17,56 @@ use isomer_scoring::task::TaskType;
 
 use crate::{DatasetError, Fetched, HubRef, LoadOptions, Source, catalogue, holds};
 
-/// Where data sets are looked for.
+/// Where data sets are searched for.
 #[derive(Debug, Clone, Default)]
 pub struct DatasetLocator {
     /// Folders that hold data sets under their catalogue names.
     pub folders: Vec<PathBuf>,
-    /// The way to the hub and its cache; absent: it is not asked.
+    /// Access to the hub and its cache; `None`: the hub is not asked.
     pub hub: Option<Resolver>,
-    /// What may be fetched from there.
+    /// The rules for fetching from the hub.
     pub rules: HubRules,
 }
 
-/// What is asked for.
+/// A request for a data set.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// Kind of task; absent: the one the catalogue says.
+    /// Kind of task; `None`: the catalogue's.
     pub task: Option<TaskType>,
     /// Where from.
     pub source: Source,
-    /// Split; absent: the one the catalogue says, else `test`.
+    /// All other options. Their split is ignored.
     pub split: Option<String>,
     /// Everything else. Its split does not count.
     pub options: LoadOptions,
 }
 
-/// What [`crate::load`] needs: everything is on this machine.
+/// The input of [`crate::load`]: everything is on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Located {
     /// Kind of task.
     pub task: TaskType,
     /// Files of this machine.
     pub source: Source,
-    /// With what the catalogue adds.
+    /// The options, with the catalogue's additions.
     pub options: LoadOptions,
 }
 
 impl DatasetLocator {
-    /// As [`DatasetLocator::locate_with`]; each file that is fetched is logged.
+    /// Like [`DatasetLocator::locate_with`], but logs each file that is fetched.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`DatasetLocator::locate_with`].
     pub async fn locate(&self, wanted: Wanted) -> Result<Located, DatasetError> {
         self.locate_with(wanted, &LogProgress::default()).await
     }
 
-    /// Finds the source and makes its files present; `progress` hears of what is fetched. A name of
-    /// the catalogue brings its task, split, columns and options along, where the request does not
-    /// name its own.
+    /// Finds the source and makes its files present; `progress` is told what is fetched. A name of
+    /// the catalogue supplies task, split, columns and options that the request does not set.
     ///
     /// # Errors
-    /// A name that nobody knows; a task that the data set is not for; files that are neither here
-    /// nor on the hub, with every place that was looked at and how to get them.
+    /// If the name is unknown, the data set is for another task, or its files are neither on this
+    /// machine nor on the hub; the error then lists the places searched and says how to get them.
     pub async fn locate_with(&self, wanted: Wanted, progress: &dyn Progress) -> Result<Located, DatasetError> {
         let Wanted {
             task,
@@ -106,7 +104,7 @@ impl DatasetLocator {
         let source = match source {
             Source::Hub(wanted) => {
                 if options.language.is_none() {
-                    // A configuration is often a language, and then mteb's name of the subset.
+                    // A configuration is often a language, and then also mteb's name of the subset.
                     options.language = wanted.config.clone().filter(|config| is_language(config));
                 }
                 let terms = self.rules.named();
@@ -115,7 +113,7 @@ impl DatasetLocator {
             Source::Path(path) if path.is_dir() => {
                 let source = Source::Path(path.clone());
                 match holds(task, &source, &options) {
-                    // Not laid out as ours: perhaps a copy of a repository of the hub.
+                    // It does not have our layout, so it may be a copy of a hub repository.
                     Err(missing @ DatasetError::MissingFile { .. }) => match hub::copy(&path, task, &options) {
                         Ok(copy) => Source::Fetched(copy),
                         Err(_) => return Err(missing),
@@ -128,8 +126,8 @@ impl DatasetLocator {
         Ok(Located { task, source, options })
     }
 
-    /// A data set of the catalogue: a folder of its name that holds the split and language, else
-    /// the hub's.
+    /// A data set of the catalogue: a folder of its name if that holds the split and language, else
+    /// the hub.
     async fn entry(
         &self,
         entry: &catalogue::Entry,
@@ -146,7 +144,8 @@ impl DatasetLocator {
             let source = Source::Path(path);
             match holds(entry.task, &source, options) {
                 Ok(()) => return Ok(source),
-                // Several languages and none chosen: the same on the hub.
+                // There are several languages and none was chosen: the hub would give the same
+                // error.
                 Err(error @ DatasetError::Language { .. }) if options.language.is_none() => return Err(error),
                 Err(error) => tried.push(error.to_string()),
             }
@@ -203,12 +202,12 @@ impl DatasetLocator {
                 message: "this service was not given a way to the hub".to_owned(),
             });
         };
-        // Boxed: few requests come here, and all of them would carry its size.
+        // Boxed, since few requests come here but all of them would carry its size.
         Box::pin(hub::fetch(wanted, task, options, resolver, terms, progress)).await
     }
 
-    /// Where a data set of the catalogue lies on this machine, if its folder is there; whether it
-    /// holds what will be asked of it is not looked at.
+    /// The folder of a catalogue data set on this machine, if it exists. Its contents are not
+    /// checked.
     pub fn folder_of(&self, name: &str) -> Option<PathBuf> {
         self.folders
             .iter()

@@ -1,4 +1,4 @@
-//! Which data sets may be fetched from the hub, and on what terms.
+//! Which data sets may be fetched from the hub, and within which limits.
 
 use isomer_models::hub::Terms;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub enum HubAccess {
 /// otherwise.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// The rules of one service.
+/// The rules of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HubRules {
     /// Which data sets.
@@ -33,7 +33,7 @@ pub struct HubRules {
 }
 
 impl HubRules {
-    /// Those of the owner of this process.
+    /// The rules for the owner of this process.
     pub fn owner() -> Self {
         Self {
             access: HubAccess::Any,
@@ -42,10 +42,10 @@ impl HubRules {
         }
     }
 
-    /// On what terms a data set that a caller named is fetched.
+    /// The limits for fetching a data set that a caller named.
     ///
     /// # Errors
-    /// Why it is not, and what fixes that.
+    /// Why it may not be fetched, and how to fix that.
     pub(super) fn named(self) -> Result<Terms, &'static str> {
         match self.access {
             HubAccess::Any => Ok(Terms {
@@ -60,10 +60,10 @@ impl HubRules {
         }
     }
 
-    /// On what terms a data set of the catalogue is fetched.
+    /// The limits for fetching a data set of the catalogue.
     ///
     /// # Errors
-    /// Why it is not, and what fixes that.
+    /// Why it may not be fetched, and how to fix that.
     pub(super) fn catalogued(self) -> Result<Terms, &'static str> {
         match self.access {
             HubAccess::Off => Err(OFF),

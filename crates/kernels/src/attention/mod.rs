@@ -1,6 +1,6 @@
 //! Multi-head attention of one sequence (Vaswani et al. 2017, eq. 1), on the micro-kernel.
 //!
-//! For each head the keys and the values become panels: a panel of keys is the transposed keys of
+//! For each head, keys and values are packed into panels: a panel of keys is the transposed keys of
 //! `width` positions, a panel of values is simply `width` columns of them. Scores and context are
 //! then two small products. Where a query sees only some of the keys, the panels that none of a
 //! block of queries sees are not computed.
@@ -30,13 +30,13 @@ impl Shape {
     }
 }
 
-/// The keys that a query sees: from `before` positions before its own to `after` positions behind
+/// The keys that a query sees: from `before` positions before its own to `after` positions after
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Positions before the query's own.
     pub before: usize,
-    /// Positions behind it.
+    /// Positions after it.
     pub after: usize,
 }
 
@@ -52,13 +52,13 @@ impl Span {
         after: 0,
     };
 
-    /// The keys of `n` that the queries of `queries` see, together.
+    /// The union of the keys, of `n`, that the queries of `queries` see.
     fn keys(self, queries: &Range<usize>, n: usize) -> Range<usize> {
         queries.start.saturating_sub(self.before)..queries.end.saturating_add(self.after).min(n)
     }
 }
 
-/// Added to the scores: a value for each head and each distance.
+/// A bias on the scores: one value for each head and each distance.
 #[derive(Debug, Clone, Copy)]
 pub struct Bias<'a> {
     /// `heads × (2 · longest - 1)`: element `longest - 1 + key position - query position` of a
@@ -69,15 +69,15 @@ pub struct Bias<'a> {
 }
 
 impl Bias<'_> {
-    /// What is added to the scores of one query over a range of keys.
+    /// The bias of one query over a range of keys.
     fn of(&self, head: usize, query: usize, keys: &Range<usize>) -> &[f32] {
         let row = head * (2 * self.longest - 1) + self.longest - 1 - query;
         &self.by_distance[row + keys.start..row + keys.end]
     }
 }
 
-/// Added to the scores by learnt positions (He et al. 2021, eq. 4): what a query finds in the
-/// position of a key, and what a key finds in the position of a query.
+/// Scores of learnt positions (He et al. 2021, eq. 4): of each query with the key's position, and
+/// of each key with the query's position.
 #[derive(Debug, Clone, Copy)]
 pub struct Positions<'a> {
     /// For each head a matrix of `rows × head_dim`: positions as keys.
@@ -113,7 +113,7 @@ pub struct Scratch {
     of_keys: Vec<f32>,
 }
 
-/// What goes beside the products of queries and keys.
+/// Terms added to the products of queries and keys.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Added<'a> {
     /// By head and distance, after the scale.
@@ -132,8 +132,8 @@ const QUERY_BLOCK: usize = 48;
 /// are `scale · (q·k + positions) + bias`.
 ///
 /// # Panics
-/// When a slice does not have the length its shape says, `heads` is not a multiple of `key_heads`,
-/// or the sequence is longer than what is added allows.
+/// If a slice does not have the length its shape requires, `heads` is not a multiple of
+/// `key_heads`, or the sequence is longer than the bias or the positions allow.
 pub fn self_attention(
     qkv: &[f32],
     n: usize,
@@ -173,7 +173,7 @@ pub fn self_attention(
     let kernel = Kernel::best();
     let width = kernel.width();
     let (key_panels, value_panels) = (n.div_ceil(width), head_dim.div_ceil(width));
-    // Rows of scores hold whole panels and whole runs of the softmax: nothing is left over at their
+    // Rows of scores hold whole panels and whole softmax runs, so nothing is left over at their
     // ends.
     let padded = n.next_multiple_of(width.max(rows::LANES));
     let Scratch {
@@ -187,7 +187,7 @@ pub fn self_attention(
     grow(values, value_panels * width * n);
     grow(scores, QUERY_BLOCK * padded);
     let group = heads / key_heads;
-    // What a head reads lies in short pieces far apart, which no hardware foresees.
+    // A head reads short pieces that are far apart, which hardware prefetchers do not predict.
     let fetch = |head: usize| {
         let shared = hidden + head / group * head_dim;
         for row in qkv.chunks_exact(stride) {

@@ -21,7 +21,7 @@ const ROWS: usize = 6;
 const WIDTH: usize = 2 * HALF;
 /// Columns of a register of sums.
 const HALF: usize = 8;
-/// How many groups ahead of the arithmetic the panel is fetched.
+/// How many groups ahead of the arithmetic the panel is prefetched.
 const AHEAD: usize = 8;
 
 pub(super) static KERNEL: Int8Kernel = Int8Kernel {
@@ -40,7 +40,7 @@ fn tile(widths: Widths) -> RunTile {
 }
 
 /// # Safety
-/// A machine with AVX2, codes of which `FIT` groups fit into 16 bits.
+/// The machine has AVX2, and `FIT` groups of the codes fit into 16 bits.
 unsafe fn run<const FIT: usize>(tile: Tile<'_>) {
     tile.check(ROWS, WIDTH);
     // SAFETY: checked; forwarded.

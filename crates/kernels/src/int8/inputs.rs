@@ -1,4 +1,4 @@
-//! Inputs rounded row by row, and sums turned back into floats.
+//! Rounds inputs row by row, and turns sums back into floats.
 
 use std::cell::RefCell;
 
@@ -19,7 +19,7 @@ thread_local! {
 /// the largest code; 0 itself has a code of its own, the zero point, so that zeros stay zeros.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// Number of the first row that is held.
+    /// Number of the first row held.
     pub(super) start: usize,
     codes: Vec<u8>,
     scales: Vec<f32>,
@@ -27,8 +27,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Lends this thread's buffer. It is taken out meanwhile: while a thread waits for others it
-    /// may be given another product to work on.
+    /// Lends this thread's buffer to `work`. The buffer is taken out meanwhile, because a thread
+    /// that waits for others may be given another product to compute.
     pub(super) fn with(work: impl FnOnce(&mut Rows)) {
         let mut rows = FREE.take().unwrap_or_default();
         work(&mut rows);
@@ -75,7 +75,7 @@ impl Rows {
             });
     }
 
-    /// Codes of `count` rows from `row` on.
+    /// Codes of `count` rows starting at `row`.
     pub(super) fn codes(&self, row: usize, count: usize, depth: usize) -> &[u8] {
         let first = row - self.start;
         &self.codes[first * depth..(first + count) * depth]
@@ -87,8 +87,8 @@ impl Rows {
     }
 }
 
-/// Rounds one row, ties to even; returns its scale and its zero point. The scale is NaN where a
-/// value is not finite.
+/// Rounds one row, ties to even; returns its scale and its zero point. The scale is NaN if a value
+/// is not finite.
 fn round_row(row: &[f32], codes: &mut [u8], widths: Widths) -> (f32, i32) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -114,7 +114,7 @@ fn round_row_body(row: &[f32], codes: &mut [u8], largest: i32) -> (f32, i32) {
     const LANES: usize = 16;
     /// Adding it to a small number leaves that number, rounded to even, in the low bits.
     const ROUND: f32 = 12_582_912.0;
-    /// The exponent of what is not finite.
+    /// The exponent bits of values that are not finite.
     const NOT_FINITE: u32 = 0x7f80_0000;
     let (mut low, mut high, mut bad) = ([0.0f32; LANES], [0.0f32; LANES], [0u32; LANES]);
     let mut look = |i: usize, value: f32| {
@@ -122,7 +122,7 @@ fn round_row_body(row: &[f32], codes: &mut [u8], largest: i32) -> (f32, i32) {
         high[i] = if value > high[i] { value } else { high[i] };
         bad[i] |= u32::from(value.to_bits() & NOT_FINITE == NOT_FINITE);
     };
-    // Whole runs of lanes in a loop of their own: only those become vectors.
+    // Whole runs of lanes have their own loop, since only such loops are vectorised.
     let whole = row.chunks_exact(LANES);
     let rest = whole.remainder();
     for values in whole {
@@ -139,11 +139,11 @@ fn round_row_body(row: &[f32], codes: &mut [u8], largest: i32) -> (f32, i32) {
         codes.fill(0);
         return (f32::NAN, 0);
     }
-    // Halved first: the difference of two finite numbers may not be one.
+    // Halved first: the difference of two finite numbers may be infinite.
     let scale = (high * 0.5 - low * 0.5) / (largest as f32 * 0.5);
     let inverse = 1.0 / scale;
     if inverse == f32::INFINITY {
-        // All zero, or so small that a float cannot hold the inverse of the scale.
+        // All values are zero, or too small for the inverse of the scale to be a float.
         codes.fill(0);
         return (0.0, 0);
     }

@@ -13,10 +13,10 @@ use super::{Widths, portable};
 /// Most rows any kernel takes at once.
 pub(super) const MAX_ROWS: usize = 14;
 /// Columns whose sums are kept before they are turned into floats, a multiple of every kernel's
-/// width: long runs of columns make that step cheap, short ones keep their panels in a near cache.
+/// width: longer runs make that step cheaper, shorter ones keep their panels in a closer cache.
 pub(super) const SPAN: usize = 128;
 
-/// What a kernel works on: `sums[r · SPAN + j] = Σ_i x[r · depth + i] · column j's code at depth
+/// The arguments of a kernel: `sums[r · SPAN + j] = Σ_i x[r · depth + i] · column j's code at depth
 /// i`. `x` holds `rows` rows, the panel `width` columns, `depth` is a multiple of 16.
 pub(super) struct Tile<'a> {
     pub(super) x: &'a [u8],
@@ -27,7 +27,7 @@ pub(super) struct Tile<'a> {
 }
 
 impl Tile<'_> {
-    /// Holds the shape against the slices, so that a kernel may read without looking.
+    /// Checks the shape against the slices, so that a kernel may read without bounds checks.
     #[inline(always)]
     pub(super) fn check(&self, most_rows: usize, width: usize) {
         assert!(self.rows >= 1 && self.rows <= most_rows, "too many rows");
@@ -67,7 +67,7 @@ pub struct Int8Kernel {
     pub(super) name: &'static str,
     pub(super) rows: usize,
     pub(super) width: usize,
-    /// The code for these widths.
+    /// The kernel function for these widths.
     pub(super) tile: fn(Widths) -> RunTile,
 }
 

@@ -6,19 +6,21 @@
 //!
 //! `Σ w·x ≈ s·t · (Σ c·q - z · Σ c)`
 //!
-//! and both sums are integers: exact in any order, so every instruction set gives the same bits,
-//! and a row's result depends on that row and the weights alone.
+//! and both sums are integers. They are exact in any order, so every instruction set gives the same
+//! bits, and a row's result depends on that row and the weights alone.
 //!
 //! **No sum overflows.** With `|c| ≤ 127`, `0 ≤ q, z ≤ 255`, the bracket and the first sum are at
 //! most 255 · 127 · k in size, below 2³¹ for every k ≤ 65 536 = [`MAX_DEPTH`].
 //!
-//! **Code widths.** AVX2 has no instruction that multiplies eight by eight bits without saturating;
-//! it does with fewer bits, and the fewer, the more products fit into sixteen bits before they must
-//! be widened. How many bits the codes use is therefore a choice ([`Widths`]) made when weights are
-//! rounded, and part of the result: machines with wider instructions run narrow codes just as well,
-//! so that one choice serves all machines with the same numbers.
+//! **Code widths.** AVX2 has no instruction that multiplies eight by eight bits without saturating.
+//! With fewer bits it does not saturate, and the fewer the bits, the more products fit into sixteen
+//! bits before they must be widened. The number of bits of the codes is therefore a choice
+//! ([`Widths`]) made when weights are rounded, and it affects the result. Machines with wider
+//! instructions run narrow codes just as well, so one choice gives the same numbers on all
+//! machines.
 //!
-//! [`crate::quant`] is for weights that a file already holds in blocks; here they come as floats.
+//! [`crate::quant`] is for weights that a file already stores in blocks; here weights are given as
+//! floats.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -41,7 +43,7 @@ pub use weights::{Int8Matrix, Widths};
 /// Deepest product whose sums fit into 32 bits.
 pub const MAX_DEPTH: usize = 1 << 16;
 
-/// Depths that one multiply-add instruction takes of a column.
+/// Depths of a column that one multiply-add instruction takes.
 const GROUP: usize = 4;
 
 /// Depths are padded to a multiple of this, with codes of zero.
@@ -51,11 +53,11 @@ const DEPTH_STEP: usize = 16;
 /// cache.
 const ROW_BLOCK: usize = 96;
 
-/// `out = x · Wᵀ` and what the epilogue says, on the threads of the current pool: `x` is `m × k`,
-/// `out` is `m × n`, both row-major. A row that holds a value that is not finite gives NaN.
+/// `out = x · Wᵀ` and its epilogue, on the threads of the current pool: `x` is `m × k`, `out` is `m
+/// × n`, both row-major. A row that holds a value that is not finite gives NaN.
 ///
 /// # Panics
-/// When a slice does not have the length its shape says.
+/// If a slice does not have the length its shape requires.
 pub fn gemm_int8(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'_>, out: &mut [f32]) {
     let (out, parallel) = (
         checked(x, m, weights, epilogue, out),
@@ -75,7 +77,7 @@ pub fn gemm_int8(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'
     });
 }
 
-/// [`gemm_int8`] without waking other threads.
+/// [`gemm_int8`] on the calling thread only.
 ///
 /// # Panics
 /// As [`gemm_int8`].
@@ -91,7 +93,8 @@ fn checked<'a>(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'a>
     Output::new(out, m, weights.n(), epilogue)
 }
 
-/// Rounds a block of rows and multiplies it before the next, so that its codes stay in cache.
+/// Rounds a block of rows and multiplies it before rounding the next, so that its codes stay in
+/// cache.
 fn serial(x: &[f32], m: usize, weights: &Int8Matrix, out: &Output<'_>) {
     Rows::with(|rows| {
         let step = row_block(weights);
@@ -109,7 +112,7 @@ fn row_block(weights: &Int8Matrix) -> usize {
     ROW_BLOCK.next_multiple_of(weights.kernel().rows())
 }
 
-/// Rows `row .. row + count` of panels `panel .. panel + panels`.
+/// Computes rows `row .. row + count` of panels `panel .. panel + panels`.
 fn block(rows: &Rows, weights: &Int8Matrix, out: &Output<'_>, row: usize, count: usize, panel: usize, panels: usize) {
     let (kernel, depth) = (weights.kernel(), weights.depth());
     let (width, run) = (kernel.width(), kernel.tile(weights.widths()));
@@ -128,17 +131,17 @@ fn block(rows: &Rows, weights: &Int8Matrix, out: &Output<'_>, row: usize, count:
                     depth,
                     sums: &mut sums[(panel - start) * width..],
                 };
-                // SAFETY: a kernel is only handed out on a machine that has its instructions.
+                // SAFETY: a kernel is only available on a machine that has its instructions.
                 unsafe { run(tile) };
             }
             for (r, sums) in sums.chunks_exact(SPAN).enumerate().take(tile_rows) {
                 let (scale, zero) = rows.scale(first + r);
-                // SAFETY: pieces are disjoint: this one alone touches these columns of this row.
+                // SAFETY: pieces are disjoint; only this one touches these columns of this row.
                 let out = unsafe { out.part(first + r, col, cols) };
                 inputs::open(&sums[..cols], scale, zero, scales, totals, out);
             }
         }
-        // SAFETY: as above; the parts taken there are gone.
+        // SAFETY: as above; the slices taken there have been dropped.
         unsafe { out.finish(row, count, col, cols) };
     }
 }

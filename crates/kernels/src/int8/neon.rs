@@ -2,8 +2,8 @@
 //!
 //! `sdot` multiplies signed with signed codes. The rows' codes are unsigned: their top bit is
 //! flipped, which subtracts 128, and 128 · Σ of each column's codes is added back, as a second dot
-//! product with a constant, so that the sums are what every other kernel's are. The standard
-//! library's name for the instruction is not stable yet, hence the assembly.
+//! product with a constant, so that the sums equal those of every other kernel. The standard
+//! library's intrinsic for the instruction is not stable yet, hence the assembly.
 
 use std::{
     arch::aarch64::{vaddq_s32, vreinterpretq_s8_u8, vshlq_n_s32, vst1q_s32},
@@ -29,7 +29,7 @@ pub(super) static KERNEL: Int8Kernel = Int8Kernel {
 };
 
 /// # Safety
-/// A machine with dot products.
+/// The machine has the dot-product instructions.
 unsafe fn run(tile: Tile<'_>) {
     tile.check(ROWS, WIDTH);
     // SAFETY: checked; forwarded.

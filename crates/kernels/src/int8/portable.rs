@@ -1,4 +1,4 @@
-//! Any machine: 4 rows × 8 columns in plain Rust. What the other kernels are held against.
+//! Any machine: 4 rows × 8 columns in plain Rust. It is the reference for the other kernels.
 
 use super::{
     GROUP,

@@ -1,6 +1,6 @@
 //! Processors with dot products of bytes: `vpdpbusd` multiplies four unsigned with four signed
-//! codes a lane and adds all to a 32-bit sum, without saturating. In AVX-512 registers 14 rows × 32
-//! columns, in AVX registers 6 rows × 16 columns.
+//! codes per lane and adds the products to a 32-bit sum, without saturating. In AVX-512 registers
+//! 14 rows × 32 columns, in AVX registers 6 rows × 16 columns.
 
 use std::arch::x86_64::{
     __m256i, __m512i, _mm256_dpbusd_avx_epi32, _mm256_loadu_si256, _mm256_set1_epi32, _mm256_setzero_si256,
@@ -28,7 +28,7 @@ pub(super) static AVX: Int8Kernel = Int8Kernel {
 };
 
 /// # Safety
-/// A machine with AVX-512 F and VNNI.
+/// The machine has AVX-512 F and VNNI.
 unsafe fn run_avx512(tile: Tile<'_>) {
     tile.check(AVX512.rows, AVX512.width);
     // SAFETY: checked; forwarded.
@@ -83,7 +83,7 @@ unsafe fn avx512<const R: usize>(tile: Tile<'_>) {
 }
 
 /// # Safety
-/// A machine with AVX2 and AVX-VNNI.
+/// The machine has AVX2 and AVX-VNNI.
 unsafe fn run_avx(tile: Tile<'_>) {
     tile.check(AVX.rows, AVX.width);
     // SAFETY: checked; forwarded.

@@ -1,10 +1,10 @@
-//! Weights rounded to integers, and in how many bits.
+//! Weights rounded to integers, and the number of bits of the codes.
 
 use rayon::prelude::*;
 
 use super::{DEPTH_STEP, GROUP, Int8Kernel, MAX_DEPTH};
 
-/// Bits of the codes. Part of the result: other widths, other numbers.
+/// Bits of the codes. They affect the result: other widths give other numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Widths {
     inputs: u32,
@@ -12,7 +12,7 @@ pub struct Widths {
 }
 
 impl Widths {
-    /// Eight and eight bits: the most exact; needs dot products of bytes to be fast.
+    /// Eight and eight bits: the most exact, but fast only with dot-product instructions for bytes.
     pub const FULL: Self = Self { inputs: 8, weights: 8 };
     /// Eight bits for inputs, seven for weights: the most that AVX2 multiplies without widening
     /// first.
@@ -43,7 +43,7 @@ impl Widths {
         (1 << (self.weights - 1)) - 1
     }
 
-    /// How often a pair of products can be added in 16 signed bits.
+    /// How many pairs of products can be added in 16 signed bits.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) fn fits(self) -> i32 {
         i32::from(i16::MAX) / (2 * self.largest_input() * self.largest_weight())
@@ -74,13 +74,13 @@ impl std::fmt::Debug for Int8Matrix {
 impl Int8Matrix {
     /// Rounds a row-major `n × k` matrix and packs it for the fastest kernel.
     ///
-    /// Each row gets the scale, of nine between 70 % and 100 % of what its largest weight asks for,
-    /// that makes the squared error smallest: in rows with a few large weights, cutting those costs
-    /// less than rounding all others more coarsely. A row with a weight that is not finite gives
-    /// NaN, as it would in `f32`.
+    /// Each row gets the scale with the smallest squared error, out of nine between 70 % and 100 %
+    /// of the scale that its largest weight requires. In rows with a few large weights, clipping
+    /// those costs less than rounding all others more coarsely. A row with a weight that is not
+    /// finite gives NaN, as in `f32`.
     ///
     /// # Panics
-    /// When `weights` is not `n · k` long, or `k` is more than [`MAX_DEPTH`].
+    /// If `weights` is not `n · k` long, or `k` is more than [`MAX_DEPTH`].
     pub fn quantise(weights: &[f32], n: usize, k: usize, widths: Widths) -> Self {
         Self::quantise_for(Int8Kernel::best(), weights, n, k, widths)
     }
@@ -143,7 +143,7 @@ impl Int8Matrix {
         self.kernel
     }
 
-    /// `k` with its padding.
+    /// `k`, padded.
     pub(super) fn depth(&self) -> usize {
         self.k.next_multiple_of(DEPTH_STEP)
     }
@@ -183,7 +183,7 @@ fn round(value: f32, largest: i32) -> i32 {
     (value.round_ties_even() as i32).clamp(-largest, largest)
 }
 
-/// The scale, of nine candidates, with the smallest Σ (w - s · code)²; NaN where a weight is not
+/// The scale, of nine candidates, with the smallest Σ (w - s · code)²; NaN if a weight is not
 /// finite.
 fn best_scale(row: &[f32], largest: i32) -> f32 {
     #[cfg(target_arch = "x86_64")]
@@ -203,7 +203,7 @@ fn best_scale(row: &[f32], largest: i32) -> f32 {
 #[inline(always)]
 #[allow(clippy::cast_precision_loss)]
 fn best_scale_body(row: &[f32], largest: i32) -> f32 {
-    /// Adding 1.5 · 2²³ and taking it off rounds to a whole number, ties to even.
+    /// Adding and subtracting 1.5 · 2²³ rounds to a whole number, ties to even.
     const ROUND: f32 = 12_582_912.0;
     if row.iter().any(|weight| !weight.is_finite()) {
         return f32::NAN;
@@ -211,7 +211,7 @@ fn best_scale_body(row: &[f32], largest: i32) -> f32 {
     let top = row.iter().fold(0.0f32, |top, weight| top.max(weight.abs())) / largest as f32;
     let bound = largest as f32;
     if 1.0 / top == f32::INFINITY {
-        // Nothing, or less than a float can divide by.
+        // Zero, or too small to divide by.
         return 0.0;
     }
     let mut best = (f32::INFINITY, top);

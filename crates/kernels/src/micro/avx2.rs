@@ -7,7 +7,7 @@ use std::arch::x86_64::{
 use super::{Kernel, Tile};
 
 const WIDTH: usize = 16;
-/// How many depths ahead of the arithmetic the panel is fetched.
+/// How many depths ahead of the arithmetic the panel is prefetched.
 const AHEAD: usize = 8;
 
 pub(super) static KERNEL: Kernel = Kernel {

@@ -3,7 +3,7 @@
 //! A *panel* is `width` columns of the output side by side, stored `k`-major: `panel[i * width +
 //! j]` is weight `j` at depth `i`. A kernel holds `rows × width` accumulators in registers and
 //! walks the depth once, so each output element is one chain of multiply-adds in order of `k`.
-//! Going over the depth in several blocks continues the same chain from the stored value, hence
+//! Going over the depth in several blocks continues the same chain from the stored value, so
 //! blocking never changes a bit.
 
 #[cfg(target_arch = "x86_64")]
@@ -30,7 +30,7 @@ pub struct Kernel {
     run: unsafe fn(Tile),
 }
 
-/// What a micro-kernel works on. Invariants are those of [`Kernel::run_raw`].
+/// The arguments of a micro-kernel. Invariants are those of [`Kernel::run_raw`].
 #[derive(Clone, Copy)]
 struct Tile {
     x: *const f32,
@@ -90,7 +90,7 @@ impl Kernel {
     /// overwritten.
     ///
     /// # Panics
-    /// When a slice is shorter than the shape says, or `cols > width`.
+    /// If a slice is shorter than the shape requires, or `cols > width`.
     #[allow(clippy::too_many_arguments)]
     pub fn run(
         &self,
@@ -133,13 +133,13 @@ impl Kernel {
     }
 
     /// [`Kernel::run`] on raw pointers, for drivers that hand disjoint column ranges of one matrix
-    /// to several threads. `next` is what will be wanted next: it is fetched piece by piece while
+    /// to several threads. `next` is the data needed next; it is prefetched piece by piece while
     /// the rows pass.
     ///
     /// # Safety
     /// `x` is readable for `rows` rows of `depth` elements `x_stride` apart, `panel` for `depth ×
     /// width` elements, and `out` is writable for `rows` rows of `cols ≤ width` elements
-    /// `out_stride` apart, with nobody else touching those.
+    /// `out_stride` apart, which no other code touches.
     #[allow(clippy::too_many_arguments)]
     pub(crate) unsafe fn run_raw(
         &self,
@@ -178,8 +178,7 @@ impl Kernel {
                     })
                 };
             } else {
-                // A narrower last panel: the kernel always writes whole panels, so let it write
-                // beside.
+                // For a narrower last panel, the kernel writes a whole panel into a buffer.
                 let mut edge = [0.0f32; MAX_ROWS * MAX_WIDTH];
                 for r in 0..count * usize::from(accumulate) {
                     for j in 0..cols {
@@ -212,11 +211,11 @@ impl Kernel {
     }
 }
 
-/// A panel is fetched over at least so many tiles, so that its fetches do not stand in each other's
-/// way.
+/// A panel is prefetched over at least this many tiles, so that the prefetches do not get in each
+/// other's way.
 const FETCH_OVER: usize = 8;
 
-/// Asks for memory to come into the second-level cache.
+/// Prefetches memory into the second-level cache.
 #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
 pub(crate) fn fetch(values: &[f32]) {
     #[cfg(target_arch = "x86_64")]

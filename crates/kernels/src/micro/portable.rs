@@ -43,7 +43,7 @@ unsafe fn rows<const M: usize>(tile: Tile) {
             // SAFETY: `x` holds M rows of `depth` elements.
             let x = unsafe { *tile.x.add(r * tile.x_stride + i) };
             for (sum, weight) in sums.iter_mut().zip(weights) {
-                // Not `mul_add`: without the instruction it is a call into the C library.
+                // Not `mul_add`: without the instruction it calls the C library.
                 *sum += x * weight;
             }
         }

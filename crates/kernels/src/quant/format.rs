@@ -22,7 +22,7 @@ pub enum QuantType {
     Q6K,
 }
 
-/// Length of the runs that are handled as one, whatever the format's own block.
+/// Length of the runs that are processed as one, whatever the format's own block.
 pub(super) const RUN: usize = 32;
 
 impl QuantType {
@@ -179,11 +179,11 @@ pub(super) fn scales(kind: QuantType, row: &[u8], run: usize) -> RunScales {
     scales
 }
 
-/// Unpacks whole blocks of any kind: what an embedding table needs, and the plain statement of the
-/// formats.
+/// Unpacks whole blocks of any kind. It is used for embedding tables, and is the plain definition
+/// of the formats.
 ///
 /// # Panics
-/// When `bytes` is shorter than `out` takes, or `out` is not a whole number of blocks.
+/// If `bytes` is shorter than `out` requires, or `out` is not a whole number of blocks.
 pub fn dequantize_row(kind: QuantType, bytes: &[u8], out: &mut [f32]) {
     match kind {
         QuantType::F32 => {

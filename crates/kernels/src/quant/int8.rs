@@ -1,8 +1,8 @@
 //! Integer products: eight-bit inputs against block-quantised weights.
 //!
 //! With inputs `x ≈ d · q` and weights `w = s · c + z` of one step, `Σ w·x = s·d·Σ c·q + z·d·Σ q`:
-//! the first sum is integer, exact in any order; the second does not depend on the weights. Steps
-//! are then added in `f32`, first to last.
+//! the first sum is an integer, exact in any order, and the second does not depend on the weights.
+//! Steps are then added in `f32`, from first to last.
 
 use std::cell::RefCell;
 
@@ -21,7 +21,7 @@ const ROWS: usize = 6;
 /// Codes of a group of octets that stay in a second-level cache while all rows pass over them.
 const GROUP_BYTES: usize = 128 << 10;
 
-/// Below so many multiply-adds a product stays on the calling thread.
+/// A product with fewer multiply-adds stays on the calling thread.
 const SERIAL_BELOW: usize = 1 << 21;
 
 /// Rows of eight-bit inputs: a buffer that calls of [`gemm_quant_int8`] reuse.
@@ -32,7 +32,7 @@ pub struct Int8Rows {
     scales: Vec<f32>,
     /// `scale · Σ codes` of each run.
     sums: Vec<f32>,
-    /// The same of each half of a run, for formats with steps of 16.
+    /// The same for each half of a run, for formats with steps of 16.
     half_sums: Vec<f32>,
 }
 
@@ -121,7 +121,7 @@ fn round_body(x: &[f32], codes: &mut [i8], scales: &mut [f32], sums: &mut [f32],
 /// [`super::gemm_quant`] does.
 ///
 /// # Panics
-/// When a slice does not have the length its shape says.
+/// If a slice does not have the length its shape requires.
 pub fn gemm_quant_int8(x: &[f32], m: usize, weights: &QuantMatrix, scratch: &mut Int8Rows, out: &mut [f32]) {
     match &weights.0 {
         Form::Floats(packed) => gemm_panels(x, m, packed, Epilogue::default(), out),
@@ -140,7 +140,7 @@ pub fn gemm_quant_int8(x: &[f32], m: usize, weights: &QuantMatrix, scratch: &mut
     }
 }
 
-/// What a tile works on: `rows` rows against one octet of outputs over the whole depth.
+/// The arguments of a tile: `rows` rows times one octet of outputs over the whole depth.
 #[derive(Clone, Copy)]
 pub(super) struct TileArgs {
     /// Rows are `32 · runs` apart.
@@ -162,8 +162,8 @@ pub(super) struct TileArgs {
 /// Computes a tile; writes eight outputs a row.
 ///
 /// # Safety
-/// The pointers of [`TileArgs`] are good for what `rows` (at most [`ROWS`]) and `runs` say, and the
-/// machine has the instructions the function was compiled for.
+/// The pointers of [`TileArgs`] are valid for the sizes that `rows` (at most [`ROWS`]) and `runs`
+/// give, and the machine has the instructions the function was compiled for.
 pub(super) type Tile = unsafe fn(TileArgs);
 
 pub(super) fn best_tile(kind: QuantType) -> Tile {
@@ -179,7 +179,7 @@ struct SharedOut(*mut f32);
 // SAFETY: threads write disjoint columns, and the exclusive borrow outlives them.
 unsafe impl Sync for SharedOut {}
 
-/// Opened weights of a group of octets; kept per thread so that its pages are touched once.
+/// Unpacked weights of a group of octets; kept per thread, so that its pages are touched only once.
 #[derive(Default)]
 struct Opened {
     codes: Vec<u8>,
@@ -214,7 +214,7 @@ pub(super) fn multiply(x: &Int8Rows, m: usize, weights: &Blocks, tile: Tile, out
 }
 
 /// # Safety
-/// `out` is `m × n`, and nobody else touches the columns of these octets. `tile` can run on this
+/// `out` is `m × n`, and no other code touches the columns of these octets. `tile` can run on this
 /// machine.
 unsafe fn multiply_group(
     x: &Int8Rows,
@@ -279,7 +279,7 @@ unsafe fn multiply_group(
     }
 }
 
-/// Multiplies out scales, and opens nibbles.
+/// Multiplies out scales and unpacks nibbles.
 fn open(weights: &Blocks, octets: std::ops::Range<usize>, opened: &mut Opened) {
     let (runs, steps) = (weights.runs(), weights.k / weights.kind.step());
     let count = octets.len();

@@ -8,7 +8,7 @@ use super::format::{self, QuantType, RUN};
 pub(super) const OCTET: usize = 8;
 /// Codes of one run of eight outputs.
 pub(super) const TILE: usize = RUN * OCTET;
-/// Consecutive depths that lie side by side within a lane.
+/// Consecutive depths that are adjacent within a lane.
 pub(super) const GROUP: usize = 4;
 
 /// Block-quantised weights, reordered. Octet after octet, and in it run after run, each a *tile*:
@@ -51,7 +51,7 @@ impl Blocks {
             return packed;
         }
         let row_bytes = bytes.len() / n;
-        // Empty arrays still have to be split into as many pieces as there are octets.
+        // Empty arrays still have to be split into one piece per octet.
         let base_min = chunks_or_empty(&mut packed.base_min, blocks * OCTET, octets);
         let fine = chunks_or_empty(&mut packed.fine, steps * OCTET, octets);
         let fine_min = chunks_or_empty(&mut packed.fine_min, steps * OCTET, octets);
@@ -109,7 +109,7 @@ impl Blocks {
             + self.fine_min.len()
     }
 
-    /// Whether a tile must be unpacked from nibbles before it is a tile.
+    /// Whether the stored codes must be unpacked from nibbles to give a tile.
     pub(super) fn is_nibbles(&self) -> bool {
         is_nibbles(self.kind)
     }
@@ -120,7 +120,7 @@ impl Blocks {
         &self.codes[octet * len..][..len]
     }
 
-    /// One tile; `buffer` is written when the codes are nibbles.
+    /// One tile; `buffer` is written if the codes are nibbles.
     #[inline(always)]
     pub(super) fn tile<'a>(&'a self, octet: usize, run: usize, buffer: &'a mut [u8; TILE]) -> &'a [u8] {
         let bytes = tile_bytes(self.kind);
@@ -187,7 +187,7 @@ fn put_codes(kind: QuantType, tile: &mut [u8], j: usize, codes: &[u8; RUN]) {
     }
 }
 
-/// Opens a tile of nibbles.
+/// Unpacks a tile of nibbles.
 #[inline(always)]
 pub(super) fn split_nibbles(stored: &[u8], tile: &mut [u8]) {
     let (low, high) = tile.split_at_mut(TILE / 2);

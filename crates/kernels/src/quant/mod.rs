@@ -1,15 +1,16 @@
 //! Linear layers whose weights stay block-quantised in memory, as GGUF files store them.
 //!
-//! A block is a run of 32 weights along the depth of one output (16 where the format scales them
-//! finer): small integer codes and an affine map, `weight = scale · code + minimum`.
+//! A block is a run of 32 weights along the depth of one output (16 if the format has finer
+//! scales): small integer codes and an affine map, `weight = scale · code + minimum`.
 //! [`QuantMatrix::pack`] keeps the codes and only reorders them, eight outputs side by side, so
 //! that both ways of multiplying read memory in order:
 //!
 //! * [`gemm_quant`] unpacks one panel at a time to `f32` and hands it to the `f32` micro-kernel.
 //!   Inputs stay as they are.
 //! * [`gemm_quant_int8`] rounds every 32 inputs of a row to eight bits with a scale of their own
-//!   (what llama.cpp calls Q8) and multiplies integers. Two to three times faster on AVX2; the
-//!   result differs in the third digit of the noise that the weights' own quantisation already has.
+//!   (what llama.cpp calls Q8) and multiplies integers. This is two to three times faster on AVX2.
+//!   The result differs by about a thousandth of the noise that the weights' own quantisation
+//!   already has.
 //!
 //! Both keep the crate's promise: the bits of an output row depend on that row and the weights
 //! alone.
@@ -41,7 +42,7 @@ enum Form {
     Floats(PackedMatrix),
 }
 
-/// Why weights could not be taken.
+/// Why weights were refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuantError {
     /// The depth is not a multiple of the format's block.
@@ -51,9 +52,9 @@ pub enum QuantError {
         /// Inputs of the layer.
         k: usize,
     },
-    /// The bytes are not what the shape takes.
+    /// The number of bytes does not match the shape.
     Length {
-        /// Bytes the shape takes.
+        /// Bytes that the shape requires.
         expected: usize,
         /// Bytes given.
         found: usize,
@@ -80,7 +81,7 @@ impl QuantMatrix {
     /// Takes `n` rows of `k` weights as a GGUF tensor stores them (row after row, little-endian).
     ///
     /// # Errors
-    /// When `bytes` is not what `n × k` weights of this kind take.
+    /// If `bytes` does not have the length of `n × k` weights of this kind.
     pub fn pack(kind: QuantType, bytes: &[u8], n: usize, k: usize) -> Result<Self, QuantError> {
         let row = kind.row_bytes(k).ok_or(QuantError::Depth { kind, k })?;
         if bytes.len() != row * n {
@@ -126,7 +127,7 @@ impl QuantMatrix {
 /// is unpacked once for all rows.
 ///
 /// # Panics
-/// When a slice does not have the length its shape says.
+/// If a slice does not have the length its shape requires.
 pub fn gemm_quant(x: &[f32], m: usize, weights: &QuantMatrix, out: &mut [f32]) {
     match &weights.0 {
         Form::Blocks(blocks) => gemm_panels(x, m, blocks, Epilogue::default(), out),

@@ -85,7 +85,7 @@ fn unpack_body<const FMA: bool>(
             for i in 0..GROUP {
                 let row = &mut out[(run * RUN + g * GROUP + i) * stride..][..OCTET];
                 for j in 0..OCTET {
-                    // Move byte i to the top, then back down with its sign or without.
+                    // Shift byte i to the top, then back down with or without sign extension.
                     let top = lanes[j] << (24 - 8 * i);
                     #[allow(clippy::cast_possible_wrap, clippy::cast_precision_loss)]
                     let code = if signed { top as i32 >> 24 } else { (top >> 24) as i32 } as f32;

@@ -22,7 +22,7 @@ macro_rules! dispatched {
                     return unsafe { wide($($arg),*) };
                 }
             }
-            // Every other 64-bit target we build for has a fused multiply-add of its own.
+            // Every other supported 64-bit target has a fused multiply-add instruction.
             $body::<{ cfg!(target_arch = "aarch64") }>($($arg),*);
         }
     };
@@ -35,14 +35,15 @@ dispatched! {
 }
 
 dispatched! {
-    /// Softmax of each row of `width` values in place, `exp(scale · (x - max)) / Σ`. Rows must not
-    /// be empty of finite values.
+    /// Softmax of each row of `width` values in place, `exp(scale · (x - max)) / Σ`. Each row must
+    /// have a finite value.
     softmax, softmax_body, (values: &mut [f32], width: usize, scale: f32)
 }
 
 dispatched! {
     /// [`softmax`] of the first `width` values of each row of `stride`; the rest of a row becomes
-    /// zero. The same bits, and quicker where `stride` is a multiple of 16 and `width` is not.
+    /// zero. The bits are the same, and it is faster if `stride` is a multiple of 16 and `width` is
+    /// not.
     softmax_padded, softmax_padded_body, (values: &mut [f32], stride: usize, width: usize, scale: f32)
 }
 
@@ -149,14 +150,14 @@ fn gelu_one<const FMA: bool>(x: f32) -> f32 {
         4.377_244_7e-6,
     ];
     let size = x.abs();
-    // Beyond 14 the tail is nothing; the bound keeps infinity from making 0 · ∞.
+    // Beyond 14 the tail is negligible; the bound prevents 0 · ∞.
     let a = if size < 14.0 { size } else { 14.0 };
     let t = 1.0 / fma::<FMA>(a, 0.3, 1.0);
     let mut g = 0.037_548_766;
     for c in G {
         g = fma::<FMA>(g, t, c);
     }
-    // Of the bounds of `exp`, this exponent can only pass the lower one.
+    // Of the bounds of `exp`, this exponent can exceed only the lower one.
     let exponent = -0.5 * a * a;
     let tail = exp_inside::<FMA>(exponent) * g;
     let tail = if exponent < LOWEST { 0.0 } else { tail };
@@ -223,7 +224,7 @@ fn add_body<const FMA: bool>(values: &mut [f32], other: &[f32]) {
     }
 }
 
-/// Folds lanes pairwise, always the same way.
+/// Combines lanes pairwise, always in the same order.
 #[inline(always)]
 fn fold(mut lanes: [f32; LANES], combine: impl Fn(f32, f32) -> f32) -> f32 {
     let mut half = LANES / 2;
@@ -264,7 +265,7 @@ fn softmax_padded_body<const FMA: bool>(values: &mut [f32], stride: usize, width
         return;
     }
     for row in values.chunks_exact_mut(stride) {
-        // A value that is there already changes no maximum, and zeros no sum.
+        // A repeated value changes no maximum, and zeros change no sum.
         let first = row[0];
         row[width..].fill(first);
         let larger = |a: f32, b: f32| if a > b { a } else { b };

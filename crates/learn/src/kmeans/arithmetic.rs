@@ -1,4 +1,4 @@
-//! Centres as means, in f32 and in the order that scikit-learn adds.
+//! Centres as means, in f32 and in scikit-learn's order of addition.
 
 use crate::{Vectors, linalg::dispatched};
 
@@ -18,8 +18,8 @@ dispatched! {
     }
 }
 
-/// Moves every centre to the mean of all vectors it ever got, weights counting those before this
-/// batch.
+/// Moves every centre to the mean of all vectors assigned to it so far; `weights` counts those
+/// before this batch.
 pub(super) fn update_centres(
     vectors: Vectors<'_>,
     rows: &[usize],

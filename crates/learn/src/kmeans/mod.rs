@@ -2,7 +2,7 @@
 //! and Vassilvitskii 2007 with local trials): the same draws from numpy's `RandomState`, the same
 //! stopping rule, the same arithmetic in f32.
 //!
-//! scikit-learn 1.9 draws its mini-batches otherwise, so its labels differ for the same seed.
+//! scikit-learn 1.9 draws its mini-batches differently, so its labels differ for the same seed.
 
 mod arithmetic;
 mod nearest;
@@ -12,7 +12,7 @@ use crate::{LearnError, Vectors, random::NumpyLegacy};
 use arithmetic::update_centres;
 use nearest::{Nearest, squared_distance};
 
-/// Settings; those that mteb leaves alone have scikit-learn's defaults (no tolerance, one
+/// Settings; those that mteb does not set have scikit-learn's defaults (no tolerance, one
 /// initialisation by k-means++).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MiniBatchKMeans {
@@ -20,11 +20,11 @@ pub struct MiniBatchKMeans {
     pub clusters: usize,
     /// Vectors of a mini-batch.
     pub batch_size: usize,
-    /// Passes over the data at most.
+    /// Most passes over the data.
     pub max_iter: usize,
-    /// Mini-batches without improvement after which it stops.
+    /// The fit stops after this many mini-batches without improvement.
     pub max_no_improvement: usize,
-    /// Clusters with less than this share of the largest one's weight are put elsewhere.
+    /// Clusters whose weight is less than this fraction of the largest one's are reassigned.
     pub reassignment_ratio: f32,
     /// Seed of `RandomState`.
     pub seed: u32,
@@ -49,9 +49,9 @@ impl MiniBatchKMeans {
 pub struct Clusters {
     /// The cluster of each vector (`labels_`).
     pub labels: Vec<usize>,
-    /// `cluster_centers_`, one row a cluster.
+    /// `cluster_centers_`, one row per cluster.
     pub centres: Vec<Vec<f32>>,
-    /// Mini-batches done (`n_steps_`).
+    /// Mini-batches run (`n_steps_`).
     pub steps: usize,
 }
 
@@ -59,17 +59,17 @@ impl MiniBatchKMeans {
     /// Clusters all vectors.
     ///
     /// # Errors
-    /// Fewer vectors than clusters, no clusters, an empty batch.
+    /// If there are fewer vectors than clusters, no clusters, or an empty batch.
     pub fn fit(&self, vectors: Vectors<'_>) -> Result<Clusters, LearnError> {
         let positions: Vec<usize> = (0..vectors.rows()).collect();
         self.fit_rows(vectors, &positions)
     }
 
-    /// Clusters the vectors at `positions`, which may repeat: the labels are those of the
+    /// Clusters the vectors at `positions`, which may repeat; the labels are in the order of the
     /// positions.
     ///
     /// # Errors
-    /// As [`Self::fit`]; a position out of range.
+    /// As [`Self::fit`]; also if a position is out of range.
     pub fn fit_rows(&self, vectors: Vectors<'_>, positions: &[usize]) -> Result<Clusters, LearnError> {
         self.check(vectors, positions)?;
         let n = positions.len();
@@ -80,7 +80,8 @@ impl MiniBatchKMeans {
             init_size = 3 * self.clusters;
         }
         let init_size = init_size.min(n);
-        // scikit-learn draws a validation set, which decides nothing with one initialisation.
+        // scikit-learn draws a validation set, which has no effect with a single initialisation;
+        // the draw keeps the random stream equal.
         random.positions(n, init_size);
         let init: Vec<usize> = if init_size < n {
             random
@@ -155,7 +156,7 @@ impl MiniBatchKMeans {
     }
 }
 
-/// The nearest centre of each position; equal vectors are looked at once.
+/// The nearest centre of each position; a repeated position is computed once.
 fn assign(vectors: Vectors<'_>, positions: &[usize], centres: &[f32]) -> Vec<usize> {
     let mut distinct: Vec<usize> = positions.to_vec();
     distinct.sort_unstable();
@@ -169,23 +170,23 @@ fn assign(vectors: Vectors<'_>, positions: &[usize], centres: &[f32]) -> Vec<usi
     positions.iter().map(|p| nearest[*p]).collect()
 }
 
-/// What lasts from mini-batch to mini-batch.
+/// The state kept from mini-batch to mini-batch.
 struct Run<'s> {
     settings: &'s MiniBatchKMeans,
     batch_size: usize,
-    /// Vectors that each centre is the mean of.
+    /// Number of vectors that each centre is the mean of.
     weights: Vec<f32>,
     since_reassignment: usize,
     smoothed: Option<f64>,
     least: Option<f64>,
     without_improvement: usize,
-    /// Memory of the assignment.
+    /// Buffers of the assignment.
     nearest: Nearest,
     labels: Vec<usize>,
 }
 
 impl Run<'_> {
-    /// Moves the centres by one mini-batch, given by its rows; gives its inertia before the move.
+    /// Moves the centres by one mini-batch, given by its rows; returns its inertia before the move.
     fn step(&mut self, vectors: Vectors<'_>, batch: &[usize], centres: &mut [f32], random: &mut NumpyLegacy) -> f32 {
         let reassign = self.is_reassignment_due();
         let cols = vectors.cols();
@@ -203,7 +204,7 @@ impl Run<'_> {
         inertia
     }
 
-    /// Every ten vectors a cluster, and as long as a cluster is empty.
+    /// True once every ten vectors per cluster, and as long as a cluster is empty.
     fn is_reassignment_due(&mut self) -> bool {
         self.since_reassignment += self.batch_size;
         let due = self.weights.contains(&0.0) || self.since_reassignment >= 10 * self.settings.clusters;
@@ -213,7 +214,7 @@ impl Run<'_> {
         due
     }
 
-    /// Puts light clusters onto vectors of the batch.
+    /// Moves light clusters onto vectors of the batch.
     fn reassign(&mut self, vectors: Vectors<'_>, batch: &[usize], centres: &mut [f32], random: &mut NumpyLegacy) {
         let ratio = self.settings.reassignment_ratio;
         if ratio <= 0.0 {
@@ -223,12 +224,12 @@ impl Run<'_> {
         let mut light: Vec<bool> = self.weights.iter().map(|w| *w < ratio * heaviest).collect();
         let (rows, cols) = (batch.len(), vectors.cols());
         let most = rows / 2;
-        // scikit-learn compares with half the batch as a fraction: an odd batch's half lies between
-        // two counts.
+        // scikit-learn compares with half the batch size as a fraction: half of an odd batch lies
+        // between two counts.
         if light.iter().filter(|l| **l).count() * 2 > rows {
-            // Of equal weights the first clusters move. numpy's sort leaves their order to the
-            // processor's vector code, so with more clusters than half a mini-batch scikit-learn
-            // itself differs from machine to machine.
+            // Among equal weights the first clusters move. numpy's sort leaves the order of equals
+            // to the processor's vector code, so with more clusters than half a mini-batch
+            // scikit-learn itself differs from machine to machine.
             let mut order: Vec<usize> = (0..self.weights.len()).collect();
             order.sort_by(|a, b| self.weights[*a].total_cmp(&self.weights[*b]));
             for cluster in &order[most..] {

@@ -1,26 +1,26 @@
-//! The nearest centre of each row. Rows are read where they lie; centres are laid out in panels of
-//! eight, of which one column is one centre, so that a step of the inner loop is one number of each
-//! of eight rows against eight centres.
+//! The nearest centre of each row. Rows are read in place. Centres are laid out in panels of eight,
+//! one column per centre, so that a step of the inner loop multiplies one number of each of eight
+//! rows with eight centres.
 
 use rayon::prelude::*;
 
 use crate::{Vectors, linalg::dispatched};
 
-/// Rows taken together: eight sums, the panel's row and eight addresses stay in registers.
+/// Rows processed together: eight sums, the panel's row and eight addresses stay in registers.
 const GROUP: usize = 8;
 /// Centres of a panel.
 const LANES: usize = 8;
-/// Products worth waking other cores for.
+/// Fewest products for which other cores are used.
 const TOGETHER: usize = 1 << 23;
-/// Rows that a core takes at a time then.
+/// Rows that a core then takes at a time.
 const ROWS: usize = 8 * GROUP;
 
-/// Centres laid out for finding the nearest.
+/// Centres, laid out for the search.
 #[derive(Debug, Default)]
 pub(super) struct Nearest {
     /// `[panel][dimension][centre]`.
     panels: Vec<f32>,
-    /// ‖c‖², infinite for the columns that no centre has.
+    /// ‖c‖²; infinite for columns without a centre.
     norms: Vec<f32>,
     cols: usize,
 }
@@ -32,7 +32,7 @@ impl Nearest {
         nearest
     }
 
-    /// Takes other centres, in the same memory.
+    /// Replaces the centres, in the same memory.
     pub(super) fn set(&mut self, centres: &[f32], cols: usize) {
         let columns = (centres.len() / cols).next_multiple_of(LANES);
         self.cols = cols;
@@ -49,7 +49,7 @@ impl Nearest {
         }
     }
 
-    /// The nearest centre of every row named, the first of equally near ones.
+    /// The nearest centre of every given row; the first one among equally near centres.
     pub(super) fn of(&self, vectors: Vectors<'_>, rows: &[usize], labels: &mut Vec<usize>) {
         labels.clear();
         labels.resize(rows.len(), 0);
@@ -67,7 +67,7 @@ impl Nearest {
             .for_each(|(labels, rows)| some(labels, rows));
     }
 
-    /// Up to [`GROUP`] rows.
+    /// Handles up to [`GROUP`] rows.
     fn group(&self, vectors: Vectors<'_>, rows: &[usize], labels: &mut [usize]) {
         // A group that is not full repeats its last row.
         let group: [&[f32]; GROUP] = std::array::from_fn(|i| vectors.row(rows[i.min(rows.len() - 1)]));
@@ -77,7 +77,7 @@ impl Nearest {
             let products = products(&group, panel);
             for ((label, least), products) in labels.iter_mut().zip(&mut least).zip(&products) {
                 for (lane, (norm, product)) in norms.iter().zip(products).enumerate() {
-                    // ‖x‖² is the same for all centres and left out.
+                    // ‖x‖² is the same for all centres, so it is left out.
                     let distance = norm - 2.0 * product;
                     if distance < *least {
                         *least = distance;
@@ -184,8 +184,8 @@ dispatched! {
                 lanes[i] += d * d;
             }
         }
-        // Seen together with the sum below, the lanes would be shuffled in the loop above to suit
-        // it.
+        // If the compiler saw the lanes together with the sum below, it would shuffle them in the
+        // loop above to suit it.
         let mut lanes = std::hint::black_box(lanes);
         for (i, (x, y)) in a_rest.iter().zip(b_rest).enumerate() {
             let d = x - y;

@@ -2,16 +2,16 @@
 
 use crate::{Vectors, linalg::dot_f32_by_four, random::NumpyLegacy};
 
-/// Candidates whose distances are computed while a row is at hand.
+/// Candidates whose distances are computed together for each row.
 const TOGETHER: usize = 4;
 
-/// Chooses `clusters` of the vectors at `positions` as first centres, row after row.
+/// Chooses `clusters` of the vectors at `positions` as first centres, row by row.
 pub(super) fn seeds(vectors: Vectors<'_>, positions: &[usize], clusters: usize, random: &mut NumpyLegacy) -> Vec<f32> {
     let trials = 2 + (clusters as f64).ln() as usize;
     let n = positions.len();
     let distances = Distances::new(vectors, positions);
     let mut centres = Vec::with_capacity(clusters * vectors.cols());
-    // scikit-learn hands numpy f32 weights that it divides before numpy widens them.
+    // scikit-learn passes f32 weights to numpy, dividing them before numpy widens them.
     let first = random.choice_weighted(&vec![f64::from(1.0 / n as f32); n], 1)[0];
     centres.extend_from_slice(vectors.row(positions[first]));
     let mut closest = distances.to(&[first]).remove(0);
@@ -85,7 +85,7 @@ impl<'a> Distances<'a> {
                         .collect()
                 })
                 .collect();
-            // Fewer than four are made four by the last.
+            // Fewer than four are filled up with the last one.
             let four: [&[f64]; TOGETHER] = std::array::from_fn(|i| wide[i.min(wide.len() - 1)].as_slice());
             let start = out.len();
             out.resize_with(start + some.len(), || Vec::with_capacity(self.positions.len()));

@@ -1,4 +1,4 @@
-//! f32 rows as f64, packed once so that both products of the classifier read them straight on.
+//! f32 rows as f64, packed once so that both products of the classifier read them sequentially.
 
 use super::GROUP;
 use crate::Vectors;
@@ -58,7 +58,7 @@ impl RowBlocks {
         self.rows.div_ceil(BLOCK)
     }
 
-    /// Rows that are really in a block.
+    /// Rows of a block that hold data.
     pub(crate) fn rows_in(&self, block: usize) -> usize {
         BLOCK.min(self.rows - block * BLOCK)
     }

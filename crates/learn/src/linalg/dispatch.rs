@@ -1,6 +1,6 @@
-//! One body of code, compiled for the machine's widest common instruction set and for any machine.
+//! Compiles one body of code twice: for the widest common instruction set and for any machine.
 
-/// `a · b + c`, rounded once where the processor does that in one instruction.
+/// `a · b + c`, rounded once if the processor has one instruction for it.
 #[inline(always)]
 pub(crate) fn fma<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
     if FUSED { a.mul_add(b, c) } else { a * b + c }

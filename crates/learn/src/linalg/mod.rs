@@ -1,7 +1,6 @@
 //! The f64 arithmetic of the classifier: rows packed once, products fused with what follows them.
 //!
-//! Everything adds in an order that depends on the data's shape alone, never on the number of
-//! threads.
+//! All sums run in an order that depends on the data's shape alone, never on the number of threads.
 
 mod blocks;
 mod dispatch;

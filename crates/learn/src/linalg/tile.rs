@@ -1,10 +1,10 @@
-//! The two products of a block of rows: `rows · weights` and `rowsᵀ · slopes`, six by eight at a
-//! time: twelve sums, two vectors of weights and one number leave a register of AVX2's sixteen
-//! free, without which compilers put sums on the stack.
+//! The two products of a block of rows: `rows · weights` and `rowsᵀ · slopes`, in tiles of six by
+//! eight. Twelve sums, two vectors of weights and one number leave one of AVX2's sixteen registers
+//! free; without a free register, compilers put sums on the stack.
 //!
-//! Weights stand in panels of [`PANEL`] columns: `[panel][dimension][column]`, scores and slopes as
-//! `[row][column of all panels]`. Per output element the products are added in the order of the
-//! dimension (or of the row), one after the other; the loops around only choose what stays in the
+//! Weights are stored in panels of [`PANEL`] columns, `[panel][dimension][column]`; scores and
+//! slopes as `[row][column of all panels]`. For each output element the products are added in the
+//! order of the dimension (or of the row). The loops around only choose what stays in the
 //! first-level cache.
 
 use super::BLOCK;
@@ -15,13 +15,14 @@ pub(crate) const PANEL: usize = 8;
 pub(crate) const GROUP: usize = 6;
 /// Groups of dimensions that scores are summed over at a time: 6 kB of a panel.
 const GROUPS_AT_ONCE: usize = 16;
-/// Rows that meet every panel before the next rows do: 18 kB of that many groups.
+/// Rows that pass all panels before the next rows do: 18 kB of that many groups.
 const ROWS_AT_ONCE: usize = 24;
-/// Groups of dimensions whose sums are made for every panel before the next: 18 kB of a block.
+/// Groups of dimensions whose sums are computed for all panels before the next groups: 18 kB of a
+/// block.
 const SUMS_AT_ONCE: usize = 4;
 
-/// `scores = intercepts + block · weights` for the first `rows` rows of a block; what it writes
-/// into the rows after them means nothing. A panel holds `groups · GROUP` rows of weights and then
+/// `scores = intercepts + block · weights` for the first `rows` rows of a block; the values written
+/// into the rows after them are undefined. A panel holds `groups · GROUP` rows of weights and then
 /// the intercepts.
 pub(crate) fn forward(block: &[f64], rows: usize, groups: usize, panels: &[f64], scores: &mut [f64]) {
     let panel_len = (groups * GROUP + 1) * PANEL;
@@ -152,14 +153,13 @@ mod avx2 {
 
     const VECTORS: usize = PANEL / 4;
 
-    /// One step of a tile: six numbers at `x` against a row of eight at `w`. `spacing` is between
-    /// the six.
+    /// One step of a tile: six numbers at `x`, `spacing` apart, times a row of eight at `w`.
     ///
     /// # Safety
-    /// The numbers can be read.
+    /// The numbers must be readable.
     #[inline(always)]
     unsafe fn step(sums: &mut [[__m256d; VECTORS]; GROUP], x: *const f64, spacing: usize, w: *const f64) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let w = [_mm256_loadu_pd(w), _mm256_loadu_pd(w.add(4))];
             for r in 0..GROUP {
@@ -172,7 +172,7 @@ mod avx2 {
     }
 
     /// # Safety
-    /// The sizes [`super::add_scores`] checks; AVX2 and FMA.
+    /// The sizes that [`super::add_scores`] checks must hold, on a machine with AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn add_scores(x: *const f64, groups: usize, weights: *const f64, out: *mut f64, width: usize) {
         // SAFETY: every offset is below the sizes checked.
@@ -198,7 +198,7 @@ mod avx2 {
     }
 
     /// # Safety
-    /// The sizes [`super::add_sums`] checks; AVX2 and FMA.
+    /// The sizes that [`super::add_sums`] checks must hold, on a machine with AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn add_sums(x: *const f64, rows: usize, slopes: *const f64, width: usize, out: *mut f64) {
         // SAFETY: every offset is below the sizes checked.

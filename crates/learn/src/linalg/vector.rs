@@ -2,7 +2,7 @@
 
 use super::{dispatched, fma};
 
-/// Elements a task takes of a long vector.
+/// Elements of a long vector per task.
 pub(crate) const CHUNK: usize = 4096;
 const LANES: usize = 8;
 
@@ -69,8 +69,8 @@ dispatched! {
                 }
             }
         }
-        // Seen together with the sums below, the lanes would be shuffled in the loop above to suit
-        // them.
+        // If the compiler saw the lanes together with the sums below, it would shuffle them in the
+        // loop above to suit them.
         let lanes = std::hint::black_box(lanes);
         let first = row.len() - rest.len();
         std::array::from_fn(|k| {
@@ -95,7 +95,7 @@ pub(crate) fn norm(a: &[f64]) -> f64 {
 }
 
 dispatched! {
-    /// The largest absolute value; NaN where one is NaN.
+    /// The largest absolute value; NaN if any element is NaN.
     pub(crate) fn largest(a: &[f64]) -> f64 {
         let mut lanes = [0.0_f64; LANES];
         let mut sum = 0.0_f64;

@@ -1,4 +1,4 @@
-//! The loss of two classes over rows, with its gradient.
+//! The loss for two classes over rows, with its gradient.
 
 use rayon::prelude::*;
 
@@ -8,13 +8,13 @@ use crate::{
     linalg::{add_f32, dot, dot_f32},
 };
 
-/// Rows a task takes.
+/// Rows per task.
 const ROWS: usize = 256;
 const TASKS: usize = 16;
 
-/// Mean binomial loss plus half `penalty` times the squared weights (the intercept is free), as
-/// scikit-learn's `LinearModelLoss` over `HalfBinomialLoss`. Parameters: one weight a dimension,
-/// then the intercept.
+/// Mean binomial loss plus half `penalty` times the squared weights (the intercept is not
+/// penalised), as scikit-learn's `LinearModelLoss` over `HalfBinomialLoss`. Parameters: one weight
+/// a dimension, then the intercept.
 pub(super) struct Binary<'a> {
     vectors: Vectors<'a>,
     /// Which rows of `vectors`, in order.
@@ -74,7 +74,7 @@ impl Objective for Binary<'_> {
     }
 }
 
-/// A row's loss and its slope by the score, without overflow or cancellation.
+/// A row's loss and its derivative by the score, without overflow or cancellation.
 fn loss_and_slope(class: f64, score: f64) -> (f64, f64) {
     if score <= -37.0 {
         let e = score.exp();
@@ -103,7 +103,7 @@ mod tests {
                 assert!((slope - (p - class)).abs() < 1e-15, "{score}");
                 let expected = if class == 1.0 { -score } else { score };
                 let reference = expected.max(0.0) + (-expected.abs()).exp().ln_1p();
-                // Above 18 the tail's second order, below 1e-8 of it, is left out.
+                // Above 18 the second-order term of the tail, below 1e-8 of it, is left out.
                 assert!(
                     (loss - reference).abs() <= 1e-8 * reference,
                     "{score} {loss} {reference}"

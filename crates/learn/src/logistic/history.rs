@@ -1,8 +1,8 @@
-//! The last steps and how the gradient changed over them: a quasi-Newton direction without a
+//! The last steps and the changes of the gradient over them: a quasi-Newton direction without a
 //! matrix.
 //!
-//! The compact form of Byrd, Nocedal and Schnabel (Mathematical Programming 63, 1994): all inner
-//! products of an iteration in one pass over the history, the direction in a second.
+//! The compact form of Byrd, Nocedal and Schnabel (Mathematical Programming 63, 1994). One pass
+//! over the history computes all inner products of an iteration, a second the direction.
 
 use rayon::prelude::*;
 
@@ -19,7 +19,7 @@ pub(super) struct History {
     step_change: Vec<Vec<f64>>,
     /// `changes[i] · changes[j]`.
     change_change: Vec<Vec<f64>>,
-    /// Step by change of the newest pair, as the line search has it.
+    /// Inner product of step and change of the newest pair, from the line search.
     curvature: f64,
     scale: f64,
 }
@@ -47,9 +47,9 @@ impl History {
         self.scale = 1.0;
     }
 
-    /// Adds a pair; the oldest goes where there are too many. `curvature` is `step · change`.
+    /// Adds a pair; at capacity the oldest is dropped. `curvature` is `step · change`.
     pub(super) fn push(&mut self, step: &[f64], change: &[f64], curvature: f64) {
-        // The vectors of the pair that goes are used again.
+        // The memory of the dropped pair is reused.
         let (mut new_step, mut new_change) = if self.steps.len() == self.capacity {
             for i in 1..self.capacity {
                 for j in 1..self.capacity {
@@ -70,8 +70,8 @@ impl History {
         self.curvature = curvature;
     }
 
-    /// For every pair: its step and its change by the newest change, and by the gradient. Summed
-    /// chunk by chunk in order.
+    /// For every pair: the inner products of its step and of its change with the newest change and
+    /// with the gradient. Summed chunk by chunk, in order.
     fn products(&self, gradient: &[f64]) -> Vec<[f64; 4]> {
         let newest = self.changes.last().map_or(&[][..], Vec::as_slice);
         let parts: Vec<Vec<[f64; 4]>> = newest
@@ -105,7 +105,7 @@ impl History {
         sums
     }
 
-    /// Takes in what the newest pair is to the others.
+    /// Stores the inner products of the newest pair with the others.
     fn place(&mut self, products: &[[f64; 4]]) {
         let last = products.len() - 1;
         for (i, &[step, change, ..]) in products.iter().enumerate() {
@@ -117,8 +117,8 @@ impl History {
         self.scale = self.curvature / self.change_change[last][last];
     }
 
-    /// Writes minus the inverse Hessian's estimate times the gradient into `out`. There must be a
-    /// pair.
+    /// Writes minus the inverse Hessian's estimate times the gradient into `out`. The history must
+    /// not be empty.
     pub(super) fn direction(&mut self, gradient: &[f64], out: &mut [f64]) {
         let n = self.steps.len();
         let products = self.products(gradient);

@@ -21,15 +21,15 @@ pub(super) trait Objective {
 pub(super) struct Limits {
     /// Largest gradient element that counts as zero.
     pub(super) gradient: f64,
-    /// Relative decrease that counts as none.
+    /// Relative decrease that counts as no decrease.
     pub(super) decrease: f64,
-    /// Iterations.
+    /// Most iterations.
     pub(super) iterations: usize,
-    /// Evaluations, looked at after each iteration.
+    /// Most evaluations, checked after each iteration.
     pub(super) evaluations: usize,
-    /// Evaluations of one line search.
+    /// Most evaluations of one line search.
     pub(super) line_search: usize,
-    /// Pairs remembered.
+    /// Pairs kept in the history.
     pub(super) memory: usize,
 }
 
@@ -49,13 +49,13 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Whether this is convergence; scikit-learn warns where it is not.
+    /// Whether the fit converged; if not, scikit-learn warns.
     pub const fn converged(self) -> bool {
         matches!(self, Self::Gradient | Self::Decrease)
     }
 }
 
-/// Where the minimisation ended.
+/// The end of the minimisation.
 #[derive(Debug)]
 pub(super) struct Minimum {
     pub(super) x: Vec<f64>,
@@ -65,7 +65,7 @@ pub(super) struct Minimum {
     pub(super) stop: Stop,
 }
 
-/// Minimises from `x` on.
+/// Minimises, starting at `x`.
 pub(super) fn minimise(objective: &mut impl Objective, x: Vec<f64>, limits: Limits) -> Result<Minimum, LearnError> {
     let mut run = Run {
         gradient: vec![0.0; x.len()],
@@ -104,7 +104,7 @@ pub(super) fn minimise(objective: &mut impl Objective, x: Vec<f64>, limits: Limi
                 continue;
             };
             iterations += 1;
-            // SciPy looks at its own limits before the algorithm looks at convergence.
+            // SciPy checks its own limits before the algorithm checks convergence.
             if iterations >= limits.iterations {
                 break Stop::Iterations;
             }
@@ -142,7 +142,7 @@ struct Run<'o, O> {
     x_before: Vec<f64>,
     gradient_before: Vec<f64>,
     direction: Vec<f64>,
-    /// `x + direction`, as it is rounded.
+    /// `x + direction`, rounded.
     target: Vec<f64>,
 }
 
@@ -159,7 +159,7 @@ impl<O: Objective> Run<'_, O> {
         self.evaluations += 1;
     }
 
-    /// Searches along the direction; `None`, with everything as before, where no step is found.
+    /// Searches along the direction; `None`, with the state restored, if no step is found.
     fn search(&mut self, first: bool, most: usize) -> Option<Taken> {
         for ((target, x), d) in self.target.iter_mut().zip(&self.x).zip(&mut self.direction) {
             *target = x + *d;
@@ -202,8 +202,8 @@ impl<O: Objective> Run<'_, O> {
         None
     }
 
-    /// Puts the step and the gradient's change into the history, unless the curvature is no better
-    /// than rounding.
+    /// Adds the step and the gradient's change to the history, unless the curvature is within
+    /// rounding error.
     fn remember(&mut self, taken: &Taken, history: &mut History) {
         for (before, now) in self.gradient_before.iter_mut().zip(&self.gradient) {
             *before = now - *before;

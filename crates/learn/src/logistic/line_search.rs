@@ -15,7 +15,7 @@ struct Point {
 }
 
 impl Point {
-    /// The same point of the function less `slope` times the step.
+    /// This point of the function minus `slope` times the step.
     fn tilted(self, slope: f64) -> Self {
         Self {
             step: self.step,
@@ -25,12 +25,12 @@ impl Point {
     }
 }
 
-/// What to do with the step last tried.
+/// What to do with the last tried step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Advice {
     /// Evaluate at this step and report back.
     Try(f64),
-    /// Take the step last tried.
+    /// Accept the last tried step.
     Take,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Advice {
 #[derive(Debug)]
 pub(super) struct LineSearch {
     start: Point,
-    /// Best so far.
+    /// Best point so far.
     best: Point,
     /// The other end of the interval.
     other: Point,
@@ -83,7 +83,7 @@ impl LineSearch {
         self.step
     }
 
-    /// Takes in what the function is at [`Self::step`].
+    /// Takes the function's value and slope at [`Self::step`].
     pub(super) fn report(&mut self, value: f64, slope: f64) -> Advice {
         let tilt = DECREASE * self.start.slope;
         let enough = self.start.value + self.step * tilt;
@@ -103,7 +103,8 @@ impl LineSearch {
             value,
             slope,
         };
-        // In the first stage a lower value that is not low enough is judged by the tilted function.
+        // In the first stage a value that is lower, but not low enough, is judged by the tilted
+        // function.
         if !self.second_stage && value <= self.best.value && value > enough {
             let (mut best, mut other) = (self.best.tilted(tilt), self.other.tilted(tilt));
             self.narrow(&mut best, &mut other, tried.tilted(tilt));
@@ -142,8 +143,8 @@ impl LineSearch {
         let same_sign = tried.slope * (best.slope / best.slope.abs());
         let quadratic_by_slopes = tried.step + (tried.slope / (tried.slope - best.slope)) * (best.step - tried.step);
         let next = if tried.value > best.value {
-            // Higher: a minimum lies between. The cubic step where it is nearer to the best, else
-            // the mean of both.
+            // Higher: a minimum lies between. Take the cubic step if it is nearer to the best
+            // point, else the mean of both.
             let (theta, gamma) = cubic(*best, tried, tried.step < best.step, false);
             let r = ((gamma - best.slope) + theta) / (((gamma - best.slope) + gamma) + tried.slope);
             let cubic = best.step + r * (tried.step - best.step);
@@ -213,7 +214,7 @@ impl LineSearch {
     }
 }
 
-/// The two quantities from which the minimum of the cubic through `from` and `to` is found.
+/// The two quantities that give the minimum of the cubic through `from` and `to`.
 fn cubic(from: Point, to: Point, negate: bool, clamp: bool) -> (f64, f64) {
     let theta = 3.0 * (from.value - to.value) / (to.step - from.step) + from.slope + to.slope;
     let scale = theta.abs().max(from.slope.abs()).max(to.slope.abs());

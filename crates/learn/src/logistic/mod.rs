@@ -1,6 +1,6 @@
 //! Logistic regression as scikit-learn 1.8 fits it with `solver="lbfgs"`: the L2 penalty, the zero
 //! start, the losses, the optimiser and its stopping rules. It stops where scikit-learn stops,
-//! converged or not: predictions depend on it.
+//! converged or not, because predictions depend on that.
 
 mod binary;
 mod history;
@@ -25,7 +25,7 @@ use multinomial::{Multinomial, Shape, scores_of};
 pub struct LogisticRegression {
     /// Inverse strength of the penalty.
     pub c: f64,
-    /// Iterations at most.
+    /// Most iterations.
     pub max_iter: usize,
     /// Largest element of the gradient that counts as zero.
     pub tol: f64,
@@ -82,8 +82,9 @@ impl LogisticRegression {
     /// occurs.
     ///
     /// # Errors
-    /// Not one class per vector, a class out of range, fewer than two classes, a class without
-    /// vectors, settings that are not positive, values so large that the loss overflows.
+    /// If there is not one class per vector, a class is out of range, there are fewer than two
+    /// classes, a class has no vectors, a setting is not positive, or values are so large that the
+    /// loss overflows.
     pub fn fit(&self, vectors: Vectors<'_>, classes_of: &[usize], classes: usize) -> Result<LogisticModel, LearnError> {
         vectors.check_labels("train labels", classes_of.len())?;
         let positions: Vec<usize> = (0..vectors.rows()).collect();
@@ -94,7 +95,7 @@ impl LogisticRegression {
     /// position.
     ///
     /// # Errors
-    /// As [`Self::fit`]; a position out of range.
+    /// As [`Self::fit`]; also if a position is out of range.
     pub fn fit_rows(
         &self,
         vectors: Vectors<'_>,
@@ -210,7 +211,7 @@ impl LogisticModel {
         self.loss
     }
 
-    /// Why the fit stopped; [`Stop::converged`] is false where scikit-learn warns.
+    /// Why the fit stopped; [`Stop::converged`] is false if scikit-learn would warn.
     pub fn stop(&self) -> Stop {
         self.stop
     }
@@ -220,7 +221,8 @@ impl LogisticModel {
         self.classes
     }
 
-    /// `coef_`: one row of weights a class, or the one row of class 1 where there are two.
+    /// `coef_`: one row of weights per class, or the single row of class 1 if there are two
+    /// classes.
     pub fn coefficients(&self) -> Vec<Vec<f64>> {
         match &self.weights {
             Weights::Binary(x) => vec![x[..self.dimensions].to_vec()],
@@ -230,7 +232,7 @@ impl LogisticModel {
         }
     }
 
-    /// `intercept_`: one a row of [`Self::coefficients`].
+    /// `intercept_`: one value per row of [`Self::coefficients`].
     pub fn intercepts(&self) -> Vec<f64> {
         match &self.weights {
             Weights::Binary(x) => vec![x[self.dimensions]],
@@ -240,18 +242,18 @@ impl LogisticModel {
         }
     }
 
-    /// The class of every vector; of equal scores the first class.
+    /// The class of every vector; among equal scores, the first class.
     ///
     /// # Errors
-    /// Vectors of another width.
+    /// If the vectors have another width.
     pub fn predict(&self, vectors: Vectors<'_>) -> Result<Vec<usize>, LearnError> {
         self.predict_rows(&TestRows::new(vectors))
     }
 
-    /// [`Self::predict`] of rows that several models predict.
+    /// [`Self::predict`] for rows that several models predict.
     ///
     /// # Errors
-    /// Vectors of another width.
+    /// If the vectors have another width.
     pub fn predict_rows(&self, rows: &TestRows<'_>) -> Result<Vec<usize>, LearnError> {
         rows.vectors.check_width("test vectors", self.dimensions)?;
         match &self.weights {

@@ -5,16 +5,16 @@ use rayon::prelude::*;
 use super::lbfgs::Objective;
 use crate::linalg::{BLOCK, CHUNK, GROUP, PANEL, RowBlocks, backward, dispatched, dot, exp, forward};
 
-/// Tasks an evaluation is divided into, at most: fixed, so that sums add in one order on any
-/// machine.
+/// Most tasks of an evaluation. The number is fixed, so that sums are added in the same order on
+/// any machine.
 const TASKS: usize = 16;
-/// Blocks a task takes at least: its sums must be added to the others'.
+/// Fewest blocks per task, since adding a task's sums to the others has a cost.
 const BLOCKS_A_TASK: usize = 3;
 
-/// Mean softmax cross-entropy plus half `penalty` times the squared weights (intercepts are free),
-/// as scikit-learn's `LinearModelLoss` has it. Parameters stand in panels of [`PANEL`] classes:
-/// `[panel][dimension, then intercept][class]`; those of missing classes and dimensions are zero
-/// and stay so.
+/// Mean softmax cross-entropy plus half `penalty` times the squared weights (intercepts are not
+/// penalised), as in scikit-learn's `LinearModelLoss`. Parameters are stored in panels of [`PANEL`]
+/// classes: `[panel][dimension, then intercept][class]`; those of missing classes and dimensions
+/// are zero and stay so.
 pub(super) struct Multinomial<'a> {
     rows: &'a RowBlocks,
     classes_of: &'a [usize],
@@ -23,7 +23,7 @@ pub(super) struct Multinomial<'a> {
     tasks: Vec<Task>,
 }
 
-/// Where parameters stand.
+/// The layout of the parameters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) classes: usize,
@@ -50,13 +50,13 @@ impl Shape {
         self.panels() * PANEL
     }
 
-    /// Position of a weight, or of the intercept where `dimension` is `groups · GROUP`.
+    /// Index of a weight, or of the intercept if `dimension` is `groups · GROUP`.
     pub(super) fn at(self, class: usize, dimension: usize) -> usize {
         class / PANEL * self.panel_len() + dimension * PANEL + class % PANEL
     }
 }
 
-/// What one task sums.
+/// The sums of one task.
 struct Task {
     gradient: Vec<f64>,
     scores: Vec<f64>,
@@ -120,7 +120,7 @@ impl Task {
     }
 }
 
-/// What every task reads.
+/// Data that every task reads.
 struct Shared<'a> {
     rows: &'a RowBlocks,
     classes_of: &'a [usize],
@@ -158,7 +158,7 @@ impl Objective for Multinomial<'_> {
                 dot(&x[start..end], &x[start..end])
             })
             .collect();
-        // Intercepts bear no penalty.
+        // Intercepts are not penalised.
         let mut free = 0.0;
         for panel in 0..shape.panels() {
             let start = panel * shape.panel_len() + shape.groups * GROUP * PANEL;
@@ -173,7 +173,7 @@ impl Objective for Multinomial<'_> {
 }
 
 dispatched! {
-    /// Turns a row's scores into its slopes (probability less the truth) and gives its loss.
+    /// Turns a row's scores into its slopes (probability less the truth) and returns its loss.
     /// Columns from `classes` on become zero.
     fn softmax(scores: &mut [f64], classes: usize, class: usize) -> f64 {
         let (scores, missing) = scores.split_at_mut(classes);
@@ -187,7 +187,7 @@ dispatched! {
         }
         let most = rest.iter().chain(&lanes).fold(f64::NEG_INFINITY, |a, b| a.max(*b));
         let own = scores[class];
-        // A loop of its own: the compiler then takes four numbers at a time.
+        // A separate loop, so that the compiler vectorises it four numbers at a time.
         for x in scores.iter_mut() {
             *x = exp::<FUSED>(*x - most);
         }
@@ -204,7 +204,7 @@ dispatched! {
             *x *= share;
         }
         scores[class] -= 1.0;
-        // A NaN in the scores passes into the loss.
+        // A NaN in the scores propagates to the loss.
         sum.ln() + most - own
     }
 }

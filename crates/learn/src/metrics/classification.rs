@@ -1,18 +1,18 @@
 //! Accuracy, precision, recall and F1 over classes.
 
-/// What was predicted for what.
+/// Counts of predicted and true classes.
 #[derive(Debug, Clone)]
 pub struct Confusion {
     rows: usize,
     correct: usize,
-    /// Per class: rows of it, rows predicted as it, rows of it that were.
+    /// Per class: rows of the class, rows predicted as it, and rows that are both.
     classes: Vec<[usize; 3]>,
 }
 
 /// mteb's scores of a classification.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassificationScores {
-    /// Share of rows predicted right.
+    /// Fraction of rows predicted correctly.
     pub accuracy: f64,
     /// F1, the mean over classes.
     pub f1: f64,
@@ -26,13 +26,14 @@ pub struct ClassificationScores {
     pub recall: f64,
     /// Recall, weighted by the classes' rows: the accuracy.
     pub recall_weighted: f64,
-    /// Average precision of the predicted classes, where the truth has exactly two; the later one
-    /// is positive.
+    /// Average precision of the predicted classes, if the truth has exactly two; the later one is
+    /// positive.
     pub ap: Option<f64>,
 }
 
 impl Confusion {
-    /// Counts classes in `0..classes`; others are a fault of the caller and not counted.
+    /// Counts classes in `0..classes`; other classes are an error of the caller and are not
+    /// counted.
     pub fn new(truth: &[usize], predicted: &[usize], classes: usize) -> Self {
         let mut counts = vec![[0; 3]; classes];
         let mut correct = 0;
@@ -54,7 +55,7 @@ impl Confusion {
         }
     }
 
-    /// Share of rows predicted right.
+    /// Fraction of rows predicted correctly.
     pub fn accuracy(&self) -> f64 {
         ratio(self.correct, self.rows)
     }
@@ -135,7 +136,7 @@ impl ClassificationScores {
         }
     }
 
-    /// The scores by mteb's keys; `ap` and `ap_weighted` only where there are two classes.
+    /// The scores by mteb's keys; `ap` and `ap_weighted` only if there are two classes.
     pub fn named(&self) -> Vec<(&'static str, f64)> {
         let mut named = vec![
             ("accuracy", self.accuracy),

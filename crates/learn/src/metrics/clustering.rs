@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 /// Agreement of a clustering with classes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Agreement {
-    /// Clusters hold one class each.
+    /// How far each cluster holds members of one class only.
     pub homogeneity: f64,
-    /// Classes lie in one cluster each.
+    /// How far the members of each class lie in one cluster.
     pub completeness: f64,
     /// The harmonic mean of both.
     pub v_measure: f64,
@@ -16,7 +16,7 @@ pub struct Agreement {
     pub ami: f64,
 }
 
-/// Compares classes with clusters, one of each per row. Empty: everything is 1.
+/// Compares classes with clusters, one of each per row. Without rows everything is 1.
 pub fn agreement(classes: &[usize], clusters: &[usize]) -> Agreement {
     let table = Table::new(classes, clusters);
     if table.rows == 0 {
@@ -86,7 +86,7 @@ impl Table {
         }
     }
 
-    /// Entropy of a division of the rows, in nats.
+    /// Entropy of a partition of the rows, in nats.
     fn entropy(&self, parts: &[usize]) -> f64 {
         if parts.len() == 1 {
             return 0.0;
@@ -123,8 +123,8 @@ impl Table {
             _ => {}
         }
         let expected = self.expected_information();
-        // Rounding may turn a perfect 0/0 either way: both keep their sign and at least one unit of
-        // rounding.
+        // Rounding may turn a perfect 0/0 either way, so both keep their sign and at least one unit
+        // of rounding.
         let away_from_zero = |x: f64| {
             if x < 0.0 {
                 x.min(-f64::EPSILON)

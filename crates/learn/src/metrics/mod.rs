@@ -1,6 +1,6 @@
 //! Scores of classifications and clusterings, as `sklearn.metrics` computes them.
 //!
-//! Classes and clusters are numbers from 0; which numbers makes no difference.
+//! Classes and clusters are numbers from 0; the numbering does not matter.
 
 mod binary;
 mod classification;

@@ -1,4 +1,4 @@
-//! Scores of predictions of several labels a row.
+//! Scores of multilabel predictions.
 
 use super::Confusion;
 
@@ -14,13 +14,13 @@ pub struct LabelMatrix {
 /// mteb's scores of a multilabel classification.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MultilabelScores {
-    /// Share of rows whose labels are all right.
+    /// Fraction of rows whose labels are all correct.
     pub accuracy: f64,
     /// Label ranking average precision of the predicted labels.
     pub lrap: f64,
     /// F1, the mean over labels.
     pub f1: f64,
-    /// Labels right over labels true or predicted, the mean over rows.
+    /// Correct labels over labels true or predicted, the mean over rows.
     pub hamming: f64,
 }
 
@@ -76,7 +76,7 @@ impl MultilabelScores {
     }
 }
 
-/// A row's `label_ranking_average_precision_score` where scores are 0 and 1: equal scores share the
+/// A row's `label_ranking_average_precision_score` for scores of 0 and 1: equal scores share the
 /// worst rank.
 fn ranking_precision(truth: &[bool], predicted: &[bool]) -> f64 {
     let relevant = truth.iter().filter(|t| **t).count();
@@ -93,7 +93,7 @@ fn ranking_precision(truth: &[bool], predicted: &[bool]) -> f64 {
     sum / relevant as f64
 }
 
-/// Labels right over labels true or predicted; 1 where there are none.
+/// Correct labels over labels true or predicted; 1 if there are none.
 fn overlap(truth: &[bool], predicted: &[bool]) -> f64 {
     let both = truth.iter().zip(predicted).filter(|(t, p)| **t && **p).count();
     let any = truth.iter().zip(predicted).filter(|(t, p)| **t || **p).count();

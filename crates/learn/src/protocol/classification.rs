@@ -1,4 +1,5 @@
-//! Classification: a few rows of each class ten times over, the whole train split once, or folds.
+//! Classification: a few rows of each class ten times, the whole train split once, or
+//! cross-validation.
 
 use std::{collections::HashMap, fmt::Display};
 
@@ -18,7 +19,7 @@ use crate::{
 pub struct FewShot {
     /// Rows of each class; 8 unless the task says otherwise.
     pub samples_per_label: usize,
-    /// Fits.
+    /// Number of fits.
     pub experiments: usize,
     /// Seed of the selection.
     pub seed: u32,
@@ -42,11 +43,11 @@ impl Default for FewShot {
 pub struct Experiment {
     /// Scores on the test rows.
     pub scores: ClassificationScores,
-    /// Position of each test row's predicted label among all labels, sorted.
+    /// Index of each test row's predicted label among all labels, sorted.
     pub predictions: Vec<usize>,
     /// Iterations of the fit.
     pub iterations: usize,
-    /// Why the fit stopped; not converged is not a fault, but worth saying.
+    /// Why the fit stopped. A fit that did not converge is not an error, but should be reported.
     pub stop: Stop,
 }
 
@@ -68,18 +69,18 @@ impl ClassificationReport {
         }
     }
 
-    /// Fits that did not converge.
+    /// Number of fits that did not converge.
     pub fn not_converged(&self) -> usize {
         self.experiments.iter().filter(|e| !e.stop.converged()).count()
     }
 }
 
-/// Shuffles `order` in place by a fresh `RandomState(seed)` and takes positions from its front
-/// while their label has fewer than `per_label`. mteb hands the same list on from experiment to
-/// experiment, so it is shuffled further each time.
+/// Shuffles `order` in place with a fresh `RandomState(seed)` and takes positions from its front
+/// while their label has fewer than `per_label`. mteb reuses the list from experiment to
+/// experiment, so each one shuffles it further.
 ///
 /// # Panics
-/// When `order` names a position beyond `labels`.
+/// If `order` names a position beyond `labels`.
 pub fn undersample<L: Eq + std::hash::Hash>(
     labels: &[L],
     order: &mut [usize],
@@ -99,12 +100,12 @@ pub fn undersample<L: Eq + std::hash::Hash>(
         .collect()
 }
 
-/// Which train rows each experiment is fitted on.
+/// The train rows of each experiment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selections {
     /// Per experiment: train rows in the order they are fitted in.
     pub experiments: Vec<Vec<usize>>,
-    /// All rows that any experiment needs, ascending: only these must be encoded.
+    /// All rows that any experiment needs, ascending. Only these need encoding.
     pub rows: Vec<usize>,
 }
 
@@ -124,8 +125,8 @@ impl FewShot {
     /// Fits and scores. `train` holds a vector for every train label.
     ///
     /// # Errors
-    /// Vectors and labels that do not match, one class only, a test label that no train row has, no
-    /// experiments.
+    /// If vectors and labels do not match, there is only one class, a test label has no train row,
+    /// or there are no experiments.
     pub fn score<L: Ord + Eq + std::hash::Hash + Display + Sync>(
         &self,
         train: Vectors<'_>,
@@ -138,7 +139,7 @@ impl FewShot {
         self.score_selections(train, train_labels, &selections.experiments, test, test_labels)
     }
 
-    /// [`Self::score`] where only [`Selections::rows`] were encoded: `train` holds their vectors in
+    /// [`Self::score`] if only [`Selections::rows`] were encoded: `train` holds their vectors in
     /// that order.
     ///
     /// # Errors
@@ -185,8 +186,8 @@ impl FewShot {
     }
 }
 
-/// HTEB's classification: one fit on all train rows. Its three seeds change nothing, because the
-/// solver draws nothing.
+/// HTEB's classification: one fit on all train rows. Its three seeds have no effect, because the
+/// solver makes no random draws.
 ///
 /// # Errors
 /// As [`FewShot::score`].
@@ -203,7 +204,7 @@ pub fn whole_train<L: Ord + Display + Sync>(
     Ok(ClassificationReport::new(vec![fits.run(&positions)?]))
 }
 
-/// What all fits on one pair of splits share.
+/// Data shared by all fits on one pair of splits.
 struct Fits<'a> {
     train: Vectors<'a>,
     train_classes: Vec<usize>,
@@ -269,13 +270,13 @@ fn fit_and_score(
     })
 }
 
-/// mteb's cross-validation on one split (`is_cross_validation`): folds, and in each a few rows of
-/// each class.
+/// mteb's cross-validation on one split (`is_cross_validation`): folds, with a few rows of each
+/// class in each.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CrossValidation {
-    /// Folds.
+    /// Number of folds.
     pub folds: usize,
-    /// How each is fitted; its `experiments` are not used.
+    /// Settings of each fit; `experiments` is not used.
     pub few_shot: FewShot,
 }
 
@@ -307,8 +308,8 @@ impl CrossValidation {
     /// Fits and scores every fold.
     ///
     /// # Errors
-    /// Vectors and labels that do not match, fewer than two folds or rows than folds, one class
-    /// only.
+    /// If vectors and labels do not match, there are fewer than two folds or fewer rows than folds,
+    /// or there is only one class.
     pub fn score<L: Ord + Eq + std::hash::Hash + Display + Sync>(
         &self,
         vectors: Vectors<'_>,
@@ -333,7 +334,7 @@ impl CrossValidation {
         classes.check_several("labels")?;
         let classes_of = classes.numbers(labels);
         let few_shot = self.few_shot;
-        // The list shuffled is that of the first fold's train rows; mteb hands it on to the other
+        // The shuffled list is that of the first fold's train rows; mteb reuses it for the other
         // folds.
         let mut order: Option<Vec<usize>> = None;
         let folds: Vec<(Vec<usize>, Vec<usize>)> = k_folds(vectors.rows(), self.folds, few_shot.seed)

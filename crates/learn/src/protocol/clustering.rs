@@ -1,5 +1,5 @@
-//! Clustering: many clusterings of samples (mteb's current form), or one a set (the older form,
-//! HTEB's too).
+//! Clustering: many clusterings of samples (mteb's current form), or one per set (the older form,
+//! also HTEB's).
 
 use rayon::prelude::*;
 
@@ -15,17 +15,18 @@ use crate::{
 /// mteb's clustering of samples (`AbsTaskClustering`, "fast", v2).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FastClustering {
-    /// Share of the documents that are clustered; `None` with `max_documents` `None` takes all.
+    /// Fraction of the documents that are clustered; if this and `max_documents` are `None`, all
+    /// are.
     pub max_fraction: Option<f64>,
-    /// Documents that are clustered, instead of a share.
+    /// Number of documents that are clustered, instead of a fraction.
     pub max_documents: Option<usize>,
-    /// Clusterings of each level.
+    /// Number of clusterings per level.
     pub clusterings: usize,
-    /// Documents drawn, with replacement, for each.
+    /// Documents drawn, with replacement, for each clustering.
     pub documents_per_clustering: usize,
-    /// Mini-batch of the k-means.
+    /// Size of the k-means mini-batches.
     pub batch_size: usize,
-    /// Levels of labels at most.
+    /// Most levels of labels.
     pub max_depth: Option<usize>,
     /// Seed of every k-means.
     pub seed: u32,
@@ -45,10 +46,10 @@ impl Default for FastClustering {
     }
 }
 
-/// A label that may be missing on a level, told as mteb tells it.
+/// A label that may be missing on a level, handled as in mteb.
 pub trait LevelLabel: Ord + Clone + std::fmt::Display {
-    /// What stands for a missing label: mteb puts -1, which it leaves out where labels are numbers
-    /// and takes for a class of its own, `-1`, where they are strings.
+    /// The value for a missing label. mteb uses -1: if labels are numbers it leaves the document
+    /// out, if they are strings it treats `-1` as a class of its own.
     fn missing() -> Option<Self>;
     /// Whether this label means "leave the document out".
     fn is_left_out(&self) -> bool;
@@ -77,14 +78,14 @@ impl LevelLabel for i64 {
 /// Scores of one level's clusterings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
-    /// As mteb names it: `Level 0` and so on.
+    /// mteb's name of the level: `Level 0` and so on.
     pub name: String,
-    /// Per clustering.
+    /// V-measure of each clustering.
     pub v_measures: Vec<f64>,
-    /// Per clustering.
+    /// Adjusted mutual information of each clustering.
     pub ami_scores: Vec<f64>,
-    /// Per clustering: which documents (of those clustered, after those left out) were drawn, and
-    /// their clusters.
+    /// Per clustering: the documents drawn (by index among those clustered, without those left out)
+    /// and their clusters.
     pub assignments: Vec<(Vec<usize>, Vec<usize>)>,
 }
 
@@ -99,17 +100,17 @@ pub struct ClusteringReport {
     pub ami: Option<f64>,
     /// Its population standard deviation.
     pub ami_std: Option<f64>,
-    /// The levels; one without a name's meaning, `Level 0`, in the older form.
+    /// The levels. The older form has a single one, `Level 0`.
     pub levels: Vec<Level>,
 }
 
 impl FastClustering {
-    /// The documents to encode and cluster. mteb keeps one `random.Random(42)` a task and draws on
-    /// from it for every split and subset: hand the same `random` to this and then to
-    /// [`Self::score`], split after split.
+    /// The documents to encode and cluster. mteb uses one `random.Random(42)` per task for all
+    /// splits and subsets, so pass the same `random` to this and then to [`Self::score`], split
+    /// after split.
     ///
     /// # Errors
-    /// Both limits set.
+    /// If both limits are set.
     pub fn documents(&self, random: &mut PythonRandom, documents: usize) -> Result<Vec<usize>, LearnError> {
         let most = match (self.max_fraction, self.max_documents) {
             (Some(_), Some(_)) => {
@@ -126,11 +127,12 @@ impl FastClustering {
         Ok(random.sample(documents, most.min(documents)))
     }
 
-    /// Clusters and scores the documents chosen. `labels` holds each one's labels, from the
-    /// coarsest level on.
+    /// Clusters and scores the chosen documents. `labels` holds the labels of each, coarsest level
+    /// first.
     ///
     /// # Errors
-    /// Vectors and labels that do not match, no labels at all, fewer draws than classes.
+    /// If vectors and labels do not match, there are no labels, or there are fewer draws than
+    /// classes.
     pub fn score<L: LevelLabel>(
         &self,
         random: &mut PythonRandom,
@@ -221,8 +223,8 @@ impl ClusteringReport {
     }
 }
 
-/// Whether a set of the older form has more than one label; where it has not, mteb scores it 1 and
-/// encodes nothing.
+/// Whether a set of the older form has more than one label. If not, mteb scores it 1 and encodes
+/// nothing.
 pub fn legacy_set_needs_vectors<L: Ord>(labels: &[L]) -> bool {
     Classes::of(labels).len() > 1
 }
@@ -231,16 +233,16 @@ pub fn legacy_set_needs_vectors<L: Ord>(labels: &[L]) -> bool {
 /// mini-batches of 500. mteb's seed is 42, HTEB's are 1337, 1338 and 1339.
 ///
 /// # Errors
-/// Vectors and labels that do not match.
+/// If vectors and labels do not match.
 pub fn legacy_set_score<L: Ord>(vectors: Vectors<'_>, labels: &[L], seed: u32) -> Result<f64, LearnError> {
     Ok(clustering_seed_score(vectors, labels, seed)?.0.v_measure)
 }
 
-/// One clustering into as many clusters as there are labels, by mini-batches of 500: its agreement
-/// with the labels, and each vector's cluster.
+/// One clustering into as many clusters as there are distinct labels, with mini-batches of 500: its
+/// agreement with the labels, and each vector's cluster.
 ///
 /// # Errors
-/// Vectors and labels that do not match.
+/// If vectors and labels do not match.
 pub fn clustering_seed_score<L: Ord>(
     vectors: Vectors<'_>,
     labels: &[L],
@@ -256,7 +258,7 @@ pub fn clustering_seed_score<L: Ord>(
 /// The report of the older form from the V-measure of each set.
 ///
 /// # Errors
-/// No sets.
+/// If there are no sets.
 pub fn legacy_report(v_measures: Vec<f64>) -> Result<ClusteringReport, LearnError> {
     if v_measures.is_empty() {
         return Err(LearnError::Empty {

@@ -1,6 +1,7 @@
-//! mteb's procedures around the learners: which rows, which seeds, which means.
+//! mteb's procedures around the learners: selection of rows, seeds and means.
 //!
-//! mteb 2.20; the same numbers as its task classes give on the same vectors with scikit-learn 1.8.
+//! mteb 2.20: the numbers equal those of its task classes on the same vectors with scikit-learn
+//! 1.8.
 
 mod classification;
 mod clustering;

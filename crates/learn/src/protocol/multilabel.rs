@@ -1,4 +1,4 @@
-//! Classification with several labels a row, by the nearest neighbours.
+//! Multilabel classification by nearest neighbours.
 
 use std::{collections::HashMap, fmt::Display, hash::Hash};
 
@@ -13,13 +13,12 @@ use crate::{
 };
 
 /// mteb's multilabel classification (`AbsTaskMultilabelClassification`). mteb scores a sample of
-/// 2,000 test rows where the labels can be stratified; with lists of labels they cannot, so all are
-/// scored.
+/// 2,000 test rows if the labels can be stratified. Lists of labels cannot, so all rows are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multilabel {
-    /// Rows of each label at least, as far as there are.
+    /// Fewest rows of each label, if there are that many.
     pub samples_per_label: usize,
-    /// Fits.
+    /// Number of fits.
     pub experiments: usize,
     /// Neighbours that vote.
     pub neighbours: usize,
@@ -40,13 +39,13 @@ impl Default for Multilabel {
 pub struct MultilabelReport {
     /// Means; `accuracy` is mteb's main score.
     pub mean: MultilabelScores,
-    /// In mteb's order.
+    /// Scores of each experiment, in mteb's order.
     pub experiments: Vec<MultilabelScores>,
 }
 
 impl Multilabel {
-    /// The train rows of every experiment. mteb keeps one `default_rng(42)` a task and draws on
-    /// from it for every split and subset: hand the same `random` to all.
+    /// The train rows of every experiment. mteb uses one `default_rng(42)` per task for all splits
+    /// and subsets, so pass the same `random` to all calls.
     pub fn selections<L: Eq + Hash>(&self, random: &mut NumpyGenerator, labels: &[Vec<L>]) -> Vec<Vec<usize>> {
         (0..self.experiments)
             .map(|_| {
@@ -73,7 +72,8 @@ impl Multilabel {
     /// are those of the test rows.
     ///
     /// # Errors
-    /// Vectors and labels that do not match, no test labels, fewer rows selected than neighbours.
+    /// If vectors and labels do not match, there are no test labels, or fewer rows are selected
+    /// than there are neighbours.
     pub fn score<L: Ord + Hash + Display + Sync>(
         &self,
         random: &mut NumpyGenerator,

@@ -54,14 +54,14 @@ impl NumpyGenerator {
         self.pcg.next_f64()
     }
 
-    /// `integers(low, high, size)` with numpy's default type; an empty range gives `low`.
+    /// `integers(low, high, size)` with numpy's default type; an empty range returns `low`.
     pub fn integers(&mut self, low: i64, high: i64, size: usize) -> Vec<i64> {
         let max = high.wrapping_sub(low).wrapping_sub(1).max(0) as u64;
         (0..size).map(|_| low.wrapping_add(self.bounded(max) as i64)).collect()
     }
 
     /// `shuffle(items)`, of a list or of the first axis of an array: by masked rejection, unlike
-    /// all else here.
+    /// all other methods here.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let mask = mask_of(i as u64);
@@ -79,7 +79,8 @@ impl NumpyGenerator {
         }
     }
 
-    /// The shuffle within `choice`: items from `first` on are drawn from all before them too.
+    /// The shuffle within `choice`: items from `first` on are swapped with any item before them
+    /// too.
     fn shuffle_tail<T>(&mut self, items: &mut [T], first: usize) {
         for i in (first..items.len()).rev() {
             let j = self.bounded(i as u64) as usize;
@@ -94,13 +95,13 @@ impl NumpyGenerator {
         order
     }
 
-    /// `choice(n, size)`: with replacement, every position alike.
+    /// `choice(n, size)`: with replacement, uniformly.
     pub fn choice(&mut self, n: usize, size: usize) -> Vec<usize> {
         let max = (n as u64).saturating_sub(1);
         (0..size).map(|_| self.bounded(max) as usize).collect()
     }
 
-    /// `choice(len(p), size, p=p)`: with replacement, by weights that add up to 1.
+    /// `choice(len(p), size, p=p)`: with replacement, by weights that sum to 1.
     pub fn choice_weighted(&mut self, p: &[f64], size: usize) -> Vec<usize> {
         let cumulated = cumulated_shares(p);
         (0..size).map(|_| search_right(&cumulated, self.random())).collect()

@@ -47,7 +47,7 @@ impl NumpyLegacy {
         low + (high - low) * self.random_sample()
     }
 
-    /// `randint(low, high, size)` with numpy's default type; an empty range gives `low`.
+    /// `randint(low, high, size)` with numpy's default type; an empty range returns `low`.
     pub fn randint(&mut self, low: i64, high: i64, size: usize) -> Vec<i64> {
         let max = high.wrapping_sub(low).wrapping_sub(1).max(0) as u64;
         (0..size).map(|_| low.wrapping_add(self.interval(max) as i64)).collect()
@@ -74,7 +74,7 @@ impl NumpyLegacy {
         order
     }
 
-    /// `choice(n, size)`: with replacement, every position alike.
+    /// `choice(n, size)`: with replacement, uniformly.
     pub fn choice(&mut self, n: usize, size: usize) -> Vec<usize> {
         self.positions(n, size)
     }
@@ -86,7 +86,7 @@ impl NumpyLegacy {
         order
     }
 
-    /// `choice(len(p), size, p=p)`: with replacement, by weights that add up to 1.
+    /// `choice(len(p), size, p=p)`: with replacement, by weights that sum to 1.
     pub fn choice_weighted(&mut self, p: &[f64], size: usize) -> Vec<usize> {
         let cumulated = cumulated_shares(p);
         (0..size)

@@ -1,7 +1,7 @@
 //! Random streams of other libraries, bit for bit: the same seed gives the same draws.
 //!
 //! * [`PythonRandom`]: CPython's `random.Random`.
-//! * [`NumpyLegacy`]: numpy's `RandomState`, frozen by numpy's own promise.
+//! * [`NumpyLegacy`]: numpy's `RandomState`, which numpy has promised not to change.
 //! * [`NumpyGenerator`]: numpy's `default_rng`, PCG64 seeded through `SeedSequence`.
 
 mod generator;
@@ -20,19 +20,19 @@ const fn mask_of(max: u64) -> u64 {
     if max == 0 { 0 } else { u64::MAX >> max.leading_zeros() }
 }
 
-/// Two 32-bit words as a double in [0, 1) with 53 bits, as Mersenne Twister libraries do.
+/// Two 32-bit words as a double in [0, 1) with 53 bits, as in Mersenne Twister libraries.
 fn double_of(high: u32, low: u32) -> f64 {
     (f64::from(high >> 5) * 67_108_864.0 + f64::from(low >> 6)) / 9_007_199_254_740_992.0
 }
 
-/// Position of the first cumulated share above `at`; the last one where rounding leaves none.
+/// Index of the first cumulative sum above `at`; the last one if rounding leaves none.
 fn search_right(cumulated: &[f64], at: f64) -> usize {
     cumulated
         .partition_point(|share| *share <= at)
         .min(cumulated.len().saturating_sub(1))
 }
 
-/// Cumulated shares of weights, the last one exactly 1.
+/// Cumulative sums of normalised weights, the last one exactly 1.
 fn cumulated_shares(weights: &[f64]) -> Vec<f64> {
     let mut sum = 0.0;
     let mut cumulated: Vec<f64> = weights

@@ -14,7 +14,7 @@ pub(super) struct Mt19937 {
 }
 
 impl Mt19937 {
-    /// Seeded by one word (`init_genrand`).
+    /// Seeds with one word (`init_genrand`).
     pub(super) fn from_word(seed: u32) -> Self {
         let mut state = [0; WORDS];
         state[0] = seed;
@@ -27,7 +27,7 @@ impl Mt19937 {
         Self { state, next: WORDS }
     }
 
-    /// Seeded by a key of any length (`init_by_array`). An empty key counts as the key 0.
+    /// Seeds with a key of any length (`init_by_array`). An empty key counts as the key 0.
     pub(super) fn from_key(key: &[u32]) -> Self {
         let key = if key.is_empty() { &[0] } else { key };
         let mut mt = Self::from_word(19_650_218);

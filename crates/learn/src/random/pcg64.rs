@@ -4,7 +4,7 @@ use super::seed_sequence::state_words;
 
 const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 
-/// The generator's state, and the half of a 64-bit draw that a 32-bit draw left over.
+/// The generator's state, and the unused half of a 64-bit draw after a 32-bit draw.
 #[derive(Debug, Clone)]
 pub(super) struct Pcg64 {
     state: u128,

@@ -1,4 +1,4 @@
-//! CPython's `random.Random` (3.9 to 3.14 draw alike).
+//! CPython's `random.Random` (3.9 to 3.14 give the same draws).
 
 use std::collections::HashSet;
 
@@ -11,8 +11,8 @@ pub struct PythonRandom {
 }
 
 impl PythonRandom {
-    /// `random.Random(seed)`; of a negative seed CPython takes the absolute value, so does the
-    /// caller.
+    /// `random.Random(seed)`. CPython takes the absolute value of a negative seed; here the caller
+    /// does.
     pub fn new(seed: u64) -> Self {
         let (low, high) = (seed as u32, (seed >> 32) as u32);
         let key = if high == 0 { vec![low] } else { vec![low, high] };
@@ -40,7 +40,7 @@ impl PythonRandom {
         }
     }
 
-    /// `_randbelow(n)`: a number in [0, n), by rejection. 0 gives 0.
+    /// `_randbelow(n)`: a number in [0, n), by rejection. For 0 it returns 0.
     pub fn randbelow(&mut self, n: u64) -> u64 {
         if n == 0 {
             return 0;
@@ -57,8 +57,8 @@ impl PythonRandom {
     /// `sample(range(n), k)`: distinct positions in the order drawn. At most `n` are drawn.
     pub fn sample(&mut self, n: usize, k: usize) -> Vec<usize> {
         let k = k.min(n);
-        // Small populations are kept as a pool of those not drawn, large ones as a set of those
-        // drawn.
+        // A small population is kept as a pool of positions not drawn, a large one as a set of
+        // positions drawn.
         let mut pool_up_to = 21_usize;
         if k > 5 {
             let power = ((k as f64 * 3.0).ln() / 4_f64.ln()).ceil();
@@ -88,8 +88,7 @@ impl PythonRandom {
             .collect()
     }
 
-    /// `choices(range(n), k=k)`: positions with replacement. Empty where there is nothing to choose
-    /// from.
+    /// `choices(range(n), k=k)`: positions with replacement. Empty if `n` is 0.
     pub fn choices(&mut self, n: usize, k: usize) -> Vec<usize> {
         if n == 0 {
             return Vec::new();

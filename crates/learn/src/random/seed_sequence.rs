@@ -28,7 +28,7 @@ fn mix(x: u32, y: u32) -> u32 {
 
 /// `SeedSequence(seed).generate_state(words, uint64)`.
 pub(super) fn state_words(seed: u64, words: usize) -> Vec<u64> {
-    // 0 is one word too; a 64-bit seed is at most two, so the pool takes it whole.
+    // 0 takes one word too. A 64-bit seed takes at most two, so it fits the pool.
     let entropy = [seed as u32, (seed >> 32) as u32];
     let given = if entropy[1] == 0 { 1 } else { 2 };
     let mut hasher = Hasher(INIT_A);

@@ -9,7 +9,7 @@ pub(crate) fn fixture(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))).unwrap()
 }
 
-/// The shared golden numbers, where they are.
+/// The shared golden numbers, if present.
 pub(crate) fn golden() -> Option<Value> {
     let shared =
         std::env::var("ISOMER_SHARED").unwrap_or_else(|_| format!("{}/../../../shared", env!("CARGO_MANIFEST_DIR")));
@@ -22,7 +22,7 @@ pub(crate) fn golden() -> Option<Value> {
     }
 }
 
-/// As `uniform` of data.py.
+/// Like `uniform` in data.py.
 pub(crate) fn uniform(seed: u64, n: usize) -> Vec<f32> {
     let mut x = seed;
     (0..n)
@@ -35,7 +35,7 @@ pub(crate) fn uniform(seed: u64, n: usize) -> Vec<f32> {
         .collect()
 }
 
-/// As `clusters` of data.py.
+/// Like `clusters` in data.py.
 pub(crate) fn clusters(
     seed: u64,
     rows: usize,

@@ -1,4 +1,4 @@
-//! The tokenizer of each family, from the vocabulary in the file.
+//! The tokenizer of each family, built from the vocabulary in the file.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,14 @@ fn vocabulary_of(tokens: &[&str]) -> bpe::Vocab {
     tokens.iter().map(|t| (*t).to_owned()).zip(0u32..).collect()
 }
 
-/// Byte-level BPE: the merges are listed.
+/// Byte-level BPE: the file lists the merges.
 pub(super) fn byte_level(file: &GgufFile, tokens: &[&str]) -> Result<Tokenizer, LocalError> {
     let key = "tokenizer.ggml.pre";
     let pre = pre_tokenizer::named(required(key, file.find_text(key)?)?)?;
     let key = "tokenizer.ggml.merges";
     let merges: Option<Vec<_>> = required(key, file.find_texts(key)?)?
         .into_iter()
-        // Tokens hold stand-ins, never a space itself.
+        // Tokens hold stand-ins for spaces, never a space itself.
         .map(|merge| merge.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())))
         .collect();
     let merges = merges.ok_or_else(|| LocalError::BadValue {
@@ -43,7 +43,7 @@ pub(super) fn byte_level(file: &GgufFile, tokens: &[&str]) -> Result<Tokenizer, 
 }
 
 /// SentencePiece as BPE: the pair whose joined token scores highest merges first (Kudo & Richardson
-/// 2018), so every way to cut a token in two known parts is a merge, in order of the token's score.
+/// 2018). So every split of a token into two known parts is a merge, in order of the token's score.
 pub(super) fn scored(file: &GgufFile, tokens: &[&str], kinds: &[Kind]) -> Result<Tokenizer, LocalError> {
     let key = "tokenizer.ggml.scores";
     let scores = required(key, file.find_floats(key)?)?;
@@ -73,7 +73,7 @@ pub(super) fn scored(file: &GgufFile, tokens: &[&str], kinds: &[Kind]) -> Result
         .vocab_and_merges(vocabulary_of(tokens), merges)
         .byte_fallback(true)
         .fuse_unk(true)
-        // Whole texts are not worth remembering.
+        // Whole texts are not worth caching.
         .cache_capacity(0);
     if let Some(unknown) = unknown {
         builder = builder.unk_token((*unknown).to_owned());

@@ -1,4 +1,4 @@
-//! What each token adds to a text, as bytes.
+//! The bytes that each token adds to a text.
 
 use std::collections::HashMap;
 

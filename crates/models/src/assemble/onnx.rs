@@ -2,8 +2,8 @@
 //!
 //! An export of a PyTorch model keeps parameters under their own names, except the weights of
 //! linear layers: the exporter folds `x · Wᵀ` into a `MatMul` with an unnamed, transposed matrix,
-//! followed by an `Add` of the bias, which keeps its name. The weight's name is therefore read off
-//! the graph: for `Add(MatMul(x, M), <prefix>.bias)`, `Mᵀ` is `<prefix>.weight`.
+//! followed by an `Add` of the bias, which keeps its name. The weight's name is therefore taken
+//! from the graph: for `Add(MatMul(x, M), <prefix>.bias)`, `Mᵀ` is `<prefix>.weight`.
 //!
 //! Only the fields needed are described here; the rest of the file is skipped by the protobuf
 //! decoder. Field numbers are those of `onnx.proto3`, IR version 3 and later.
@@ -81,7 +81,7 @@ impl Dense {
             return None;
         };
         let mut values = Vec::with_capacity(self.values.len());
-        // Without values one side is 0, and the other may be of any length.
+        // Without values, one side is 0 and the other may have any length.
         let columns_of_values = if self.values.is_empty() { 0 } else { columns };
         for column in 0..columns_of_values {
             values.extend((0..rows).map(|row| self.values[row * columns + column]));
@@ -115,15 +115,15 @@ impl View for Dense {
     }
 }
 
-/// Writes the parameters of the ONNX model `data` to the safetensors file `to`, as f32.
+/// Converts the parameters of the ONNX model `data` to a safetensors file `to`, as f32.
 ///
-/// Parameters are the initialisers whose names start with `prefix` (taken off), and the weights of
-/// linear layers found through their biases. Those whose names then start with one of `drop` are
-/// left out. `name` is how errors call the model.
+/// Parameters are the initialisers whose names start with `prefix` (which is removed), and the
+/// weights of linear layers found through their biases. Those whose remaining names start with one
+/// of `drop` are left out. Errors refer to the model as `name`.
 ///
 /// # Errors
-/// [`ModelError::Onnx`] when the model is not sound, holds no such parameters, or keeps them in a
-/// form not read here.
+/// [`ModelError::Onnx`] if the model is not valid, has no such parameters, or stores them in an
+/// unsupported form.
 pub fn convert(data: Vec<u8>, name: &Path, prefix: &str, drop: &[String], to: &Path) -> Result<(), ModelError> {
     let wrong = |message: String| ModelError::Onnx {
         path: name.to_path_buf(),

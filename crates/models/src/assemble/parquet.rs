@@ -1,23 +1,23 @@
 //! The one string column of a Parquet file, as a data frame's index is kept: flat, without nulls,
 //! plain or dictionary-encoded, uncompressed or in Snappy, data pages of the first form. (Apache
 //! Parquet format 2.x, with its metadata in Thrift's compact protocol; Snappy's raw format.)
-//! Anything else is refused by name.
+//! Anything else is refused, and the error names it.
 //!
 //! The `parquet` crate, which reads data sets elsewhere, is not used here. It trusts the sizes that
-//! a file states, and this reader bounds what it allocates by the size of the file. This crate is
-//! also the one of model files that embed-svc is built with, which needs no other part of Parquet.
+//! a file states, and this reader bounds what it allocates by the size of the file. Also, embed-svc
+//! is built with this crate and needs no other part of Parquet.
 
 use std::collections::BTreeMap;
 
-/// Most words of a file for each byte of it. The words of an index differ from each other, and take
-/// bytes of their own.
+/// Most words of a file per byte of it. The words of an index differ from each other, so each takes
+/// bytes of its own.
 const WORDS_PER_BYTE: usize = 8;
-/// Most bytes of words, and of unpacked pages, for each byte of a file. Snappy packs 64 bytes into
+/// Most bytes of words, and of unpacked pages, per byte of a file. Snappy packs 64 bytes into
 /// three.
 const UNPACKED_PER_BYTE: usize = 64;
 const TOO_MANY: &str = "it says that it holds more than a file of its size can hold";
 
-/// The words read so far, and what may still come.
+/// The words read so far, and the remaining allowance.
 struct Words {
     all: Vec<String>,
     most: usize,
@@ -35,7 +35,7 @@ impl Words {
         }
     }
 
-    /// Refuses so many more words before memory is taken for them.
+    /// Refuses `count` more words before memory is allocated for them.
     fn check_more(&self, count: usize) -> Result<(), String> {
         if count > self.most - self.all.len() {
             return Err(TOO_MANY.into());
@@ -43,7 +43,7 @@ impl Words {
         Ok(())
     }
 
-    /// Refuses so many more bytes of pages before they are unpacked.
+    /// Refuses that many more bytes of pages before they are unpacked.
     fn unpack(&mut self, bytes: usize) -> Result<(), String> {
         self.unpacked_left = self.unpacked_left.checked_sub(bytes).ok_or(TOO_MANY)?;
         Ok(())
@@ -60,7 +60,7 @@ impl Words {
 /// Reads the column.
 ///
 /// # Errors
-/// What is not sound, or not of the form above.
+/// Says what is not valid, or not of the form above.
 pub(crate) fn strings(file: &[u8]) -> Result<Vec<String>, String> {
     const MAGIC: &[u8] = b"PAR1";
     let tail = file.len().checked_sub(8).filter(|_| file.starts_with(MAGIC));
@@ -180,7 +180,7 @@ fn data_page(
 
 const SHORT: &str = "a page is shorter than it says";
 
-/// Strings with their lengths in front.
+/// Strings, each preceded by its length.
 fn plain(mut page: &[u8], count: usize) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     for _ in 0..count {
@@ -286,8 +286,7 @@ fn snappy(data: &[u8], expected: usize) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A value of Thrift's compact protocol; kinds that the metadata read here do not use are kept as
-/// nothing.
+/// A value of Thrift's compact protocol. Kinds that the metadata do not need are read as `Other`.
 #[derive(Debug)]
 enum Value {
     Int(i64),
@@ -389,7 +388,7 @@ impl<'a> Reader<'a> {
             return Err(MALFORMED.into());
         }
         Ok(match kind {
-            // In a field the type is the value.
+            // For a Boolean field, the type is the value.
             1 | 2 if in_struct => Value::Other,
             1..=3 => {
                 self.byte()?;
@@ -438,7 +437,7 @@ mod tests {
         }
     }
 
-    /// A file of one row group with these pages, whose footer says that it holds so many rows.
+    /// A file of one row group with these pages, whose footer claims `rows` rows.
     fn file(pages: &[u8], rows: u64) -> Vec<u8> {
         let number = |value: u64| {
             let mut value = value << 1;
@@ -469,8 +468,8 @@ mod tests {
         [b"PAR1", pages, &meta, &length, b"PAR1"].concat()
     }
 
-    /// A page of a column without nulls, which says that it holds so many values, all of them the
-    /// first of an empty dictionary.
+    /// A page of a column without nulls, which claims to hold `count` values, all of them the first
+    /// of an empty dictionary.
     fn page(count: u64) -> Vec<u8> {
         let mut varint = Vec::new();
         let mut rest = count << 1;
@@ -498,14 +497,14 @@ mod tests {
             let error = strings(&file(&page(count), count)).unwrap_err();
             assert!(error.contains("more than a file of its size can hold"), "{error}");
         }
-        // The same file with an honest count comes as far as the dictionary.
+        // The same file with a true count is read as far as the dictionary.
         let error = strings(&file(&page(2), 2)).unwrap_err();
         assert!(error.contains("beyond its dictionary"), "{error}");
     }
 
     #[test]
     fn field_numbers_do_not_overflow() {
-        // Field number i64::MAX, said in full, then one more.
+        // Field number i64::MAX, written in full, then one more.
         let meta = [&[0x06, 0xfe][..], &[0xff; 8], &[1, 0, 0x16, 0, 0]].concat();
         let length = (meta.len() as u32).to_le_bytes();
         let file = [b"PAR1", &meta[..], &length, b"PAR1"].concat();

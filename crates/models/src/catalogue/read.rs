@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use super::entry::{Entry, ModelKind, PypiSource, Step};
 use crate::error::ModelError;
 
-/// Field and message of what is wrong with an entry.
+/// Field and message of an error in an entry.
 type Wrong = (String, String);
 
 /// Reads and checks all entries of a file.
@@ -48,11 +48,11 @@ pub(crate) fn entries(file: &str, text: &str) -> Result<Vec<Entry>, ModelError> 
 }
 
 impl Entry {
-    /// Top-level fields one by one, so that an error says which of them it is in.
+    /// Parses top-level fields one by one, so that an error names the field.
     fn deserialize_value(value: &toml::Value) -> Result<Self, Wrong> {
         value.clone().try_into().map_err(|error: toml::de::Error| {
             let message = error.to_string().trim().replace('\n', "; ");
-            // toml ends its message with "in `a.b`" where it knows the place; otherwise the message
+            // toml ends its message with "in `a.b`" if it knows the place. Otherwise the message
             // itself quotes the field.
             let field = message
                 .rsplit_once("in `")
@@ -64,8 +64,8 @@ impl Entry {
     }
 }
 
-/// What serde cannot say: forms of ids, digests and paths, and that a recipe names packages that
-/// exist.
+/// Checks what serde cannot: the form of ids, digests and paths, and that the packages a recipe
+/// names exist.
 fn check(entry: &Entry) -> Result<(), Wrong> {
     let wrong = |field: &str, message: &str| Err((field.to_owned(), message.to_owned()));
     if !is_plain_name(&entry.id) {
@@ -180,8 +180,8 @@ fn check_digests<'a>(field: &str, files: impl Iterator<Item = (&'a String, &'a S
     Ok(())
 }
 
-/// Letters, digits, `.`, `_`, `-`, starting with a letter or digit: safe as a file name and as a
-/// pip argument.
+/// Letters, digits, `.`, `_`, `-`, starting with a letter or digit, so that it is safe as a file
+/// name and as a pip argument.
 pub(crate) fn is_plain_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
@@ -191,8 +191,8 @@ fn is_sha256(digest: &str) -> bool {
     digest.len() == 64 && digest.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c))
 }
 
-/// A relative path without `..`, backslashes and control characters: a zero byte ends a path for
-/// the system.
+/// A relative path without `..`, backslashes or control characters (a zero byte ends a path for the
+/// operating system).
 pub(crate) fn is_inside(path: &str) -> bool {
     !path.is_empty()
         && !path.contains(|c: char| c == '\\' || c.is_control())

@@ -1,4 +1,4 @@
-//! Ids on the hub, and which of a repository's files make a model.
+//! Ids on the hub, and the files of a repository that make up a model.
 
 use std::path::{Component, Path};
 
@@ -7,7 +7,7 @@ use hf_hub::{Repo, RepoType};
 use super::HubFailure;
 use crate::{catalogue::ModelKind, pattern};
 
-/// A repository, with what is wanted of it.
+/// A repository, and the part of it that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HubModel {
     /// `org/name`.
@@ -53,7 +53,7 @@ impl std::fmt::Display for HubModel {
     }
 }
 
-/// Which of a repository's files make the model.
+/// The files of a repository that make up the model.
 pub(super) fn wanted_files(
     listed: &[String],
     model: &HubModel,
@@ -73,7 +73,7 @@ fn wanted_gguf(listed: &[String], model: &HubModel, weights: Option<&str>) -> Re
         .collect();
     let choices = || ggufs.iter().map(|file| file.as_str()).collect::<Vec<_>>().join(", ");
     match (model.file.as_deref().or(weights), ggufs.as_slice()) {
-        // Spelt in any case: quantisers are not of one mind about it.
+        // Names are compared ignoring case, since quantisers spell them differently.
         (Some(file), _) => match listed.iter().find(|name| name.eq_ignore_ascii_case(file)) {
             Some(name) => Ok(vec![name.clone()]),
             None => Err(HubFailure::refused(

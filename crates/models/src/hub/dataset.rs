@@ -22,8 +22,8 @@ pub struct HubDataset {
 }
 
 impl HubDataset {
-    /// `None` where either is not a plain name (`org/name`; a revision may have slashes, as
-    /// `refs/convert/parquet` has).
+    /// `None` if either is not a plain name (`org/name`; a revision may have slashes, like
+    /// `refs/convert/parquet`).
     pub fn new(repo: &str, revision: Option<&str>) -> Option<Self> {
         let plain = crate::catalogue::read::is_plain_name;
         let (org, name) = repo.split_once('/')?;
@@ -47,7 +47,7 @@ impl std::fmt::Display for HubDataset {
     }
 }
 
-/// The repository does not hold what is wanted of it.
+/// The repository does not hold the wanted files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChooseError {
     /// What is missing.
@@ -73,15 +73,15 @@ impl Hub {
         let fetched = self.fetch_now(&handle, dataset, terms, choose, |_| None, reporter);
         let snapshot = self.unless_resting(fetched).await?;
         let all = all.into_inner();
-        // Without the note the hub is asked again, nothing worse.
+        // Without the listing the hub is only asked again.
         if let Err(error) = self.note(dataset, &snapshot.commit, &all) {
             tracing::debug!(%error, "what is in a data set could not be noted");
         }
         Ok(snapshot)
     }
 
-    /// Where the names of all files of a data set are noted: the hub's cache holds only those that
-    /// somebody asked for, and a missing shard would go unseen.
+    /// The file that lists the names of all files of a data set. The hub's cache holds only files
+    /// that were asked for, so without the list a missing shard would go unnoticed.
     fn note_path(&self, dataset: &HubDataset, commit: &str) -> PathBuf {
         let folder = dataset.handle().folder_name();
         self.listings.join(format!("{folder}@{commit}.json"))
@@ -95,8 +95,8 @@ impl Hub {
         Ok(())
     }
 
-    /// The files of a data set that are in the hub's cache. Without a note of all names (Python
-    /// fetched it), `choose` sees the names that are there.
+    /// The files of a data set in the hub's cache. Without a list of all names (Python fetched the
+    /// data set), `choose` sees only the names in the cache.
     fn cached_dataset(
         &self,
         dataset: &HubDataset,
@@ -107,8 +107,8 @@ impl Hub {
         let noted = std::fs::read(self.note_path(dataset, &commit)).ok();
         let all = noted.and_then(|json| serde_json::from_slice::<Vec<String>>(&json).ok());
         let files = choose(all.as_ref().unwrap_or(&present)).ok()?;
-        // Nothing chosen of names that may not be all of them: the hub knows better, where it can
-        // be asked.
+        // Nothing was chosen from a possibly incomplete list: the hub knows better, if it can be
+        // reached.
         let certain = !files.is_empty() || all.is_some() || !online;
         let complete = certain && files.iter().all(|file| folder.join(file).is_file());
         complete.then_some(Snapshot { folder, commit, files })
@@ -117,11 +117,11 @@ impl Hub {
 
 impl Resolver {
     /// Makes files of a data set on the hub present, in the cache that Python's libraries use too.
-    /// `choose` picks them from the names of all files there; offline, or where the hub cannot be
-    /// reached, from those that the cache holds.
+    /// `choose` picks them from the names of all files there; offline, or if the hub cannot be
+    /// reached, from the names in the cache.
     ///
     /// # Errors
-    /// [`ModelError::Hub`] with `choose`'s own words where it refuses; [`ModelError::Offline`].
+    /// [`ModelError::Hub`] with `choose`'s message if it refuses; [`ModelError::Offline`].
     pub async fn dataset(
         &self,
         dataset: &HubDataset,
@@ -130,7 +130,7 @@ impl Resolver {
         progress: &dyn Progress,
     ) -> Result<Snapshot, ModelError> {
         let (hub, config) = (&self.inner.hub, &self.inner.config);
-        // A commit does not change: what the cache has of it needs no question.
+        // A commit does not change, so its files in the cache are used without asking the hub.
         let is_commit = |revision: &String| revision.len() == 40 && revision.bytes().all(|b| b.is_ascii_hexdigit());
         let online = config.hub && !config.offline;
         if (!online || dataset.revision.as_ref().is_some_and(is_commit))

@@ -1,8 +1,8 @@
 //! One file of a repository into the hub's cache, in the layout that Python's libraries use:
 //! `blobs/<etag>` and a link to it in `snapshots/<commit>/<file>`.
 //!
-//! hf-hub's own download makes paths of whatever the server answers. A server that lies could so
-//! write anywhere, and it may answer each request differently, so asking it beforehand does not
+//! hf-hub's own download builds paths from the server's answers, so a malicious server could write
+//! anywhere. It may also answer each request differently, so checking an answer beforehand does not
 //! help. Here every name is checked before it becomes part of a path.
 
 use std::{
@@ -18,16 +18,16 @@ use hf_hub::{
 use super::{Downloading, HubFailure, failure};
 use crate::catalogue::read::{is_inside, is_plain_name};
 
-/// What a download is held to.
+/// The limits of a download.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Terms {
-    /// Ask without the token of this process: for repositories that somebody else chose.
+    /// Do not send the token of this process: for repositories that a client chose.
     pub anonymous: bool,
-    /// Most bytes of one file; absent: no bound.
+    /// Most bytes of one file; `None`: no bound.
     pub max_file_bytes: Option<u64>,
 }
 
-/// A file that is wanted.
+/// A file to download.
 pub(super) struct Wanted {
     pub(super) api: Api,
     pub(super) cache: CacheRepo,
@@ -35,12 +35,12 @@ pub(super) struct Wanted {
     pub(super) url: String,
     pub(super) commit: String,
     pub(super) file: String,
-    /// What the repository is called in errors.
+    /// The repository's name in errors.
     pub(super) name: String,
     pub(super) max_bytes: Option<u64>,
 }
 
-/// Names that lead out of the cache are refused.
+/// Refuses names that lead out of the cache.
 pub(super) fn check_listed(names: &[String]) -> Result<(), HubFailure> {
     match names.iter().find(|name| !is_inside(name)) {
         None => Ok(()),
@@ -51,7 +51,7 @@ pub(super) fn check_listed(names: &[String]) -> Result<(), HubFailure> {
     }
 }
 
-/// Whether this can be the name of a file's content, which becomes part of a path.
+/// Whether this is valid as the name of a file's content, which becomes part of a path.
 pub(crate) fn is_etag(etag: &str) -> bool {
     is_plain_name(etag) && etag.len() <= 200
 }
@@ -60,13 +60,13 @@ fn lying(message: String) -> HubFailure {
     HubFailure::refused(message, "is HF_ENDPOINT a Hugging Face hub? Nothing was written")
 }
 
-/// The beginning of what a server said, safe to print.
+/// The beginning of a server's answer, safe to print.
 fn shown(text: &str) -> String {
     text.chars().take(100).flat_map(char::escape_default).collect()
 }
 
 impl Wanted {
-    /// Fetches the file, or goes on where an earlier attempt broke off.
+    /// Fetches the file, or resumes an interrupted download.
     pub(super) async fn fetch(self, mut progress: Downloading) -> Result<(), HubFailure> {
         let asked = self.api.metadata(&self.url).await;
         let metadata = asked.map_err(|error| failure(error, &self.name))?;
@@ -91,7 +91,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// The name of the file's content. The server chooses it.
+    /// The name of the file's content, which the server chooses.
     fn etag(&self, metadata: &Metadata) -> Result<String, HubFailure> {
         let etag = metadata.etag();
         let etag = etag.strip_prefix("W/").unwrap_or(etag);
@@ -108,7 +108,8 @@ impl Wanted {
         )
     }
 
-    /// Writes the content beside its place, then moves it there: a blob that is there is whole.
+    /// Writes the content to a temporary file and renames it, so that an existing blob is always
+    /// complete.
     async fn fill(&self, blob: &Path, size: u64, progress: &mut Downloading) -> Result<(), HubFailure> {
         let part = PathBuf::from(format!("{}.isomer-part", blob.display()));
         let opened = tokio::task::spawn_blocking({
@@ -134,7 +135,7 @@ impl Wanted {
             let asked = asked.and_then(|response| response.error_for_status());
             let mut answer = asked.map_err(|error| failure(ApiError::from(error), &self.name))?;
             if answer.status().as_u16() != 206 && done > 0 {
-                // The whole file, from its beginning.
+                // Start over from the beginning.
                 file.set_len(0).map_err(|error| self.disk(&error))?;
                 done = 0;
             }
@@ -150,8 +151,8 @@ impl Wanted {
                         self.file
                     )));
                 }
-                // Short writes into the page cache, as tokio::fs would do on another thread at a
-                // far higher price.
+                // Written synchronously: short writes into the page cache are much cheaper than
+                // tokio::fs, which does them on another thread.
                 file.write_all(&chunk).map_err(|error| self.disk(&error))?;
                 progress.update(chunk.len()).await;
             }
@@ -174,18 +175,18 @@ impl Wanted {
     }
 }
 
-/// Opens the file that a download is written to, for this process alone.
+/// Opens the download's partial file with an exclusive lock.
 fn open_part(part: &Path) -> std::io::Result<std::fs::File> {
     if let Some(folder) = part.parent() {
         std::fs::create_dir_all(folder)?;
     }
     let file = std::fs::OpenOptions::new().create(true).append(true).open(part)?;
-    // Another process that fetches the same file finishes first.
+    // If another process is fetching the same file, wait for it.
     file.lock()?;
     Ok(file)
 }
 
-/// Makes the file appear in its snapshot. What is there already stays.
+/// Makes the file appear in its snapshot. An existing file stays.
 fn link(blob: &Path, pointer: &Path) -> std::io::Result<()> {
     if let Some(folder) = pointer.parent() {
         std::fs::create_dir_all(folder)?;
@@ -195,7 +196,7 @@ fn link(blob: &Path, pointer: &Path) -> std::io::Result<()> {
     }
     #[cfg(unix)]
     {
-        // A link to something that is gone would be in the way.
+        // A dangling link would be in the way.
         let _ = std::fs::remove_file(pointer);
         std::os::unix::fs::symlink(relative(blob, pointer), pointer)
     }
@@ -205,7 +206,7 @@ fn link(blob: &Path, pointer: &Path) -> std::io::Result<()> {
     }
 }
 
-/// The way from the folder of `from` to `to`; both begin alike.
+/// The relative path from the folder of `from` to `to`; both have a common beginning.
 #[cfg(unix)]
 fn relative(to: &Path, from: &Path) -> PathBuf {
     let common = to

@@ -1,5 +1,5 @@
-//! The Hugging Face hub, through its own cache layout so that what Python fetched is found and the
-//! other way round.
+//! The Hugging Face hub. It uses the hub's own cache layout, so that files fetched by Python are
+//! found and vice versa.
 
 mod choose;
 mod dataset;
@@ -29,9 +29,9 @@ use crate::{catalogue::ModelKind, config::ModelsConfig, error::ModelError, progr
 use choose::wanted_files;
 use download::Wanted;
 
-/// A download that brings no byte for so long counts as broken off.
+/// A download that receives no byte for this long counts as broken off.
 const STALLED: Duration = Duration::from_secs(60);
-/// After the hub was found unreachable it is not asked again for so long.
+/// A hub found unreachable is not asked again for this long.
 const REST: Duration = Duration::from_secs(60);
 
 /// Whether a hub may list files of these names.
@@ -46,18 +46,18 @@ pub struct Snapshot {
     pub folder: PathBuf,
     /// The commit.
     pub commit: String,
-    /// The files wanted, relative to the folder.
+    /// The wanted files, relative to the folder.
     pub files: Vec<String>,
 }
 
-/// Whether another source may be tried, and why.
+/// Why the hub failed, and whether another source may be tried.
 #[derive(Debug)]
 pub(crate) enum HubFailure {
-    /// No connection, no answer in time, or the server is in trouble.
+    /// No connection, no answer in time, or a server error.
     Unreachable(String),
-    /// An answer that does not hold the model.
+    /// An answer that does not give the model.
     Refused {
-        /// What.
+        /// What happened.
         message: String,
         /// How to fix it.
         hint: String,
@@ -105,7 +105,7 @@ pub(crate) struct Hub {
     cache: Cache,
     token: Option<String>,
     timeout: Duration,
-    /// Folder of the notes of what data sets hold.
+    /// Folder of the listings of data sets.
     listings: PathBuf,
     unreachable: Mutex<Option<(Instant, String)>>,
 }
@@ -140,8 +140,8 @@ impl Hub {
             .map_err(|error| HubFailure::refused(error.to_string(), "check HF_ENDPOINT and HF_TOKEN"))
     }
 
-    /// A repository in the hub's cache, without a network: the pinned commit, or the one the branch
-    /// was last seen at.
+    /// A repository in the hub's cache, without a network: the pinned commit, or the last known
+    /// commit of the branch.
     fn snapshot(&self, handle: &Repo) -> Option<(PathBuf, String, Vec<String>)> {
         let folder = self.cache.path().join(handle.folder_name());
         let commit = std::fs::read_to_string(folder.join("refs").join(handle.revision()))
@@ -169,8 +169,8 @@ impl Hub {
 
     /// Fetches the model into the hub's cache.
     ///
-    /// `expected` gives the sha256 a file must have: it is compared with what the hub announces
-    /// before a byte is fetched.
+    /// `expected` gives the expected sha256 of a file. It is compared with the hub's announcement
+    /// before the download starts.
     pub(crate) async fn fetch(
         &self,
         model: &HubModel,
@@ -187,7 +187,7 @@ impl Hub {
         .await
     }
 
-    /// Asks, unless the hub was found unreachable a moment ago.
+    /// Runs `asked`, unless the hub was found unreachable a moment ago.
     async fn unless_resting<T>(&self, asked: impl Future<Output = Result<T, HubFailure>>) -> Result<T, HubFailure> {
         if let Some((when, why)) = &*self.unreachable.lock()
             && when.elapsed() < REST
@@ -201,7 +201,8 @@ impl Hub {
         result
     }
 
-    /// Fetches what `choose` picks of a repository's files. `name` is what to call the repository.
+    /// Fetches the files of a repository that `choose` picks. Messages refer to the repository as
+    /// `name`.
     async fn fetch_now(
         &self,
         handle: &Repo,
@@ -233,15 +234,15 @@ impl Hub {
             };
             self.download(wanted, reporter).await?;
         }
-        // Python looks a branch up by this note.
+        // Python looks up a branch by this reference.
         if let Err(error) = cached.create_ref(&commit) {
             tracing::debug!(%error, "the hub's branch could not be noted in its cache");
         }
         Ok(Snapshot { folder, commit, files })
     }
 
-    /// One file into the hub's cache, in a task of its own: the client may panic on an answer it
-    /// did not think of.
+    /// Downloads one file into the hub's cache, in a separate task, since the client may panic on
+    /// an unexpected answer.
     async fn download(&self, wanted: Wanted, reporter: &Reporter) -> Result<(), HubFailure> {
         let file = wanted.file.clone();
         let heartbeat = Arc::new(AtomicU64::new(0));
@@ -251,7 +252,7 @@ impl Hub {
             heartbeat: Arc::clone(&heartbeat),
             reporter: reporter.clone(),
         };
-        // A set, because its tasks end when it is dropped.
+        // A `JoinSet`, because its tasks end when it is dropped.
         let mut task = tokio::task::JoinSet::new();
         task.spawn(wanted.fetch(progress));
         tokio::select! {
@@ -268,8 +269,8 @@ impl Hub {
         }
     }
 
-    /// The commit and the names of its files; bounded in time, since this is where an unreachable
-    /// hub is noticed.
+    /// The commit and the names of its files. The call has a timeout, since it is the first to
+    /// notice an unreachable hub.
     async fn list(
         &self,
         api: &Api,
@@ -312,7 +313,7 @@ impl Hub {
         Ok((info.sha, files))
     }
 
-    /// The hub announces the sha256 of large files: another file than the catalogue's is not even
+    /// The hub announces the sha256 of large files. A file that differs from the catalogue's is not
     /// fetched.
     async fn check_announced(&self, api: &Api, url: &str, file: &str, wanted: &str) -> Result<(), HubFailure> {
         let metadata = tokio::time::timeout(self.timeout, api.metadata(url)).await;
@@ -328,7 +329,7 @@ impl Hub {
     }
 }
 
-/// Sorts failures into those of the way and those of the answer.
+/// Tells connection failures from answers that refuse.
 fn failure(error: ApiError, name: &impl std::fmt::Display) -> HubFailure {
     let ApiError::RequestError(request) = &error else {
         return HubFailure::refused(
@@ -352,7 +353,7 @@ fn failure(error: ApiError, name: &impl std::fmt::Display) -> HubFailure {
     }
 }
 
-/// The same repository at this commit.
+/// The same repository, at this commit.
 fn at_commit(handle: &Repo, commit: &str) -> Repo {
     let (kind, id) = match handle.url().split_once("datasets/") {
         Some(("", id)) => (RepoType::Dataset, id.to_owned()),
@@ -361,7 +362,7 @@ fn at_commit(handle: &Repo, commit: &str) -> Repo {
     Repo::with_revision(id, kind, commit.to_owned())
 }
 
-/// The innermost reason: the outer ones only say that a request failed, and repeat its address.
+/// The innermost cause: the outer ones only say that a request failed, and repeat its address.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

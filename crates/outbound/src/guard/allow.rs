@@ -1,14 +1,14 @@
-//! The list of what may be called although it is not public.
+//! The list of non-public names and addresses that may be called.
 
 use std::net::IpAddr;
 
 use isomer_service_kit::config::ConfigError;
 
-/// Names and networks, read.
+/// Parsed names and networks.
 #[derive(Debug, Default)]
 pub(super) struct Allow {
     hosts: Vec<String>,
-    /// Endings of names, with their dot.
+    /// Suffixes of names, with their dot.
     endings: Vec<String>,
     networks: Vec<Network>,
 }
@@ -26,7 +26,7 @@ impl Allow {
                 Some(ending) => (ending.strip_prefix('.').unwrap_or_default(), &mut allow.endings),
                 None => (entry.as_str(), &mut allow.hosts),
             };
-            // The port, the scheme and a mask that is none are what people write by mistake.
+            // A port, a scheme and an invalid mask are common mistakes.
             let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
             if name.is_empty() || !name.chars().all(fine) {
                 return Err(ConfigError::new(
@@ -57,7 +57,7 @@ struct Network {
 }
 
 impl Network {
-    /// `10.0.0.0/8`, or an address, which is a network of one.
+    /// Parses `10.0.0.0/8`, or an address, which is a network of one.
     fn read(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
@@ -70,7 +70,7 @@ impl Network {
             Some(bits) => bits.parse().ok().filter(|bits| *bits <= most)?,
         };
         let first = written.to_canonical();
-        // ::ffff:10.0.0.0/104 says the same as 10.0.0.0/8.
+        // ::ffff:10.0.0.0/104 means the same as 10.0.0.0/8.
         let bits = if first.is_ipv4() && written.is_ipv6() {
             bits.checked_sub(96)?
         } else {

@@ -15,13 +15,13 @@ use tower::Service;
 
 use super::AddressGuard;
 
-/// Resolves names for reqwest. Hosts written as addresses never get here:
-/// [`AddressGuard::check_literal`] looks at those.
+/// Resolves names for reqwest. Hosts written as addresses never get here;
+/// [`AddressGuard::check_literal`] checks those.
 #[derive(Debug, Clone)]
 pub struct Resolver {
-    /// Decides.
+    /// The guard that decides.
     pub guard: AddressGuard,
-    /// What to resolve instead of the name that is asked for: where the name is only the one in the
+    /// The host to resolve instead of the requested name, if that name is only the one in the
     /// certificate.
     pub host: Option<String>,
 }
@@ -58,7 +58,7 @@ impl Service<Uri> for Connector {
             let addresses = guard.resolve(host, uri.port_u16().unwrap_or(default)).await?;
             let stream = TcpStream::connect(addresses.as_slice()).await?;
             stream.set_nodelay(true).or_else(|error| match error.kind() {
-                // The other side closed it already: the first write says so better.
+                // The peer has closed it already; the first write reports that better.
                 io::ErrorKind::InvalidInput => Ok(()),
                 _ => Err(error),
             })?;

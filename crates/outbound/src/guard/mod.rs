@@ -1,11 +1,11 @@
-//! Which addresses may be called: against server-side request forgery.
+//! Which addresses may be called: protection against server-side request forgery.
 //!
-//! Whoever may register a provider chooses where this process connects to. Without a guard that
-//! reaches what only this machine can reach: its own ports, the network it stands in, the cloud's
-//! metadata service. So addresses that are not public are refused unless the configuration allows
-//! them. What is looked at is the address that is connected to, at the moment of connecting: a name
-//! whose answer changes afterwards (DNS rebinding), another way of writing an address, or a
-//! redirect (never followed) changes nothing.
+//! A caller that may register a provider chooses where this process connects to. Without a guard it
+//! could reach what only this machine can reach: its own ports, its network, the cloud's metadata
+//! service. So addresses that are not public are refused unless the configuration allows them. The
+//! check is on the address connected to, at the moment of connecting. A name whose answer changes
+//! afterwards (DNS rebinding), another spelling of an address, or a redirect (never followed)
+//! therefore cannot bypass it.
 
 mod allow;
 mod connect;
@@ -46,7 +46,7 @@ impl Validate for GuardConfig {
     }
 }
 
-/// Finds the addresses of a name.
+/// Resolves a name to addresses.
 type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
 
 /// Decides whether an address may be called. Cheaply cloned.
@@ -64,10 +64,10 @@ impl fmt::Debug for AddressGuard {
 }
 
 impl AddressGuard {
-    /// A guard that lets through public addresses and what the configuration allows.
+    /// A guard that allows public addresses and those of the configuration.
     ///
     /// # Errors
-    /// An entry that is not a name, address or network.
+    /// If an entry is not a name, address or network.
     pub fn new(config: &GuardConfig) -> Result<Self, ConfigError> {
         Ok(Self {
             allow: Arc::new(Allow::read(&config.allow)?),
@@ -82,9 +82,9 @@ impl AddressGuard {
         })
     }
 
-    /// For a connection without TLS that carries a secret: to public addresses it is refused, where
-    /// anyone on the way could read it. The machines of one's own network are in the allow-list
-    /// anyway.
+    /// For a connection without TLS that carries a secret. It is refused to public addresses, since
+    /// anyone on the way could read the secret. Machines of the operator's own network are in the
+    /// allow-list anyway.
     #[must_use]
     pub fn with_secret_in_plain_text(mut self, is_so: bool) -> Self {
         self.plain_secret = is_so;
@@ -97,8 +97,8 @@ impl AddressGuard {
         self
     }
 
-    /// Refuses a host that is written as an address, where that may not be called. Names are looked
-    /// at when they are resolved.
+    /// Refuses a host that is written as an address and may not be called. Names are checked when
+    /// they are resolved.
     ///
     /// # Errors
     /// `ADDRESS_REFUSED`.
@@ -114,8 +114,8 @@ impl AddressGuard {
     /// The addresses of a host that may be called.
     ///
     /// # Errors
-    /// [`Refused`] when there are addresses and none of them may be called; otherwise what the
-    /// resolver says.
+    /// [`Refused`] if there are addresses and none of them may be called; otherwise the resolver's
+    /// error.
     pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, tonic::codegen::StdError> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let found = match host.parse::<IpAddr>() {
@@ -169,14 +169,14 @@ enum Why {
 }
 
 impl Refused {
-    /// The refusal that caused an error, where one did.
+    /// The refusal that caused an error, if one did.
     pub fn behind<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         let mut cause = Some(error);
         while let Some(error) = cause {
             if let Some(refused) = error.downcast_ref::<Self>() {
                 return Some(refused);
             }
-            // An io::Error that wraps another names the other's cause as its own.
+            // An io::Error that wraps another reports the other's cause as its own.
             let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             if let Some(refused) = inner.and_then(|inner| Self::behind(inner)) {
                 return Some(refused);

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an address is, where it is not public.
+/// Why an address is not public; `None` if it is public.
 pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => v4(address),
@@ -35,7 +35,7 @@ fn v6(address: Ipv6Addr) -> Option<&'static str> {
     Some(match segments {
         [0, 0, 0, 0, 0, 0, 0, 0] => "the unspecified address",
         [0, 0, 0, 0, 0, 0, 0, 1] => "a loopback address",
-        // Its IPv4 address is hidden in it.
+        // An IPv4 address is embedded in it.
         [0x2001, 0, ..] => "a Teredo address",
         [0x2001, 0xdb8, ..] => "an address for documentation",
         [first, ..] if first & 0xfe00 == 0xfc00 => "a private address (fc00::/7)",
@@ -54,7 +54,7 @@ fn inside(address: Ipv6Addr) -> Option<Ipv4Addr> {
         Ipv4Addr::new(a, b, c, d)
     };
     match address.segments() {
-        // :: and ::1 are what they are.
+        // :: and ::1 are themselves.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low] => Some(v4(high, low)),
         [0, 0, 0, 0, 0xffff, 0, high, low] => Some(v4(high, low)),

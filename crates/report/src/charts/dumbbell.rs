@@ -18,7 +18,7 @@ const HEAD: f64 = 30.0;
 const TOP: f64 = 12.0;
 const FOOT: f64 = 30.0;
 
-/// The interval that is drawn: that of the change with other items of these data sets.
+/// The interval to draw: that of the change with other items of these data sets.
 fn sure(moved: &Moved) -> Option<&DeltaInterval> {
     moved.intervals.items.as_ref()
 }

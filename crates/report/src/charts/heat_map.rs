@@ -16,12 +16,13 @@ const TRANSFORMATION: usize = 30;
 /// Slant of the transformations' names, in degrees.
 const SLANT: f64 = 38.0;
 const GAP: f64 = 3.0;
-/// Changes below this never take the strongest colour: a map of small changes should look like one.
+/// Changes below this never take the strongest colour, so that a map of small changes looks like
+/// one.
 const LEAST_FULL: f64 = 5.0;
 /// Steps of colour on either side of none.
 const STEPS: f64 = 4.0;
 
-/// Rows are encoders, columns transformations with their axis above; a cell is the change in
+/// Rows are encoders and columns transformations, with their axis above. A cell is the change in
 /// points.
 pub(crate) fn heat_map(report: &Report) -> String {
     let columns = &report.suite.transformations;

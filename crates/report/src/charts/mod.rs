@@ -1,5 +1,5 @@
-//! Charts as inline SVG: marks and classes only, colours come from the page. Data stands in text
-//! nodes, which the `svg` crate escapes, never in attributes.
+//! Charts as inline SVG: marks and classes only; colours come from the page. Data is written to
+//! text nodes, which the `svg` crate escapes, never to attributes.
 
 mod dumbbell;
 mod forest;
@@ -18,7 +18,7 @@ pub(super) use rank_flow::rank_flow;
 
 use svg::node::element::{Circle, Description, Line, Rectangle, SVG, Text, Title};
 
-/// An empty drawing of this size with a title and a description for those who cannot see it.
+/// An empty drawing of this size, with a title and a description for screen readers.
 fn drawing(id: &str, width: f64, height: f64, title: &str, description: &str) -> SVG {
     SVG::new()
         .set("viewBox", format!("0 0 {} {}", short(width), short(height)))
@@ -76,8 +76,8 @@ fn short(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// A name in lines of at most `most` characters, broken after marks that names have in them; a
-/// longer part is broken where it must.
+/// A name in lines of at most `most` characters, broken after punctuation; a longer part is broken
+/// anywhere.
 fn wrapped(name: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();

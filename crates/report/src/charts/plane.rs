@@ -12,7 +12,7 @@ const LEFT: f64 = 52.0;
 const RIGHT: f64 = 520.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 312.0;
-/// Separation of a coin.
+/// Separation by pure chance.
 const CHANCE: f64 = 0.5;
 
 struct Dot<'a> {

@@ -1,4 +1,4 @@
-//! Places of the encoders: on the original texts, on each axis, in total.
+//! Ranks of the encoders: on the original texts, on each axis, in total.
 
 use svg::node::element::{Circle, Group, Polyline};
 
@@ -45,7 +45,7 @@ pub(crate) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<String> {
             chart = chart.add(label(x(c + 1), 14.0 + i as f64 * 13.0, "tick middle", part));
         }
     }
-    // Who moved is drawn over who stayed.
+    // Encoders that changed rank are drawn over those that did not.
     let mut order: Vec<&RankShift> = scope.rank_shifts.iter().collect();
     let gain = |one: &RankShift| columns.last().map_or(0.0, |last| under(one, last).1);
     order.sort_by(|a, b| gain(a).abs().total_cmp(&gain(b).abs()));
@@ -88,7 +88,7 @@ pub(crate) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<String> {
     Some(chart.to_string())
 }
 
-/// Place and places gained.
+/// Rank, and ranks gained.
 fn under(one: &RankShift, quantity: &Quantity) -> (f64, f64) {
     let found = one.under.iter().find(|under| under.quantity == *quantity);
     found.map_or((one.original, 0.0), |under| (under.rank, under.gained))

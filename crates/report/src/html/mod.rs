@@ -29,12 +29,12 @@ const STYLE: &str = include_str!("../page/style.css");
 /// Renders the report.
 ///
 /// # Errors
-/// When the template refuses: a fault of ours.
+/// If the template fails: an internal error.
 pub(super) fn render(report: &Report) -> Result<String, String> {
     page(report).map_err(|error| format!("report.html: {}", chain(&error)))
 }
 
-/// An error with what led to it: an included part hides its own fault behind its name.
+/// An error with its causes: an included part hides its own error behind its name.
 fn chain(error: &minijinja::Error) -> String {
     let mut told = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -123,7 +123,7 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
     })
 }
 
-/// A forest plot of each language group where there are two, else one.
+/// A forest plot for each language group if there are two, else one.
 fn forests(report: &Report) -> Vec<Value> {
     let scopes = &report.profile.scopes;
     let shown = |scope: &&ScopeProfile| scopes.len() == 1 || scope.scope != Scope::All;
@@ -157,7 +157,7 @@ fn rank_flow(report: &Report) -> Value {
 /// filters.
 fn examples(report: &Report) -> Vec<Value> {
     let mut sorted: Vec<&Example> = report.examples.iter().collect();
-    // Stable: equal and absent drifts keep the order of the report.
+    // A stable sort: equal and absent drifts keep the order of the report.
     let drift = |example: &Example| example.drift.unwrap_or(f64::NEG_INFINITY);
     sorted.sort_by(|a, b| drift(b).total_cmp(&drift(a)));
     sorted

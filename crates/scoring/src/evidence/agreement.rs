@@ -13,7 +13,7 @@ pub(super) struct Table {
     clusters: usize,
 }
 
-/// Dense numbers for what occurs.
+/// Assigns dense numbers to the values that occur.
 #[derive(Default)]
 struct Numbers(BTreeMap<u32, u32>);
 
@@ -45,8 +45,7 @@ impl Table {
         }
     }
 
-    /// V-measure (Rosenberg and Hirschberg 2007) as scikit-learn has it; `None` where no item has
-    /// weight.
+    /// V-measure (Rosenberg and Hirschberg 2007) as in scikit-learn; `None` if no item has weight.
     pub(super) fn v_measure(&self, weights: &[f64]) -> Option<f64> {
         let mut cells = vec![0.0; self.classes * self.clusters];
         for (item, class, cluster, count) in &self.rows {

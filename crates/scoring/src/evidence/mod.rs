@@ -1,17 +1,16 @@
-//! What a main score is made of, item by item: enough to compute it again on any weighting of the
+//! The parts of a main score, item by item: enough to compute it again on any weighting of the
 //! items, without vectors.
 //!
-//! An *item* is what a data set has as a row: a pair, a query, a test text, a document, a
+//! An *item* corresponds to a row of a data set: a pair, a query, a test text, a document, a
 //! summarised text. [`Evidence`] is kept with every score of a run. [`Prepared`] sorts it once and
 //! then gives the score of any item weights in one pass over the items. Weights are counts: weight
 //! 2 is the row written twice, weight 0 the row left out. All weights 1 give the main score itself.
 //!
-//! Two things are held fixed, because they are decisions that the data set's items do not redo: the
+//! Two things are held fixed, because other items of the data set would not change them: the
 //! classifier is not fitted again on other train rows, and documents are not clustered again.
-//! Weights then say what the score would be on other items under the same classifier and the same
-//! clusters.
+//! Weights then give the score on other items under the same classifier and the same clusters.
 //!
-//! * [`clusters`]: items that share a text, which are drawn together.
+//! * [`clusters`]: items that share a text and are drawn together.
 //! * [`resample`]: weights of a bootstrap resample.
 //! * [`interval`]: from resampled differences to an interval and a one-sided bound.
 //! * [`subset`]: the difference of two scores over some of the items.
@@ -31,14 +30,14 @@ pub use prepared::Prepared;
 /// Decimals to which mteb rounds means over queries.
 pub const MTEB_DECIMALS: u8 = 5;
 
-/// What a main score is made of.
+/// The parts of a main score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Evidence {
     /// The score is the mean of the items' values: nDCG, average precision or reciprocal rank of a
-    /// query, the share of fits that label a text rightly, the correlation within a text.
+    /// query, the fraction of fits that label a text correctly, the correlation within a text.
     Mean {
-        /// One value an item; absent where the metric leaves the item out.
+        /// One value per item; `None` if the metric leaves the item out.
         values: Vec<Option<f64>>,
         /// Decimals to which the mean is rounded, as mteb rounds it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,21 +45,20 @@ pub enum Evidence {
     },
     /// The score is Spearman's correlation of gold scores with similarities.
     Spearman {
-        /// One gold score a point.
+        /// One gold score per point.
         gold: Vec<f64>,
-        /// One similarity a point.
+        /// One similarity per point.
         predicted: Vec<f32>,
-        /// Points of each item, in order; empty: one point an item.
+        /// Number of points of each item, in order; empty: one point per item.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         points: Vec<u32>,
     },
     /// The score is the average precision of a similarity, or the highest of several (mteb's
-    /// `max_ap`). The highest is taken anew on every weighting, as mteb would take it on those
-    /// rows.
+    /// `max_ap`). The highest is determined again for every weighting, as mteb would on those rows.
     AveragePrecision {
         /// Whether each item is positive.
         labels: Vec<bool>,
-        /// One series a similarity, one value an item.
+        /// One series per similarity, one value per item.
         similarities: Vec<Vec<f32>>,
     },
     /// The score is the V-measure, averaged over clusterings.
@@ -70,8 +68,8 @@ pub enum Evidence {
         /// The clusterings.
         clusterings: Vec<Clustering>,
     },
-    /// The score is the F1 of nearest neighbours read as predictions (bitext): item i is right
-    /// where its nearest is i.
+    /// The score is the F1 of nearest neighbours read as predictions (bitext): item i is correct if
+    /// its nearest is i.
     Nearest {
         /// The second text nearest to each first one.
         nearest: Vec<u32>,
@@ -91,7 +89,7 @@ pub struct Clustering {
 }
 
 impl Evidence {
-    /// Evidence of a mean over items; NaN where the metric leaves an item out.
+    /// Evidence of a mean over items; NaN for items that the metric leaves out.
     pub fn mean(values: &[f64], decimals: Option<u8>) -> Self {
         Self::Mean {
             values: values.iter().map(|v| (!v.is_nan()).then_some(*v)).collect(),
@@ -111,7 +109,7 @@ impl Evidence {
         }
     }
 
-    /// Points that scoring passes: what a score costs.
+    /// Number of points that scoring goes through: the cost of a score.
     pub fn points(&self) -> usize {
         match self {
             Self::Spearman { gold, .. } => gold.len(),
@@ -121,7 +119,7 @@ impl Evidence {
         }
     }
 
-    /// Which items the score depends on: mteb's clustering scores a sample of the documents.
+    /// The items that the score depends on: mteb's clustering scores a sample of the documents.
     pub fn used(&self) -> Vec<bool> {
         let Self::VMeasure { classes, clusterings } = self else {
             return vec![true; self.items()];
@@ -135,10 +133,10 @@ impl Evidence {
         used
     }
 
-    /// The score of these items, each counted as often as its weight says. `None` where it is
+    /// The score of these items, each counted as often as its weight says. `None` if it is
     /// undefined on them.
     ///
-    /// Sort once with [`Prepared::new`] where many weightings are asked for.
+    /// For many weightings, sort once with [`Prepared::new`].
     pub fn score(&self, weights: &[f64]) -> Option<f64> {
         Prepared::new(self).score(weights)
     }

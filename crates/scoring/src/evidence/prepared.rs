@@ -14,7 +14,7 @@ pub struct Prepared<'a> {
     order: Order,
 }
 
-/// What is sorted beforehand.
+/// The order that is computed in advance.
 #[derive(Debug, Clone)]
 enum Order {
     Nothing,
@@ -90,7 +90,7 @@ fn widened(values: &[f32]) -> Vec<f64> {
 }
 
 fn mean(values: &[Option<f64>], decimals: Option<u8>, weights: &[f64]) -> Option<f64> {
-    // From the left, as the metrics sum: a sum in another order may round to another decimal.
+    // Summed from the left, as in the metrics: a sum in another order may round to another decimal.
     let (mut sum, mut total) = (0.0, 0.0);
     for (value, weight) in values.iter().zip(weights) {
         if let Some(value) = value {
@@ -113,7 +113,7 @@ fn v_measure(tables: &[Table], weights: &[f64]) -> Option<f64> {
     crate::stats::mean(&values)
 }
 
-/// scikit-learn's F1 weighted by support, the items being the classes (`metric::nearest`).
+/// scikit-learn's F1 weighted by support, with the items as classes (`metric::nearest`).
 fn f1(nearest: &[u32], weights: &[f64]) -> Option<f64> {
     let mut predicted = vec![0.0; nearest.len()];
     for (prediction, weight) in nearest.iter().zip(weights) {

@@ -1,6 +1,6 @@
 //! Values in order, with their ties: weighted ranks, correlation and average precision in one pass.
 
-/// Places of values in order, and where each group of equal values ends.
+/// Indices of values in order, and where each group of equal values ends.
 #[derive(Debug, Clone)]
 pub(super) struct Ranked {
     order: Vec<u32>,
@@ -8,12 +8,12 @@ pub(super) struct Ranked {
 }
 
 impl Ranked {
-    /// The lowest first.
+    /// Ascending.
     pub(super) fn ascending(values: &[f64]) -> Self {
         Self::by(values, false)
     }
 
-    /// The highest first.
+    /// Descending.
     pub(super) fn descending(values: &[f64]) -> Self {
         Self::by(values, true)
     }
@@ -58,7 +58,7 @@ impl Ranked {
         ranks
     }
 
-    /// Average precision with ties grouped (scikit-learn); `None` where either class has no weight.
+    /// Average precision with ties grouped (scikit-learn); `None` if either class has no weight.
     pub(super) fn average_precision(&self, labels: &[bool], weights: &[f64]) -> Option<f64> {
         let (mut positives, mut total) = (0.0, 0.0);
         for (label, weight) in labels.iter().zip(weights) {
@@ -85,7 +85,7 @@ impl Ranked {
     }
 }
 
-/// Which item each point belongs to.
+/// The item of each point.
 #[derive(Debug, Clone)]
 pub(super) struct Points {
     /// Empty: each point is an item.
@@ -115,7 +115,7 @@ impl Points {
     }
 }
 
-/// Pearson's correlation of weighted points; `None` where a series does not vary.
+/// Pearson's correlation of weighted points; `None` if a series does not vary.
 pub(super) fn weighted_pearson(x: &[f64], y: &[f64], weights: &[f64]) -> Option<f64> {
     let points = || x.iter().zip(y).zip(weights).filter(|(_, w)| **w > 0.0);
     let (mut total, mut sum_x, mut sum_y) = (0.0, 0.0, 0.0);
@@ -135,8 +135,8 @@ pub(super) fn weighted_pearson(x: &[f64], y: &[f64], weights: &[f64]) -> Option<
         yy += w * dy * dy;
         xy += w * dx * dy;
     }
-    // Ranks of equal values are equal, and their mean is exact enough that a constant series leaves
-    // a trace of rounding only.
+    // Ranks of equal values are equal, and their mean is so exact that a constant series leaves
+    // only rounding errors.
     let varies = |squares: f64, mean: f64| squares > total * (1.0 + mean * mean) * 1e-24;
     (varies(xx, mean_x) && varies(yy, mean_y)).then(|| (xy / (xx.sqrt() * yy.sqrt())).clamp(-1.0, 1.0))
 }

@@ -3,7 +3,7 @@
 use super::Evidence;
 use crate::stats::random::{below, stream};
 
-/// Items in the clusters that are drawn together.
+/// The items, in clusters that are drawn together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clusters {
     members: Vec<Vec<u32>>,
@@ -13,8 +13,8 @@ pub struct Clusters {
 
 impl Clusters {
     /// From the cluster of each item (see [`super::clusters::clusters`]). Items on which the score
-    /// does not depend are never drawn. `name` names the data set: its draws depend on nothing else
-    /// in the run.
+    /// does not depend are never drawn. `name` is that of the data set; its draws depend on nothing
+    /// else in the run.
     pub fn new(clusters: &[u32], evidence: &Evidence, name: &str) -> Self {
         let mut members: Vec<Vec<u32>> = Vec::new();
         for (item, (cluster, used)) in (0_u32..).zip(clusters.iter().zip(evidence.used())) {
@@ -48,8 +48,8 @@ impl Clusters {
         self.members.is_empty()
     }
 
-    /// Clusters of equal size that carry as much: (Σ m)² / Σ m² (Kish). One huge cluster beside
-    /// many small ones counts little more than one.
+    /// Number of clusters of equal size that would be equivalent: (Σ m)² / Σ m² (Kish). One huge
+    /// cluster beside many small ones counts little more than one.
     pub fn effective(&self) -> f64 {
         let sizes = self.members.iter().map(|own| own.len() as f64);
         let (sum, squares) = sizes.fold((0.0, 0.0), |(sum, squares), m| (sum + m, squares + m * m));
@@ -57,8 +57,8 @@ impl Clusters {
     }
 
     /// Weights of resample `index`: as many clusters as there are, drawn with replacement. The same
-    /// index gives the same weights, so that the original and everything made of it are scored on
-    /// the same items.
+    /// index gives the same weights, so that the original and everything derived from it are scored
+    /// on the same items.
     pub fn draw(&self, index: usize, weights: &mut Vec<f64>) {
         weights.clear();
         weights.resize(self.items, 0.0);

@@ -1,4 +1,4 @@
-//! The difference that a transformation makes on some of the items.
+//! The difference that a transformation makes on a subset of the items.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use super::Evidence;
 /// Items by position: whether each belongs to the subset.
 pub type Mask = Vec<bool>;
 
-/// Transformed less original over a subset of the items.
+/// The score of the transformed items minus the original's, over a subset of the items.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubsetDelta {
-    /// The difference in points: transformed less original, over the items of the subset alone.
+    /// The difference in points: transformed minus original, over the items of the subset alone.
     /// Absent where the metric is undefined on them: none, or too few, or all of one class.
     pub delta: Option<f64>,
     /// Items of the subset, added over seeds.
@@ -20,8 +20,8 @@ pub struct SubsetDelta {
     pub of: u64,
 }
 
-/// The difference (transformed less original, in points) over the items that `mask` holds; `None`
-/// where the score is undefined on them or the two are not of the same items.
+/// The difference (transformed minus original, in points) over the items in `mask`; `None` if the
+/// score is undefined on them or the two have different items.
 pub fn delta(original: &Evidence, transformed: &Evidence, mask: &[bool]) -> Option<f64> {
     if original.items() != mask.len() || transformed.items() != mask.len() {
         return None;
@@ -30,8 +30,8 @@ pub fn delta(original: &Evidence, transformed: &Evidence, mask: &[bool]) -> Opti
     Some((transformed.score(&weights)? - original.score(&weights)?) * 100.0)
 }
 
-/// [`delta`] with its numbers of items, one transformed score and mask a seed. A seed on whose
-/// items the score is undefined is left out of the mean.
+/// [`delta`] with its numbers of items, for one transformed score and mask per seed. A seed whose
+/// score is undefined on its items is left out of the mean.
 pub fn over_seeds<'a>(original: &Evidence, seeds: impl IntoIterator<Item = (&'a Evidence, &'a [bool])>) -> SubsetDelta {
     let (mut deltas, mut items, mut of) = (Vec::new(), 0, 0);
     for (transformed, mask) in seeds {
@@ -46,8 +46,8 @@ pub fn over_seeds<'a>(original: &Evidence, seeds: impl IntoIterator<Item = (&'a 
     }
 }
 
-/// The items all of whose texts pass a test: `texts` holds the positions of each item's texts that
-/// are transformed. An item without such a text never passes.
+/// The items all of whose transformed texts pass a test; `texts` holds the positions of these
+/// texts. An item without such a text never passes.
 pub fn items_where<'a>(texts: impl IntoIterator<Item = &'a [u32]>, mut test: impl FnMut(u32) -> bool) -> Mask {
     texts
         .into_iter()

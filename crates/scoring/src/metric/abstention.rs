@@ -7,14 +7,14 @@
 
 use crate::stats::{describe::population_sd, mean, pairwise_sum};
 
-/// How sure the retriever is of a query's list.
+/// The retriever's confidence in a query's list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Confidence {
     /// Highest score.
     pub max: f64,
     /// Population standard deviation of the scores.
     pub std: f64,
-    /// Highest score less the second highest.
+    /// Highest score minus the second highest.
     pub diff1: f64,
 }
 
@@ -31,8 +31,8 @@ pub fn confidence(scores: &[f64]) -> Confidence {
     }
 }
 
-/// Normalised area under the abstention curve of a metric, at most 1; `None` where the oracle gains
-/// nothing (every query scores the same, or there are none), for which mteb writes NaN.
+/// Normalised area under the abstention curve of a metric, at most 1; `None` if the oracle gains
+/// nothing (every query scores the same, or there are none); mteb writes NaN then.
 pub fn nauc(confidence: &[f64], metric: &[f64]) -> Option<f64> {
     if metric.is_empty() || confidence.len() != metric.len() {
         return None;

@@ -1,11 +1,11 @@
-//! Approximate search through a graph, and how much of the exact answer it finds.
+//! Approximate search through a graph, with its recall against the exact search.
 //!
 //! The index is a hierarchy of navigable small worlds (Malkov & Yashunin 2016, arXiv 1603.09320)
-//! from the crate `instant-distance`, which fixes 32 links a document (64 in the lowest layer). It
-//! is built on one thread, so that the same vectors and seed give the same graph; queries are asked
-//! on all cores. Beside the vectors it holds about 350 bytes a document. What it finds is scored
-//! again as [`super::search`] scores, so that a document found by both has the same score, to the
-//! bit, and ties fall alike.
+//! from the crate `instant-distance`, which fixes 32 links per document (64 in the lowest layer).
+//! It is built on one thread, so that the same vectors and seed give the same graph; queries run on
+//! all cores. Besides the vectors it holds about 350 bytes per document. The documents found are
+//! scored again as in [`super::search`], so that a document found by both has the same score, to
+//! the bit, and ties are broken the same way.
 
 use std::collections::BTreeMap;
 
@@ -22,17 +22,18 @@ use super::{
 pub const LINKS: usize = 32;
 /// Queries whose answers are compared with the exact ones.
 const MOST_COMPARED: usize = 1000;
-/// How many of the best documents recall is told for, as far as that many are asked for.
+/// The depths for which recall is reported, as far as that many documents are requested.
 const RECALL_DEPTHS: [usize; 3] = [10, 100, 1000];
 /// Products added side by side.
 const LANES: usize = 16;
 
-/// How a graph is built and asked.
+/// Settings of building and searching a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HnswOptions {
-    /// Candidates weighed for each document's links; more build slower and find more. At least 1.
+    /// Candidates considered for each document's links; more build slower and find more. At least
+    /// 1.
     pub ef_construction: usize,
-    /// Candidates held while a query is answered, never fewer than the documents wanted; more ask
+    /// Candidates held while a query is answered, never fewer than the documents wanted; more are
     /// slower and find more. At least 1.
     pub ef_search: usize,
     /// Seed of the order in which documents enter the graph, and of their layers.
@@ -49,15 +50,15 @@ impl Default for HnswOptions {
     }
 }
 
-/// What an approximate search was, and how much of the exact answer it found.
+/// An approximate search, with the part of the exact answer it found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApproximateReport {
     /// The index with its settings, for people.
     pub index: String,
-    /// By k: of the k best documents, the share that was found among the first k, mean over the
+    /// By k: the fraction of the k best documents found among the first k, as the mean over the
     /// queries compared. A document that ties with the exact k-th counts as found.
     pub recall: BTreeMap<usize, f64>,
-    /// Queries compared with the exact search: all, or 1,000 at equal steps.
+    /// Queries compared with the exact search: all, or 1,000 at equal intervals.
     pub compared: usize,
 }
 
@@ -81,16 +82,16 @@ impl ApproximateReport {
 /// An index could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// No thread to build it on.
+    /// No thread could be started to build it.
     #[error("the index has no thread to be built on: {0}")]
     Thread(#[from] rayon::ThreadPoolBuildError),
 }
 
-/// A document or a query among documents: a row, and what it is to be multiplied with.
+/// A row of a document or query, and the factor for its products.
 #[derive(Clone, Copy)]
 struct Point<'a> {
     row: &'a [f32],
-    /// 1 / norm where the similarity is cosine, else 1.
+    /// 1 / norm for cosine similarity, else 1.
     scale: f32,
     similarity: Similarity,
 }
@@ -132,8 +133,8 @@ fn added(x: &[f32], y: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
 }
 
 /// As [`search::top_k`], through a graph: the documents found may not be the best, and may be fewer
-/// than `k` where parts of the graph cannot be reached. With the answer comes its recall, measured
-/// against the exact search.
+/// than `k` where parts of the graph cannot be reached. Also returns the recall against the exact
+/// search.
 ///
 /// # Errors
 /// [`IndexError`].
@@ -152,7 +153,7 @@ pub fn top_k(
         .ef_construction(options.ef_construction)
         .ef_search(ef_search)
         .seed(options.seed);
-    // Inside a pool of one thread the library inserts documents one after the other.
+    // Inside a pool with one thread the library inserts documents one after the other.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     let (graph, places) = pool.install(|| builder.build_hnsw(points));
     let mut document_of = vec![0; places.len()];
@@ -195,7 +196,7 @@ pub fn top_k(
     Ok((hits, report))
 }
 
-/// Documents that the graph holds for the nearest.
+/// The documents that are nearest according to the graph.
 fn nearest(graph: &Hnsw<Point<'_>>, scratch: &mut Scratch, query: Point<'_>, document_of: &[usize]) -> Vec<usize> {
     graph
         .search(&query, scratch)

@@ -1,5 +1,5 @@
 //! Cross-lingual semantic discrimination (CLSD): is the translation nearer than texts that only
-//! look like it?
+//! resemble it?
 //!
 //! Source: the CLSD paper (Michail, Clematide and Sennrich, 2025), sections 3.1 (P@1) and 3.3
 //! (one-word changes).
@@ -14,7 +14,7 @@ pub fn target_is_nearest<'a>(source: &[f32], target: &[f32], mut distractors: im
     distractors.all(|distractor| reached > similarity::cosine_of_units(source, distractor))
 }
 
-/// Mean cosine of parallel pairs less the mean cosine of unrelated ones (every source with every
+/// Mean cosine of parallel pairs minus the mean cosine of unrelated ones (every source with every
 /// other row's target): the scale on which changes are given. Means need two rows; 0 of fewer.
 pub fn parallel_gap<'a>(
     sources: impl ExactSizeIterator<Item = &'a [f32]>,
@@ -62,14 +62,14 @@ pub fn change(source: &[f32], target: &[f32], distractor: &[f32], gap: f64) -> C
     }
 }
 
-/// Changes of a group: all, or those whose word is of one part of speech.
+/// Changes of a group: all, or those of one part of speech.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Group {
     /// How many.
     pub pairs: usize,
     /// Mean cross-lingual change.
     pub cross_mean: f64,
-    /// Its sample standard deviation; `None` of one pair.
+    /// Its sample standard deviation; `None` for one pair.
     pub cross_sd: Option<f64>,
     /// Mean monolingual change.
     pub mono_mean: f64,
@@ -79,7 +79,7 @@ pub struct Group {
     pub spearman: Option<f64>,
 }
 
-/// Sums up changes; `None` of none.
+/// Sums up changes; `None` if there are none.
 pub fn group(changes: &[Change]) -> Option<Group> {
     let cross: Vec<f64> = changes.iter().map(|c| c.cross).collect();
     let mono: Vec<f64> = changes.iter().map(|c| c.mono).collect();

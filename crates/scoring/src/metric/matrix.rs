@@ -8,15 +8,15 @@ pub struct VectorMatrix {
     data: Vec<f32>,
 }
 
-/// Numbers that do not make a matrix.
+/// Values that do not form a matrix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MatrixError {
     /// The number of values is not rows × columns.
     #[error("{rows} rows of {cols} columns need {needed} values, {found} given")]
     Shape {
-        /// Rows said.
+        /// Rows given.
         rows: usize,
-        /// Columns said.
+        /// Columns given.
         cols: usize,
         /// Values needed (saturated).
         needed: usize,
@@ -45,10 +45,10 @@ pub enum MatrixError {
 }
 
 impl VectorMatrix {
-    /// Takes `rows × cols` values, row after row.
+    /// Creates a matrix from `rows × cols` values, row by row.
     ///
     /// # Errors
-    /// A wrong number of values, no columns, a value that is not finite.
+    /// If the number of values is wrong, there are no columns, or a value is not finite.
     pub fn new(rows: usize, cols: usize, data: Vec<f32>) -> Result<Self, MatrixError> {
         let needed = rows.saturating_mul(cols);
         if data.len() != needed {
@@ -71,7 +71,7 @@ impl VectorMatrix {
         Ok(Self { rows, cols, data })
     }
 
-    /// Takes values known to be sound: rows copied out of another matrix.
+    /// Creates a matrix from values known to be valid: rows copied from another matrix.
     pub(crate) fn of_checked(rows: usize, cols: usize, data: Vec<f32>) -> Self {
         Self { rows, cols, data }
     }
@@ -79,7 +79,7 @@ impl VectorMatrix {
     /// A copy of these rows, in this order.
     ///
     /// # Panics
-    /// Where a row is not there.
+    /// If a row does not exist.
     pub fn select(&self, rows: impl IntoIterator<Item = usize>) -> Self {
         let (mut count, mut data) = (0, Vec::new());
         for row in rows {

@@ -26,7 +26,7 @@ pub struct PairMetrics {
 
 /// Metrics of the five score sets (`similarity`, `cosine`, `manhattan`, `euclidean`, `dot`) under
 /// mteb's keys, and `max_*`, the best of the five. Labels must hold both classes, or average
-/// precision means nothing; the caller checks.
+/// precision is meaningless; the caller checks that.
 pub fn score<'a>(
     pairs: impl IndexedParallelIterator<Item = (&'a [f32], &'a [f32])> + Clone,
     labels: &[bool],
@@ -38,8 +38,8 @@ pub fn score<'a>(
     let sets: [(&str, Vec<f64>); 5] = [
         ("similarity", measure(&|x, y| own.of(x, y))),
         ("cosine", measure(&similarity::cosine)),
-        // Distances are negated: the higher, the more alike. Sorting, ties and average precision
-        // come out the same.
+        // Distances are negated, so that higher means more alike. Sorting, ties and average
+        // precision are the same.
         ("manhattan", measure(&|x, y| -similarity::manhattan(x, y))),
         ("euclidean", measure(&|x, y| -similarity::euclidean(x, y))),
         ("dot", measure(&similarity::dot)),
@@ -66,8 +66,8 @@ pub fn score<'a>(
 /// Metrics of one set of scores, higher meaning more alike.
 ///
 /// Best accuracy and best F1 walk down the pairs in stable order of score and ask, after each pair,
-/// what a threshold below it would give. Ties are not grouped and the last pair is never counted:
-/// so mteb does, and so numbers agree.
+/// what a threshold below it would give. Ties are not grouped and the last pair is never counted,
+/// as in mteb, so that numbers agree.
 pub fn metrics(scores: &[f64], labels: &[bool]) -> PairMetrics {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| (scores[b] + 0.0).total_cmp(&(scores[a] + 0.0)));
@@ -102,7 +102,7 @@ pub fn metrics(scores: &[f64], labels: &[bool]) -> PairMetrics {
 }
 
 /// Average precision: Σ (R_n − R_{n−1}) P_n over distinct thresholds from the highest down, ties
-/// grouped, without interpolation (scikit-learn `average_precision_score`). 0 where there is no
+/// grouped, without interpolation (scikit-learn `average_precision_score`). 0 if there is no
 /// positive.
 pub fn average_precision(scores: &[f64], labels: &[bool]) -> f64 {
     let mut order: Vec<usize> = (0..scores.len()).collect();

@@ -1,11 +1,11 @@
 //! Exact search: the best documents of each query.
 //!
 //! Documents are taken in slabs, each packed into blocks for the matrix kernel; groups of queries
-//! run against a slab in parallel. What is held beside the vectors themselves: one normalised and
-//! packed slab (`SLAB` × `BLOCK` rows), one normalised copy of the queries, a tile of `GROUP` ×
-//! `BLOCK` scores a thread and at most 2·k candidates a query, whatever the size of the corpus. For
-//! 1 M × 768 documents, 1,000 queries and k = 1,000 that is 50 MB + 3 MB + 16 MB. A score depends
-//! on its own query and document alone, so equal documents tie exactly.
+//! run against a slab in parallel. Memory besides the vectors themselves: one normalised and packed
+//! slab (`SLAB` × `BLOCK` rows), one normalised copy of the queries, a tile of `GROUP` × `BLOCK`
+//! scores a thread and at most 2·k candidates a query, whatever the size of the corpus. For 1 M ×
+//! 768 documents, 1,000 queries and k = 1,000 that is 50 MB + 3 MB + 16 MB. A score depends on its
+//! own query and document alone, so equal documents tie exactly.
 
 use isomer_kernels::{Epilogue, PackedMatrix, gemm_serial};
 use rayon::prelude::*;
@@ -24,12 +24,12 @@ const GROUP: usize = 32;
 /// Scores compared with a query's worst at a time.
 const LANES: usize = 32;
 
-/// Who wins a tie.
+/// How ties are broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ties {
-    /// The document whose id sorts last by bytes, as trec_eval and mteb 2 decide.
+    /// In favour of the document whose id sorts last by bytes, as in trec_eval and mteb 2.
     IdDescending,
-    /// The document that comes first in the corpus, as a stable sort decides.
+    /// In favour of the document that comes first in the corpus, as in a stable sort.
     CorpusOrder,
 }
 
@@ -43,8 +43,8 @@ pub struct Hit {
 }
 
 /// The `k` best documents of each query, best first. `id_order[d]` is the position of document `d`
-/// when ids are sorted ascending by bytes (see [`id_order`]); [`Ties::CorpusOrder`] does not read
-/// it.
+/// when ids are sorted ascending by bytes (see [`id_order`]); It is not used with
+/// [`Ties::CorpusOrder`].
 ///
 /// Vectors of queries and documents must have equal widths; fewer than `k` documents give fewer
 /// hits.
@@ -105,8 +105,8 @@ pub fn top_k(
         .collect()
 }
 
-/// Some documents of one query, scored as [`top_k`] scores them: `rows` holds their vectors one
-/// after the other, `documents` says which they are. The best `k`, best first.
+/// Scores the given documents of one query as [`top_k`] does: `rows` holds their vectors one after
+/// the other, `documents` their numbers. Returns the best `k`, best first.
 pub(super) fn ranked(
     query: &[f32],
     rows: &[f32],
@@ -137,11 +137,11 @@ pub(super) fn ranked(
     found.into_iter().map(hit).collect()
 }
 
-/// The best keys of one query: at most 2·k are held, and cut back to k when that many have come.
+/// The best keys of one query. At most 2·k are held; they are then cut back to k.
 struct Best {
     k: usize,
     keys: Vec<u64>,
-    /// No score below it can enter; as a number, so that most scores cost one comparison.
+    /// No score below it can enter. It is a number, so that most scores cost one comparison.
     threshold: f32,
     /// The worst key kept at the last cut; 0 before the first.
     worst: u64,
@@ -159,8 +159,7 @@ impl Best {
 
     fn offer(&mut self, scores: &[f32], tie: impl Fn(usize) -> u32) {
         for (number, lanes) in scores.chunks(LANES).enumerate() {
-            // Without a branch inside, the comparison of a whole chunk is a handful of
-            // instructions.
+            // Without a branch inside, comparing a whole chunk takes a handful of instructions.
             if !lanes.iter().fold(false, |any, score| any | (*score >= self.threshold)) {
                 continue;
             }
@@ -197,7 +196,7 @@ impl Best {
     }
 }
 
-/// Documents made ready to be multiplied with queries.
+/// Documents prepared for multiplication with queries.
 struct Block {
     rows: usize,
     kind: BlockKind,
@@ -206,7 +205,7 @@ struct Block {
 enum BlockKind {
     /// Cosine and dot product: packed for the matrix kernel.
     Packed(PackedMatrix),
-    /// Distances: as they are.
+    /// Distances: unchanged rows.
     Plain(Vec<f32>),
 }
 

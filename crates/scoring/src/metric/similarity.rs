@@ -1,8 +1,8 @@
 //! Similarities and distances of pairs of vectors.
 //!
-//! mteb works on f32 vectors throughout, and a score is only reproduced to its last published digit
-//! when ties fall where mteb's do: results are therefore rounded to f32 in the same places, and
-//! cosine keeps scikit-learn's form 1 − ½‖x̂ − ŷ‖², which gives exactly 1 to equal texts. Sums are
+//! mteb works on f32 vectors throughout. A score is reproduced to its last published digit only if
+//! the same values tie as in mteb. Results are therefore rounded to f32 in the same places, and
+//! cosine keeps scikit-learn's form 1 − ½‖x̂ − ŷ‖², which gives exactly 1 for equal texts. Sums are
 //! accumulated in f64 before the rounding.
 
 /// How an encoder's vectors are meant to be compared.
@@ -30,7 +30,7 @@ pub fn norm(x: &[f32]) -> f32 {
 }
 
 /// 1 − `paired_cosine_distances` of scikit-learn. A zero vector is left as it is, so its cosine
-/// with a unit vector is 0.5, as there.
+/// with a unit vector is 0.5, as in scikit-learn.
 pub fn cosine(x: &[f32], y: &[f32]) -> f32 {
     let (nx, ny) = (divisor(norm(x)), divisor(norm(y)));
     1.0 - 0.5 * sum(x.iter().zip(y).map(|(a, b)| squared(a / nx - b / ny)))

@@ -16,7 +16,7 @@ use crate::stats::{StatsError, pearson, spearman};
 /// except of cosine, whose error is returned.
 ///
 /// # Errors
-/// Gold scores or cosines that do not vary; fewer than two pairs.
+/// If gold scores or cosines do not vary, or there are fewer than two pairs.
 pub fn score<'a>(
     pairs: impl IndexedParallelIterator<Item = (&'a [f32], &'a [f32])> + Clone,
     gold: &[f64],

@@ -1,11 +1,11 @@
-//! Summarisation: does closeness to human summaries follow human judgement?
+//! Summarisation: does similarity to human summaries follow human judgement?
 //!
 //! A machine summary's predicted quality is its highest similarity to any human summary of the same
-//! text. Three definitions of the score are in print, and differ widely on the same vectors:
+//! text. Three published definitions of the score differ widely on the same vectors:
 //! * mteb 2.20.0 `summarization_evaluator.py`: a correlation per text, averaged ([`per_text`] with
 //!   [`Average::Statistic`]);
-//! * its deprecated evaluator, which made the numbers of the first leaderboard: the mean ran over
-//!   the correlations *and* their p-values (issue 1156; [`Average::StatisticAndP`]);
+//! * its deprecated evaluator, which produced the numbers of the first leaderboard: the mean ran
+//!   over the correlations *and* their p-values (issue 1156; [`Average::StatisticAndP`]);
 //! * HTEB 1.1 `evaluation.py`: one correlation over all machine summaries of all texts
 //!   ([`pooled`]).
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use super::similarity::{self, Similarity};
 use crate::stats::{StatsError, correlation_p_value, mean, pearson, spearman};
 
-/// A text's machine summaries: what people and vectors think of each.
+/// A text's machine summaries, with people's and the vectors' rating of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// Human relevance.
@@ -32,12 +32,12 @@ pub struct Judged {
 pub enum Average {
     /// The correlations.
     Statistic,
-    /// The correlations and their p-values alike, as mteb once did by mistake.
+    /// The correlations together with their p-values, as mteb once did by mistake.
     StatisticAndP,
 }
 
 impl Average {
-    /// What a text with correlation `r` over `n` machine summaries adds to the mean.
+    /// The contribution to the mean of a text with correlation `r` over `n` machine summaries.
     pub fn value(self, r: f64, n: usize) -> f64 {
         match self {
             Self::Statistic => r,
@@ -72,8 +72,8 @@ impl Judged {
         judged
     }
 
-    /// Whether mteb leaves the text out: equal gold scores, or predictions that do not tell the
-    /// summaries apart.
+    /// Whether mteb leaves the text out: its gold scores are equal, or its predictions do not
+    /// distinguish the summaries.
     pub fn skipped(&self) -> bool {
         [&self.gold, &self.dot, &self.cosine]
             .iter()
@@ -87,8 +87,8 @@ const KINDS: [(&str, Values); 3] = [("cosine_", |j| &j.cosine), ("dot_", |j| &j.
 const CORRELATIONS: [(&str, Correlation); 2] = [("pearson", pearson), ("spearman", spearman)];
 
 /// mteb's `{cosine_,dot_,}{pearson,spearman}`: means over the texts that are not skipped, and the
-/// value of each text (NaN where it is skipped). A score is left out where a text's own
-/// similarities are all equal; `None` where every text is skipped.
+/// value of each text (NaN if it is skipped). A score is left out if a text's own similarities are
+/// all equal; `None` if every text is skipped.
 pub fn per_text(texts: &[Judged], average: Average) -> Option<(BTreeMap<String, f64>, BTreeMap<String, Vec<f64>>)> {
     if texts.iter().all(Judged::skipped) {
         return None;
@@ -122,7 +122,7 @@ pub fn per_text(texts: &[Judged], average: Average) -> Option<(BTreeMap<String, 
 /// it.
 ///
 /// # Errors
-/// Gold scores or predictions that are all equal; fewer than two machine summaries.
+/// If gold scores or predictions are all equal, or there are fewer than two machine summaries.
 pub fn pooled(texts: &[Judged]) -> Result<BTreeMap<String, f64>, StatsError> {
     let gold: Vec<f64> = texts.iter().flat_map(|t| t.gold.iter().copied()).collect();
     let cosine: Vec<f64> = texts.iter().flat_map(|t| t.cosine.iter().copied()).collect();

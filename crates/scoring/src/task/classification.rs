@@ -11,26 +11,26 @@ use isomer_learn::{
 use super::{Profile, ScoreError, Scores, TaskType};
 use crate::{evidence::Evidence, metric::matrix::VectorView};
 
-/// Train rows of each label in each fit, where nobody says otherwise.
+/// Default number of train rows of each label in each fit.
 pub const SAMPLES_PER_LABEL: usize = 8;
 
-/// Fits, where nobody says otherwise.
+/// Default number of fits.
 pub const EXPERIMENTS: usize = 10;
 
-/// What classification is scored from.
+/// The input of classification scores.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassificationInput<'a> {
-    /// One vector a train row.
+    /// One vector per train row.
     pub train: VectorView<'a>,
     /// Their labels.
     pub train_labels: &'a [String],
-    /// One vector a test row.
+    /// One vector per test row.
     pub test: VectorView<'a>,
     /// Their labels; each must be a label of the train rows.
     pub test_labels: &'a [String],
-    /// Train rows of each label in each fit. Without meaning under `hteb`.
+    /// Train rows of each label in each fit. Ignored under `hteb`.
     pub samples_per_label: usize,
-    /// Fits. Without meaning under `hteb`.
+    /// Fits. Ignored under `hteb`.
     pub experiments: usize,
 }
 
@@ -38,7 +38,7 @@ pub struct ClassificationInput<'a> {
 /// label, averaged; `hteb`: one on all train rows.
 ///
 /// # Errors
-/// Vectors and labels that do not match; one class only; a test label that no train row has.
+/// If vectors and labels do not match, there is only one class, or a test label has no train row.
 pub fn score_classification(input: &ClassificationInput<'_>, profile: Profile) -> Result<Scores, ScoreError> {
     let task = TaskType::Classification;
     let main_key = task
@@ -87,7 +87,7 @@ fn vectors<'a>(what: &'static str, view: VectorView<'a>) -> Result<Vectors<'a>, 
     Vectors::new(what, view.data(), view.rows(), view.cols())
 }
 
-/// For each test row the share of fits that predict its label.
+/// For each test row, the fraction of fits that predict its label.
 fn right(report: &ClassificationReport, input: &ClassificationInput<'_>) -> BTreeMap<String, Vec<f64>> {
     // Predictions are positions among all labels, sorted.
     let mut classes: Vec<&String> = input.train_labels.iter().chain(input.test_labels).collect();

@@ -17,13 +17,13 @@ use crate::metric::{
 pub struct OneWord {
     /// Row of the target.
     pub row: usize,
-    /// Position among all distractors.
+    /// Index among all distractors.
     pub distractor: usize,
-    /// Part of speech of the word, where somebody said it.
+    /// Part of speech of the word, if known.
     pub pos: Option<String>,
 }
 
-/// What discrimination is scored from.
+/// The input of discrimination scores.
 #[derive(Debug, Clone, Copy)]
 pub struct ClsdInput<'a> {
     /// One vector a source.
@@ -34,7 +34,7 @@ pub struct ClsdInput<'a> {
     pub distractors: VectorView<'a>,
     /// Distractors of each row.
     pub counts: &'a [usize],
-    /// Whether each distractor is the very text of its target: mteb counts it as found then.
+    /// Whether each distractor is equal to its target; mteb then counts it as found.
     pub same_as_target: &'a [bool],
     /// Distractors that differ in one word, for the fine-grained analysis; may be empty.
     pub one_word: &'a [OneWord],
@@ -53,7 +53,7 @@ pub struct ClsdInput<'a> {
 ///   units of the gap between parallel and unrelated pairs (`parallel_gap`).
 ///
 /// # Errors
-/// Vectors that do not match; no rows; a row without distractors.
+/// If vectors do not match, there are no rows, or a row has no distractors.
 pub fn score_clsd(input: &ClsdInput<'_>, own: Similarity, profile: Profile) -> Result<Scores, ScoreError> {
     let task = TaskType::Clsd;
     let main_key = task
@@ -158,7 +158,7 @@ fn whole_corpus(input: &ClsdInput<'_>, starts: &[usize], own: Similarity) -> Res
     score_retrieval(&retrieval, own, Profile::MtebV2)
 }
 
-/// The fine-grained analysis; empty where no distractor differs in one word or the gap is not
+/// The fine-grained analysis; empty if no distractor differs in one word or the gap is not
 /// positive.
 fn one_word(input: &ClsdInput<'_>) -> BTreeMap<String, f64> {
     let mut scores = BTreeMap::new();

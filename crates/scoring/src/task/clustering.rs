@@ -20,10 +20,10 @@ const SEED: u32 = 42;
 /// Seeds of HTEB's three runs.
 const HTEB_SEEDS: [u32; 3] = [1337, 1338, 1339];
 
-/// What clustering is scored from.
+/// The input of clustering scores.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusteringInput<'a> {
-    /// One vector a document.
+    /// One vector per document.
     pub vectors: VectorView<'a>,
     /// Their labels.
     pub labels: &'a [String],
@@ -44,7 +44,7 @@ pub struct ClusteringInput<'a> {
 ///   the seeds.
 ///
 /// # Errors
-/// Vectors, labels and sets that do not match; no documents; one label only.
+/// If vectors, labels and sets do not match, there are no documents, or there is only one label.
 pub fn score_clustering(input: &ClusteringInput<'_>, profile: Profile) -> Result<Scores, ScoreError> {
     let task = TaskType::Clustering;
     let main_key = task
@@ -105,7 +105,7 @@ pub fn score_clustering(input: &ClusteringInput<'_>, profile: Profile) -> Result
     }
 }
 
-/// V-measure of each set, and its clusters. A set of one label scores 1, as mteb has it.
+/// V-measure of each set, and its clusters. A set of one label scores 1, as in mteb.
 fn per_set(input: &ClusteringInput<'_>, sets: &[usize], seed: u32) -> Result<(Vec<f64>, Vec<Clustering>), ScoreError> {
     let (mut rest, mut labels, mut first) = (input.vectors, input.labels, 0);
     let mut values = Vec::with_capacity(sets.len());
@@ -153,7 +153,7 @@ fn evidence(labels: &[String], clusterings: Vec<Clustering>) -> Evidence {
 /// The documents of each clustering, their clusters, and how often each was drawn.
 fn drawn(chosen: &[usize], assignments: &[(Vec<usize>, Vec<usize>)]) -> Vec<Clustering> {
     let one = |(drawn, clusters): &(Vec<usize>, Vec<usize>)| {
-        // Every draw of a document has the same vector, hence the same cluster.
+        // Every draw of a document has the same vector, and so the same cluster.
         let mut counts: BTreeMap<(usize, usize), u32> = BTreeMap::new();
         for (draw, cluster) in drawn.iter().zip(clusters) {
             *counts.entry((chosen[*draw], *cluster)).or_default() += 1;
@@ -207,7 +207,7 @@ fn fast(input: &ClusteringInput<'_>, main_key: &'static str) -> Result<Scores, S
         .flat_map(|level| level.v_measures.iter().copied())
         .collect();
     let items = BTreeMap::from([("v_measure".to_owned(), runs)]);
-    // Items are the clusterings here: a document has no V-measure of its own.
+    // The items here are the clusterings: a document has no V-measure of its own.
     let clusterings = clustering.clusterings;
     let assignments: Vec<_> = report
         .levels

@@ -9,17 +9,17 @@ use crate::{
 /// A task that could not be scored.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ScoreError {
-    /// Not one vector per text.
+    /// The number of vectors does not match the texts.
     #[error("{what}: {expected} vectors are needed, {found} given")]
     Rows {
         /// Which vectors, e.g. `documents`.
         what: &'static str,
-        /// How many.
+        /// The expected number.
         expected: usize,
-        /// How many there are.
+        /// The number given.
         found: usize,
     },
-    /// Vectors that are not matrix, or of unequal widths.
+    /// Vectors that do not form a matrix, or of unequal widths.
     #[error("{what}: {source}")]
     Matrix {
         /// Which vectors.
@@ -35,7 +35,7 @@ pub enum ScoreError {
         /// Why.
         reason: String,
     },
-    /// The main score is not among the scores: a fault of ours.
+    /// The main score is not among the scores: an internal error.
     #[error("no {key} was computed")]
     MissingMain {
         /// Its key.
@@ -59,7 +59,7 @@ pub enum ScoreError {
         /// What is wrong with it.
         problem: String,
     },
-    /// What classification or clustering cannot be learned from.
+    /// Data from which classification or clustering cannot be learnt.
     #[error(transparent)]
     Learn(#[from] isomer_learn::LearnError),
     /// An approximate index could not be built.

@@ -1,4 +1,5 @@
-//! Graded ranking: candidates of falling closeness to an anchor, best first (partial paraphrases).
+//! Graded ranking: candidates of decreasing closeness to an anchor, best first (partial
+//! paraphrases).
 //!
 //! Source: the PARTIAL paper, section 5.1: R-Precision and Spearman's rho of each group, averaged
 //! over groups; the same groups as a classification, where the best candidate is a paraphrase and
@@ -12,7 +13,7 @@ use crate::{
     stats::{mean, spearman},
 };
 
-/// Scores of the pairs of one group, best candidate first, from whatever scores pairs.
+/// Scores of the pairs of one group, best candidate first, from any scorer of pairs.
 pub type PairScores = Vec<f64>;
 
 /// Scores graded ranking with vectors: `anchors` holds one a group, `candidates` those of all
@@ -24,8 +25,8 @@ pub type PairScores = Vec<f64>;
 ///   scores are not all equal.
 ///
 /// # Errors
-/// Vectors that do not match; no groups; a group of fewer than two candidates; scores that are
-/// equal in every group.
+/// If vectors do not match, there are no groups, a group has fewer than two candidates, or scores
+/// are equal in every group.
 pub fn score_graded_ranking(
     anchors: VectorView<'_>,
     candidates: VectorView<'_>,

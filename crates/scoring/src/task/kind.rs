@@ -32,11 +32,11 @@ pub enum TaskType {
     GradedRanking,
 }
 
-/// A task name that is none of ours.
+/// An unknown task name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown task `{name}`: known are {}", TaskType::ALL.map(TaskType::name).join(", "))]
 pub struct UnknownTask {
-    /// What was asked for.
+    /// The name given.
     pub name: String,
 }
 
@@ -55,7 +55,7 @@ impl TaskType {
         Self::GradedRanking,
     ];
 
-    /// As the command line spells it.
+    /// The spelling on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sts => "sts",
@@ -76,7 +76,7 @@ impl TaskType {
         true
     }
 
-    /// mteb's key of the main score under a profile; `None` where the kind is not served yet.
+    /// mteb's key of the main score under a profile; `None` if the kind is not served yet.
     pub const fn main_score(self, profile: Profile) -> Option<&'static str> {
         match (self, profile) {
             (Self::Sts, _) => Some("cosine_spearman"),
@@ -87,7 +87,8 @@ impl TaskType {
             (Self::Reranking, Profile::MtebV1 | Profile::Hteb) => Some("map"),
             (Self::Summarisation, _) => Some("cosine_spearman"),
             (Self::Bitext, _) => Some("f1"),
-            // mteb finds the translation in the whole corpus; the paper among five candidates.
+            // mteb searches for the translation in the whole corpus, the paper among five
+            // candidates.
             (Self::Clsd, Profile::MtebV2 | Profile::MtebV1) => Some("recall_at_1"),
             (Self::Clsd, Profile::Hteb) => Some("candidates_precision_at_1"),
             (Self::GradedRanking, _) => Some("spearman"),

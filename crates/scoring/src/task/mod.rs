@@ -43,12 +43,12 @@ pub struct Scores {
     /// Values of single items, one column a key, one value an item; NaN where a value is undefined
     /// for its item.
     pub per_item: BTreeMap<String, Vec<f64>>,
-    /// What the main score is made of, item by item; absent where it cannot be taken apart (macro
-    /// F1 of classification).
+    /// The parts of the main score, item by item; `None` if it has no such parts (macro F1 of
+    /// classification).
     pub evidence: Option<Evidence>,
-    /// What a person should know about how it was scored.
+    /// Notes for users on how it was scored.
     pub notes: Vec<String>,
-    /// Set where the search was approximate.
+    /// Set if the search was approximate.
     pub approximate: Option<ApproximateReport>,
 }
 
@@ -67,11 +67,11 @@ impl Scores {
         })
     }
 
-    /// The same scores with another one as the main one. Evidence is of the main score, so another
-    /// one has none.
+    /// The same scores with another main score. Evidence belongs to the main score, so the result
+    /// has none.
     ///
     /// # Errors
-    /// A score that is not among them.
+    /// If the score is not among them.
     pub fn with_main(mut self, key: &'static str) -> Result<Self, ScoreError> {
         if key != self.main_key {
             self.evidence = None;

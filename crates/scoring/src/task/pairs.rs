@@ -19,8 +19,8 @@ use crate::{
 /// Scores semantic textual similarity. `gold` holds one score a pair.
 ///
 /// # Errors
-/// Vectors and scores that do not match; gold scores that are constant or not finite; fewer than
-/// two pairs; vectors that are all equally similar.
+/// If vectors and scores do not match, gold scores are constant or not finite, there are fewer than
+/// two pairs, or all pairs are equally similar.
 pub fn score_sts(
     first: VectorView<'_>,
     second: VectorView<'_>,
@@ -52,7 +52,7 @@ pub fn score_sts(
 /// Scores pair classification. `labels` holds one label a pair, true for a positive.
 ///
 /// # Errors
-/// Vectors and labels that do not match; labels of one class only.
+/// If vectors and labels do not match, or there are labels of one class only.
 pub fn score_pair_classification(
     first: VectorView<'_>,
     second: VectorView<'_>,
@@ -100,7 +100,7 @@ pub fn score_pair_classification(
 /// other; one direction only, as mteb does.
 ///
 /// # Errors
-/// Sides of different sizes or widths; no pairs.
+/// If the sides have different sizes or widths, or there are no pairs.
 pub fn score_bitext(
     first: VectorView<'_>,
     second: VectorView<'_>,
@@ -114,7 +114,7 @@ pub fn score_bitext(
             reason: "there are no pairs".to_owned(),
         });
     }
-    // Ids break no ties here, so any order of them will do.
+    // Ids break no ties here, so their order does not matter.
     let hits = search::top_k(first, second, &[], own, 1, Ties::CorpusOrder);
     let predictions: Vec<usize> = hits
         .iter()
@@ -151,7 +151,7 @@ fn similarities(first: VectorView<'_>, second: VectorView<'_>, own: Similarity) 
     ])
 }
 
-/// The key of the main score, where vectors and labels match.
+/// The key of the main score, after checking that vectors and labels match.
 fn checked(
     task: TaskType,
     profile: Profile,

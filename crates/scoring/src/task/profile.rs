@@ -3,7 +3,7 @@
 
 use std::{fmt, str::FromStr};
 
-/// Which published definition of the metrics.
+/// The published definition of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Profile {
     /// Current mteb.
@@ -18,11 +18,11 @@ pub enum Profile {
     Hteb,
 }
 
-/// A profile name that is none of ours.
+/// An unknown profile name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown metric profile `{name}`: known are mteb-v2, mteb-v1, hteb")]
 pub struct UnknownProfile {
-    /// What was asked for.
+    /// The name given.
     pub name: String,
 }
 
@@ -30,7 +30,7 @@ impl Profile {
     /// Every profile.
     pub const ALL: [Self; 3] = [Self::MtebV2, Self::MtebV1, Self::Hteb];
 
-    /// As the command line spells it.
+    /// The spelling on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::MtebV2 => "mteb-v2",

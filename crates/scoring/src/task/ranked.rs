@@ -1,4 +1,5 @@
-//! What retrieval and reranking have in common: ranked lists and their judgements to mteb's scores.
+//! The parts that retrieval and reranking share: from ranked lists and their judgements to mteb's
+//! scores.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ pub(super) fn means(series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64
     let mut scores: BTreeMap<String, f64> = series
         .iter()
         .filter_map(|(key, values)| {
-            // Summed from the left, as Python's `sum` does.
+            // Summed from the left, like Python's `sum`.
             let value = values.iter().sum::<f64>() / values.len() as f64;
             let value = match decimals(key) {
                 Some(decimals) => round_decimals(value, usize::from(decimals)),

@@ -1,4 +1,4 @@
-//! Reranking: a query, or several that ask for the same, and candidates of which some are relevant.
+//! Reranking: a query, or several with the same meaning, and candidates of which some are relevant.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const V1_MRR_DEPTH: usize = 10;
 /// How many consecutive vectors belong to one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidates {
-    /// Queries that ask for the same; a candidate counts by the one that is nearest.
+    /// Queries with the same meaning; a candidate counts by the nearest of them.
     pub queries: usize,
     /// Relevant candidates.
     pub positives: usize,
@@ -29,7 +29,7 @@ pub struct Candidates {
     pub negatives: usize,
 }
 
-/// What reranking is scored from.
+/// The input of reranking scores.
 #[derive(Debug, Clone, Copy)]
 pub struct RerankingInput<'a> {
     /// Queries of all items, one after the other.
@@ -38,7 +38,7 @@ pub struct RerankingInput<'a> {
     pub documents: VectorView<'a>,
     /// The items. Each has at least one query, one positive and one negative.
     pub items: &'a [Candidates],
-    /// Ids of the candidates, in their order, or none where rows are lists: they decide ties under
+    /// Ids of the candidates, in their order, or empty if rows are lists. They decide ties under
     /// `mteb-v2`. Unique within an item.
     pub document_ids: &'a [String],
 }
@@ -53,10 +53,10 @@ pub struct RerankingInput<'a> {
 ///   `mrr` at 10.
 /// * `hteb`: the same `map` by the encoder's own similarity.
 ///
-/// Of several queries the best counts, candidate by candidate.
+/// With several queries, the best one counts for each candidate.
 ///
 /// # Errors
-/// Vectors that do not match the items; no items; an item without a query, a positive or a
+/// If vectors do not match the items, there are no items, or an item has no query, positive or
 /// negative.
 pub fn score_reranking(input: &RerankingInput<'_>, own: Similarity, profile: Profile) -> Result<Scores, ScoreError> {
     let task = TaskType::Reranking;

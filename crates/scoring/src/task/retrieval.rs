@@ -14,14 +14,14 @@ use crate::metric::{
 /// HTEB keeps the ten best documents.
 const HTEB_CUTOFFS: [usize; 4] = [1, 3, 5, 10];
 
-/// What retrieval is scored from. Ids are unique; the caller checks.
+/// The input of retrieval scores. Ids are unique; the caller checks that.
 #[derive(Debug, Clone, Copy)]
 pub struct RetrievalInput<'a> {
-    /// One vector a query.
+    /// One vector per query.
     pub queries: VectorView<'a>,
     /// Query ids.
     pub query_ids: &'a [String],
-    /// One vector a document.
+    /// One vector per document.
     pub documents: VectorView<'a>,
     /// Document ids.
     pub document_ids: &'a [String],
@@ -29,11 +29,11 @@ pub struct RetrievalInput<'a> {
     pub judgements: &'a [Vec<(usize, i32)>],
     /// Leave out a retrieved document whose id is the query's own (mteb's `ignore_identical_ids`).
     pub ignore_identical_ids: bool,
-    /// How documents are looked for.
+    /// The search method.
     pub search: SearchMode,
 }
 
-/// How the documents of a query are looked for.
+/// How the documents of a query are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SearchMode {
     /// Every document is scored.
@@ -50,7 +50,8 @@ pub enum SearchMode {
 /// chosen in corpus order where they tie, and there is no abstention.
 ///
 /// # Errors
-/// Vectors and ids that do not match; no queries; no documents; an index that cannot be built.
+/// If vectors and ids do not match, there are no queries or no documents, or an index cannot be
+/// built.
 pub fn score_retrieval(
     input: &RetrievalInput<'_>,
     similarity: Similarity,
@@ -66,8 +67,8 @@ pub fn score_retrieval(
         Profile::Hteb => (&HTEB_CUTOFFS, Ties::CorpusOrder),
     };
     let depth = cutoffs.last().copied().unwrap_or(1);
-    // HTEB drops a query's own document before the cut, mteb after it: there such a query keeps one
-    // document fewer.
+    // HTEB drops a query's own document before the cut, mteb after it, so in mteb such a query
+    // keeps one document fewer.
     let spare = usize::from(input.ignore_identical_ids && profile == Profile::Hteb);
     let id_order = search::id_order(input.document_ids);
     let (queries, documents, wanted) = (input.queries, input.documents, depth + spare);

@@ -1,4 +1,5 @@
-//! Summarisation: human and machine summaries of texts, and what people thought of the machine's.
+//! Summarisation: human and machine summaries of texts, with human ratings of the machine
+//! summaries.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ pub struct SummarisedText {
     pub relevance: Vec<f64>,
 }
 
-/// What summarisation is scored from.
+/// The input of summarisation scores.
 #[derive(Debug, Clone, Copy)]
 pub struct SummarisationInput<'a> {
     /// Human summaries of all texts, one text after the other.
@@ -34,13 +35,13 @@ pub struct SummarisationInput<'a> {
     pub texts: &'a [SummarisedText],
 }
 
-/// Scores summarisation: `mteb-v2` averages a correlation per text, `mteb-v1` the correlations and
-/// their p-values alike (what the first leaderboard did), `hteb` takes one correlation over
+/// Scores summarisation: `mteb-v2` averages a correlation per text, `mteb-v1` the correlations
+/// together with their p-values (as the first leaderboard did), `hteb` takes one correlation over
 /// everything. See [`crate::metric::summarisation`].
 ///
 /// # Errors
-/// Vectors that do not match the texts; no texts; a text without human summaries; every text left
-/// out because its relevance is constant.
+/// If vectors do not match the texts, there are no texts, a text has no human summaries, or every
+/// text is left out because its relevance is constant.
 pub fn score_summarisation(
     input: &SummarisationInput<'_>,
     own: Similarity,
@@ -98,7 +99,7 @@ fn evidence(judged: &[Judged], items: &BTreeMap<String, Vec<f64>>, average: Aver
     if profile == Profile::Hteb {
         return Evidence::Spearman {
             gold: judged.iter().flat_map(|text| text.gold.iter().copied()).collect(),
-            // Cosines are f32 widened, so that nothing is lost.
+            // Cosines are f32, so widening them loses nothing.
             predicted: judged
                 .iter()
                 .flat_map(|text| text.cosine.iter().map(|v| *v as f32))

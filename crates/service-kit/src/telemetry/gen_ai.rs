@@ -29,7 +29,7 @@ impl Operation {
     }
 }
 
-/// Who answers: a provider's kind, and where it is.
+/// The provider that answers: its kind and its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
     name: &'static str,

@@ -33,7 +33,7 @@ pub struct GwetAgreement {
 /// Gwet's AC1 (identity weights) or AC2 (any other).
 ///
 /// # Errors
-/// A level outside (0, 1).
+/// If the level is outside (0, 1).
 pub fn gwet(ratings: &Ratings, weights: Weights, level: f64) -> Result<GwetAgreement, StatsError> {
     check_level(level)?;
     let matrix = weights.matrix(ratings.categories());
@@ -41,7 +41,7 @@ pub fn gwet(ratings: &Ratings, weights: Weights, level: f64) -> Result<GwetAgree
     let (n, q) = (rows.len() as f64, ratings.categories().len());
     let given: Vec<f64> = rows.iter().map(|row| row.iter().sum()).collect();
 
-    // Share of the pairs of raters of each item that agree, weighted; 0 for items with one rating.
+    // Weighted fraction of agreeing pairs of raters of each item; 0 for items with one rating.
     let agreed: Vec<f64> = rows
         .iter()
         .zip(&given)

@@ -10,7 +10,7 @@ use crate::StatsError;
 pub enum Metric {
     /// 0 or 1.
     Nominal,
-    /// By how many ratings lie between the two, half of those at either end included.
+    /// By the number of ratings between the two, counting half of those at either end.
     #[default]
     Ordinal,
     /// (x − y)².
@@ -21,14 +21,15 @@ pub enum Metric {
     Linear,
 }
 
-/// Krippendorff's alpha: 1 less the observed disagreement over the expected one; 1 where everybody
-/// agrees.
+/// Krippendorff's alpha: 1 minus the observed disagreement over the expected one; 1 if all raters
+/// agree.
 ///
 /// # Errors
-/// All ratings that have a companion are equal, so that there is no disagreement to expect.
+/// If all ratings of items with several ratings are equal, so that the expected disagreement is
+/// zero.
 pub fn krippendorff_alpha(ratings: &Ratings, metric: Metric) -> Result<f64, StatsError> {
     let q = ratings.categories().len();
-    // Items with one rating have nothing to agree with.
+    // Items with one rating allow no comparison.
     let rows: Vec<Vec<f64>> = ratings
         .rows()
         .into_iter()

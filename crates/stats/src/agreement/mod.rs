@@ -16,20 +16,21 @@ use crate::StatsError;
 pub struct Ratings {
     /// The scale's values, ascending.
     categories: Vec<f64>,
-    /// How many raters gave item i category k: one row an item that anybody rated.
+    /// How many raters gave item i category k; one row per rated item.
     counts: Vec<Vec<u32>>,
     raters: usize,
 }
 
 impl Ratings {
-    /// One series a rater, position i of every series the same item, NaN where a rater gave none.
-    /// Items that nobody rated are left out. `scale` lists the values that may be given; without
-    /// it, the values that were given are the scale, as in Gwet's own software. Weights and chance
-    /// agreement depend on the scale: give it where some of its values were never used.
+    /// Creates ratings from one series per rater. Position i of every series is the same item; NaN
+    /// is a missing rating. Items without ratings are left out. `scale` lists the possible values;
+    /// without it, the values that occur are the scale, as in Gwet's own software. Weights and
+    /// chance agreement depend on the scale: give it if some of its values were never used.
     ///
     /// # Errors
-    /// Fewer than two raters or two items, series of different lengths, an infinite rating, one
-    /// outside the scale, a scale with repeated values or with fewer than two, no item rated twice.
+    /// If there are fewer than two raters or two items, series have different lengths, a rating is
+    /// infinite or outside the scale, the scale has repeated values or fewer than two, or no item
+    /// was rated twice.
     pub fn new(raters: &[Vec<f64>], scale: Option<&[f64]>) -> Result<Self, StatsError> {
         if raters.len() < 2 {
             return Err(StatsError::TooFew {
@@ -124,12 +125,12 @@ impl Ratings {
         &self.categories
     }
 
-    /// Items that anybody rated.
+    /// Number of rated items.
     pub fn items(&self) -> usize {
         self.counts.len()
     }
 
-    /// Raters.
+    /// Number of raters.
     pub fn raters(&self) -> usize {
         self.raters
     }

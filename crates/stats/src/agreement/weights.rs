@@ -1,4 +1,5 @@
-//! How much a pair of ratings agrees: 1 for the same category, less the further apart they are.
+//! How much a pair of ratings agrees: 1 for the same category, and less for categories further
+//! apart.
 //!
 //! Source: K. L. Gwet, "Handbook of Inter-Rater Reliability", 4th edition (2014), chapter 3.
 

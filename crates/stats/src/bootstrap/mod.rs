@@ -34,7 +34,7 @@ pub struct Interval {
     pub resamples: usize,
 }
 
-/// How the ends are read off the resamples.
+/// How the ends are read from the resamples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IntervalMethod {
     /// The (1 ± level)/2 quantiles.
@@ -53,7 +53,7 @@ pub struct Bootstrap {
     pub level: f64,
     /// Seed of the draws.
     pub seed: u64,
-    /// How the ends are read off.
+    /// How the ends are read.
     pub method: IntervalMethod,
 }
 
@@ -70,7 +70,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// The statistic of a sample; `None` of no values.
+    /// The statistic of a sample; `None` if there are no values.
     pub fn of(self, values: &[f64]) -> Option<f64> {
         match self {
             Self::Mean => mean(values),
@@ -83,9 +83,9 @@ impl Statistic {
 /// Interval of a named statistic of a sample.
 ///
 /// # Errors
-/// No values, values that are not finite, no resamples, a level outside (0, 1); with BCa also a
-/// sample whose resamples or leave-one-out values do not vary, for which that interval is
-/// undefined.
+/// If there are no values, values are not finite, there are no resamples, or the level is outside
+/// (0, 1). With BCa also if the resamples or leave-one-out values of the sample do not vary, for
+/// which that interval is undefined.
 pub fn statistic_interval(values: &[f64], statistic: Statistic, settings: &Bootstrap) -> Result<Interval, StatsError> {
     sample("values", values, "a bootstrap interval", 1)?;
     check(settings)?;
@@ -102,7 +102,7 @@ pub fn statistic_interval(values: &[f64], statistic: Statistic, settings: &Boots
 /// size.
 ///
 /// # Errors
-/// As [`statistic_interval`]; a statistic that is undefined on a resample.
+/// As [`statistic_interval`]; also if the statistic is undefined on a resample.
 pub fn sample_interval(
     values: &[f64],
     statistic: impl Fn(&[f64]) -> Option<f64> + Sync,
@@ -122,8 +122,8 @@ pub fn sample_interval(
 /// how many.
 ///
 /// # Errors
-/// As [`statistic_interval`]; series of different lengths; fewer than half of the resamples
-/// defined.
+/// As [`statistic_interval`]; also if series have different lengths, or fewer than half of the
+/// resamples are defined.
 pub fn pairs_interval(
     x: &[f64],
     y: &[f64],
@@ -166,7 +166,7 @@ pub struct PairsInterval {
 /// which it is undefined are left out.
 ///
 /// # Errors
-/// As [`sample_interval`]; no resample on which it is defined.
+/// As [`sample_interval`]; also if the statistic is defined on no resample.
 pub fn bootstrap_interval(
     values: &[f64],
     statistic: impl Fn(&[f64]) -> Option<f64> + Sync,
@@ -184,12 +184,12 @@ pub fn bootstrap_interval(
     ends(estimates, &settings, || None)
 }
 
-/// Interval of the Hodges–Lehmann shift; `None` where [`statistic_interval`] errs.
+/// Interval of the Hodges–Lehmann shift; `None` if [`statistic_interval`] errs.
 pub fn hodges_lehmann_bootstrap(values: &[f64], resamples: usize, level: f64, seed: u64) -> Option<Interval> {
     statistic_interval(values, Statistic::HodgesLehmann, &percentile(resamples, level, seed)).ok()
 }
 
-/// Interval of the mean; `None` where [`statistic_interval`] errs.
+/// Interval of the mean; `None` if [`statistic_interval`] errs.
 pub fn mean_bootstrap(values: &[f64], resamples: usize, level: f64, seed: u64) -> Option<Interval> {
     statistic_interval(values, Statistic::Mean, &percentile(resamples, level, seed)).ok()
 }
@@ -229,7 +229,7 @@ fn defined(estimates: Vec<Option<f64>>, wanted: usize) -> Result<Vec<f64>, Stats
     Ok(found)
 }
 
-/// Reads the ends off the resamples. `original` gives the estimate and the leave-one-out values,
+/// Reads the ends from the resamples. `original` gives the estimate and the leave-one-out values,
 /// for BCa.
 fn ends(
     mut estimates: Vec<f64>,

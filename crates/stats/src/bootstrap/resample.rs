@@ -10,8 +10,8 @@ use crate::random::{below, stream};
 pub(super) fn named(values: &[f64], statistic: Statistic, settings: &Bootstrap) -> Vec<f64> {
     let n = values.len();
     if statistic == Statistic::Mean {
-        // The mean's last bits depend on the order of its terms: those of the draws, as for any
-        // other function.
+        // The mean's last bits depend on the order of its terms, which is therefore that of the
+        // draws, as for any other function.
         return of_sample(values, &crate::mean, settings)
             .into_iter()
             .flatten()

@@ -21,14 +21,14 @@ pub struct PairedBootstrapTest {
 }
 
 /// Tests whether the mean of paired differences is zero: differences less their mean are resampled,
-/// and the p-value is the share of resamples whose mean lies as far out as the one observed, both
-/// counts raised by one. Two-sided: as far in either direction.
+/// and the p-value is the fraction of resamples whose mean is at least as extreme as the observed
+/// one, both counts raised by one. Two-sided: as far in either direction.
 ///
 /// Source: Efron and Tibshirani (1993), section 16.4, for the centring; A. C. Davison and D. V.
 /// Hinkley, "Bootstrap Methods and their Application" (1997), equation 4.11, for the counts.
 ///
 /// # Errors
-/// Fewer than two differences, ones that are not finite, no resamples.
+/// If there are fewer than two differences, some are not finite, or there are no resamples.
 pub fn paired_bootstrap_test(
     differences: &[f64],
     alternative: Alternative,
@@ -46,7 +46,7 @@ pub fn paired_bootstrap_test(
     let n = differences.len();
     let observed = mean(differences).unwrap_or(0.0);
     let centred: Vec<f64> = differences.iter().map(|d| d - observed).collect();
-    // A resample that equals the observation but for rounding counts as being as far out.
+    // A resample that equals the observation up to rounding counts as equally extreme.
     let slack = 1e-12 * observed.abs();
     let extreme: usize = (0..resamples)
         .into_par_iter()

@@ -1,4 +1,4 @@
-//! Kendall's tau-b and its test, as `scipy.stats.kendalltau` has them.
+//! Kendall's tau-b and its test, as in `scipy.stats.kendalltau`.
 
 use crate::{Alternative, StatsError, error::paired, special::normal_sf};
 
@@ -10,7 +10,7 @@ const EXACT_LIMIT: usize = 500;
 /// How the p-value is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KendallMethod {
-    /// As scipy chooses: exact without ties up to 33 pairs (or where at most one pair is out of
+    /// As scipy chooses: exact without ties up to 33 pairs (or if at most one pair is out of
     /// order), normal otherwise.
     #[default]
     Auto,
@@ -34,7 +34,7 @@ pub struct KendallTest {
 /// Pairs of pairs, counted.
 struct Counts {
     n: u64,
-    /// Concordant less discordant.
+    /// Concordant minus discordant.
     balance: i64,
     discordant: u64,
     x: Ties,
@@ -53,7 +53,8 @@ struct Ties {
 /// of the pairs untied in each series. O(n log n), by W. R. Knight's method (1966).
 ///
 /// # Errors
-/// Unequal lengths, fewer than two pairs, a value that is not finite, a constant series.
+/// If lengths are unequal, there are fewer than two pairs, a value is not finite, or a series is
+/// constant.
 pub fn kendall_tau_b(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
     counts(x, y).map(|counts| tau(&counts))
 }
@@ -61,7 +62,7 @@ pub fn kendall_tau_b(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
 /// Tests whether tau is zero.
 ///
 /// # Errors
-/// As [`kendall_tau_b`]; ties where the exact method is asked for; more than 500 pairs there.
+/// As [`kendall_tau_b`]; also if the exact method is asked for with ties or more than 500 pairs.
 pub fn kendall_test(
     x: &[f64],
     y: &[f64],

@@ -1,5 +1,5 @@
-//! Correlations, their tests and intervals. Undefined ones (a constant series) are errors: a silent
-//! 0 or NaN would end up in somebody's report.
+//! Correlations, their tests and intervals. An undefined correlation (of a constant series) is an
+//! error, since a silent 0 or NaN would end up in a report.
 
 mod kendall;
 
@@ -28,7 +28,8 @@ impl Correlation {
     /// The coefficient, in [-1, 1].
     ///
     /// # Errors
-    /// Unequal lengths, fewer than two pairs, a value that is not finite, a constant series.
+    /// If lengths are unequal, there are fewer than two pairs, a value is not finite, or a series
+    /// is constant.
     pub fn of(self, x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
         match self {
             Self::Pearson => pearson(x, y),
@@ -50,7 +51,8 @@ impl Correlation {
 /// Pearson's r, in [-1, 1] (scipy `pearsonr`).
 ///
 /// # Errors
-/// Unequal lengths, fewer than two pairs, a value that is not finite, a constant series.
+/// If lengths are unequal, there are fewer than two pairs, a value is not finite, or a series is
+/// constant.
 pub fn pearson(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
     paired(x, y, "a correlation", 2)?;
     let (x, y) = (unit_deviations(x)?, unit_deviations(y)?);
@@ -88,7 +90,7 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
 
 /// Two-sided p-value of a correlation `r` of `n` pairs under Student's t with n − 2 degrees of
 /// freedom: scipy's `spearmanr(...).pvalue`, and, by the identity of that t with the exact beta
-/// law, `pearsonr(...).pvalue`. NaN of fewer than two pairs, as there; 1 of two.
+/// law, `pearsonr(...).pvalue`. NaN for fewer than two pairs, as in scipy; 1 for two.
 pub fn correlation_p_value(r: f64, n: usize) -> f64 {
     correlation_p_value_for(r, n, Alternative::TwoSided)
 }
@@ -120,7 +122,7 @@ pub fn correlation_p_value_for(r: f64, n: usize, alternative: Alternative) -> f6
 /// `pearsonr(...).confidence_interval()`).
 ///
 /// # Errors
-/// As [`pearson`]; fewer than four pairs; a level outside (0, 1).
+/// As [`pearson`]; also if there are fewer than four pairs or the level is outside (0, 1).
 pub fn pearson_interval(x: &[f64], y: &[f64], level: f64) -> Result<(f64, f64), StatsError> {
     let r = pearson(x, y)?;
     fisher_interval(r, x.len(), 1.0, level)

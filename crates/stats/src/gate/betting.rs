@@ -6,8 +6,9 @@
 //! looks and whenever one stops** (Ville's inequality). Each gambler spreads the stake over
 //! constant fractions of the largest bet allowed, so that no spread need be known in advance.
 //!
-//! Items drawn without replacement from a finite data set are bet against what the limit leaves for
-//! the items not yet seen, which decides a clear case sooner, and decides every case at the end.
+//! If items are drawn without replacement from a finite data set, the bets are against the mean
+//! that the limit leaves for the items not yet seen. That decides a clear case sooner, and every
+//! case at the end.
 //!
 //! Source: I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by
 //! betting", Journal of the Royal Statistical Society B 86 (2024), sections 4 and 5, appendix B
@@ -35,8 +36,8 @@ const FRACTIONS: [f64; 14] = [
 pub struct Items {
     /// Smallest and largest value an item can have: known, not estimated.
     pub range: (f64, f64),
-    /// Items in the data set, where they are drawn from it in random order without replacement;
-    /// `None` for draws that are independent of each other.
+    /// Items in the data set, if they are drawn from it in random order without replacement; `None`
+    /// for independent draws.
     pub population: Option<usize>,
 }
 
@@ -98,8 +99,8 @@ impl BettingTest {
     /// A test of `limit` with a chance of error of at most `alpha` on each side.
     ///
     /// # Errors
-    /// A range that is empty or not finite, a limit outside it, `alpha` outside (0, 1), a
-    /// population of none.
+    /// If the range is empty or not finite, the limit is outside it, `alpha` is outside (0, 1), or
+    /// the population is empty.
     pub fn new(items: Items, limit: Limit, alpha: f64) -> Result<Self, StatsError> {
         probability("alpha", alpha)?;
         check(&items)?;
@@ -124,10 +125,10 @@ impl BettingTest {
         })
     }
 
-    /// One more item. Once decided, a verdict stays.
+    /// Adds an item. Once decided, a verdict stays.
     ///
     /// # Errors
-    /// An item outside the range, or more items than the population has.
+    /// If the item is outside the range, or there are more items than the population has.
     pub fn push(&mut self, item: f64) -> Result<Verdict, StatsError> {
         let (low, high) = self.items.range;
         if !(item >= low && item <= high) {
@@ -150,7 +151,7 @@ impl BettingTest {
             }
             Some(n) => (self.mean * n as f64 - self.sum) / (n - self.seen) as f64,
         };
-        // Sums are rounded: what is left is impossible only beyond that.
+        // Sums are rounded, so the rest counts as impossible only beyond this slack.
         let slack = 1e-9;
         if m < -slack {
             self.decide(true);
@@ -174,7 +175,7 @@ impl BettingTest {
             self.decide(false);
         }
         if self.items.population == Some(self.seen) && self.verdict == Verdict::Undecided {
-            // Everything is known.
+            // All items are known.
             self.verdict = if self.limit.keeps(self.mean_so_far()) {
                 Verdict::Pass
             } else {
@@ -215,11 +216,11 @@ impl BettingTest {
     }
 }
 
-/// What the test says of items in the order of their draw. Its bounds hold at every number of items
-/// at once, so that an early end costs them nothing.
+/// The verdict on items in the order of their draw. The bounds hold at every number of items at
+/// once, so an early stop does not weaken them.
 ///
 /// # Errors
-/// As [`BettingTest::new`] and [`BettingTest::push`]; no items.
+/// As [`BettingTest::new`] and [`BettingTest::push`]; also if there are no items.
 pub fn decide_bets(values: &[f64], items: &Items, limit: Limit, alpha: f64) -> Result<Decision, StatsError> {
     let mut test = BettingTest::new(*items, limit, alpha)?;
     for value in values {
@@ -269,7 +270,8 @@ pub fn fewest_bets(best: f64, items: &Items, limit: Limit, alpha: f64) -> Option
 /// ever refuted.
 ///
 /// # Errors
-/// As [`BettingTest::new`] and [`BettingTest::push`]; no items; a level outside (0, 1).
+/// As [`BettingTest::new`] and [`BettingTest::push`]; also if there are no items or the level is
+/// outside (0, 1).
 pub fn betting_interval(values: &[f64], items: &Items, level: f64) -> Result<(f64, f64), StatsError> {
     check_level(level)?;
     check(items)?;

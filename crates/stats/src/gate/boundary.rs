@@ -1,8 +1,8 @@
-//! How often bounds err where the truth lies exactly at the limit, and how often they decide
+//! Error rates of bounds if the truth lies exactly at the limit, and how often they decide
 //! elsewhere, by simulation.
 //!
-//! The limit is the law's mean, as the most that a drop may be: every pass is a false pass, every
-//! fail a false failure.
+//! The limit is the law's mean, taken as the largest allowed drop: every pass is a false pass,
+//! every fail a false failure.
 
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -22,7 +22,7 @@ use crate::{
     wilcoxon_interval, wilcoxon_with,
 };
 
-/// Bounds that are compared. Four of them are bases of a rule; the rest were candidates.
+/// Bounds to compare. Four of them are bases of a rule; the rest were candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Candidate {
     /// [`super::rule::Basis::SignedRank`].
@@ -75,7 +75,7 @@ impl Candidate {
     }
 }
 
-/// What came of the gates of one candidate.
+/// The results of one candidate's gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
     /// The candidate.
@@ -91,7 +91,7 @@ pub struct Count {
 pub struct Settings {
     /// The most that the mean may be.
     pub limit: f64,
-    /// What values may be.
+    /// The range of values.
     pub range: Range,
     /// Chance of error on each side.
     pub alpha: f64,

@@ -21,7 +21,7 @@ pub struct Step {
 /// Holm-adjusted p-values.
 ///
 /// # Errors
-/// `alpha` outside (0, 1); what `passes` returns.
+/// If `alpha` is outside (0, 1), or `passes` returns an error.
 pub fn holm_over_encoders(
     encoders: usize,
     alpha: f64,

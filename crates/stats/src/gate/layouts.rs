@@ -1,5 +1,5 @@
-//! What the shipped suites have, for simulation: data sets, the items that their scores rest on,
-//! and groups.
+//! Layouts of the shipped suites for simulation: data sets, the items behind their scores, and
+//! groups.
 
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;

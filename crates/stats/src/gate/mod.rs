@@ -32,22 +32,22 @@ pub mod spending;
 pub mod studentised;
 pub mod worst;
 
-/// What a rule, or a gate, says.
+/// The verdict of a rule or a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// The limit is kept.
     Pass,
-    /// The interval straddles the limit: the data allow neither.
+    /// The interval contains the limit, so the data allow neither verdict.
     Undecided,
     /// The limit is broken.
     Fail,
 }
 
 impl Verdict {
-    /// The verdict of a gate: fail where one rule fails, pass where all pass, undecided otherwise.
+    /// The verdict of a gate: fail if one rule fails, pass if all pass, undecided otherwise.
     /// Passing takes every rule, so the chance to pass a gate that breaks some rule's limit is no
-    /// larger than that rule's own (an intersection–union test, R. L. Berger 1982); no correction
-    /// for the number of rules is needed for that. `None` without rules.
+    /// larger than that rule's own (an intersection–union test, R. L. Berger 1982). No correction
+    /// for the number of rules is therefore needed. `None` without rules.
     pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         verdicts.into_iter().max()
     }
@@ -88,7 +88,7 @@ impl Limit {
         }
     }
 
-    /// Whether a known quantity keeps it.
+    /// Whether a known quantity keeps the limit.
     pub fn keeps(&self, quantity: f64) -> bool {
         match self.side {
             Side::AtLeast => quantity >= self.value,
@@ -96,7 +96,7 @@ impl Limit {
         }
     }
 
-    /// Verdict of bounds: pass where both ends keep the limit, fail where neither does.
+    /// Verdict of bounds: pass if both ends keep the limit, fail if neither does.
     pub fn verdict(&self, low: f64, high: f64) -> Verdict {
         match (self.keeps(low), self.keeps(high)) {
             (true, true) => Verdict::Pass,

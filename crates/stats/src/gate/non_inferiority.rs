@@ -21,14 +21,14 @@ pub struct Comparison {
     pub margin: f64,
 }
 
-/// What the test says.
+/// The result of the test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NonInferiority {
     /// Pass: not inferior. Fail: inferior (the opposite test rejects). Undecided otherwise.
     pub verdict: Verdict,
     /// Hodges–Lehmann shift, candidate less baseline.
     pub shift: f64,
-    /// One-sided p-value against "worse by the margin or more"; `None` where there is no test.
+    /// One-sided p-value against "worse by the margin or more"; `None` if there is no test.
     pub p_value: Option<f64>,
     /// Holm-adjusted over the rules.
     pub p_holm: Option<f64>,
@@ -43,8 +43,8 @@ pub struct NonInferiority {
 /// 50 differences.
 ///
 /// # Errors
-/// A comparison without differences or with ones that are not finite, a margin that is negative or
-/// not finite, `alpha` outside (0, 1).
+/// If a comparison has no differences or some that are not finite, a margin is negative or not
+/// finite, or `alpha` is outside (0, 1).
 pub fn non_inferiority(comparisons: &[Comparison], alpha: f64) -> Result<Vec<NonInferiority>, StatsError> {
     probability("alpha", alpha)?;
     let mut results = Vec::with_capacity(comparisons.len());

@@ -1,6 +1,6 @@
-//! What a reader must know of a decision.
+//! Remarks on a decision for its readers.
 
-/// Why a decision is none, or what it lacks. The caller says what its units are called:
+/// Why there is no decision, or what it lacks. The caller supplies the name of its units:
 /// [`Note::in_words`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Note {
@@ -23,7 +23,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// In words. `one` and `many` name the units: `data set`, `data sets`.
+    /// The note in words. `one` and `many` name the units: `data set`, `data sets`.
     pub fn in_words(&self, one: &str, many: &str) -> String {
         match self {
             Self::Straddles => "the bounds straddle the limit".to_owned(),

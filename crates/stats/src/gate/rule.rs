@@ -17,7 +17,7 @@ use crate::{
     wilcoxon_interval,
 };
 
-/// Most data sets or seeds that are proposed.
+/// Most data sets or seeds that are searched for.
 const MOST: usize = 100_000;
 
 /// What is held against the limit. docs/measurements/statistics.md, "Which basis errs how often",
@@ -66,31 +66,31 @@ pub struct Need {
     pub seeds: Option<usize>,
 }
 
-/// What a rule says of observations.
+/// A rule's decision on observations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     /// The verdict.
     pub verdict: Verdict,
     /// The estimate: the Hodges–Lehmann shift for [`Basis::SignedRank`], the mean otherwise.
     pub estimate: f64,
-    /// Lower one-sided bound; `None` on points, or where so few units have none.
+    /// Lower one-sided bound; `None` on points, or if there are too few units for one.
     pub low: Option<f64>,
     /// Upper one-sided bound.
     pub high: Option<f64>,
     /// Units of observation.
     pub units: usize,
-    /// Where undecided, what it would take.
+    /// If undecided, what it would take to decide.
     pub need: Option<Need>,
-    /// What a reader must know.
+    /// A remark for readers.
     pub note: Option<Note>,
 }
 
-/// Holds a limit against observations: one series a unit (data set or item), its values the seeds,
-/// which are averaged before anything else. One unit alone allows a decision on points only: on
-/// bounds it is undecided and the note says so.
+/// Compares observations with a limit: one series per unit (data set or item), whose values are the
+/// seeds, which are averaged first. One unit alone allows a decision on points only: on bounds it
+/// is undecided, and the note says so.
 ///
 /// # Errors
-/// No units, one without values, values that are not finite, `alpha` outside (0, 0.5).
+/// If there are no units, one has no values, values are not finite, or `alpha` is outside (0, 0.5).
 pub fn decide(rule: &Rule, observations: &[Vec<f64>]) -> Result<Decision, StatsError> {
     probability("alpha", rule.alpha)?;
     if rule.alpha >= 0.5 {

@@ -1,4 +1,4 @@
-//! Which looks a sequential run takes.
+//! The looks that a sequential run takes.
 //!
 //! Data sets come first, under one seed: half of them, a quarter, … as long as at least [`LEAST`]
 //! are in, since fewer allow no signed-rank bound at the share of alpha that an early look has.
@@ -12,12 +12,12 @@ use super::spending::Spending;
 /// Fewest units of a look that is not the last.
 pub const LEAST: usize = 8;
 
-/// A look: what is in by then.
+/// A look: the data available by then.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Round {
-    /// The first so many units.
+    /// The number of units, from the first on.
     pub units: usize,
-    /// The first so many seeds of each.
+    /// The number of seeds of each, from the first on.
     pub seeds: usize,
     /// Share of all units x seeds.
     pub fraction: f64,

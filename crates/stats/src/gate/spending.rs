@@ -31,7 +31,7 @@ pub enum Spending {
 }
 
 impl Spending {
-    /// What of `alpha` is spent when a `fraction` in [0, 1] of the data is in.
+    /// The part of `alpha` spent when a `fraction` in [0, 1] of the data is available.
     pub fn spent(self, alpha: f64, fraction: f64) -> f64 {
         if fraction <= 0.0 {
             return 0.0;
@@ -59,7 +59,7 @@ impl SequentialRule {
     /// A rule whose `alpha` is the chance of error over all looks, on each side.
     ///
     /// # Errors
-    /// `alpha` outside (0, 0.5).
+    /// If `alpha` is outside (0, 0.5).
     pub fn new(rule: Rule, spending: Spending) -> Result<Self, StatsError> {
         probability("alpha", rule.alpha)?;
         if rule.alpha >= 0.5 {
@@ -81,7 +81,7 @@ impl SequentialRule {
     /// verdict stays and no more is computed.
     ///
     /// # Errors
-    /// A fraction outside (0, 1] or not above the last look's; as [`decide`].
+    /// If the fraction is outside (0, 1] or not above the last look's; also as [`decide`].
     pub fn look(&mut self, fraction: f64, observations: &[Vec<f64>]) -> Result<&Decision, StatsError> {
         if !(fraction > self.fraction && fraction <= 1.0) {
             return Err(StatsError::OutOfRange {

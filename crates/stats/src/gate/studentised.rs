@@ -26,8 +26,8 @@ pub const SEED: u64 = 1337;
 /// about the spread.
 ///
 /// # Errors
-/// Fewer than two values, values that are not finite, `alpha` outside (0, 1), too few resamples to
-/// have an alpha-quantile.
+/// If there are fewer than two values, values are not finite, `alpha` is outside (0, 1), or there
+/// are too few resamples for an alpha-quantile.
 pub fn studentised_interval(values: &[f64], alpha: f64, resamples: usize, seed: u64) -> Result<(f64, f64), StatsError> {
     probability("alpha", alpha)?;
     sample("values", values, "a studentised bootstrap interval", 2)?;

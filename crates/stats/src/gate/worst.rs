@@ -29,10 +29,10 @@ pub struct OneUnit {
     pub bounds: Option<(f64, f64)>,
 }
 
-/// What the rule says.
+/// The rule's verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Worst {
-    /// Fail where one unit fails, pass where all pass, undecided otherwise.
+    /// Fail if one unit fails, pass if all pass, undecided otherwise.
     pub verdict: Verdict,
     /// Position of the unit whose estimate lies furthest towards, or beyond, the limit.
     pub worst: usize,
@@ -43,7 +43,7 @@ pub struct Worst {
 /// Holds the limit against each unit's items. A unit is one data set, or the data sets of a group.
 ///
 /// # Errors
-/// No units; as [`super::items::decide_items`].
+/// If there are no units; also as [`super::items::decide_items`].
 pub fn worst_items(limit: Limit, alpha: f64, units: &[Vec<Stratum>]) -> Result<Worst, StatsError> {
     let many = alpha / units.len().max(1) as f64;
     let (below, above) = match limit.side {
@@ -65,7 +65,7 @@ pub fn worst_items(limit: Limit, alpha: f64, units: &[Vec<Stratum>]) -> Result<W
 /// nothing about chance.
 ///
 /// # Errors
-/// No units, one without values, values that are not finite.
+/// If there are no units, one has no values, or values are not finite.
 pub fn worst_points(limit: Limit, observations: &[Vec<f64>]) -> Result<Worst, StatsError> {
     let units = observations.iter().map(|values| {
         sample("observations", values, "a rule (values of a unit)", 1)?;

@@ -117,7 +117,7 @@ pub struct Wilcoxon {
 /// The signed-rank test of differences against zero, choosing the method as scipy does.
 ///
 /// # Errors
-/// No differences, one that is not finite, or none that differs from zero.
+/// If there are no differences, one is not finite, or all are zero.
 pub fn wilcoxon_signed_rank(differences: &[f64], alternative: Alternative) -> Result<Wilcoxon, StatsError> {
     wilcoxon_with(
         differences,
@@ -128,7 +128,7 @@ pub fn wilcoxon_signed_rank(differences: &[f64], alternative: Alternative) -> Re
     )
 }
 
-/// The signed-rank test of paired values, treatment less reference.
+/// The signed-rank test of paired values, treatment minus reference.
 ///
 /// # Errors
 /// As [`wilcoxon_signed_rank`]; series of different lengths.
@@ -143,8 +143,8 @@ pub fn wilcoxon_paired(
 /// The signed-rank test with every setting.
 ///
 /// # Errors
-/// As [`wilcoxon_signed_rank`]. [`Method::Exact`] and [`Method::Conditional`] of more than 2000
-/// differences.
+/// As [`wilcoxon_signed_rank`]; also if [`Method::Exact`] or [`Method::Conditional`] is asked for
+/// with more than 2000 differences.
 pub fn wilcoxon_with(differences: &[f64], options: &WilcoxonOptions) -> Result<Wilcoxon, StatsError> {
     sample("differences", differences, "the signed-rank test", 1)?;
     let zeros = differences.iter().filter(|d| **d == 0.0).count();
@@ -170,7 +170,7 @@ pub fn wilcoxon_with(differences: &[f64], options: &WilcoxonOptions) -> Result<W
             (normal_sf(-z), normal_sf(z))
         }
         Distribution::Permutation => {
-            // What has no sign adds the same to every W+.
+            // Ranks without a sign add the same amount to every W+.
             let observed = ranked.plus - ranked.constant;
             Null::new(&ranked.signed).tails(observed, observed)
         }

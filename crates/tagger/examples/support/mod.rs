@@ -9,7 +9,7 @@ pub(crate) struct Sentence {
     pub(crate) text: String,
     pub(crate) spans: Vec<Range<usize>>,
     pub(crate) pos: Vec<String>,
-    /// BIO tags; empty where the file has none.
+    /// BIO tags; empty if the file has none.
     pub(crate) bio: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ fn text_of(block: &str) -> Option<&str> {
     block.lines().find_map(|line| line.strip_prefix("# text = "))
 }
 
-/// `None` where the tokens cannot be found in the text.
+/// `None` if the tokens cannot be found in the text.
 fn of_treebank(block: &str) -> Option<Sentence> {
     let text = text_of(block)?.to_owned();
     let mut sentence = Sentence::default();
@@ -38,7 +38,7 @@ fn of_treebank(block: &str) -> Option<Sentence> {
     for line in block.lines().filter(|line| !line.starts_with('#')) {
         let fields: Vec<&str> = line.split('\t').collect();
         let (id, form, pos) = (fields.first()?, fields.get(1)?, fields.get(3)?);
-        // Words of several tokens (`1-2`) and words left out (`1.1`).
+        // Multi-word tokens (`1-2`) and empty nodes (`1.1`).
         if id.contains(['-', '.']) {
             continue;
         }
@@ -68,7 +68,7 @@ fn of_tagged(block: &str) -> Option<Sentence> {
     Some(sentence)
 }
 
-/// Entities of BIO tags as bytes of the text with their type.
+/// Entities of BIO tags, as byte ranges of the text with their types.
 pub(crate) fn entities(sentence: &Sentence) -> Vec<(Range<usize>, String)> {
     let mut found: Vec<(Range<usize>, String)> = Vec::new();
     for (span, tag) in sentence.spans.iter().zip(&sentence.bio) {

@@ -13,10 +13,10 @@ use crate::{
     error::EmbedError,
 };
 
-/// Code on the hub, beside the checkpoint, that we know: Qwen 2 with attention to all tokens
+/// Code on the hub, beside the checkpoint, that is known here: Qwen 2 with attention to all tokens
 /// (gte-Qwen2, Stella 1.5B).
 const TWO_SIDED_QWEN: &str = "modeling_qwen.Qwen2Model";
-/// Where that code lies, for models that were saved with a reference to it.
+/// Repositories that hold this code, for models saved with a reference to it.
 const ITS_HOMES: [&str; 4] = [
     "Alibaba-NLP/gte-Qwen2-1.5B-instruct--",
     "Alibaba-NLP/gte-Qwen2-7B-instruct--",
@@ -51,8 +51,8 @@ pub(in crate::arch) fn mistral(settings: Settings<'_>) -> Result<Config, EmbedEr
     common(settings, "mistral", 4096 * 32, None, span)
 }
 
-/// The decoder inside NV-Embed: Mistral, every token sees every other; the window that its file
-/// names is not used there.
+/// The decoder inside NV-Embed: Mistral in which every token sees every other. The window in its
+/// file is not used.
 pub(in crate::arch) fn two_sided_mistral(settings: Settings<'_>) -> Result<Config, EmbedError> {
     unused(settings, &["attention_bias", "mlp_bias"])?;
     Ok(Config {
@@ -98,7 +98,7 @@ pub(in crate::arch) fn qwen3(settings: Settings<'_>) -> Result<Config, EmbedErro
 pub(in crate::arch) fn gemma3(settings: Settings<'_>) -> Result<Config, EmbedError> {
     library_code(settings)?;
     let two_sided = settings.flag_or("use_bidirectional_attention", false)?;
-    // With the two switches together the library's windows are of another size.
+    // With both switches on, the library computes windows of another size.
     settings.only("is_causal", &json!(true))?;
     let bias = settings.flag_or("attention_bias", false)?;
     let mut config = Config {
@@ -123,7 +123,7 @@ pub(in crate::arch) fn gemma3(settings: Settings<'_>) -> Result<Config, EmbedErr
         Some(windowed) => windowed,
         None => {
             let every = settings.size_or("sliding_window_pattern", 6)?;
-            // Written by the library, never read by it.
+            // The library writes this key but never reads it.
             settings.only("_sliding_window_pattern", &json!(every))?;
             (1..=count).map(|layer| layer % every != 0).collect()
         }
@@ -168,8 +168,8 @@ pub(in crate::arch) fn gemma3(settings: Settings<'_>) -> Result<Config, EmbedErr
     Ok(config)
 }
 
-/// What all families share; one kind of layer that sees `span`. `head` is the default width of a
-/// head, where it is not the width shared out between the heads.
+/// The settings that all families share, with one kind of layer that sees `span`. `head` is the
+/// default width of a head if it differs from the hidden size divided by the number of heads.
 fn common(
     settings: Settings<'_>,
     name: &'static str,
@@ -186,8 +186,7 @@ fn common(
         (Some(width), _) | (None, Some(width)) => width,
         (None, None) => settings.head_width(("hidden_size", hidden), ("num_attention_heads", heads))?,
     };
-    // Absent it means different things to different families; as null, one key for each query to
-    // all.
+    // An absent key has a different meaning in each family; null means one key head per query head.
     let key = match settings.maybe_size("num_key_value_heads")? {
         Some(key) => key,
         None if name == "llama" || settings.is_null("num_key_value_heads") => heads,
@@ -229,8 +228,8 @@ fn common(
     })
 }
 
-/// Qwen's windows: in the layers from `max_window_layers` on or where `layer_types` says so, if
-/// they are switched on.
+/// Qwen's windows, if they are switched on: in the layers from `max_window_layers` on, or as
+/// `layer_types` says.
 fn windows(settings: Settings<'_>, config: &mut Config) -> Result<(), EmbedError> {
     let window = match settings.flag_or("use_sliding_window", false)? {
         true => settings.window("sliding_window", 4096)?,
@@ -261,7 +260,7 @@ fn windows(settings: Settings<'_>, config: &mut Config) -> Result<(), EmbedError
     Ok(())
 }
 
-/// What a token sees: itself and all before it, or everything where `is_causal` is false.
+/// What a token sees: itself and all before it, or everything if `is_causal` is false.
 fn sight(settings: Settings<'_>) -> Result<Span, EmbedError> {
     Ok(if settings.flag_or("is_causal", true)? {
         Span::CAUSAL
@@ -270,7 +269,7 @@ fn sight(settings: Settings<'_>) -> Result<Span, EmbedError> {
     })
 }
 
-/// Itself and the ones before it, `window` together.
+/// The token itself and those before it, `window` together.
 fn causal_window(window: usize) -> Span {
     Span {
         before: window - 1,
@@ -278,7 +277,7 @@ fn causal_window(window: usize) -> Span {
     }
 }
 
-/// The code on the hub that the checkpoint is meant for, if it is not the library's.
+/// The code on the hub that the checkpoint is meant for, if that is not the library's.
 fn code(settings: Settings<'_>) -> Option<&str> {
     settings.get("auto_map")?.get("AutoModel")?.as_str()
 }
@@ -297,8 +296,8 @@ fn other_code(settings: Settings<'_>, name: &str) -> EmbedError {
     )
 }
 
-/// Keys that the family does not have: switched on they would ask for something that the reference
-/// does not do.
+/// Keys that the family does not have. If set, they would ask for something that the reference does
+/// not do.
 fn unused(settings: Settings<'_>, keys: &[&str]) -> Result<(), EmbedError> {
     keys.iter().try_for_each(|key| settings.only(key, &json!(false)))
 }

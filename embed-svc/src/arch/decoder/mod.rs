@@ -15,7 +15,7 @@ use crate::{
     error::EmbedError,
 };
 
-/// What of `config.json` matters here.
+/// The settings of `config.json` that matter here.
 pub(super) struct Config {
     /// `model_type`.
     name: &'static str,
@@ -30,7 +30,7 @@ pub(super) struct Config {
     embedding_scale: Option<f32>,
     eps: f32,
     norm: NormKind,
-    /// Whether what a block gives is normalised too, before it is added.
+    /// Whether the output of a block is normalised too, before it is added.
     norms_after: bool,
     /// Whether queries and keys are normalised, head by head.
     head_norms: bool,
@@ -40,13 +40,13 @@ pub(super) struct Config {
     activation: Activation,
     /// The kinds of layers.
     kinds: Vec<Kind>,
-    /// For each layer its place in `kinds`.
+    /// The index in `kinds` of each layer.
     layers: Vec<usize>,
-    /// What names may start with.
+    /// Prefixes that tensor names may have.
     prefixes: &'static [&'static str],
 }
 
-/// What a kind of layer sees, and how far apart things seem to it.
+/// What a kind of layer sees, and its rotation.
 struct Kind {
     span: Span,
     rotation: Rotation,
@@ -101,8 +101,8 @@ impl Config {
         } else {
             None
         };
-        // Gemma has two norms around each block; the others call the one before the feed-forward by
-        // the name that stands behind the attention there.
+        // Gemma has two norms around each block. In the other families the norm before the
+        // feed-forward has the name of Gemma's norm after the attention.
         let (after_attention, feed_norm, after_feed) = if self.norms_after {
             (
                 Some(norm("post_attention_layernorm", hidden)?),
@@ -162,7 +162,7 @@ impl Build for Config {
 }
 
 impl<B: Backend> Decoder<B> {
-    /// One vector a token, normalised.
+    /// One normalised vector per token.
     pub(super) fn states(&self, batch: &TokenBatch, plan: &B::Plan, threads: Threads) -> Result<B::States, EmbedError> {
         let on = &self.backend;
         let mut x = on.gather(&self.words, batch.ids(), threads)?;

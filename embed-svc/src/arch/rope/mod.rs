@@ -13,27 +13,27 @@ use crate::{
     error::EmbedError,
 };
 
-/// What the architecture knows of its rotation beside the file.
+/// What the architecture adds to the rotary settings of the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rope {
     /// Width of a head.
     pub(super) head: usize,
     /// Longest text of the model (`max_position_embeddings`).
     pub(super) longest: usize,
-    /// Base where the file names none.
+    /// Base if the file names none.
     pub(super) theta: f64,
-    /// Key of the base beside the parameters.
+    /// Name of the base's key outside the parameters.
     pub(super) theta_key: &'static str,
-    /// Share of a head that is turned, where the file names none.
+    /// Fraction of a head that is rotated, if the file names none.
     pub(super) partial: f64,
     /// Which elements form a pair.
     pub(super) pairs: Pairs,
-    /// Whether `rope_type` `ntk` means what it means to `NewModel`.
+    /// Whether `rope_type` `ntk` has the meaning that `NewModel` gives it.
     pub(super) fixed_ntk: bool,
 }
 
 impl Rope {
-    /// All of a head, in halves, with base 10,000.
+    /// Rotates all of a head, in halves, with base 10,000.
     pub(super) fn whole(head: usize, longest: usize) -> Self {
         Self {
             head,
@@ -51,7 +51,7 @@ impl Rope {
 /// (`{"sliding_attention": {…}, …}`).
 ///
 /// # Errors
-/// Names the `rope_type` or the key that is not served.
+/// If a `rope_type` or key is not served; the error names it.
 pub(super) fn read(settings: Settings<'_>, rope: Rope, layer_type: Option<&str>) -> Result<Rotation, EmbedError> {
     let key = if settings.get("rope_parameters").is_some() {
         "rope_parameters"
@@ -65,8 +65,8 @@ pub(super) fn read(settings: Settings<'_>, rope: Rope, layer_type: Option<&str>)
     from(settings, key, scaling, rope)
 }
 
-/// The rotation of layers with a window: parameters of their own or none. What an older file says
-/// of scaling is meant for the other layers.
+/// The rotation of layers with a window: their own parameters or none. The scaling in an older file
+/// applies to the other layers only.
 ///
 /// # Errors
 /// As [`read`].
@@ -76,7 +76,7 @@ pub(super) fn read_local(settings: Settings<'_>, rope: Rope) -> Result<Rotation,
     from(settings, "rope_parameters", own, rope)
 }
 
-/// One set of parameters.
+/// Reads one set of parameters.
 fn from(settings: Settings<'_>, key: &str, scaling: Option<&Value>, rope: Rope) -> Result<Rotation, EmbedError> {
     let fields = Fields { settings, key, scaling };
     let kind = scaling
@@ -106,8 +106,8 @@ fn from(settings: Settings<'_>, key: &str, scaling: Option<&Value>, rope: Rope) 
     }
     let mut rotation = Rotation::plain(theta, width, rope.pairs);
     match kind {
-        // The dynamic kind only differs beyond `max_position_embeddings`, where no text is let
-        // through.
+        // The dynamic kind differs only beyond `max_position_embeddings`, and longer texts are
+        // refused.
         "default" | "dynamic" => {}
         "linear" => {
             let factor = single(fields.needed("factor")?);
@@ -146,7 +146,7 @@ fn from(settings: Settings<'_>, key: &str, scaling: Option<&Value>, rope: Rope) 
     Ok(rotation)
 }
 
-/// The value as torch has it in a computation with `f32` tensors.
+/// The value after rounding to `f32`, as torch has it in a computation with `f32` tensors.
 #[allow(clippy::cast_possible_truncation)]
 fn single(value: f64) -> f32 {
     value as f32
@@ -187,7 +187,7 @@ impl Fields<'_> {
         }
     }
 
-    /// Length of the training's texts.
+    /// Length of the texts in training.
     #[allow(clippy::cast_precision_loss)]
     fn original(&self, rope: Rope) -> Result<f64, EmbedError> {
         let outside = self.settings.maybe_size("original_max_position_embeddings")?;
@@ -204,7 +204,7 @@ impl Fields<'_> {
     }
 }
 
-/// Llama 3.1: long wavelengths are stretched, short ones stay, those between are blended.
+/// Llama 3.1: long wavelengths are stretched, short ones are kept, those between are blended.
 fn llama3(frequencies: &mut [f32], fields: &Fields<'_>, rope: Rope) -> Result<(), EmbedError> {
     let factor = single(fields.needed("factor")?);
     let (low, high) = (fields.needed("low_freq_factor")?, fields.needed("high_freq_factor")?);
@@ -222,7 +222,7 @@ fn llama3(frequencies: &mut [f32], fields: &Fields<'_>, rope: Rope) -> Result<()
     Ok(())
 }
 
-/// YaRN (Peng et al. 2023): a ramp over the pairs from stretched to plain, and a factor on the
+/// YaRN (Peng et al. 2023): a ramp over the pairs from stretched to unchanged, and a factor on the
 /// result.
 fn yarn(rotation: &mut Rotation, fields: &Fields<'_>, rope: Rope, theta: f64, width: usize) -> Result<(), EmbedError> {
     let original = fields.original(rope)?;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What a file with these keys asks for, on a head of 8 columns and texts of up to 64 tokens.
+/// The rotation of a file with these keys, for a head of 8 columns and texts of up to 64 tokens.
 fn rotation(config: &Value) -> Result<Rotation, EmbedError> {
     read(Settings::new(config, Path::new("")), Rope::whole(8, 64), None)
 }

@@ -1,4 +1,4 @@
-//! Attention of packed rows: with flash attention where it is built in and the architecture permits
+//! Attention of packed rows: with flash attention if it is built in and the architecture permits
 //! it, else group by group ([`super::plan`]) with the scores in 32 bits.
 
 use candle_core::{DType, Result, Tensor};
@@ -35,12 +35,12 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// What is added to the scores of queries and keys, `heads × texts × n × width` each: `heads ×
-    /// texts × n × n`.
+    /// The scores of learnt positions, `heads × texts × n × n`, for queries and keys of `heads ×
+    /// texts × n × width` each.
     fn scores(&self, queries: &Tensor, keys: &Tensor, group: &Group) -> Result<Tensor> {
         let (heads, texts, n, width) = queries.dims4()?;
         let near = self.row.narrow(0, self.longest - n, 2 * n - 1)?;
-        // By key - query of the element; `row` goes by query - key.
+        // Elements are indexed by key - query, `row` by query - key.
         let by_distance = near
             .index_select(&group.distances(near.device())?, 0)?
             .reshape((n, n))?;
@@ -77,7 +77,7 @@ pub(super) fn attend(qkv: &Tensor, plan: &Plan, how: &Attention<'_, Candle>) -> 
     plan.back(&grouped)
 }
 
-/// Normalises and turns queries and keys.
+/// Normalises and rotates queries and keys.
 fn prepared(rows: Tensor, plan: &Plan, how: &Attention<'_, Candle>) -> Result<Tensor> {
     if how.query_norm.is_none() && how.key_norm.is_none() && how.rotary.is_none() {
         return Ok(rows);
@@ -106,7 +106,7 @@ fn prepared(rows: Tensor, plan: &Plan, how: &Attention<'_, Candle>) -> Result<Te
     }
 }
 
-/// One group: rows of the batch to `texts · rows × hidden`.
+/// Attention of one group: from the rows of the batch to `texts · rows × hidden`.
 fn together(rows: &Tensor, group: &Group, how: &Attention<'_, Candle>) -> Result<Tensor> {
     let heads = how.heads;
     let (texts, n, width) = (group.texts.len(), group.rows, heads.width);
@@ -135,7 +135,7 @@ fn together(rows: &Tensor, group: &Group, how: &Attention<'_, Candle>) -> Result
         .map(|positions| positions.scores(&queries, &keys, group))
         .transpose()?;
     let mask = group.mask(how.span, own.device())?;
-    // Padding stands behind a text: where nobody looks ahead, nobody sees it.
+    // Padding follows a text, so with causal attention no token sees it.
     let padding = group.padding.as_ref().filter(|_| how.span.after > 0);
     let turned = keys.t()?;
     let mut blocks = Vec::new();

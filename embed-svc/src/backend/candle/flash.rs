@@ -5,10 +5,10 @@ use candle_flash_attn::flash_attn_varlen_windowed;
 
 use super::{Attention, Candle, plan::Plan};
 
-/// Widths of heads whose kernels we count on.
+/// Widths of heads that the kernels support.
 const WIDTHS: [usize; 3] = [32, 64, 128];
 
-/// Whether it can compute this: on a GPU, in 16 bits, nothing added to the scores.
+/// Whether flash attention can compute this: on a GPU, in 16 bits, nothing added to the scores.
 pub(super) fn serves(rows: &Tensor, how: &Attention<'_, Candle>) -> bool {
     rows.device().is_cuda()
         && matches!(rows.dtype(), DType::F16 | DType::BF16)

@@ -1,8 +1,8 @@
-//! Any device of Candle, in tensors. The CPU has a faster way ([`super::cpu`]); here it serves as a
-//! second opinion in tests of what a GPU will run.
+//! Any device of Candle, with tensors. The CPU has a faster backend ([`super::cpu`]); Candle on the
+//! CPU serves as a second opinion in tests of what a GPU will run.
 //!
-//! In 16 bits (`f16`, `bf16`) weights and states are rounded; products are summed, normalisations,
-//! rotations and softmax computed, and texts pooled in 32 bits.
+//! In 16 bits (`f16`, `bf16`) weights and states are rounded. Sums of products, normalisations,
+//! rotations, softmax and the pooling are computed in 32 bits.
 
 mod attention;
 #[cfg(feature = "flash-attn")]
@@ -41,7 +41,7 @@ pub struct Linear {
 #[derive(Debug)]
 pub struct Norm {
     gamma: Tensor,
-    /// Of a layer normalisation.
+    /// The offset of a layer normalisation.
     beta: Option<Tensor>,
     eps: f32,
 }
@@ -50,7 +50,7 @@ impl Norm {
     fn rows(&self, x: &Tensor) -> candle_core::Result<Tensor> {
         match &self.beta {
             Some(beta) => ops::layer_norm(x, &self.gamma, beta, self.eps),
-            // On the CPU this one divides in the type of `x`; on a GPU it does not.
+            // On the CPU this function divides in the type of `x`; on a GPU it does not.
             None if x.device().is_cpu() => {
                 let wide = |x: &Tensor| x.to_dtype(DType::F32);
                 ops::rms_norm(&wide(x)?, &wide(&self.gamma)?, self.eps)?.to_dtype(x.dtype())
@@ -60,7 +60,7 @@ impl Norm {
     }
 }
 
-/// `a · b`, summed in 32 bits. On the CPU in 16 bits that means: widened, multiplied, rounded.
+/// `a · b`, summed in 32 bits. On the CPU, 16-bit inputs are widened, multiplied and rounded.
 fn product(a: &Tensor, b: &Tensor) -> candle_core::Result<Tensor> {
     if a.device().is_cpu() && a.dtype() != DType::F32 {
         let wide = |x: &Tensor| x.to_dtype(DType::F32);
@@ -81,12 +81,12 @@ fn activate(x: Tensor, activation: Activation) -> candle_core::Result<Tensor> {
 }
 
 impl Candle {
-    /// On this device, in this arithmetic.
+    /// A backend on this device, in this arithmetic.
     pub fn new(device: Device, precision: Precision) -> Self {
         let dtype = match precision {
             Precision::F16 => DType::F16,
             Precision::Bf16 => DType::BF16,
-            // Integers are refused where a device is chosen.
+            // Integers are refused when a device is chosen.
             Precision::F32 | Precision::Int8 => DType::F32,
         };
         Self { device, dtype }
@@ -115,7 +115,7 @@ impl Candle {
         Tensor::from_slice(values, values.len(), &self.device)?.to_dtype(self.dtype)
     }
 
-    /// The sums that a batch wants, in the order of its texts; zero for empty ones.
+    /// The sums that a batch asks for, in the order of its texts; zero for empty texts.
     fn sums(&self, x: &Tensor, batch: &TokenBatch, plan: &Plan, sink: &mut Sink<'_>) -> candle_core::Result<bool> {
         let Some(wanted) = batch.sums() else { return Ok(false) };
         let (sums, order) = plan.sums(x, wanted)?;

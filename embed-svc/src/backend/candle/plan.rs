@@ -1,9 +1,9 @@
-//! How the texts of a batch are put side by side for attention: texts of like length form a group
-//! that is padded to its longest, so that a layer is a handful of large products and not thousands
-//! of small ones.
+//! How the texts of a batch are grouped for attention. Texts of similar length form a group that is
+//! padded to its longest text, so that a layer is a handful of large products and not thousands of
+//! small ones.
 //!
-//! A padding row is a copy of the text's own last row: what is not finite in one text cannot reach
-//! another.
+//! A padding row is a copy of the text's own last row: a value that is not finite in one text
+//! cannot reach another.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -19,13 +19,12 @@ use crate::batch::{Sums, TokenBatch};
 const GPU_CELLS: usize = 1 << 23;
 /// The same on the CPU.
 const CPU_CELLS: usize = 1 << 20;
-/// What a group costs beside its scores, in elements of one head's scores: a dozen launches on a
-/// GPU.
+/// Cost of a group besides its scores, in elements of one head's scores: a dozen launches on a GPU.
 const GPU_GROUP: usize = 1 << 18;
 /// The same on the CPU.
 const CPU_GROUP: usize = 1 << 10;
 
-/// What decides about groups.
+/// The costs that decide the grouping.
 #[derive(Debug, Clone, Copy)]
 struct Costs {
     cells: usize,
@@ -48,15 +47,15 @@ impl Costs {
     }
 }
 
-/// Numbers of the texts of each group, the longest texts first: the grouping with the least sum of
-/// scores and costs of groups, then cut where a group's scores would be too many at once. Empty
-/// texts are in none.
+/// The texts of each group by number, the longest texts first. This is the grouping with the least
+/// sum of scores and group costs; groups with too many scores are then cut. Empty texts are in no
+/// group.
 fn groups(lengths: &[usize], costs: Costs) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).filter(|&text| lengths[text] > 0).collect();
-    // Stable: texts of one length keep their order.
+    // Stable, so that texts of one length keep their order.
     order.sort_by_key(|&text| std::cmp::Reverse(lengths[text]));
-    // A boundary between texts of one length saves nothing: only the first of a length may begin a
-    // group.
+    // A boundary between texts of equal length saves nothing, so only the first text of a length
+    // may begin a group.
     let mut starts: Vec<usize> = (0..order.len())
         .filter(|&at| at == 0 || lengths[order[at]] != lengths[order[at - 1]])
         .collect();
@@ -91,11 +90,11 @@ fn groups(lengths: &[usize], costs: Costs) -> Vec<Vec<usize>> {
 pub(super) struct Group {
     /// Their numbers in the batch.
     pub(super) texts: Vec<usize>,
-    /// Rows of each, padding included.
+    /// Rows of each text, padding included.
     pub(super) rows: usize,
-    /// Rows of the batch, `texts · rows`; none: all of the batch as they are.
+    /// Rows of the batch, `texts · rows`; `None` if they are all rows of the batch in order.
     index: Option<Tensor>,
-    /// `1 × texts × 1 × rows`: -∞ at padding; none where there is none.
+    /// `1 × texts × 1 × rows`: -∞ at padding; `None` without padding.
     pub(super) padding: Option<Tensor>,
     /// Queries computed at once.
     pub(super) block: usize,
@@ -104,7 +103,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Their rows of a tensor of all rows of the batch.
+    /// The rows of this group from a tensor of all rows of the batch.
     pub(super) fn of(&self, all: &Tensor) -> Result<Tensor> {
         match &self.index {
             Some(index) => all.index_select(index, 0),
@@ -125,7 +124,7 @@ impl Group {
         Ok(self.distances.get_or_init(|| made).clone())
     }
 
-    /// `rows × rows`: 0 where a query sees a key, -∞ elsewhere; none where it sees all.
+    /// `rows × rows`: 0 where a query sees a key, -∞ elsewhere; `None` if it sees all.
     pub(super) fn mask(&self, span: Span, device: &Device) -> Result<Option<Tensor>> {
         let n = self.rows;
         if span.before.min(span.after) >= n - 1 {
@@ -147,8 +146,8 @@ impl Group {
     }
 }
 
-/// The groups of a batch and how to come back, with what layers share, each made when it is first
-/// needed.
+/// The groups of a batch and the way back to its order, with what layers share. Each part is made
+/// when it is first needed.
 pub struct Plan {
     device: Device,
     ranges: Vec<Range<usize>>,
@@ -223,7 +222,7 @@ impl Plan {
         })
     }
 
-    /// The rows of all groups, one group after the other, without padding and in the batch's order.
+    /// The rows of all groups, given group by group, back in the batch's order and without padding.
     pub(super) fn back(&self, grouped: &[Tensor]) -> Result<Tensor> {
         let all = Tensor::cat(grouped, 0)?;
         if self.back.get().is_none() {
@@ -317,7 +316,7 @@ mod tests {
     fn texts_of_like_length_are_together_and_far_ones_apart() {
         // 3 · 81 beside 3 · 4 and one more group; together it would be 6 · 81.
         assert_eq!(groups(&[2, 9, 2, 9, 2, 9], COSTS), [vec![1, 3, 5], vec![0, 2, 4]]);
-        // Apart they would save 2 · (81 - 64): less than a group costs.
+        // Separate groups would save 2 · (81 - 64): less than the cost of a group.
         assert_eq!(groups(&[8, 9, 0, 8], COSTS), [vec![1, 0, 3]]);
     }
 

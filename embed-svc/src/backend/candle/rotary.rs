@@ -35,7 +35,7 @@ impl Rotary {
     /// Cosines and sines of every row of a batch.
     fn rows(&self, plan: &Plan) -> Result<(Tensor, Tensor)> {
         if plan.ranges().iter().any(|range| self.rotation.is_beyond(range.len())) {
-            // Long texts have angles of their own.
+            // Long texts have their own angles.
             let mut all = Angles::default();
             for range in plan.ranges() {
                 let own = self.rotation.angles(range.len());
@@ -52,7 +52,7 @@ impl Rotary {
         ))
     }
 
-    /// Turns `tokens × heads × width`, computing in 32 bits.
+    /// Rotates `tokens × heads × width`, computing in 32 bits.
     pub(super) fn turn(&self, x: &Tensor, plan: &Plan) -> Result<Tensor> {
         let (cos, sin) = self.rows(plan)?;
         let (tokens, heads, width) = x.dims3()?;

@@ -1,5 +1,5 @@
-//! Attention of packed texts: one task a text, or, where a few long texts would leave threads idle,
-//! one task a key head. Heads do not meet inside an attention, so both ways give the same bits.
+//! Attention of packed texts: one task per text, or one task per key head if a few long texts would
+//! leave threads idle. Heads do not interact inside an attention, so both ways give the same bits.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::{Attention, Cpu, States, Threads, buffer::Buffer};
 use crate::batch::TokenBatch;
 
-/// From this length on a text's heads are shared out among threads that have nothing else to do.
+/// From this length on, a text's heads are distributed over idle threads.
 const LONG: usize = 96;
 
 thread_local! {
@@ -60,7 +60,7 @@ fn by_heads(text: &mut [f32], how: &Attention<'_, Cpu>, out: &mut [f32]) {
     let contexts: Vec<Buffer> = (0..heads.key)
         .into_par_iter()
         .map(|key| {
-            // The columns of this key head and of the queries that share it, as a text of its own.
+            // The columns of this key head and of the queries that share it, as a separate text.
             let mut own = Buffer::take(n * (times + 2) * width);
             let rows = own.values_mut().chunks_exact_mut((times + 2) * width);
             for (own, row) in rows.zip(text.chunks_exact(columns)) {
@@ -84,7 +84,7 @@ fn by_heads(text: &mut [f32], how: &Attention<'_, Cpu>, out: &mut [f32]) {
     });
 }
 
-/// Attention of one text that holds these key heads, and the queries that share them, only.
+/// Attention of one text that holds only these key heads and the queries that share them.
 fn heads_of(text: &[f32], how: &Attention<'_, Cpu>, keys: std::ops::Range<usize>, out: &mut [f32]) {
     let times = how.heads.query / how.heads.key;
     let shape = Shape {
@@ -112,7 +112,7 @@ fn heads_of(text: &[f32], how: &Attention<'_, Cpu>, keys: std::ops::Range<usize>
     SCRATCH.with_borrow_mut(|scratch| self_attention(text, n, shape, how.span, added, scratch, out));
 }
 
-/// Normalises and turns the queries and keys of one text.
+/// Normalises and rotates the queries and keys of one text.
 fn prepare(text: &mut [f32], how: &Attention<'_, Cpu>) {
     if how.query_norm.is_none() && how.key_norm.is_none() && how.rotary.is_none() {
         return;

@@ -1,10 +1,10 @@
-//! Buffers that a thread uses again.
+//! Reusable buffers, pooled per thread.
 
 use std::{cell::RefCell, ops::Deref};
 
 use isomer_kernels::AlignedFloats;
 
-/// Memory from this thread's pool: fresh pages for every layer would cost as much as some of the
+/// Memory from this thread's pool. Fresh pages for every layer would cost as much as some of the
 /// arithmetic.
 #[derive(Debug)]
 pub(super) struct Buffer {
@@ -20,7 +20,7 @@ thread_local! {
 const KEPT: usize = 6;
 
 impl Buffer {
-    /// `len` values that the caller will overwrite.
+    /// A buffer of `len` values that the caller will overwrite.
     pub(super) fn take(len: usize) -> Self {
         let mut memory = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
         memory.grow(len);

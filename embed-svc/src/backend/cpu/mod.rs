@@ -1,5 +1,5 @@
 //! The CPU, on our own kernels: weights packed once (as floats, or rounded to integers), embedding
-//! tables kept as the file has them, buffers used again.
+//! tables kept as in the file, buffers reused.
 
 mod attention;
 mod buffer;
@@ -30,15 +30,15 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// In this arithmetic.
+    /// A backend in this arithmetic.
     pub fn new(precision: Precision) -> Self {
         Self { precision }
     }
 }
 
 /// Bits of the codes under [`Precision::Int8`]: the same on every machine, so that its vectors are
-/// one space. docs/reference/precision.md has the figures behind the choice. What is written here
-/// is part of a vector space's name.
+/// one space. docs/reference/precision.md has the figures behind the choice. These widths are part
+/// of a vector space's name.
 pub const INT8_WIDTHS: Widths = Widths::EIGHT_SEVEN;
 
 /// A packed linear layer.
@@ -58,7 +58,7 @@ enum LinearWeights {
 #[derive(Debug)]
 pub struct Norm {
     gamma: Vec<f32>,
-    /// Of a layer normalisation.
+    /// The offset of a layer normalisation.
     beta: Option<Vec<f32>>,
     eps: f32,
 }
@@ -72,7 +72,7 @@ impl Norm {
     }
 }
 
-/// A rotation; its angles are computed once for each power of two that the texts' lengths reach.
+/// A rotation. Its angles are computed once for each power of two among the texts' lengths.
 #[derive(Debug)]
 pub struct Rotary {
     rotation: Rotation,
@@ -176,7 +176,7 @@ impl Layers for Cpu {
                     });
                 }
                 Precision::Int8 => LinearWeights::Integers(Int8Matrix::quantise(weights, outputs, inputs, INT8_WIDTHS)),
-                // 16 bits are refused where a device is chosen.
+                // 16 bits are refused when a device is chosen.
                 Precision::F32 | Precision::F16 | Precision::Bf16 => {
                     LinearWeights::Floats(PackedMatrix::pack(weights, outputs, inputs))
                 }

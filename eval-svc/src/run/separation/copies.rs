@@ -269,6 +269,7 @@ async fn ask(
     live.tell(meter);
     let order = Order {
         spec: spec(plan, kind),
+        producer: plan.producers.get(&what).cloned().unwrap_or_default(),
         what,
         needs_generator: kind.needs_generator(),
         // A text without a copy is counted with its kind: no original stands in for it.

@@ -1,4 +1,4 @@
-//! What can be told of a model that somebody else runs.
+//! Describes models that third parties run.
 
 use isomer_proto::{
     common::v1::{Dtype, Similarity},

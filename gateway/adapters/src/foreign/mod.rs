@@ -130,7 +130,7 @@ pub(crate) struct Foreign {
     pace: ProviderLimiter,
     /// Longest that a call may take.
     timeout: Duration,
-    /// Who answers, for spans.
+    /// The provider that answers, for spans.
     provider: gen_ai::Provider,
     facts: KnownFacts,
     shapes: Mutex<HashMap<(String, Option<u32>), Shape>>,

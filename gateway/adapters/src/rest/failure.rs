@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use isomer_outbound::{
     guard::Refused,
-    said::{Told, cause, presentable, retry_after},
+    said::{ErrorBody, cause, presentable, retry_after},
 };
 use isomer_service_kit::{Fault, config::Secret};
 use tonic::Code;
@@ -31,7 +31,7 @@ pub(super) fn of_connection(id: &str, error: &reqwest::Error, secret: &Secret) -
 
 /// An answer that is not a success.
 pub(crate) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], secret: &Secret) -> Fault {
-    let told = Told::read(body, secret);
+    let told = ErrorBody::read(body, secret);
     let mut message = format!("provider `{id}` answered {}", status.as_u16());
     if !told.message.is_empty() {
         message = format!("{message}: {}", told.message);

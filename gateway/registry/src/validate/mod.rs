@@ -18,7 +18,8 @@ const MOST_ENTRIES: usize = 1000;
 const LONGEST_NAME: usize = 256;
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Who wrote a provider down: an operator may name any file of his machine, a caller may not.
+/// The author of a provider's record: an operator may name any file of the machine, a caller may
+/// not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
     /// A caller of the rpc.

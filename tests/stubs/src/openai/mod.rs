@@ -45,6 +45,9 @@ pub enum Answer {
     Raw(String),
     /// With this status and the `Authorization` of the request in the message.
     EchoKey(u16),
+    /// As `Good`, after this pause, with the number of the call in it: as a model whose answers
+    /// differ each time.
+    Varied(Duration),
     /// With `OK` where something outside `<text>` … `</text>` says to, else well: as a model that
     /// obeys its prompt, not the text it is given.
     Obedient,
@@ -282,6 +285,10 @@ async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json
     if let Answer::OneInFiveFails(pause) = answer {
         answer = one_in_five(pause, number);
     }
+    if let Answer::Varied(pause) = answer {
+        let text = format!("{} {number}", reversed(seen.user()).trim_end_matches('.'));
+        answer = Answer::Slow(pause, Box::new(Answer::Text(text)));
+    }
     give(answer, &seen).await
 }
 
@@ -310,7 +317,7 @@ async fn give(mut answer: Answer, seen: &Seen) -> Response {
         }
         Answer::TruncatedJson => raw(r#"{"id": "x", "choices": [{"index": 0, "message": {"role": "assi"#.to_owned()),
         Answer::Raw(body) => raw(body),
-        Answer::Hang | Answer::Slow(..) | Answer::AtMost(..) | Answer::OneInFiveFails(_) => {
+        Answer::Hang | Answer::Slow(..) | Answer::AtMost(..) | Answer::OneInFiveFails(_) | Answer::Varied(_) => {
             std::future::pending().await
         }
     }

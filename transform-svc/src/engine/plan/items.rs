@@ -1,4 +1,5 @@
-//! The texts of a request, as jobs: equal ones are one, and each knows the language drawn for it.
+//! The texts of a request as jobs: equal texts form one job, and each job knows the language drawn
+//! for it.
 
 use std::collections::HashMap;
 
@@ -16,20 +17,20 @@ use crate::{
     },
 };
 
-/// Fewer texts than this are not worth waking another core for.
+/// With fewer texts than this, language detection stays on one core.
 const DETECTED_TOGETHER: usize = 64;
 
-/// What makes two items one job.
+/// What two items must share to be one job.
 #[derive(PartialEq, Eq, Hash)]
 struct Same {
     text: String,
     language: Option<Language>,
     drawn: Option<Language>,
-    /// The id, where a draw on the words depends on it.
+    /// The id, if a random draw on the words depends on it.
     id: String,
 }
 
-/// Takes a while where the texts are many: their languages are detected.
+/// Reads the items. Detecting the languages of many texts takes a while.
 pub(super) fn read(most_chars: usize, plan: &Plan, items: Vec<proto::TextItem>) -> Result<Vec<Job>, TransformError> {
     if items.is_empty() {
         return Err(TransformError::invalid(
@@ -105,8 +106,8 @@ pub(super) fn read(most_chars: usize, plan: &Plan, items: Vec<proto::TextItem>) 
     Ok(jobs)
 }
 
-/// The languages of the texts that do not say theirs, on all cores where they are many. One that is
-/// too long is refused before anybody asks for its language.
+/// Detects the languages of texts that do not give theirs, on all cores if there are many. A text
+/// that is too long is refused before detection.
 fn detected(most_chars: usize, items: &[proto::TextItem]) -> Vec<Option<Language>> {
     let most_bytes = most_chars.saturating_mul(4);
     let detect = |item: &proto::TextItem| {
@@ -118,8 +119,8 @@ fn detected(most_chars: usize, items: &[proto::TextItem]) -> Vec<Option<Language
     items.par_iter().with_min_len(DETECTED_TOGETHER).map(detect).collect()
 }
 
-/// The target or pivot of a text: a function of seed, run and id (the text where it has none),
-/// never of the order.
+/// The target or pivot language of a text: a function of seed, run and id (or the text, if it has
+/// none), never of the order.
 fn draw(plan: &Plan, id: &str, text: &str, source: Option<Language>) -> Option<Language> {
     match &plan.draw {
         Draw::None => None,
@@ -133,8 +134,8 @@ fn draw(plan: &Plan, id: &str, text: &str, source: Option<Language>) -> Option<L
     }
 }
 
-/// Why a text cannot be transformed at all. `given` is the language that the request names for it,
-/// `source` that or the detected one.
+/// Why a text cannot be transformed at all. `given` is the language that the request names;
+/// `source` is that one or the detected one.
 fn refusal(
     plan: &Plan,
     given: Option<Language>,
@@ -161,7 +162,7 @@ fn refusal(
         return None;
     }
     match source {
-        // An empty text is empty, whatever language it would be in.
+        // An empty text is reported as empty, whatever its language.
         None if text.trim().is_empty() => None,
         None => Some(
             "the text is too short to tell its language, so that there is none to translate back into; give `language`"

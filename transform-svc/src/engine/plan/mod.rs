@@ -1,5 +1,5 @@
-//! A request, checked and made ready: which generator, which prompts, which texts are one job,
-//! which languages are drawn.
+//! A checked request, ready to run: its generator and prompts, the texts that form one job, and the
+//! languages drawn.
 
 mod items;
 mod spec;
@@ -22,9 +22,9 @@ pub(crate) use spec::{kind_of, read_language, target_of};
 
 /// Most tokens of one answer.
 const MAX_TOKENS: usize = 2048;
-/// Tokens allowed to an answer, as a multiple of the estimated tokens of its text and a constant.
-/// Above the runaway limit of five times the words, so that a model that does not end is found out
-/// by that check rather than cut off unseen.
+/// Tokens allowed for an answer: a multiple of the estimated tokens of its text, plus a constant.
+/// This is above the runaway limit of five times the words, so that the runaway check catches a
+/// model that does not end before it is cut off unnoticed.
 const TOKEN_FACTOR: usize = 6;
 const EXPANSION_TOKEN_FACTOR: usize = 8;
 const TOKEN_CONSTANT: usize = 32;
@@ -51,15 +51,15 @@ pub enum GuardMode {
     Off,
 }
 
-/// Where the language of a text's transformation, or of its way there, comes from.
+/// Where the drawn language of a text (target or pivot) comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Draw {
     /// No other language is needed.
     None,
     /// The request names it.
     Given(Language),
-    /// One for the whole run, from [`crate::language::TARGETS`]: by the seed's place among the
-    /// run's seeds, where the request says it, else by the seed.
+    /// One for the whole run, from [`crate::language::TARGETS`]: by the seed's rank among the run's
+    /// seeds if the request gives it, else by the seed.
     PerRun(Option<u32>),
     /// One for each text, from these.
     PerText(Vec<Language>),
@@ -70,7 +70,7 @@ pub(super) enum Draw {
 pub struct Step {
     /// What is asked.
     pub prompt: Arc<Prompt>,
-    /// Whether in the drawn language, rather than in the text's own.
+    /// Whether the answer is in the drawn language rather than in the text's own.
     pub drawn: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct Plan {
     /// The transformation.
     pub kind: Kind,
     pub(super) draw: Draw,
-    /// Share of the words that `random_keywords` keeps.
+    /// Fraction of the words that `random_keywords` keeps.
     pub keep_ratio: f64,
     /// How many texts `distractors` makes of one.
     pub count: u32,
@@ -92,7 +92,7 @@ pub struct Plan {
     pub cuts: u32,
     /// The generator, for those that need one.
     pub generator: Option<Arc<Bounded>>,
-    /// The calls of an attempt, each on the outcome of the one before; none where no generator is
+    /// The calls of an attempt, each on the output of the one before; empty if no generator is
     /// needed.
     pub steps: Vec<Step>,
     /// Seed of the run.
@@ -107,15 +107,15 @@ pub struct Plan {
     pub temperature: f64,
     /// Nucleus sampling.
     pub top_p: f64,
-    /// Sample among so many of the likeliest tokens, where the request says.
+    /// Sample among the k likeliest tokens, if the request sets it.
     pub top_k: Option<u32>,
     /// Least temperature of attempts after the first.
     pub retry_temperature: f64,
-    /// Whether a text that came back as it was is asked for again.
+    /// Whether a text that came back unchanged is retried.
     pub retry_identical: bool,
     /// What a guard that fires leads to.
     pub guards: GuardMode,
-    /// Most tokens of an answer, where the request says.
+    /// Most tokens of an answer, if the request sets it.
     pub max_tokens: Option<u32>,
     /// Neither read nor write the cache.
     pub bypass_cache: bool,
@@ -148,19 +148,19 @@ impl Plan {
         self.max_tokens.unwrap_or(tokens as u32)
     }
 
-    /// Ids and versions of the prompts, each once, e.g. `expansion@2+summarisation@2`; empty where
+    /// Ids and versions of the prompts, each once, e.g. `expansion@2+summarisation@2`; empty if
     /// there are none.
     pub fn prompt_version(&self) -> String {
         joined(self.steps.iter().map(|step| step.prompt.tag()))
     }
 
-    /// Digests of the prompts, likewise.
+    /// Digests of the prompts, joined the same way.
     pub fn prompt_digest(&self) -> String {
         joined(self.steps.iter().map(|step| step.prompt.digest().to_owned()))
     }
 }
 
-/// Different neighbours, with a plus between them.
+/// Joins the parts with `+`, dropping equal neighbours.
 pub(crate) fn joined(parts: impl Iterator<Item = String>) -> String {
     let mut parts: Vec<String> = parts.collect();
     parts.dedup();
@@ -185,7 +185,8 @@ pub struct Job {
     pub language: Option<Language>,
     /// Target or pivot, given or drawn.
     pub drawn: Option<Language>,
-    /// Why it cannot be transformed at all, e.g. for want of a language to translate it back into.
+    /// Why it cannot be transformed at all, e.g. because there is no language to translate it back
+    /// into.
     pub refusal: Option<String>,
     /// The items it answers, in order of the request; never empty.
     pub members: Vec<Member>,
@@ -198,14 +199,14 @@ pub(super) async fn plan(
     spec: Option<proto::TransformSpec>,
     items: Vec<proto::TextItem>,
 ) -> Result<(Plan, Vec<Job>), TransformError> {
-    let (plan, order) = spec::read(spec.unwrap_or_default())?;
-    let named = spec::named_prompts(prompts, &plan, &order.prompts)?;
+    let (plan, unresolved) = spec::read(spec.unwrap_or_default())?;
+    let named = spec::named_prompts(prompts, &plan, &unresolved.prompts)?;
     let most_chars = config.max_text_chars;
     let read = computed(move || items::read(most_chars, &plan, items).map(|jobs| (plan, jobs))).await;
     let (mut plan, jobs) = read.unwrap_or(Err(TransformError::ShuttingDown))?;
-    // Last, since it may fetch and load a model: a request that is wrong is told so at once.
+    // Last, since it may fetch and load a model: a wrong request is refused before that.
     if plan.kind.needs_generator() {
-        let generator = registry.get(&order.generator_id).await?.ok_or_else(|| {
+        let generator = registry.get(&unresolved.generator_id).await?.ok_or_else(|| {
             TransformError::invalid(
                 "spec.generator_id",
                 format!("`{}` needs a generator and this is `none`", plan.kind.name()),
@@ -221,7 +222,7 @@ pub(super) async fn plan(
             spec::check_count(&prompt, plan.count)?;
             plan.steps.push(Step {
                 prompt,
-                // Backtranslation goes there first and comes back last.
+                // Backtranslation uses the drawn language first and the text's own language last.
                 drawn: plan.draw != Draw::None && (at == 0 || plan.kind.changes_language()),
             });
         }

@@ -1,4 +1,4 @@
-//! What a request orders, field by field.
+//! Reads a transformation spec, field by field.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::{
 const DEFAULT_SEED: u64 = 1337;
 const DEFAULT_ATTEMPTS: u32 = 3;
 const MAX_ATTEMPTS: u32 = 10;
-/// Retries sample at least this hot where the request does not say: a greedy model would say the
-/// same again.
+/// Retries sample at least this hot if the request does not say: a greedy model would repeat its
+/// answer.
 const RETRY_TEMPERATURE: f64 = 0.7;
 const FIELD: &str = "spec.transformation";
 
-/// What of the order needs more than the request to be checked.
+/// The parts of a spec that need more than the request to be checked.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct Unresolved {
     pub(super) generator_id: String,
     pub(super) prompts: Vec<String>,
 }
@@ -84,7 +84,7 @@ pub(crate) fn read_language(tag: &str, field: impl Fn() -> String) -> Result<Lan
     })
 }
 
-/// Where other languages come from.
+/// Where drawn languages come from.
 fn draw_of(transformation: Option<&proto::Transformation>) -> Result<Draw, TransformError> {
     let Some(wanted) = transformation.and_then(|transformation| transformation.kind.as_ref()) else {
         return Ok(Draw::None);
@@ -132,7 +132,7 @@ fn count_of(transformation: Option<&proto::Transformation>) -> Result<u32, Trans
     Ok(count)
 }
 
-/// A number of a transformation's own, within its bounds.
+/// An integer parameter of a transformation, checked against its bounds.
 fn number(field: &str, given: Option<u32>, default: u32, most: u32) -> Result<u32, TransformError> {
     let number = given.unwrap_or(default);
     if (1..=most).contains(&number) {
@@ -161,7 +161,7 @@ fn numbers_of(transformation: Option<&proto::Transformation>) -> Result<[u32; 3]
     Ok(numbers)
 }
 
-/// The prompts that a request names, each fit for one of the plan's calls.
+/// The prompts that a request names. Each must fit one of the plan's calls.
 pub(super) fn named_prompts(
     prompts: &Prompts,
     plan: &Plan,
@@ -195,7 +195,7 @@ pub(super) fn named_prompts(
     Ok(named)
 }
 
-/// A prompt that always asks for four cannot be asked for another number.
+/// A prompt with a fixed number of distractors cannot be asked for another number.
 pub(super) fn check_count(prompt: &Prompt, count: u32) -> Result<(), TransformError> {
     if prompt.purpose() == crate::prompt::Purpose::Distractors && count != DEFAULT_COUNT && !prompt.takes_count() {
         return Err(TransformError::invalid(
@@ -224,8 +224,8 @@ fn within(field: &str, value: f64, low_open: bool, low: f64, high: f64) -> Resul
     ))
 }
 
-/// Reads an order. Its generator and prompts are found later, and with them its steps.
-pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Order), TransformError> {
+/// Reads a spec. Its generator, its prompts and so its steps are found later.
+pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), TransformError> {
     let kind = kind_of(spec.transformation.as_ref(), FIELD)?;
     if !kind.entry().served {
         return Err(TransformError::NotServed(kind.name()));
@@ -340,9 +340,9 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Order), Transfor
         max_tokens: sampling.max_tokens,
         bypass_cache: spec.bypass_cache,
     };
-    let order = Order {
+    let unresolved = Unresolved {
         generator_id: spec.generator_id,
         prompts: spec.prompts,
     };
-    Ok((plan, order))
+    Ok((plan, unresolved))
 }

@@ -1,9 +1,8 @@
 //! Names: are the persons, places, organisations and products of the original still named?
 //!
-//! In English a tagger finds them. In languages that write only names with a capital, a capital
-//! inside a sentence does. German writes every noun with a capital: there only acronyms and names
-//! after a title count, and the rest cannot be told. Scripts without capitals cannot be told at
-//! all.
+//! In English a tagger finds names. In languages that capitalise only names, a capital inside a
+//! sentence marks one. German capitalises every noun: there only acronyms and names after a title
+//! count, and the rest cannot be told. Scripts without capitals cannot be told at all.
 
 mod places;
 
@@ -23,7 +22,7 @@ const FIXED: [&str; 15] = [
 const INFLECTED: [&str; 18] = [
     "pl", "cs", "sk", "sl", "hr", "sr", "bs", "ru", "uk", "bg", "el", "fi", "et", "hu", "tr", "lt", "lv", "ro",
 ];
-/// Words that stand in a name and name nothing on their own.
+/// Words that occur in names but name nothing on their own.
 const GENERIC: &[&str] = &[
     "mr",
     "mrs",
@@ -199,7 +198,7 @@ const GENERIC: &[&str] = &[
     "yes",
     "no",
 ];
-/// Labels that the number guard looks after, or that name no one thing.
+/// Labels that the number guard covers, or that name no particular thing.
 const OTHER_LABELS: [EntityLabel; 7] = [
     EntityLabel::Date,
     EntityLabel::Time,
@@ -260,7 +259,7 @@ fn missing(text: &str, other: &str, language: Option<&str>) -> Finding {
     }
 }
 
-/// All words begin with a capital, or most are shouted: capitals then tell nothing.
+/// Whether all words begin with a capital or most are in capitals: capitals then tell nothing.
 fn headline(text: &str) -> bool {
     let mut long = text.unicode_words().filter(|word| word.chars().count() > 2);
     let titled = text.unicode_words().filter(|word| word.chars().count() > 2).count() >= 4
@@ -295,9 +294,8 @@ fn words_of(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The words as names are made of them: by the tagger and by Unicode, which cut `3.2M` and `B-12`
-/// elsewhere than [`words_of`] does. A name that is made of a text is then always found in the same
-/// text.
+/// The words as names are made of them, by the tagger and by Unicode, which split `3.2M` and `B-12`
+/// differently from [`words_of`]. With them, a name taken from a text is always found in that text.
 fn tokens_of(text: &str) -> BTreeSet<String> {
     let tagged = isomer_tagger::tokenise(text);
     let tokens = tagged.into_iter().map(|span| &text[span]);
@@ -339,8 +337,8 @@ fn english(text: &str) -> Option<Vec<Name>> {
         .filter(|entity| OTHER_LABELS.contains(&entity.label))
         .flat_map(|entity| entity.tokens.clone())
         .collect();
-    // Proper nouns that are in no entity, a run of them as one name. The first word of a sentence
-    // has a capital anyway.
+    // Proper nouns outside any entity; a run of them is one name. The first word of a sentence is
+    // skipped, since it is capitalised anyway.
     let mut run: Name = Vec::new();
     for (place, token) in tagged.tokens.iter().enumerate() {
         let word = &text[token.span.clone()];
@@ -358,7 +356,7 @@ fn english(text: &str) -> Option<Vec<Name>> {
     Some(names.into_iter().filter(|name| !name.is_empty()).collect())
 }
 
-/// Whether the tagger takes a word for a name without its capital too.
+/// Whether the tagger takes a word for a name even without its capital.
 fn still_a_name(tagger: &Tagger, text: &str, span: std::ops::Range<usize>) -> bool {
     let lower = format!(
         "{}{}{}",
@@ -373,7 +371,7 @@ fn still_a_name(tagger: &Tagger, text: &str, span: std::ops::Range<usize>) -> bo
         .any(|token| token.span.start == span.start && token.pos == Pos::Propn)
 }
 
-/// Acronyms, and the name after a title; whether the text has no other noun that might be a name.
+/// Acronyms, and names after a title; also whether the text has no other noun that might be a name.
 fn german(text: &str) -> (Vec<Name>, bool) {
     let words: Vec<&str> = text.unicode_words().collect();
     let mut names = Vec::new();
@@ -408,7 +406,7 @@ fn by_capitals(text: &str) -> Vec<Name> {
             opens |= ends;
             continue;
         }
-        // After an article that hangs on it: l'Italie.
+        // The part after an elided article: l'Italie.
         let named = piece.rsplit(['\'', '’']).next().unwrap_or(piece);
         let capital = named.chars().next().is_some_and(char::is_uppercase) && named.chars().count() > 1;
         let acronym = capital && named.chars().all(|c| c.is_uppercase() || c.is_numeric());
@@ -430,8 +428,8 @@ fn by_capitals(text: &str) -> Vec<Name> {
     names.into_iter().filter(|name| !name.is_empty()).collect()
 }
 
-/// Whether a name comes back: one of its own words, its initials, or the words that its initials
-/// stand for.
+/// Whether a name occurs in the other text: by one of its own words, its initials, or the words
+/// that its initials stand for.
 fn kept(name: &Name, words: &[String], inflected: bool) -> bool {
     let own: Vec<&String> = name.iter().filter(|word| !GENERIC.contains(&word.as_str())).collect();
     let own: Vec<&String> = if own.is_empty() {
@@ -490,7 +488,8 @@ fn folded(word: &str) -> String {
         .collect()
 }
 
-/// Whether a name's initials stand for it in the other text, or the other way round.
+/// Whether the other text has a name's initials instead of the name, or the name instead of its
+/// initials.
 fn abbreviated(name: &Name, words: &[String]) -> bool {
     let initials = |words: &[String]| words.iter().filter_map(|word| word.chars().next()).collect::<String>();
     let small = |word: &String| {

@@ -1,7 +1,7 @@
-//! AdaptiveLimit and peoples with several names: a country, its people, and short names of both.
+//! Places and peoples with several names: a country, its people, and short names of both.
 
-/// Names of one place each, in English, French and Spanish where they differ much. Each entry is
-/// words that all must be there.
+/// Names of one place each, in English, French and Spanish where they differ much. All words of an
+/// entry must occur.
 const PLACES: &[&[&str]] = &[
     &["usa", "us", "america", "american", "americans", "united states"],
     &["uk", "britain", "british", "briton", "britons", "united kingdom"],
@@ -68,7 +68,7 @@ const PLACES: &[&[&str]] = &[
     &["ecb", "european central bank"],
 ];
 
-/// Whether the other text has another name of a place that a name says.
+/// Whether the other text uses another name of the same place.
 pub(super) fn same_place(name: &[String], words: &[String]) -> bool {
     PLACES.iter().any(|place| has_one(place, name) && has_one(place, words))
 }

@@ -14,7 +14,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{Duty, Finding, stem};
 use words::{Lexicon, lexicon};
 
-/// How far from a denying word what it denies may stand.
+/// Most words between a denying word and what it denies.
 const REACH: usize = 5;
 
 /// A clause that denies, or does not.
@@ -25,7 +25,7 @@ struct Clause {
     /// How often it denies, at least and at most.
     least: usize,
     most: usize,
-    /// What is denied, beyond doubt or perhaps.
+    /// The word that is denied, certainly or perhaps.
     focus: Option<String>,
 }
 
@@ -36,15 +36,15 @@ pub(super) fn look(original: &str, rewrite: &str, language: Option<&str>, duty: 
     let (before, after) = (clauses(original, lexicon), clauses(rewrite, lexicon));
     let least = |clauses: &[Clause]| clauses.iter().map(|clause| clause.least).sum::<usize>();
     let most = |clauses: &[Clause]| clauses.iter().map(|clause| clause.most).sum::<usize>();
-    // What may be left out, or added, is at odds only where the other text affirms the very thing.
+    // An omission or addition is at odds only if the other text affirms the same thing.
     let lost = (duty.lost && least(&before) > most(&after)) || affirmed(&before, &after, !duty.lost);
     let added = (duty.added && duty.lost && least(&after) > most(&before))
         || affirmed(&after, &before, !(duty.added && duty.lost));
     if lost || added { Finding::Broken } else { Finding::Kept }
 }
 
-/// Whether a clause of the other text affirms what a clause denies. Denials beyond doubt were
-/// counted already unless `also_hard`.
+/// Whether a clause of the other text affirms what a clause denies. Certain denials were counted
+/// already unless `also_hard`.
 fn affirmed(denying: &[Clause], other: &[Clause], also_hard: bool) -> bool {
     denying
         .iter()
@@ -94,7 +94,7 @@ fn ends_idiom(words: &[String], idiom: &[&str], last: &str) -> bool {
     })
 }
 
-/// French words hang together with an apostrophe: `n'ai` is two.
+/// French words joined by an apostrophe are split: `n'ai` is two words.
 fn split<'a>(word: &'a str, lexicon: &Lexicon) -> Vec<String> {
     let parts: Vec<&'a str> = match lexicon.code {
         "fr" => word.split('\'').filter(|part| !part.is_empty()).collect(),
@@ -103,7 +103,7 @@ fn split<'a>(word: &'a str, lexicon: &Lexicon) -> Vec<String> {
     parts.into_iter().map(str::to_owned).collect()
 }
 
-/// What one word says about denial.
+/// What a single word says about denial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Denial {
     None,
@@ -161,14 +161,14 @@ fn clause(words: &[String], lexicon: &Lexicon, question: bool) -> Clause {
                 .all(|(i, part)| words.get(at + i).is_some_and(|word| word == part))
         })
     };
-    // "Isn't it …?" asks, and denies nothing.
+    // "Isn't it …?" is a question and denies nothing.
     let asks = |at: usize| {
         question
             && at == 0
             && words[at].ends_with("n't")
             && words.get(1).is_some_and(|word| lexicon.empty.contains(&word.as_str()))
     };
-    // "No mountain is higher" says what "the highest" says.
+    // "No mountain is higher" means the same as "the highest".
     let compares = lexicon.code == "en"
         && words
             .first()
@@ -192,7 +192,7 @@ fn clause(words: &[String], lexicon: &Lexicon, question: bool) -> Clause {
             }
         }
     }
-    // "Not uncommon" and "cannot … without" deny a denial.
+    // "Not uncommon" and "cannot … without" are double negations.
     let twice = lexicon.code != "fr" && lexicon.code != "es";
     let undone = denials.iter().enumerate().any(|(at, denial)| {
         *denial == Denial::Hard
@@ -220,8 +220,7 @@ fn clause(words: &[String], lexicon: &Lexicon, question: bool) -> Clause {
     }
 }
 
-/// What a denying word denies: the next word with a content, or, of a word with a denying prefix,
-/// its stem.
+/// What a denying word denies: the next content word, or the stem of a word with a denying prefix.
 fn focus(words: &[String], at: usize, denials: &[Denial], lexicon: &Lexicon) -> Option<String> {
     words
         .iter()

@@ -1,6 +1,6 @@
 //! Words that deny, in English, German, French and Spanish.
 
-/// What a language's words say about denial. All words are lower-case.
+/// The words of a language that express denial. All words are lower-case.
 pub(super) struct Lexicon {
     pub(super) code: &'static str,
     /// Words that deny.
@@ -13,12 +13,11 @@ pub(super) struct Lexicon {
     pub(super) suffixes: &'static [&'static str],
     /// Words in which a prefix or suffix denies nothing.
     pub(super) innocent: &'static [&'static str],
-    /// Phrases in which a denying word denies nothing, or that another form without it can stand
-    /// for.
+    /// Phrases in which a denying word denies nothing, or that have an equivalent without it.
     pub(super) idioms: &'static [&'static [&'static str]],
     /// Words that begin a new clause.
     pub(super) breaks: &'static [&'static str],
-    /// Words without a content of their own.
+    /// Words without content of their own.
     pub(super) empty: &'static [&'static str],
 }
 
@@ -698,7 +697,7 @@ const SPANISH: Lexicon = Lexicon {
     ],
 };
 
-/// What is known of a language.
+/// The lexicon of a language; `None` if there is none.
 pub(super) fn lexicon(code: &str) -> Option<&'static Lexicon> {
     [&ENGLISH, &GERMAN, &FRENCH, &SPANISH]
         .into_iter()

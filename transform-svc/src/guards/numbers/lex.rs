@@ -11,11 +11,11 @@ pub(super) enum Piece {
     Word(String),
     /// Letters and digits in one, such as `s21` or `covid-19`, in lower case.
     Code(String),
-    /// Anything else that is no white space.
+    /// Any other character that is not white space.
     Sign(char),
 }
 
-/// A piece and how it stands.
+/// A piece and its context.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Token {
     pub(super) piece: Piece,
@@ -52,7 +52,7 @@ fn digit(c: char) -> Option<char> {
 const PREFIXES: [&str; 12] = [
     "mid", "pre", "post", "late", "early", "under", "over", "sub", "non", "ab", "bis", "top",
 ];
-/// Letters that may follow digits without a space and are no part of a name.
+/// Letters that may follow digits without a space without making a name.
 const SUFFIXES: [&str; 36] = [
     "'s", "’s", "s", "st", "nd", "rd", "th", "k", "m", "bn", "mn", "am", "pm", "h", "er", "ers", "e", "ème", "º", "ª",
     "km", "cm", "mm", "kg", "g", "mg", "ml", "l", "gb", "mb", "tb", "kw", "mw", "min", "ft", "lb",

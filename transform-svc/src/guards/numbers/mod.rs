@@ -1,9 +1,10 @@
-//! Numbers, dates, times and units: is what the original states still stated, and nothing else?
+//! Numbers, dates, times and units: does the rewrite still state what the original states, and
+//! nothing else?
 //!
 //! Each text becomes a list of quantities ([`scan`]). A quantity has every reading that its form
 //! allows (`1.500` is 1.5 or 1500), in a base unit, so that "1,500 metres" and "1.5 kilometres" are
-//! equal. Two quantities match if a reading of one matches a reading of the other. What matches
-//! nothing in the other text is lost, or added.
+//! equal. Two quantities match if a reading of one matches a reading of the other. A quantity that
+//! matches nothing in the other text is lost or added.
 
 mod calendar;
 mod lex;
@@ -86,7 +87,7 @@ fn equal(a: Reading, b: Reading) -> bool {
         if a.dimension == Dimension::Clock {
             return close(a.base, b.base);
         }
-        // In one unit a number is what it is; between units it may have been rounded.
+        // Values in one unit must be equal; values in different units may have been rounded.
         let one_unit = close(a.base * b.raw, b.base * a.raw);
         return close(a.base, b.base)
             || (!one_unit && (a.base - b.base).abs() <= ROUNDING * a.base.abs().max(b.base.abs()));

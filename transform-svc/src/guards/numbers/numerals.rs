@@ -9,7 +9,7 @@ pub(super) struct Numeral {
     pub(super) words: usize,
     /// Third, fourth: an ordinal that can also be a fraction.
     pub(super) ordinal: bool,
-    /// A word that also says something else, such as "one", "both" or "second". Its loss is no
+    /// A word that also says something else, such as "one", "both" or "second". Its loss is not a
     /// fault.
     pub(super) weak: bool,
 }
@@ -301,7 +301,7 @@ const ES_WEAK: &[(&str, f64)] = &[
     ("triple", 3.0),
 ];
 
-/// Words that multiply what stands before them.
+/// The value of a word that multiplies the number before it.
 pub(super) fn scale(word: &str) -> Option<f64> {
     Some(match word {
         "hundred" | "cent" | "cents" => 100.0,
@@ -373,7 +373,7 @@ fn weak(language: &str, word: &str) -> Option<f64> {
     }
 }
 
-/// Value of a fraction's name in the singular or plural, for the words that name nothing else.
+/// Value of a fraction's name, singular or plural, for words that name only a fraction.
 pub(super) fn fraction(language: &str, word: &str) -> Option<f64> {
     let third = 1.0 / 3.0;
     Some(match (language, word) {
@@ -395,7 +395,7 @@ pub(super) fn fraction(language: &str, word: &str) -> Option<f64> {
     })
 }
 
-/// A word that makes a decade, such as "nineties": its number.
+/// The number of a word for a decade, such as "nineties".
 pub(super) fn decade(language: &str, word: &str) -> Option<f64> {
     let stem = match language {
         "en" => word.strip_suffix("ies").map(|stem| format!("{stem}y"))?,
@@ -405,7 +405,7 @@ pub(super) fn decade(language: &str, word: &str) -> Option<f64> {
     cardinal(language, &stem).filter(|value| (20.0..100.0).contains(value))
 }
 
-/// How a word may go on with what stands before it.
+/// Whether a number word may extend the number before it.
 fn joins(language: &str, so_far: f64, value: f64) -> Option<f64> {
     let below = so_far % 100.0;
     if so_far == 0.0 || (so_far >= 100.0 && below == 0.0 && value < 100.0) {
@@ -424,8 +424,8 @@ fn joins(language: &str, so_far: f64, value: f64) -> Option<f64> {
     (tens && value < room).then_some(so_far + value)
 }
 
-/// Reads the number that lower-case words begin with. Words joined by a hyphen are words of their
-/// own; `before` is the word before them.
+/// Reads the number at the beginning of lower-case words. Words joined by a hyphen are separate
+/// words; `before` is the word before them.
 pub(super) fn read(language: &str, words: &[&str], before: Option<&str>) -> Option<Numeral> {
     let first = *words.first()?;
     let starts_with_article = matches!((language, first), ("en", "a"))
@@ -515,8 +515,8 @@ pub(super) fn read(language: &str, words: &[&str], before: Option<&str>) -> Opti
         });
     }
     let value = weak(language, first)?;
-    // "No one", "the one", "this one": no number. Roman numerals follow a name, which the caller
-    // cannot see here.
+    // "No one", "the one", "this one" are not numbers. Roman numerals follow a name, which the
+    // caller cannot see here.
     let pronoun = language == "en"
         && first == "one"
         && matches!(before, Some("no" | "the" | "this" | "that" | "which" | "any" | "every"));

@@ -44,10 +44,10 @@ pub(super) enum Fact {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stated {
     pub(super) fact: Fact,
-    /// A word that also says something else. It can be what another fact became, but nobody misses
-    /// it.
+    /// A word that also says something else. It can match a changed fact, but its loss is not
+    /// reported.
     pub(super) weak: bool,
-    /// A language whose number words are unknown may well write this in words.
+    /// A language whose number words are unknown may write this number in words.
     pub(super) spellable: bool,
 }
 
@@ -143,7 +143,7 @@ impl Scanner<'_> {
         self.state(vec![Reading::of(f64::from(value), (dimension, 1.0))], weak);
     }
 
-    /// Reads what stands at a token; the token after it.
+    /// Reads the fact at a token; returns the index of the token after it.
     fn step(&mut self, at: usize) -> usize {
         let Some(token) = self.token(at).cloned() else {
             return at + 1;
@@ -297,7 +297,7 @@ impl Scanner<'_> {
         self.quantity(at, next, &read, currency, true, read.iter().all(|value| *value == 1.0))
     }
 
-    /// A time of day; the token after what belongs to it.
+    /// A time of day; returns the index of the token after it.
     fn clock(&mut self, hours: u32, minutes: u32, next: usize) -> usize {
         let after = self.word(next).map(str::to_owned);
         let half = match after.as_deref() {
@@ -328,7 +328,7 @@ impl Scanner<'_> {
         ))
     }
 
-    /// A number whose digits or words end before `next`: what multiplies it and its unit.
+    /// A number whose digits or words end before `next`, with its multiplier and its unit.
     fn quantity(
         &mut self,
         at: usize,
@@ -398,7 +398,7 @@ impl Scanner<'_> {
         )
     }
 
-    /// The unit at a token and the token after it.
+    /// The unit at a token, and the index of the token after it.
     fn unit(&self, at: usize, digits: bool) -> (Option<Vec<Unit>>, usize) {
         let mut at = at;
         // Ten-year, 5-mile.
@@ -437,7 +437,7 @@ impl Scanner<'_> {
                 let Some(units) = units::of_word(word, digits) else {
                     return (None, at);
                 };
-                // Per hour makes a speed of a length.
+                // "Per hour" turns a length into a speed.
                 let slash = self.token(at + 1).is_some_and(|token| token.is('/'));
                 let rate = matches!(
                     (slash, following, self.word(at + 2)),
@@ -554,7 +554,7 @@ impl Scanner<'_> {
         self.quantity(at, next, &[numeral.value], None, false, numeral.weak)
     }
 
-    /// After "couple": over an "of".
+    /// The index after "couple", skipping an "of".
     fn pair_of(&self, at: usize) -> usize {
         at + usize::from(self.word(at) == Some("of"))
     }
@@ -572,7 +572,7 @@ impl Scanner<'_> {
         } else {
             numerals::fraction(self.language, word)?
         };
-        // The first half of a match is no quantity.
+        // The "half" of "first half" (of a match) is not a quantity.
         if self
             .before(at)
             .and_then(Token::word)
@@ -604,8 +604,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// The words from a token on that a number in words can be made of, hyphens left out, and where
-    /// they stand.
+    /// The words from a token on that may form a number in words, hyphens left out, and their
+    /// positions.
     fn run(&self, at: usize) -> (Vec<String>, Vec<usize>) {
         let (mut words, mut places) = (Vec::new(), Vec::new());
         let mut place = at;

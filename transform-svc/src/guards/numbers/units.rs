@@ -251,7 +251,7 @@ const ABBREVIATIONS: &[(&str, Unit)] = &[
     ("w", (Power, 1.0)),
 ];
 
-/// The unit of a lower-case word that follows a number, which is written in digits or not.
+/// The unit of a lower-case word that follows a number, written in digits or in words.
 pub(super) fn of_word(word: &str, after_digits: bool) -> Option<Vec<Unit>> {
     let long = WORDS
         .iter()

@@ -1,20 +1,20 @@
 //! PARTIAL's multi-swap: pairs of words or phrases of one kind change places, so that every word
-//! stays and the meaning does not (section 4 there).
+//! stays and the meaning changes (section 4 there).
 //!
-//! 1. Tag: each word by part of speech, each named entity as one phrase by its type; where both
-//!    hold, the entity.
-//! 2. Group what has one tag. All verb tags are one group and all noun tags are one; forms of *be*
-//!    are in none. Equal words are taken once, letter case aside. A group of fewer than two is
-//!    none.
-//! 3. Draw three groups, and of each a pair. With fewer than three groups there is no variant.
-//! 4. Change places, one pair after the other: the first variant has one swap, the second two, the
-//!    third three.
+//! 1. Tag: each word by part of speech, each named entity as one phrase by its type; an entity
+//!    takes precedence.
+//! 2. Group phrases with the same tag. All verb tags are one group and all noun tags are one; forms
+//!    of *be* are in no group. Equal words are taken once, ignoring case. A group of fewer than two
+//!    is dropped.
+//! 3. Draw three groups, and a pair from each. With fewer than three groups there is no variant.
+//! 4. Swap one pair after the other: the first variant has one swap, the second two, the third
+//!    three.
 //!
-//! What has a tag that counts the paper does not list. Here: nouns, verbs, adjectives, adverbs,
-//! numbers and entities, which is what its examples swap and what gives its yield (39.1 % of
-//! PAWS-Wiki's positive pairs): with prepositions and determiners nearly twice as many pairs would
-//! have three groups. Modals are not verbs here (their tag, `MD`, is none of the verb tags), `have`
-//! and `do` are, as auxiliaries too.
+//! The paper does not list which tags count. Here they are nouns, verbs, adjectives, adverbs,
+//! numbers and entities: its examples swap these, and they give its yield (39.1 % of PAWS-Wiki's
+//! positive pairs). With prepositions and determiners nearly twice as many pairs would have three
+//! groups. Modals are not verbs here (their tag, `MD`, is not a verb tag); `have` and `do` are, as
+//! auxiliaries too.
 
 mod phrases;
 
@@ -26,18 +26,18 @@ pub use phrases::{English, Group, LANGUAGES, Phrase, PhraseTagger, tagger_for};
 
 use crate::seed;
 
-/// Groups that are needed, and drawn.
+/// Groups needed and drawn.
 pub const GROUPS: usize = 3;
-/// Most swaps, therefore.
+/// Most swaps: one per group.
 pub const MAX_SWAPS: usize = GROUPS;
-/// Draws until all variants differ. Hardly ever more than one: two phrases that change places would
-/// have to make the same text again, as `no` and `no no` in `no no no`.
+/// Draws until all variants differ. More than one is hardly ever needed: a swap would have to make
+/// the same text again, as with `no` and `no no` in `no no no`.
 const DRAWS: u32 = 8;
 
 /// Why a text has no variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SwapError {
-    /// Too few groups of at least two.
+    /// Too few groups with at least two members.
     #[error(
         "of the kinds of words (nouns, verbs, names …) {found} occur at least twice in it; {GROUPS} are needed to swap"
     )]
@@ -45,7 +45,7 @@ pub enum SwapError {
         /// How many there are.
         found: usize,
     },
-    /// Every draw made a text that was there already.
+    /// Every draw repeated a text that was there already.
     #[error("its words make the same text again when they change places")]
     NothingChanges,
 }
@@ -54,7 +54,7 @@ pub enum SwapError {
 /// and the text.
 ///
 /// # Errors
-/// A text without enough groups.
+/// If the text has too few groups.
 pub fn multi_swap(
     tagger: &dyn PhraseTagger,
     text: &str,
@@ -98,7 +98,7 @@ fn groups(text: &str, phrases: &[Phrase]) -> Vec<Vec<usize>> {
     groups.into_values().filter(|group| group.len() > 1).collect()
 }
 
-/// A pair of each of three groups.
+/// A pair from each of three groups.
 fn draw(groups: &[Vec<usize>], rng: &mut impl Rng) -> Vec<(usize, usize)> {
     let drawn = index::sample(rng, groups.len(), GROUPS.min(groups.len()));
     drawn
@@ -111,8 +111,8 @@ fn draw(groups: &[Vec<usize>], rng: &mut impl Rng) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// The text with phrase `order[n]` in the place of phrase n. Spaces and marks stay where they are;
-/// a capital that a word has only because it begins a sentence stays there too.
+/// The text with phrase `order[n]` in the place of phrase n. Spaces and punctuation stay where they
+/// are. A capital that only marks the beginning of a sentence stays in its place too.
 fn rebuilt(text: &str, phrases: &[Phrase], order: &[usize]) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut next = 0;
@@ -136,7 +136,7 @@ fn rebuilt(text: &str, phrases: &[Phrase], order: &[usize]) -> String {
     out
 }
 
-/// `Xxxx`, but for what is written in capitals throughout.
+/// Whether the words are capitalised as `Xxxx`, not written in capitals throughout.
 fn is_capitalised(words: &str) -> bool {
     let mut letters = words.split(char::is_whitespace).next().unwrap_or_default().chars();
     letters.next().is_some_and(char::is_uppercase) && !letters.any(char::is_uppercase)

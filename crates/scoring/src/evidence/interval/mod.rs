@@ -33,7 +33,7 @@ use crate::stats::{
     special::{normal_cdf, normal_quantile, student_quantile},
 };
 
-/// Least share of resamples on which a difference must be defined.
+/// Smallest fraction of resamples on which a difference must be defined.
 const LEAST_DEFINED: f64 = 0.5;
 
 /// An interval of a difference, in points.
@@ -49,20 +49,20 @@ pub struct DeltaInterval {
     pub standard_error: f64,
     /// What was resampled: clusters of items that share a text, or groups of data sets.
     pub units: usize,
-    /// How it was made.
+    /// The method.
     pub method: String,
-    /// What a reader must know.
+    /// A remark for readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// The intervals of a difference, by what would be drawn anew.
+/// The intervals of a difference, by what would be drawn again.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeltaIntervals {
-    /// "These data sets, other items": the data sets are fixed, their items are a sample.
+    /// "These data sets, other items": the data sets are fixed, and their items are a sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<DeltaInterval>,
-    /// "Other data sets": the groups of data sets are a sample. Absent within a data set and with
+    /// "Other data sets": the groups of data sets are a sample. `None` within a data set and with
     /// one group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datasets: Option<DeltaInterval>,
@@ -80,7 +80,8 @@ impl DeltaIntervals {
 pub struct Resampled {
     /// The difference itself.
     estimate: f64,
-    /// Over resamples, ascending; those on which it is undefined are left out.
+    /// The differences over resamples, ascending; resamples on which the difference is undefined
+    /// are left out.
     sorted: Vec<f64>,
     drawn: usize,
     clusters: usize,
@@ -89,8 +90,8 @@ pub struct Resampled {
 
 impl Resampled {
     /// From the differences over resamples, NaN where undefined. `clusters` were drawn; they carry
-    /// `freedom` degrees of freedom. `None` where the estimate is not a number, fewer than half of
-    /// the resamples are defined, or nothing can vary.
+    /// `freedom` degrees of freedom. `None` if the estimate is not a number, fewer than half of the
+    /// resamples are defined, or nothing can vary.
     pub fn new(estimate: f64, values: &[f64], clusters: usize, freedom: f64) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -125,7 +126,7 @@ impl Resampled {
         self.freedom
     }
 
-    /// Whether every resample gives the same difference: on no item did the score change.
+    /// Whether every resample gives the same difference, i.e. the score changed on no item.
     fn nothing_varies(&self) -> bool {
         self.sorted.first() == self.sorted.last()
     }
@@ -144,12 +145,12 @@ impl Resampled {
         quantile(&self.sorted, self.corrected(p)).unwrap_or(f64::NAN)
     }
 
-    /// The probability at which the bound of probability `p` is read off.
+    /// The probability at which the bound of probability `p` is read from the resamples.
     fn corrected(&self, p: f64) -> f64 {
         let n = self.sorted.len() as f64;
         let below = self.sorted.partition_point(|v| *v < self.estimate);
         let up_to = self.sorted.partition_point(|v| *v <= self.estimate);
-        // Half of the ties; kept from the ends, where the quantile is infinite.
+        // Half of the ties, kept away from 0 and 1, where the quantile is infinite.
         let share = ((below + up_to) as f64 / (2.0 * n)).clamp(0.5 / n, 1.0 - 0.5 / n);
         let (bias, acceleration) = (normal_quantile(share), skewness(&self.sorted) / 6.0);
         let moved = bias + expanded(p, self.freedom);
@@ -184,7 +185,7 @@ impl Resampled {
             ));
         }
         DeltaInterval {
-            // A bias that is larger than the interval is wide may not push it off the difference
+            // A bias larger than the interval's width may not push the interval off the difference
             // itself.
             low: self.item_bound(tail).min(self.estimate),
             high: self.item_bound(1.0 - tail).max(self.estimate),

@@ -1,4 +1,4 @@
-//! Bounds of a mean whose values lie in a known range, exact in the range and free of any law.
+//! Bounds of a mean whose values lie in a known range, without further assumptions about their law.
 //!
 //! A score of 0 to 100 points cannot drop by more than it was. That one fact bounds the mean of the
 //! drops from above, with no further assumption: not normality, not symmetry. Let x₁ … xₙ be
@@ -30,10 +30,10 @@ use crate::{
 /// Up to so many values the tail is exact; beyond, it is a saddlepoint approximation, within 4 % of
 /// it (tests).
 const EXACT: usize = 512;
-/// Most units that are proposed.
+/// Most units that are searched for.
 const MOST: usize = 1_000_000;
 
-/// What values may be: known, not estimated from them.
+/// The range of values: known, not estimated from them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
     /// The smallest value there can be.
@@ -88,7 +88,7 @@ impl Range {
 /// chance that the weighted mean, the value at `high` included, reaches the limit.
 ///
 /// # Errors
-/// No values, values that are not finite or above `high`.
+/// If there are no values, or some are not finite or above `high`.
 pub fn p_at_least(values: &[f64], high: f64, limit: f64) -> Result<f64, StatsError> {
     sample("values", values, "a bounded mean", 1)?;
     let least = values.iter().copied().fold(high, f64::min);
@@ -108,7 +108,8 @@ pub fn p_at_most(values: &[f64], low: f64, limit: f64) -> Result<f64, StatsError
 /// Lower and upper one-sided bounds of the mean, each at 1 − alpha.
 ///
 /// # Errors
-/// No values, values outside the range, an empty range, `alpha` outside (0, 1).
+/// If there are no values, values are outside the range, the range is empty, or `alpha` is outside
+/// (0, 1).
 pub fn bounded_interval(values: &[f64], range: Range, alpha: f64) -> Result<(f64, f64), StatsError> {
     probability("alpha", alpha)?;
     sample("values", values, "a bounded mean", 1)?;

@@ -1,12 +1,11 @@
 //! A rule on the mean over fixed data sets, held against the items within them: "these data sets,
 //! other items".
 //!
-//! The data sets are what they are; only their items count as drawn. Each data set (stratum)
-//! contributes draws of where its mean may lie: of items whose values have a known range, the
-//! weighted means of [`super::bounded`]; of a score that is not a mean of items (a rank
-//! correlation, average precision), a Student's t around its estimate. Draws are averaged over the
-//! strata, and their quantiles are the bounds. For one stratum of items that is
-//! [`super::bounded`]'s bound itself.
+//! The data sets are fixed; only their items count as drawn. Each data set (stratum) contributes
+//! draws of where its mean may lie: of items whose values have a known range, the weighted means of
+//! [`super::bounded`]; of a score that is not a mean of items (a rank correlation, average
+//! precision), a Student's t around its estimate. Draws are averaged over the strata, and their
+//! quantiles are the bounds. For one stratum of items that is [`super::bounded`]'s bound itself.
 //!
 //! Items that share a text are one cluster: they fall together. A cluster counts once, with all its
 //! items, and the bound is of the mean over items. The condition is that no cluster outside the
@@ -57,7 +56,7 @@ impl From<f64> for Cluster {
     }
 }
 
-/// What is known of one data set.
+/// The evidence of one data set.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Evidence {
     /// Values of items (seeds averaged first) whose mean is the data set's figure.
@@ -84,7 +83,7 @@ pub enum Evidence {
 pub struct Stratum {
     /// Its share of the mean: shares are positive, and are divided by their sum.
     pub weight: f64,
-    /// What is known of it.
+    /// Its evidence.
     pub evidence: Evidence,
 }
 
@@ -303,8 +302,8 @@ fn clusters_tail(clusters: &[Cluster], top: f64, limit: f64) -> f64 {
 /// [`Need::units`].
 ///
 /// # Errors
-/// No strata, one without items, values outside their range, weights that are not positive, `alpha`
-/// outside (0, 0.5).
+/// If there are no strata, one has no items, values are outside their range, weights are not
+/// positive, or `alpha` is outside (0, 0.5).
 pub fn decide_items(limit: Limit, alpha: f64, strata: &[Stratum]) -> Result<Decision, StatsError> {
     decide_with(limit, alpha, strata, DRAWS)
 }

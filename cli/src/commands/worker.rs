@@ -1,0 +1,96 @@
+//! `isomer worker`: pieces of other machines' checks.
+
+use std::{collections::BTreeMap, process::ExitCode, time::Duration};
+
+use isomer_fleet::Kind;
+use isomer_service_kit::shutdown;
+use isomer_spelling::nearest;
+
+use crate::{
+    args::{Global, WorkerArgs},
+    connect,
+    exit::Failure,
+};
+
+pub(super) async fn run(global: &Global, args: WorkerArgs) -> Result<ExitCode, Failure> {
+    if global.server.is_some() {
+        return Err(Failure::usage(
+            "--server names a running gateway; a worker takes its work from a queue (--engine). Leave --server out",
+        ));
+    }
+    let kinds = lanes(&args.lanes)?;
+    let config = connect::configuration_with(global, &args.encoders, &args.fleet)?;
+    let engine = config.fleet.engine.clone();
+    let ready = |class: &str| {
+        let lanes: Vec<String> = kinds
+            .iter()
+            .map(|(kind, at_once)| format!("{kind}={at_once}"))
+            .collect();
+        tracing::info!(engine, lanes = lanes.join(","), class, "taking units of work");
+    };
+    let grace = Duration::from_secs(args.grace);
+    let working = isomer_all_in_one::work(config, kinds.clone(), grace, ready, shutdown::signal());
+    let summary = Box::pin(working).await?;
+    tracing::info!(
+        done = summary.done,
+        found = summary.found,
+        failed = summary.failed,
+        handed_back = summary.handed_back,
+        "drained and stopped"
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Kinds of work with how many units at once.
+fn lanes(given: &[String]) -> Result<BTreeMap<Kind, usize>, Failure> {
+    let mut kinds = BTreeMap::new();
+    for lane in given {
+        let (name, at_once) = lane.split_once('=').unwrap_or((lane, "1"));
+        let Some(kind) = Kind::named(name) else {
+            let known = Kind::ALL.map(Kind::name);
+            let hint = match nearest(name, known) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", known.join(", ")),
+            };
+            return Err(Failure::usage(format!(
+                "--lanes: unknown kind of work `{name}`; {hint}"
+            )));
+        };
+        let at_once = at_once.parse().ok().filter(|at_once| (1..=10_000).contains(at_once));
+        let Some(at_once) = at_once else {
+            return Err(Failure::usage(format!(
+                "--lanes: `{lane}` does not say how many units at once; write {name}=2"
+            )));
+        };
+        if kinds.insert(kind, at_once).is_some() {
+            return Err(Failure::usage(format!("--lanes: `{name}` is named twice")));
+        }
+    }
+    Ok(kinds)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(given: &[&str]) -> Result<BTreeMap<Kind, usize>, String> {
+        let given: Vec<String> = given.iter().map(ToString::to_string).collect();
+        lanes(&given).map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn lanes_are_kinds_with_numbers() {
+        let expected = BTreeMap::from([(Kind::Transform, 4), (Kind::Encode, 1)]);
+        assert_eq!(read(&["transform=4", "encode"]).unwrap(), expected);
+        for (given, says) in [
+            (&["encod=1"][..], "did you mean `encode`"),
+            (&["encode=0"], "how many units"),
+            (&["encode=x"], "how many units"),
+            (&["encode=1", "encode=2"], "twice"),
+        ] {
+            let error = read(given).unwrap_err();
+            assert!(error.contains(says), "{given:?}: {error}");
+        }
+    }
+}

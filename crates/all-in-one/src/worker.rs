@@ -1,0 +1,51 @@
+//! A worker of a fleet: services of one process that execute requests of other processes' runs.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use isomer_blobs::BlobStore;
+use isomer_eval::work::executor::ServiceExecutor;
+use isomer_fleet::{FleetConfig, FleetError, Kind, Queue, worker::Summary};
+use isomer_service_kit::{
+    Fault,
+    config::{ConfigError, Validate},
+};
+
+use crate::{Caller, IsomerConfig, compose};
+
+/// Executes units of some kinds, at most so many of each at once, until `shutdown` resolves. Units
+/// in progress then have `grace` to finish. `ready` is called once the queue is connected.
+///
+/// # Errors
+/// If `fleet.engine` is not configured, or a queue, store or service cannot be used.
+pub async fn work(
+    config: IsomerConfig,
+    kinds: BTreeMap<Kind, usize>,
+    grace: Duration,
+    ready: impl FnOnce(&str),
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<Summary, Fault> {
+    config.validate().map_err(FleetError::from)?;
+    if !config.fleet.is_set() {
+        let error = ConfigError::new(
+            "fleet.engine",
+            "is empty: there is no queue to take work from",
+            "give --engine nats://HOST:PORT",
+        );
+        return Err(FleetError::from(error).into());
+    }
+    let Some(blobs) = BlobStore::open(&config.store).map_err(FleetError::from)? else {
+        let error = ConfigError::new("store.url", "is empty: there is no place for answers", "give --store");
+        return Err(FleetError::from(error).into());
+    };
+    let queue = Box::pin(Queue::connect(&config.fleet)).await?;
+    // Runs of this process itself would not be queued again.
+    let alone = IsomerConfig {
+        fleet: FleetConfig::default(),
+        ..config
+    };
+    let app = Box::pin(compose(alone, Caller::Owner)).await?;
+    let class = isomer_kernels::class();
+    let performer = Arc::new(ServiceExecutor::new(app.clients(), &class));
+    ready(&class);
+    Ok(isomer_fleet::worker::work((queue, blobs), performer, kinds, shutdown, grace).await?)
+}

@@ -1,0 +1,165 @@
+//! Which store is used.
+
+use std::{path::PathBuf, time::Duration};
+
+use isomer_service_kit::config::{ConfigError, Validate};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+/// The schemes that are served.
+const FORMS: &str = "a folder (/mnt/isomer or file:///mnt/isomer), s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or \
+                     az://CONTAINER/PREFIX";
+
+/// Settings of [`crate::BlobStore`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// A folder, `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or `az://CONTAINER/PREFIX`. Empty: no
+    /// store. Credentials come from the environment under the names that the vendor's own tools use
+    /// (`AWS_…`, `GOOGLE_…`, `AZURE_…`).
+    pub url: String,
+    /// Address of a server that speaks S3, where it is not Amazon's, e.g. `http://127.0.0.1:9000`.
+    pub endpoint: Option<String>,
+    /// Seconds for which a request is repeated while the store fails (503 and the like).
+    pub retry_seconds: u64,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            endpoint: None,
+            retry_seconds: 120,
+        }
+    }
+}
+
+/// Which kind of store a URL names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    Folder(PathBuf),
+    S3(Url),
+    Google(Url),
+    Azure(Url),
+}
+
+impl StoreConfig {
+    /// Whether a store is named.
+    pub fn is_set(&self) -> bool {
+        !self.url.is_empty()
+    }
+
+    /// How long a request is repeated.
+    pub(crate) fn retry(&self) -> Duration {
+        Duration::from_secs(self.retry_seconds)
+    }
+
+    pub(crate) fn place(&self) -> Result<Place, ConfigError> {
+        let refused = |message: String| ConfigError::new("url", message, format!("name {FORMS}"));
+        if !self.url.contains("://") {
+            return Ok(Place::Folder(PathBuf::from(&self.url)));
+        }
+        let url = Url::parse(&self.url).map_err(|error| refused(format!("cannot be read: {error}")))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            let message = "holds a user or a password, which would be shown wherever the address is";
+            return Err(ConfigError::new(
+                "url",
+                message,
+                "leave them out and give credentials in the environment (AWS_ACCESS_KEY_ID and the like)",
+            ));
+        }
+        let buckets = ["s3", "gs", "az"];
+        if buckets.contains(&url.scheme()) && url.host_str().is_none_or(str::is_empty) {
+            return Err(refused("names no bucket".to_owned()));
+        }
+        match url.scheme() {
+            "file" => url
+                .to_file_path()
+                .map(Place::Folder)
+                .map_err(|()| refused("is not a path of this machine".to_owned())),
+            "s3" => Ok(Place::S3(url)),
+            "gs" => Ok(Place::Google(url)),
+            "az" => Ok(Place::Azure(url)),
+            other => Err(refused(format!("begins with `{other}://`, which is not a store"))),
+        }
+    }
+}
+
+impl Validate for StoreConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if !self.is_set() {
+            return match &self.endpoint {
+                Some(_) => Err(ConfigError::new(
+                    "endpoint",
+                    "is given without `url`",
+                    "name the bucket, e.g. url = \"s3://bucket/prefix\", or leave the endpoint out",
+                )),
+                None => Ok(()),
+            };
+        }
+        let place = self.place()?;
+        if let Some(endpoint) = &self.endpoint {
+            if !matches!(place, Place::S3(_)) {
+                let message = "is for servers that speak S3, and `url` names another kind of store";
+                return Err(ConfigError::new(
+                    "endpoint",
+                    message,
+                    "leave it out, or write url = \"s3://…\"",
+                ));
+            }
+            let scheme = Url::parse(endpoint).map(|url| url.scheme().to_owned());
+            if !matches!(scheme.as_deref(), Ok("http" | "https")) {
+                return Err(ConfigError::new(
+                    "endpoint",
+                    "is not an http:// or https:// address",
+                    "write it whole, e.g. https://minio.example:9000",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn of(url: &str) -> StoreConfig {
+        StoreConfig {
+            url: url.to_owned(),
+            ..StoreConfig::default()
+        }
+    }
+
+    #[test]
+    fn each_form_is_read_and_another_is_refused_with_the_forms() {
+        assert_eq!(of("/mnt/x").place().unwrap(), Place::Folder("/mnt/x".into()));
+        assert_eq!(of("file:///mnt/x").place().unwrap(), Place::Folder("/mnt/x".into()));
+        assert!(matches!(of("s3://b/p").place().unwrap(), Place::S3(_)));
+        assert!(matches!(of("gs://b").place().unwrap(), Place::Google(_)));
+        assert!(matches!(of("az://c/p").place().unwrap(), Place::Azure(_)));
+        for (url, says) in [
+            ("redis://h", "redis"),
+            ("s3://", "names no bucket"),
+            ("s3://me:pw@b", "password"),
+        ] {
+            let error = of(url).validate().unwrap_err();
+            assert_eq!(error.field(), "url", "{url}");
+            assert!(error.to_string().contains(says), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_belongs_to_a_bucket() {
+        let with = |url: &str, endpoint: &str| StoreConfig {
+            endpoint: Some(endpoint.to_owned()),
+            ..of(url)
+        };
+        with("s3://b", "http://127.0.0.1:9000").validate().unwrap();
+        for (url, endpoint) in [("", "http://h"), ("/mnt", "http://h"), ("s3://b", "h:9000")] {
+            assert_eq!(with(url, endpoint).validate().unwrap_err().field(), "endpoint", "{url}");
+        }
+        StoreConfig::default().validate().unwrap();
+    }
+}

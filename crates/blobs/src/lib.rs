@@ -1,0 +1,343 @@
+//! Bytes by name in a folder, S3, GCS or Azure. Knows nothing of their content.
+//!
+//! **A name is written once.** [`BlobStore::put_new`] creates and never overwrites. Of two writers
+//! the first wins, and the second reads what the first wrote, so every reader of a name gets the
+//! same bytes. **Bytes are verified when they are read.** Each blob begins with a mark and the
+//! BLAKE3 digest of the rest. A blob that does not match is logged and removed, and counts as
+//! absent.
+
+mod config;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::{Stream, StreamExt, TryStreamExt};
+use object_store::{
+    ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig, aws::AmazonS3Builder, azure::MicrosoftAzureBuilder,
+    gcp::GoogleCloudStorageBuilder, local::LocalFileSystem, path::Path, prefix::PrefixStore,
+};
+
+use config::Place;
+pub use config::StoreConfig;
+use isomer_service_kit::config::ConfigError;
+
+/// The first bytes of every blob.
+const MARK: &[u8; 8] = b"isoblob1";
+/// First and longest pause between two attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const HEAD: usize = MARK.len() + blake3::OUT_LEN;
+
+/// A store refused, or failed for longer than requests are retried.
+#[derive(Debug, thiserror::Error)]
+pub enum BlobError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The store.
+    #[error("the store {url}: {source}")]
+    Store {
+        /// Its address.
+        url: String,
+        /// What it said.
+        source: object_store::Error,
+    },
+}
+
+/// The result of [`BlobStore::put_new`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Put {
+    /// It was written.
+    Created,
+    /// The name had a blob already, which is unchanged.
+    Exists,
+}
+
+/// A blob of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobMeta {
+    /// Its name.
+    pub name: String,
+    /// Its size in the store, in bytes.
+    pub bytes: u64,
+    /// When it was written, in seconds since 1970.
+    pub written: i64,
+}
+
+/// A store of blobs. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct BlobStore {
+    inner: Arc<dyn ObjectStore>,
+    url: Arc<str>,
+    /// For how long a request that fails is retried; zero for a folder.
+    retry: Duration,
+}
+
+impl BlobStore {
+    /// Opens the configured store; `None` if none is configured. A folder is created if missing. A
+    /// bucket must exist; it is not accessed here.
+    ///
+    /// # Errors
+    /// If the configuration is invalid or the folder cannot be created.
+    pub fn open(config: &StoreConfig) -> Result<Option<Self>, BlobError> {
+        if !config.is_set() {
+            return Ok(None);
+        }
+        isomer_service_kit::tls::install_crypto();
+        let failed = |source| BlobError::Store {
+            url: config.url.clone(),
+            source,
+        };
+        let retry = RetryConfig {
+            max_retries: usize::MAX,
+            retry_timeout: config.retry(),
+            ..RetryConfig::default()
+        };
+        let place = config.place()?;
+        let patience = match place {
+            Place::Folder(_) => Duration::ZERO,
+            _ => config.retry(),
+        };
+        let inner: Arc<dyn ObjectStore> = match place {
+            Place::Folder(folder) => {
+                std::fs::create_dir_all(&folder).map_err(|source| {
+                    let message = format!("cannot make the folder {}: {source}", folder.display());
+                    ConfigError::new("url", message, "name a folder that this process may write")
+                })?;
+                let folder = LocalFileSystem::new_with_prefix(&folder).map_err(failed)?;
+                Arc::new(folder.with_fsync(true))
+            }
+            Place::S3(url) => {
+                let mut builder = AmazonS3Builder::from_env().with_url(url.as_str()).with_retry(retry);
+                if let Some(endpoint) = &config.endpoint {
+                    builder = builder
+                        .with_endpoint(endpoint)
+                        .with_allow_http(endpoint.starts_with("http://"));
+                }
+                below(builder.build().map_err(failed)?, url.path())
+            }
+            Place::Google(url) => {
+                let builder = GoogleCloudStorageBuilder::from_env().with_url(url.as_str());
+                below(builder.with_retry(retry).build().map_err(failed)?, url.path())
+            }
+            Place::Azure(url) => {
+                let builder = MicrosoftAzureBuilder::from_env().with_url(url.as_str());
+                below(builder.with_retry(retry).build().map_err(failed)?, url.path())
+            }
+        };
+        Ok(Some(Self {
+            inner,
+            url: config.url.as_str().into(),
+            retry: patience,
+        }))
+    }
+
+    /// Its address, as it was configured.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Sends a request until it succeeds, fails for a reason that stays, or the time for retries is
+    /// over. The client of the store itself repeats no request that timed out.
+    async fn retried<T, F>(&self, request: impl Fn() -> F) -> Result<T, object_store::Error>
+    where
+        F: Future<Output = Result<T, object_store::Error>>,
+    {
+        let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
+        loop {
+            match request().await {
+                Err(error @ object_store::Error::Generic { .. }) if begun.elapsed() + pause < self.retry => {
+                    tracing::warn!(%error, store = %self.url, "a request to the store failed; retrying");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn failed(&self, source: object_store::Error) -> BlobError {
+        BlobError::Store {
+            url: self.url.to_string(),
+            source,
+        }
+    }
+
+    /// The bytes of a name; `None` if it has none or they are damaged.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn get(&self, name: &str) -> Result<Option<Bytes>, BlobError> {
+        let path = Path::from(name);
+        let read = self.retried(|| async { self.inner.get(&path).await?.bytes().await });
+        let found = match read.await {
+            Ok(found) => found,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(self.failed(error)),
+        };
+        let body = checked(&found);
+        if body.is_none() {
+            tracing::warn!(name, store = %self.url, bytes = found.len(), "a blob is damaged and is removed");
+            self.remove(name).await?;
+        }
+        Ok(body)
+    }
+
+    /// Whether a name has bytes. Damaged bytes count until they are read.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        let path = Path::from(name);
+        match self.retried(|| self.inner.head(&path)).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Writes the bytes of a name that has none. They are durable when this returns. If the answer
+    /// to a first attempt is lost, the result is [`Put::Exists`] although these bytes were written.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn put_new(&self, name: &str, body: &[u8]) -> Result<Put, BlobError> {
+        let mut framed = BytesMut::with_capacity(HEAD + body.len());
+        framed.put_slice(MARK);
+        framed.put_slice(blake3::hash(body).as_bytes());
+        framed.put_slice(body);
+        let (path, framed) = (Path::from(name), framed.freeze());
+        let put = self.retried(|| {
+            let options = PutOptions::from(PutMode::Create);
+            self.inner.put_opts(&path, framed.clone().into(), options)
+        });
+        match put.await {
+            Ok(_) => Ok(Put::Created),
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
+                Ok(Put::Exists)
+            }
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Removes the bytes of a name, if it has any.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn remove(&self, name: &str) -> Result<(), BlobError> {
+        let path = Path::from(name);
+        match self.retried(|| self.inner.delete(&path)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// The blobs below a prefix (whole path segments), in no particular order.
+    pub fn list<'a>(&'a self, prefix: &str) -> impl Stream<Item = Result<BlobMeta, BlobError>> + Send + use<'a> {
+        let prefix = Path::from(prefix);
+        let listed = self.inner.list(Some(&prefix));
+        listed
+            .map_ok(|meta| BlobMeta {
+                name: meta.location.to_string(),
+                bytes: meta.size,
+                written: meta.last_modified.timestamp(),
+            })
+            .map(|one| one.map_err(|error| self.failed(error)))
+    }
+}
+
+/// The same store below a path of it.
+fn below(store: impl ObjectStore, path: &str) -> Arc<dyn ObjectStore> {
+    match path.trim_matches('/') {
+        "" => Arc::new(store),
+        prefix => Arc::new(PrefixStore::new(store, Path::from(prefix))),
+    }
+}
+
+/// The bytes after the head, if they match its digest.
+fn checked(found: &Bytes) -> Option<Bytes> {
+    let (head, body) = found.split_at_checked(HEAD)?;
+    let digest = head.strip_prefix(MARK)?;
+    (blake3::hash(body).as_bytes() == digest).then(|| found.slice(HEAD..))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn folder(path: &std::path::Path) -> BlobStore {
+        let config = StoreConfig {
+            url: path.display().to_string(),
+            ..StoreConfig::default()
+        };
+        BlobStore::open(&config).unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_name_is_written_once_and_read_as_it_was_written() {
+        let place = tempfile::tempdir().unwrap();
+        let blobs = folder(place.path());
+        assert_eq!(blobs.get("a/one").await.unwrap(), None);
+        assert!(!blobs.exists("a/one").await.unwrap());
+        assert_eq!(blobs.put_new("a/one", b"first").await.unwrap(), Put::Created);
+        assert_eq!(blobs.put_new("a/one", b"second").await.unwrap(), Put::Exists);
+        assert_eq!(blobs.get("a/one").await.unwrap().unwrap(), &b"first"[..]);
+        assert_eq!(blobs.put_new("a/empty", b"").await.unwrap(), Put::Created);
+        assert_eq!(blobs.get("a/empty").await.unwrap().unwrap(), &b""[..]);
+        let names: Vec<String> = blobs.list("a").map_ok(|one| one.name).try_collect().await.unwrap();
+        assert_eq!(names.len(), 2, "{names:?}");
+        blobs.remove("a/one").await.unwrap();
+        blobs.remove("a/one").await.unwrap();
+        assert_eq!(blobs.get("a/one").await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn of_many_writers_one_wins_and_all_read_its_bytes() {
+        let place = tempfile::tempdir().unwrap();
+        let blobs = folder(place.path());
+        let writers = (0..16u8).map(|writer| {
+            let blobs = blobs.clone();
+            tokio::spawn(async move { blobs.put_new("x", &[writer; 1000]).await.unwrap() })
+        });
+        let kept: Vec<Put> = futures::future::try_join_all(writers).await.unwrap();
+        assert_eq!(kept.iter().filter(|kept| **kept == Put::Created).count(), 1);
+        let body = blobs.get("x").await.unwrap().unwrap();
+        assert!(body.len() == 1000 && body.iter().all(|byte| *byte == body[0]));
+    }
+
+    #[tokio::test]
+    async fn damaged_bytes_count_as_absent_and_can_be_made_again() {
+        let place = tempfile::tempdir().unwrap();
+        let blobs = folder(place.path());
+        for damage in [
+            &b""[..],
+            b"isoblob1",
+            b"isoblob1 but forty bytes of something else, or more",
+        ] {
+            blobs.put_new("x", b"body").await.unwrap();
+            let file = place.path().join("x");
+            let good = std::fs::read(&file).unwrap();
+            std::fs::write(&file, damage).unwrap();
+            assert_eq!(blobs.get("x").await.unwrap(), None);
+            assert_eq!(blobs.put_new("x", b"body").await.unwrap(), Put::Created);
+            assert_eq!(std::fs::read(&file).unwrap(), good);
+            blobs.remove("x").await.unwrap();
+        }
+        // One bit of the body.
+        blobs.put_new("x", b"body").await.unwrap();
+        let file = place.path().join("x");
+        let mut bytes = std::fs::read(&file).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+        assert_eq!(blobs.get("x").await.unwrap(), None);
+    }
+
+    #[test]
+    fn no_url_is_no_store() {
+        assert!(BlobStore::open(&StoreConfig::default()).unwrap().is_none());
+    }
+}

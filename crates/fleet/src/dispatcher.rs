@@ -1,0 +1,302 @@
+//! The side that requests units and waits for their answers.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use isomer_blobs::{BlobStore, Put};
+use isomer_service_kit::Fault;
+use parking_lot::Mutex;
+use tokio::{runtime::Handle, sync::mpsc};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+use crate::{
+    queue::{FleetError, Queue, about},
+    unit::{Address, Unit},
+    worker::Completion,
+};
+
+/// Pause before a request to the queue or the store that failed is repeated.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Longest wait for cancelled units to leave the queue.
+const LONGEST_CANCELLATION: Duration = Duration::from_secs(3);
+
+/// The answer of a unit.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The answer.
+    pub content: Bytes,
+    /// Whether another dispatcher has counted its usage.
+    pub counted: bool,
+}
+
+type Waiters = Mutex<HashMap<Address, Vec<mpsc::UnboundedSender<Completion>>>>;
+
+/// Requests units of the workers. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Dispatcher {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    queue: Queue,
+    blobs: BlobStore,
+    waiters: Arc<Waiters>,
+    /// Cancellations in progress.
+    cancelling: TaskTracker,
+    _listening: [AbortOnDropHandle<()>; 2],
+}
+
+impl Dispatcher {
+    /// Subscribes to the completions of units.
+    ///
+    /// # Errors
+    /// When the queue refuses.
+    pub async fn open(queue: Queue, blobs: BlobStore) -> Result<Self, FleetError> {
+        let waiters = Arc::<Waiters>::default();
+        let mut ended = queue.subscribe("done").await?;
+        let mut wanted = queue.subscribe("wanted").await?;
+        let telling = {
+            let waiters = Arc::clone(&waiters);
+            tokio::spawn(async move {
+                while let Some(message) = ended.next().await {
+                    let Some((address, message)) = about(message) else {
+                        continue;
+                    };
+                    let completion = serde_json::from_slice::<Completion>(&message.payload).unwrap_or(Completion::Done);
+                    for waiter in waiters.lock().get(&address).into_iter().flatten() {
+                        // A waiter that has left removes itself.
+                        let _ = waiter.send(completion.clone());
+                    }
+                }
+            })
+        };
+        let answering = {
+            let (waiters, queue) = (Arc::clone(&waiters), queue.clone());
+            tokio::spawn(async move {
+                while let Some(message) = wanted.next().await {
+                    let Some((address, message)) = about(message) else {
+                        continue;
+                    };
+                    let ours = waiters.lock().contains_key(&address);
+                    if ours {
+                        queue.reply(&message).await;
+                    }
+                }
+            })
+        };
+        Ok(Self {
+            inner: Arc::new(Inner {
+                queue,
+                blobs,
+                waiters,
+                cancelling: TaskTracker::new(),
+                _listening: [AbortOnDropHandle::new(telling), AbortOnDropHandle::new(answering)],
+            }),
+        })
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &Queue {
+        &self.inner.queue
+    }
+
+    /// Waits until cancelled units have left the queue, for at most some seconds. To be called
+    /// before the process ends.
+    pub async fn wait_for_cancellations(&self) {
+        let cancelling = &self.inner.cancelling;
+        cancelling.close();
+        // After the timeout a worker may execute a unit that is not needed.
+        let _ = tokio::time::timeout(LONGEST_CANCELLATION, cancelling.wait()).await;
+        cancelling.reopen();
+    }
+
+    /// The store.
+    pub fn blobs(&self) -> &BlobStore {
+        &self.inner.blobs
+    }
+
+    /// The answer of a unit, from the store or from a worker. Waits while the queue cannot be
+    /// reached. Dropping the future cancels the unit, unless another dispatcher waits for it.
+    ///
+    /// # Errors
+    /// If a worker reports a permanent failure or the unit has failed too often, if no worker takes
+    /// the unit, or if the store fails.
+    pub async fn request(&self, unit: Unit) -> Result<Answer, Fault> {
+        let inner = &self.inner;
+        let answered = unit.address().answer();
+        if let Some(answer) = self.with_retry(|| inner.blobs.get(&answered)).await? {
+            return self.claim(&unit, answer).await;
+        }
+        let unit = Arc::new(unit);
+        let mut waiting = Waiting::enter(inner, &unit);
+        // The worker reads the request, so it is stored before the unit is queued.
+        let (name, request) = (unit.address().request(), unit.request().clone());
+        self.with_retry(|| inner.blobs.put_new(&name, &request)).await?;
+        let mut unserved_since: Option<Instant> = None;
+        loop {
+            self.check_workers(&unit, &mut unserved_since).await?;
+            if let Err(error) = inner.queue.publish(&unit).await {
+                tracing::warn!(%error, unit = %unit.address(), "cannot queue a unit; retrying");
+                tokio::time::sleep(RETRY_AFTER).await;
+            }
+            let again = tokio::time::sleep(inner.queue.config().republish_after());
+            let completion = tokio::select! {
+                completion = waiting.completions.recv() => completion,
+                () = again => None,
+            };
+            match completion {
+                Some(Completion::Failed(failed)) => {
+                    waiting.done = true;
+                    return Err(failed.into());
+                }
+                Some(Completion::Partial { name }) => {
+                    if let Some(answer) = self.with_retry(|| inner.blobs.get(&name)).await? {
+                        waiting.done = true;
+                        return Ok(Answer {
+                            content: answer,
+                            counted: false,
+                        });
+                    }
+                }
+                // Completions are not stored, so the store is read without one too.
+                Some(Completion::Done) | None => {
+                    if let Some(answer) = self.with_retry(|| inner.blobs.get(&answered)).await? {
+                        waiting.done = true;
+                        return self.claim(&unit, answer).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Checks that a worker takes units of the lane. `unserved_since` is when none was first found.
+    ///
+    /// # Errors
+    /// If there has been none for longer than `worker_wait_seconds`.
+    async fn check_workers(&self, unit: &Unit, unserved_since: &mut Option<Instant>) -> Result<(), Fault> {
+        let (queue, lane) = (&self.inner.queue, unit.lane());
+        // Unknown while the broker cannot be reached.
+        let Ok(workers) = queue.recent_workers().await else {
+            return Ok(());
+        };
+        if workers.iter().any(|worker| worker.accepts(lane)) {
+            *unserved_since = None;
+            return Ok(());
+        }
+        let since = *unserved_since.get_or_insert_with(Instant::now);
+        let others: Vec<String> = workers
+            .iter()
+            .map(|other| format!("{} ({}, {})", other.host, other.class, other.version))
+            .collect();
+        let message = format!(
+            "no worker takes units of `{}` with {}{}",
+            lane.kind,
+            lane.of.split(' ').next().unwrap_or_default(),
+            if lane.class.is_empty() {
+                String::new()
+            } else {
+                format!(" in the class {}", lane.class)
+            }
+        );
+        tracing::warn!(others = others.join("; "), "{message}; waiting");
+        if since.elapsed() < queue.config().worker_wait() {
+            return Ok(());
+        }
+        let hint = format!(
+            "start one of this version on a machine of the same kind: isomer worker --engine {} --store {} --lanes {}=1; what was \
+             done is kept",
+            queue.config().engine,
+            self.inner.blobs.url(),
+            lane.kind
+        );
+        Err(Fault::precondition("NO_WORKER", message).hint(hint))
+    }
+
+    /// Claims the usage of an answer, if no dispatcher has.
+    async fn claim(&self, unit: &Unit, content: Bytes) -> Result<Answer, Fault> {
+        let (name, id) = (unit.address().claim(), uuid::Uuid::now_v7());
+        let blobs = &self.inner.blobs;
+        let counted = match self.with_retry(|| blobs.put_new(&name, id.as_bytes())).await? {
+            Put::Created => false,
+            // The own claim, if only the answer to it was lost.
+            Put::Exists => {
+                let claimed_by = self.with_retry(|| blobs.get(&name)).await?;
+                claimed_by.is_none_or(|other| other != id.as_bytes()[..])
+            }
+        };
+        Ok(Answer { content, counted })
+    }
+
+    /// A request to the store, repeated once after the retries of the store client are exhausted.
+    async fn with_retry<T, F>(&self, act: impl Fn() -> F) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, isomer_blobs::BlobError>>,
+    {
+        match act().await {
+            Ok(value) => Ok(value),
+            Err(error) => {
+                tracing::warn!(%error, "the store failed; retrying once");
+                tokio::time::sleep(RETRY_AFTER).await;
+                act().await.map_err(|error| FleetError::from(error).into())
+            }
+        }
+    }
+}
+
+/// A waiter for a unit. Dropping it before it is done cancels the unit.
+struct Waiting<'a> {
+    inner: &'a Inner,
+    unit: Arc<Unit>,
+    completions: mpsc::UnboundedReceiver<Completion>,
+    done: bool,
+}
+
+impl<'a> Waiting<'a> {
+    fn enter(inner: &'a Inner, unit: &Arc<Unit>) -> Self {
+        let (sender, completions) = mpsc::unbounded_channel();
+        inner
+            .waiters
+            .lock()
+            .entry(unit.address().clone())
+            .or_default()
+            .push(sender);
+        Self {
+            inner,
+            unit: Arc::clone(unit),
+            completions,
+            done: false,
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.completions.close();
+        let mut waiters = self.inner.waiters.lock();
+        let last = waiters.get_mut(self.unit.address()).is_some_and(|all| {
+            all.retain(|waiter| !waiter.is_closed());
+            all.is_empty()
+        });
+        if last {
+            waiters.remove(self.unit.address());
+        }
+        if last
+            && !self.done
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let (queue, unit) = (self.inner.queue.clone(), Arc::clone(&self.unit));
+            let cancelled = async move {
+                if let Err(error) = queue.cancel(&unit).await {
+                    tracing::warn!(%error, unit = %unit.address(), "a cancelled unit is still queued");
+                }
+            };
+            self.inner.cancelling.spawn_on(cancelled, &runtime);
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! The queue: a JetStream stream with one message per subject, a durable consumer for each lane, a
+//! bucket of lanes, a bucket of workers, and three subjects of core NATS: `done` (a unit
+//! completed), `cancel` (stop a unit) and `wanted` (does any dispatcher wait for it?).
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_nats::{
+    Client, ConnectOptions, Subscriber,
+    jetstream::{
+        self, Context,
+        consumer::{AckPolicy, PullConsumer, pull},
+        kv,
+        stream::{self, DiscardPolicy, RetentionPolicy, StorageType},
+    },
+};
+use bytes::Bytes;
+use futures::StreamExt;
+use isomer_service_kit::{Fault, config::ConfigError};
+use parking_lot::Mutex;
+
+use crate::{
+    config::FleetConfig,
+    unit::{Address, Kind, Lane, Unit},
+    worker_info::{EXPIRES_AFTER, WorkerInfo},
+};
+
+/// Longest wait for the first connection.
+const CONNECTING: Duration = Duration::from_secs(10);
+/// Longest wait for an answer of the broker.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long a lane that was found or created is not checked again.
+const LANE_KNOWN: Duration = Duration::from_secs(3);
+/// How long a list of workers is used.
+const WORKERS_KNOWN: Duration = Duration::from_secs(1);
+/// How long other dispatchers have to answer that they wait for a unit.
+const WANTED: Duration = Duration::from_millis(150);
+/// In the broker's error if the subject has a message already.
+const ALREADY: &str = "maximum messages per subject";
+
+/// The queue cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The broker.
+    #[error("the queue at {engine}: {what}: {message}")]
+    Broker {
+        /// Its address.
+        engine: String,
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        message: String,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] isomer_blobs::BlobError),
+}
+
+impl From<FleetError> for Fault {
+    fn from(error: FleetError) -> Self {
+        match &error {
+            FleetError::Config(config) => Self::precondition("FLEET_CONFIGURATION", config.to_string()),
+            FleetError::Broker { .. } => Self::unavailable("QUEUE_UNAVAILABLE", error.to_string())
+                .hint("check fleet.engine, and that the NATS server runs with JetStream (nats-server -js)"),
+            FleetError::Store(_) => Self::unavailable("STORE_UNAVAILABLE", error.to_string())
+                .hint("check store.url, its credentials, and that the store can be reached"),
+        }
+    }
+}
+
+/// A connection to the queue. Cheap to clone.
+#[derive(Clone)]
+pub struct Queue {
+    client: Client,
+    jetstream: Context,
+    config: Arc<FleetConfig>,
+    /// When each lane was last found or created.
+    known: Arc<Mutex<HashMap<String, Instant>>>,
+    /// The workers, and when they were read.
+    workers: Arc<Mutex<Option<(Instant, Vec<WorkerInfo>)>>>,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue")
+            .field("engine", &self.config.engine)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    /// Connects, and creates the stream and buckets that are missing. Reconnects if the connection
+    /// is lost later.
+    ///
+    /// # Errors
+    /// If the broker does not answer, refuses the connection or has no JetStream.
+    pub async fn connect(config: &FleetConfig) -> Result<Self, FleetError> {
+        isomer_service_kit::tls::install_crypto();
+        let failed = |what, message: String| FleetError::Broker {
+            engine: config.engine.clone(),
+            what,
+            message,
+        };
+        let mut options = ConnectOptions::new()
+            .name(format!("isomer {}", env!("CARGO_PKG_VERSION")))
+            .connection_timeout(CONNECTING)
+            .request_timeout(Some(ANSWER))
+            .max_reconnects(None);
+        if let Some(file) = &config.credentials_file {
+            options = options.credentials_file(file).await.map_err(|error| {
+                ConfigError::new(
+                    "credentials_file",
+                    format!("{} cannot be read: {error}", file.display()),
+                    "name the .creds file of a NATS user",
+                )
+            })?;
+        }
+        if let Some(file) = &config.ca_file {
+            options = options.add_root_certificates(file.clone());
+        }
+        let servers: Vec<&str> = config.engine.split(',').map(str::trim).collect();
+        let connected = tokio::time::timeout(CONNECTING, options.connect(servers)).await;
+        let client = match connected {
+            Ok(connected) => connected.map_err(|error| failed("cannot connect", error.to_string()))?,
+            Err(_) => {
+                return Err(failed(
+                    "cannot connect",
+                    format!("no answer in {} s", CONNECTING.as_secs()),
+                ));
+            }
+        };
+        let mut jetstream = jetstream::new(client.clone());
+        jetstream.set_timeout(ANSWER);
+        let queue = Self {
+            client,
+            jetstream,
+            config: Arc::new(config.clone()),
+            known: Arc::default(),
+            workers: Arc::default(),
+        };
+        queue.stream().await?;
+        queue.lanes_bucket().await?;
+        Ok(queue)
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &FleetConfig {
+        &self.config
+    }
+
+    fn failed(&self, what: &'static str) -> impl Fn(String) -> FleetError {
+        let engine = self.config.engine.clone();
+        move |message| FleetError::Broker {
+            engine: engine.clone(),
+            what,
+            message,
+        }
+    }
+
+    fn subject(&self, lane: &str, address: &Address) -> String {
+        format!("{}.work.{lane}.{address}", self.config.name)
+    }
+
+    /// The stream, created if missing.
+    async fn stream(&self) -> Result<stream::Stream, FleetError> {
+        let name = &self.config.name;
+        let stream = self.jetstream.get_or_create_stream(stream::Config {
+            name: format!("{name}-work"),
+            description: Some("Units of Isomer's runs; the subject ends with a unit's content address".to_owned()),
+            subjects: vec![format!("{name}.work.>")],
+            retention: RetentionPolicy::WorkQueue,
+            storage: StorageType::File,
+            num_replicas: self.config.replicas,
+            max_messages_per_subject: 1,
+            discard: DiscardPolicy::New,
+            discard_new_per_subject: true,
+            ..stream::Config::default()
+        });
+        stream
+            .await
+            .map_err(|error| self.failed("cannot open the stream")(error.to_string()))
+    }
+
+    async fn lanes_bucket(&self) -> Result<kv::Store, FleetError> {
+        let what = "Isomer's lanes: what each name stands for";
+        self.bucket("lanes", what, Duration::ZERO).await
+    }
+
+    async fn workers_bucket(&self) -> Result<kv::Store, FleetError> {
+        self.bucket("workers", "Isomer's workers that are there", EXPIRES_AFTER)
+            .await
+    }
+
+    /// A bucket whose entries expire at an age (zero: never), created if missing.
+    async fn bucket(&self, name: &str, what: &str, max_age: Duration) -> Result<kv::Store, FleetError> {
+        let bucket = format!("{}-{name}", self.config.name);
+        if let Ok(found) = self.jetstream.get_key_value(&bucket).await {
+            return Ok(found);
+        }
+        let made = self.jetstream.create_key_value(kv::Config {
+            bucket,
+            description: what.to_owned(),
+            history: 1,
+            max_age,
+            num_replicas: self.config.replicas,
+            ..kv::Config::default()
+        });
+        made.await
+            .map_err(|error| self.failed("cannot open a bucket")(error.to_string()))
+    }
+
+    /// Renews the record of a worker.
+    pub(crate) async fn heartbeat(&self, worker: &WorkerInfo) -> Result<(), FleetError> {
+        let bucket = self.workers_bucket().await?;
+        let said = bucket
+            .put(&worker.id, serde_json::to_vec(worker).unwrap_or_default().into())
+            .await;
+        said.map_err(|error| self.failed("cannot register a worker")(error.to_string()))?;
+        Ok(())
+    }
+
+    /// Removes the record of a worker.
+    pub(crate) async fn deregister(&self, worker: &WorkerInfo) -> Result<(), FleetError> {
+        let bucket = self.workers_bucket().await?;
+        let said = bucket.delete(&worker.id).await;
+        said.map_err(|error| self.failed("cannot deregister a worker")(error.to_string()))
+    }
+
+    /// The registered workers, of any version and class.
+    ///
+    /// # Errors
+    /// If the broker does not answer.
+    pub async fn workers(&self) -> Result<Vec<WorkerInfo>, FleetError> {
+        let bucket = self.workers_bucket().await?;
+        let mut workers: Vec<WorkerInfo> = self.all(&bucket).await?.into_iter().map(|(_, worker)| worker).collect();
+        workers.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(workers)
+    }
+
+    /// [`Queue::workers`], read anew at most once in some seconds.
+    pub(crate) async fn recent_workers(&self) -> Result<Vec<WorkerInfo>, FleetError> {
+        let recent = |(at, _): &&(Instant, Vec<WorkerInfo>)| at.elapsed() < WORKERS_KNOWN;
+        if let Some((_, workers)) = self.workers.lock().as_ref().filter(recent) {
+            return Ok(workers.clone());
+        }
+        let workers = self.workers().await?;
+        *self.workers.lock() = Some((Instant::now(), workers.clone()));
+        Ok(workers)
+    }
+
+    /// The entries of a bucket. Entries of other versions that cannot be read are left out.
+    async fn all<T: serde::de::DeserializeOwned>(&self, bucket: &kv::Store) -> Result<Vec<(String, T)>, FleetError> {
+        let failed = self.failed("cannot read a bucket");
+        let mut names = bucket.keys().await.map_err(|error| failed(error.to_string()))?;
+        let mut all = Vec::new();
+        while let Some(name) = names.next().await {
+            let name = name.map_err(|error| failed(error.to_string()))?;
+            let entry = bucket.get(&name).await.map_err(|error| failed(error.to_string()))?;
+            all.extend(
+                entry
+                    .and_then(|entry| serde_json::from_slice(&entry).ok())
+                    .map(|value| (name, value)),
+            );
+        }
+        Ok(all)
+    }
+
+    /// Creates the consumer of a lane and publishes the lane to workers, unless done recently.
+    async fn ensure_lane(&self, lane: &Lane) -> Result<(), FleetError> {
+        let name = lane.name();
+        let recent = |at: &Instant| at.elapsed() < LANE_KNOWN;
+        if self.known.lock().get(&name).is_some_and(recent) {
+            return Ok(());
+        }
+        let stream = self.stream().await?;
+        let wanted = pull::Config {
+            durable_name: Some(name.clone()),
+            description: Some(format!("{} with {}", lane.kind, lane.of)),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: self.config.lease(),
+            // Workers count deliveries, so that a unit is given up with its reason.
+            max_deliver: -1,
+            filter_subject: format!("{}.work.{name}.*", self.config.name),
+            max_ack_pending: if lane.max_in_flight == 0 {
+                100_000
+            } else {
+                lane.max_in_flight.into()
+            },
+            ..pull::Config::default()
+        };
+        let made = stream.create_consumer(wanted).await;
+        made.map_err(|error| self.failed("cannot open a lane")(error.to_string()))?;
+        let bucket = self.lanes_bucket().await?;
+        let record = serde_json::to_vec(lane).unwrap_or_default();
+        if !matches!(bucket.get(&name).await, Ok(Some(known)) if known == record) {
+            let put = bucket.put(&name, record.into()).await;
+            put.map_err(|error| self.failed("cannot publish a lane")(error.to_string()))?;
+        }
+        self.known.lock().insert(name, Instant::now());
+        Ok(())
+    }
+
+    /// Queues a unit for the workers of its lane. Has no effect if it is queued or executed
+    /// already.
+    ///
+    /// # Errors
+    /// If the broker does not answer or refuses.
+    pub async fn publish(&self, unit: &Unit) -> Result<(), FleetError> {
+        self.ensure_lane(unit.lane()).await?;
+        let subject = self.subject(&unit.lane().name(), unit.address());
+        let failed = self.failed("cannot queue a unit");
+        let sent = self.jetstream.publish(subject, Bytes::new()).await;
+        let accepted = sent.map_err(|error| failed(error.to_string()))?.await;
+        match accepted {
+            Ok(_) => Ok(()),
+            Err(error) if format!("{error:?}").contains(ALREADY) => Ok(()),
+            Err(error) => {
+                // The stream may be gone; the next attempt creates it again.
+                self.known.lock().clear();
+                Err(failed(error.to_string()))
+            }
+        }
+    }
+
+    /// Removes a unit from the queue and stops the worker that executes it, unless another
+    /// dispatcher waits for it.
+    ///
+    /// # Errors
+    /// If the broker does not answer or refuses.
+    pub async fn cancel(&self, unit: &Unit) -> Result<(), FleetError> {
+        let asked = self.client.request(self.topic("wanted", unit.address()), Bytes::new());
+        if matches!(tokio::time::timeout(WANTED, asked).await, Ok(Ok(_))) {
+            return Ok(());
+        }
+        let stream = self.stream().await?;
+        let subject = self.subject(&unit.lane().name(), unit.address());
+        let purged = stream.purge().filter(subject).await;
+        purged.map_err(|error| self.failed("cannot cancel a unit")(error.to_string()))?;
+        self.announce("cancel", unit.address(), Bytes::new()).await
+    }
+
+    fn topic(&self, topic: &str, address: &Address) -> String {
+        format!("{}.{topic}.{address}", self.config.name)
+    }
+
+    /// Publishes a message about a unit to current subscribers.
+    pub(crate) async fn announce(&self, topic: &str, address: &Address, what: Bytes) -> Result<(), FleetError> {
+        let sent = self.client.publish(self.topic(topic, address), what).await;
+        sent.map_err(|error| self.failed("cannot announce a unit")(error.to_string()))
+    }
+
+    /// Answers a `wanted` request.
+    pub(crate) async fn reply(&self, message: &async_nats::Message) {
+        if let Some(back) = message.reply.clone() {
+            // If this fails the requester no longer waits.
+            let _ = self.client.publish(back, Bytes::from_static(b"wanted")).await;
+        }
+    }
+
+    /// Messages about all units from now on.
+    pub(crate) async fn subscribe(&self, topic: &str) -> Result<Subscriber, FleetError> {
+        let subscribed = self.client.subscribe(format!("{}.{topic}.*", self.config.name)).await;
+        subscribed.map_err(|error| self.failed("cannot subscribe")(error.to_string()))
+    }
+
+    /// The lanes of some kinds from which a worker of a class may take units.
+    pub(crate) async fn lanes(&self, kinds: &[Kind], class: &str) -> Result<Vec<Lane>, FleetError> {
+        let all = self.all::<Lane>(&self.lanes_bucket().await?).await?;
+        // A lane of another version has another name for what it says.
+        let known = all
+            .into_iter()
+            .filter(|(name, lane)| lane.name() == *name)
+            .map(|(_, lane)| lane);
+        let ours = |lane: &Lane| kinds.contains(&lane.kind) && (lane.class.is_empty() || lane.class == class);
+        let mut lanes: Vec<Lane> = known.filter(ours).collect();
+        lanes.sort_by_key(Lane::name);
+        Ok(lanes)
+    }
+
+    /// The consumer of a lane.
+    pub(crate) async fn consumer(&self, lane: &Lane) -> Result<PullConsumer, FleetError> {
+        let stream = self.stream().await?;
+        let found = stream.get_consumer::<pull::Config>(&lane.name()).await;
+        found.map_err(|error| self.failed("cannot open a lane")(error.to_string()))
+    }
+
+    /// The address at the end of a subject.
+    pub(crate) fn address_of(subject: &str) -> Option<Address> {
+        Address::parse(subject.rsplit('.').next()?)
+    }
+}
+
+/// The address at the end of a subject, and the message.
+pub(crate) fn about(message: async_nats::Message) -> Option<(Address, async_nats::Message)> {
+    Some((Queue::address_of(&message.subject)?, message))
+}

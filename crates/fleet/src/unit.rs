@@ -1,0 +1,262 @@
+//! Units, their lanes and their content addresses.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Units of two versions never meet: what is asked, how it is answered and the last bits of a
+/// vector may differ.
+const VERSION: &str = concat!("isomer.unit/1 ", env!("CARGO_PKG_VERSION"));
+/// Characters of a lane's digest in its name.
+const LANE_DIGITS: usize = 16;
+
+/// Kinds of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Texts to other texts.
+    Transform,
+    /// Texts to vectors.
+    Encode,
+    /// Ratings of pairs of texts.
+    Judge,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Transform, Self::Encode, Self::Judge];
+
+    /// Its name, lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Transform => "transform",
+            Self::Encode => "encode",
+            Self::Judge => "judge",
+        }
+    }
+
+    /// The kind of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The unit of scaling and limits: a kind of work on a resource.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Lane {
+    /// The kind of work.
+    pub kind: Kind,
+    /// The resource: an encoder or a generator.
+    pub of: String,
+    /// The class of arithmetic, within which answers are equal bit for bit; empty if the answer
+    /// does not depend on the worker.
+    pub class: String,
+    /// Most units that all workers execute at once; 0: no limit.
+    pub max_in_flight: u32,
+}
+
+impl Lane {
+    /// Its name in the queue: the kind and a digest of the other fields. The limit is not included.
+    pub fn name(&self) -> String {
+        let digest = digest(&[VERSION, self.kind.name(), &self.of, &self.class]).to_hex();
+        format!("{}-{}", self.kind, &digest[..LANE_DIGITS])
+    }
+}
+
+/// A unit's content address: 64 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address(String);
+
+impl Address {
+    /// Reads an address.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        digits.then(|| Self(text.to_owned()))
+    }
+
+    /// Its digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn below(&self, folder: &str) -> String {
+        // Two hundred and fifty-six folders, so that none grows long.
+        format!("{folder}/{}/{}", &self.0[..2], self.0)
+    }
+
+    /// The name of the request in the store.
+    pub(crate) fn request(&self) -> String {
+        self.below("units")
+    }
+
+    /// The name of the answer in the store.
+    pub(crate) fn answer(&self) -> String {
+        self.below("answers")
+    }
+
+    /// The name of the marker that the usage of the answer was counted.
+    pub(crate) fn claim(&self) -> String {
+        self.below("claims")
+    }
+
+    /// A new name for an answer that is not cached.
+    pub(crate) fn partial(&self) -> String {
+        format!("{}-{}", self.below("partial"), uuid::Uuid::now_v7())
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A unit of work.
+#[derive(Debug, Clone)]
+pub struct Unit {
+    lane: Lane,
+    address: Address,
+    request: Bytes,
+}
+
+impl Unit {
+    /// A unit. `depends` names everything that the answer depends on besides the request, such as
+    /// digests of weights and prompts. Equal requests with equal `depends` are the same unit.
+    pub fn new(lane: Lane, depends: &[&str], request: Bytes) -> Self {
+        let mut parts = vec![VERSION, lane.kind.name(), &lane.of, &lane.class];
+        parts.extend(depends);
+        let head = digest(&parts);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(head.as_bytes());
+        hasher.update(&request);
+        let address = Address(hasher.finalize().to_hex().to_string());
+        Self { lane, address, request }
+    }
+
+    /// Its lane.
+    pub fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    /// Its address.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The request.
+    pub fn request(&self) -> &Bytes {
+        &self.request
+    }
+}
+
+/// BLAKE3 over parts, each with its length in front.
+fn digest(parts: &[&str]) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane() -> Lane {
+        Lane {
+            kind: Kind::Encode,
+            of: "mini".into(),
+            class: "avx2".into(),
+            max_in_flight: 4,
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_unit_counts_but_the_limit_of_its_lane() {
+        let unit = |lane: Lane, depends: &[&str], request: &'static [u8]| {
+            Unit::new(lane, depends, Bytes::from_static(request)).address().clone()
+        };
+        let first = unit(lane(), &["space"], b"texts");
+        let others = [
+            unit(lane(), &["space"], b"text"),
+            unit(lane(), &["spac", "e"], b"texts"),
+            unit(
+                Lane {
+                    of: "mpnet".into(),
+                    ..lane()
+                },
+                &["space"],
+                b"texts",
+            ),
+            unit(
+                Lane {
+                    class: "avx512".into(),
+                    ..lane()
+                },
+                &["space"],
+                b"texts",
+            ),
+            unit(
+                Lane {
+                    kind: Kind::Judge,
+                    ..lane()
+                },
+                &["space"],
+                b"texts",
+            ),
+        ];
+        assert!(others.iter().all(|other| *other != first));
+        assert_eq!(
+            unit(
+                Lane {
+                    max_in_flight: 9,
+                    ..lane()
+                },
+                &["space"],
+                b"texts"
+            ),
+            first
+        );
+        assert_eq!(Address::parse(first.as_str()), Some(first));
+    }
+
+    #[test]
+    fn a_lane_is_a_word_that_a_subject_can_hold() {
+        let name = Lane {
+            of: "openai:m@http://h/v1 * >".into(),
+            ..lane()
+        }
+        .name();
+        assert!(
+            name.starts_with("encode-") && name.len() == "encode-".len() + LANE_DIGITS,
+            "{name}"
+        );
+        assert!(
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
+            "{name}"
+        );
+        assert_ne!(lane().name(), name);
+    }
+
+    #[test]
+    fn what_is_not_an_address_is_not_read_as_one() {
+        for text in [
+            "",
+            "abc",
+            &"g".repeat(64),
+            &"A".repeat(64),
+            &"0".repeat(63),
+            "../../../etc/passwd",
+        ] {
+            assert_eq!(Address::parse(text), None, "{text}");
+        }
+    }
+}

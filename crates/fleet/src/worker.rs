@@ -1,0 +1,456 @@
+//! The side that executes units.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_nats::jetstream::{AckKind, Message, consumer::PullConsumer};
+use bytes::Bytes;
+use futures::{FutureExt, StreamExt, future::BoxFuture};
+use isomer_blobs::{BlobStore, Put};
+use isomer_service_kit::Fault;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::Code;
+
+use crate::{
+    queue::{FleetError, Queue, about},
+    unit::{Address, Kind, Lane},
+    worker_info::{HEARTBEAT, WorkerInfo},
+};
+
+/// How often the list of lanes is read.
+const LOOK: Duration = Duration::from_secs(1);
+/// Shortest and longest pause after all lanes were empty.
+const IDLE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+/// Longest pause before a unit that failed is executed again.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+
+/// Executions of a unit whose answer holds transient failures.
+const PARTIAL_EXECUTIONS: i64 = 2;
+
+/// What a worker executes units with.
+pub trait Executor: Send + Sync + 'static {
+    /// The class of this machine's arithmetic. Within a class, answers are equal bit for bit.
+    fn class(&self) -> &str;
+
+    /// Executes a request. Dropping the future stops it.
+    fn execute(&self, kind: Kind, request: Bytes) -> BoxFuture<'_, Result<Executed, Fault>>;
+}
+
+/// The answer of a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Executed {
+    /// The answer.
+    pub answer: Bytes,
+    /// Whether the answer may be cached. An answer with transient failures (a generator did not
+    /// answer for one text of many) may not: the unit is executed once more, and the second answer
+    /// goes to the current waiters only.
+    pub cacheable: bool,
+}
+
+/// How a unit ended, as announced to dispatchers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Completion {
+    /// The answer is in the store.
+    Done,
+    /// The answer holds transient failures; the store has it under a name of its own.
+    Partial {
+        /// The name.
+        name: String,
+    },
+    /// The unit failed permanently.
+    Failed(WireFault),
+}
+
+/// A fault as JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct WireFault {
+    code: i32,
+    reason: String,
+    message: String,
+    field: Option<String>,
+    hint: Option<String>,
+    metadata: HashMap<String, String>,
+}
+
+impl From<Fault> for WireFault {
+    fn from(fault: Fault) -> Self {
+        Self {
+            code: fault.code.into(),
+            reason: fault.reason,
+            message: fault.message,
+            field: fault.field,
+            hint: fault.hint,
+            metadata: fault.metadata,
+        }
+    }
+}
+
+impl From<WireFault> for Fault {
+    fn from(failed: WireFault) -> Self {
+        Self {
+            field: failed.field,
+            hint: failed.hint,
+            metadata: failed.metadata,
+            ..Self::new(Code::from(failed.code), failed.reason, failed.message)
+        }
+    }
+}
+
+/// Counts of a worker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Units whose answer it wrote.
+    pub done: u64,
+    /// Units that had an answer already.
+    pub found: u64,
+    /// Units that failed permanently.
+    pub failed: u64,
+    /// Units returned to the queue, or stopped.
+    pub handed_back: u64,
+}
+
+#[derive(Debug)]
+struct Worker {
+    queue: Queue,
+    blobs: BlobStore,
+    running: Mutex<HashMap<Address, CancellationToken>>,
+    summary: Mutex<Summary>,
+}
+
+/// Executes units of some kinds, at most so many of each at once, until `shutdown` resolves. Units
+/// in progress then have `grace` to finish; the rest are returned to the queue.
+///
+/// # Errors
+/// If the queue refuses at the start. Later failures are retried.
+pub async fn work(
+    (queue, blobs): (Queue, BlobStore),
+    executor: Arc<dyn Executor>,
+    kinds: BTreeMap<Kind, usize>,
+    shutdown: impl Future<Output = ()> + Send,
+    grace: Duration,
+) -> Result<Summary, FleetError> {
+    let mut cancelled = queue.subscribe("cancel").await?;
+    let worker = Arc::new(Worker {
+        queue,
+        blobs,
+        running: Mutex::default(),
+        summary: Mutex::default(),
+    });
+    let present = WorkerInfo::here(executor.class(), &kinds);
+    worker.queue.heartbeat(&present).await?;
+    let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
+    let mut pulling = tokio::task::JoinSet::new();
+    for (kind, at_once) in kinds {
+        let pull = pull(
+            Arc::clone(&worker),
+            Arc::clone(&executor),
+            (kind, at_once),
+            stop.clone(),
+            tracker.clone(),
+        );
+        pulling.spawn(pull);
+    }
+    let cancelling = {
+        let worker = Arc::clone(&worker);
+        async move {
+            while let Some(message) = cancelled.next().await {
+                let Some((address, _)) = about(message) else { continue };
+                if let Some(running) = worker.running.lock().get(&address) {
+                    running.cancel();
+                }
+            }
+            // The subscription ends only with the process.
+            std::future::pending::<()>().await;
+        }
+    };
+    let saying = async {
+        loop {
+            tokio::time::sleep(HEARTBEAT).await;
+            if let Err(error) = worker.queue.heartbeat(&present).await {
+                tracing::warn!(%error, "cannot renew the record of this worker; retrying");
+            }
+        }
+    };
+    tokio::pin!(cancelling);
+    tokio::select! {
+        () = shutdown => {}
+        () = &mut cancelling => {}
+        () = saying => {}
+    }
+    stop.cancel();
+    if let Err(error) = worker.queue.deregister(&present).await {
+        tracing::debug!(%error, "cannot deregister this worker; its record expires");
+    }
+    while pulling.join_next().await.is_some() {}
+    tracker.close();
+    tokio::select! {
+        () = tracker.wait() => {}
+        () = &mut cancelling => {}
+        () = tokio::time::sleep(grace) => {}
+    }
+    for running in worker.running.lock().values() {
+        running.cancel();
+    }
+    // Stopped units are returned to the queue now, or when their lease ends.
+    let _ = tokio::time::timeout(Duration::from_secs(2), tracker.wait()).await;
+    let summary = *worker.summary.lock();
+    Ok(summary)
+}
+
+/// Pulls units of one kind, lane by lane.
+async fn pull(
+    worker: Arc<Worker>,
+    executor: Arc<dyn Executor>,
+    (kind, at_once): (Kind, usize),
+    stop: CancellationToken,
+    tracker: TaskTracker,
+) {
+    let places = Arc::new(Semaphore::new(at_once.max(1)));
+    let mut lanes: Vec<(Lane, PullConsumer)> = Vec::new();
+    let mut looked: Option<tokio::time::Instant> = None;
+    let (mut next, mut idle) = (0, IDLE.0);
+    loop {
+        let place = tokio::select! {
+            place = Arc::clone(&places).acquire_owned() => place,
+            () = stop.cancelled() => return,
+        };
+        // The semaphore is never closed.
+        let Ok(place) = place else { return };
+        if looked.is_none_or(|at| at.elapsed() >= LOOK) {
+            looked = Some(tokio::time::Instant::now());
+            match look(&worker.queue, kind, executor.class()).await {
+                Ok(found) => lanes = found,
+                Err(error) => tracing::warn!(%error, %kind, "cannot read the lanes; retrying"),
+            }
+        }
+        let mut taken = None;
+        // Round robin, so that a full lane does not starve the others.
+        for step in 0..lanes.len() {
+            let at = (next + step) % lanes.len();
+            match take(&lanes[at].1).await {
+                Ok(Some(message)) => {
+                    next = at + 1;
+                    taken = Some(message);
+                    break;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::debug!(error, lane = lanes[at].0.name(), "cannot take units of a lane");
+                    looked = None;
+                    break;
+                }
+            }
+        }
+        let Some(message) = taken else {
+            drop(place);
+            tokio::select! {
+                () = tokio::time::sleep(idle) => {}
+                () = stop.cancelled() => return,
+            }
+            idle = (idle * 2).min(IDLE.1);
+            continue;
+        };
+        idle = IDLE.0;
+        let (worker, executor) = (Arc::clone(&worker), Arc::clone(&executor));
+        tracker.spawn(async move { worker.handle(kind, message, &*executor, place).await });
+    }
+}
+
+/// The lanes of a kind with their consumers. A lane without a consumer is left out.
+async fn look(queue: &Queue, kind: Kind, class: &str) -> Result<Vec<(Lane, PullConsumer)>, FleetError> {
+    let mut found = Vec::new();
+    for lane in queue.lanes(&[kind], class).await? {
+        match queue.consumer(&lane).await {
+            Ok(consumer) => found.push((lane, consumer)),
+            Err(error) => tracing::debug!(%error, lane = lane.name(), "a lane has no consumer"),
+        }
+    }
+    Ok(found)
+}
+
+/// One message of a lane, if it has one now.
+async fn take(consumer: &PullConsumer) -> Result<Option<Message>, String> {
+    let mut batch = consumer
+        .fetch()
+        .max_messages(1)
+        .messages()
+        .await
+        .map_err(|error| error.to_string())?;
+    match batch.next().await {
+        None => Ok(None),
+        Some(Ok(message)) => Ok(Some(message)),
+        Some(Err(error)) => Err(error.to_string()),
+    }
+}
+
+/// How the execution of a unit ended.
+enum End {
+    Done(Put),
+    Partial(String),
+    Failed(Fault),
+    Retry(Fault),
+    Stopped,
+}
+
+impl Worker {
+    async fn handle(&self, kind: Kind, message: Message, executor: &dyn Executor, _place: OwnedSemaphorePermit) {
+        let Some(address) = Queue::address_of(&message.subject) else {
+            tracing::warn!(subject = %message.subject, "the subject of a message is not a unit's; the message is dropped");
+            acknowledge(&message, AckKind::Term).await;
+            return;
+        };
+        let times = message.info().map_or(1, |info| info.delivered);
+        let token = CancellationToken::new();
+        self.running.lock().insert(address.clone(), token.clone());
+        let end = {
+            let doing = self.unit(kind, &address, times, executor);
+            let renewing = self.renew_lease(&message);
+            tokio::select! {
+                end = doing => end,
+                () = token.cancelled() => End::Stopped,
+                never = renewing => match never {},
+            }
+        };
+        self.running.lock().remove(&address);
+        let mut summary = Summary::default();
+        let (completion, ack) = match end {
+            End::Done(kept) => {
+                summary.done = u64::from(kept == Put::Created);
+                summary.found = u64::from(kept == Put::Exists);
+                (Some(Completion::Done), AckKind::Ack)
+            }
+            End::Partial(name) => {
+                summary.done = 1;
+                (Some(Completion::Partial { name }), AckKind::Ack)
+            }
+            End::Failed(fault) => {
+                tracing::warn!(%fault, unit = %address, %kind, "a unit failed");
+                summary.failed = 1;
+                (Some(Completion::Failed(fault.into())), AckKind::Term)
+            }
+            End::Retry(fault) => {
+                let wait = fault.retry_after.unwrap_or_else(|| backoff(times));
+                tracing::warn!(%fault, unit = %address, %kind, ?wait, "a unit failed; it is retried later");
+                summary.handed_back = 1;
+                (None, AckKind::Nak(Some(wait)))
+            }
+            End::Stopped => {
+                summary.handed_back = 1;
+                (None, AckKind::Nak(None))
+            }
+        };
+        {
+            let mut all = self.summary.lock();
+            all.done += summary.done;
+            all.found += summary.found;
+            all.failed += summary.failed;
+            all.handed_back += summary.handed_back;
+        }
+        // Announced before the acknowledgement: dispatchers read the store, not the queue.
+        if let Some(completion) = completion {
+            let completion = serde_json::to_vec(&completion).unwrap_or_default();
+            if let Err(error) = self.queue.announce("done", &address, completion.into()).await {
+                tracing::debug!(%error, "cannot announce a completion; dispatchers find the answer in the store");
+            }
+        }
+        acknowledge(&message, ack).await;
+    }
+
+    /// Renews the lease at intervals.
+    async fn renew_lease(&self, message: &Message) -> std::convert::Infallible {
+        let mut every = tokio::time::interval(self.queue.config().lease() / 3);
+        every.tick().await;
+        loop {
+            every.tick().await;
+            if let Err(error) = message.ack_with(AckKind::Progress).await {
+                tracing::debug!(error = %error, "cannot renew a lease");
+            }
+        }
+    }
+
+    async fn unit(&self, kind: Kind, address: &Address, times: i64, executor: &dyn Executor) -> End {
+        let most = i64::from(self.queue.config().attempts);
+        let store = |error: isomer_blobs::BlobError| End::Retry(FleetError::from(error).into());
+        match self.blobs.exists(&address.answer()).await {
+            Ok(true) => return End::Done(Put::Exists),
+            Ok(false) => {}
+            Err(error) => return store(error),
+        }
+        if times > most {
+            let message = format!(
+                "a unit of work was begun {most} times and never finished: it may crash the workers that execute it"
+            );
+            let fault = Fault::internal(message).with("unit", address.to_string());
+            return End::Failed(
+                fault.hint("search the workers' logs for this unit; fleet.attempts sets how often a unit is executed"),
+            );
+        }
+        let request = match self.blobs.get(&address.request()).await {
+            Ok(Some(request)) => request,
+            Ok(None) => {
+                let message = format!("the store has nothing under {}", address.request());
+                return again(Fault::precondition("UNIT_MISSING", message), times, most);
+            }
+            Err(error) => return store(error),
+        };
+        // Within the future, so that a panic before the first await is caught too.
+        let doing = std::panic::AssertUnwindSafe(async { executor.execute(kind, request).await });
+        let done = doing.catch_unwind().await;
+        let done = done.unwrap_or_else(|_| Err(Fault::internal("a unit of work panicked; this is a bug of Isomer")));
+        match done {
+            Ok(done) if done.cacheable => match self.blobs.put_new(&address.answer(), &done.answer).await {
+                Ok(kept) => End::Done(kept),
+                Err(error) => store(error),
+            },
+            Ok(_) if times < PARTIAL_EXECUTIONS => {
+                let message = "parts of a unit failed; it is executed once more";
+                End::Retry(Fault::unavailable("UNIT_PARTLY_FAILED", message))
+            }
+            Ok(done) => {
+                let name = address.partial();
+                match self.blobs.put_new(&name, &done.answer).await {
+                    Ok(_) => End::Partial(name),
+                    Err(error) => store(error),
+                }
+            }
+            Err(fault) if is_transient(&fault) => again(fault, times, most),
+            Err(fault) => End::Failed(fault),
+        }
+    }
+}
+
+/// Whether a retry may succeed.
+fn is_transient(fault: &Fault) -> bool {
+    matches!(
+        fault.code,
+        Code::Unavailable | Code::ResourceExhausted | Code::Aborted | Code::Cancelled | Code::DeadlineExceeded
+    )
+}
+
+fn again(fault: Fault, times: i64, most: i64) -> End {
+    if times >= most {
+        End::Failed(fault)
+    } else {
+        End::Retry(fault)
+    }
+}
+
+/// 1, 2, 4, … seconds.
+fn backoff(times: i64) -> Duration {
+    let doublings = u32::try_from(times.saturating_sub(1)).unwrap_or(u32::MAX).min(10);
+    Duration::from_secs(1 << doublings).min(LONGEST_BACKOFF)
+}
+
+async fn acknowledge(message: &Message, ack: AckKind) {
+    if let Err(error) = message.double_ack_with(ack).await {
+        // The unit is delivered again when its lease ends; the answer is then in the store.
+        tracing::debug!(error = %error, "cannot acknowledge a unit");
+    }
+}

