@@ -6,7 +6,10 @@ pub(crate) mod parts;
 mod pieces;
 pub mod words;
 
-use std::{panic::catch_unwind, path::Path};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokenizers::{
@@ -21,6 +24,8 @@ use words::WordTokenizer;
 /// bytes takes some hundred bytes of memory meanwhile.
 const LARGE: usize = 32 << 10;
 static ONE_LARGE: Mutex<()> = Mutex::new(());
+
+const HINT: &str = "fetch the model again, or save it with a fast tokenizer (`tokenizer.save_pretrained`)";
 
 /// Waits until a text may be tokenised.
 fn turn(text: &str) -> Option<MutexGuard<'static, ()>> {
@@ -75,6 +80,8 @@ impl Tokens {
 #[derive(Debug)]
 pub struct TextTokenizer {
     kind: Kind,
+    /// Where it was read from; empty for a list of words.
+    file: PathBuf,
     /// Special tokens around every text.
     special: usize,
     /// Longest input that the file itself names.
@@ -100,6 +107,7 @@ impl TextTokenizer {
     pub fn of_words(words: WordTokenizer) -> Self {
         Self {
             kind: Kind::Words(words),
+            file: PathBuf::new(),
             special: 0,
             file_limit: None,
             keeps_special: false,
@@ -111,15 +119,22 @@ impl TextTokenizer {
     /// Reads a `tokenizer.json`. `lower_case` is `do_lower_case` of `sentence_bert_config.json`:
     /// the text is lower-cased before the tokenizer sees it.
     pub fn load(file: &Path, lower_case: bool) -> Result<Self, EmbedError> {
-        const HINT: &str = "fetch the model again, or save it with a fast tokenizer (`tokenizer.save_pretrained`)";
+        // The library assumes that some parts are complete, and panics if they are not.
+        catch_unwind(|| Self::read(file, lower_case)).unwrap_or_else(|_| {
+            Err(EmbedError::file(
+                file,
+                "not a tokenizer: its parts do not fit together",
+                HINT,
+            ))
+        })
+    }
+
+    fn read(file: &Path, lower_case: bool) -> Result<Self, EmbedError> {
         let bytes = std::fs::read(file)
             .map_err(|error| EmbedError::file(file, format!("the tokenizer cannot be read: {error}"), HINT))?;
         let refuse = |problem: String| EmbedError::file(file, format!("not a tokenizer: {problem}"), HINT);
         serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| refuse(error.to_string()))?;
-        // The library assumes that some parts are complete, and panics if they are not.
-        let mut inner = catch_unwind(|| Tokenizer::from_bytes(&bytes))
-            .map_err(|_| refuse("its parts do not fit together".into()))?
-            .map_err(|error| refuse(error.to_string()))?;
+        let mut inner = Tokenizer::from_bytes(&bytes).map_err(|error| refuse(error.to_string()))?;
         let file_limit = inner.get_truncation().map(|truncation| truncation.max_length);
         inner.with_padding(None);
         inner
@@ -141,6 +156,7 @@ impl TextTokenizer {
         Ok(Self {
             in_pieces: pieces::possible(&inner),
             kind: Kind::File(Box::new(inner)),
+            file: file.into(),
             special,
             file_limit,
             keeps_special: true,
@@ -242,12 +258,23 @@ impl TextTokenizer {
         }
     }
 
+    /// Calls the library, which panics at some texts if parts of the file do not fit together.
+    fn guarded<T, E: ToString>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+        match catch_unwind(AssertUnwindSafe(call)) {
+            Ok(done) => done.map_err(|error| error.to_string()),
+            Err(_) => Err(format!(
+                "the parts of {} do not fit together, which shows with this text: {HINT}",
+                self.file.display()
+            )),
+        }
+    }
+
     fn encode_whole(&self, text: &str, limit: usize, cut: Cut) -> Result<Tokens, String> {
         let inner = match &self.kind {
             Kind::File(inner) => inner,
             Kind::Words(words) => return Ok(cut_words(words.encode(text), limit, cut)),
         };
-        let whole = pieces::encode(inner, text, self.in_pieces, limit, cut)?;
+        let whole = self.guarded(|| pieces::encode(inner, text, self.in_pieces, limit, cut))?;
         let (mut encoding, count) = (whole.tokens, whole.count + self.special);
         if count > limit && self.keeps_special {
             let direction = match cut {
@@ -257,9 +284,7 @@ impl TextTokenizer {
             encoding.truncate(limit.saturating_sub(self.special), 0, direction);
             encoding.take_overflowing();
         }
-        let encoding = inner
-            .post_process(encoding, None, true)
-            .map_err(|error| error.to_string())?;
+        let encoding = self.guarded(|| inner.post_process(encoding, None, true))?;
         let mut tokens = cut_words(encoding.get_ids().to_vec(), limit, cut);
         tokens.count = count;
         Ok(tokens)
@@ -277,5 +302,54 @@ fn cut_words(mut ids: Vec<u32>, limit: usize, cut: Cut) -> Tokens {
         count,
         prompt: 0,
         second: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The tokenizer of a fixture with another template of special tokens.
+    fn tokenizer(file: &Path, special_tokens: &Value) -> TextTokenizer {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/distilbert/tokenizer.json");
+        let mut json: Value = serde_json::from_slice(&std::fs::read(fixture).unwrap()).unwrap();
+        let mark = |id: &str| json!({"SpecialToken": {"id": id, "type_id": 0}});
+        let text = |id: &str| json!({"Sequence": {"id": id, "type_id": 0}});
+        json["post_processor"] = json!({
+            "type": "TemplateProcessing",
+            "single": [mark("[CLS]"), text("A")],
+            "pair": [mark("[CLS]"), text("A"), text("B")],
+            "special_tokens": special_tokens,
+        });
+        std::fs::write(file, json.to_string()).unwrap();
+        TextTokenizer::load(file, false).unwrap()
+    }
+
+    #[test]
+    fn where_the_library_panics_at_a_text_the_error_names_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokenizer.json");
+        let whole = json!({"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}});
+        let all = |tokenizer: &TextTokenizer| {
+            let first = tokenizer.first_of_pairs("a", 8).unwrap();
+            [
+                tokenizer
+                    .encode("", "a storm", 8, Cut::Tail)
+                    .map(|tokens| tokens.ids.len()),
+                tokenizer.encode_pair(&first, "b", 8).map(|tokens| tokens.ids.len()),
+                tokenizer.parts("", "a storm", true).map(|parts| parts.len()),
+            ]
+        };
+        for done in all(&tokenizer(&file, &whole)) {
+            assert!(done.unwrap() > 1);
+        }
+        for refused in all(&tokenizer(&file, &json!({}))) {
+            let said = refused.unwrap_err();
+            assert!(said.contains(&*file.to_string_lossy()), "{said}");
+            assert!(said.contains("fetch the model again"), "{said}");
+        }
     }
 }

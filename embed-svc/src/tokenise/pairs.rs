@@ -20,7 +20,8 @@ impl TextTokenizer {
     /// If the tokenizer refuses the text or is a list of words, which does not support pairs.
     pub fn first_of_pairs(&self, text: &str, limit: usize) -> Result<First, String> {
         let _turn = turn(text);
-        let mut head = encode(self.of_pairs()?, text)?;
+        let inner = self.of_pairs()?;
+        let mut head = self.guarded(|| inner.encode_fast(text, false))?;
         let count = head.len();
         // A longer text keeps the same tokens after the cut.
         cut(&mut head, limit);
@@ -35,7 +36,8 @@ impl TextTokenizer {
     pub fn encode_pair(&self, first: &First, second: &str, limit: usize) -> Result<Tokens, String> {
         let inner = self.of_pairs()?;
         let _turn = turn(second);
-        let (mut head, mut second) = (first.head.clone(), encode(inner, second)?);
+        let mut head = first.head.clone();
+        let mut second = self.guarded(|| inner.encode_fast(second, false))?;
         let special = inner
             .get_post_processor()
             .map_or(0, |processor| processor.added_tokens(true));
@@ -45,9 +47,7 @@ impl TextTokenizer {
             cut(&mut head, of_first);
             cut(&mut second, of_second);
         }
-        let both = inner
-            .post_process(head, Some(second), true)
-            .map_err(|error| error.to_string())?;
+        let both = self.guarded(|| inner.post_process(head, Some(second), true))?;
         Ok(Tokens {
             ids: both.get_ids().to_vec(),
             count,
@@ -62,10 +62,6 @@ impl TextTokenizer {
             Kind::Words(_) => Err("a list of words knows no pairs".into()),
         }
     }
-}
-
-fn encode(inner: &Tokenizer, text: &str) -> Result<Encoding, String> {
-    inner.encode_fast(text, false).map_err(|error| error.to_string())
 }
 
 /// Tokens of each text in a pair with room for `room` tokens: the end of the longer text is cut

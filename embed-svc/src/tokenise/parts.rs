@@ -28,9 +28,7 @@ impl TextTokenizer {
         };
         let whole = format!("{prompt}{text}{}", self.suffix);
         let _turn = turn(&whole);
-        let encoding = inner
-            .encode(whole.as_str(), special)
-            .map_err(|error| error.to_string())?;
+        let encoding = self.guarded(|| inner.encode(whole.as_str(), special))?;
         let ids = encoding.get_ids().iter().zip(encoding.get_tokens());
         let places = encoding.get_offsets().iter().zip(encoding.get_special_tokens_mask());
         let part = |((id, name), (&(start, end), special)): ((&u32, &String), (&(usize, usize), &u32))| {
@@ -60,7 +58,7 @@ impl TextTokenizer {
         if let Some(id) = ids.iter().find(|id| inner.id_to_token(**id).is_none()) {
             return Err(unknown(*id));
         }
-        inner.decode(ids, !special).map_err(|error| error.to_string())
+        self.guarded(|| inner.decode(ids, !special))
     }
 }
 
