@@ -184,3 +184,23 @@ impl Validate for WebConfig {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use isomer_service_kit::config::load_from;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_example_is_accepted_and_says_what_it_says() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/gateway.toml");
+        let config: GatewayConfig = load_from(Some(&file), [], &json!({})).unwrap();
+        let servers = |section: &Option<ServersConfig>| section.as_ref().unwrap().each().count();
+        assert_eq!([&config.embed, &config.transform, &config.eval].map(servers), [2, 1, 1]);
+        assert_eq!(config.routing.attempt_timeout_ms, 20_000);
+        let wrong = load_from::<GatewayConfig>(Some(&file), [], &json!({"embed": {"address": "here:1"}}));
+        assert_eq!(wrong.unwrap_err().field(), "embed.addresses");
+    }
+}
