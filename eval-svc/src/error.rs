@@ -158,6 +158,12 @@ fn run(error: RunError) -> Fault {
             message,
             ..score(&source)
         },
+        RunError::OverLimit(_) => Fault::precondition("OVER_LIMIT", message)
+            .field("spec.limits")
+            .hint("raise the limit (--max-calls, --max-cost, or [limits] of the suite), or take fewer texts, seeds or transformations"),
+        RunError::LimitReached { .. } => Fault::new(Code::ResourceExhausted, "LIMIT_REACHED", message)
+            .field("spec.limits")
+            .hint("raise the limit and start the run again; what was made is kept"),
         RunError::Unknown(_) => Fault::not_found("UNKNOWN_RUN", message).field("id"),
         RunError::Active(_) => Fault::precondition("RUN_ACTIVE", message).hint("cancel it, or wait until it ends"),
         RunError::Elsewhere(_) => Fault::precondition("RUN_ELSEWHERE", message),

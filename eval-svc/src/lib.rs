@@ -13,6 +13,7 @@ mod encoding;
 pub mod error;
 pub mod gate;
 pub mod judging;
+pub mod limits;
 mod metric_names;
 pub mod mteb_result;
 mod pivot;

@@ -778,7 +778,7 @@ pub(crate) struct ReportArgs {
 /// `isomer check`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Suites that ship: quick (its data is built in), minimal, pteb, hteb-english, hteb-multilingual (their data is found by name:\n`isomer datasets`). Examples:\n  isomer check\n  isomer check --suite minimal --data-root ./data --limit 200\n  isomer check --suite suite.toml --transformation stopword_removal --generator none\n  isomer check --suite minimal --rule max_drop=5,unit=item --rule max_drop=6,of=length,basis=point --rule min_score=70,of=original\n  isomer check --model new --baseline old --suite hteb-english --rule margin=1 --sequential\n  isomer check --suite minimal --judge openai:gemma3:27b@http://localhost:11434/v1 --judge-sample 100 --judge-scale similarity,quality\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
+    after_help = "Suites that ship: quick (its data is built in), minimal, pteb, hteb-english, hteb-multilingual (their data is found by name:\n`isomer datasets`). Examples:\n  isomer check\n  isomer check --suite minimal --data-root ./data --limit 200\n  isomer check --suite suite.toml --transformation stopword_removal --generator none\n  isomer check --suite hteb-english --generator openai:gemma3:27b@http://localhost:11434/v1 --plan\n  isomer check --suite minimal --rule max_drop=5,unit=item --rule max_drop=6,of=length,basis=point --rule min_score=70,of=original\n  isomer check --model new --baseline old --suite hteb-english --rule margin=1 --sequential\n  isomer check --suite minimal --judge openai:gemma3:27b@http://localhost:11434/v1 --judge-sample 100 --judge-scale similarity,quality\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
 )]
 pub(crate) struct CheckArgs {
     /// Encoders to profile; repeat for several.
@@ -828,6 +828,8 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) separation: CheckSeparationArgs,
     #[command(flatten)]
+    pub(crate) limits: CheckLimitArgs,
+    #[command(flatten)]
     pub(crate) gate: GateArgs,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
@@ -855,6 +857,24 @@ pub(crate) struct CheckJudgeArgs {
     /// suite's, else 3].
     #[arg(long, env = "ISOMER_JUDGE_ACCEPT", value_name = "RATING")]
     pub(crate) judge_accept: Option<f64>,
+}
+
+/// What the check would take, and may take.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Cost")]
+pub(crate) struct CheckLimitArgs {
+    /// Print what the check would take, and stop: texts, calls, tokens, price and time, and what
+    /// the caches hold already. Nothing is generated, encoded or rated.
+    #[arg(long)]
+    pub(crate) plan: bool,
+    /// Most calls to the generator: a check that would take more is not started, one that has taken
+    /// more is stopped [default: the suite's, else no limit].
+    #[arg(long, env = "ISOMER_MAX_CALLS", value_name = "N")]
+    pub(crate) max_calls: Option<u64>,
+    /// The same in money, in the unit of the generator's prices, which its configuration must have
+    /// [default: the suite's, else no limit].
+    #[arg(long, env = "ISOMER_MAX_COST", value_name = "AMOUNT")]
+    pub(crate) max_cost: Option<f64>,
 }
 
 /// Whether encoders tell rewrites from changes of meaning.

@@ -144,6 +144,19 @@ pub enum RunError {
         #[source]
         source: ScoreError,
     },
+    /// The run would take more than it may.
+    #[error("{0}")]
+    OverLimit(String),
+    /// The run has taken more than it may.
+    #[error("the run was stopped by limits.{field}: it has taken {taken}, and the limit is {limit}")]
+    LimitReached {
+        /// Which limit.
+        field: &'static str,
+        /// What it has taken.
+        taken: String,
+        /// What it may take.
+        limit: String,
+    },
     /// No such run.
     #[error("there is no run `{0}`")]
     Unknown(String),

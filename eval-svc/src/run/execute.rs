@@ -15,7 +15,7 @@ use super::{
     portions,
     progress::Meter,
     ratings,
-    record::{GateOutcome, Stage},
+    record::{Counters, GateOutcome, Generation, Stage},
     rounds::{self, Round},
     separation,
     store::RunStore,
@@ -101,6 +101,8 @@ pub(super) async fn execute(context: &RunContext, store: &RunStore, plan: Plan, 
         blocked: verdicts.blocked,
         undecided: verdicts.undecided,
     });
+    let generation = generation(&transformed, &live.counters(), &durations);
+    live.change(|record| record.generation = generation);
     let record = live.record();
     let (examples, store, id) = (context.config.examples, store.clone(), record.id.clone());
     let units = context.units.clone();
@@ -122,6 +124,20 @@ pub(super) async fn execute(context: &RunContext, store: &RunStore, plan: Plan, 
     live.change(|record| record.gate = outcome);
     live.step(Stage::Report, 1, "report written");
     Ok(())
+}
+
+/// How long the generator took, where one did all of it.
+fn generation(transformed: &Transformed, counters: &Counters, durations: &Durations) -> Option<Generation> {
+    let mut generators = transformed.generators.keys();
+    let (generator, None) = (generators.next()?, generators.next()) else {
+        return None;
+    };
+    let seconds = durations.get("transform").copied()?;
+    (counters.texts_generated > 0).then(|| Generation {
+        generator: generator.clone(),
+        texts: counters.texts_generated,
+        seconds,
+    })
 }
 
 /// Runs all stages up to the gate, in the rounds of the plan.

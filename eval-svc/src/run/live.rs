@@ -60,6 +60,11 @@ impl Live {
         count(&mut self.record.lock().counters);
     }
 
+    /// What it has done so far.
+    pub(super) fn counters(&self) -> Counters {
+        self.record.lock().counters
+    }
+
     /// Stops the run because someone wants it, and tells those who watch it why, if that is known.
     pub(super) fn cancel(&self, reason: &str) {
         if !reason.is_empty() && self.reason.set(reason.to_owned()).is_ok() {

@@ -19,11 +19,12 @@ use super::{
     events::Event,
     execute,
     expiry::Expiry,
+    forecast::Forecast,
     judge,
     live::Live,
     plan::Plan,
     prepare,
-    record::{Failure, RunRecord, RunRequest, RunState},
+    record::{Failure, Generation, RunRecord, RunRequest, RunState},
     store::{INTERRUPTED, RunLock, RunStore},
     units::UnitStore,
     waiting::{Turn, Waiting},
@@ -37,6 +38,8 @@ const REMEMBERED: usize = 64;
 const WATCH_BUFFER: usize = 64;
 /// How often ended runs are looked through for those that expire.
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
+/// Runs whose rate a forecast looks at.
+const LOOKED_BACK: usize = 50;
 /// Longest request id.
 const LONGEST_REQUEST_ID: usize = 256;
 /// Longest reason of a cancellation, in bytes.
@@ -176,6 +179,42 @@ impl RunManager {
             Some(Err(RunError::Unknown(_))) | None => self.start(request, Some(request_id), owner).await,
             Some(Err(error)) => Err(error),
         }
+    }
+
+    /// What the run of a request would take. No generator, encoder or judge is asked for anything
+    /// but what it is.
+    ///
+    /// # Errors
+    /// As [`RunManager::create`], but limits refuse nothing.
+    pub async fn forecast(&self, request: RunRequest) -> Result<Forecast, RunError> {
+        let mut forecast = prepare::foresee(&self.inner.context, &request).await?;
+        forecast.measured = self.measured(&forecast.total.generator_id)?;
+        Ok(forecast)
+    }
+
+    /// What the latest runs with a generator took together.
+    fn measured(&self, generator: &str) -> Result<Option<Generation>, RunError> {
+        let mut all: Option<Generation> = None;
+        let mut ids = self.inner.store.ids()?;
+        ids.sort_unstable();
+        for id in ids.iter().rev().take(LOOKED_BACK) {
+            let record = self.inner.store.load(id)?;
+            let Some(one) = record
+                .and_then(|record| record.generation)
+                .filter(|one| one.generator == generator)
+            else {
+                continue;
+            };
+            all = Some(match all {
+                None => one,
+                Some(sum) => Generation {
+                    texts: sum.texts + one.texts,
+                    seconds: sum.seconds + one.seconds,
+                    ..sum
+                },
+            });
+        }
+        Ok(all)
     }
 
     async fn start(

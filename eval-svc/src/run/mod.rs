@@ -14,6 +14,7 @@ mod examples;
 mod execute;
 mod expiry;
 mod facts;
+mod forecast;
 mod grid;
 mod inputs;
 mod items;
@@ -49,9 +50,11 @@ use crate::{clients::EvalClients, config::EvalConfig, locate::DatasetLocator, wo
 
 pub use error::RunError;
 pub use events::{Event, EventKind};
+pub use forecast::Forecast;
 pub use manager::{ReportFile, ReportFormat, RunManager};
 pub use record::{
-    Counters, Failure, GateOutcome, JudgeCounters, RunRecord, RunRequest, RunState, Stage, StageProgress, SuiteChoice,
+    Counters, Failure, GateOutcome, Generation, JudgeCounters, RunRecord, RunRequest, RunState, Stage, StageProgress,
+    SuiteChoice,
 };
 pub use store::{INTERRUPTED, StoreError};
 pub use transform::Outcome;

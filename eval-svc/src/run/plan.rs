@@ -8,6 +8,7 @@ use std::{
 use isomer_proto::encoder::v1::Encoder;
 
 use super::{
+    forecast::Ceiling,
     judge::PlannedJudge,
     prompting::{Prompting, TablePrompts},
     separation::Copies,
@@ -39,6 +40,11 @@ impl Corpus {
         self.texts.push(text.clone());
         self.numbers.insert(text, number);
         number
+    }
+
+    /// How many texts there are.
+    pub(super) fn len(&self) -> usize {
+        self.texts.len()
     }
 
     /// The text of a number.
@@ -152,6 +158,8 @@ pub(super) struct Plan {
     pub tables: Vec<Table>,
     /// Texts to transform.
     pub requests: Asked<Vec<TextRequest>>,
+    /// What the run may take; without limits until it was forecast.
+    pub ceiling: Ceiling,
 }
 
 /// Which texts of a dataset are scored: the originals, or what a transformation made of them under

@@ -60,7 +60,7 @@ pub(super) async fn in_portions(
     durations: &mut Durations,
 ) -> Result<Looked, RunError> {
     let (sizes, request) = (sizes(rows(&full)), live.record().request);
-    let producers = full.producers.clone();
+    let (producers, ceiling) = (full.producers.clone(), full.ceiling);
     let planned = Planned::of(&full, &sizes);
     let mut meter = Meter::new(Stage::Transform, 0, Instant::now());
     let mut full = Some(full);
@@ -75,6 +75,7 @@ pub(super) async fn in_portions(
         };
         // They were asked once, before anything was generated.
         plan.producers.clone_from(&producers);
+        plan.ceiling = ceiling;
         let mut transformed = match before.take() {
             Some((earlier, made)) => Transformed::carried(&mut plan, &earlier, made),
             None => Transformed::new(&plan),

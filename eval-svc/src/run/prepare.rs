@@ -12,7 +12,9 @@ use isomer_service_kit::Fault;
 use isomer_spelling::nearest;
 
 use super::{
-    RunContext, RunError, judge,
+    RunContext, RunError,
+    forecast::{self, Ceiling, Forecast},
+    judge,
     plan::{self, Plan, PlannedTransformation, Producers},
     portions, probe, prompting,
     record::{RunRequest, SuiteChoice},
@@ -36,7 +38,12 @@ const MOST_ENCODERS: usize = 256;
 pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Result<Plan, RunError> {
     let mut plan = lay_out(context, request, None).await?;
     plan.producers = probe::probe(context, &plan).await?;
-    if let Some(judging) = judging(&plan.suite)? {
+    let judging = judging(&plan.suite)?;
+    if plan.suite.limits.any() {
+        let forecast = forecast::forecast(context, &plan, judging.as_ref()).await?;
+        plan.ceiling = forecast::ceiling(plan.suite.limits, &forecast)?;
+    }
+    if let Some(judging) = judging {
         let field = match request.judge.generator {
             Some(_) => "spec.judge.generator_id",
             None => "spec.suite",
@@ -54,6 +61,13 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         })?;
     }
     Ok(plan)
+}
+
+/// What the run of a request would take, for which nothing is generated, encoded or rated.
+pub(super) async fn foresee(context: &RunContext, request: &RunRequest) -> Result<Forecast, RunError> {
+    let plan = lay_out(context, request, None).await?;
+    probe::probe(context, &plan).await?;
+    forecast::forecast(context, &plan, judging(&plan.suite)?.as_ref()).await
 }
 
 /// Who rates the rewrites, where anybody does.
@@ -134,6 +148,7 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
         corpus,
         tables,
         requests,
+        ceiling: Ceiling::default(),
     };
     separation::prepare(&mut plan).await?;
     Ok(plan)
@@ -171,6 +186,7 @@ fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
 fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
     suite.gate = std::mem::take(&mut suite.gate).overlaid(&request.gate);
     suite.judge = std::mem::take(&mut suite.judge).overlaid(&request.judge);
+    suite.limits = suite.limits.overlaid(&request.limits);
     suite.separation = std::mem::take(&mut suite.separation).overlaid(&request.separation);
     if request.baseline.is_some() {
         suite.baseline.clone_from(&request.baseline);

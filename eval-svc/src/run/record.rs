@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     gate::{Gate, OnUndecided},
     judging::Judge,
+    limits::Limits,
     prompts::GivenPrompt,
     report::GateVerdict,
     separation::Separation,
@@ -47,6 +48,13 @@ pub struct RunRequest {
     pub prompts: Vec<GivenPrompt>,
     /// Laid over what the suite says of separation.
     pub separation: Separation,
+    /// Laid over the suite's limits.
+    #[serde(skip_serializing_if = "no_limits")]
+    pub limits: Limits,
+}
+
+fn no_limits(limits: &Limits) -> bool {
+    !limits.any()
 }
 
 /// Where the suite's text comes from.
@@ -187,6 +195,20 @@ pub struct RunRecord {
     /// Whose it is, as the gateway names its callers; absent: nobody's in particular.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// How long its generator took; absent where none generated a text or several did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<Generation>,
+}
+
+/// How long a generator took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Generation {
+    /// Its id, as results name it.
+    pub generator: String,
+    /// Texts that it was asked for.
+    pub texts: u64,
+    /// Seconds of the stage in which it was.
+    pub seconds: f64,
 }
 
 /// What a run's gate said.
@@ -229,6 +251,7 @@ impl RunRecord {
             counters: Counters::default(),
             gate: None,
             owner: None,
+            generation: None,
         }
     }
 }

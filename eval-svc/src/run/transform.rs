@@ -17,6 +17,7 @@ use isomer_service_kit::Fault;
 use super::{
     RunContext, RunError,
     answers::{Answer, answers, chunks},
+    forecast::Ceiling,
     live::Live,
     plan::{Corpus, Plan, TextRequest},
     progress::Meter,
@@ -198,6 +199,7 @@ async fn one_pass(
         what: what.clone(),
         needs_generator: planned.needs_generator,
         count: tally_outcome,
+        ceiling: plan.ceiling,
     };
     let all = plan.requests.of(&planned);
     let requests: Vec<&TextRequest> = wanted.iter().filter_map(|request| all.get(*request)).collect();
@@ -229,6 +231,8 @@ pub(super) struct Order {
     pub needs_generator: bool,
     /// Counts how a text ended.
     pub count: fn(&mut Counters, &TransformResult),
+    /// What the run may take.
+    pub ceiling: Ceiling,
 }
 
 /// Sends texts and gives their results in order, counted and told as they come.
@@ -271,6 +275,7 @@ pub(super) async fn gather(
             }
             Answer::End(rest) => live.count(|counters| spend(counters, &rest)),
         }
+        order.ceiling.hold(&live.counters())?;
     }
     drop(events);
     let all: Option<Vec<TransformResult>> = results.into_iter().collect();

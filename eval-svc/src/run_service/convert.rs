@@ -26,6 +26,7 @@ pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault>
         judge: super::judge::judge(spec.judge)?,
         prompts: crate::task_service::prompts::read("spec.prompts", spec.prompts)?,
         separation: super::separation::separation(spec.separation)?,
+        limits: super::limits::limits(spec.limits)?,
     })
 }
 
@@ -120,6 +121,7 @@ fn spec(request: RunRequest) -> proto::RunSpec {
             })
             .collect(),
         separation: super::separation::proto(&request.separation),
+        limits: super::limits::proto(&request.limits),
     }
 }
 

@@ -1,8 +1,10 @@
 //! The gRPC face of runs: protos in, protos out. The work is in [`crate::run`].
 
 mod convert;
+mod forecast;
 mod gate;
 mod judge;
+mod limits;
 mod separation;
 
 use std::time::Duration;
@@ -11,7 +13,7 @@ use futures::StreamExt;
 use isomer_proto::eval::v1::{
     CancelRunRequest, CancelRunResponse, CreateRunRequest, CreateRunResponse, DeleteRunRequest, DeleteRunResponse,
     GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse,
-    ReportFormat, WatchRunRequest, WatchRunResponse, run_service_server::RunService,
+    PlanRunRequest, PlanRunResponse, ReportFormat, WatchRunRequest, WatchRunResponse, run_service_server::RunService,
 };
 use isomer_service_kit::{CALLER, Fault};
 use tonic::{Request, Response, Status, codegen::BoxStream};
@@ -89,6 +91,19 @@ impl RunService for RunHandler {
             .await?;
         Ok(Response::new(CreateRunResponse {
             run: Some(convert::run(record)),
+        }))
+    }
+
+    async fn plan_run(&self, request: Request<PlanRunRequest>) -> Result<Response<PlanRunResponse>, Status> {
+        let spec = request.into_inner().spec;
+        let forecast = self
+            .away(move |runs| async move {
+                let asked = convert::request(spec)?;
+                runs.forecast(asked).await.map_err(Fault::from)
+            })
+            .await?;
+        Ok(Response::new(PlanRunResponse {
+            plan: Some(forecast::plan(forecast)),
         }))
     }
 

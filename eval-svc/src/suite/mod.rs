@@ -93,6 +93,11 @@
 //! kinds = ["negation", "number", "antonym", "entity"]                # the default, all by rule; also "multi_swap" and, by the
 //!                                                                    # generator, "distractors"
 //! texts = 200                                                        # most texts of each data set
+//!
+//! [limits]                                                           # a run that would take more is not started; one that
+//!                                                                    # has taken more is stopped. Default: none
+//! generator_calls = 20000                                            # calls to the generator for texts
+//! cost = 5.0                                                         # in the unit of the generator's prices
 //! ```
 
 mod dataset;
@@ -101,6 +106,7 @@ mod error;
 mod fields;
 mod gate;
 mod judge;
+mod limits;
 mod parse;
 mod protocol;
 mod reader;
@@ -120,6 +126,7 @@ use crate::{
     dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, Source},
     gate::Gate,
     judging::Judge,
+    limits::Limits,
     locate::Wanted,
     separation::Separation,
     task::{Profile, TaskType},
@@ -186,6 +193,8 @@ pub struct Suite {
     pub judge: Judge,
     /// How rewrites are held against changes of meaning.
     pub separation: Separation,
+    /// What a run of it may take.
+    pub limits: Limits,
 }
 
 /// What stands in for a text that no attempt could transform.

@@ -8,13 +8,13 @@ use toml::de::{DeTable, DeValue};
 use super::{
     CATALOGUE, DEFAULT_SEEDS, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation, dataset, encoder,
     fields::{filled, language_tag, language_tags, within},
-    gate, judge, protocol,
+    gate, judge, limits, protocol,
     reader::{Document, Section},
     separation,
 };
 use crate::task::Profile;
 
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 23] = [
     "name",
     "description",
     "seeds",
@@ -37,6 +37,7 @@ const FIELDS: [&str; 22] = [
     "gate",
     "judge",
     "separation",
+    "limits",
 ];
 const MOST_SEEDS: usize = 100;
 
@@ -76,6 +77,7 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         gate: gate::gate(&top)?,
         judge: judge::judge(&top)?,
         separation: separation::separation(&top)?,
+        limits: limits::limits(&top)?,
     })
 }
 

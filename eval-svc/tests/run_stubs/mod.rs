@@ -26,9 +26,10 @@ use isomer_proto::{
         run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
     },
     transform::v1::{
-        Axis, Check, Guard, JudgeRequest, JudgeResponse, ListTransformationsRequest, ListTransformationsResponse,
-        Measures, Outcome, TransformRequest, TransformResponse, TransformResult, TransformSpec, TransformStreamEnd,
-        TransformStreamRequest, TransformStreamResponse, TransformSummary, TransformationInfo,
+        Axis, Check, EstimateRequest, EstimateResponse, GenerationEstimate, Guard, JudgeRequest, JudgeResponse,
+        ListTransformationsRequest, ListTransformationsResponse, Measures, Outcome, TextItem, TransformRequest,
+        TransformResponse, TransformResult, TransformSpec, TransformStreamEnd, TransformStreamRequest,
+        TransformStreamResponse, TransformSummary, TransformationInfo,
         transform_service_server::{TransformService, TransformServiceServer},
         transform_stream_response,
         transformation::Kind,
@@ -76,6 +77,10 @@ pub struct StubTransform {
     pub sampled: Arc<Mutex<bool>>,
     /// Writes distractors and swaps words.
     pub changer: Arc<Mutex<Option<Changer>>>,
+    /// Calls that a text takes; 0: one.
+    pub calls_a_text: Arc<AtomicU64>,
+    /// Price of a million tokens, of prompts and answers alike; none: the generator has no prices.
+    pub price: Arc<Mutex<Option<f64>>>,
     /// Who rates.
     pub judge: judge::StubJudge,
 }
@@ -293,6 +298,36 @@ impl TransformService for StubTransform {
         }))
     }
 
+    async fn estimate(&self, request: Request<EstimateRequest>) -> Result<Response<EstimateResponse>, Status> {
+        let request = request.into_inner();
+        let spec = request.spec.unwrap();
+        let kind = spec.transformation.unwrap().kind.unwrap();
+        let name = name_of(&kind);
+        let mut told = GenerationEstimate {
+            texts: request.items.len() as u64,
+            ..GenerationEstimate::default()
+        };
+        if matches!(name, "random_keywords" | "multi_swap") {
+            told.texts_by_rule = told.texts;
+        } else {
+            let made = self.made.lock();
+            let key = |item: &TextItem| {
+                let target = target(&kind, item.language.as_deref());
+                format!("{name}|{}|{target:?}|{}", spec.seed.unwrap(), item.text)
+            };
+            told.cached_texts = request.items.iter().filter(|item| made.contains(&key(item))).count() as u64;
+            told.calls = told.texts - told.cached_texts;
+            told.most_calls = 3 * told.calls;
+            (told.prompt_tokens, told.generated_tokens) = (TOKENS.0 * told.calls, TOKENS.1 * told.calls);
+            let price = *self.price.lock();
+            (told.prompt_price, told.generated_price) = (price, price);
+            told.cost = price.map(|price| (told.prompt_tokens + told.generated_tokens) as f64 * price / 1e6);
+            told.most_cost = told.cost.map(|cost| 3.0 * cost);
+            told.generator_id = "stub:generator".to_owned();
+        }
+        Ok(Response::new(EstimateResponse { estimate: Some(told) }))
+    }
+
     async fn judge(&self, request: Request<JudgeRequest>) -> Result<Response<JudgeResponse>, Status> {
         Ok(Response::new(self.judge.judge(request.into_inner()).await?))
     }
@@ -315,6 +350,7 @@ impl TransformService for StubTransform {
         let stub = self.clone();
         tokio::spawn(async move {
             let mut calls = 0;
+            let calls_a_text = stub.calls_a_text.load(Ordering::SeqCst).max(1);
             // Backwards: the order of a stream promises nothing.
             for (index, item) in request.items.into_iter().enumerate().rev() {
                 stub.asked.fetch_add(1, Ordering::SeqCst);
@@ -349,7 +385,7 @@ impl TransformService for StubTransform {
                     languages: target.into_iter().collect(),
                     ..Provenance::default()
                 });
-                result.usage = (needs_generator && !cache_hit).then(|| usage(1));
+                result.usage = (needs_generator && !cache_hit).then(|| usage(calls_a_text));
                 let message = TransformStreamResponse {
                     event: Some(transform_stream_response::Event::Result(result)),
                 };
@@ -359,7 +395,7 @@ impl TransformService for StubTransform {
                 if !cache_hit {
                     stub.generated.fetch_add(1, Ordering::SeqCst);
                     stub.made.lock().insert(key);
-                    calls += u64::from(needs_generator);
+                    calls += u64::from(needs_generator) * calls_a_text;
                 }
             }
             let end = TransformStreamEnd {

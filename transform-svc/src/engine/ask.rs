@@ -7,7 +7,7 @@ use isomer_outbound::AddressGuard;
 use isomer_service_kit::Fault;
 
 use super::{
-    Engine,
+    CacheAccess, Engine,
     generation::{About, generation},
     inflight::ProduceError,
 };
@@ -40,8 +40,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) max_tokens: u32,
     /// Seed of the sampling.
     pub(crate) seed: u64,
-    /// Neither read nor write the cache.
-    pub(crate) bypass_cache: bool,
+    /// How the caches are used.
+    pub(crate) access: CacheAccess,
 }
 
 /// What came back.
@@ -100,7 +100,7 @@ impl Engine {
                 seed: ask.seed,
             })
         };
-        let how = (ask.generator.location(), ask.bypass_cache);
+        let how = (ask.generator.location(), ask.access);
         let produced = self.inflight.produce(key, &self.cache, how, make).await;
         match produced {
             Ok(produced) => Ok(Answer {

@@ -23,7 +23,7 @@ use crate::{
 
 /// After an answer was cut off in its reasoning, the next attempt may be this many times longer, up
 /// to a limit.
-const PATIENCE: u32 = 4;
+pub(super) const PATIENCE: u32 = 4;
 const MAX_REASONING_TOKENS: u32 = 16_384;
 
 /// What all attempts of a request share.
@@ -115,6 +115,7 @@ pub(super) async fn until_checks_pass(means: AttemptContext<'_>, job: &Job) -> R
             Err(ProduceError::Cache(error)) => return Err(TransformError::SharedCache(error)),
             Err(ProduceError::Generator { error, waited, fresh }) => {
                 finished.waited += waited;
+                finished.done_calls = finished.trail.len();
                 if fresh {
                     // With a spent budget or an unreachable server, the generator was not called.
                     finished.fresh_attempts += u32::from(error.calls() > 0);
@@ -153,6 +154,8 @@ fn settled(best: Option<Finished>, last: Finished) -> Finished {
         generated_tokens: last.generated_tokens,
         tokens_estimated: last.tokens_estimated,
         waited: last.waited,
+        missing: last.missing,
+        done_calls: last.done_calls,
         ..best
     }
 }
@@ -206,6 +209,11 @@ pub(super) fn end(
     match error {
         GeneratorError::Unreachable { message, .. } => Err(TransformError::Unreachable { id, message }),
         GeneratorError::Refused { message, hint, .. } => Err(TransformError::Refused { id, message, hint }),
+        GeneratorError::NotCached => {
+            finished.failed = vec![Check::GeneratorError];
+            finished.missing = true;
+            Ok(finished)
+        }
         GeneratorError::Failed { .. } | GeneratorError::Budget { .. } => {
             finished.failed = vec![Check::GeneratorError];
             if fresh {
@@ -214,6 +222,19 @@ pub(super) fn end(
             finished.error = error.to_string();
             Ok(finished)
         }
+    }
+}
+
+/// Most tokens of an answer to a text.
+pub(super) fn max_tokens(plan: &Plan, purpose: Purpose, text: &str, patience: u32) -> u32 {
+    patient(plan, plan.max_tokens_for(purpose, text), patience)
+}
+
+/// So many tokens, times the patience where the request sets no limit of its own.
+pub(super) fn patient(plan: &Plan, tokens: u32, patience: u32) -> u32 {
+    match plan.max_tokens {
+        None if patience > 1 => tokens.saturating_mul(patience).min(MAX_REASONING_TOKENS),
+        _ => tokens,
     }
 }
 
@@ -266,11 +287,7 @@ impl AttemptContext<'_> {
     ) -> (crate::cache::Key, Result<Produced, ProduceError>) {
         let plan = self.plan;
         let purpose = step.prompt.purpose();
-        let tokens = plan.max_tokens_for(purpose, text);
-        let max_tokens = match plan.max_tokens {
-            None if sampling.patience > 1 => tokens.saturating_mul(sampling.patience).min(MAX_REASONING_TOKENS),
-            _ => tokens,
-        };
+        let max_tokens = max_tokens(plan, purpose, text, sampling.patience);
         let request = Request {
             messages: Vec::new(),
             temperature: sampling.temperature,
@@ -315,7 +332,7 @@ impl AttemptContext<'_> {
                 ..request
             })
         };
-        let how = (self.generator.location(), plan.bypass_cache);
+        let how = (self.generator.location(), plan.access);
         let produced = self.inflight.produce(key, self.cache, how, make).await;
         (key, produced)
     }

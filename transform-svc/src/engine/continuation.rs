@@ -50,14 +50,11 @@ pub(super) async fn until_all_cuts(
                     content: text.clone(),
                     prompt: VERSION.to_owned(),
                     prompt_digest: VERSION,
-                    messages: vec![Message {
-                        role: Role::Text,
-                        content: text.clone(),
-                    }],
+                    messages: vec![message(text.clone())],
                     temperature: attempt::temperature(plan, attempt),
                     max_tokens: plan.stride,
                     seed: finished.seed,
-                    bypass_cache: plan.bypass_cache,
+                    access: plan.access,
                 })
                 .await?;
             fresh |= answer.fresh;
@@ -71,6 +68,7 @@ pub(super) async fn until_all_cuts(
                 Ok(piece) if extend(&mut text, &piece) => texts.push(text.trim_end().to_owned()),
                 Ok(_) => break,
                 Err(error) => {
+                    finished.done_calls = texts.len();
                     finished.fresh_attempts += u32::from(fresh);
                     return attempt::end(finished, generator, error, answer.fresh);
                 }
@@ -109,8 +107,16 @@ fn failed(plan: &Plan, job: &Job, texts: &[String]) -> Vec<Check> {
     failed
 }
 
+/// A text to continue as it stands.
+pub(super) fn message(content: String) -> Message {
+    Message {
+        role: Role::Text,
+        content,
+    }
+}
+
 /// The text without its final punctuation, followed by ", and".
-fn opening(text: &str) -> String {
+pub(super) fn opening(text: &str) -> String {
     let body =
         text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '.' | '!' | '?' | '…' | ';' | ':' | ','));
     let body = if body.is_empty() { text.trim_end() } else { body };

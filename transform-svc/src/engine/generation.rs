@@ -8,6 +8,7 @@ use isomer_proto::common::v1::Usage;
 use crate::{
     cache::{Entry, Made},
     generator::{Bounded, Request},
+    prompt::Message,
 };
 
 /// Bytes of text assumed per token if the generator counted nothing.
@@ -26,11 +27,16 @@ pub(super) struct About {
     pub(super) made: Made,
 }
 
+/// Tokens of a prompt, estimated from its bytes.
+pub(super) fn prompt_tokens(messages: &[Message]) -> u64 {
+    let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
+    (bytes as u64).div_ceil(BYTES_PER_TOKEN)
+}
+
 /// An upper bound on what a call uses. Its prompt is estimated: only the generator can count it.
 fn bound(request: &Request) -> Usage {
-    let bytes: usize = request.messages.iter().map(|message| message.content.len()).sum();
     Usage {
-        tokens: (bytes as u64).div_ceil(BYTES_PER_TOKEN),
+        tokens: prompt_tokens(&request.messages),
         generated_tokens: request.max_tokens.into(),
         generator_calls: 1,
         tokens_estimated: true,

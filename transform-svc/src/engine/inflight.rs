@@ -15,7 +15,7 @@ use futures::{
 };
 use parking_lot::Mutex;
 
-use super::task::in_own_task;
+use super::{CacheAccess, task::in_own_task};
 use crate::{
     cache::{Cache, CacheError, Entry, GeneratorLocation, Key, SharedCache},
     generator::GeneratorError,
@@ -104,20 +104,17 @@ impl Inflight {
         &self,
         key: Key,
         cache: &Arc<Cache>,
-        (location, bypass_cache): (GeneratorLocation, bool),
+        (location, access): (GeneratorLocation, CacheAccess),
         make: impl FnOnce() -> Work,
     ) -> Result<Produced, ProduceError> {
-        if bypass_cache {
-            return alone(make()).await;
+        match access {
+            CacheAccess::Bypass => return alone(make()).await,
+            CacheAccess::ReadOnly => return self.cached(key, cache, location).await,
+            CacheAccess::ReadWrite => {}
         }
         let (work, counted) = match self.find(key, cache, location, make)? {
             Found::Cached(entry) => {
-                return Ok(Produced {
-                    entry: *entry,
-                    calls: 0,
-                    fresh: false,
-                    waited: Duration::ZERO,
-                });
+                return Ok(from_cache(*entry));
             }
             Found::Work { work, counted } => (work, counted),
         };
@@ -128,6 +125,27 @@ impl Inflight {
             counted_elsewhere(produced)
         } else {
             produced
+        }
+    }
+
+    /// What the caches hold. It is not copied from the shared cache into the one of this machine.
+    async fn cached(
+        &self,
+        key: Key,
+        cache: &Arc<Cache>,
+        location: GeneratorLocation,
+    ) -> Result<Produced, ProduceError> {
+        let mut found = cache.get(&key).map_err(of_cache)?;
+        if let (None, Some(shared)) = (&found, &self.shared) {
+            found = shared.get(location, &key).await.map_err(of_cache)?;
+        }
+        match found {
+            Some(entry) => Ok(from_cache(entry)),
+            None => Err(ProduceError::Generator {
+                error: GeneratorError::NotCached,
+                waited: Duration::ZERO,
+                fresh: false,
+            }),
         }
     }
 
@@ -182,6 +200,16 @@ impl Inflight {
     }
 }
 
+/// A text that took no call now.
+fn from_cache(entry: Entry) -> Produced {
+    Produced {
+        entry,
+        calls: 0,
+        fresh: false,
+        waited: Duration::ZERO,
+    }
+}
+
 fn of_cache(error: CacheError) -> ProduceError {
     ProduceError::Cache(Arc::new(error))
 }
@@ -190,12 +218,7 @@ fn of_cache(error: CacheError) -> ProduceError {
 fn shared_or_generated(shared: SharedCache, location: GeneratorLocation, key: Key, make: Work) -> Work {
     Box::pin(async move {
         if let Some(entry) = shared.get(location, &key).await.map_err(of_cache)? {
-            return Ok(Produced {
-                entry,
-                calls: 0,
-                fresh: false,
-                waited: Duration::ZERO,
-            });
+            return Ok(from_cache(entry));
         }
         let produced = make.await?;
         let theirs = shared
@@ -239,12 +262,7 @@ fn alone(work: Work) -> Work {
 fn counted_elsewhere(produced: Result<Produced, ProduceError>) -> Result<Produced, ProduceError> {
     let waited = Duration::ZERO;
     match produced {
-        Ok(Produced { entry, .. }) => Ok(Produced {
-            entry,
-            calls: 0,
-            fresh: false,
-            waited,
-        }),
+        Ok(Produced { entry, .. }) => Ok(from_cache(entry)),
         Err(ProduceError::Generator { error, .. }) => Err(ProduceError::Generator {
             error,
             waited,

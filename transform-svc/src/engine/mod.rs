@@ -5,6 +5,7 @@
 mod ask;
 mod attempt;
 mod continuation;
+mod estimate;
 mod generation;
 mod inflight;
 mod plan;
@@ -30,8 +31,9 @@ use crate::{
     prompt::{Prompt, Prompts},
 };
 pub(crate) use ask::Ask;
+pub(crate) use estimate::{Amount, Estimate};
 use inflight::Inflight;
-pub use plan::{GuardMode, Job, Member, OnFailure, Plan, Step};
+pub use plan::{CacheAccess, GuardMode, Job, Member, OnFailure, Plan, Step};
 pub(crate) use plan::{joined, kind_of, read_language, target_of};
 use task::{computed, in_own_task};
 
@@ -115,6 +117,11 @@ pub struct Finished {
     pub calls: u64,
     /// Time waited for a permit of the generator.
     pub waited: Duration,
+    /// Whether the caches lack a call of the last attempt and no generator may be asked
+    /// ([`CacheAccess::ReadOnly`]).
+    pub missing: bool,
+    /// Calls of the last attempt that were done when a generator failed or was not to be asked.
+    pub done_calls: usize,
 }
 
 impl Finished {
@@ -144,6 +151,8 @@ impl Finished {
             tokens_estimated: false,
             calls: 0,
             waited: Duration::ZERO,
+            missing: false,
+            done_calls: 0,
         }
     }
 

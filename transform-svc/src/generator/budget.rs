@@ -7,6 +7,7 @@
 
 use parking_lot::Mutex;
 
+use super::Prices;
 use crate::config::BudgetConfig;
 
 /// A generator's account.
@@ -55,9 +56,21 @@ impl Budget {
         *self.spent.lock()
     }
 
+    /// The prices of its tokens; `None` where none are configured.
+    pub fn prices(&self) -> Option<Prices> {
+        let prices = Prices {
+            prompt: self.limits.prompt_price,
+            generated: self.limits.generated_price,
+        };
+        (prices.prompt > 0.0 || prices.generated > 0.0).then_some(prices)
+    }
+
     fn cost(&self, spent: &Spent) -> f64 {
-        let of = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
-        of(spent.prompt_tokens, self.limits.prompt_price) + of(spent.generated_tokens, self.limits.generated_price)
+        let prices = self.prices().unwrap_or(Prices {
+            prompt: 0.0,
+            generated: 0.0,
+        });
+        prices.cost(spent.prompt_tokens, spent.generated_tokens)
     }
 
     /// Counts a call that is about to be made. Tokens are known only afterwards: calls in flight

@@ -8,7 +8,7 @@ use isomer_models::{ModelKind, Resolver, progress::LogProgress};
 use isomer_service_kit::telemetry::gen_ai::{ModelCall, Provider};
 use tracing::Instrument;
 
-use super::{AdaptiveLimit, Completion, Generator, GeneratorError, Identity, Request, operation};
+use super::{AdaptiveLimit, Completion, Generator, GeneratorError, Identity, Prices, Request, operation};
 use crate::error::TransformError;
 
 /// Change this when equal requests start to give other texts: old cache entries are then no longer
@@ -57,6 +57,14 @@ impl Local {
 impl Generator for Local {
     fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    fn prices(&self) -> Option<Prices> {
+        // It runs in this process: its tokens cost no money.
+        Some(Prices {
+            prompt: 0.0,
+            generated: 0.0,
+        })
     }
 
     fn places(&self) -> &Arc<AdaptiveLimit> {

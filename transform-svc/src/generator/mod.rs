@@ -128,6 +128,9 @@ pub enum GeneratorError {
         /// Calls that were tried.
         calls: u32,
     },
+    /// The caches do not hold the text, and no generator may be asked for it.
+    #[error("no cache holds it")]
+    NotCached,
     /// Its budget is spent.
     #[error("{spent}")]
     Budget {
@@ -146,7 +149,24 @@ impl GeneratorError {
             | Self::Refused { calls, .. }
             | Self::Failed { calls, .. }
             | Self::Budget { calls, .. } => *calls,
+            Self::NotCached => 0,
         }
+    }
+}
+
+/// Prices of a million tokens, in the unit of the budget.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prices {
+    /// Of prompts.
+    pub prompt: f64,
+    /// Of answers.
+    pub generated: f64,
+}
+
+impl Prices {
+    /// What so many tokens cost.
+    pub fn cost(&self, prompt_tokens: u64, generated_tokens: u64) -> f64 {
+        (prompt_tokens as f64 * self.prompt + generated_tokens as f64 * self.generated) / 1e6
     }
 }
 
@@ -162,6 +182,9 @@ pub trait Generator: Send + Sync {
 
     /// Whether a greedy call (temperature 0) gives the same text whatever its seed.
     fn greedy_ignores_seed(&self) -> bool;
+
+    /// What its tokens cost; `None` where that is not known.
+    fn prices(&self) -> Option<Prices>;
 
     /// Generates a text. Dropping the future cancels the work.
     fn generate(&self, request: Request) -> BoxFuture<'_, Result<Completion, GeneratorError>>;
@@ -208,6 +231,11 @@ impl Bounded {
     /// Calls that may be in flight now.
     pub fn places(&self) -> usize {
         self.generator.places().bound()
+    }
+
+    /// See [`Generator::prices`].
+    pub fn prices(&self) -> Option<Prices> {
+        self.generator.prices()
     }
 
     /// See [`Generator::greedy_ignores_seed`].

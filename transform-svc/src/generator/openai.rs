@@ -35,7 +35,7 @@ use serde_json::json;
 use tracing::Instrument;
 
 use super::{
-    AdaptiveLimit, Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Request,
+    AdaptiveLimit, Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Prices, Request,
     http::{CallError, Reply, Transport},
     latency::Latency,
     operation,
@@ -391,6 +391,10 @@ impl OpenAi {
 impl Generator for OpenAi {
     fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    fn prices(&self) -> Option<Prices> {
+        self.budget.prices()
     }
 
     fn places(&self) -> &Arc<AdaptiveLimit> {

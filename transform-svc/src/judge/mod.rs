@@ -16,7 +16,7 @@ use isomer_proto::transform::v1 as proto;
 use crate::{
     cache::Key,
     clean::clean,
-    engine::{Ask, Engine, kind_of},
+    engine::{Ask, CacheAccess, Engine, kind_of},
     error::TransformError,
     generator::{Bounded, GeneratorError},
     prompt::{Prompt, Purpose},
@@ -188,7 +188,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
             temperature: if attempt == 0 { 0.0 } else { RETRY_TEMPERATURE },
             max_tokens: MAX_TOKENS,
             seed: rated.seed,
-            bypass_cache: judging.bypass_cache,
+            access: CacheAccess::bypassing(judging.bypass_cache),
         };
         let answer = engine.ask(ask).await?;
         rated.key = answer.key;
@@ -212,7 +212,9 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
                     hint,
                 });
             }
-            Err(error @ (GeneratorError::Failed { .. } | GeneratorError::Budget { .. })) => {
+            Err(
+                error @ (GeneratorError::Failed { .. } | GeneratorError::Budget { .. } | GeneratorError::NotCached),
+            ) => {
                 // The generator has retried already, or its budget is spent.
                 rated.generator_failed = true;
                 rated.error = error.to_string();

@@ -9,7 +9,7 @@ use crate::{
     catalogue::Entry,
     checks::Check,
     distractors,
-    engine::{Call, Finished, Job, Member, OnFailure, Outcome, Plan, joined},
+    engine::{Amount, Call, Estimate, Finished, Job, Member, OnFailure, Outcome, Plan, joined},
     guards::Guard,
     language::{Language, LanguageCheck, TARGETS},
     measures::{self, Measures},
@@ -194,4 +194,29 @@ fn usage(finished: &Finished) -> Option<Usage> {
         ..Usage::default()
     };
     (usage != Usage::default()).then_some(usage)
+}
+
+/// An estimate as the proto has it.
+pub(super) fn estimate(estimate: Estimate) -> proto::GenerationEstimate {
+    let cost = |amount: Amount| {
+        let prices = estimate.prices?;
+        Some(prices.cost(amount.prompt_tokens, amount.generated_tokens))
+    };
+    let (once, most) = (estimate.once, estimate.most);
+    proto::GenerationEstimate {
+        texts: estimate.texts,
+        cached_texts: estimate.cached,
+        texts_by_rule: estimate.by_rule,
+        calls: once.calls,
+        most_calls: most.calls,
+        prompt_tokens: once.prompt_tokens,
+        most_prompt_tokens: most.prompt_tokens,
+        generated_tokens: once.generated_tokens,
+        most_generated_tokens: most.generated_tokens,
+        prompt_price: estimate.prices.map(|prices| prices.prompt),
+        generated_price: estimate.prices.map(|prices| prices.generated),
+        cost: cost(once),
+        most_cost: cost(most),
+        generator_id: estimate.generator,
+    }
 }

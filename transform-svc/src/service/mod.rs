@@ -11,9 +11,9 @@ use std::{pin::Pin, sync::Arc, time::Instant};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use isomer_models::Resolver;
 use isomer_proto::transform::v1::{
-    InspectRequest, InspectResponse, JudgeRequest, JudgeResponse, ListTransformationsRequest,
-    ListTransformationsResponse, TextItem, TransformRequest, TransformResponse, TransformResult, TransformSpec,
-    TransformStreamEnd, TransformStreamRequest, TransformStreamResponse,
+    EstimateRequest, EstimateResponse, InspectRequest, InspectResponse, JudgeRequest, JudgeResponse,
+    ListTransformationsRequest, ListTransformationsResponse, TextItem, TransformRequest, TransformResponse,
+    TransformResult, TransformSpec, TransformStreamEnd, TransformStreamRequest, TransformStreamResponse,
     augmentation_service_server::AugmentationServiceServer,
     transform_service_server::{TransformService as TransformRpc, TransformServiceServer},
     transform_stream_response::Event,
@@ -218,6 +218,15 @@ impl TransformRpc for TransformService {
             })
             .try_flatten();
         Ok(Response::new(responses.boxed()))
+    }
+
+    async fn estimate(&self, request: Request<EstimateRequest>) -> Result<Response<EstimateResponse>, Status> {
+        let request = request.into_inner();
+        let (plan, jobs) = self.engine.plan(request.spec, request.items).await?;
+        let estimate = self.engine.estimate(plan, jobs).await?;
+        Ok(Response::new(EstimateResponse {
+            estimate: Some(convert::estimate(estimate)),
+        }))
     }
 
     async fn inspect(&self, request: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {

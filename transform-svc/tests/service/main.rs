@@ -12,6 +12,7 @@ mod augmentation;
 mod caching;
 mod checks;
 mod concurrency;
+mod estimate;
 mod faults;
 mod guards;
 mod injection;

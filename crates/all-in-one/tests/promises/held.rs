@@ -157,6 +157,19 @@ pub const ALL: &[Held] = &[
         &[("eval-svc/tests/run_owners.rs", "runs_wait_in_bounded_numbers")],
     ),
     (
+        "RunService.CreateRun",
+        "FAILED_PRECONDITION where the plan is above RunSpec.limits",
+        &[("eval-svc/tests/run_plan.rs", "a_run_above_its_limits_is_not_started")],
+    ),
+    (
+        "RunLimits",
+        "fails (RESOURCE_EXHAUSTED) when it has taken more",
+        &[(
+            "eval-svc/tests/run_plan.rs",
+            "a_run_that_takes_more_than_was_planned_is_stopped_and_keeps_what_was_made",
+        )],
+    ),
+    (
         "RunService.DeleteRun",
         "FAILED_PRECONDITION while it is active",
         &[(

@@ -7,8 +7,8 @@ use isomer_proto::{
         TokenizeRequest,
     },
     eval::v1::{
-        CreateRunRequest, RetrievalVectors, RunSpec, ScoreRequest, TaskType, retrieval_vectors::Judgement,
-        score_request,
+        CreateRunRequest, PlanRunRequest, RetrievalVectors, RunSpec, ScoreRequest, TaskType,
+        retrieval_vectors::Judgement, score_request,
     },
     tei::v1 as tei,
     transform::v1::{
@@ -146,6 +146,12 @@ fn transforms() -> Vec<Row> {
             transform(stopwords(), count),
         ),
         grpc(
+            &t("Estimate"),
+            "long texts of unknown languages",
+            Takes::Computing,
+            transform(stopwords(), count),
+        ),
+        grpc(
             &t("Inspect"),
             "long pairs without a word in its place",
             Takes::Computing,
@@ -229,6 +235,10 @@ fn tasks() -> Vec<Row> {
         "name = \"long\"\ntransformations = [\"paraphrase\"]\nseeds = [{}]\n",
         seeds.join(", ")
     );
+    let long_run = || RunSpec {
+        suite: Some(request::suite(suite.clone())),
+        ..RunSpec::default()
+    };
     vec![
         grpc(
             score,
@@ -251,12 +261,15 @@ fn tasks() -> Vec<Row> {
             "a long suite",
             Takes::Moving,
             CreateRunRequest {
-                spec: Some(RunSpec {
-                    suite: Some(request::suite(suite)),
-                    ..RunSpec::default()
-                }),
+                spec: Some(long_run()),
                 ..CreateRunRequest::default()
             },
+        ),
+        grpc(
+            "eval.v1.RunService/PlanRun",
+            "a long suite",
+            Takes::Moving,
+            PlanRunRequest { spec: Some(long_run()) },
         ),
     ]
 }

@@ -103,6 +103,22 @@ pub(in crate::run) fn most_texts(plan: &Plan, kind: Option<Kind>, tables: &[usiz
     texts.min(distinct.len()) as u64
 }
 
+/// Texts that a generator may be asked to change, as many as are compared of each data set. Which of
+/// them it is asked for depends on the rewrites.
+pub(in crate::run) fn may_ask(plan: &Plan) -> Vec<TextRequest> {
+    let most = plan.suite.separation.settled().map_or(0, |settings| settings.texts);
+    let of_table = |table: &Table| {
+        table
+            .copies
+            .candidates
+            .iter()
+            .take(most)
+            .map(request)
+            .collect::<Vec<_>>()
+    };
+    plan.tables.iter().flat_map(of_table).collect()
+}
+
 /// The vectors of the changed copies of a data set's texts.
 pub(in crate::run) fn keys(table: &Table, encoder: usize) -> impl Iterator<Item = Key> {
     let slot = slot(table, encoder);
@@ -274,6 +290,7 @@ async fn ask(
         needs_generator: kind.needs_generator(),
         // A text without a copy is counted with its kind: no original stands in for it.
         count: |_, _| {},
+        ceiling: plan.ceiling,
     };
     let requests: Vec<&TextRequest> = requests.iter().collect();
     gather(context, &plan.corpus, live, meter, order, &requests).await

@@ -14,7 +14,7 @@ mod measure;
 mod sets;
 mod summary;
 
-pub(super) use copies::{Copies, copy, keys, may_swap, most_texts, prepare, spec, what};
+pub(super) use copies::{Copies, copy, keys, may_ask, may_swap, most_texts, prepare, spec, what};
 pub(super) use measure::{Separated, measure};
 pub(super) use sets::sets;
 pub(super) use summary::{of_rules, report};

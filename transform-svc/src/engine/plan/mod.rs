@@ -21,7 +21,7 @@ use crate::{
 pub(crate) use spec::{kind_of, read_language, target_of};
 
 /// Most tokens of one answer.
-const MAX_TOKENS: usize = 2048;
+pub(super) const MAX_TOKENS: usize = 2048;
 /// Tokens allowed for an answer: a multiple of the estimated tokens of its text, plus a constant.
 /// This is above the runaway limit of five times the words, so that the runaway check catches a
 /// model that does not end before it is cut off unnoticed.
@@ -38,6 +38,26 @@ pub enum OnFailure {
     Drop,
     /// An error of the request.
     Fail,
+}
+
+/// How a request uses the caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheAccess {
+    /// What they hold is taken; what is missing is generated and kept.
+    ReadWrite,
+    /// Neither read nor written.
+    Bypass,
+    /// What they hold is taken; what is missing ends the text with [`GeneratorError::NotCached`].
+    ///
+    /// [`GeneratorError::NotCached`]: crate::generator::GeneratorError::NotCached
+    ReadOnly,
+}
+
+impl CacheAccess {
+    /// The access of a request, which may bypass the caches.
+    pub(crate) fn bypassing(bypass: bool) -> Self {
+        if bypass { Self::Bypass } else { Self::ReadWrite }
+    }
 }
 
 /// What a guard that fires leads to.
@@ -117,8 +137,8 @@ pub struct Plan {
     pub guards: GuardMode,
     /// Most tokens of an answer, if the request sets it.
     pub max_tokens: Option<u32>,
-    /// Neither read nor write the cache.
-    pub bypass_cache: bool,
+    /// How the caches are used.
+    pub access: CacheAccess,
 }
 
 impl Plan {

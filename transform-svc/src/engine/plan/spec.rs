@@ -5,7 +5,7 @@ use std::sync::Arc;
 use isomer_proto::transform::v1 as proto;
 use proto::transformation::Kind as Wanted;
 
-use super::{super::continuation, Draw, GuardMode, MAX_TOKENS, OnFailure, Plan};
+use super::{super::continuation, CacheAccess, Draw, GuardMode, MAX_TOKENS, OnFailure, Plan};
 use crate::{
     catalogue::Kind,
     distractors::{DEFAULT_COUNT, MAX_COUNT},
@@ -338,7 +338,7 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
         retry_identical: spec.retry_identical.unwrap_or(true),
         guards,
         max_tokens: sampling.max_tokens,
-        bypass_cache: spec.bypass_cache,
+        access: CacheAccess::bypassing(spec.bypass_cache),
     };
     let unresolved = Unresolved {
         generator_id: spec.generator_id,

@@ -1,5 +1,7 @@
 //! `isomer check`: the robustness check.
 
+mod plan;
+
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -9,16 +11,16 @@ use std::{
 use isomer_eval::report::{Report, terminal};
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
-    CancelRunRequest, CreateRunRequest, GateUndecided, GetReportRequest, Judge, ReportFormat, Run, RunSpec, RunState,
-    Separation, Stage, StageProgress, SuiteRef, Verdict, WatchRunRequest, run_service_client::RunServiceClient,
-    suite_ref, watch_run_response::Event,
+    CancelRunRequest, CreateRunRequest, GateUndecided, GetReportRequest, Judge, ReportFormat, Run, RunLimits, RunSpec,
+    RunState, Separation, Stage, StageProgress, SuiteRef, Verdict, WatchRunRequest,
+    run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
 };
 use isomer_service_kit::{Fault, GrpcChannel, shutdown};
 use tonic::Code;
 
 use super::{augment::prefetch_generator, stdout_failure};
 use crate::{
-    args::{CheckArgs, CheckJudgeArgs, CheckSeparationArgs, Format, Global},
+    args::{CheckArgs, CheckJudgeArgs, CheckLimitArgs, CheckSeparationArgs, Format, Global},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
     exit::{DONE, Failure, GATE_FAILED, GATE_NOT_PASSED},
     progress::{Display, Step},
@@ -62,7 +64,12 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         judge: judge(&args.judge),
         prompts,
         separation: separation(&args.separation),
+        limits: limits(&args.limits),
     };
+    if args.limits.plan {
+        plan::show(&mut client, spec, global.format).await?;
+        return Ok(ExitCode::from(DONE));
+    }
     let created = client
         .create_run(CreateRunRequest {
             spec: Some(spec),
@@ -151,6 +158,14 @@ fn separation(args: &CheckSeparationArgs) -> Option<Separation> {
         off: args.no_separation.then_some(true),
         kinds: args.separation_kinds.iter().map(|kind| kind.name()).collect(),
         texts: args.separation_texts,
+    })
+}
+
+/// The limits that the flags give.
+fn limits(args: &CheckLimitArgs) -> Option<RunLimits> {
+    (args.max_calls.is_some() || args.max_cost.is_some()).then_some(RunLimits {
+        generator_calls: args.max_calls,
+        cost: args.max_cost,
     })
 }
 

@@ -1,0 +1,244 @@
+//! `isomer check --plan`: what the check would take.
+
+use comfy_table::CellAlignment;
+use isomer_proto::{
+    eval::v1::{PlanRunRequest, RunPlan, RunSpec},
+    transform::v1::GenerationEstimate,
+};
+use isomer_service_kit::Fault;
+use serde_json::{Value, json};
+
+use super::{Client, stdout_failure};
+use crate::{args::Format, exit::Failure, table};
+
+/// Asks for the plan and prints it.
+///
+/// # Errors
+/// As a run's; also, after the plan is printed, where its limits would refuse it.
+pub(super) async fn show(client: &mut Client, spec: RunSpec, format: Format) -> Result<(), Failure> {
+    let answer = client.plan_run(PlanRunRequest { spec: Some(spec) }).await?.into_inner();
+    let plan = answer
+        .plan
+        .ok_or_else(|| Failure::dependency("the server answered without a plan"))?;
+    let text = match format {
+        Format::Json => format!("{:#}\n", as_json(&plan)),
+        Format::Text => as_text(&plan),
+    };
+    use std::io::Write;
+    let written = std::io::stdout().lock().write_all(text.as_bytes());
+    written.map_err(|error| stdout_failure(&error))?;
+    if plan.refusal.is_empty() {
+        return Ok(());
+    }
+    Err(Fault::precondition("OVER_LIMIT", plan.refusal).into())
+}
+
+fn missing(estimate: &GenerationEstimate) -> u64 {
+    estimate.texts - estimate.cached_texts - estimate.texts_by_rule
+}
+
+fn row(label: &str, one: &GenerationEstimate) -> Vec<String> {
+    vec![
+        label.to_owned(),
+        one.texts.to_string(),
+        one.cached_texts.to_string(),
+        one.texts_by_rule.to_string(),
+        between(one.calls, one.most_calls),
+        between(
+            one.prompt_tokens + one.generated_tokens,
+            one.most_prompt_tokens + one.most_generated_tokens,
+        ),
+    ]
+}
+
+/// A number and its bound, where they differ.
+fn between(once: u64, most: u64) -> String {
+    if once == most {
+        once.to_string()
+    } else {
+        format!("{once}, at most {most}")
+    }
+}
+
+fn as_text(plan: &RunPlan) -> String {
+    let total = plan.total.clone().unwrap_or_default();
+    let mut told = table::new();
+    told.set_header(["", "texts", "cached", "by rule", "calls", "tokens"]);
+    for one in &plan.generations {
+        told.add_row(row(&one.label, &one.estimate.clone().unwrap_or_default()));
+    }
+    told.add_row(row("in all", &total));
+    for column in told.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut lines = vec![told.to_string(), String::new()];
+    let mut line = |name: &str, value: String| lines.push(format!("{:11}{value}", format!("{name}:")));
+    if !total.generator_id.is_empty() {
+        line("generator", total.generator_id.clone());
+    }
+    line("price", price(&total));
+    line("time", time(plan, &total));
+    for one in &plan.encodings {
+        line(
+            "encoder",
+            format!("{}, at most {} texts", one.encoder_id, one.most_texts),
+        );
+    }
+    if plan.most_ratings > 0 {
+        line("judge", format!("at most {} ratings", plan.most_ratings));
+    }
+    lines.push(String::new());
+    lines.push(
+        "Calls and tokens: with one attempt for each text, and at most, with every attempt that the suite allows; \
+         tokens are estimated.\nNothing was generated, encoded or rated.\n"
+            .to_owned(),
+    );
+    lines.join("\n")
+}
+
+fn price(total: &GenerationEstimate) -> String {
+    match (total.cost, total.most_cost) {
+        _ if total.calls == 0 => "nothing is generated".to_owned(),
+        (Some(cost), Some(most)) if most == 0.0 => format!("{cost}, the generator runs here"),
+        (Some(cost), Some(most)) => format!("{cost:.4}, at most {most:.4}, in the unit of the generator's prices"),
+        _ => "unknown: the generator has no prices (transform.generators.ID.budget.prompt_price)".to_owned(),
+    }
+}
+
+fn time(plan: &RunPlan, total: &GenerationEstimate) -> String {
+    match &plan.generation_time {
+        _ if total.calls == 0 => "no call to wait for".to_owned(),
+        Some(time) => format!(
+            "{} for {} texts, at the rate of {} texts in earlier runs",
+            hours(time.seconds.max(0).unsigned_abs()),
+            missing(total),
+            plan.measured_texts
+        ),
+        None => "unknown: no earlier run here used this generator".to_owned(),
+    }
+}
+
+fn hours(seconds: u64) -> String {
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds} s"),
+        (0, _) => format!("{minutes} min {} s", seconds % 60),
+        _ => format!("{hours} h {minutes} min"),
+    }
+}
+
+fn estimate_json(one: &GenerationEstimate) -> Value {
+    json!({
+        "texts": one.texts,
+        "cached_texts": one.cached_texts,
+        "texts_by_rule": one.texts_by_rule,
+        "calls": one.calls,
+        "most_calls": one.most_calls,
+        "prompt_tokens": one.prompt_tokens,
+        "most_prompt_tokens": one.most_prompt_tokens,
+        "generated_tokens": one.generated_tokens,
+        "most_generated_tokens": one.most_generated_tokens,
+        "cost": one.cost,
+        "most_cost": one.most_cost,
+        "generator": one.generator_id,
+    })
+}
+
+/// Every number of the plan; what is unknown is null.
+fn as_json(plan: &RunPlan) -> Value {
+    let one = |label: &str, estimate: Option<&GenerationEstimate>| {
+        let mut value = estimate_json(&estimate.cloned().unwrap_or_default());
+        value["label"] = label.into();
+        value
+    };
+    json!({
+        "generations": plan.generations.iter().map(|g| one(&g.label, g.estimate.as_ref())).collect::<Vec<_>>(),
+        "total": estimate_json(&plan.total.clone().unwrap_or_default()),
+        "encoders": plan.encodings.iter()
+            .map(|e| json!({ "id": e.encoder_id, "most_texts": e.most_texts }))
+            .collect::<Vec<_>>(),
+        "most_ratings": plan.most_ratings,
+        "generation_seconds": plan.generation_time.as_ref().map(|time| time.seconds as f64 + f64::from(time.nanos) / 1e9),
+        "measured_texts": plan.measured_texts,
+        "refusal": Some(&plan.refusal).filter(|refusal| !refusal.is_empty()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use isomer_proto::eval::v1::{PlannedEncoding, PlannedGeneration};
+
+    use super::*;
+
+    fn plan() -> RunPlan {
+        let estimate = GenerationEstimate {
+            texts: 120_000,
+            cached_texts: 20_000,
+            texts_by_rule: 1,
+            calls: 99_999,
+            most_calls: 299_997,
+            prompt_tokens: 20_000_000,
+            most_prompt_tokens: 60_000_000,
+            generated_tokens: 3_000_000,
+            most_generated_tokens: 90_000_000,
+            prompt_price: Some(0.15),
+            generated_price: Some(0.6),
+            cost: Some(4.8),
+            most_cost: Some(63.0),
+            generator_id: "big".to_owned(),
+        };
+        RunPlan {
+            generations: vec![PlannedGeneration {
+                label: "summarised_expansion".to_owned(),
+                estimate: Some(estimate.clone()),
+            }],
+            total: Some(estimate),
+            encodings: vec![PlannedEncoding {
+                encoder_id: "all-MiniLM-L6-v2".to_owned(),
+                most_texts: 160_000,
+            }],
+            most_ratings: 448,
+            generation_time: Some(prost_types::Duration {
+                seconds: 3 * 3600 + 25 * 60,
+                nanos: 0,
+            }),
+            measured_texts: 4000,
+            refusal: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_plan_says_what_is_cached_what_it_costs_and_how_long_it_takes() {
+        let text = as_text(&plan());
+        for part in [
+            "99999, at most 299997",
+            "20000",
+            "4.8000, at most 63.0000",
+            "3 h 25 min for 99999 texts, at the rate of 4000 texts",
+            "all-MiniLM-L6-v2, at most 160000 texts",
+            "at most 448 ratings",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_said_and_is_null() {
+        let mut plan = plan();
+        plan.generation_time = None;
+        if let Some(total) = &mut plan.total {
+            (total.cost, total.most_cost) = (None, None);
+        }
+        let text = as_text(&plan);
+        assert!(
+            text.contains("price:     unknown") && text.contains("time:      unknown"),
+            "{text}"
+        );
+        let json = as_json(&plan);
+        assert_eq!(json["total"]["cost"], Value::Null);
+        assert_eq!(json["generation_seconds"], Value::Null);
+        assert_eq!(json["refusal"], Value::Null);
+        assert_eq!(json["generations"][0]["label"], "summarised_expansion");
+        assert_eq!(json["generations"][0]["calls"], 99_999);
+    }
+}

@@ -1,0 +1,354 @@
+//! What a run would take, before it costs: the transform service looks every text up in its caches
+//! and adds up the calls that they lack.
+
+use futures::{StreamExt, TryStreamExt, stream};
+use isomer_proto::transform::v1::{
+    EstimateRequest, GenerationEstimate, TransformSpec, transform_service_client::TransformServiceClient,
+};
+use isomer_service_kit::Fault;
+
+use super::{
+    RunContext, RunError,
+    answers::chunks,
+    plan::{Plan, TextRequest},
+    record::{Counters, Generation},
+    separation, transform,
+};
+use crate::{
+    judging::{Judging, Scale, probes},
+    limits::Limits,
+    separation::Kind,
+};
+
+/// Requests in flight at the same time.
+const IN_FLIGHT: usize = 4;
+
+/// What a run would take.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Forecast {
+    /// By transformation or kind of changed copies.
+    pub generations: Vec<(String, GenerationEstimate)>,
+    /// Their sum.
+    pub total: GenerationEstimate,
+    /// Encoders, and most texts that each encodes.
+    pub encodings: Vec<(String, u64)>,
+    /// Most ratings of the judge.
+    pub most_ratings: u64,
+    /// What the latest runs with this generator took; none without one.
+    pub measured: Option<Generation>,
+    /// Why the limits refuse the run; empty: they do not.
+    pub refusal: String,
+}
+
+impl Forecast {
+    /// Seconds of the calls with one attempt for each text, at the rate measured.
+    pub fn seconds(&self) -> Option<f64> {
+        let measured = self.measured.as_ref().filter(|measured| measured.texts > 0)?;
+        let missing = self.total.texts - self.total.cached_texts - self.total.texts_by_rule;
+        Some(measured.seconds * missing as f64 / measured.texts as f64)
+    }
+}
+
+/// Limits that a run is held to while it works.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Ceiling {
+    limits: Limits,
+    /// Prices of a million tokens, of prompts and of answers.
+    prices: (f64, f64),
+}
+
+impl Ceiling {
+    /// # Errors
+    /// [`RunError::LimitReached`] when a run has taken more than it may.
+    pub(super) fn hold(&self, counters: &Counters) -> Result<(), RunError> {
+        if let Some(limit) = self
+            .limits
+            .generator_calls
+            .filter(|limit| counters.generator_calls > *limit)
+        {
+            return Err(RunError::LimitReached {
+                field: "generator_calls",
+                taken: format!("{} calls", counters.generator_calls),
+                limit: limit.to_string(),
+            });
+        }
+        let (prompt, generated) = self.prices;
+        let cost = (counters.generator_tokens as f64 * prompt + counters.generated_tokens as f64 * generated) / 1e6;
+        if let Some(limit) = self.limits.cost.filter(|limit| cost > *limit) {
+            return Err(RunError::LimitReached {
+                field: "cost",
+                taken: format!("{cost:.4}"),
+                limit: limit.to_string(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// What a plan would take.
+pub(super) async fn forecast(
+    context: &RunContext,
+    plan: &Plan,
+    judging: Option<&Judging>,
+) -> Result<Forecast, RunError> {
+    let mut forecast = Forecast::default();
+    for (t, planned) in plan.transformations.iter().enumerate() {
+        let requests: Vec<&TextRequest> = plan.requests.of(planned).iter().collect();
+        let mut all = GenerationEstimate::default();
+        for s in 0..plan.suite.seeds.len() {
+            let spec = transform::spec(plan, t, s);
+            add(
+                &mut all,
+                &estimate(context, plan, spec, &requests, &planned.label).await?,
+            );
+        }
+        forecast.generations.push((planned.label.clone(), all));
+    }
+    let kinds = plan
+        .suite
+        .separation
+        .settled()
+        .map(|settled| settled.kinds)
+        .unwrap_or_default();
+    for kind in kinds.iter().copied().filter(|kind| kind.needs_generator()) {
+        let requests = separation::may_ask(plan);
+        let requests: Vec<&TextRequest> = requests.iter().collect();
+        let what = separation::what(kind);
+        let one = estimate(context, plan, separation::spec(plan, kind), &requests, &what).await?;
+        forecast.generations.push((what, one));
+    }
+    for (_, one) in &forecast.generations {
+        add(&mut forecast.total, one);
+    }
+    let texts = most_encoded(plan, &kinds);
+    let ids = plan.encoders.iter().map(|encoder| encoder.id.clone());
+    forecast.encodings = ids.map(|id| (id, texts)).collect();
+    forecast.most_ratings = judging.map_or(0, |judging| most_ratings(plan, judging));
+    forecast.refusal = refusal(plan.suite.limits, &forecast.total, judging.is_some()).unwrap_or_default();
+    Ok(forecast)
+}
+
+/// What a run whose forecast its limits allow is held to.
+///
+/// # Errors
+/// [`RunError::OverLimit`].
+pub(super) fn ceiling(limits: Limits, forecast: &Forecast) -> Result<Ceiling, RunError> {
+    if !forecast.refusal.is_empty() {
+        return Err(RunError::OverLimit(forecast.refusal.clone()));
+    }
+    let total = &forecast.total;
+    Ok(Ceiling {
+        limits,
+        prices: (
+            total.prompt_price.unwrap_or_default(),
+            total.generated_price.unwrap_or_default(),
+        ),
+    })
+}
+
+async fn estimate(
+    context: &RunContext,
+    plan: &Plan,
+    spec: TransformSpec,
+    requests: &[&TextRequest],
+    what: &str,
+) -> Result<GenerationEstimate, RunError> {
+    let failed = |fault: Fault| RunError::Transform {
+        what: what.to_owned(),
+        fault: Box::new(fault),
+    };
+    let asked = |chunk: Vec<(usize, isomer_proto::transform::v1::TextItem)>| {
+        let request = EstimateRequest {
+            spec: Some(spec.clone()),
+            items: chunk.into_iter().map(|(_, item)| item).collect(),
+        };
+        let mut client = TransformServiceClient::new(context.clients.transform.clone());
+        async move {
+            let answer = client.estimate(request).await;
+            let answer = answer.map_err(|status| failed(Fault::from_status(&status)))?;
+            let estimate = answer.into_inner().estimate;
+            estimate.ok_or_else(|| failed(Fault::internal("the transform service answered without an estimate")))
+        }
+    };
+    let chunks = chunks(requests, &plan.corpus, context.config.transform_batch_items);
+    let mut answers = stream::iter(chunks).map(asked).buffer_unordered(IN_FLIGHT);
+    let mut all = GenerationEstimate::default();
+    while let Some(one) = answers.try_next().await? {
+        add(&mut all, &one);
+    }
+    Ok(all)
+}
+
+/// Adds an estimate. Prices and id of the sum are those of the generator, where one is needed.
+fn add(all: &mut GenerationEstimate, one: &GenerationEstimate) {
+    let both = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+    if all.generator_id.is_empty() {
+        all.generator_id.clone_from(&one.generator_id);
+        (all.prompt_price, all.generated_price) = (one.prompt_price, one.generated_price);
+        (all.cost, all.most_cost) = (one.cost, one.most_cost);
+    } else if !one.generator_id.is_empty() {
+        all.cost = both(all.cost, one.cost);
+        all.most_cost = both(all.most_cost, one.most_cost);
+    }
+    all.texts += one.texts;
+    all.cached_texts += one.cached_texts;
+    all.texts_by_rule += one.texts_by_rule;
+    all.calls += one.calls;
+    all.most_calls += one.most_calls;
+    all.prompt_tokens += one.prompt_tokens;
+    all.most_prompt_tokens += one.most_prompt_tokens;
+    all.generated_tokens += one.generated_tokens;
+    all.most_generated_tokens += one.most_generated_tokens;
+}
+
+/// Most texts that an encoder is given: the distinct texts of the data sets, every rewrite, and the
+/// changed copies.
+fn most_encoded(plan: &Plan, kinds: &[Kind]) -> u64 {
+    let tables: Vec<usize> = (0..plan.tables.len()).collect();
+    let copies = kinds
+        .iter()
+        .map(|kind| separation::most_texts(plan, Some(*kind), &tables))
+        .sum::<u64>();
+    (plan.corpus.len() + plan.texts_planned()) as u64 + copies
+}
+
+/// Most ratings: the drawn texts of each data set, transformation and seed, and the pairs of known
+/// rating, on each scale.
+fn most_ratings(plan: &Plan, judging: &Judging) -> u64 {
+    let drawn: usize = plan
+        .tables
+        .iter()
+        .flat_map(|table| {
+            plan.transformations
+                .iter()
+                .map(move |planned| table.requests.of(planned))
+        })
+        .map(|requests| {
+            let texts = requests.iter().flatten().count();
+            match judging.sample {
+                0 => texts,
+                sample => texts.min(sample as usize),
+            }
+        })
+        .sum();
+    let known = if judging.scales.contains(&Scale::Similarity) {
+        probes().len()
+    } else {
+        0
+    };
+    (drawn * plan.suite.seeds.len() * judging.scales.len() + known) as u64
+}
+
+/// Why limits refuse what a run would take with one attempt for each text.
+fn refusal(limits: Limits, total: &GenerationEstimate, judged: bool) -> Option<String> {
+    if let Some(limit) = limits.generator_calls.filter(|limit| total.calls > *limit) {
+        return Some(format!(
+            "the run would call the generator {} times with one attempt for each text (at most {} times), and \
+             limits.generator_calls is {limit}",
+            total.calls, total.most_calls
+        ));
+    }
+    let limit = limits.cost?;
+    // What the caches hold whole costs nothing, whatever the prices.
+    let cost = match total.calls {
+        0 => Some(0.0),
+        _ => total.cost,
+    };
+    match cost {
+        None => Some(format!(
+            "limits.cost is {limit}, and generator `{}` has no prices: what it would cost is unknown",
+            total.generator_id
+        )),
+        _ if judged => Some(format!(
+            "limits.cost is {limit}, and the run has a judge, whose calls are not priced"
+        )),
+        Some(cost) if cost > limit => Some(format!(
+            "the run would cost {cost:.4} with one attempt for each text (at most {:.4}), and limits.cost is {limit}",
+            total.most_cost.unwrap_or(f64::INFINITY)
+        )),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn total(calls: u64, cost: Option<f64>) -> GenerationEstimate {
+        GenerationEstimate {
+            texts: calls + 1,
+            cached_texts: 1,
+            calls,
+            most_calls: 3 * calls,
+            cost,
+            most_cost: cost.map(|cost| 9.0 * cost),
+            generator_id: "big".to_owned(),
+            ..GenerationEstimate::default()
+        }
+    }
+
+    fn limits(generator_calls: Option<u64>, cost: Option<f64>) -> Limits {
+        Limits { generator_calls, cost }
+    }
+
+    #[test]
+    fn a_limit_refuses_more_and_takes_as_much() {
+        let two = total(2, Some(0.5));
+        assert_eq!(refusal(limits(None, None), &two, true), None);
+        assert_eq!(refusal(limits(Some(2), Some(0.5)), &two, false), None);
+        let said = refusal(limits(Some(1), None), &two, false).unwrap_or_default();
+        assert!(said.contains("2 times") && said.contains("6 times"), "{said}");
+        let said = refusal(limits(None, Some(0.4)), &two, false).unwrap_or_default();
+        assert!(said.contains("0.5000") && said.contains("limits.cost is 0.4"), "{said}");
+    }
+
+    #[test]
+    fn what_has_no_price_is_refused_under_a_limit_of_money() {
+        let said = refusal(limits(None, Some(1e9)), &total(1, None), false).unwrap_or_default();
+        assert!(said.contains("no prices"), "{said}");
+        let said = refusal(limits(None, Some(1e9)), &total(1, Some(0.1)), true).unwrap_or_default();
+        assert!(said.contains("judge"), "{said}");
+        // What the caches hold whole costs nothing.
+        assert_eq!(refusal(limits(None, Some(0.01)), &total(0, None), false), None);
+    }
+
+    #[test]
+    fn a_run_that_has_taken_more_is_stopped() {
+        let ceiling = Ceiling {
+            limits: limits(Some(10), Some(1.0)),
+            prices: (1.0, 4.0),
+        };
+        let counters = |generator_calls, generator_tokens, generated_tokens| Counters {
+            generator_calls,
+            generator_tokens,
+            generated_tokens,
+            ..Counters::default()
+        };
+        assert!(ceiling.hold(&counters(10, 200_000, 200_000)).is_ok());
+        let field = |counters: Counters| match ceiling.hold(&counters) {
+            Err(RunError::LimitReached { field, .. }) => field,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(field(counters(11, 0, 0)), "generator_calls");
+        assert_eq!(field(counters(10, 200_001, 200_000)), "cost");
+        assert!(Ceiling::default().hold(&counters(u64::MAX, u64::MAX, 0)).is_ok());
+    }
+
+    #[test]
+    fn a_sum_has_a_cost_only_where_each_part_has_one() {
+        let mut all = GenerationEstimate::default();
+        let rule = GenerationEstimate {
+            texts: 4,
+            texts_by_rule: 4,
+            ..GenerationEstimate::default()
+        };
+        add(&mut all, &rule);
+        add(&mut all, &total(2, Some(0.5)));
+        add(&mut all, &rule);
+        assert_eq!((all.texts, all.cost, all.most_cost), (11, Some(0.5), Some(4.5)));
+        add(&mut all, &total(2, Some(0.25)));
+        assert_eq!(all.cost, Some(0.75));
+        add(&mut all, &total(2, None));
+        assert_eq!((all.cost, all.calls), (None, 6));
+    }
+}

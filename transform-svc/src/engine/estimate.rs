@@ -1,0 +1,180 @@
+//! What a request would ask its generator for, without asking it.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::{
+    CacheAccess, Engine, Finished, Job, PLAIN_CONCURRENCY, Plan, attempt, continuation,
+    generation::prompt_tokens,
+    plan::{MAX_TOKENS, Step},
+};
+use crate::{catalogue::Kind, error::TransformError, generator::Prices, words};
+
+/// Calls and tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    /// Calls to the generator.
+    pub(crate) calls: u64,
+    /// Tokens of their prompts.
+    pub(crate) prompt_tokens: u64,
+    /// Tokens of their answers.
+    pub(crate) generated_tokens: u64,
+}
+
+impl Amount {
+    fn add(&mut self, other: Self) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
+        self.generated_tokens = self.generated_tokens.saturating_add(other.generated_tokens);
+    }
+}
+
+/// What a request would ask its generator for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Estimate {
+    /// Items of the request.
+    pub(crate) texts: u64,
+    /// Of them, those that the caches hold whole.
+    pub(crate) cached: u64,
+    /// Of them, those that need no generator.
+    pub(crate) by_rule: u64,
+    /// For the others, with one attempt each.
+    pub(crate) once: Amount,
+    /// For the others, at most.
+    pub(crate) most: Amount,
+    /// Prices of the tokens, where known.
+    pub(crate) prices: Option<Prices>,
+    /// The generator's id; empty where none is needed.
+    pub(crate) generator: String,
+}
+
+impl Engine {
+    /// Looks every text up in the caches, attempt after attempt, and adds up the calls that they
+    /// lack. No generator is asked and nothing is stored.
+    ///
+    /// # Errors
+    /// If a cache cannot be read.
+    pub(crate) async fn estimate(&self, mut plan: Plan, jobs: Vec<Job>) -> Result<Estimate, TransformError> {
+        let bypassed = plan.access == CacheAccess::Bypass;
+        plan.access = CacheAccess::ReadOnly;
+        let plan = Arc::new(plan);
+        let generator = plan.generator.as_ref();
+        let mut estimate = Estimate {
+            prices: generator.and_then(|generator| generator.prices()),
+            generator: generator.map_or_else(String::new, |generator| generator.identity().id.clone()),
+            ..Estimate::default()
+        };
+        let looked = stream::iter(jobs)
+            .map(|job| {
+                let plan = &plan;
+                async move {
+                    let needs_none = plan.generator.is_none() || job.refusal.is_some() || job.text.trim().is_empty();
+                    if needs_none {
+                        return Ok((job, None));
+                    }
+                    let nothing = Finished {
+                        missing: true,
+                        attempts: 1,
+                        ..Finished::new(plan.seed, job.language)
+                    };
+                    let found = if bypassed {
+                        nothing
+                    } else {
+                        self.transform(plan, &job).await?
+                    };
+                    Ok::<_, TransformError>((job, Some(found)))
+                }
+            })
+            .buffer_unordered(PLAIN_CONCURRENCY);
+        let mut looked = std::pin::pin!(looked);
+        while let Some((job, found)) = looked.try_next().await? {
+            let items = job.members.len() as u64;
+            estimate.texts += items;
+            match found {
+                None => estimate.by_rule += items,
+                Some(found) if !found.missing => estimate.cached += items,
+                Some(found) => {
+                    let (once, most) = lacking(&plan, &job, &found);
+                    estimate.once.add(once);
+                    estimate.most.add(most);
+                }
+            }
+        }
+        Ok(estimate)
+    }
+}
+
+/// What the rest of a text's attempts takes: one attempt, and all of them.
+fn lacking(plan: &Plan, job: &Job, found: &Finished) -> (Amount, Amount) {
+    let mut once = Amount::default();
+    let mut most = Amount::default();
+    let first = found.attempts.saturating_sub(1);
+    for attempt in first..plan.max_attempts.max(first + 1) {
+        let done = if attempt == first { found.done_calls } else { 0 };
+        let (likely, longest) = if plan.kind == Kind::Continuation {
+            continued(plan, job, done)
+        } else {
+            asked(plan, job, attempt, done)
+        };
+        if attempt == first {
+            once.add(likely);
+        }
+        most.add(longest);
+    }
+    (once, most)
+}
+
+/// The calls of one attempt from the first that is not `done`.
+fn asked(plan: &Plan, job: &Job, attempt: u32, done: usize) -> (Amount, Amount) {
+    let (mut once, mut most) = (Amount::default(), Amount::default());
+    let patience = attempt::PATIENCE.saturating_pow(attempt);
+    // The longest text that a call may be given: the job's own, then the answer before.
+    let mut before = 0;
+    for (at, step) in plan.steps.iter().enumerate() {
+        let longest = if at == 0 {
+            attempt::max_tokens(plan, step.prompt.purpose(), &job.text, patience)
+        } else {
+            attempt::patient(plan, plan.max_tokens.unwrap_or(MAX_TOKENS as u32), patience)
+        };
+        if at >= done {
+            let prompt = prompt_tokens(&step.prompt.render(&job.text, plan.step_language(step, job), plan.count));
+            once.add(Amount {
+                calls: 1,
+                prompt_tokens: prompt,
+                generated_tokens: likely_answer(plan, step, &job.text).min(longest.into()),
+            });
+            most.add(Amount {
+                calls: 1,
+                prompt_tokens: prompt + before,
+                generated_tokens: longest.into(),
+            });
+        }
+        before = longest.into();
+    }
+    (once, most)
+}
+
+/// Tokens of an answer as long as its text; of several texts, as many times.
+fn likely_answer(plan: &Plan, step: &Step, text: &str) -> u64 {
+    let copies = match step.prompt.purpose() {
+        crate::prompt::Purpose::Distractors => u64::from(plan.count),
+        _ => 1,
+    };
+    words::estimated_tokens(text) as u64 * copies
+}
+
+/// The cuts of one continuation from the first that is not `done`. A cut has exactly the stride's
+/// tokens, and its prompt is the text with the cuts before.
+fn continued(plan: &Plan, job: &Job, done: usize) -> (Amount, Amount) {
+    let opening = prompt_tokens(&[continuation::message(continuation::opening(&job.text))]);
+    let mut amount = Amount::default();
+    for cut in done as u64..u64::from(plan.cuts) {
+        amount.add(Amount {
+            calls: 1,
+            prompt_tokens: opening + cut * u64::from(plan.stride),
+            generated_tokens: plan.stride.into(),
+        });
+    }
+    (amount, amount)
+}
