@@ -32,7 +32,12 @@ impl Executor for Acting {
         self.class
     }
 
-    fn execute(&self, _kind: Kind, request: bytes::Bytes) -> BoxFuture<'_, Result<Executed, Fault>> {
+    fn execute(
+        &self,
+        _kind: Kind,
+        request: bytes::Bytes,
+        _dispatch: Option<uuid::Uuid>,
+    ) -> BoxFuture<'_, Result<Executed, Fault>> {
         let before = self.begun.fetch_add(1, Ordering::SeqCst);
         (self.act)(&request, before)
     }

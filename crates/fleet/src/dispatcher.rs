@@ -139,9 +139,10 @@ impl Dispatcher {
         let (name, request) = (unit.address().request(), unit.request().clone());
         self.with_retry(|| inner.blobs.put_new(&name, &request)).await?;
         let mut unserved_since: Option<Instant> = None;
+        let dispatch = uuid::Uuid::new_v4();
         loop {
             self.check_workers(&unit, &mut unserved_since).await?;
-            if let Err(error) = inner.queue.publish(&unit).await {
+            if let Err(error) = inner.queue.publish(&unit, dispatch).await {
                 tracing::warn!(%error, unit = %unit.address(), "cannot queue a unit; retrying");
                 tokio::time::sleep(RETRY_AFTER).await;
             }

@@ -21,6 +21,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use isomer_service_kit::{Fault, config::ConfigError};
 use parking_lot::Mutex;
+use uuid::Uuid;
 
 use crate::{
     config::FleetConfig,
@@ -306,16 +307,16 @@ impl Queue {
         Ok(())
     }
 
-    /// Queues a unit for the workers of its lane. Has no effect if it is queued or executed
-    /// already.
+    /// Queues a unit for the workers of its lane, under a dispatch that stays the same however often
+    /// the unit is delivered. Has no effect if it is queued or executed already.
     ///
     /// # Errors
     /// If the broker does not answer or refuses.
-    pub async fn publish(&self, unit: &Unit) -> Result<(), FleetError> {
+    pub async fn publish(&self, unit: &Unit, dispatch: Uuid) -> Result<(), FleetError> {
         self.ensure_lane(unit.lane()).await?;
         let subject = self.subject(&unit.lane().name(), unit.address());
         let failed = self.failed("cannot queue a unit");
-        let sent = self.jetstream.publish(subject, Bytes::new()).await;
+        let sent = self.jetstream.publish(subject, dispatch.to_string().into()).await;
         let accepted = sent.map_err(|error| failed(error.to_string()))?.await;
         match accepted {
             Ok(_) => Ok(()),

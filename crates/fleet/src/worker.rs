@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::Code;
+use uuid::Uuid;
 
 use crate::{
     queue::{FleetError, Queue, about},
@@ -38,8 +39,9 @@ pub trait Executor: Send + Sync + 'static {
     /// The class of this machine's arithmetic. Within a class, answers are equal bit for bit.
     fn class(&self) -> &str;
 
-    /// Executes a request. Dropping the future stops it.
-    fn execute(&self, kind: Kind, request: Bytes) -> BoxFuture<'_, Result<Executed, Fault>>;
+    /// Executes a request. Dropping the future stops it. A request of the same `dispatch` may have
+    /// been executed in part before, by this worker or another, whose answer was not counted.
+    fn execute(&self, kind: Kind, request: Bytes, dispatch: Option<Uuid>) -> BoxFuture<'_, Result<Executed, Fault>>;
 }
 
 /// The answer of a unit.
@@ -310,7 +312,10 @@ impl Worker {
         let token = CancellationToken::new();
         self.running.lock().insert(address.clone(), token.clone());
         let end = {
-            let doing = self.unit(kind, &address, times, executor);
+            let dispatch = std::str::from_utf8(&message.payload)
+                .ok()
+                .and_then(|id| Uuid::try_parse(id).ok());
+            let doing = self.unit(kind, &address, (times, dispatch), executor);
             let renewing = self.renew_lease(&message);
             tokio::select! {
                 end = doing => end,
@@ -375,7 +380,13 @@ impl Worker {
         }
     }
 
-    async fn unit(&self, kind: Kind, address: &Address, times: i64, executor: &dyn Executor) -> End {
+    async fn unit(
+        &self,
+        kind: Kind,
+        address: &Address,
+        (times, dispatch): (i64, Option<Uuid>),
+        executor: &dyn Executor,
+    ) -> End {
         let most = i64::from(self.queue.config().attempts);
         let store = |error: isomer_blobs::BlobError| End::Retry(FleetError::from(error).into());
         match self.blobs.exists(&address.answer()).await {
@@ -401,7 +412,7 @@ impl Worker {
             Err(error) => return store(error),
         };
         // Within the future, so that a panic before the first await is caught too.
-        let doing = std::panic::AssertUnwindSafe(async { executor.execute(kind, request).await });
+        let doing = std::panic::AssertUnwindSafe(async { executor.execute(kind, request, dispatch).await });
         let done = doing.catch_unwind().await;
         let done = done.unwrap_or_else(|_| Err(Fault::internal("a unit of work panicked; this is a bug of Isomer")));
         match done {

@@ -22,6 +22,7 @@ pub mod client;
 pub mod config;
 mod connect;
 mod connections;
+pub mod dispatch;
 pub mod error;
 mod files;
 #[doc(hidden)]

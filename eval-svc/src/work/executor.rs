@@ -12,6 +12,7 @@ use isomer_proto::{
 use isomer_service_kit::Fault;
 use isomer_usage::sum;
 use prost::Message;
+use uuid::Uuid;
 
 use super::{
     LocalEngine, WorkEngine,
@@ -35,9 +36,9 @@ impl ServiceExecutor {
         }
     }
 
-    async fn transform(&self, unit: TransformUnit) -> Result<Executed, Fault> {
+    async fn transform(&self, unit: TransformUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
         let asked = unit.items.len();
-        let mut events = self.services.transform(&Default::default(), unit.spec, unit.items);
+        let mut events = self.services.transform_for(dispatch, unit.spec, unit.items);
         let mut results: Vec<Option<TransformResult>> = vec![None; asked];
         let mut usage = isomer_proto::common::v1::Usage::default();
         while let Some(event) = events.try_next().await? {
@@ -69,9 +70,9 @@ impl ServiceExecutor {
         Ok(executed(&answer, cacheable))
     }
 
-    async fn judge(&self, unit: JudgeUnit) -> Result<Executed, Fault> {
+    async fn judge(&self, unit: JudgeUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
         let attempts = unit.request.max_attempts.unwrap_or(1);
-        let answer = self.services.judge(&Default::default(), unit.request).await?;
+        let answer = self.services.judge_for(dispatch, unit.request).await?;
         let mut cacheable = true;
         for rating in &answer.ratings {
             check_producer(&unit.expected, rating.provenance.as_ref())?;
@@ -137,11 +138,11 @@ impl Executor for ServiceExecutor {
         &self.class
     }
 
-    fn execute(&self, kind: Kind, request: Bytes) -> BoxFuture<'_, Result<Executed, Fault>> {
+    fn execute(&self, kind: Kind, request: Bytes, dispatch: Option<Uuid>) -> BoxFuture<'_, Result<Executed, Fault>> {
         async move {
             match kind {
-                Kind::Transform => self.transform(read(request)?).await,
-                Kind::Judge => self.judge(read(request)?).await,
+                Kind::Transform => self.transform(read(request)?, dispatch).await,
+                Kind::Judge => self.judge(read(request)?, dispatch).await,
                 Kind::Encode => self.encode(read(request)?).await,
             }
         }

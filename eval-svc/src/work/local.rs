@@ -13,7 +13,8 @@ use isomer_proto::{
         transform_service_client::TransformServiceClient, transform_stream_response::Event,
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel, limits::INNER_MESSAGE};
+use isomer_service_kit::{Fault, GrpcChannel, dispatch::with_dispatch, limits::INNER_MESSAGE};
+use uuid::Uuid;
 
 use super::{Batching, Producer, RequestKind, WorkEngine};
 use crate::EvalClients;
@@ -27,6 +28,49 @@ pub(crate) struct LocalEngine {
 impl LocalEngine {
     pub(crate) fn new(clients: EvalClients) -> Self {
         Self { clients }
+    }
+
+    /// As [`WorkEngine::transform`], for a dispatch.
+    pub(crate) fn transform_for(
+        &self,
+        dispatch: Option<Uuid>,
+        spec: TransformSpec,
+        items: Vec<TextItem>,
+    ) -> BoxStream<'static, Result<Event, Fault>> {
+        let channel = self.clients.transform.clone();
+        let opened = async move {
+            let request = TransformStreamRequest {
+                spec: Some(spec),
+                items,
+            };
+            let opened = retry::calls(|| {
+                let (mut client, request) = (transform_client(channel.clone()), request.clone());
+                async move { client.transform_stream(with_dispatch(request, dispatch)).await }
+            });
+            opened.await.map(tonic::Response::into_inner).map_err(fault)
+        };
+        stream::once(opened)
+            .map_ok(|messages| messages.map_err(fault))
+            .try_flatten()
+            .try_filter_map(|message| std::future::ready(Ok(message.event)))
+            .boxed()
+    }
+
+    /// As [`WorkEngine::judge`], for a dispatch.
+    pub(crate) fn judge_for(
+        &self,
+        dispatch: Option<Uuid>,
+        request: JudgeRequest,
+    ) -> BoxFuture<'static, Result<JudgeResponse, Fault>> {
+        let channel = self.clients.transform.clone();
+        async move {
+            let answer = retry::calls(|| {
+                let (mut client, request) = (transform_client(channel.clone()), request.clone());
+                async move { client.judge(with_dispatch(request, dispatch)).await }
+            });
+            answer.await.map(tonic::Response::into_inner).map_err(fault)
+        }
+        .boxed()
     }
 }
 
@@ -58,35 +102,11 @@ impl WorkEngine for LocalEngine {
         spec: TransformSpec,
         items: Vec<TextItem>,
     ) -> BoxStream<'static, Result<Event, Fault>> {
-        let channel = self.clients.transform.clone();
-        let opened = async move {
-            let request = TransformStreamRequest {
-                spec: Some(spec),
-                items,
-            };
-            let opened = retry::calls(|| {
-                let (mut client, request) = (transform_client(channel.clone()), request.clone());
-                async move { client.transform_stream(request).await }
-            });
-            opened.await.map(tonic::Response::into_inner).map_err(fault)
-        };
-        stream::once(opened)
-            .map_ok(|messages| messages.map_err(fault))
-            .try_flatten()
-            .try_filter_map(|message| std::future::ready(Ok(message.event)))
-            .boxed()
+        self.transform_for(None, spec, items)
     }
 
     fn judge(&self, _maker: &Producer, request: JudgeRequest) -> BoxFuture<'static, Result<JudgeResponse, Fault>> {
-        let channel = self.clients.transform.clone();
-        async move {
-            let answer = retry::calls(|| {
-                let (mut client, request) = (transform_client(channel.clone()), request.clone());
-                async move { client.judge(request).await }
-            });
-            answer.await.map(tonic::Response::into_inner).map_err(fault)
-        }
-        .boxed()
+        self.judge_for(None, request)
     }
 
     fn encode(&self, _encoder: &Encoder, request: EncodeRequest) -> BoxFuture<'static, Result<EncodeResponse, Fault>> {

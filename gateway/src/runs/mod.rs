@@ -127,7 +127,7 @@ impl Inner {
         };
         let (stop, followed) = (self.stop.clone(), Arc::clone(&self.followed));
         let following = async move {
-            stop.run_until_cancelled(following.follow()).await;
+            Box::pin(stop.run_until_cancelled(following.follow())).await;
             followed.lock().remove(&work);
         };
         // What it asks every few seconds would drown what callers ask.

@@ -272,6 +272,7 @@ pub(super) mod tests {
                 prompt: "paraphrase@2".into(),
                 language: parts.language.into(),
                 made: Some(parts.made()),
+                dispatch: None,
             };
             cache.put(parts.key(), &entry).unwrap();
         }

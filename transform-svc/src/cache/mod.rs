@@ -67,6 +67,9 @@ pub struct Entry {
     /// The rest of what its key is made of; entries of older versions lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made: Option<Made>,
+    /// The dispatch that it was generated for, where a worker did so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<String>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]

@@ -128,6 +128,7 @@ mod tests {
             prompt: "paraphrase@1".into(),
             language: "en".into(),
             made: None,
+            dispatch: None,
         }
     }
 

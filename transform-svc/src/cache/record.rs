@@ -44,6 +44,9 @@ pub struct Record {
     pub tokens_estimated: bool,
     /// BLAKE3 (hex) of key and output.
     pub digest: String,
+    /// The dispatch that it was generated for, where a worker did so; absent in exports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<String>,
 }
 
 impl Record {
@@ -72,6 +75,7 @@ impl Record {
             prompt_tokens: entry.prompt_tokens,
             generated_tokens: entry.generated_tokens,
             tokens_estimated: entry.tokens_estimated,
+            dispatch: None,
         })
     }
 
@@ -99,6 +103,7 @@ impl Record {
                 max_tokens: self.max_tokens,
                 seeded: self.seeded,
             }),
+            dispatch: self.dispatch,
         };
         let key = entry.key().filter(|key| hex::encode(key) == self.key).ok_or(
             "its key is not that of its parts (text, transformation, language, prompt, generator, sampling, seed): it was \

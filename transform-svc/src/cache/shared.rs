@@ -95,6 +95,10 @@ impl SharedCache {
         let Some(record) = Record::of(key, entry.clone()) else {
             return Err(self.failed("cannot write to the shared cache at", "an entry does not make its key"));
         };
+        let record = Record {
+            dispatch: entry.dispatch.clone(),
+            ..record
+        };
         let failed = |error| self.failed("cannot write to the shared cache at", error);
         let bytes = serde_json::to_vec(&record).map_err(|error| self.failed("cannot write an entry to", error))?;
         loop {

@@ -21,6 +21,7 @@ fn entry(n: u32) -> Entry {
         language: "en".into(),
         tokens_estimated: n.is_multiple_of(2),
         made: None,
+        dispatch: None,
     }
 }
 
@@ -163,6 +164,7 @@ fn an_unwritable_place_is_an_error_that_names_it() {
 /// Entries of the fixture `cache`, written before segments had their own crate.
 fn written_before(n: u32) -> Entry {
     Entry {
+        dispatch: None,
         made: (n > 1).then(|| Made {
             prompt_digest: "d1".into(),
             generator_key: "local:x".into(),

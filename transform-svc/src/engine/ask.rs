@@ -9,7 +9,7 @@ use isomer_service_kit::Fault;
 use super::{
     CacheAccess, Engine,
     generation::{About, generation},
-    inflight::ProduceError,
+    inflight::{Dispatch, ProduceError},
 };
 use crate::{
     cache::{Key, KeyParts},
@@ -42,6 +42,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) seed: u64,
     /// How the caches are used.
     pub(crate) access: CacheAccess,
+    /// The dispatch that it belongs to.
+    pub(crate) dispatch: Option<&'a Dispatch>,
 }
 
 /// What came back.
@@ -89,6 +91,7 @@ impl Engine {
             prompt: ask.prompt,
             language: String::new(),
             made,
+            dispatch: ask.dispatch.map(Dispatch::id),
         };
         let make = || {
             generation(Arc::clone(ask.generator), about, move |_| Request {
@@ -100,7 +103,7 @@ impl Engine {
                 seed: ask.seed,
             })
         };
-        let how = (ask.generator.location(), ask.access);
+        let how = (ask.generator.location(), ask.access, ask.dispatch);
         let produced = self.inflight.produce(key, &self.cache, how, make).await;
         match produced {
             Ok(produced) => Ok(Answer {

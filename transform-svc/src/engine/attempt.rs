@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{
     Call, Finished, GuardMode, Job, Outcome, Plan,
     generation::{About, generation},
-    inflight::{Inflight, ProduceError, Produced},
+    inflight::{Dispatch, Inflight, ProduceError, Produced},
     plan::Step,
 };
 use crate::{
@@ -326,13 +326,14 @@ impl AttemptContext<'_> {
                 prompt: prompt.tag(),
                 language: language.map_or("", Language::code).to_owned(),
                 made,
+                dispatch: plan.dispatch.as_ref().map(Dispatch::id),
             };
             generation(Arc::clone(self.generator), about, move |text| Request {
                 messages: prompt.render(text, language, count),
                 ..request
             })
         };
-        let how = (self.generator.location(), plan.access);
+        let how = (self.generator.location(), plan.access, plan.dispatch.as_ref());
         let produced = self.inflight.produce(key, self.cache, how, make).await;
         (key, produced)
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::inflight::{ProduceError, Produced, Work};
 use isomer_proto::common::v1::Usage;
 
@@ -25,6 +27,8 @@ pub(super) struct About {
     /// Code of the language asked for; empty: none.
     pub(super) language: String,
     pub(super) made: Made,
+    /// The dispatch that it belongs to.
+    pub(super) dispatch: Option<Uuid>,
 }
 
 /// Tokens of a prompt, estimated from its bytes.
@@ -91,6 +95,7 @@ pub(super) fn generation(
                 prompt: about.prompt,
                 language: about.language,
                 made: Some(about.made),
+                dispatch: about.dispatch.map(|id| id.to_string()),
             },
             calls: completion.calls,
             fresh: true,

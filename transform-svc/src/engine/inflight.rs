@@ -1,7 +1,7 @@
 //! Single-flight: equal generations in flight, of one request or of several, run once.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,6 +14,7 @@ use futures::{
     future::{BoxFuture, Shared, WeakShared},
 };
 use parking_lot::Mutex;
+use uuid::Uuid;
 
 use super::{CacheAccess, task::in_own_task};
 use crate::{
@@ -104,7 +105,7 @@ impl Inflight {
         &self,
         key: Key,
         cache: &Arc<Cache>,
-        (location, access): (GeneratorLocation, CacheAccess),
+        (location, access, dispatch): (GeneratorLocation, CacheAccess, Option<&Dispatch>),
         make: impl FnOnce() -> Work,
     ) -> Result<Produced, ProduceError> {
         match access {
@@ -114,11 +115,19 @@ impl Inflight {
         }
         let (work, counted) = match self.find(key, cache, location, make)? {
             Found::Cached(entry) => {
-                return Ok(from_cache(*entry));
+                let owed = dispatch.is_some_and(|dispatch| dispatch.owes(key, &entry));
+                return Ok(if owed { owed_by(*entry) } else { from_cache(*entry) });
             }
             Found::Work { work, counted } => (work, counted),
         };
-        let produced = work.await;
+        let first = dispatch.is_some_and(|dispatch| dispatch.counted.lock().insert(key));
+        let mut produced = work.await;
+        if let (Ok(found), Some(dispatch)) = (&mut produced, dispatch)
+            && (first && !found.fresh && dispatch.generated(&found.entry))
+        {
+            // The shared cache had it.
+            *found = owed_by(found.entry.clone());
+        }
         // The first waiter to get the result counts it. The caller that began the work may be gone
         // by now.
         if counted.swap(true, Ordering::Relaxed) {
@@ -200,6 +209,51 @@ impl Inflight {
     }
 }
 
+/// A dispatch whose worker may be another one than the worker that began it.
+#[derive(Debug, Clone)]
+pub struct Dispatch {
+    id: Uuid,
+    /// What the request in hand has counted.
+    counted: Arc<Mutex<HashSet<Key>>>,
+}
+
+impl Dispatch {
+    /// For one request.
+    pub(crate) fn new(id: Uuid) -> Self {
+        Self {
+            id,
+            counted: Arc::default(),
+        }
+    }
+
+    /// Its id.
+    pub(crate) fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// Whether an entry was generated for this dispatch.
+    fn generated(&self, entry: &Entry) -> bool {
+        let parsed = entry.dispatch.as_deref().map(Uuid::try_parse);
+        parsed == Some(Ok(self.id))
+    }
+
+    /// Whether an entry was generated for this dispatch and not yet counted for it. Then a worker
+    /// generated it that did not come to answer.
+    fn owes(&self, key: Key, entry: &Entry) -> bool {
+        self.generated(entry) && self.counted.lock().insert(key)
+    }
+}
+
+/// A text that another worker generated for the dispatch in hand. How often it had to call is not
+/// known: at least once.
+fn owed_by(entry: Entry) -> Produced {
+    Produced {
+        calls: 1,
+        fresh: true,
+        ..from_cache(entry)
+    }
+}
+
 /// A text that took no call now.
 fn from_cache(entry: Entry) -> Produced {
     Produced {
@@ -229,6 +283,7 @@ fn shared_or_generated(shared: SharedCache, location: GeneratorLocation, key: Ke
             // The usage is that of this process, which paid for a text too.
             Some(theirs) => Produced {
                 entry: Entry {
+                    dispatch: produced.entry.dispatch.clone(),
                     prompt_tokens: produced.entry.prompt_tokens,
                     generated_tokens: produced.entry.generated_tokens,
                     tokens_estimated: produced.entry.tokens_estimated,

@@ -32,6 +32,7 @@ use crate::{
 };
 pub(crate) use ask::Ask;
 pub(crate) use estimate::{Amount, Estimate};
+pub(crate) use inflight::Dispatch;
 use inflight::Inflight;
 pub use plan::{CacheAccess, GuardMode, Job, Member, OnFailure, Plan, Step};
 pub(crate) use plan::{joined, kind_of, read_language, target_of};

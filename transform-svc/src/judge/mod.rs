@@ -16,7 +16,7 @@ use isomer_proto::transform::v1 as proto;
 use crate::{
     cache::Key,
     clean::clean,
-    engine::{Ask, CacheAccess, Engine, kind_of},
+    engine::{Ask, CacheAccess, Dispatch, Engine, kind_of},
     error::TransformError,
     generator::{Bounded, GeneratorError},
     prompt::{Prompt, Purpose},
@@ -104,6 +104,8 @@ pub struct Judging {
     pub max_attempts: u32,
     /// Neither read nor write the cache.
     pub bypass_cache: bool,
+    /// The dispatch that the request belongs to.
+    pub dispatch: Option<Dispatch>,
 }
 
 /// How a pair was rated.
@@ -189,6 +191,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
             max_tokens: MAX_TOKENS,
             seed: rated.seed,
             access: CacheAccess::bypassing(judging.bypass_cache),
+            dispatch: judging.dispatch.as_ref(),
         };
         let answer = engine.ask(ask).await?;
         rated.key = answer.key;

@@ -11,7 +11,7 @@ use isomer_service_kit::Fault;
 use isomer_usage::sum;
 
 use crate::{
-    engine::Engine,
+    engine::{Dispatch, Engine},
     error::TransformError,
     judge::{self, Judging, Pair, Rated, Scale},
 };
@@ -21,7 +21,11 @@ const DEFAULT_ATTEMPTS: u32 = 3;
 const MAX_ATTEMPTS: u32 = 10;
 
 /// Rates the pairs of a request.
-pub(super) async fn judge(engine: &Arc<Engine>, request: JudgeRequest) -> Result<JudgeResponse, TransformError> {
+pub(super) async fn judge(
+    engine: &Arc<Engine>,
+    request: JudgeRequest,
+    dispatch: Option<Dispatch>,
+) -> Result<JudgeResponse, TransformError> {
     let began = Instant::now();
     let scale = scale_of(request.scale)?;
     let max_attempts = request.max_attempts.unwrap_or(DEFAULT_ATTEMPTS);
@@ -69,6 +73,7 @@ pub(super) async fn judge(engine: &Arc<Engine>, request: JudgeRequest) -> Result
         seed: request.seed.unwrap_or(DEFAULT_SEED),
         max_attempts,
         bypass_cache: request.bypass_cache,
+        dispatch,
     });
     let (mut totals, mut ratings) = (Totals::default(), Vec::with_capacity(ids.len()));
     let mut rated = std::pin::pin!(judge::run(Arc::clone(engine), Arc::clone(&judging), pairs));

@@ -18,7 +18,7 @@ use isomer_proto::transform::v1::{
     transform_service_server::{TransformService as TransformRpc, TransformServiceServer},
     transform_stream_response::Event,
 };
-use isomer_service_kit::{GrpcChannel, Services, config::Validate, page_token};
+use isomer_service_kit::{GrpcChannel, Services, config::Validate, dispatch, page_token};
 use isomer_usage::report::Reporting;
 use tonic::{Request, Response, Status};
 
@@ -26,7 +26,7 @@ use crate::{
     cache::SharedCache,
     catalogue::ENTRIES,
     config::TransformConfig,
-    engine::{Engine, Plan},
+    engine::{Dispatch, Engine, Plan},
     error::TransformError,
 };
 pub(crate) use totals::Totals;
@@ -94,9 +94,15 @@ impl TransformService {
         self.engine.cache().stats()
     }
 
-    async fn start(&self, spec: Option<TransformSpec>, items: Vec<TextItem>) -> Result<Running, TransformError> {
+    async fn start(
+        &self,
+        spec: Option<TransformSpec>,
+        items: Vec<TextItem>,
+        dispatch: Option<Dispatch>,
+    ) -> Result<Running, TransformError> {
         let began = Instant::now();
-        let (plan, jobs) = self.engine.plan(spec, items).await?;
+        let (mut plan, jobs) = self.engine.plan(spec, items).await?;
+        plan.dispatch = dispatch;
         tracing::debug!(transformation = plan.kind.name(), texts = jobs.len(), "transforming");
         let plan = Arc::new(plan);
         let shape = Arc::clone(&plan);
@@ -126,6 +132,11 @@ pub fn services(service: TransformService) -> Services {
         .max_decoding_message_size(limit)
         .max_encoding_message_size(limit);
     Services::new().add(Reporting(transform)).add(Reporting(augmentation))
+}
+
+/// The dispatch that a worker says a request belongs to.
+fn dispatch_of<T>(request: &Request<T>) -> Option<Dispatch> {
+    dispatch::of_request(request).map(Dispatch::new)
 }
 
 /// The list that page tokens belong to.
@@ -162,8 +173,8 @@ impl TransformRpc for TransformService {
     }
 
     async fn transform(&self, request: Request<TransformRequest>) -> Result<Response<TransformResponse>, Status> {
-        let request = request.into_inner();
-        let mut running = self.start(request.spec, request.items).await?;
+        let (dispatch, request) = (dispatch_of(&request), request.into_inner());
+        let mut running = self.start(request.spec, request.items, dispatch).await?;
         let (mut results, mut totals) = (Vec::new(), Totals::default());
         while let Some((made, counted)) = running.results.try_next().await? {
             results.extend(made);
@@ -182,8 +193,8 @@ impl TransformRpc for TransformService {
         &self,
         request: Request<TransformStreamRequest>,
     ) -> Result<Response<ResponseStream>, Status> {
-        let request = request.into_inner();
-        let running = self.start(request.spec, request.items).await?;
+        let (dispatch, request) = (dispatch_of(&request), request.into_inner());
+        let running = self.start(request.spec, request.items, dispatch).await?;
         tracing::trace!(transformation = running.plan.kind.name(), "streaming");
         // The totals travel with the stream; the end message is made from them after the last
         // result.
@@ -234,7 +245,8 @@ impl TransformRpc for TransformService {
     }
 
     async fn judge(&self, request: Request<JudgeRequest>) -> Result<Response<JudgeResponse>, Status> {
-        let answer = judging::judge(&self.engine, request.into_inner()).await;
+        let (dispatch, request) = (dispatch_of(&request), request.into_inner());
+        let answer = judging::judge(&self.engine, request, dispatch).await;
         Ok(Response::new(answer.map_err(judging::fault)?))
     }
 }

@@ -12,6 +12,7 @@ mod augmentation;
 mod caching;
 mod checks;
 mod concurrency;
+mod dispatch;
 mod estimate;
 mod faults;
 mod guards;

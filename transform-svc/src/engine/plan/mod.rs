@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use isomer_proto::transform::v1 as proto;
 
-use super::task::computed;
+use super::{inflight::Dispatch, task::computed};
 use crate::{
     catalogue::Kind,
     config::TransformConfig,
@@ -139,6 +139,8 @@ pub struct Plan {
     pub max_tokens: Option<u32>,
     /// How the caches are used.
     pub access: CacheAccess,
+    /// The dispatch that the request belongs to.
+    pub dispatch: Option<Dispatch>,
 }
 
 impl Plan {

@@ -339,6 +339,7 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
         guards,
         max_tokens: sampling.max_tokens,
         access: CacheAccess::bypassing(spec.bypass_cache),
+        dispatch: None,
     };
     let unresolved = Unresolved {
         generator_id: spec.generator_id,
