@@ -197,6 +197,13 @@ fn without_what_varies(mut report: Value, after_fault: bool) -> String {
     serde_json::to_string_pretty(&report).unwrap()
 }
 
+/// Calls that a report counts.
+fn paid(report: &Value) -> u64 {
+    let counters = &report["counters"];
+    let judged = counters["judge"]["calls"].as_u64().unwrap();
+    counters["generator_calls"].as_u64().unwrap() + judged
+}
+
 fn assert_equal(one: &Value, other: &Value, what: &str, after_fault: bool) {
     let [one, other] = [one, other].map(|report| without_what_varies(report.clone(), after_fault));
     let differs = one.lines().zip(other.lines()).find(|(a, b)| a != b);
@@ -277,6 +284,12 @@ async fn a_worker_that_is_killed_costs_at_most_its_calls_in_flight() {
     assert!(
         again <= in_flight,
         "{again} calls were made again, {in_flight} were in flight"
+    );
+    // What the dead worker had finished is paid for by the run all the same.
+    let (paid, least) = (paid(&report), paid(&alone));
+    assert!(
+        (least..=least + again as u64).contains(&paid),
+        "{paid} calls are counted, {least} without the fault, {again} were made again"
     );
 }
 

@@ -307,8 +307,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Queues a unit for the workers of its lane, under a dispatch that stays the same however often
-    /// the unit is delivered. Has no effect if it is queued or executed already.
+    /// Queues a unit for the workers of its lane, under a dispatch that stays the same however
+    /// often the unit is delivered. Has no effect if it is queued or executed already.
     ///
     /// # Errors
     /// If the broker does not answer or refuses.

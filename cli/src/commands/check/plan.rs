@@ -99,7 +99,7 @@ fn as_text(plan: &RunPlan) -> String {
 fn price(total: &GenerationEstimate) -> String {
     match (total.cost, total.most_cost) {
         _ if total.calls == 0 => "nothing is generated".to_owned(),
-        (Some(cost), Some(most)) if most == 0.0 => format!("{cost}, the generator runs here"),
+        (_, Some(most)) if most <= 0.0 => "0, the generator runs here".to_owned(),
         (Some(cost), Some(most)) => format!("{cost:.4}, at most {most:.4}, in the unit of the generator's prices"),
         _ => "unknown: the generator has no prices (transform.generators.ID.budget.prompt_price)".to_owned(),
     }

@@ -103,8 +103,8 @@ pub(in crate::run) fn most_texts(plan: &Plan, kind: Option<Kind>, tables: &[usiz
     texts.min(distinct.len()) as u64
 }
 
-/// Texts that a generator may be asked to change, as many as are compared of each data set. Which of
-/// them it is asked for depends on the rewrites.
+/// Texts that a generator may be asked to change, as many as are compared of each data set. Which
+/// of them it is asked for depends on the rewrites.
 pub(in crate::run) fn may_ask(plan: &Plan) -> Vec<TextRequest> {
     let most = plan.suite.separation.settled().map_or(0, |settings| settings.texts);
     let of_table = |table: &Table| {
