@@ -71,7 +71,7 @@ pub fn read(json: &[u8]) -> Result<Report, String> {
     struct Version {
         schema: String,
     }
-    let version: Version = serde_json::from_slice(json).map_err(|error| format!("is no report.json: {error}"))?;
+    let version: Version = serde_json::from_slice(json).map_err(|error| format!("is not a report.json: {error}"))?;
     if version.schema != SCHEMA {
         return Err(format!(
             "is of version {:?}; this Isomer reads {SCHEMA:?}",

@@ -62,7 +62,7 @@ pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
 }
 
 fn known<T, E>(value: Result<T, E>, field: &str) -> Result<T, Fault> {
-    value.map_err(|_| Fault::invalid(field, "is no value that this version knows"))
+    value.map_err(|_| Fault::invalid(field, "is not a value that this version knows"))
 }
 
 fn basis(field: &str, basis: i32) -> Result<Option<Basis>, Fault> {

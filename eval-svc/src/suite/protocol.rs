@@ -131,7 +131,7 @@ pub(super) fn reworded(top: &Section<'_>, chosen: Vec<Transformation>) -> Result
     for key in keys.keys() {
         let name = key.get_ref().to_string();
         if !chosen.iter().any(|one| one.name() == name) {
-            let message = "is no transformation of this suite; name one of `transformations`";
+            let message = "is not a transformation of this suite; name one of `transformations`";
             return Err(top.document.invalid(&key.span(), section.path(&name), message));
         }
         if let Some(found) = section.string(&name)? {

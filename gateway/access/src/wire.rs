@@ -69,7 +69,7 @@ pub(crate) fn limits(limits: KeyLimits) -> Result<Limits, Fault> {
             BudgetPeriod::Total => Period::Total,
             BudgetPeriod::Unspecified => {
                 return Err(
-                    Fault::invalid(format!("key.limits.budgets[{index}].per"), "is no period")
+                    Fault::invalid(format!("key.limits.budgets[{index}].per"), "is not a period")
                         .hint("give DAY, MONTH or TOTAL"),
                 );
             }
@@ -94,7 +94,7 @@ pub(crate) fn limits(limits: KeyLimits) -> Result<Limits, Fault> {
 
 /// Microseconds since 1970.
 pub(crate) fn micros(field: &str, time: Timestamp) -> Result<i64, Fault> {
-    let refuse = || Fault::invalid(field, "is no time").hint("give seconds and nanos since 1970");
+    let refuse = || Fault::invalid(field, "is not a time").hint("give seconds and nanos since 1970");
     if !(0..1_000_000_000).contains(&time.nanos) {
         return Err(refuse());
     }

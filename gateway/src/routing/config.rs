@@ -88,10 +88,10 @@ impl Validate for RoutingConfig {
             return bad("attempts", "is 0: nothing would be sent", "give at least 1");
         }
         if !self.retry_ratio.is_finite() || !(0.0..=1.0).contains(&self.retry_ratio) {
-            return bad("retry_ratio", "is no share", "give a number from 0 to 1");
+            return bad("retry_ratio", "is not a share", "give a number from 0 to 1");
         }
         if !self.retries_per_second.is_finite() || self.retries_per_second < 0.0 {
-            return bad("retries_per_second", "is no rate", "give 0 or more");
+            return bad("retries_per_second", "is not a rate", "give 0 or more");
         }
         if self.hedge_after_ms == Some(0) {
             return bad(

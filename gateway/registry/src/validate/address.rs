@@ -33,7 +33,7 @@ pub(super) fn address(address: &str, kind: ProviderKind) -> Result<bool, Fault> 
         return refuse("has a query or a fragment".to_owned());
     }
     if address.len() > LONGEST || address.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return refuse("is no address".to_owned());
+        return refuse("is not an address".to_owned());
     }
     let uri: Uri = match address.parse() {
         Ok(uri) => uri,

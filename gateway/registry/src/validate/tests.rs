@@ -131,8 +131,8 @@ fn addresses_have_the_scheme_of_their_kind_a_host_and_nothing_secret() {
         (http, "http://", "provider.address"),
         (http, "http:///v1", "provider.address"),
         (http, "http://[::1", "provider.address"),
-        (http, "http://a b/", "is no address"),
-        (http, "http://a\r\nhost: b/", "is no address"),
+        (http, "http://a b/", "is not an address"),
+        (http, "http://a\r\nhost: b/", "is not an address"),
         (http, "http://-a/", "names no host"),
     ];
     for (kind, address, words) in wrong {
