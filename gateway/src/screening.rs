@@ -4,7 +4,7 @@ use isomer_proto::gateway::v1::{CheckProviderResponse, Provider, ProviderState};
 use isomer_registry::{ProviderStatus, Screening};
 use isomer_service_kit::Fault;
 
-use crate::routing::Router;
+use crate::routing::{HEALTHY, Router};
 
 /// The router, as the registry asks it.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Screening for Screen {
             return ProviderStatus::default();
         };
         ProviderStatus {
-            state: if standing.state == "well" {
+            state: if standing.state == HEALTHY {
                 ProviderState::Serving
             } else {
                 ProviderState::Unavailable

@@ -269,7 +269,7 @@ async fn a_server_that_dies_is_replaced_without_a_failure() {
     }
     for _ in 0..100 {
         let page = gateway.page().await;
-        if page.contains(&first) && page.contains(&second) && page.contains("out") && page.contains("well") {
+        if page.contains(&first) && page.contains(&second) && page.contains("unhealthy") && page.contains(">healthy<") {
             return;
         }
         sleep(Duration::from_millis(50)).await;

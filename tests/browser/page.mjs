@@ -117,7 +117,7 @@ async function problems(url) {
 async function withoutScripts(url) {
   const { context, page } = await looker.open({ ...views[0], name: "without-scripts", javaScriptEnabled: false }, url);
   const text = await page.locator("main").innerText();
-  for (const word of [MODEL, "loaded", "this process", "away", "well", "out", "done", "report", "384"]) {
+  for (const word of [MODEL, "loaded", "this process", "away", "healthy", "unhealthy", "done", "report", "384"]) {
     looker.expect(text.includes(word), `without-scripts: ${word} is not there`);
   }
   await page.getByRole("button", { name: "Compare" }).click();

@@ -30,5 +30,5 @@ mod tests;
 
 pub use config::RoutingConfig;
 pub(crate) use memory::Memory;
-pub(crate) use peer::{Peer, PeerHealth};
+pub(crate) use peer::{HEALTHY, Peer, PeerHealth};
 pub use router::{Answer, Fixed, Router};

@@ -16,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::breaker::{Breaker, BreakerRules};
 
+/// State of a peer whose health checks pass and whose circuit is closed.
+pub(crate) const HEALTHY: &str = "healthy";
 /// Share of a new latency in the moving average.
 const NEWEST: f64 = 0.1;
 /// Weight of a provider that just came (back).
@@ -42,7 +44,7 @@ struct State {
     breaker: Breaker,
     /// Moving average of the time to an answer, in seconds.
     latency: Option<f64>,
-    /// Why it is out, once health checks have failed.
+    /// Why it is unhealthy, once health checks have failed.
     sick: Option<String>,
     failed_checks: u32,
     /// When it came, or came back.
@@ -169,7 +171,7 @@ impl Peer {
             Ok(()) => {
                 state.failed_checks = 0;
                 if state.sick.take().is_some() {
-                    tracing::info!(peer = self.name, "is back");
+                    tracing::info!(peer = self.name, "is healthy again");
                     state.breaker.close();
                     state.latency = None;
                     state.since = Instant::now();
@@ -184,19 +186,21 @@ impl Peer {
                     std::mem::take(&mut state.out).cancel();
                 }
                 if state.sick.is_none() {
-                    tracing::warn!(peer = self.name, %fault, "is out: its health checks fail");
+                    tracing::warn!(peer = self.name, %fault, "is unhealthy: its health checks fail");
                     state.sick = Some(fault.to_string());
                 }
             }
         }
     }
 
+    /// Its state for people: [`HEALTHY`], `unhealthy` while its health checks fail, or `circuit
+    /// open` after failures of its own, with the last one.
     pub(crate) fn standing(&self, now: Instant) -> PeerHealth {
         let state = self.state();
         let (name, why) = match &state.sick {
-            Some(why) => ("out", Some(why.clone())),
-            None if !state.breaker.allows(now) => ("resting", state.last_failure.clone()),
-            None => ("well", None),
+            Some(why) => ("unhealthy", Some(why.clone())),
+            None if !state.breaker.allows(now) => ("circuit open", state.last_failure.clone()),
+            None => (HEALTHY, None),
         };
         PeerHealth {
             state: name,

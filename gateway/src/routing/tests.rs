@@ -351,7 +351,7 @@ async fn the_requests_own_fault_is_told_at_once_and_rests_nobody() {
         assert_eq!(fault.code, Code::InvalidArgument);
     }
     assert_eq!(a.asked() + b.asked(), before + 20, "no retries");
-    assert_eq!(states(&scene), ["well", "well"]);
+    assert_eq!(states(&scene), ["healthy", "healthy"]);
 }
 
 #[tokio::test]
@@ -392,7 +392,7 @@ async fn where_all_are_silent_what_waits_goes_on_waiting() {
             assert_eq!(rows(&answer.unwrap().response), [vector(1, "x")]);
         }
         assert_eq!(asked(), before + 40, "each once");
-        assert!(states(&scene).iter().all(|state| *state == "out"));
+        assert!(states(&scene).iter().all(|state| *state == "unhealthy"));
     }
 }
 
