@@ -156,11 +156,11 @@ async fn an_answer_of_too_many_tokens_is_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_holds_at_most_400_000_tokens() {
+async fn an_answer_holds_at_most_200_000_tokens() {
     let mut harness = Harness::plain().await;
-    let text = "a ".repeat(100_000);
+    let text = "a ".repeat(50_000);
     let answer = tokens(&mut harness, tokenize(&[text.as_str(); 3])).await;
-    assert_eq!(answer.iter().map(Vec::len).sum::<usize>(), 300_006);
+    assert_eq!(answer.iter().map(Vec::len).sum::<usize>(), 150_006);
     let status = harness
         .client
         .tokenize(tokenize(&[text.as_str(); 4]))
@@ -168,7 +168,25 @@ async fn an_answer_holds_at_most_400_000_tokens() {
         .unwrap_err();
     assert_eq!(
         status.message(),
-        "texts[3] has too many tokens: the answer would exceed 400000 tokens"
+        "texts[3] has too many tokens: the answer would exceed 200000 tokens"
+    );
+}
+
+#[tokio::test]
+async fn texts_to_tokenise_hold_at_most_16_mib() {
+    let mut harness = Harness::plain().await;
+    // One word of 256 KiB, which is one token.
+    let word = "a".repeat(256 << 10);
+    let answer = tokens(&mut harness, tokenize(&[word.as_str(); 64])).await;
+    assert_eq!(answer.len(), 64);
+    let status = harness
+        .client
+        .tokenize(tokenize(&[word.as_str(); 65]))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        status.message(),
+        "texts have 17039360 bytes in all, the most is 16777216"
     );
 }
 

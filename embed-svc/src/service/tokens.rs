@@ -22,9 +22,13 @@ use crate::{
 const TOKEN_BYTES: usize = 32;
 
 /// Most tokens of an answer, however large a message may be. A token takes about 100 bytes of
-/// memory in this process and again in a gateway, several times what it takes in the message. With
-/// this many, a request stays below 128 MiB.
-const MOST_TOKENS: usize = 400_000;
+/// memory in this process and again in a gateway, several times what it takes in the message, and
+/// up to 400 while its text is tokenised. With this many, and with texts of at most
+/// [`MOST_TEXT_BYTES`], a request stays below 128 MiB (`tests/bench/peak_memory.py`).
+const MOST_TOKENS: usize = 200_000;
+
+/// Most bytes of the texts of a request to tokenise, in all.
+const MOST_TEXT_BYTES: usize = 16 << 20;
 
 /// Answers a `CountTokens`.
 pub(super) async fn count(inner: &Inner, request: CountTokensRequest) -> Result<CountTokensResponse, EmbedError> {
@@ -50,6 +54,14 @@ pub(super) async fn count(inner: &Inner, request: CountTokensRequest) -> Result<
 /// Answers a `Tokenize`.
 pub(super) async fn tokenize(inner: &Inner, request: TokenizeRequest) -> Result<TokenizeResponse, EmbedError> {
     check_texts(inner, &request.texts)?;
+    let bytes: usize = request.texts.iter().map(String::len).sum();
+    if bytes > MOST_TEXT_BYTES {
+        return Err(EmbedError::invalid(
+            "texts",
+            format!("have {bytes} bytes in all, the most is {MOST_TEXT_BYTES}"),
+            "send several requests",
+        ));
+    }
     let encoder = named(inner, &request.encoder_id).await?;
     let asked = request.prompt.map(|prompt| match prompt {
         tokenize_request::Prompt::PromptName(name) => Prompt::Named(name),
@@ -65,8 +77,8 @@ pub(super) async fn tokenize(inner: &Inner, request: TokenizeRequest) -> Result<
             // complete.
             let mut answer = TokenizeResponse::default();
             let (mut bytes, mut count) = (0, 0);
-            for (index, text) in texts.iter().enumerate() {
-                let parts = encoder.model.tokenizer().parts(&prompt, text, special);
+            for (index, text) in texts.into_iter().enumerate() {
+                let parts = encoder.model.tokenizer().parts(&prompt, &text, special);
                 let parts = parts.map_err(|message| EmbedError::tokenise(format_args!("texts[{index}]"), message))?;
                 count += parts.len();
                 bytes += parts.len() * TOKEN_BYTES + text.len() + prompt.len();

@@ -110,8 +110,13 @@ pub const ALL: &[Held] = &[
     ),
     (
         "EncoderService.Tokenize",
-        "INVALID_ARGUMENT: an answer of more than 400000 tokens",
-        &[(TOKENS, "an_answer_holds_at_most_400_000_tokens")],
+        "INVALID_ARGUMENT: an answer of more than 200000 tokens",
+        &[(TOKENS, "an_answer_holds_at_most_200_000_tokens")],
+    ),
+    (
+        "EncoderService.Tokenize",
+        "INVALID_ARGUMENT: texts of more than 16 MiB in all",
+        &[(TOKENS, "texts_to_tokenise_hold_at_most_16_mib")],
     ),
     (
         "EncoderService.Tokenize",
