@@ -1,9 +1,9 @@
-//! Which data sets a sequential gate looks at first. Pure.
+//! Order in which a sequential gate looks at the data sets. Does no I/O.
 //!
 //! Within a task type the order is by a hash of the names: it depends neither on the order of the
-//! suite nor on any result, and a second run takes the same. The task types are then spread evenly:
-//! wherever a round ends, each task type has about the same share of its data sets in. A first
-//! round without retrieval would say nothing of retrieval.
+//! suite nor on any result, and a second run has the same order. The task types are then spread
+//! evenly: wherever a round ends, each task type has about the same share of its data sets in. A
+//! first round without retrieval would say nothing about retrieval.
 
 use std::collections::BTreeMap;
 
