@@ -103,8 +103,7 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
                 return Err(one.rule.place.wrong("texts", message));
             }
             _ if one.is_worst() => {
-                let message =
-                    "is about each data set by itself, and an early look does not have all of them; leave `sequential` out";
+                let message = "is about each data set by itself, and an early look does not have all of them; leave `sequential` out";
                 return Err(one.rule.place.wrong("worst", message));
             }
             _ if one.unit == Unit::Item => {
