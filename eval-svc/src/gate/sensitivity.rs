@@ -43,7 +43,10 @@ pub(super) fn kind(of: &str) -> Result<Option<Kind>, String> {
     known.extend(Kind::ALL.map(Kind::name));
     Err(match nearest(of, known.iter().copied()) {
         Some(near) => format!("min_separation has no kind of change `{of}`; did you mean `{near}`?"),
-        None => format!("min_separation has no kind of change `{of}`; allowed: {}", known.join(", ")),
+        None => format!(
+            "min_separation has no kind of change `{of}`; allowed: {}",
+            known.join(", ")
+        ),
     })
 }
 

@@ -61,7 +61,7 @@ pub struct Rule {
     pub dataset: Option<String>,
     /// The value that is compared with the limit.
     pub basis: Option<Basis>,
-    /// What counts as drawn.
+    /// The unit of observation.
     pub unit: Option<Unit>,
     /// Which rewrites it looks at.
     #[serde(default)]
