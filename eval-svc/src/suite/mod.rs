@@ -141,7 +141,7 @@ pub const BUILTIN: [(&str, &str); 5] = [
 /// Seeds of HTEB's three runs.
 pub const DEFAULT_SEEDS: [u64; 3] = [1337, 1338, 1339];
 
-/// A suite, checked.
+/// A suite that has been checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suite {
     /// Short name, shown in reports.
@@ -162,17 +162,17 @@ pub struct Suite {
     pub baseline: Option<String>,
     /// Sampling temperature of the generator.
     pub temperature: f64,
-    /// Nucleus of the generator's sampling.
+    /// Nucleus (top-p) of the generator's sampling.
     pub top_p: f64,
-    /// Sample among so many of the likeliest tokens; absent: the generator's default.
+    /// Number of most likely tokens to sample from; absent: the generator's default.
     pub top_k: Option<u32>,
-    /// Most attempts per text.
+    /// Maximum number of attempts per text.
     pub attempts: u32,
-    /// Whether a text that came back as it was is asked for again.
+    /// Whether a text that came back unchanged is asked for again.
     pub retry_identical: bool,
-    /// Least temperature of attempts after the first.
+    /// Lowest temperature of attempts after the first.
     pub retry_temperature: f64,
-    /// What a meaning guard that fires leads to.
+    /// What happens when a meaning guard fires.
     pub guards: Guards,
     /// What to do with a text whose attempts all failed.
     pub on_failure: OnFailure,
@@ -180,15 +180,15 @@ pub struct Suite {
     pub profile: Profile,
     /// At least one.
     pub datasets: Vec<DatasetSpec>,
-    /// Rules that encoders must keep; without any there is no gate.
+    /// Rules that encoders must keep; without rules there is no gate.
     pub gate: Gate,
-    /// Who rates what became of the texts; nobody where it names none.
+    /// The judge that rates transformed texts, if one is named.
     pub judge: Judge,
-    /// How rewrites are held against changes of meaning.
+    /// How rewrites are compared with changes of meaning.
     pub separation: Separation,
 }
 
-/// What stands in for a text that no attempt could transform.
+/// What replaces a text that no attempt could transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
@@ -222,7 +222,7 @@ pub enum DatasetSource {
 }
 
 impl DatasetSource {
-    /// As a person would name it.
+    /// The source's name for messages.
     pub fn display(&self) -> String {
         match self {
             Self::Builtin(name) | Self::Catalogue(name) => name.clone(),
@@ -237,7 +237,7 @@ impl DatasetSource {
 pub struct DatasetSpec {
     /// Kind of task.
     pub task: TaskType,
-    /// Where from.
+    /// Its source.
     pub source: DatasetSource,
     /// Name in reports; absent: from the source.
     pub name: Option<String>,
@@ -245,18 +245,18 @@ pub struct DatasetSpec {
     pub split: Option<String>,
     /// Language subset.
     pub language: Option<String>,
-    /// Languages of its texts: one, or those of the two sides; empty: the catalogue's, else what
-    /// the subset is called.
+    /// Languages of its texts: one, or those of the two sides; empty: the catalogue's, else the
+    /// name of the subset.
     pub languages: Vec<String>,
-    /// The group that it counts in; see [`DatasetSpec::group_of`].
+    /// The group that it belongs to; see [`DatasetSpec::group_of`].
     pub group: Option<String>,
-    /// A sample of at most so many rows.
+    /// Maximum number of rows; more are sampled.
     pub limit: Option<usize>,
-    /// Classification: a sample of at most so many train rows.
+    /// Classification: maximum number of train rows; more are sampled.
     pub train_limit: Option<usize>,
     /// Seed of the sample; absent: [`DEFAULT_SAMPLE_SEED`].
     pub sample_seed: Option<u64>,
-    /// Columns of other names than ours.
+    /// Columns whose names differ from Isomer's.
     pub fields: FieldMap,
     /// Retrieval: a document with the query's own id does not count as found.
     pub ignore_identical_ids: bool,
@@ -271,14 +271,14 @@ pub struct DatasetSpec {
 }
 
 impl DatasetSpec {
-    /// What to call it before it is loaded.
+    /// Its name before it is loaded.
     pub(crate) fn called(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.source.display())
     }
 
-    /// The group that the data set counts in: the one named, else that of the catalogue's data set
-    /// whose language it is, else its own, under the name that it was loaded with. Members of a
-    /// group are averaged before anything is said over data sets.
+    /// The group that the data set belongs to: the named one, else the catalogue's data set of
+    /// which it is one language, else its own group under its loaded name. Members of a group are
+    /// averaged before statistics over data sets.
     pub fn group_of(&self, loaded: &str) -> String {
         match (&self.group, &self.source) {
             (Some(group), _) => group.clone(),
@@ -287,7 +287,8 @@ impl DatasetSpec {
         }
     }
 
-    /// What is to be located and loaded; `path` is where a path leads that the service may read.
+    /// The description of the data set for the locator; `path` is the resolved path that the
+    /// service may read.
     pub(crate) fn wanted(&self, path: Option<PathBuf>) -> Wanted {
         Wanted {
             task: Some(self.task),
@@ -321,7 +322,7 @@ impl Suite {
     /// relative to.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line and the nearest valid name.
+    /// The first error, with its line and the nearest valid name.
     pub fn parse(text: &str, file: &str, base_dir: Option<&Path>) -> Result<Self, SuiteError> {
         parse::suite(text, file, base_dir)
     }
