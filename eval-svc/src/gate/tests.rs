@@ -945,7 +945,7 @@ fn holm_over_encoders_takes_back_passes_that_do_not_hold_together() {
     assert_eq!(together.encoders[0].rules[0].alpha, 0.05 / 4.0);
     let note = together.encoders[1].rules[0].note.clone().unwrap();
     assert!(
-        note.contains("not where 4 encoders are judged together (Holm)"),
+        note.contains("not when 4 encoders are judged together (Holm)"),
         "{note}"
     );
     // One encoder alone has nobody to be adjusted with; what fails by itself fails.
