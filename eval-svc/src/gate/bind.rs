@@ -73,7 +73,7 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
     }
     let adjust = gate.adjust.unwrap_or_default();
     if adjust == Adjust::Holm && sequential != Sequential::Off {
-        let message = "steps over encoders at one look at all results, and an early look does not have them; leave `adjust` or `sequential` out";
+        let message = "needs a single look at all results, and an early look does not have them; leave `adjust` or `sequential` out";
         return Err(general.wrong("adjust", message));
     }
     let judged: Vec<usize> = (0..scene.encoders.len())

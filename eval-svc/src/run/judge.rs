@@ -40,7 +40,7 @@ const IN_FLIGHT: usize = 2;
 /// Pairs of one request. The answer arrives when all are rated, so progress is reported in steps of
 /// this size.
 const PAIRS: usize = 8;
-/// The pair that a judge must rate before anything is generated.
+/// The pair with which a judge is tried before anything is generated.
 const TRIAL: (&str, &str) = ("The shop opens at nine.", "At nine the shop opens its doors.");
 
 /// A judge that has rated the trial pair.

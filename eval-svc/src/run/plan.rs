@@ -367,8 +367,8 @@ mod tests {
         };
         let expected = [("taxi", "en"), ("كلب", "ar"), ("a cow", "en"), ("taxi", "ar")];
         let expected = expected.map(|(text, language)| (text.to_owned(), language.to_owned()));
-        // Both ways of asking: each distinct text once (a text in two languages is two), and each
-        // text where it stands.
+        // Both ways of asking: each distinct text once (a text in two languages counts as two), and
+        // each occurrence of a text.
         assert_eq!(languages(&requests.distinct), expected);
         assert_eq!(languages(&requests.each), expected);
         assert_eq!(tables[0].requests.distinct, [Some(0), Some(1), Some(2), Some(3)]);

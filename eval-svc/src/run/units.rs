@@ -149,8 +149,8 @@ impl UnitStore {
         self.root.join("drift").join(folder).join(format!("{address}.json"))
     }
 
-    /// Stored drift of so many pairs of texts, named by their digest. A file that cannot be read
-    /// counts as absent.
+    /// Stored drift of `n` pairs of texts, named by their digest. A file that cannot be read counts
+    /// as absent.
     pub fn drift(&self, vector_space: &str, pairs: &str, n: usize) -> Option<Vec<Option<f32>>> {
         let bytes = fs::read(self.drift_path(vector_space, pairs)).ok()?;
         let stored: StoredDrift = serde_json::from_slice(&bytes).ok()?;

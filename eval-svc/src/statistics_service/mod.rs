@@ -81,7 +81,7 @@ fn share(field: &str, value: f64, default: f64) -> Result<f64, Fault> {
     }
 }
 
-/// How many resamples to draw of so many values, all series together.
+/// The number of resamples to draw, bounded by the number of values of all series together.
 fn resamples(asked: u32, values: usize) -> Result<usize, Fault> {
     let resamples = if asked == 0 { DEFAULT_RESAMPLES } else { asked };
     if (values as u64).saturating_mul(u64::from(resamples)) > MOST_DRAWS {

@@ -17,7 +17,7 @@ fn parse(text: &str) -> Result<Suite, SuiteError> {
     Suite::parse(text, "nightly.toml", Some(Path::new("/suites")))
 }
 
-/// The message that a change of the good suite leads to.
+/// The error message after a change to the valid suite.
 fn complaint(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from));
     parse(&GOOD.replace(from, to)).unwrap_err().to_string()

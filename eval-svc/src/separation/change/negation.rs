@@ -114,7 +114,7 @@ fn affirmed(text: &English<'_>, at: usize) -> Option<String> {
         "not" if FIXED_BEFORE.contains(&before) || FIXED_AFTER.contains(&after) => None,
         "not" => Some(without(text.text, word.span.clone())),
         "cannot" => text.replaced(at, "can"),
-        // `no longer`, `no one`, `no, …`: the determiner alone stands before a noun or its
+        // Not `no longer`, `no one` or `no, …`: only the determiner precedes a noun or its
         // adjective.
         "no" => {
             let noun = matches!(text.pos(at + 1), Some(Pos::Noun | Pos::Adj | Pos::Propn));
