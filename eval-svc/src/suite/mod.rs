@@ -14,9 +14,9 @@
 //! top_p = 1.0
 //! top_k = 40                                                         # default: the generator's
 //! attempts = 3
-//! retry_identical = true                                             # false: a text that came back as it was stays so (HTEB)
-//! retry_temperature = 0.7                                            # least temperature of attempts after the first; 0: as cold
-//!                                                                    # as the first
+//! retry_identical = true                                             # false: a text that came back unchanged is kept (HTEB)
+//! retry_temperature = 0.7                                            # lowest temperature of attempts after the first; 0: that
+//!                                                                    # of the first
 //! guards = "warn"                                                    # numbers, negations and names that a rewrite lost or changed:
 //!                                                                    # counted; or "retry", or "off"
 //! on_failure = "keep_original"                                       # or "fail"
@@ -27,8 +27,8 @@
 //! path = "data/STSBenchmark"                                         # relative to this file; or builtin = "quick/sts",
 //! split = "test"                                                     # hub = "org/name:configuration@revision"
 //! language = "en"                                                    # the subset: which of the files
-//! languages = ["en"]                                                 # what the texts are in, where neither the subset's name
-//!                                                                    # nor the catalogue says it; of two sides ["en", "ar"]
+//! languages = ["en"]                                                 # languages of the texts, if neither the subset's name
+//!                                                                    # nor the catalogue gives them; of two sides ["en", "ar"]
 //! limit = 200                                                        # a sample, in proportion to labels or gold scores
 //! sample_seed = 42
 //! fields = { sentence1 = "text_a" }                                  # columns of other names
@@ -44,23 +44,23 @@
 //!
 //! [gate]                                                             # rules that an encoder must keep; [`crate::gate`]
 //! alpha = 0.05                                                       # chance of error of each rule, on each side
-//! basis = "bounded"                                                  # bounds of the mean, whatever the law; or "student",
+//! basis = "bounded"                                                  # bounds of the mean for any distribution; or "student",
 //!                                                                    # "signed-rank", "bootstrap", "studentised-bootstrap", or
 //!                                                                    # "point": the estimate itself. A rule may name its own
 //! unit = "item"                                                      # these data sets, other items; or "group": other data sets
-//! undecided = "block"                                                # where the data decide nothing: exit code 4 ("block", the
+//! undecided = "block"                                                # if the data do not decide: exit code 4 ("block", the
 //!                                                                    # default), 1 ("fail") or 0 ("warn")
-//! max_unchanged = 0.10                                               # a rule is invalid where more of its texts stayed as they
+//! max_unchanged = 0.10                                               # a rule is invalid if more of its texts stayed as they
 //! max_near_copies = 0.50                                             # were, or differ in one word; a rule may name its own
 //! sequential = true                                                  # rounds, until all is decided: "pocock" (true) or
 //!                                                                    # "obrien-fleming", "betting" (rounds over
 //!                                                                    # the items of one data set); default false
 //!
 //! [[gate.rule]]                                                      # each has exactly one limit; scores x 100 are points
-//! max_drop = 3.0                                                     # original less transformed is at most so many points
+//! max_drop = 3.0                                                     # largest value of original less transformed, in points
 //!
 //! [[gate.rule]]
-//! name = "short texts stay searchable"                               # default: the rule in words
+//! name = "short texts stay searchable"                               # default: a description of the rule
 //! max_drop_percent = 5                                               # the same in percent of the original score
 //! of = "length"                                                      # an axis (lexical, length, language, augmentation), a
 //!                                                                    # transformation ("paraphrase", "translation(fr)"),
@@ -68,7 +68,7 @@
 //! task = "retrieval"                                                 # only data sets of this kind
 //!
 //! [[gate.rule]]
-//! min_score = 70                                                     # a floor; on the point unless a basis is named
+//! min_score = 70                                                     # lowest score; of the estimate unless a basis is named
 //! of = "original"
 //! dataset = "STSBenchmark"                                           # only this data set
 //!
@@ -79,9 +79,9 @@
 //! [encoder."multilingual-e5-small".prompts]                          # texts put in front of this encoder's inputs, by
 //! query = "query: "                                                  # role: a part (query, document), a task type, a data
 //! passage = "passage: "                                              # set, or one of these with a part ("retrieval-query").
-//! sts = "query: "                                                    # They go before the encoder's own; [`crate::prompts`]
+//! sts = "query: "                                                    # They override the encoder's own; [`crate::prompts`]
 //!
-//! [judge]                                                            # a model that rates what became of the texts;
+//! [judge]                                                            # a model that rates the transformed texts;
 //! generator = "local:qwen2.5-coder-1.5b-instruct"                    # as `generator` above: better another one than that
 //! sample = 50                                                        # texts of each data set, transformation and seed;
 //!                                                                    # 0: all

@@ -235,10 +235,10 @@ fn columns_samples_and_options_of_tasks_are_read() {
     );
     let odd = complaint("limit = 200", "samples_per_label = 16");
     assert!(
-        odd.contains("`dataset[0].samples_per_label`: has no meaning for sts, only for classification"),
+        odd.contains("`dataset[0].samples_per_label`: applies only to classification, not to sts"),
         "{odd}"
     );
-    assert!(complaint("limit = 200", "fields = \"a=b\"").contains("should be a table of our names to theirs"));
+    assert!(complaint("limit = 200", "fields = \"a=b\"").contains("should be a table of Isomer's names to the data's"));
 }
 
 #[test]

@@ -205,7 +205,7 @@ pub(super) fn dataset(
             "dataset.dataset.fields",
             format!("the mapping of `{ours}` has an empty name"),
         )
-        .hint("write our name to theirs, e.g. sentence1 to text_a"));
+        .hint("map Isomer's name to the data's, e.g. sentence1 to text_a"));
     }
     let (limit, seed) = sample;
     let options = LoadOptions {
