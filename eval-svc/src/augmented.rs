@@ -1,4 +1,5 @@
-//! Texts through the augmentation service (GASE): what [`crate::encoding`] does for plain vectors.
+//! Encodes texts through the augmentation service (GASE), as [`crate::encoding`] does for plain
+//! vectors.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_encoder_client::{batches, retry};
@@ -20,28 +21,28 @@ use crate::{
     prompts::{self, Sent},
 };
 
-/// Texts of one request: generation is slow, and progress is told request by request.
+/// Texts of one request: generation is slow, and progress is reported per request.
 const TEXTS: usize = 64;
 
-/// What it takes to encode with augmentation.
+/// The inputs for encoding with augmentation.
 pub(crate) struct Augmenting<'a> {
     pub(crate) transform: &'a GrpcChannel,
     pub(crate) config: &'a EvalConfig,
     pub(crate) encoder: &'a Encoder,
-    /// Language of each text, where the dataset says it: the two sides of a pair may differ.
+    /// Language of each text, if the dataset names it: the two sides of a pair may differ.
     pub(crate) languages: &'a [Option<&'a str>],
     pub(crate) wanted: &'a DatasetAugmentation,
-    /// Prompt of originals and variants; none: the encoder's default.
+    /// Prompt of originals and variants; `None`: the encoder's default.
     pub(crate) prompt: Option<&'a Sent>,
 }
 
 impl Augmenting<'_> {
-    /// Encodes texts, which should be distinct, with several requests in flight. `done` hears of
-    /// the number of texts of each request that was answered, and what it took.
+    /// Encodes texts, which should be distinct, with several requests in flight. `done` is called
+    /// with the number of texts and the usage of each answered request.
     ///
     /// # Errors
-    /// As [`encoding::encode`]; also where a source gave no variant at all: the score would be that
-    /// of plain vectors.
+    /// As [`encoding::encode`]; also if a source gave no variant at all: the score would be that of
+    /// plain vectors.
     pub(crate) async fn encode(
         &self,
         texts: &[&str],
@@ -78,7 +79,7 @@ impl Augmenting<'_> {
                 ..EncodeResponse::default()
             };
             if let Some(prompt) = self.prompt {
-                // The space of pooled vectors is not the one that the encoder described.
+                // Pooled vectors have another vector space than the one that the encoder described.
                 prompts::check(None, plain.vector_space.as_ref(), prompt).map_err(EncodingError::Unusable)?;
             }
             encoded.take(texts.len(), &plain, &batch)?;
@@ -106,7 +107,7 @@ impl Augmenting<'_> {
 
     async fn ask(&self, texts: &[&str], batch: &[usize]) -> Result<EncodeAugmentedResponse, EncodingError> {
         let items = batch.iter().map(|&index| TextItem {
-            // The text stands for itself, so that a draw does not depend on where it occurs.
+            // No id: a draw depends on the text, not on its position.
             id: String::new(),
             text: texts[index].to_owned(),
             language: self.languages.get(index).copied().flatten().map(str::to_owned),
@@ -142,7 +143,7 @@ impl Augmenting<'_> {
     }
 }
 
-/// Adds what the augmentation of other texts came to.
+/// Adds the report on the augmentation of other texts.
 pub(crate) fn merge(all: &mut AugmentationReport, more: AugmentationReport) {
     all.augmented_texts += more.augmented_texts;
     for (counts, own) in [(&mut all.variants, more.variants), (&mut all.missing, more.missing)] {
@@ -177,7 +178,7 @@ fn count(report: &mut AugmentationReport, item: &Variants, complaint: &mut Optio
     }
 }
 
-/// A fault of the augmentation, its fields those of our request.
+/// A fault of the augmentation service, with its fields mapped to the caller's request.
 pub(crate) fn fault(error: EncodingError, text: impl FnOnce(usize) -> String) -> Fault {
     let unusable = |problem: String| {
         let message = format!("the augmentation service's answer cannot be used: {problem}");

@@ -1,8 +1,8 @@
-//! Whether a rewrite happened: is the transformed text another text than the original? Pure.
+//! Whether a transformed text differs from its original. Does no I/O.
 //!
-//! A text that only changed its case, punctuation, white space or Unicode form is the original
-//! under another encoding. A score on such texts says nothing about robustness, so the gate and the
-//! report count them.
+//! A text that differs only in case, punctuation, white space or Unicode form is the original in
+//! another form. A score on such texts says nothing about robustness, so the gate and the report
+//! count them.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Compares a text with what a transformation made of it.
+    /// Compares a text with its transformed text.
     pub fn of(original: &str, transformed: &str) -> Self {
         if original == transformed || essence(original) == essence(transformed) {
             return Self::Unchanged;
@@ -34,7 +34,7 @@ impl Change {
         if before.len().max(after.len()) < 2 || before.len().abs_diff(after.len()) > 1 {
             return Self::Changed;
         }
-        // rapidfuzz compares numbers: each distinct word gets one.
+        // rapidfuzz compares numbers, so each distinct word gets a number.
         let mut numbers: HashMap<&str, u64> = HashMap::new();
         let mut numbered = Vec::with_capacity(before.len() + after.len());
         for word in before.iter().chain(&after) {
@@ -60,7 +60,7 @@ pub(crate) fn same_words(one: &str, other: &str) -> bool {
     essence(one) == essence(other) || sorted(one) == sorted(other)
 }
 
-/// The characters that tell texts apart: compatibility forms unified, case folded, punctuation and
+/// The characters that distinguish texts: compatibility forms unified, case folded, punctuation and
 /// white space removed.
 pub(crate) fn essence(text: &str) -> String {
     // Upper case first: it unifies letters that have several lower-case forms (`ß` and `ss`, `ς`

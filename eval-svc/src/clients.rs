@@ -1,4 +1,4 @@
-//! The services that this one asks.
+//! Channels to the services that this service calls.
 
 use isomer_service_kit::GrpcChannel;
 

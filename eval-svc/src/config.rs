@@ -107,7 +107,7 @@ impl EvalConfig {
             .unwrap_or_else(|| self.home.join("cache").join("eval"))
     }
 
-    /// The path of a request's dataset, if requests may read it.
+    /// The path of a request's dataset, if requests are permitted to read it.
     ///
     /// # Errors
     /// A path outside [`EvalConfig::data_roots`].
@@ -118,7 +118,7 @@ impl EvalConfig {
         below_roots(path, &self.data_roots)
     }
 
-    /// Whether requests may read every path: their caller is the owner of this process.
+    /// Whether requests may read every path, because their caller is the owner of this process.
     pub fn reads_everything(&self) -> bool {
         self.data_roots.iter().any(|root| is_file_system(root))
     }
@@ -157,7 +157,7 @@ impl Validate for EvalConfig {
             if value == 0 {
                 return Err(ConfigError::new(
                     field,
-                    "is 0: nothing would ever be done",
+                    "is 0, so nothing would be done",
                     "give at least 1",
                 ));
             }
@@ -197,7 +197,7 @@ impl Validate for EvalConfig {
     }
 }
 
-/// Whether a root is that of the whole file system.
+/// Whether a folder is the root of the whole file system.
 fn is_file_system(root: &Path) -> bool {
     root.has_root() && root.parent().is_none()
 }

@@ -1,4 +1,4 @@
-//! Texts through an encoder service: what a task and a run have in common.
+//! Encodes texts with an encoder service, for tasks and runs.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_encoder_client::{
@@ -23,11 +23,11 @@ use crate::{
 /// An encoder could not be used.
 #[derive(Debug)]
 pub(crate) enum EncodingError {
-    /// It refused, failed or could not be reached.
+    /// The encoder refused, failed or could not be reached.
     Refused(Box<Fault>),
-    /// It answered something that cannot be used.
+    /// The encoder's answer cannot be used.
     Unusable(String),
-    /// It could not encode the text of this index.
+    /// The encoder could not encode the text at this index.
     Text {
         /// Index among the texts given.
         index: usize,
@@ -41,13 +41,13 @@ pub(crate) enum EncodingError {
 pub(crate) struct Encoded {
     /// `texts × cols` finite values.
     pub(crate) data: Vec<f32>,
-    /// Columns; 0 where there were no texts.
+    /// Columns; 0 if there were no texts.
     pub(crate) cols: usize,
-    /// Where the vectors live.
+    /// The vector space.
     pub(crate) space: Option<VectorSpace>,
-    /// Whether each text was cut at the encoder's length; `None` where the encoder does not say.
+    /// Whether each text was cut at the encoder's length; `None` if the encoder does not report it.
     pub(crate) cut: Vec<Option<bool>>,
-    /// What it took.
+    /// The usage.
     pub(crate) usage: Usage,
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn describe(channel: &GrpcChannel, id: &str) -> Result<Encoder,
     encoder.ok_or_else(|| EncodingError::Unusable("the service described no encoder".to_owned()))
 }
 
-/// How an encoder's vectors are meant to be compared; cosine where it does not say.
+/// The similarity with which an encoder's vectors are compared; cosine by default.
 pub(crate) fn similarity(encoder: &Encoder) -> Similarity {
     match encoder.similarity() {
         ProtoSimilarity::Dot => Similarity::Dot,
@@ -68,12 +68,12 @@ pub(crate) fn similarity(encoder: &Encoder) -> Similarity {
     }
 }
 
-/// Encodes texts, which should be distinct, with several requests in flight. `done` hears of the
-/// number of texts of each request that was answered, and what it took.
+/// Encodes texts, which should be distinct, with several requests in flight. `done` is called with
+/// the number of texts and the usage of each answered request.
 ///
-/// Overload and broken connections are waited out. All vectors must live in one space, the one that
-/// the encoder described; with a `prompt`, in one that differs from it in the prompt only. Without
-/// one the encoder's default applies.
+/// Overload and broken connections are retried. All vectors must be in one vector space, the one
+/// that the encoder described; with a `prompt`, in one that differs from it only in the prompt.
+/// Without a `prompt` the encoder's default applies.
 pub(crate) async fn encode(
     work: &dyn WorkEngine,
     config: &EvalConfig,
@@ -91,7 +91,7 @@ pub(crate) async fn encode(
         .map(|batch| async move { Ok((ask(work, encoder, prompt, texts, &batch).await?, batch)) })
         .buffered(batching.in_flight);
     let mut encoded = Encoded {
-        // The space under a prompt is that of the first answer, once it is checked.
+        // With a prompt, the space is that of the first answer, after it is checked.
         space: encoder.vector_space.clone().filter(|_| prompt.is_none()),
         ..Encoded::default()
     };
@@ -134,7 +134,7 @@ async fn ask(
 }
 
 impl Encoded {
-    /// Takes an answer apart, trusting nothing in it.
+    /// Reads an answer and checks all its parts.
     pub(crate) fn take(&mut self, texts: usize, answer: &EncodeResponse, batch: &[usize]) -> Result<(), EncodingError> {
         let unusable = |message: String| Err(EncodingError::Unusable(message));
         if let Some(error) = answer.errors.first() {

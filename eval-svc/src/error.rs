@@ -1,4 +1,4 @@
-//! Everything that can go wrong here, and the one place where it becomes a [`Fault`].
+//! Errors of this crate, and their conversion to a [`Fault`].
 
 use isomer_learn::LearnError;
 use isomer_service_kit::Fault;
@@ -23,7 +23,7 @@ pub enum EvalError {
     /// A statistic is undefined.
     #[error(transparent)]
     Stats(#[from] StatsError),
-    /// A suite is wrong.
+    /// A suite is invalid.
     #[error(transparent)]
     Suite(#[from] SuiteError),
     /// A run failed.
@@ -109,7 +109,7 @@ fn run(error: RunError) -> Fault {
     match error {
         RunError::Suite(error) => suite(&error),
         RunError::TooMany { .. } => Fault::overloaded(message, std::time::Duration::from_secs(60))
-            .hint("wait until some of them work, cancel some (CancelRun), or let the operator raise eval.max_pending_runs"),
+            .hint("wait until some of them start, cancel some (CancelRun), or ask the operator to raise eval.max_pending_runs"),
         RunError::Invalid { field, .. } => Fault::invalid(field, message),
         RunError::Gate(error) => {
             Fault::new(Code::InvalidArgument, "BROKEN_GATE", message).field(if error.origin.is_empty() {
@@ -126,10 +126,10 @@ fn run(error: RunError) -> Fault {
         RunError::Datasets { .. } => Fault::unavailable("DATASET_UNREACHABLE", message).field("spec.suite"),
         RunError::Language { .. } => Fault::new(Code::InvalidArgument, "LANGUAGE", message)
             .field("spec.suite")
-            .hint("say what the texts are in with `languages` of that [[dataset]], or leave the data set or the transformation out"),
+            .hint("name the language of the texts with `languages` of that [[dataset]], or leave the data set or the transformation out"),
         RunError::NotServed { .. } => Fault::unimplemented(message).field("spec.suite"),
         RunError::Encoder { fault, .. } | RunError::Transform { fault, .. } => {
-            // The message holds the inner field and hint already; code, reason and hint stay.
+            // The message already has the inner field and hint; the code and the reason are kept.
             let reason = if fault.reason.is_empty() {
                 "UPSTREAM_FAILED".to_owned()
             } else {
@@ -171,7 +171,7 @@ fn run(error: RunError) -> Fault {
             Fault::precondition("NO_REPORT", message).hint("reports belong to runs that succeeded")
         }
         RunError::Store(_) | RunError::Units(_) => {
-            // The path is the operator's to know.
+            // The path is for the operator only, so the message does not name it.
             tracing::error!(error = message, "the state of runs cannot be read or written");
             let told = "the state of runs cannot be read or written; the service's log names the file";
             Fault::unavailable("STATE_UNWRITABLE", told)

@@ -2,8 +2,8 @@
 //!
 //! Pure modules (no async, no tonic, no clock, no global random numbers): [`suite`], [`change`],
 //! [`gate`], [`judging`], [`prompts`], [`selection`]. At the edge: [`mod@run`] plans and executes
-//! robustness checks against an encoder and a transform service it is only handed channels to; the
-//! gRPC faces translate protos and nothing else.
+//! robustness checks with an encoder and a transform service, over channels that it is given; the
+//! gRPC handlers only convert protos.
 
 mod augmented;
 pub mod change;
@@ -44,9 +44,9 @@ pub use config::{EvalConfig, ServeConfig};
 pub use error::EvalError;
 /// Data sets: the crate `isomer-datasets`.
 pub use isomer_datasets as dataset;
-/// Where named data sets lie: a module of `isomer-datasets`.
+/// Locating named data sets: a module of `isomer-datasets`.
 pub use isomer_datasets::locate;
-/// Reports, the profiles they rest on, and counts of texts that an encoder cut: the crate
+/// Reports, the profiles behind them, and counts of texts that an encoder cut: the crate
 /// `isomer-report`.
 pub use isomer_report::{self as report, profile, terms::truncation};
 /// Scores: the crate `isomer-scoring`.
@@ -80,7 +80,7 @@ impl EvalService {
         Self::with_hub(config, clients, None)
     }
 
-    /// As [`EvalService::new`], with a way to data sets on the hub and their cache.
+    /// As [`EvalService::new`], with access to data sets on the hub and their cache.
     ///
     /// # Errors
     /// When a folder cannot be made.
@@ -88,8 +88,8 @@ impl EvalService {
         Self::with_fleet(config, clients, hub, None)
     }
 
-    /// As [`EvalService::with_hub`], with workers that do the pieces of runs, where there are any,
-    /// and the class of arithmetic of this process.
+    /// As [`EvalService::with_hub`], with workers that execute units of runs, if there are any, and
+    /// the class of arithmetic of this process.
     ///
     /// # Errors
     /// When a folder cannot be made.
@@ -125,13 +125,13 @@ impl EvalService {
         &self.locator
     }
 
-    /// The runs, for a process that goes down and interrupts them first.
+    /// The runs, for a process that interrupts them before it shuts down.
     pub fn runs(&self) -> &RunManager {
         &self.runs
     }
 }
 
-/// The service's faces.
+/// The service's gRPC handlers.
 pub fn services(service: EvalService) -> Services {
     let most = service.max_message_bytes;
     Services::new()
@@ -156,7 +156,7 @@ pub fn services(service: EvalService) -> Services {
 /// and can be started again.
 ///
 /// # Errors
-/// When a service cannot be reached, a folder cannot be made or the server stops on its own.
+/// When a service cannot be reached, a folder cannot be created or the server stops on its own.
 pub async fn run(
     config: ServeConfig,
     listener: TcpListener,
@@ -173,7 +173,7 @@ pub async fn run(
         let runs = runs.clone();
         async move {
             shutdown.await;
-            // Those who watch a run are told how it ended before the server drains.
+            // The watchers of a run receive its end before the server drains.
             runs.interrupt().await;
         }
     };

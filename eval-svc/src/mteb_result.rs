@@ -1,7 +1,7 @@
 //! mteb's task-result document: the JSON that `mteb.results.TaskResult.from_disk` and `from_dict`
 //! read.
 //!
-//! Layout of mteb 2.20.0 `results/task_result.py`: scores by split, one entry a language subset,
+//! Layout of mteb 2.20.0 `results/task_result.py`: scores by split, one entry per language subset,
 //! each with `main_score`, `hf_subset` and `languages`; floats rounded to 6 decimals as `to_disk`
 //! does.
 
@@ -12,16 +12,17 @@ use serde_json::{Map, Value, json};
 
 use crate::{dataset::Dataset, metric::rounding::round_decimals, task::Scores};
 
-/// Version whose layout and definitions the document follows. mteb reads documents below 1.11 in
-/// another way.
+/// The mteb version whose layout and definitions the document follows. mteb reads documents of
+/// versions below 1.11 differently.
 const MTEB_VERSION: &str = "2.20.0";
 
-/// ISO 639-3 for a language nobody named. mteb skips entries that list no language at all.
+/// ISO 639-3 code for a language that is not named. mteb skips entries that list no language at
+/// all.
 const UNDETERMINED: &str = "und";
 
 /// The document of one dataset scored with one encoder. `dataset_revision` is the hub's commit, or
-/// the digest of the dataset's content where there is no hub behind it; `evaluation_time` is in
-/// seconds. A sample is said beside the scores, in `isomer_sample`, an approximate search with its
+/// the digest of the dataset's content if it is not from the hub; `evaluation_time` is in seconds.
+/// A sample is noted beside the scores, in `isomer_sample`, and an approximate search with its
 /// recall in `isomer_search`.
 pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
     let mut entry = Map::new();
@@ -66,7 +67,7 @@ pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
 }
 
 /// mteb's language codes (ISO 639-3 and script) of a subset's name: `de` gives `deu-Latn`, `en-ar`
-/// both. A part that is not a language we know is kept as it is; a region or variant after a known
+/// both. A part that is not a known language is kept as it is; a region or variant after a known
 /// language (`en-ext`) is dropped.
 fn languages(subset: &str) -> Vec<String> {
     let mut codes: Vec<String> = Vec::new();
@@ -174,7 +175,7 @@ fn to_proto(value: &Value) -> ProtoValue {
     let kind = match value {
         Value::Null => Kind::NullValue(0),
         Value::Bool(b) => Kind::BoolValue(*b),
-        // Our documents hold doubles only, so nothing is lost.
+        // These documents contain only doubles, so nothing is lost.
         Value::Number(n) => Kind::NumberValue(n.as_f64().unwrap_or(f64::NAN)),
         Value::String(s) => Kind::StringValue(s.clone()),
         Value::Array(items) => Kind::ListValue(ListValue {

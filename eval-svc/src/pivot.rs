@@ -1,5 +1,5 @@
-//! Texts through the transform service into one language, before they are encoded: the pivot of the
-//! CLSD paper (§3.2).
+//! Translates texts into one language through the transform service before they are encoded: the
+//! pivot of the CLSD paper (§3.2).
 
 use std::collections::HashMap;
 
@@ -19,16 +19,16 @@ use serde_json::{Value, json};
 
 use crate::{config::EvalConfig, dataset::Dataset};
 
-/// Texts of one request: a generator is slow, and a request that fails is made again.
+/// Texts of one request: a generator is slow, and a request that fails is repeated as a whole.
 const TEXTS: usize = 32;
 /// Requests in flight at the same time: the next is queued when the last texts of one are slow.
 const IN_FLIGHT: usize = 2;
-/// Texts that stayed as they were and are named in the report.
+/// Maximum number of untranslated texts that the report names.
 const MOST_NAMED: usize = 20;
-/// Bytes of an answer.
+/// Maximum size of an answer, in bytes.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
-/// A text and the language it is in, where the data says it.
+/// A text and its language, if the data names it.
 type Original<'a> = (&'a str, Option<&'a str>);
 
 /// Whether a BCP-47 tag (or mteb's ISO 639-3 with script) is of a language given by its two
@@ -41,8 +41,8 @@ pub(crate) fn is_in(tag: &str, language: &str) -> bool {
     primary(tag) == primary(language)
 }
 
-/// Translates the texts of a dataset, equal ones once. Gives one text for each of the dataset's,
-/// and what it came to; a text that could not be translated stays as it was, and is counted.
+/// Translates the texts of a dataset, equal ones once. Returns one text for each text of the
+/// dataset, and a report. A text that could not be translated stays unchanged and is counted.
 ///
 /// # Errors
 /// The transform service's refusals; a generator that translated nothing at all.
@@ -59,8 +59,8 @@ pub(crate) async fn translate(
     };
     let mut numbers: HashMap<Original<'_>, usize> = HashMap::new();
     let (mut originals, mut firsts): (Vec<Original<'_>>, Vec<usize>) = Default::default();
-    // For each text of the dataset the number of its translation; none where it is in the language
-    // already.
+    // For each text of the dataset the number of its translation; `None` if it is already in the
+    // language.
     let mut rows: Vec<Option<usize>> = Vec::with_capacity(dataset.texts().len());
     for (index, text) in dataset.texts().iter().enumerate() {
         let own = dataset.language_of(text.role);
@@ -102,7 +102,7 @@ pub(crate) async fn translate(
     Ok((texts.collect(), report))
 }
 
-/// Counts a result. Gives the translation, if there is one.
+/// Counts a result. Returns the translation, if there is one.
 fn take<'a>(
     report: &mut PivotReport,
     result: &'a TransformResult,
@@ -112,7 +112,7 @@ fn take<'a>(
     let provenance = result.provenance.clone().unwrap_or_default();
     report.cached += u64::from(provenance.cache_hit);
     if report.provenance.is_none() && !provenance.generator_id.is_empty() {
-        // What all texts share: who translated, and by which prompt.
+        // The provenance is the same for all texts: generator and prompt.
         report.provenance = Some(Provenance {
             generator_id: provenance.generator_id,
             generator_digest: provenance.generator_digest,
@@ -151,7 +151,7 @@ fn take<'a>(
     None
 }
 
-/// One result for each text, several requests in flight.
+/// Returns one result for each text, with several requests in flight.
 async fn ask(
     transform: &GrpcChannel,
     config: &EvalConfig,
@@ -174,7 +174,7 @@ async fn ask(
     };
     let one = |batch: Vec<usize>| {
         let items = batch.iter().map(|number| TextItem {
-            // The text stands for itself: nothing is drawn by its id.
+            // The text has no id, since nothing is drawn for it.
             id: String::new(),
             text: originals[*number].0.to_owned(),
             language: originals[*number].1.map(str::to_owned),
@@ -213,7 +213,7 @@ async fn ask(
     results.into_iter().map(|result| result.ok_or_else(missing)).collect()
 }
 
-/// A refusal of the transform service, its fields those of our request.
+/// A refusal of the transform service, with its fields mapped to the caller's request.
 fn fault(fault: Fault) -> Fault {
     let ours = match fault.field.as_deref() {
         Some("spec.transformation.translation.target_language" | "transformation.translation.target_language") => {
@@ -229,7 +229,7 @@ fn fault(fault: Fault) -> Fault {
     }
 }
 
-/// One sentence for people.
+/// A sentence about the pivot for a human reader.
 pub(crate) fn sentence(report: &PivotReport) -> String {
     let provenance = report.provenance.clone().unwrap_or_default();
     let mut text = format!(
@@ -255,7 +255,7 @@ pub(crate) fn sentence(report: &PivotReport) -> String {
     text
 }
 
-/// What mteb's document says of it.
+/// The entry about the pivot in mteb's document.
 pub(crate) fn entry(report: &PivotReport) -> Value {
     let provenance = report.provenance.clone().unwrap_or_default();
     let checks: std::collections::BTreeMap<_, _> = report.failed_checks.iter().collect();

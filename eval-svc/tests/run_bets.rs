@@ -226,7 +226,7 @@ async fn what_cannot_be_bet_on_is_refused_before_anything_is_generated() {
     let cases = [
         (90, "max_drop = 5", "a perfect encoder takes 1"),
         (1000, "worst = 5", "has no value for each item"),
-        (1000, "max_drop = 5\ntexts = \"changed\"", "known when everything is in"),
+        (1000, "max_drop = 5\ntexts = \"changed\"", "needs all results"),
         (1000, "max_drop = 5\nbasis = \"student\"", "has bounds of its own"),
         (1000, "max_drop = 5\nunit = \"group\"", "bets on items"),
         (1000, "max_drop = 0", "no number of items"),

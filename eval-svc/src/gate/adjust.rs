@@ -1,22 +1,23 @@
-//! Holm's steps over encoders: of candidates that are all beyond a limit, some one passes with a
-//! chance of at most alpha.
+//! Holm's steps over encoders: if all candidates are beyond a limit, the chance that any of them
+//! passes is at most alpha.
 //!
-//! Without them, each encoder has its own chance of a false pass, and whoever releases the best of
-//! many candidates has that chance many times. An encoder passes a level where every rule of it
-//! does. Rules on a margin are adjusted over all encoders by their own test and stay as they are,
-//! and points know no level. What fails is not adjusted: an encoder that fails by itself fails.
+//! Without these steps each encoder has its own chance of a false pass, and releasing the best of
+//! many candidates multiplies that chance. An encoder passes at a level if all its rules do. Rules
+//! on a margin are already adjusted over all encoders by their own test, so they do not change.
+//! Decisions on points have no level. Failures are not adjusted: an encoder that fails by itself
+//! fails.
 
 use crate::{
     report::{EncoderVerdict, GateVerdict, RuleVerdict},
     stats::gate::candidates::holm_over_encoders,
 };
 
-/// Chance of error that a rule may spend.
+/// Chance of error that a rule may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Level(pub f64);
 
-/// Takes back passes that do not hold over all encoders; `at` judges every rule of an encoder at a
-/// level.
+/// Changes passes that do not hold over all encoders to undecided; `at` judges every rule of an
+/// encoder at a level.
 pub(super) fn over_encoders(
     encoders: &mut [EncoderVerdict],
     alpha: f64,
@@ -39,8 +40,9 @@ pub(super) fn over_encoders(
         Ok(passes)
     });
     if let Err(error) = steps {
-        // Alpha was checked when the gate was bound. Without the steps, nothing passes.
-        tracing::error!(%error, "the steps over encoders were refused");
+        // Alpha was checked when the gate was bound, so this does not happen. If it does, nothing
+        // passes.
+        tracing::error!(%error, "cannot adjust the gate over several encoders (Holm); no encoder passes");
         for rule in encoders.iter_mut().flat_map(|one| &mut one.rules) {
             take_back(rule, many);
         }
@@ -58,7 +60,7 @@ pub(super) fn over_encoders(
 }
 
 fn take_back(rule: &mut RuleVerdict, many: usize) {
-    let why = format!("passes for this encoder by itself, not where {many} encoders are judged together (Holm)");
+    let why = format!("passes for this encoder alone, but not when {many} encoders are judged together (Holm)");
     rule.verdict = GateVerdict::Undecided;
     rule.note = Some(match rule.note.take() {
         Some(note) => format!("{note}; {why}"),

@@ -1,4 +1,4 @@
-//! `sequential = "betting"`: rules on one data set, whose items come in a random order and are bet
+//! `sequential = "betting"`: rules on one data set, whose items are taken in a random order and bet
 //! on one after the other ([`crate::stats::gate::betting`]).
 
 use std::collections::BTreeMap;
@@ -18,18 +18,19 @@ use crate::{
     task::TaskType,
 };
 
-/// What a rule bets on, by position of the encoder and of the rule, or why there is nothing.
+/// The items that a rule bets on, by position of the encoder and of the rule, or the reason why
+/// there are none.
 pub(crate) type ItemSequences = BTreeMap<(usize, usize), Result<Sequence, String>>;
 
-/// Items in the order of their draw. One that shares a text with an earlier one is left out, since
-/// the two fall together.
+/// Items in the order of their draw. An item that shares a text with an earlier one is left out,
+/// since the two are not independent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sequence {
-    /// A drop or a score in points, one an item.
+    /// One drop or score per item, in points.
     pub values: Vec<f64>,
-    /// What a value may be.
+    /// The range of possible values.
     pub range: Range,
-    /// Items that were left out.
+    /// Number of items that were left out.
     pub repeated: usize,
 }
 
@@ -45,10 +46,11 @@ const BY_ITEM: [TaskType; 6] = [
     TaskType::GradedRanking,
 ];
 
-/// The basis and unit of a rule that is bet on; `tasks`: of its data sets, where they are known.
+/// The basis and unit of a rule that is bet on; `tasks`: task types of its data sets, if they are
+/// known.
 ///
 /// # Errors
-/// Why the rule cannot be bet on, and what can be done.
+/// Why the rule cannot be decided by bets, and what to change.
 pub(super) fn bound(
     rule: &Rule,
     (basis, unit): (Basis, Unit),
@@ -66,7 +68,7 @@ pub(super) fn bound(
     }
     if rule.texts != Texts::All {
         let message = format!(
-            "is \"{}\", which is known when everything is in, and an early look has not everything; {leave}",
+            "is \"{}\", which needs all results, and an early look does not have them; {leave}",
             rule.texts.name()
         );
         return Err(rule.place.wrong("texts", message));
@@ -109,11 +111,11 @@ fn items(range: Range) -> Items {
     }
 }
 
-/// Refuses rules that could not be decided in favour of a perfect encoder, because there are too
-/// few items. `there`: the task of a data set and its items.
+/// Refuses rules that could not be decided even for a perfect encoder, because there are too few
+/// items. `there`: the task of a data set and its number of items.
 ///
 /// # Errors
-/// The first such rule, with the items that it needs.
+/// The first such rule, with the number of items that it needs.
 pub(crate) fn check_items(gate: &Bound, there: impl Fn(usize) -> (TaskType, usize)) -> Result<(), GateError> {
     for rule in gate.rules.iter().filter(|rule| rule.basis == Basis::Betting) {
         let Some(&dataset) = rule.datasets.first() else {
@@ -146,7 +148,7 @@ pub(crate) fn check_items(gate: &Bound, there: impl Fn(usize) -> (TaskType, usiz
     Ok(())
 }
 
-/// Decides a rule on the items that are in; and what is to be said of that.
+/// Decides a rule on the items so far. Returns the decision and its note.
 pub(super) fn decide(
     rule: &BoundRule,
     alpha: f64,
@@ -154,13 +156,13 @@ pub(super) fn decide(
 ) -> Result<(Decision, String), String> {
     let sequence = match sequence {
         Some(Ok(sequence)) => sequence,
-        Some(Err(why)) => return Err(format!("nothing can be bet on: {why}")),
-        None => return Err("nothing can be bet on: the items are not known".to_owned()),
+        Some(Err(why)) => return Err(format!("a betting test is not possible: {why}")),
+        None => return Err("a betting test is not possible: the items are not known".to_owned()),
     };
     let held = rule.rule.limit.held();
     let decision =
         decide_bets(&sequence.values, &items(sequence.range), held, alpha).map_err(|error| refused(&error))?;
-    let mut note = "bounds of a betting test, which hold however often one looks".to_owned();
+    let mut note = "bounds of a betting test, which hold for any number of looks".to_owned();
     if sequence.repeated > 0 {
         note.push_str(&format!(
             "; {} items are left out because they share a text with an earlier one",

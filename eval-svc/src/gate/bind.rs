@@ -1,4 +1,4 @@
-//! Rules bound to what a run has.
+//! Binds rules to the encoders, transformations and data sets of a run.
 
 use std::collections::HashSet;
 
@@ -20,33 +20,33 @@ use crate::{
 /// A transformation of the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
-    /// With parameters.
+    /// Its name with parameters.
     pub label: String,
-    /// Without.
+    /// Its name without parameters.
     pub name: &'static str,
     /// Its axis.
     pub axis: Axis,
 }
 
-/// What the run has.
+/// The encoders, transformations and data sets of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Scene<'a> {
     /// Encoders, in order.
     pub encoders: &'a [String],
-    /// The one that others are compared with.
+    /// Position of the encoder that others are compared with.
     pub baseline: Option<usize>,
     /// Transformations, in order.
     pub transformations: &'a [Named],
-    /// Names and kinds of the data sets; `None` as long as they are not loaded: then rules' data
-    /// sets are not looked at.
+    /// Names and kinds of the data sets; `None` before they are loaded: then the data sets of rules
+    /// are not checked.
     pub datasets: Option<&'a [(String, TaskType)]>,
-    /// The group of each data set; empty: each is a group of its own.
+    /// The group of each data set; empty: each is its own group.
     pub groups: &'a [String],
     /// Whether a judge rates how similar the rewrites are.
     pub rated: bool,
 }
 
-/// Binds a gate; `None` where it has no rules.
+/// Binds a gate; `None` if it has no rules.
 ///
 /// # Errors
 /// The first rule that does not fit, with its place and the nearest valid name.
@@ -73,7 +73,7 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
     }
     let adjust = gate.adjust.unwrap_or_default();
     if adjust == Adjust::Holm && sequential != Sequential::Off {
-        let message = "steps over encoders at one look at everything, and an early look has not everything; leave `adjust` or `sequential` out";
+        let message = "needs a single look at all results, and an early look does not have them; leave `adjust` or `sequential` out";
         return Err(general.wrong("adjust", message));
     }
     let judged: Vec<usize> = (0..scene.encoders.len())
@@ -87,28 +87,27 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
     for (i, one) in rules.iter().enumerate() {
         if rules[..i].iter().any(|earlier| earlier.title == one.title) {
             let message = format!(
-                "a second rule is called \"{}\"; rules are told apart by their names",
+                "another rule is called \"{}\" too; give each rule its own name",
                 one.title
             );
             return Err(one.rule.place.wrong("", message));
         }
         let why = match one.basis {
-            // Bets were looked at rule by rule.
+            // Rules with bets were checked one by one above.
             _ if matches!(sequential, Sequential::Off | Sequential::Betting) => continue,
             _ if one.rule.texts != Texts::All => {
                 let message = format!(
-                    "is \"{}\", which is known when everything is in, and an early look has not everything; leave `sequential` out",
+                    "is \"{}\", which needs all results, and an early look does not have them; leave `sequential` out",
                     one.rule.texts.name()
                 );
                 return Err(one.rule.place.wrong("texts", message));
             }
             _ if one.is_worst() => {
-                let message =
-                    "is about each data set by itself, and an early look has not all of them; leave `sequential` out";
+                let message = "is about each data set by itself, and an early look does not have all of them; leave `sequential` out";
                 return Err(one.rule.place.wrong("worst", message));
             }
             _ if one.unit == Unit::Item => {
-                let message = "is \"item\": it is about these data sets, and an early look has not all of them; name basis = \"signed-rank\" (or \
+                let message = "is \"item\": it is about these data sets, and an early look does not have all of them; name basis = \"signed-rank\" (or \
                                \"student\") for bounds over groups, leave `sequential` out, or leave the suite's rules out with --no-suite-rules";
                 return Err(one.rule.place.wrong("unit", message));
             }
@@ -210,7 +209,7 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
     })
 }
 
-/// Whether the rule can look at some of the rewrites only.
+/// Checks whether the rule can look at only some of the rewrites.
 fn check_texts(rule: &Rule, scene: &Scene<'_>) -> Result<(), GateError> {
     let wrong = |message: String| Err(rule.place.wrong("texts", message));
     let name = rule.texts.name();
@@ -240,8 +239,8 @@ fn check_texts(rule: &Rule, scene: &Scene<'_>) -> Result<(), GateError> {
     Ok(())
 }
 
-/// What counts as drawn. Where nobody says: groups, or the items where there are few groups and the
-/// bounds know items.
+/// The unit of a rule. By default groups, or items if there are few groups and the rule has bounds
+/// over items.
 fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: bool) -> Result<Unit, GateError> {
     let worst = matches!(rule.limit, RuleLimit::Worst(_));
     let of_items =
@@ -264,7 +263,7 @@ fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: b
                     basis.name()
                 ),
                 limit => format!(
-                    "is \"item\", which {} does not know: use max_drop, min_score or worst, or take \"group\"",
+                    "is \"item\", which {} does not support: use max_drop, min_score or worst, or take \"group\"",
                     limit.kind()
                 ),
             };
@@ -344,7 +343,7 @@ fn labels(run: &[Named]) -> String {
     labels.join(", ")
 }
 
-/// The rule's data sets.
+/// Positions of the rule's data sets.
 fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, GateError> {
     let wrong = |key, message: String| Err(rule.place.wrong(key, message));
     let names: Vec<&str> = datasets.iter().map(|(name, _)| name.as_str()).collect();
@@ -387,8 +386,8 @@ fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, Ga
     Ok(chosen)
 }
 
-/// The first rule that would stay undecided whatever the scores are, with what would make it
-/// decidable.
+/// Refuses the first rule that would stay undecided whatever the scores are, and says what would
+/// make it decidable.
 fn undecidable(gate: &Bound) -> Option<GateError> {
     let tests = gate.judged.len() * gate.rules.iter().filter(|rule| rule.is_test()).count();
     gate.rules.iter().find_map(|rule| {
@@ -402,9 +401,9 @@ fn undecidable(gate: &Bound) -> Option<GateError> {
                 (family as f64 / gate.alpha).log2().ceil() as usize
             }
             Basis::Student | Basis::Bootstrap | Basis::StudentisedBootstrap => 2,
-            // Over items, their number is known when they are scored.
+            // The number of items is known only when they are scored.
             Basis::Bounded if rule.unit == Unit::Item => 1,
-            // At best, no unit drops at all.
+            // The best case: no unit drops at all.
             Basis::Bounded => {
                 let limit = rule.rule.limit.held();
                 least_units(limit, WIDTH, best(rule.rule.limit), gate.alpha).unwrap_or(usize::MAX)
@@ -432,8 +431,7 @@ fn undecidable(gate: &Bound) -> Option<GateError> {
     })
 }
 
-/// A range of values that is at most as wide as any that a rule may meet, for what no data could
-/// decide.
+/// A range of values no wider than that of any data, to find out what no data could decide.
 const WIDTH: Range = Range {
     low: -100.0,
     high: 100.0,

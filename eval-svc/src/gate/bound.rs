@@ -1,20 +1,20 @@
-//! A gate and its rules once they are bound to what a run has.
+//! A gate and its rules after they are bound to a run.
 
 use super::{Adjust, Basis, OnUndecided, Rule, RuleLimit, Sequential, Unit, limits::Settled};
 use crate::{profile::Axis, separation::Kind};
 
-/// A gate that fits the run.
+/// A gate that has been checked against the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Bound {
-    /// At least one.
+    /// The rules; at least one.
     pub rules: Vec<BoundRule>,
     /// Chance of error.
     pub alpha: f64,
     /// What an undecided gate means.
     pub undecided: OnUndecided,
-    /// How the run goes.
+    /// Whether the run has rounds, and how they share the chance of error.
     pub sequential: Sequential,
-    /// What becomes of the chance of error where several encoders are judged.
+    /// How the chance of error is adjusted if several encoders are judged.
     pub adjust: Adjust,
     /// Positions of the encoders that are judged.
     pub judged: Vec<usize>,
@@ -22,37 +22,37 @@ pub(crate) struct Bound {
     pub baseline: Option<usize>,
 }
 
-/// A rule that fits the run.
+/// A rule that has been checked against the run.
 #[derive(Debug, Clone)]
 pub(crate) struct BoundRule {
-    /// As written.
+    /// The rule as written.
     pub rule: Rule,
-    /// Name, or the rule in words.
+    /// Its name, or a description of the rule.
     pub title: String,
     /// What it looks at.
     pub quantity: Quantity,
     /// Positions of its data sets.
     pub datasets: Vec<usize>,
-    /// Groups of these data sets: what it counts.
+    /// Groups of these data sets, which are its units of observation.
     pub units: usize,
-    /// What is held against the limit.
+    /// The value that is compared with the limit.
     pub basis: Basis,
-    /// What counts as drawn.
+    /// The unit of observation.
     pub unit: Unit,
-    /// Whether nobody named the unit.
+    /// Whether the unit is the default.
     pub unit_by_default: bool,
     /// When it is invalid.
     pub limits: Settled,
 }
 
 impl BoundRule {
-    /// Whether it counts the original against the transformed texts (a drop) or scores by
-    /// themselves.
+    /// Whether it compares the original with the transformed texts (a drop) rather than limits a
+    /// score.
     pub(crate) fn is_drop(&self) -> bool {
         matches!(self.rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::Worst(_))
     }
 
-    /// Whether it holds each data set, or group, against the limit by itself.
+    /// Whether it compares each data set, or group, with the limit separately.
     pub(crate) fn is_worst(&self) -> bool {
         matches!(self.rule.limit, RuleLimit::Worst(_))
     }
@@ -74,11 +74,11 @@ pub(crate) enum Quantity {
     Axis(Axis),
     /// One transformation, by position.
     Transformation(usize),
-    /// Separation: of one kind of change, or of all.
+    /// Separation of one kind of change, or of all.
     Separation(Option<Kind>),
 }
 
-/// What a group's, or an item's, value is at best.
+/// The best possible value of a group or an item.
 pub(super) fn best(limit: RuleLimit) -> f64 {
     match limit {
         RuleLimit::MinScore(_) => 100.0,

@@ -1,4 +1,4 @@
-//! One look: every rule of every encoder held against the scores that are in.
+//! One look: decides every rule of every encoder on the scores so far.
 
 use super::{
     Adjust, Basis, OnUndecided, Unit,
@@ -25,18 +25,18 @@ use crate::{
     },
 };
 
-/// What is in, and what this look may spend.
+/// The results so far, and the chance of error that this look may spend.
 #[derive(Debug, Clone)]
 pub(crate) struct Look<'a> {
-    /// Data sets that are in, by position.
+    /// Data sets with results, by position.
     pub datasets: &'a [usize],
-    /// The first so many seeds are in.
+    /// Number of seeds with results, from the first on.
     pub seeds: usize,
     /// Chance of error that this look may spend.
     pub alpha: f64,
     /// Its number, from 1.
     pub round: usize,
-    /// What became of the texts.
+    /// Counts of the texts.
     pub facts: Facts<'a>,
     /// Scores of the rules that look at some of the rewrites.
     pub subsets: &'a SubsetScores,
@@ -46,12 +46,12 @@ pub(crate) struct Look<'a> {
     pub items: &'a ItemStrata,
     /// Items of the rules that bet on them, in the order of their draw.
     pub sequences: &'a ItemSequences,
-    /// How many looks share the chance of error of a rule on separation, where other rules spend
-    /// nothing by being looked at.
+    /// How many looks share the chance of error of a rule on separation. Used with bets, where
+    /// looks at other rules spend nothing.
     pub shared_by: usize,
 }
 
-/// Looks. What an earlier look decided stays as it was.
+/// Makes a look. Decisions of an earlier look do not change.
 pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<GateReport>) -> GateReport {
     let tests = tests(gate, grid, look);
     let mut encoders: Vec<EncoderVerdict> = gate
@@ -112,7 +112,7 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
     report
 }
 
-/// What the rules on scores count, in words.
+/// Describes the units of the rules on scores.
 fn counted(gate: &Bound, grid: &Grid) -> String {
     let groups = if grid.members().len() == grid.datasets.len() {
         "data sets, seeds averaged first"
@@ -156,7 +156,7 @@ fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
     }
 }
 
-/// Data sets of a rule that are in.
+/// Data sets of a rule that have results.
 fn within(rule: &BoundRule, look: &Look<'_>) -> Vec<usize> {
     rule.datasets
         .iter()
@@ -168,8 +168,8 @@ fn within(rule: &BoundRule, look: &Look<'_>) -> Vec<usize> {
 /// A test against the baseline, by encoder and rule.
 type Tests = std::collections::BTreeMap<(usize, usize), NonInferiority>;
 
-/// All tests against the baseline together: one family for Holm. What has no numbers is not a
-/// member.
+/// All tests against the baseline, which are one family for Holm. Rules without numbers are not
+/// members.
 fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
     let mut members = Vec::new();
     let mut comparisons = Vec::new();
@@ -195,10 +195,10 @@ fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
     }
     match non_inferiority(&comparisons, look.alpha) {
         Ok(found) => members.into_iter().zip(found).collect(),
-        // Checked above: numbers, margins and alpha are what the test takes. A rule without its
-        // test is undecided.
+        // Numbers, margins and alpha were checked above, so this does not happen. A rule without
+        // its test is undecided.
         Err(error) => {
-            tracing::error!(%error, "the tests against the baseline were refused");
+            tracing::error!(%error, "cannot test against the baseline; the rules are undecided");
             Tests::new()
         }
     }
@@ -222,7 +222,7 @@ fn decide_rule(
         ..RuleVerdict::default()
     };
     if own.is_empty() {
-        verdict.note = Some("none of its data sets is in yet".to_owned());
+        verdict.note = Some("none of its data sets has results yet".to_owned());
         return verdict;
     }
     if matches!(rule.quantity, Quantity::Separation(_)) {
@@ -271,7 +271,7 @@ fn decide_rule(
     match decision {
         Ok((decision, said)) => fill(&mut verdict, decision, said, rule),
         Err(why) => {
-            // Undecided; and what was not rewritten is invalid all the same.
+            // Undecided; a rule whose texts were not rewritten is invalid nevertheless.
             verdict.note = Some(why);
             return valid(verdict, rule, encoder, grid, look, &own);
         }
@@ -282,7 +282,7 @@ fn decide_rule(
     valid(verdict, rule, encoder, grid, look, &own)
 }
 
-/// The verdict, or that the rewrites allow none.
+/// The verdict, or invalid if the rewrites do not allow a decision.
 fn valid(
     mut verdict: RuleVerdict,
     rule: &BoundRule,
@@ -297,7 +297,7 @@ fn valid(
     verdict
 }
 
-/// What became of the texts that a rule looks at, and why that allows no decision, if so.
+/// Counts of the texts that a rule looks at, and the reason if they do not allow a decision.
 fn cause(
     rule: &BoundRule,
     encoder: usize,
@@ -309,7 +309,7 @@ fn cause(
     let mixed = shared_vectors(encoder, facts, datasets).and_then(|shared| mixed_up(shared, rule.limits));
     let separation = matches!(rule.quantity, Quantity::Separation(_));
     let limits = if separation {
-        // Texts that were not rewritten are left out of separation, and counted by nobody else.
+        // Separation leaves out texts that were not rewritten, and no other rule counts them.
         Settled {
             max_unchanged: 1.0,
             max_near_copies: 1.0,
@@ -326,16 +326,16 @@ fn cause(
     (share.filter(|_| !separation), why)
 }
 
-/// Takes the decision back where there is a reason. The estimate and its bounds stay visible, but
-/// they decide nothing, not even a failure.
+/// Makes a verdict invalid if there is a reason. The estimate and its bounds stay visible, but they
+/// do not decide anything, not even a failure.
 fn invalidate(verdict: &mut RuleVerdict, why: Option<String>) {
     let Some(why) = why else { return };
     (verdict.verdict, verdict.note) = (GateVerdict::Invalid, Some(why));
     (verdict.units_needed, verdict.seeds_needed) = (None, None);
 }
 
-/// Holds what was decided in rounds against ratings that were made after them. `places`: where each
-/// data set of the rules is in the grid, if it is.
+/// Checks decisions made in rounds against ratings that were made later. `places`: position in the
+/// grid of each data set of the rules; `None` if it is not there.
 pub(crate) fn apply_ratings(
     gate: &Bound,
     grid: &Grid,
@@ -360,7 +360,7 @@ pub(crate) fn apply_ratings(
     conclude(gate, report);
 }
 
-/// What the rules come to.
+/// Sets the verdicts of the encoders and of the gate.
 fn conclude(gate: &Bound, report: &mut GateReport) {
     for one in &mut report.encoders {
         one.verdict = GateVerdict::of_all(one.rules.iter().map(|rule| rule.verdict));
@@ -373,19 +373,19 @@ fn conclude(gate: &Bound, report: &mut GateReport) {
     };
 }
 
-/// A decision that says of itself what there is to say.
+/// A decision whose own note is used.
 fn plain(decision: Decision) -> (Decision, Option<String>) {
     (decision, None)
 }
 
-/// `said`: what is said of the decision in place of its own note.
+/// `said`: a note that replaces the decision's own.
 fn fill(verdict: &mut RuleVerdict, decision: Decision, said: Option<String>, rule: &BoundRule) {
     verdict.verdict = decision.verdict.into();
     verdict.estimate = Some(decision.estimate);
     (verdict.low, verdict.high) = (decision.low, decision.high);
     let ends = [decision.low, decision.high];
     if ends.iter().flatten().any(|end| !end.is_finite()) {
-        // At a vanishing share of alpha a bound may have no end: that decides nothing.
+        // At a very small share of alpha a bound may be infinite, which does not decide anything.
         (verdict.low, verdict.high, verdict.verdict) = (None, None, GateVerdict::Undecided);
         verdict.note = Some(format!("there is no bound at a chance of error of {:e}", verdict.alpha));
         return;
@@ -427,7 +427,7 @@ fn fill(verdict: &mut RuleVerdict, decision: Decision, said: Option<String>, rul
     }
 }
 
-/// The Holm-adjusted test decides, not the bounds, which belong to this rule alone.
+/// The Holm-adjusted test decides. The bounds do not: they are those of this rule alone.
 fn tested(verdict: &mut RuleVerdict, test: Option<&NonInferiority>, gate: &Bound) {
     let Some(test) = test else {
         verdict.verdict = GateVerdict::Undecided;
@@ -447,7 +447,7 @@ fn tested(verdict: &mut RuleVerdict, test: Option<&NonInferiority>, gate: &Bound
         (None, GateVerdict::Undecided) => "the bounds straddle the margin".to_owned(),
         (None, _) => {
             let family = gate.judged.len() * gate.rules.iter().filter(|rule| rule.is_test()).count();
-            format!("its own bounds would decide, the test adjusted for all {family} comparisons (Holm) does not")
+            format!("its own bounds would decide, but the test adjusted for all {family} comparisons (Holm) does not")
         }
     });
 }

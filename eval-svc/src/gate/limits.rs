@@ -1,25 +1,25 @@
-//! When a rule says nothing: shares of texts that make it invalid.
+//! Shares of texts beyond which a rule is invalid.
 
 use serde::{Deserialize, Serialize};
 
-/// Shares of texts beyond which a rule is invalid, 0 to 1. What is absent is left to whoever is
-/// asked next: rule, gate, default.
+/// Shares of texts, 0 to 1, beyond which a rule is invalid. An absent share is taken from the next
+/// source: rule, gate, default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Largest share of texts that stayed as they were.
+    /// Largest share of texts that stayed unchanged.
     pub max_unchanged: Option<f64>,
-    /// Largest share of rewrites in which one word differs.
+    /// Largest share of rewrites that differ in one word.
     pub max_near_copies: Option<f64>,
     /// Largest share of texts that the encoder cut.
     pub max_cut: Option<f64>,
     /// Largest share of original texts whose vector is that of a text with other words.
     pub max_shared: Option<f64>,
-    /// Least share of rated rewrites that a judge accepts.
+    /// Smallest share of rated rewrites that a judge accepts.
     pub min_accepted: Option<f64>,
 }
 
-/// The same with the defaults filled in.
+/// The limits with the defaults filled in.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Settled {
     pub max_unchanged: f64,
@@ -30,7 +30,7 @@ pub(crate) struct Settled {
 }
 
 impl Limits {
-    /// As a suite and the command line spell them.
+    /// The keys, as a suite and the command line spell them.
     pub const KEYS: [&str; 5] = [
         "max_unchanged",
         "max_near_copies",
@@ -38,19 +38,19 @@ impl Limits {
         "max_shared",
         "min_accepted",
     ];
-    /// Where none is named: a rewrite that did not happen says nothing about robustness.
+    /// Default: a text that was not rewritten says nothing about robustness.
     pub const MAX_UNCHANGED: f64 = isomer_report::terms::MAX_UNCHANGED;
-    /// Where none is named: beyond a half, a typical rewrite changed one word.
+    /// Default: beyond one half, a typical rewrite changed one word.
     pub const MAX_NEAR_COPIES: f64 = 0.50;
-    /// Where none is named: an encoder that cuts nearly every text is scored on their beginnings.
+    /// Default: an encoder that cuts nearly every text is scored on the beginnings of the texts.
     pub const MAX_CUT: f64 = 0.90;
-    /// Where none is named: an encoder that gives texts each other's vectors is broken, or does not
-    /// know their script.
+    /// Default: an encoder that gives texts each other's vectors is broken or does not support
+    /// their script.
     pub const MAX_SHARED: f64 = 0.10;
-    /// Where none is named: below a half, a typical rewrite does not keep the meaning.
+    /// Default: below one half, a typical rewrite does not keep the meaning.
     pub const MIN_ACCEPTED: f64 = 0.50;
 
-    /// Each with its key.
+    /// The shares with their keys.
     pub fn all(&self) -> [(&'static str, Option<f64>); 5] {
         let [unchanged, near_copies, cut, shared, accepted] = Self::KEYS;
         [
@@ -62,7 +62,7 @@ impl Limits {
         ]
     }
 
-    /// Sets the share of a key; false where it is none of the keys.
+    /// Sets the share of a key; false if the key is unknown.
     pub fn set(&mut self, key: &str, share: Option<f64>) -> bool {
         let place = match key {
             "max_unchanged" => &mut self.max_unchanged,
@@ -76,7 +76,7 @@ impl Limits {
         true
     }
 
-    /// These, and where one is absent the other's.
+    /// These limits; absent ones are taken from the other.
     #[must_use]
     pub fn or(self, general: Self) -> Self {
         Self {
@@ -88,10 +88,10 @@ impl Limits {
         }
     }
 
-    /// Whether every share can be meant.
+    /// Checks that every share is valid.
     ///
     /// # Errors
-    /// The key of the first that cannot, and what would be right.
+    /// The key of the first invalid share, and what is accepted.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         for (key, share) in self.all() {
             if let Some(share) = share {
@@ -112,10 +112,10 @@ impl Limits {
     }
 }
 
-/// Whether a share of texts can be meant.
+/// Checks that a share of texts is valid.
 ///
 /// # Errors
-/// What would be right.
+/// What is accepted.
 pub fn check_share(share: f64) -> Result<(), String> {
     if (0.0..=1.0).contains(&share) {
         Ok(())

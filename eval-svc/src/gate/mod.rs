@@ -1,52 +1,52 @@
-//! The gate: rules that an encoder keeps or breaks.
+//! The gate: rules that an encoder must keep.
 //!
-//! A suite's `[gate]` and a request's rules are one vocabulary ([`Gate`], [`Rule`]). Before
-//! anything is generated they are bound to what the run has (`bind`): names that it does not have
-//! are refused with the nearest that it does. A look (`look`) holds every rule of every encoder
-//! against a grid of scores; how many looks there are, and what share of the chance of error each
-//! may spend, is the run's affair.
+//! A suite's `[gate]` and a request's rules have the same form ([`Gate`], [`Rule`]). Before
+//! anything is generated they are bound to the run (`bind`): unknown names are refused, with the
+//! nearest known name. A look (`look`) decides every rule of every encoder on a grid of scores. The
+//! run determines how many looks there are, and what share of the chance of error each may spend.
 //!
 //! **Unit of observation: the group of data sets**, its members (the languages of a data set) and
-//! their seeds averaged first (how [`crate::stats::gate`] counts). A data set that belongs with no
-//! other is a group of its own. One group allows no statement on chance: a rule about it is decided
-//! on points or stays undecided, and says so.
+//! their seeds averaged first (how [`crate::stats::gate`] counts). A data set that belongs to no
+//! other forms its own group. A single group allows no statement about chance: a rule about it is
+//! decided on points or stays undecided, with a note.
 //!
 //! **What the error means.** For each rule and encoder, an encoder beyond the limit passes, and one
 //! within it fails, with a chance of at most `alpha`, if data sets are independent draws and the
 //! basis' own condition holds (signed-rank: changes lie symmetrically around their shift; Student:
-//! they are normal; bootstrap: there are many). Passing takes every rule, so an encoder that is
-//! beyond *some* limit passes the gate with a chance of at most `alpha` too, however many rules
-//! there are (intersection-union). `margin` rules are Holm-adjusted over all rules and encoders:
-//! the chance that *any* inferior encoder is called non-inferior is at most `alpha`.
+//! they are normal; bootstrap: there are many). An encoder passes only if every rule passes, so an
+//! encoder that is beyond *some* limit passes the gate with a chance of at most `alpha` too,
+//! however many rules there are (intersection-union). `margin` rules are Holm-adjusted over all
+//! rules and encoders: the chance that *any* inferior encoder is called non-inferior is at most
+//! `alpha`.
 //!
 //! **Sequential.** With `sequential` a run goes in rounds ([`crate::stats::gate::schedule`]) and
-//! stops as soon as every rule of every encoder is decided. A decision stays as it was made. Each
-//! look has a share of `alpha` laid down beforehand (what the spending function gives the share of
-//! data sets x seeds that are in, less what was spent before), so by the union bound all of the
-//! above holds over all looks together, as long as a seed's luck is another one on each data set
-//! (where it cannot be, every round has all seeds). Data sets come in an order drawn from their
-//! names. Points and bootstrap bounds cannot be looked at early: points say nothing about chance,
-//! and percentiles of 10,000 resamples do not reach the small shares.
+//! stops as soon as every rule of every encoder is decided. A decision is never changed later. Each
+//! look has a share of `alpha` fixed beforehand (the value of the spending function at the share of
+//! data sets x seeds so far, less what was spent before). By the union bound all of the above
+//! therefore holds over all looks together, if a seed's random draws are independent across data
+//! sets (where they cannot be, every round has all seeds). Data sets come in an order drawn from
+//! their names. Rules on points and bootstrap bounds cannot be decided early: points say nothing
+//! about chance, and percentiles of 10,000 resamples do not reach the small shares.
 //!
 //! **Bets.** With `sequential = "betting"` the rounds are over the items of one data set, in a
-//! random order. Rules on scores are decided by [`crate::stats::gate::betting`], which holds its
-//! error whenever one looks; separation has its bounds at an equal share of `alpha` for each look.
-//! The last look decides with everything that is in, so that a verdict never rests on other numbers
-//! than the report's.
+//! random order. Rules on scores are decided by [`crate::stats::gate::betting`], whose chance of
+//! error holds for any number of looks; separation has its bounds at an equal share of `alpha` for
+//! each look. The last look decides on all results so far, so a verdict always rests on the numbers
+//! in the report.
 //!
 //! **What may never pass.** A rule neither passes nor fails on texts that were not rewritten, on
-//! scores that are not numbers, or on a drop in percent of nothing: it is *invalid*, and so is the
-//! gate where no rule fails (`validity`). Invalid blocks, whatever `undecided` says. A rule that
-//! its data can never decide is refused when it is bound.
+//! scores that are not numbers, or on a drop in percent of zero: it is *invalid*, and so is the
+//! gate if no rule fails (`validity`). An invalid gate blocks, whatever `undecided` says. A rule
+//! that its data can never decide is refused when it is bound.
 //!
 //! **Some of the rewrites.** A rule may look at changed or at accepted texts only ([`Texts`]): the
-//! original and what was made of it are then scored on the same items, those all of whose texts
+//! original and the transformed texts are then scored on the same items, those all of whose texts
 //! changed, or were accepted by a judge.
 //!
 //! **Several encoders.** The chance of a false pass holds for each encoder by itself. With
 //! [`Adjust::Holm`] it holds for all together (`adjust`).
 //!
-//! The baseline encoder is what others are compared with: where there are others, rules judge only
+//! Other encoders are compared with the baseline encoder. If there are others, rules judge only
 //! them.
 
 mod adjust;

@@ -1,4 +1,4 @@
-//! From a grid of scores to a rule's observations: one series a data set, its values the seeds.
+//! A rule's observations from a grid of scores: one series per data set, with one value per seed.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::{
     stats::gate::bounded::Range,
 };
 
-/// Scores of a data set, one a seed, for as many seeds as are in; one value for originals, which
-/// know no seeds.
+/// Scores of a data set, one per seed that has been run; one value for originals, which have no
+/// seeds.
 fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds: usize) -> Vec<f64> {
     let mut series = match quantity {
         Quantity::Original => return vec![grid.original[encoder][dataset]],
-        // No score of a data set: `sensitivity` decides such rules.
+        // Separation is not a score: `sensitivity` decides such rules.
         Quantity::Separation(_) => return Vec::new(),
         Quantity::Total => total_series(grid, encoder, dataset).unwrap_or_default(),
         Quantity::Axis(axis) => axis_series(grid, encoder, dataset, axis),
@@ -26,12 +26,12 @@ fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds
     series
 }
 
-/// What rules on some of the rewrites look at, by position of the encoder and of the rule: of each
-/// of the rule's data sets one value a seed, a drop or, where the rule is about scores, a score. Or
-/// why there is none.
+/// Values of the rules on some of the rewrites, by position of the encoder and of the rule: for
+/// each of the rule's data sets one value per seed, a drop or, if the rule is about scores, a
+/// score. Otherwise the reason why there are none.
 pub(crate) type SubsetScores = BTreeMap<(usize, usize), Result<Vec<Vec<f64>>, String>>;
 
-/// Where observations come from.
+/// The sources of observations.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     /// All scores.
@@ -41,7 +41,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// A rule's values on a data set, one a seed; true: they are drops already.
+    /// A rule's values on a data set, one per seed; `true`: they are already drops.
     fn series(
         self,
         (position, rule): (usize, &BoundRule),
@@ -65,12 +65,12 @@ impl Source<'_> {
     }
 }
 
-/// What a rule holds against its limit, for one encoder: of each group of its data sets that are
-/// in, one value a seed. Members of a group are averaged, since the languages of a data set are no
-/// independent draws.
+/// The values that a rule compares with its limit, for one encoder: for each group of its data sets
+/// with results, one value per seed. Members of a group are averaged, since the languages of a data
+/// set are not independent draws.
 ///
 /// # Errors
-/// Why there is no such number, in words for a reader of the report: the rule is invalid.
+/// Why there is no such number, for a reader of the report: the rule is invalid.
 pub(super) fn observations(
     (position, rule): (usize, &BoundRule),
     source: Source<'_>,
@@ -113,7 +113,7 @@ pub(super) fn observations(
     Ok(by_group(all))
 }
 
-/// What a group's value can be: scores lie between −100 and 100 points.
+/// The range of a group's value: scores lie between −100 and 100 points.
 pub(super) fn range(rule: &BoundRule, grid: &Grid, encoder: usize, datasets: &[usize]) -> Range {
     let (least, most) = (-100.0, 100.0);
     let score = Range { low: least, high: most };
@@ -121,7 +121,7 @@ pub(super) fn range(rule: &BoundRule, grid: &Grid, encoder: usize, datasets: &[u
         let original = grid.original[encoder][*dataset];
         match rule.rule.limit {
             RuleLimit::MinScore(_) | RuleLimit::MinSeparation(_) => score,
-            // On some of the items, the original's score may be any.
+            // On a subset of the items, the original may have any score.
             RuleLimit::MaxDrop(_) | RuleLimit::Worst(_) if rule.rule.texts != Texts::All => Range {
                 low: least - most,
                 high: most - least,

@@ -1,11 +1,11 @@
-//! `min_separation`: the rule on sensitivity. Robust and blind look alike; see
-//! [`crate::separation`].
+//! `min_separation`: the rule on sensitivity. Scores alone do not tell a robust encoder from one
+//! that ignores its input; see [`crate::separation`].
 //!
-//! The unit of observation is the source text, of which one comparison counts, drawn by content.
+//! The unit of observation is the source text. One comparison per text counts, drawn by content.
 //! The rule passes where the one-sided Clopper–Pearson lower bound keeps the limit, and fails where
 //! the upper bound lies below it. Texts that were not rewritten are left out rather than counted,
-//! so `max_unchanged` does not apply: with few texts left, the bounds decide nothing, and the note
-//! says how many texts would. Comparisons of texts that the encoder cut are left out too.
+//! so `max_unchanged` does not apply: with few texts left, the rule stays undecided, and the note
+//! says how many texts would decide it. Comparisons of texts that the encoder cut are left out too.
 
 use std::collections::BTreeMap;
 
@@ -22,16 +22,16 @@ use crate::{
     stats::{clopper_pearson_lower, clopper_pearson_upper},
 };
 
-/// What separation comes to, by position of the encoder and of the rule.
+/// Results of separation, by position of the encoder and of the rule.
 pub(crate) type Separations = BTreeMap<(usize, usize), Tally>;
 
-/// No more texts are proposed.
+/// Largest number of texts that a note proposes.
 const MOST_NEEDED: u64 = 100_000;
 
 /// Which kind of change a rule is about; `None`: all.
 ///
 /// # Errors
-/// A name that is not a kind, in words.
+/// The name is not a kind.
 pub(super) fn kind(of: &str) -> Result<Option<Kind>, String> {
     if of == SEPARATION {
         return Ok(None);
@@ -42,16 +42,19 @@ pub(super) fn kind(of: &str) -> Result<Option<Kind>, String> {
     let mut known = vec![SEPARATION];
     known.extend(Kind::ALL.map(Kind::name));
     Err(match nearest(of, known.iter().copied()) {
-        Some(near) => format!("min_separation is not of `{of}`; did you mean `{near}`?"),
-        None => format!("min_separation is not of `{of}`; allowed: {}", known.join(", ")),
+        Some(near) => format!("min_separation has no kind of change `{of}`; did you mean `{near}`?"),
+        None => format!(
+            "min_separation has no kind of change `{of}`; allowed: {}",
+            known.join(", ")
+        ),
     })
 }
 
-/// Refuses rules on what the run does not measure; `kinds`: how meaning is changed, `None` where
-/// separation is left out.
+/// Refuses rules on separation that the run does not measure; `kinds`: how meaning is changed,
+/// `None` if separation is left out.
 ///
 /// # Errors
-/// The first such rule, with its place.
+/// The first such rule and its place.
 pub(crate) fn check_separation(gate: &Gate, kinds: Option<&[Kind]>) -> Result<(), GateError> {
     for rule in &gate.rules {
         if !matches!(rule.limit, RuleLimit::MinSeparation(_)) {
@@ -76,11 +79,11 @@ pub(crate) fn check_separation(gate: &Gate, kinds: Option<&[Kind]>) -> Result<()
 }
 
 /// Refuses rules that could not pass if every text were separated, because there are too few.
-/// `texts`: most texts that may be compared for a kind of change over data sets; `looks`: how many
-/// looks share the chance of error.
+/// `texts`: maximum number of texts that may be compared for a kind of change over data sets;
+/// `looks`: how many looks share the chance of error.
 ///
 /// # Errors
-/// The first such rule, with the texts that it needs.
+/// The first such rule, with the number of texts that it needs.
 pub(crate) fn check_texts(
     gate: &Bound,
     looks: usize,
@@ -113,8 +116,8 @@ pub(crate) fn check_texts(
     Ok(())
 }
 
-/// About how many texts would decide the rule if the share stayed as it is; none where the share is
-/// too near to the limit.
+/// The approximate number of texts that would decide the rule if the share stayed the same; `None`
+/// if the share is too near to the limit.
 fn texts_needed(share: f64, limit: f64, alpha: f64) -> Option<u64> {
     let decides = |n: u64| {
         let separated = share * n as f64;
@@ -141,7 +144,7 @@ impl Bound {
     }
 }
 
-/// Holds separation against the limit.
+/// Decides a rule on separation.
 pub(super) fn decide(rule: &BoundRule, tally: Option<&Tally>, mut verdict: RuleVerdict) -> RuleVerdict {
     let measured = tally.and_then(|tally| Some((tally, tally.separation?)));
     let Some((tally, share)) = measured else {
@@ -190,7 +193,7 @@ pub(super) fn decide(rule: &BoundRule, tally: Option<&Tally>, mut verdict: RuleV
     verdict
 }
 
-/// What is said of comparisons that were left out, where there are any.
+/// The note on comparisons that were left out, if there are any.
 fn cut(tally: &Tally) -> Option<String> {
     (tally.cut > 0).then(|| {
         format!(

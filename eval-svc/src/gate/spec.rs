@@ -1,4 +1,4 @@
-//! What rules say.
+//! Rules and gates as a suite or a request gives them.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,45 +13,45 @@ use crate::{
     task::TaskType,
 };
 
-/// Points that a drop or a margin may name at most: from one end of a score's scale to the other.
+/// Largest drop or margin in points: from one end of a score's scale to the other.
 const WIDEST: f64 = 200.0;
 
-/// In the place of a quantity: all kinds of change.
+/// The quantity that stands for all kinds of change.
 pub(crate) const SEPARATION: &str = "separation";
 
-/// Rules and how they are decided. What is absent is left to whoever is asked next: request, suite,
+/// Rules and how they are decided. An absent setting is taken from the next source: request, suite,
 /// default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gate {
-    /// The rules; none: no gate.
+    /// The rules; empty: no gate.
     pub rules: Vec<Rule>,
     /// Chance of error of each rule on each side; default [`Gate::ALPHA`].
     pub alpha: Option<f64>,
-    /// For rules that name none.
+    /// The basis of rules that do not name one.
     pub basis: Option<Basis>,
-    /// What counts as drawn, for rules that name nothing.
+    /// The unit of rules that do not name one.
     pub unit: Option<Unit>,
     /// What an undecided gate means; default: it blocks.
     pub undecided: Option<OnUndecided>,
-    /// When a rule is invalid, for rules that do not say.
+    /// When a rule is invalid, for rules without their own limits.
     #[serde(flatten)]
     pub limits: Limits,
     /// Whether the run stops as soon as everything is decided; default: no.
     pub sequential: Option<Sequential>,
-    /// What becomes of the chance of error where several encoders are judged; default: it holds for
+    /// How the chance of error is adjusted if several encoders are judged; default: it holds for
     /// each.
     pub adjust: Option<Adjust>,
-    /// Of a request: the suite's rules are left out.
+    /// Of a request: whether the suite's rules are left out.
     pub without_suite_rules: bool,
 }
 
 /// A rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// A name of the writer's; absent: the rule in words.
+    /// The name given to it; absent: a description of the rule.
     pub name: Option<String>,
-    /// What it limits, and where the limit lies.
+    /// What it limits, and the value of the limit.
     pub limit: RuleLimit,
     /// `total`, an axis, a transformation, or `original`.
     pub of: String,
@@ -59,9 +59,9 @@ pub struct Rule {
     pub task: Option<TaskType>,
     /// Only this data set.
     pub dataset: Option<String>,
-    /// What is held against the limit.
+    /// The value that is compared with the limit.
     pub basis: Option<Basis>,
-    /// What counts as drawn.
+    /// The unit of observation.
     pub unit: Option<Unit>,
     /// Which rewrites it looks at.
     #[serde(default)]
@@ -77,22 +77,22 @@ pub struct Rule {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleLimit {
-    /// Original less transformed is at most so much.
+    /// Largest drop: original less transformed.
     MaxDrop(f64),
-    /// The same, in percent of the original.
+    /// Largest drop in percent of the original.
     MaxDropPercent(f64),
-    /// The score is at least so much.
+    /// Lowest score.
     MinScore(f64),
-    /// The score is at most so much below the baseline encoder's.
+    /// Largest shortfall of the score against the baseline encoder's.
     Margin(f64),
-    /// The share of texts whose rewrites are told from a change of meaning is at least so much, 0
-    /// to 1.
+    /// Smallest share, 0 to 1, of texts whose rewrites the encoder separates from a change of
+    /// meaning.
     MinSeparation(f64),
-    /// No data set, or group of data sets, drops by more than so much.
+    /// Largest drop of any data set, or group of data sets.
     Worst(f64),
 }
 
-/// Where something was written, for complaints.
+/// Where a gate or rule was written, for error messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// E.g. `nightly.toml:12`; empty: in the request.
@@ -101,19 +101,19 @@ pub struct Place {
     pub field: String,
 }
 
-/// Whether a run goes in rounds, and how the chance of error is spent on the looks.
+/// Whether a run has rounds, and how the chance of error is spent on the looks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sequential {
-    /// One look, at everything.
+    /// One look at all results.
     #[default]
     Off,
-    /// About evenly.
+    /// Spends the chance of error about evenly.
     Pocock,
-    /// Little early, most at the end.
+    /// Spends little early and most at the end.
     ObrienFleming,
-    /// Rounds over the items of one data set, decided by a betting test, which may be looked at
-    /// whenever one likes.
+    /// Rounds over the items of one data set, decided by a betting test, whose chance of error
+    /// holds for any number of looks.
     Betting,
 }
 
@@ -130,9 +130,9 @@ pub struct GateError {
 }
 
 impl Place {
-    /// A complaint about a field of what was written here; `key` empty: about all of it.
+    /// An error about a field of the gate or rule at this place; `key` empty: about all of it.
     pub(super) fn wrong(&self, key: &str, message: impl Into<String>) -> GateError {
-        // A request names its fields as the proto does, a suite its keys.
+        // A request's fields have the proto's names, a suite's have the names of its keys.
         let key = match key {
             "of" if self.origin.is_empty() => "quantity",
             "task" if self.origin.is_empty() => "task_type",
@@ -151,11 +151,11 @@ impl Place {
 }
 
 impl Gate {
-    /// Chance of error where none is named.
+    /// The default chance of error.
     pub const ALPHA: f64 = 0.05;
 
-    /// This gate with another's settings and rules laid over it. A rule of the same kind, quantity,
-    /// task and data set takes the place of the one that is there.
+    /// This gate, overridden by another's settings and rules. A rule of the same kind, quantity,
+    /// task and data set replaces the existing one.
     #[must_use]
     pub fn overlaid(mut self, over: &Self) -> Self {
         if over.without_suite_rules {
@@ -201,7 +201,7 @@ impl Rule {
         "min_accepted",
     ];
 
-    /// Whether both limit the same thing of the same data sets.
+    /// Whether both limit the same quantity of the same data sets.
     pub(crate) fn same_subject(&self, other: &Self) -> bool {
         self.limit.kind() == other.limit.kind()
             && self.of == other.of
@@ -210,20 +210,19 @@ impl Rule {
             && self.texts == other.texts
     }
 
-    /// What is held against the limit, where the gate names `general`: absolute scores of different
-    /// tasks are not a sample of anything, so a floor is held against the score itself unless
-    /// someone asks for bounds.
+    /// The basis of the rule if the gate names `general`. Absolute scores of different tasks are
+    /// not a sample of anything, so a lowest score is compared with the score itself unless the
+    /// rule asks for bounds.
     pub(crate) fn basis_with(&self, general: Option<Basis>) -> Basis {
         let margin = matches!(self.limit, RuleLimit::Margin(_));
         match (self.basis, general) {
             _ if matches!(self.limit, RuleLimit::MinSeparation(_)) => Basis::ClopperPearson,
             (Some(own), _) => own,
-            // Each data set has bounds over its own items, whatever bounds over data sets the
-            // others have.
+            // Each data set has bounds over its own items, whatever basis the other rules have.
             (None, Some(general)) if matches!(self.limit, RuleLimit::Worst(_)) && general != Basis::Point => {
                 Basis::Bounded
             }
-            // The margin's test is the signed-rank test, whatever bounds the others have.
+            // The margin's test is the signed-rank test, whatever basis the other rules have.
             (None, Some(Basis::Student | Basis::Bootstrap | Basis::StudentisedBootstrap | Basis::Bounded))
                 if margin =>
             {
@@ -236,7 +235,7 @@ impl Rule {
         }
     }
 
-    /// The name, or the rule in words.
+    /// The name, or a description of the rule.
     pub(crate) fn title(&self) -> String {
         if let Some(name) = &self.name {
             return name.clone();
@@ -268,7 +267,7 @@ impl Rule {
 }
 
 impl RuleLimit {
-    /// Every kind, as a suite spells it.
+    /// Names of all kinds, as a suite spells them.
     pub const KINDS: [&str; 6] = [
         "max_drop",
         "max_drop_percent",
@@ -277,7 +276,7 @@ impl RuleLimit {
         "min_separation",
         "worst",
     ];
-    /// The kinds in words, for complaints.
+    /// The names in a sentence, for error messages.
     pub const NAMED: &str = "max_drop, max_drop_percent, min_score, margin, min_separation or worst";
 
     /// The limit of this kind.
@@ -305,7 +304,7 @@ impl RuleLimit {
         }
     }
 
-    /// What a rule with this limit looks at where it does not say.
+    /// The default quantity of a rule with this limit.
     pub fn default_quantity(self) -> &'static str {
         match self {
             Self::MinSeparation(_) => SEPARATION,
@@ -313,7 +312,7 @@ impl RuleLimit {
         }
     }
 
-    /// As [`crate::stats`] has it.
+    /// The form that [`crate::stats`] takes.
     pub(super) fn held(self) -> Limit {
         match self {
             Self::MaxDrop(most) | Self::MaxDropPercent(most) | Self::Worst(most) => Limit::at_most(most),
@@ -322,7 +321,7 @@ impl RuleLimit {
         }
     }
 
-    /// Where the limit lies.
+    /// The value of the limit.
     pub fn value(self) -> f64 {
         match self {
             Self::MaxDrop(value)
@@ -334,7 +333,7 @@ impl RuleLimit {
         }
     }
 
-    /// Unit of the limit and of what is held against it.
+    /// Unit of the limit and of the value compared with it.
     pub fn unit(self) -> &'static str {
         match self {
             Self::MaxDropPercent(_) => "percent",
@@ -343,7 +342,7 @@ impl RuleLimit {
         }
     }
 
-    /// Whether the limit can be meant.
+    /// Checks that the limit is valid.
     ///
     /// # Errors
     /// What would be right.
@@ -363,7 +362,7 @@ impl RuleLimit {
     }
 }
 
-/// Whether a chance of error can be meant.
+/// Checks that a chance of error is valid.
 ///
 /// # Errors
 /// What would be right.
@@ -377,12 +376,12 @@ pub fn check_alpha(alpha: f64) -> Result<(), String> {
     }
 }
 
-/// Why statistics decide nothing, in words.
+/// The message for a failed computation of a decision.
 pub(super) fn refused(error: &StatsError) -> String {
     format!("no decision is possible: {error}")
 }
 
-/// A basis as [`crate::stats`] has it; `range`: what a value may be.
+/// A basis in the form that [`crate::stats`] takes; `range`: the possible values.
 pub(super) fn bounds(basis: Basis, range: Range) -> rule::Basis {
     match basis {
         Basis::Point => rule::Basis::Point,
@@ -391,13 +390,13 @@ pub(super) fn bounds(basis: Basis, range: Range) -> rule::Basis {
         Basis::Student => rule::Basis::StudentMean,
         Basis::Bootstrap => rule::Basis::BootstrapMean,
         Basis::StudentisedBootstrap => rule::Basis::StudentisedBootstrap,
-        // Separation and bets are not decided here.
+        // Separation and bets are decided elsewhere.
         Basis::ClopperPearson | Basis::Betting => rule::Basis::Point,
     }
 }
 
 impl Sequential {
-    /// Every way.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::Off, Self::Pocock, Self::ObrienFleming, Self::Betting];
 
     /// As a suite spells it.
@@ -410,8 +409,8 @@ impl Sequential {
         }
     }
 
-    /// How the chance of error is spent; `None` with one look, and with bets, whose looks spend
-    /// nothing.
+    /// How the chance of error is spent; `None` with a single look, and with bets, whose looks
+    /// spend nothing.
     pub(crate) fn spending(self) -> Option<Spending> {
         match self {
             Self::Off | Self::Betting => None,

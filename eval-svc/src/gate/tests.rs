@@ -19,8 +19,8 @@ fn rule(limit: RuleLimit) -> Rule {
         of: "total".to_owned(),
         task: None,
         dataset: None,
-        // The tests' numbers are those of signed-rank bounds; what is the default has tests of its
-        // own.
+        // The numbers of these tests are those of signed-rank bounds; the default basis has its own
+        // tests.
         basis: match limit {
             RuleLimit::MaxDrop(_) | RuleLimit::MaxDropPercent(_) => Some(Basis::SignedRank),
             _ => None,
@@ -147,7 +147,7 @@ fn all(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> GateReport {
     look(&bound, grid, &everything, None)
 }
 
-/// What one rule says of the first so many data sets, as an early look sees them.
+/// The verdict of one rule on the first data sets, as in an early look.
 fn said_early(rule: Rule, drops: &[f64], datasets: usize) -> RuleVerdict {
     let grid = grid(&["a"], drops);
     let rewrites = rewritten(&grid);
@@ -156,7 +156,7 @@ fn said_early(rule: Rule, drops: &[f64], datasets: usize) -> RuleVerdict {
     look(&bound(&gate(vec![rule]), &grid, None).unwrap(), &grid, &early, None).encoders[0].rules[0].clone()
 }
 
-/// What one rule says of one encoder.
+/// The verdict of one rule on one encoder.
 fn said(rule: Rule, drops: &[f64]) -> RuleVerdict {
     all(&gate(vec![rule]), &grid(&["a"], drops), None).encoders[0].rules[0].clone()
 }
@@ -330,7 +330,7 @@ fn margins_are_adjusted_for_all_rules_and_encoders() {
     assert_eq!(three.verdict, GateVerdict::Undecided);
     let said = &three.encoders[0].rules[0];
     assert!((said.p_holm.unwrap() - 6.0 / 64.0).abs() < 1e-12);
-    // Of five data sets no result could do for three rules, though it could for one.
+    // On five data sets no result could decide three rules, although it could decide one.
     let message = bound(&gate(rules.to_vec()), &beside(&six[..5]), Some(0))
         .unwrap_err()
         .to_string();
@@ -373,7 +373,7 @@ fn what_an_earlier_look_decided_stays_and_counts_its_own_data_sets() {
     };
     let report = look(&bound, &scores, &first, None);
     assert_eq!(report.encoders[0].rules[0].verdict, GateVerdict::Pass);
-    // What comes later would break the limit, and is not looked at any more.
+    // Later results would break the limit, but the decision does not change.
     for cell in scores.transformed[0].iter_mut().flatten() {
         cell[1] = -900.0;
     }
@@ -539,7 +539,7 @@ fn unchanged_texts_make_a_rule_invalid_whether_it_would_pass_or_fail() {
         let report = said(limit, 2);
         assert_eq!((report.verdict, report.blocked), (GateVerdict::Invalid, true));
         let told = &report.encoders[0].rules[0];
-        // What was found stays visible.
+        // The estimate stays visible.
         assert_eq!((told.estimate, told.low), (Some(3.5), Some(2.0)));
         assert!((told.rewrites.unwrap().unchanged - 0.2).abs() < 1e-12);
         assert!(
@@ -565,7 +565,7 @@ fn a_bound_without_an_end_decides_nothing() {
     };
     let said = look(&bound, &scores, &early, None);
     assert_eq!(said.verdict, GateVerdict::Undecided, "{said:?}");
-    // What cannot be written as a number would not come back.
+    // A value that cannot be written as a number could not be read back.
     let read: GateReport = serde_json::from_str(&serde_json::to_string(&said).unwrap()).unwrap();
     assert_eq!(read, said);
 }
@@ -608,7 +608,7 @@ fn a_request_may_leave_the_suites_rules_out() {
 #[test]
 fn languages_of_a_data_set_are_one_observation() {
     // Twelve data sets in two groups: eleven languages that drop by 9, and one other data set that
-    // keeps.
+    // does not drop.
     let mut grid = grid(&["a"], &[9.0; 12]);
     grid.groups = (0..12)
         .map(|d| {
@@ -623,7 +623,7 @@ fn languages_of_a_data_set_are_one_observation() {
         *column = vec![80.0; 2];
     }
     let found = bound(&gate(vec![rule(RuleLimit::MaxDrop(5.0))]), &grid, None).map(|_| ());
-    // Signed-rank bounds need five: as many data sets as there are would have done.
+    // Signed-rank bounds need five groups; the number of data sets would have been enough.
     let told = found.unwrap_err().to_string();
     assert!(told.contains("2 groups of data sets (12 data sets"), "{told}");
     let mut point = rule(RuleLimit::MaxDrop(5.0));
@@ -636,7 +636,7 @@ fn languages_of_a_data_set_are_one_observation() {
     assert!(report.unit.contains("group"));
 }
 
-/// The basis and unit that a rule without any gets, with so many groups.
+/// The default basis and unit of a rule, by the number of groups.
 fn by_default(limit: RuleLimit, groups: usize) -> Result<(Basis, Unit, bool), String> {
     let plain = Rule {
         basis: None,
@@ -718,7 +718,7 @@ fn a_unit_that_a_rule_cannot_have_is_refused() {
     let percent = told(RuleLimit::MaxDropPercent(3.0), None, None).unwrap_err();
     assert!(percent.contains("max_drop_percent does not know"), "{percent}");
     let rounds = told(RuleLimit::MaxDrop(3.0), None, Some(Sequential::Pocock)).unwrap_err();
-    assert!(rounds.contains("an early look has not all of them"), "{rounds}");
+    assert!(rounds.contains("an early look does not have all of them"), "{rounds}");
 }
 
 #[test]
@@ -782,7 +782,7 @@ fn the_worst_data_set_is_held_against_the_limit_by_itself() {
         Some(1.0),
         "a mean hides it"
     );
-    // Members of a group are one.
+    // Members of a group count as one.
     let mut grid = grid(&["a"], &drops);
     grid.groups = ["x", "x", "x", "y", "y", "y"].map(str::to_owned).to_vec();
     let report = all(&gate(vec![on_points(5.0)]), &grid, None);
@@ -841,7 +841,7 @@ fn a_worst_rule_takes_no_bounds_over_data_sets() {
         ..worst.clone()
     };
     assert!(complaint(by_group).contains("one group has no bounds over groups"));
-    // What the gate names for all rules does not reach it, but points do.
+    // The basis that the gate names for all rules does not apply to it, except for points.
     let grid = grid(&["a"], &[1.0; 8]);
     let general = |basis| Gate {
         basis: Some(basis),
@@ -902,7 +902,7 @@ fn a_rule_on_changed_texts_looks_at_their_scores_and_at_nothing_else() {
     };
     let of = |drop: f64| SubsetScores::from([((0, 0), Ok(vec![vec![drop; 2]; 6]))]);
     assert_eq!(decide(&of(1.0)).verdict, GateVerdict::Pass);
-    // All texts together drop by nothing; those that changed, by 9.
+    // All texts together do not drop; those that changed drop by 9.
     let told = decide(&of(9.0));
     assert_eq!((told.verdict, told.estimate), (GateVerdict::Fail, Some(9.0)));
     let unknown = SubsetScores::from([((0, 0), Err("0 of 9 items have changed texts".to_owned()))]);
@@ -945,10 +945,10 @@ fn holm_over_encoders_takes_back_passes_that_do_not_hold_together() {
     assert_eq!(together.encoders[0].rules[0].alpha, 0.05 / 4.0);
     let note = together.encoders[1].rules[0].note.clone().unwrap();
     assert!(
-        note.contains("not where 4 encoders are judged together (Holm)"),
+        note.contains("not when 4 encoders are judged together (Holm)"),
         "{note}"
     );
-    // One encoder alone has nobody to be adjusted with; what fails by itself fails.
+    // A single encoder is not adjusted; a rule that fails by itself fails.
     let single = all(&with(Adjust::Holm), &grid(&["a"], &barely), None);
     assert_eq!(verdicts(&single), [GateVerdict::Pass]);
     let failing = all(&with(Adjust::Holm), &grid(&["a", "b"], &[9.0; 8]), None);

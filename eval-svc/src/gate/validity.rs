@@ -1,12 +1,12 @@
-//! Whether a rule's scores speak of rewritten texts at all.
+//! Checks whether a rule's scores are about rewritten texts at all.
 //!
-//! A text that stayed as it was costs an encoder nothing, whatever the encoder is; a rewrite that
-//! says something else costs a good encoder much; and of a text that was cut, only the beginning is
-//! scored. Beyond a share of such texts a rule is *invalid*: it neither passes nor fails. The share
-//! is taken over what the rule looks at, in two ways, and the worse one counts: pooled over all
-//! texts, and averaged in the order in which the rule's estimate is (seeds, transformations of an
-//! axis, axes, data sets). The second notices a small data set of which nothing was rewritten; the
-//! first a large one.
+//! A text that stayed unchanged costs no encoder any points, a rewrite with another meaning costs a
+//! good encoder many points, and of a text that was cut, only the beginning is scored. Beyond a
+//! share of such texts a rule is *invalid*: it neither passes nor fails. The share is taken over
+//! the texts that the rule looks at, in two ways, and the worse one counts: pooled over all texts,
+//! and averaged in the same order as the rule's estimate (seeds, transformations of an axis, axes,
+//! data sets). The second detects a small data set of which nothing was rewritten; the first
+//! detects a large one.
 
 use super::{
     bound::{BoundRule, Quantity},
@@ -25,14 +25,14 @@ use crate::{
 pub(crate) struct Rewrites {
     /// Distinct texts that were to be rewritten.
     pub texts: u64,
-    /// Of these, texts that are what they were.
+    /// Of these, texts that stayed unchanged.
     pub unchanged: u64,
     /// Of these, texts in which one word differs.
     pub near_copies: u64,
 }
 
 impl Rewrites {
-    /// Counts what became of texts.
+    /// Counts how texts changed.
     pub(crate) fn count(changes: impl IntoIterator<Item = Change>) -> Self {
         let mut counted = Self::default();
         for change in changes {
@@ -46,7 +46,7 @@ impl Rewrites {
         counted
     }
 
-    /// Where no text was rewritten, everything is unchanged.
+    /// If no text was rewritten, all of them count as unchanged.
     fn unchanged(self) -> f64 {
         share(self.unchanged, self.texts).unwrap_or(1.0)
     }
@@ -66,8 +66,8 @@ pub(crate) struct Cut {
     pub original: CutCount,
     /// Of the rewrites, `[transformation][seed]`.
     pub transformed: Vec<Vec<CutCount>>,
-    /// Original texts that have another text's vector, and of how many; absent where that is not
-    /// known.
+    /// Original texts that have another text's vector, and the number of texts checked; absent if
+    /// that is not known.
     pub shared: Option<(u64, u64)>,
 }
 
@@ -86,15 +86,14 @@ pub(crate) struct Rated {
 /// Ratings of a run, `[dataset][transformation][seed]`.
 pub(crate) type RatedCounts = Vec<Vec<Vec<Rated>>>;
 
-/// What became of the texts of a run.
+/// Counts of the texts of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts<'a> {
     /// Whether they changed.
     pub rewrites: &'a RewriteCounts,
     /// Whether they were cut.
     pub cuts: &'a CutCounts,
-    /// How they are rated; absent without a judge, or where it does not tell pairs of known rating
-    /// apart.
+    /// The ratings; absent without a judge, or if it does not tell pairs of known rating apart.
     pub ratings: Option<&'a RatedCounts>,
 }
 
@@ -102,7 +101,8 @@ fn share(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-/// What a rule rests on: the data sets, axis by axis the transformations, and the number of seeds.
+/// The cells that a rule uses: the data sets, the transformations axis by axis, and the number of
+/// seeds.
 struct Cells<'a> {
     axes: Vec<Vec<usize>>,
     datasets: &'a [usize],
@@ -134,7 +134,7 @@ fn cell<T: Copy>(all: &[Vec<Vec<T>>], (d, t, s): (usize, usize, usize)) -> Optio
     all.get(d)?.get(t)?.get(s).copied()
 }
 
-/// What became of the texts that a rule looks at; `None` for a rule on the original texts.
+/// Counts of the rewrites that a rule looks at; `None` for a rule on the original texts.
 pub(super) fn rewrite_share(
     rule: &BoundRule,
     encoder: usize,
@@ -154,7 +154,7 @@ pub(super) fn rewrite_share(
         all.unchanged += one.unchanged;
         all.near_copies += one.near_copies;
     });
-    // A data set of which no rewrite is known counts as one of which nothing was rewritten.
+    // A data set without known rewrites counts as one of which nothing was rewritten.
     let known = |d, t, s| match cell(facts.rewrites, (d, t, s)) {
         Some(own) => Some(own),
         None if s == 0 => Some(Rewrites::default()),
@@ -199,7 +199,7 @@ fn worse(one: Option<f64>, other: Option<f64>, of: fn(f64, f64) -> f64) -> Optio
     }
 }
 
-/// Share of texts that are known to be cut; `None` where nothing is known.
+/// Share of texts that are known to be cut; `None` if nothing is known.
 fn known_cut(count: CutCount) -> Option<f64> {
     (count.unknown < count.texts).then(|| count.cut as f64 / count.texts as f64)
 }
@@ -214,7 +214,7 @@ pub(super) fn shared_vectors(encoder: usize, facts: &Facts<'_>, datasets: &[usiz
     worse(share(shared, texts), stats::mean(&each), f64::max)
 }
 
-/// Why nothing can be said of an encoder that mixes texts up.
+/// The reason if the encoder mixes up too many texts for a decision.
 pub(super) fn mixed_up(shared: f64, limits: Settled) -> Option<String> {
     exceeds(shared, limits.max_shared).then(|| {
         format!(
@@ -242,12 +242,12 @@ pub(super) fn cut_originals(encoder: usize, facts: &Facts<'_>, datasets: &[usize
     worse(known_cut(all), stats::mean(&each), f64::max)
 }
 
-/// Transformations that a quantity rests on, axis by axis; `None` where it rests on none.
+/// Transformations that a quantity uses, axis by axis; `None` if it uses none.
 fn axes(quantity: Quantity, columns: &[Column]) -> Option<Vec<Vec<usize>>> {
     let of_axis = |axis: Axis| -> Vec<usize> { (0..columns.len()).filter(|c| columns[*c].axis == axis).collect() };
     Some(match quantity {
         Quantity::Original => return None,
-        // What separation counts as rewrites.
+        // The transformations whose texts separation counts as rewrites.
         Quantity::Separation(_) => vec![of_axis(Axis::Lexical), of_axis(Axis::Length)],
         Quantity::Transformation(column) => vec![vec![column]],
         Quantity::Axis(axis) => vec![of_axis(axis)],
@@ -260,12 +260,12 @@ fn axes(quantity: Quantity, columns: &[Column]) -> Option<Vec<Vec<usize>>> {
     })
 }
 
-/// Whether a share lies beyond its limit by more than the rounding of a mean of shares.
+/// Whether a share exceeds its limit by more than the rounding error of a mean of shares.
 fn exceeds(share: f64, limit: f64) -> bool {
     share > limit + 1e-9
 }
 
-/// Why a rule cannot be decided on these rewrites, in words; `None` where it can.
+/// Why a rule cannot be decided on these rewrites; `None` if it can.
 pub(super) fn invalid(share: RewriteShare, limits: Settled) -> Option<String> {
     if share.texts == 0 {
         return Some("no text was rewritten, so its scores say nothing about robustness".to_owned());
@@ -301,7 +301,7 @@ pub(super) fn invalid(share: RewriteShare, limits: Settled) -> Option<String> {
     share.cut.and_then(|cut| cut_short(cut, limits))
 }
 
-/// Why nothing can be said of texts that were cut.
+/// The reason if the encoder cut too many texts for a decision.
 pub(super) fn cut_short(cut: f64, limits: Settled) -> Option<String> {
     exceeds(cut, limits.max_cut).then(|| {
         format!(
@@ -368,7 +368,8 @@ mod tests {
         }
     }
 
-    /// Two data sets, three transformations, two seeds; so many of so many texts unchanged.
+    /// Two data sets, three transformations, two seeds; `of` gives the number of unchanged texts
+    /// and of texts.
     fn counts(of: impl Fn(usize, usize, usize) -> (u64, u64)) -> RewriteCounts {
         let cell = |d, t, s| {
             let (unchanged, texts) = of(d, t, s);
@@ -391,7 +392,7 @@ mod tests {
     fn a_small_dead_data_set_counts_as_much_as_in_the_estimate() {
         let counts = counts(|d, _, _| if d == 0 { (0, 1000) } else { (10, 10) });
         assert_eq!(unchanged(Quantity::Total, &counts, &[0, 1], 2), 0.5);
-        // What is not in yet does not count.
+        // Cells without results do not count.
         assert_eq!(unchanged(Quantity::Total, &counts, &[0], 2), 0.0);
     }
 
@@ -403,7 +404,7 @@ mod tests {
 
     #[test]
     fn only_what_the_rule_looks_at_counts() {
-        // The control and the second seed are dead.
+        // In the control and the second seed nothing was rewritten.
         let counts = counts(|_, t, s| if t == 2 || s == 1 { (4, 4) } else { (0, 4) });
         assert_eq!(unchanged(Quantity::Total, &counts, &[0, 1], 1), 0.0);
         assert_eq!(unchanged(Quantity::Total, &counts, &[0, 1], 2), 0.5);
@@ -485,7 +486,7 @@ mod tests {
             },
         });
         assert_eq!(accepted(&large), Some(0.1));
-        // What nobody rated is neither accepted nor refused.
+        // A text without a rating is neither accepted nor refused.
         assert_eq!(accepted(&rate(|_| Rated::default())), None);
     }
 

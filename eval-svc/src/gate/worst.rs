@@ -1,4 +1,4 @@
-//! A rule on the worst data set, or group of data sets: each is held against the limit by itself.
+//! A rule on the worst data set, or group of data sets: each is compared with the limit separately.
 
 use super::{Unit, bound::BoundRule};
 use crate::{
@@ -13,8 +13,8 @@ use crate::{
     },
 };
 
-/// What the rules that count items look at, by position of the encoder and of the rule: the data
-/// sets with their items, or why there are none.
+/// Items of the rules that count items, by position of the encoder and of the rule: the data sets
+/// with their items, or the reason why there are none.
 pub(crate) type ItemStrata = std::collections::BTreeMap<(usize, usize), Result<Vec<Stratum>, String>>;
 
 /// Data sets of a rule by group, in the order of their first members: the name, and positions among
@@ -40,7 +40,7 @@ fn groups(grid: &Grid, datasets: &[usize]) -> Vec<(String, Vec<usize>)> {
         .collect()
 }
 
-/// Decides the rule for one encoder; `series` has one entry a group.
+/// Decides the rule for one encoder; `series` has one entry per group.
 pub(super) fn decide(
     rule: &BoundRule,
     (encoder, position): (usize, usize),

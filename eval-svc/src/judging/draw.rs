@@ -1,12 +1,12 @@
-//! Which texts are rated.
+//! Draws the pairs that are rated.
 
-/// Part of every draw's hash: raise it to draw others.
+/// Part of every draw's hash: raise it to draw other pairs.
 const VERSION: &str = "isomer.judge.draw/1";
 
 /// Positions, ascending, of the pairs (original, made) that are rated: at most `most`, 0 for all.
-/// They stand in an order drawn by the seed and the original, so that whatever else is there, and
-/// whatever was made of it, the same originals come first; equal originals by what was made of
-/// them. Of pairs that are equal altogether the first is taken.
+/// The pairs are ordered by a hash of the seed and the original, so that the same originals come
+/// first whatever the other pairs and the transformed texts are. Equal originals are ordered by
+/// their transformed texts. Of equal pairs only the first is taken.
 pub(crate) fn draw(seed: u64, pairs: &[(&str, &str)], most: u32) -> Vec<usize> {
     let mut order: Vec<([u8; 32], [u8; 32], usize)> = pairs
         .iter()

@@ -1,19 +1,18 @@
-//! Judges: a language model rates what became of the texts, and how far an encoder moved them is
-//! held against that.
+//! Judges: a language model rates the transformed texts, and an encoder's drift is compared with
+//! the ratings.
 //!
-//! Rated are pairs of a text and what a transformation made of it, where the checks passed and
-//! something changed: of each data set, transformation and seed at most so many, drawn by the run's
-//! first seed and the text (`draw`). So the same texts are rated under every transformation, what a
-//! later round of a sequential gate adds changes nothing that is there, and a second run asks for
-//! the same ratings, which the transform service has kept.
+//! Rated are pairs of a text and its transformed text, if the checks passed and something changed:
+//! a limited number per data set, transformation and seed, drawn by the run's first seed and the
+//! text (`draw`). Thus the same texts are rated under every transformation, a later round of a
+//! sequential gate does not change earlier draws, and a second run asks for the same ratings, which
+//! the transform service has cached.
 //!
-//! **Acceptance.** A rewrite whose similarity is rated at or above a threshold (3 of 5 unless
-//! another is named; HTEB accepts from 3 on) is *accepted*. Every judged run also carries pairs
-//! whose rating is known ([`ProbeKind`]); a judge that does not tell them apart accepts nothing
-//! that counts.
+//! **Acceptance.** A rewrite whose similarity is rated at or above a threshold (3 of 5 by default,
+//! as in HTEB) is *accepted*. Every judged run also carries pairs whose rating is known
+//! ([`ProbeKind`]); the ratings of a judge that does not tell them apart are not used.
 //!
 //! **Unit of observation: the text**, its seeds averaged first. Drift against ratings is Spearman's
-//! rho over texts with a percentile bootstrap interval (HTEB, figure 3, which holds drift against
+//! rho over texts with a percentile bootstrap interval (HTEB, figure 3, which compares drift with
 //! the mean rating of people).
 
 mod draw;

@@ -2,10 +2,10 @@
 //! whether it separates good rewrites from bad ones.
 //!
 //! A judge that gives every pair the same rating accepts all rewrites or none, and one that reads
-//! its scale backwards accepts the wrong ones. Neither shows in a mean rating. So each judged run
-//! rates three kinds of probes on the similarity scale: a text beside itself, a text beside a
-//! paraphrase that a person wrote, and a text beside an unrelated one. The judge must accept the
-//! first two kinds and refuse the third.
+//! its scale backwards accepts the wrong ones. Neither error is visible in a mean rating. Therefore
+//! each judged run rates three kinds of probes on the similarity scale: a text beside itself, a
+//! text beside a paraphrase that a person wrote, and a text beside an unrelated one. The judge must
+//! accept the first two kinds and refuse the third.
 
 pub use isomer_report::terms::{ProbeKind, ProbeResult};
 
@@ -78,29 +78,29 @@ const PAIRS: [(&str, &str); 16] = [
     ),
 ];
 
-/// Least share of the probes of each kind on which the judge must be right. A judge that tosses a
-/// coin is right on 13 of 16 or more with a chance of 1.1 %, and on all three kinds with a chance
-/// of about one in a million.
+/// Smallest share of the probes of each kind on which the judge must be right. A judge that rates
+/// at random is right on 13 of 16 or more with a chance of 1.1 %, and on all three kinds with a
+/// chance of about one in a million.
 pub const LEAST_RIGHT: f64 = 0.8;
 
 /// A pair whose rating is known beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// What is known.
+    /// The kind of pair, which determines the right rating.
     pub kind: ProbeKind,
     /// The text.
     pub original: &'static str,
-    /// What stands beside it.
+    /// The text beside it.
     pub beside: &'static str,
 }
 
-/// Every probe, kinds mixed so that no request holds one kind alone.
+/// All probes, with kinds mixed so that no request has only one kind.
 pub fn probes() -> Vec<Probe> {
     let n = PAIRS.len();
     (0..n)
         .flat_map(|i| {
             let (original, paraphrase) = PAIRS[i];
-            // Half the list away: two neighbours may share a theme.
+            // Half the list away, since two neighbours may have a similar topic.
             let (_, unrelated) = PAIRS[(i + n / 2) % n];
             [
                 (ProbeKind::Identical, original),
@@ -112,7 +112,7 @@ pub fn probes() -> Vec<Probe> {
         .collect()
 }
 
-/// Counts, kind by kind, on how many probes a judge that accepts from `threshold` on is right.
+/// Counts, for each kind, the probes on which a judge with this acceptance threshold is right.
 /// `None`: no rating.
 pub(crate) fn results(rated: &[(Probe, Option<f64>)], threshold: f64) -> Vec<ProbeResult> {
     ProbeKind::ALL
@@ -138,7 +138,7 @@ pub(crate) fn results(rated: &[(Probe, Option<f64>)], threshold: f64) -> Vec<Pro
         .collect()
 }
 
-/// Why a judge does not separate good pairs from bad ones, in words; `None` where it does.
+/// Why a judge does not separate good pairs from bad ones; `None` if it does.
 pub fn inseparable(results: &[ProbeResult]) -> Option<String> {
     let wrong: Vec<String> = results
         .iter()
@@ -190,7 +190,7 @@ mod tests {
             ProbeKind::Unrelated => Some(0.5),
         };
         assert_eq!(judged(good), None);
-        // Three slips of a kind are within the limit, four are not.
+        // Three errors per kind are within the limit, four are not.
         let slips = |most: usize| {
             let wrong: Vec<Probe> = probes()
                 .into_iter()

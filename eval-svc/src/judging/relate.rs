@@ -1,14 +1,14 @@
-//! How far texts moved against how they are rated.
+//! Correlation of drift with ratings.
 
 use crate::stats::{self, Bootstrap, Correlation, IntervalMethod, StatsError};
 
-/// Fewest texts of which a correlation is told: of fewer, a bootstrap interval covers next to
+/// Fewest texts for which a correlation is reported: with fewer, a bootstrap interval covers almost
 /// everything or, with ties, too little.
 pub const LEAST_TEXTS: usize = 10;
-/// Samples drawn with replacement.
+/// Number of bootstrap resamples.
 const RESAMPLES: usize = 1_000;
 const LEVEL: f64 = 0.95;
-/// Same numbers in, same interval out.
+/// Fixed seed: the same numbers give the same interval.
 const SEED: u64 = 1337;
 
 /// A correlation of drift with ratings over texts.
@@ -16,7 +16,7 @@ const SEED: u64 = 1337;
 pub struct Relation {
     /// Texts with both.
     pub texts: usize,
-    /// Spearman's rho, -1 to 1; absent where it is undefined or of too few texts.
+    /// Spearman's rho, -1 to 1; absent if it is undefined or there are too few texts.
     pub spearman: Option<f64>,
     /// 95 % percentile bootstrap interval over texts.
     pub interval: Option<(f64, f64)>,
@@ -26,8 +26,8 @@ pub struct Relation {
     pub note: Option<String>,
 }
 
-/// Spearman's rho of drift with ratings, one value of each a text, and its percentile bootstrap
-/// interval (HTEB, figure 3).
+/// Spearman's rho of drift with ratings, with one value of each per text, and its percentile
+/// bootstrap interval (HTEB, figure 3).
 pub fn relate(drift: &[f64], ratings: &[f64]) -> Relation {
     let mut relation = Relation {
         texts: ratings.len(),

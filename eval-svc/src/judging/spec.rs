@@ -1,40 +1,40 @@
-//! Who rates, what, and how many.
+//! Settings of the judge: its model, scales, sample and threshold.
 
 pub use isomer_report::terms::Scale;
 use serde::{Deserialize, Serialize};
 
-/// Who rates what became of the texts. What is absent is left to whoever is asked next: request,
-/// suite, default.
+/// The judge that rates transformed texts. An absent setting is taken from the next source:
+/// request, suite, default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Judge {
-    /// Generator id of the judge; [`Judge::NOBODY`]: nobody, whatever the suite says.
+    /// Generator id of the judge; [`Judge::NOBODY`]: no judge, whatever the suite says.
     pub generator: Option<String>,
     /// Most texts of each data set, transformation and seed; 0: all; default [`Judge::SAMPLE`].
     pub sample: Option<u32>,
-    /// What is rated; empty: similarity.
+    /// The scales; empty: similarity.
     pub scales: Vec<Scale>,
     /// Least similarity of a rewrite that is accepted; default [`Judge::ACCEPT`].
     pub accept: Option<f64>,
 }
 
-/// A judge with its settings made up.
+/// A judge with all settings resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Judging {
     /// Generator id.
     pub(crate) generator: String,
     /// Most texts of each data set, transformation and seed; 0: all.
     pub(crate) sample: u32,
-    /// Distinct, in their own order; at least one.
+    /// The scales: distinct, in a fixed order; at least one.
     pub(crate) scales: Vec<Scale>,
     /// Least similarity of a rewrite that is accepted.
     pub(crate) accept: f64,
 }
 
-/// Whether a threshold of similarity can be meant.
+/// Checks that a threshold of similarity is valid.
 ///
 /// # Errors
-/// What would be right.
+/// What is accepted.
 pub fn check_accept(accept: f64) -> Result<(), String> {
     let (low, high) = Scale::Similarity.range();
     if accept > f64::from(low) && accept <= f64::from(high) {
@@ -47,15 +47,15 @@ pub fn check_accept(accept: f64) -> Result<(), String> {
 }
 
 impl Judge {
-    /// Texts rated of each data set, transformation and seed where no number is named.
+    /// Default number of texts rated per data set, transformation and seed.
     pub const SAMPLE: u32 = 50;
-    /// Least similarity, 0 to 5, of a rewrite that is accepted where none is named (HTEB's
-    /// threshold for ratings by people).
+    /// Default for the least similarity, 0 to 5, of an accepted rewrite (HTEB's threshold for
+    /// ratings by people).
     pub const ACCEPT: f64 = 3.0;
-    /// In the place of a generator id: no judge.
+    /// The generator id that means no judge.
     pub const NOBODY: &'static str = "none";
 
-    /// This judge with another's settings laid over it.
+    /// This judge, overridden by another's settings.
     #[must_use]
     pub fn overlaid(mut self, over: &Self) -> Self {
         self.generator = over.generator.clone().or(self.generator);
@@ -67,10 +67,10 @@ impl Judge {
         self
     }
 
-    /// The settings with the defaults filled in; `None` where nobody is to rate.
+    /// The settings with the defaults filled in; `None` if there is no judge.
     ///
     /// # Errors
-    /// Says what is set for a judge that nobody names.
+    /// A setting is given, but no judge is named.
     pub(crate) fn settled(&self) -> Result<Option<Judging>, String> {
         let Some(generator) = &self.generator else {
             let set = match (self.sample, self.scales.first(), self.accept) {
@@ -79,7 +79,7 @@ impl Judge {
                 (None, Some(scale), _) => format!("the scale `{}`", scale.name()),
                 (None, None, Some(accept)) => format!("a threshold of {accept}"),
             };
-            return Err(format!("{set} is given, and no judge that would rate"));
+            return Err(format!("{set} is given, but no judge"));
         };
         if generator == Self::NOBODY {
             return Ok(None);

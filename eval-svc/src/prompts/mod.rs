@@ -1,19 +1,19 @@
-//! Prompts of encoders: which text goes in front of which input.
+//! Prompts of encoders: which text is put in front of which input.
 //!
 //! The rule, in two steps:
 //!
 //! 1. Sources in order: the request (`--prompt role=…`), the suite (`[encoder."ID".prompts]`), the
 //!    encoder's own prompts (`prompts` of `config_sentence_transformers.json`). The first source
-//!    that has a prompt for the text decides. Where none has, nothing is asked for, and the
+//!    that has a prompt for the text decides. If none has one, the request names no prompt, and the
 //!    encoder's default applies (usually no prompt).
 //! 2. Roles of one source in the order of mteb 2.20 (`AbsEncoder.get_prompt_name`): data set and
 //!    part (`NFCorpus-query`), data set (`NFCorpus`), task type and part (`Retrieval-query`), task
 //!    type (`STS`), part (`query`).
 //!
 //! Only retrieval and reranking have parts, as in mteb: `query`, and `document`, for which
-//! `passage` and `corpus` are taken too (`SentenceTransformer.encode_document`). Two differences
-//! from mteb: letter case, hyphens and underscores do not matter, and task types may be spelt our
-//! way (`bitext`) beside mteb's (`BitextMining`).
+//! `passage` and `corpus` are accepted too (`SentenceTransformer.encode_document`). Two differences
+//! from mteb: letter case, hyphens and underscores do not matter, and Isomer's names of task types
+//! (`bitext`) are accepted in addition to mteb's (`BitextMining`).
 
 mod resolve;
 mod space;
@@ -30,7 +30,7 @@ pub use resolve::{is_role, known_roles};
 pub(crate) use resolve::{resolve, unknown_role, unused};
 pub(crate) use space::{check, key, same_but_prompt};
 
-/// A prompt that a person gave.
+/// A prompt that a user gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenPrompt {
     /// Encoder it is for; absent: every encoder.
@@ -48,7 +48,7 @@ pub(crate) struct Chosen {
     pub source: PromptSource,
     /// Its role there, as written.
     pub role: String,
-    /// What is sent.
+    /// What is sent to the encoder.
     pub sent: Sent,
 }
 
@@ -57,17 +57,17 @@ pub(crate) struct Chosen {
 pub(crate) enum Sent {
     /// The text itself.
     Literal(String),
-    /// By the encoder's name of it.
+    /// Named by the encoder's name for it.
     Named {
         /// The name.
         name: String,
-        /// Its text, where the encoder says it.
+        /// Its text, if the encoder reports it.
         text: Option<String>,
     },
 }
 
 impl Sent {
-    /// The text, where it is known.
+    /// The text, if it is known.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Self::Literal(text) => Some(text),
@@ -84,10 +84,10 @@ impl Sent {
     }
 }
 
-/// The prompts of one source: role to what is sent.
+/// The prompts of one source, by role.
 pub(crate) type Layer = BTreeMap<String, Sent>;
 
-/// What an encoder may be given, source by source.
+/// The prompts available for an encoder, by source.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layers {
     request: Layer,
@@ -96,11 +96,11 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
-    /// Gathers the prompts for one encoder.
+    /// Collects the prompts for one encoder.
     pub(crate) fn new(encoder: &Encoder, request: &[GivenPrompt], suite: Option<&BTreeMap<String, String>>) -> Self {
         let literal = |text: &str| Sent::Literal(text.to_owned());
         let for_it = |given: &&GivenPrompt| given.encoder.as_ref().is_none_or(|id| *id == encoder.id);
-        // A prompt for this encoder goes before one for all.
+        // A prompt for this encoder takes precedence over one for all encoders.
         let mut given: Vec<&GivenPrompt> = request.iter().filter(for_it).collect();
         given.sort_by_key(|given| given.encoder.is_some());
         let named = |name: &String, text: Option<&String>| {
@@ -126,7 +126,7 @@ impl Layers {
         }
     }
 
-    /// In the order in which they are asked.
+    /// The sources in order of precedence.
     pub(crate) fn in_order(&self) -> [(PromptSource, &Layer); 3] {
         [
             (PromptSource::Request, &self.request),
@@ -151,7 +151,7 @@ impl DatasetPrompts {
         }
     }
 
-    /// The prompt of a part; none: the encoder's default.
+    /// The prompt of a part; `None`: the encoder's default.
     pub(crate) fn of(&self, part: Part) -> Option<&Chosen> {
         let found = self.chosen.iter().find(|(own, _)| *own == part);
         found.and_then(|(_, chosen)| chosen.as_ref())

@@ -1,4 +1,4 @@
-//! Which of several prompts a text gets. Pure.
+//! Chooses among several prompts for a text. Does no I/O.
 
 use isomer_spelling::nearest;
 
@@ -34,7 +34,7 @@ fn in_layer<'a>(layer: &'a Layer, task: TaskType, name: &str, part: Part) -> Opt
     roles.into_iter().find_map(|role| find(layer, &role))
 }
 
-/// A role as written exactly so, else one that differs in letter case or punctuation only.
+/// The role with exactly this name, else one that differs only in letter case or punctuation.
 fn find<'a>(layer: &'a Layer, role: &str) -> Option<(&'a str, &'a Sent)> {
     if let Some((own, sent)) = layer.get_key_value(role) {
         return Some((own, sent));
@@ -58,7 +58,7 @@ fn part_names(part: Part) -> &'static [&'static str] {
     }
 }
 
-/// mteb's name of a task type, then ours where it is another.
+/// mteb's name of a task type, then Isomer's if it differs.
 fn task_names(task: TaskType) -> &'static [&'static str] {
     match task {
         TaskType::Sts => &["STS"],
@@ -89,14 +89,14 @@ pub fn is_role(role: &str, datasets: &[&str]) -> bool {
     parts().any(|part| wanted == part) || names.into_iter().any(|name| wanted == name || with_part(&name))
 }
 
-/// What a role can be, for messages; data sets aside.
+/// The possible roles except data sets, for messages.
 pub fn known_roles() -> Vec<&'static str> {
     let tasks = TaskType::ALL.map(TaskType::name);
     ["query"].into_iter().chain(DOCUMENT).chain(tasks).collect()
 }
 
-/// The prompts of an encoder that none of the chosen ones is. An encoder's own empty prompts, which
-/// sentence-transformers writes into every folder, do nothing and are left out.
+/// The prompts of an encoder that were not chosen for any text. An encoder's own empty prompts,
+/// which sentence-transformers writes into every folder, do nothing and are left out.
 pub(crate) fn unused(layers: &Layers, used: &[&Chosen]) -> Vec<(PromptSource, String)> {
     let is_used = |source: PromptSource, role: &str| {
         let mut used = used.iter();
@@ -216,7 +216,7 @@ mod tests {
             ("corpus passage document", Retrieval, "N", Document, Some("document")),
             ("corpus passage", Retrieval, "N", Document, Some("passage")),
             ("corpus", Retrieval, "N", Document, Some("corpus")),
-            // Ours beside mteb's, and spelling.
+            // Isomer's names and mteb's, and different spellings.
             ("bitext", Bitext, "N", Text, Some("bitext")),
             (
                 "Summarization summarisation",
@@ -289,8 +289,8 @@ mod tests {
             text(&all, TaskType::Sts, Part::Text),
             (PromptSource::Encoder, "own sts ".into())
         );
-        // One for this encoder goes before one for all, whatever their order; others' prompts are
-        // theirs.
+        // A prompt for this encoder takes precedence over one for all, whatever their order;
+        // prompts of other encoders do not apply.
         let both = layers(&[
             given(Some("e"), "query", "mine "),
             given(None, "query", "all "),
@@ -304,7 +304,7 @@ mod tests {
             text(&both, TaskType::Retrieval, Part::Document),
             (PromptSource::Suite, "sd ".into())
         );
-        // An empty prompt is a prompt: none is wanted.
+        // An empty prompt counts as a prompt: it asks for no text.
         let none = layers(&[given(None, "sts", "")]);
         assert_eq!(
             text(&none, TaskType::Sts, Part::Text),

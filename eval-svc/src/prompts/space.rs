@@ -1,4 +1,4 @@
-//! Vector spaces under prompts: which may be compared, and what they are called.
+//! Vector spaces under prompts: which may be compared, and their names in keys.
 
 use isomer_proto::common::v1::VectorSpace;
 
@@ -8,7 +8,7 @@ use super::{Part, Sent};
 const SCHEME: &str = "isomer.prompts/1";
 
 /// Whether two spaces are made by the same weights, pipeline, scaling, dimensions and element type,
-/// so that they differ in the prompt at most. Vectors of such spaces may be compared.
+/// so that they differ at most in the prompt. Vectors of such spaces may be compared.
 pub(crate) fn same_but_prompt(a: &VectorSpace, b: &VectorSpace) -> bool {
     let bare = |space: &VectorSpace| VectorSpace {
         digest: String::new(),
@@ -22,7 +22,7 @@ pub(crate) fn same_but_prompt(a: &VectorSpace, b: &VectorSpace) -> bool {
 /// but for the prompt.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// What is wrong.
 pub(crate) fn check(
     described: Option<&VectorSpace>,
     answered: Option<&VectorSpace>,
@@ -30,7 +30,7 @@ pub(crate) fn check(
 ) -> Result<(), String> {
     let Some(answered) = answered else {
         return Err(format!(
-            "names no vector space, so that nothing shows whether the prompt {} was used",
+            "names no vector space, so it cannot be checked whether the prompt {} was used",
             words(sent)
         ));
     };
@@ -60,7 +60,7 @@ fn used(answered: &VectorSpace, sent: &Sent) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "was asked for the prompt {} and answered vectors of the prompt `{}`",
+        "was asked for the prompt {} but returned vectors for the prompt `{}`",
         words(sent),
         answered.prompt
     ))
@@ -73,9 +73,8 @@ fn words(sent: &Sent) -> String {
     }
 }
 
-/// What names the vectors of texts under their prompts, for keys: the described space's digest
-/// where every prompt is the one that the description has, else a digest of it and of the prompts
-/// by part.
+/// Name, for keys, of the vectors of texts under their prompts: the described space's digest if
+/// every prompt is the one in the description, else a digest of it and of the prompts by part.
 pub(crate) fn key<'a>(described: &VectorSpace, parts: impl Iterator<Item = (Part, Option<&'a Sent>)>) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut put = |part: &str| {
@@ -179,7 +178,7 @@ mod tests {
             key(&base, [(Part::Query, query), (Part::Document, document)].into_iter())
         };
         let (q, p, none) = (literal("query: "), literal("passage: "), literal(""));
-        // What has no prompt is called as it always was.
+        // Vectors without a prompt keep the name that they always had.
         assert_eq!(of(None, None), "a");
         assert_eq!(of(Some(&none), None), "a");
         let keys = [
@@ -192,7 +191,7 @@ mod tests {
         for (i, one) in keys.iter().enumerate() {
             assert!(!keys[..i].contains(one) && *one != "a");
         }
-        // Whether by name or literally, the text is the same.
+        // The text is the same whether it is given by name or literally.
         let named = Sent::Named {
             name: "query".to_owned(),
             text: Some("query: ".to_owned()),

@@ -1,5 +1,5 @@
-//! Texts sent to the transform service in requests of a bearable size, and its answers as they
-//! come.
+//! Sends texts to the transform service in requests of bounded size and reads the answers as they
+//! arrive.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use crate::work::{Producer, WorkEngine};
 /// Bytes of text in one request.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Requests of at most so many texts and bytes: positions with their items.
+/// Splits requests into chunks of at most `most` texts and `MOST_BYTES` bytes: each item with its
+/// position.
 pub(super) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(usize, TextItem)>> {
     let mut chunks: Vec<Vec<(usize, TextItem)>> = Vec::new();
     let mut bytes = 0;
@@ -50,11 +51,11 @@ pub(super) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) ->
 pub(super) enum Answer {
     /// Position of the request, and its result.
     Text(usize, Box<TransformResult>),
-    /// What the texts took beyond what their results said.
+    /// Usage of the texts beyond what their results reported.
     End(Usage),
 }
 
-/// The answers to one request, as they come.
+/// The answers to one request, as they arrive.
 pub(super) fn answers(
     work: &Arc<dyn WorkEngine>,
     producer: &Producer,
@@ -88,8 +89,8 @@ pub(super) fn answers(
     work.transform(producer, spec, items).map(read).boxed()
 }
 
-/// What a request took beyond what has been `told` with its texts: all of it where a service counts
-/// at the end only.
+/// Usage of a request beyond what was `told` (reported) with its texts: all of it if the service
+/// reports usage only at the end.
 fn rest(end: &TransformStreamEnd, told: &Usage) -> Usage {
     let usage = end.usage.unwrap_or_default();
     let attempts = end.summary.as_ref().map_or(0, |summary| summary.generator_calls);
@@ -120,9 +121,9 @@ mod tests {
         };
         assert_eq!(rest(&end, &usage(3, 300, 70)), usage(2, 200, 0));
         assert_eq!(rest(&end, &Usage::default()), usage(5, 500, 70));
-        // More was told than there is in all: nothing is taken back.
+        // The results reported more than the total: nothing is subtracted.
         assert_eq!(rest(&end, &usage(9, 900, 90)), usage(0, 0, 0));
-        // A service that counts calls in its summary only.
+        // A service that reports calls only in its summary.
         let end = TransformStreamEnd {
             summary: Some(TransformSummary {
                 generator_calls: 4,

@@ -1,5 +1,5 @@
-//! Counts of texts that an encoder cut, kept beside the scores, so that a score that was found has
-//! them too.
+//! Counts of texts that an encoder truncated. They are stored beside the scores, so that a score
+//! found in the store has them too.
 
 use std::{collections::HashSet, fs, io, path::PathBuf};
 
@@ -16,15 +16,15 @@ use super::{
 };
 use crate::{report::TruncationRow, truncation::CutCount};
 
-/// Part of every key.
+/// Part of every key: raise it when the stored form changes.
 const VERSION: &str = "isomer.cut/1";
 
-/// Distinct texts that were cut, of a data set under one variant.
+/// Distinct texts of a data set that were cut, under one variant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cuts {
     /// Texts that a transformation changes.
     pub varied: CutCount,
-    /// Texts that none changes, e.g. documents.
+    /// Texts that no transformation changes, e.g. documents.
     pub fixed: CutCount,
     /// Texts that have another text's vector; counted for the originals only.
     #[serde(default)]
@@ -39,7 +39,7 @@ struct Stored {
 }
 
 impl Cuts {
-    /// Counts each distinct text of a table once, by what `known` says of it.
+    /// Counts each distinct text of a table once; `known` says whether a text was cut.
     fn count(table: &Table, keys: &[Key], known: impl Fn(Key) -> Option<bool>) -> Self {
         let mut cuts = Self::default();
         let (mut varied, mut fixed) = (HashSet::new(), HashSet::new());
@@ -56,7 +56,7 @@ impl Cuts {
         cuts
     }
 
-    /// Of texts that all have a vector; `None` where one has none.
+    /// Counts for texts that all have a vector; `None` if one has no vector.
     pub(super) fn of(plan: &Plan, table: &Table, variant: Variant, keys: &[Key], vectors: &Vectors) -> Option<Self> {
         let all = keys.iter().all(|key| vectors.contains(*key));
         let counted = all.then(|| Self::count(table, keys, |key| vectors.cut(key)))?;
@@ -67,7 +67,7 @@ impl Cuts {
         })
     }
 
-    /// Of texts of which nothing is known.
+    /// Counts for texts of which it is not known whether they were cut.
     pub(super) fn unknown(table: &Table, keys: &[Key]) -> Self {
         Self::count(table, keys, |_| None)
     }
@@ -90,7 +90,7 @@ impl UnitStore {
     /// Stores the counts of the texts of a score.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// When the file cannot be written.
     pub fn put_cuts(&self, key: &UnitKey, cuts: Cuts) -> io::Result<()> {
         let path = self.cuts_path(key);
         if let Some(folder) = path.parent() {
@@ -105,8 +105,8 @@ impl UnitStore {
     }
 }
 
-/// One row an encoder, data set and variant, over seeds; texts that no transformation changes have
-/// a row of their own.
+/// One row per encoder, data set and variant, over all seeds. Texts that no transformation changes
+/// have a separate row.
 pub(super) fn rows(plan: &Plan, scored: &[Scored]) -> Vec<TruncationRow> {
     let mut rows: Vec<TruncationRow> = Vec::new();
     for one in scored {
@@ -168,7 +168,7 @@ mod tests {
         store.put_cuts(&key("a"), cuts).unwrap();
         assert_eq!(store.cuts(&key("a")), Some(cuts));
         assert_eq!(store.cuts(&key("b")), None);
-        // Counts are not score.
+        // Counts are stored under a key that differs from the score's.
         assert_eq!(store.get(&key("a")), None);
     }
 }

@@ -1,4 +1,4 @@
-//! How far texts moved: 1 − cosine of a text and what a transformation made of it, under an
+//! Drift, how far texts moved: 1 − cosine between a text and its transformed text, under an
 //! encoder.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{report::DriftRow, stats};
 
-/// A text and what became of it, by their numbers in the corpus.
+/// A text and its transformed text, by their numbers in the corpus.
 pub(super) type Pair = (u32, u32);
 
 /// Drift of a dataset's texts under one transformation, seed and encoder.
@@ -27,12 +27,12 @@ pub(super) struct Drifted {
     pub transformation: usize,
     /// Position of the seed.
     pub seed: usize,
-    /// One value a pair, in the order of [`pairs_of`]; none where a vector has length 0.
+    /// One value per pair, in the order of [`pairs_of`]; `None` if a vector has length 0.
     pub drift: Vec<Option<f32>>,
 }
 
-/// A dataset's distinct texts that were transformed, in the order of their requests. Texts for
-/// which the original stands in did not move and are left out. Empty for the originals.
+/// A dataset's distinct texts that were transformed, in the order of their requests. A text that
+/// the original replaces has not moved and is left out. Empty for the originals.
 pub(super) fn pairs_of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Vec<Pair> {
     let Variant::Transformed { transformation, seed } = variant else {
         return Vec::new();
@@ -56,21 +56,21 @@ pub(super) fn measure(pairs: &[Pair], slot: Slot, vectors: &Vectors) -> Vec<Opti
     let one = |(original, made): &Pair| {
         let (a, b) = (vectors.row((slot, *original))?, vectors.row((slot, *made))?);
         let distance = distance(a, b)?;
-        // A text that came back as it was has not moved, whatever the rounding.
+        // A text that came back unchanged has a drift of exactly 0, without rounding error.
         Some(if original == made { 0.0 } else { distance as f32 })
     };
     pairs.iter().map(one).collect()
 }
 
-/// 1 − cosine, 0 to 2, summed in f64; none for a vector of length 0.
+/// 1 − cosine, 0 to 2, summed in `f64`; `None` for a vector of length 0.
 fn distance(a: &[f32], b: &[f32]) -> Option<f64> {
     let dot = |x: &[f32], y: &[f32]| -> f64 { x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum() };
     let length = (dot(a, a) * dot(b, b)).sqrt();
     (length > 0.0).then(|| (1.0 - dot(a, b) / length).clamp(0.0, 2.0))
 }
 
-/// One row an encoder, dataset and transformation, over seeds; `separated` has the scale of the
-/// encoder's cosines.
+/// One row per encoder, dataset and transformation, over all seeds; `separated` has the scale of
+/// the encoder's cosines.
 pub(super) fn rows(plan: &Plan, drifted: &[Drifted], separated: &[Separated]) -> Vec<DriftRow> {
     let mut rows = Vec::new();
     for (e, encoder) in plan.encoders.iter().enumerate() {
@@ -90,7 +90,7 @@ pub(super) fn rows(plan: &Plan, drifted: &[Drifted], separated: &[Separated]) ->
     rows
 }
 
-/// The row with its drift in parallel gaps, or why there is none.
+/// The row with its drift in units of the parallel gap, or with the reason why it has none.
 fn in_gaps(row: DriftRow, gap: &Result<f64, String>) -> DriftRow {
     let Some(mean) = row.mean else { return row };
     match gap {
@@ -149,7 +149,7 @@ mod tests {
         assert!((told.in_gaps.unwrap() - 0.25).abs() < 1e-7 && (told.mean.unwrap() - 0.2).abs() < 1e-7);
         let told = in_gaps(moved(), &Err("no gap".to_owned()));
         assert_eq!((told.in_gaps, told.gap_note.as_deref()), (None, Some("no gap")));
-        // Without a drift there is nothing to divide, and no reason of the gap's.
+        // Without a drift there is nothing to divide, so no reason is given for a missing gap.
         let told = in_gaps(row("e", "d", "t", vec![]), &Err("no gap".to_owned()));
         assert_eq!((told.in_gaps, told.gap_note), (None, None));
     }

@@ -1,25 +1,25 @@
-//! What can go wrong with a run.
+//! Errors of a run.
 
 use isomer_service_kit::Fault;
 
 use super::{record::RunState, store::StoreError};
 use crate::{dataset::DatasetError, encoding::EncodingError, gate::GateError, suite::SuiteError, task::ScoreError};
 
-/// A run that cannot be made, found, carried on or reported.
+/// A run cannot be created, found, continued or reported.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The suite is wrong.
+    /// The suite is invalid.
     #[error(transparent)]
     Suite(#[from] SuiteError),
-    /// Too many runs wait for a free place.
-    #[error("{most} runs {whose} wait already, which is the limit")]
+    /// Too many runs wait in the queue.
+    #[error("{most} runs {whose} are already waiting, which is the limit")]
     TooMany {
-        /// Whose.
+        /// Whose runs: those of the server or of one caller.
         whose: &'static str,
         /// The limit.
         most: usize,
     },
-    /// A field of the request is wrong.
+    /// A field of the request is invalid.
     #[error("{message}")]
     Invalid {
         /// Path of the field.
@@ -41,7 +41,7 @@ pub enum RunError {
         #[source]
         source: DatasetError,
     },
-    /// Several datasets of the suite cannot be had.
+    /// Several datasets of the suite cannot be made available.
     #[error(
         "{} of the suite's {of} datasets cannot be had. The first: {source}. All of them (`isomer datasets` says where they come from): {}",
         .missing.len(),
@@ -50,7 +50,7 @@ pub enum RunError {
     Datasets {
         /// Datasets of the suite.
         of: usize,
-        /// Where the suite names those that are missing, and what they are called.
+        /// Where the suite names the missing datasets, and their names.
         missing: Vec<String>,
         /// Why the first of them is missing.
         #[source]
@@ -108,12 +108,12 @@ pub enum RunError {
     GeneratorSilent {
         /// What was asked for.
         what: String,
-        /// How many texts.
+        /// Number of texts.
         texts: usize,
-        /// What it said to the first of them.
+        /// Its error for the first of them.
         reason: String,
     },
-    /// The judge is not there, does not know its model, or cannot rate.
+    /// The judge cannot be reached, does not have its model, or cannot rate.
     #[error("judge `{id}`: {}", .fault.message)]
     Judge {
         /// Its id.
@@ -128,10 +128,10 @@ pub enum RunError {
     JudgeSilent {
         /// Its id.
         id: String,
-        /// How many pairs.
+        /// Number of pairs.
         pairs: usize,
     },
-    /// A score is undefined.
+    /// A score cannot be computed.
     #[error("{encoder} on {dataset}, {variant}: {source}")]
     Score {
         /// Encoder id.
@@ -164,32 +164,32 @@ pub enum RunError {
     #[error("run `{0}` is still active")]
     Active(String),
     /// The run belongs to another process on this machine.
-    #[error("run `{0}` is worked on by another process, which alone can stop it")]
+    #[error("run `{0}` belongs to another process; only that process can stop it")]
     Elsewhere(String),
     /// The run has no report.
     #[error("run `{id}` has no report: it is {state:?}")]
     NoReport {
         /// The run.
         id: String,
-        /// Where it stands.
+        /// Its state.
         state: RunState,
     },
-    /// The disk refused.
+    /// A file of the store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The disk refused a finished unit.
-    #[error("cannot keep a finished unit: {0}")]
+    /// A finished unit cannot be written.
+    #[error("cannot store a finished unit: {0}")]
     Units(std::io::Error),
-    /// A page of a report cannot be made: a fault of ours.
+    /// A page of a report cannot be rendered, which is a bug of Isomer.
     #[error("the report cannot be written: {0}")]
     Report(String),
-    /// A task of ours died: a fault of ours.
+    /// A task of this process panicked or broke an invariant, which is a bug of Isomer.
     #[error("internal: {0}")]
     Internal(String),
 }
 
 impl RunError {
-    /// What an encoder's error means to a run; `text` says which text an index stands for.
+    /// The run's error for an encoder's error; `text` describes the text at an index.
     pub(super) fn encoding(id: &str, error: EncodingError, text: impl FnOnce(usize) -> String) -> Self {
         let id = id.to_owned();
         match error {

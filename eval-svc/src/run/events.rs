@@ -1,4 +1,4 @@
-//! What happened in a run, for those who watch it.
+//! The events of a run, for the callers that watch it.
 
 use std::collections::VecDeque;
 
@@ -8,8 +8,8 @@ use tokio::sync::watch;
 
 use super::record::{RunRecord, StageProgress};
 
-/// Events kept; a watcher further behind misses the oldest. Progress comes at most a few times a
-/// second.
+/// Number of events kept. A watcher that is further behind misses the oldest. Progress is sent at
+/// most a few times a second.
 const KEPT: usize = 8_192;
 
 /// One event.
@@ -17,24 +17,24 @@ const KEPT: usize = 8_192;
 pub struct Event {
     /// Counted from 1 within the run.
     pub sequence: u64,
-    /// When.
+    /// Time of the event.
     pub time: Timestamp,
-    /// What.
+    /// What happened.
     pub kind: EventKind,
 }
 
 /// What happened.
 #[derive(Debug, Clone)]
 pub enum EventKind {
-    /// A stage moved.
+    /// A stage made progress.
     Progress(StageProgress),
-    /// Something to tell a person.
+    /// A message for a human reader.
     Message(String),
     /// The run as it ended; the last event.
     Ended(Box<RunRecord>),
 }
 
-/// Events of one run. Writers never wait: watchers come and read what is new.
+/// Events of one run. Writers never wait; watchers read the new events at their own speed.
 #[derive(Debug)]
 pub(super) struct EventLog {
     events: Mutex<VecDeque<Event>>,
@@ -79,7 +79,7 @@ impl EventLog {
             .cloned()
     }
 
-    /// Wakes when there is something new.
+    /// Notifies of new events.
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.latest.subscribe()
     }

@@ -1,4 +1,4 @@
-//! Texts that a report shows: some drawn, and those that moved furthest.
+//! Example texts of a report: some drawn by content, and those with the largest drift.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,10 +12,10 @@ use crate::{
     stats,
 };
 
-/// Examples of each dataset and transformation: `each` drawn by content under the first seed, so
-/// that every run shows the same ones, one in four of them a text that could not be transformed,
-/// where there are any; and of those that are left the `each` that moved furthest under any seed,
-/// by the mean over encoders.
+/// Examples of each dataset and transformation. `each` are drawn by content under the first seed,
+/// so that every run shows the same ones; one in four of them is a text that could not be
+/// transformed, if there are any. Of the others, the `each` texts with the largest drift under any
+/// seed are added, by the mean over encoders.
 pub(super) fn pick(plan: &Plan, transformed: &Transformed, drifted: &[Drifted], each: usize) -> Vec<Example> {
     let mut examples = Vec::new();
     for (d, table) in plan.tables.iter().enumerate() {
@@ -87,8 +87,8 @@ impl<'a> Moved<'a> {
         moved
     }
 
-    /// The pairs that moved furthest, each once under its first such seed, those shown already left
-    /// out.
+    /// The pairs with the largest drift, each once under its first such seed, without those that
+    /// are already shown.
     fn furthest(&self, shown: &BTreeSet<Pair>, most: usize) -> Vec<(usize, Pair)> {
         let mut all: Vec<(f64, usize, Pair)> = self
             .drift
@@ -97,7 +97,7 @@ impl<'a> Moved<'a> {
             .map(|((seed, pair), drift)| (mean(drift).unwrap_or_default(), *seed, *pair))
             .collect();
         all.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
-        // One line an original: its other seeds would say much the same.
+        // One line per original: its other seeds would show much the same.
         let mut seen = BTreeSet::new();
         let fresh = all.into_iter().filter(|(_, _, (original, _))| seen.insert(*original));
         fresh.take(most).map(|(_, seed, pair)| (seed, pair)).collect()
@@ -112,7 +112,7 @@ fn is_transformed(made: &Made) -> bool {
     matches!(made.outcome, Outcome::Ok | Outcome::Recovered)
 }
 
-/// Originals with what became of them under the first seed.
+/// Originals with their results under the first seed.
 fn drawn<'a>(
     plan: &Plan,
     transformed: &'a Transformed,

@@ -1,4 +1,4 @@
-//! The stages, one after the other; with a sequential gate, round by round.
+//! Runs the stages one after the other; with a sequential gate, round by round.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -28,17 +28,17 @@ use crate::{
     report::{self, GateReport},
 };
 
-/// What the rounds of a run came to.
+/// The results of the rounds of a run.
 pub(super) struct Looked {
-    /// The plan of what is in.
+    /// The plan, reduced to the data sets and seeds that were run.
     pub plan: Plan,
     /// What became of its texts.
     pub transformed: Transformed,
     /// Its scores.
     pub measured: Measured,
-    /// What the gate says; none without a gate.
+    /// The gate's report; `None` without a gate.
     pub verdicts: Option<GateReport>,
-    /// Where each data set of the rules is in the plan, if it is.
+    /// Position in the plan of each data set of the rules; `None` if it was not run.
     pub places: Vec<Option<usize>>,
     /// Whether there was more than one look.
     pub several: bool,
@@ -47,7 +47,7 @@ pub(super) struct Looked {
 /// How long the stages took, in seconds.
 pub(super) type Durations = BTreeMap<String, f64>;
 
-/// Executes a plan to its report.
+/// Executes a plan and writes its report.
 pub(super) async fn execute(context: &RunContext, store: &RunStore, plan: Plan, live: &Live) -> Result<(), RunError> {
     let mut durations = Durations::new();
     announce(&plan, live);
@@ -69,7 +69,7 @@ pub(super) async fn execute(context: &RunContext, store: &RunStore, plan: Plan, 
         places,
         several,
     } = looked;
-    // Only what the report speaks of is rated, so rounds come first.
+    // Only texts that the report covers are rated, so the rounds come first.
     if several {
         let inputs = Inputs {
             context,
@@ -164,7 +164,7 @@ async fn in_rounds(
         };
         stages.run(context, round, keep, live, durations).await?;
         taken = round.number;
-        // One look at everything can ask how the rewrites are rated; rounds need no rating.
+        // A single look at everything can use the ratings; rounds do not use them.
         if rounds.len() == 1 {
             let inputs = Inputs {
                 context,
@@ -224,21 +224,21 @@ async fn in_rounds(
 
 /// What the stages before the gate work on.
 pub(super) struct Stages<'a> {
-    /// The plan: texts that are made are numbered in it.
+    /// The plan; it numbers the texts that are made.
     pub plan: &'a mut Plan,
     /// What became of the texts.
     pub transformed: &'a mut Transformed,
-    /// What later rounds want again.
+    /// What later rounds use again.
     pub carried: &'a mut Carried,
     /// The scores.
     pub measured: &'a mut Measured,
-    /// Texts made.
+    /// Progress of the transform stage.
     pub meter: &'a mut Meter,
 }
 
 impl Stages<'_> {
-    /// Transforms, encodes and scores what a round adds; `keep`: vectors of the originals, for a
-    /// later round.
+    /// Transforms, encodes and scores what a round adds. `keep`: whether to keep the vectors of the
+    /// originals for a later round.
     pub(super) async fn run(
         &mut self,
         context: &RunContext,
@@ -267,8 +267,9 @@ impl Stages<'_> {
     }
 }
 
-/// Looks, on a thread of its own: bounds over resampled items take their time. What it reads is
-/// lent to it. `shared_by`: how many looks share the chance of error of rules on separation.
+/// Makes a look on a blocking thread, since bounds over resampled items take long. It takes
+/// ownership of what it reads and returns it. `shared_by`: how many looks share the chance of error
+/// of rules on separation.
 pub(super) async fn look_at(
     context: &RunContext,
     (plan, transformed, measured): (Plan, Transformed, Measured),
@@ -288,7 +289,7 @@ pub(super) async fn look_at(
     .map_err(|error| RunError::Internal(error.to_string()))
 }
 
-/// The judge's stage; nothing without a judge.
+/// Runs the judge's stage; `None` without a judge.
 async fn rated(inputs: Inputs<'_>, durations: &mut Durations) -> Result<Option<Judged>, RunError> {
     let clock = Instant::now();
     let judged = judge::judge(inputs).await?;
@@ -298,7 +299,7 @@ async fn rated(inputs: Inputs<'_>, durations: &mut Durations) -> Result<Option<J
     Ok(judged)
 }
 
-/// Looks at what is in; `None` without a gate.
+/// Decides the gate on the scores so far; `None` without a gate.
 fn look(
     plan: &Plan,
     transformed: &Transformed,
@@ -325,7 +326,7 @@ fn look(
     Some(gate::look(bound, &items.grid, &look, earlier))
 }
 
-/// Says what the plan comes to.
+/// Sends a summary of the plan to the watchers.
 fn announce(plan: &Plan, live: &Live) {
     let count = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     live.message(format!(

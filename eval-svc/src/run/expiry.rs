@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::store::RunStore;
 
-/// The rule. Runs that are active never expire.
+/// When runs expire. Active runs never expire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Expiry {
     age: Option<Duration>,
@@ -14,7 +14,8 @@ pub(super) struct Expiry {
 }
 
 impl Expiry {
-    /// So many days after their end (0: never for their age), and all but the newest `most`.
+    /// Runs expire `days` days after their end (0: never because of age), and all but the newest
+    /// `most` expire.
     pub(super) fn of(days: u32, most: usize) -> Self {
         Self {
             age: (days > 0).then(|| Duration::from_secs(u64::from(days) * 86_400)),
@@ -27,7 +28,7 @@ impl Expiry {
         let ids = match store.ids() {
             Ok(ids) => ids,
             Err(error) => {
-                tracing::warn!(%error, "runs cannot be looked through for those that expire");
+                tracing::warn!(%error, "cannot list the runs to delete those that expired");
                 return Vec::new();
             }
         };

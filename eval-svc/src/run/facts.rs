@@ -1,5 +1,5 @@
-//! What became of the texts of a run, as the gate asks it: whether they changed, were cut, and are
-//! accepted.
+//! Counts of a run's texts for the gate: how many changed, were cut, and were accepted by the
+//! judge.
 
 use super::{
     measure::Measured,
@@ -18,7 +18,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Of what is in.
+    /// Counts of the rounds so far.
     pub(super) fn new(plan: &Plan, transformed: &Transformed, measured: &Measured) -> Self {
         Self {
             rewrites: summary::rewrites(plan, transformed),
@@ -27,7 +27,7 @@ impl Counts {
         }
     }
 
-    /// As the gate asks them.
+    /// The counts in the gate's form.
     pub(super) fn facts(&self) -> Facts<'_> {
         Facts {
             rewrites: &self.rewrites,
@@ -37,7 +37,7 @@ impl Counts {
     }
 }
 
-/// Texts that each encoder cut. Texts that no transformation changes count in no rule.
+/// Texts that each encoder cut. No rule counts texts that no transformation changes.
 fn cuts(plan: &Plan, measured: &Measured) -> CutCounts {
     let empty = Cut {
         transformed: vec![vec![Default::default(); plan.suite.seeds.len()]; plan.transformations.len()],
@@ -59,8 +59,8 @@ fn cuts(plan: &Plan, measured: &Measured) -> CutCounts {
     all
 }
 
-/// Ratings that count; `None` without a judge of similarity, and where it does not tell pairs of
-/// known rating apart.
+/// Ratings that the gate may use; `None` without a judge of similarity, and if the judge does not
+/// tell pairs of known rating apart.
 fn ratings(plan: &Plan, measured: &Measured) -> Option<RatedCounts> {
     let (judge, judged) = plan.judge.as_ref().zip(measured.judged.as_ref())?;
     if ratings::refused(judge, judged).is_some() {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::profile::{Column, Grid};
 
-/// Every score at its place.
+/// Arranges every score in the grid.
 pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
     let mut grid = Grid::new(
         plan.encoders.iter().map(|encoder| encoder.id.clone()).collect(),

@@ -1,17 +1,17 @@
-//! What the stages read.
+//! The inputs of the stages.
 
 use super::{RunContext, live::Live, plan::Plan, transform::Transformed};
 
-/// What every stage after the transformations reads: the same for all encoders, scales and
+/// The inputs of every stage after the transformations, the same for all encoders, scales and
 /// transformations.
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a> {
     /// Clients, stores and settings.
     pub context: &'a RunContext,
-    /// What is done.
+    /// The plan of the run.
     pub plan: &'a Plan,
     /// What became of its texts.
     pub transformed: &'a Transformed,
-    /// Where progress is told.
+    /// Where progress is reported.
     pub live: &'a Live,
 }

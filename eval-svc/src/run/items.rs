@@ -25,7 +25,7 @@ use crate::{
     report::SubsetReport,
 };
 
-/// What is known of a run's items, read from the store of scores as it is asked for.
+/// A run's items; their evidence is read from the store of scores on demand.
 pub(super) struct KnownItems<'a> {
     plan: &'a Plan,
     transformed: &'a Transformed,
@@ -41,7 +41,7 @@ pub(super) struct KnownItems<'a> {
 type Addresses<'a> = HashMap<(usize, usize, Variant), &'a str>;
 
 impl<'a> KnownItems<'a> {
-    /// Of what was measured.
+    /// Indexes the addresses of the measured scores.
     pub(super) fn new(
         plan: &'a Plan,
         transformed: &'a Transformed,
@@ -81,7 +81,7 @@ impl<'a> KnownItems<'a> {
         })
     }
 
-    /// What the scores of an encoder on a data set are made of.
+    /// The evidence of an encoder's scores on a data set.
     fn evidence(&self, encoder: usize, table: usize) -> Result<UnitItems, String> {
         let one = |variant: Variant| -> Result<Evidence, String> {
             let address = self.addresses.get(&(encoder, table, variant));
@@ -103,7 +103,7 @@ impl<'a> KnownItems<'a> {
     }
 
     /// What the gate's rules over items look at, for each judged encoder. Such rules are decided
-    /// once, when everything is in.
+    /// once, when the run is complete.
     pub(super) fn of_rules(&self, gate: &Bound) -> ItemStrata {
         let mut all = ItemStrata::new();
         let counts = |rule: &BoundRule| rule.unit == Unit::Item && rule.basis != Basis::Betting;
@@ -179,7 +179,7 @@ impl<'a> KnownItems<'a> {
         all
     }
 
-    /// Every figure of the profile on changed rewrites and, with a judge, on accepted ones.
+    /// The profile on changed rewrites and, with a judge, on accepted ones.
     pub(super) fn subset_reports(&self) -> Vec<SubsetReport> {
         let rows = |choice: Choice| {
             (0..self.plan.encoders.len())
@@ -208,7 +208,8 @@ impl<'a> KnownItems<'a> {
     }
 }
 
-/// What a rule on scores looks at; none for separation, which is decided over texts by itself.
+/// What a rule on scores looks at; `None` for separation, which is decided over texts by its own
+/// module.
 fn figure(rule: &BoundRule) -> Option<Figure> {
     Some(match rule.quantity {
         Quantity::Original => Figure::Original,
@@ -231,7 +232,7 @@ fn known(plan: &Plan, measured: &Measured, rule: &BoundRule) -> Result<Choice, S
     }
 }
 
-/// Why no rewrite counts as accepted; `None` where the ratings count.
+/// Why no rewrite counts as accepted; `None` if the ratings count.
 fn refused(plan: &Plan, measured: &Measured) -> Option<String> {
     match plan.judge.as_ref().zip(measured.judged.as_ref()) {
         None => Some("no judge rated them".to_owned()),
@@ -278,8 +279,8 @@ fn item_texts(table: &Table) -> Vec<Vec<u32>> {
     table.dataset.item_texts().into_iter().map(numbers).collect()
 }
 
-/// The items all of whose transformed texts pass a test, which sees the number of the original and
-/// what was made of it.
+/// The items all of whose transformed texts pass `test`, which gets the number of the original and
+/// its result.
 fn chosen(
     plan: &Plan,
     transformed: &Transformed,

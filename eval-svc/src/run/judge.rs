@@ -1,5 +1,5 @@
-//! Stage: what became of the texts rated by a language model, through the transform service, which
-//! keeps every answer.
+//! Stage: a language model rates the transformed texts through the transform service, which caches
+//! every answer.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -37,16 +37,16 @@ use crate::{
 /// Requests to the judge in flight at the same time: the next is queued when the last pairs of one
 /// are slow.
 const IN_FLIGHT: usize = 2;
-/// Pairs of one request. Its answer comes when all are rated, so progress is told in steps of as
-/// many.
+/// Pairs of one request. The answer arrives when all are rated, so progress is reported in steps of
+/// this size.
 const PAIRS: usize = 8;
-/// What a judge is tried with before anything is generated.
+/// The pair with which a judge is tried before anything is generated.
 const TRIAL: (&str, &str) = ("The shop opens at nine.", "At nine the shop opens its doors.");
 
-/// A judge that has rated a pair of ours.
+/// A judge that has rated the trial pair.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedJudge {
-    /// Who, what and how many.
+    /// The judge's settings: generator, scales and sample.
     pub judging: Judging,
     /// Its id, as it answered.
     pub id: String,
@@ -54,18 +54,18 @@ pub(super) struct PlannedJudge {
     pub digest: String,
     /// Version and digest of the prompt of each of the scales.
     pub prompts: Vec<(String, String)>,
-    /// Who rates on each of the scales.
+    /// The generator and prompt that rate on each scale.
     pub producers: BTreeMap<Scale, Producer>,
-    /// What the trial took.
+    /// Usage of the trial.
     pub trial: Usage,
-    /// What the trial showed that a person should know.
+    /// Warnings from the trial, for a human reader.
     pub warnings: Vec<String>,
 }
 
-/// How a pair was rated.
+/// The result of rating a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Rating {
-    /// In the scale's own unit.
+    /// A rating in the scale's own unit.
     Score(f64),
     /// No answer was a rating.
     Unreadable,
@@ -73,7 +73,7 @@ pub(super) enum Rating {
     Failed,
 }
 
-/// Which texts of a data set were rated under one transformation and seed.
+/// The pairs of a data set that are rated, under one transformation and seed.
 #[derive(Debug, Clone)]
 pub(super) struct Drawn {
     /// Position of the data set.
@@ -90,20 +90,19 @@ pub(super) struct Drawn {
     pub pairs: Vec<Pair>,
 }
 
-/// What the stage found.
+/// The results of the stage.
 #[derive(Debug, Default)]
 pub(super) struct Judged {
-    /// What was drawn, by transformation, data set and seed.
+    /// The pairs drawn, by transformation, data set and seed.
     pub drawn: Vec<Drawn>,
-    /// By scale, position of the transformation, and pair.
+    /// Ratings by scale, position of the transformation, and pair.
     pub ratings: HashMap<(Scale, usize, Pair), Rating>,
     /// Similarity of the pairs whose rating is known; empty where similarity is not rated.
     pub probes: Vec<(Probe, Rating)>,
 }
 
 impl Judged {
-    /// Whether a judge that accepts from `threshold` on accepts a rewrite; `None` where it has no
-    /// rating.
+    /// Whether the rating of a rewrite is at least `threshold`; `None` if it has no rating.
     pub(super) fn accepts(&self, transformation: usize, pair: Pair, threshold: f64) -> Option<bool> {
         match self.ratings.get(&(Scale::Similarity, transformation, pair)) {
             Some(Rating::Score(score)) => Some(*score >= threshold),
@@ -112,9 +111,9 @@ impl Judged {
     }
 }
 
-/// Has the judge rate a pair of ours on each scale, past the cache: so it is known to be there, to
-/// have its model and to answer, and what it is, before anything is generated. `field` is where it
-/// was named.
+/// Has the judge rate the trial pair on each scale, without the cache. This shows, before anything
+/// is generated, that the judge can be reached, has its model and answers, and which model it is.
+/// `field` is the field that names the judge.
 pub(super) async fn probe(
     context: &RunContext,
     suite: &Suite,
@@ -158,7 +157,7 @@ pub(super) async fn probe(
         match outcome(&rating, suite.attempts) {
             Rating::Score(_) => {}
             Rating::Unreadable => planned.warnings.push(format!(
-                "the judge {} was tried with a pair of ours, and no answer was a rating ({}, {}). Such pairs are counted and \
+                "the judge {} was tried with one pair, and no answer was a rating ({}, {}). Such pairs are counted and \
                  left out; a stronger model rates more of them",
                 judging.generator,
                 scale.name(),
@@ -183,8 +182,8 @@ pub(super) async fn probe(
     Ok(planned)
 }
 
-/// What every request for a scale has in common. The seed is the run's first, so that later rounds
-/// change no rating.
+/// The fields that all requests for a scale share. The seed is the run's first, so later rounds do
+/// not change a rating.
 fn asking(suite: &Suite, judging: &Judging, scale: Scale) -> JudgeRequest {
     JudgeRequest {
         scale: wire::judge_scale(scale).into(),
@@ -203,7 +202,7 @@ fn outcome(rating: &ProtoRating, attempts: u32) -> Rating {
     }
 }
 
-/// Which texts of what has been transformed are rated.
+/// Chooses the transformed texts that are rated.
 fn drawn(plan: &Plan, transformed: &Transformed, judging: &Judging) -> Vec<Drawn> {
     let seed = plan.suite.seeds.first().copied().unwrap_or_default();
     let mut all = Vec::new();
@@ -238,7 +237,7 @@ fn drawn(plan: &Plan, transformed: &Transformed, judging: &Judging) -> Vec<Drawn
     all
 }
 
-/// Runs the stage over all that has been transformed; nothing without a judge.
+/// Runs the stage over all transformed texts; `None` without a judge.
 pub(super) async fn judge(inputs: Inputs<'_>) -> Result<Option<Judged>, RunError> {
     let Inputs {
         plan,
@@ -296,14 +295,14 @@ fn spend(counters: &mut JudgeCounters, usage: &Usage) {
     counters.tokens_estimated |= usage.tokens_estimated;
 }
 
-/// What a run counts before it begins: the trial of its judge.
+/// The counters of a run before it begins: those of its judge's trial.
 pub(super) fn tried(plan: &Plan) -> Option<JudgeCounters> {
     let mut counters = JudgeCounters::default();
     spend(&mut counters, &plan.judge.as_ref()?.trial);
     Some(counters)
 }
 
-/// Pairs whose rating is known, on the similarity scale.
+/// Rates the pairs of known rating on the similarity scale.
 async fn probe_pass(
     inputs: Inputs<'_>,
     judge: &PlannedJudge,
@@ -320,13 +319,13 @@ async fn probe_pass(
     };
     let texts: Vec<(&str, &str)> = probes.iter().map(|probe| (probe.original, probe.beside)).collect();
     let what = "similarity of probes".to_owned();
-    // Probes are not texts of the run: their calls and tokens count, their ratings do not.
+    // Probes are not texts of the run: their calls and tokens are counted, their ratings are not.
     let ratings = rate(inputs, judge, meter, base, what, &texts, |_, _| {}).await?;
     judged.probes = probes.iter().copied().zip(ratings).collect();
     Ok(())
 }
 
-/// Pairs of one transformation on one scale.
+/// Rates the pairs of one transformation on one scale.
 async fn one_pass(
     inputs: Inputs<'_>,
     judge: &PlannedJudge,
@@ -361,7 +360,7 @@ async fn one_pass(
     Ok(())
 }
 
-/// What an answer of the judge holds.
+/// Counts of the ratings in one answer of the judge.
 #[derive(Debug, Default)]
 struct Rated {
     /// Pairs.
@@ -372,7 +371,7 @@ struct Rated {
     missing: u64,
 }
 
-/// Ratings of pairs of texts, in their order; `tally` counts what each answer holds.
+/// Rates pairs of texts and returns the ratings in their order; `tally` counts each answer.
 async fn rate(
     inputs: Inputs<'_>,
     judge: &PlannedJudge,
@@ -452,6 +451,6 @@ async fn rate(
         meter.add(rated.known, rated.cached, Instant::now());
         live.tell(meter);
     }
-    // Each request was answered in full, or the loop would have ended with an error.
+    // Every request was answered in full; otherwise the loop would have returned an error.
     Ok(ratings.into_iter().flatten().collect())
 }

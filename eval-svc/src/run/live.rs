@@ -1,4 +1,4 @@
-//! A run that is being worked on in this process.
+//! A run that this process executes.
 
 use std::{
     sync::{
@@ -19,10 +19,10 @@ use super::{
     store::{RunStore, StoreError},
 };
 
-/// How often the record on disk follows, for readers in other processes.
+/// How often the record on disk is updated, for readers in other processes.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
 
-/// The run's record, its events and the way to stop it.
+/// The run's record, its events and its cancellation token.
 #[derive(Debug)]
 pub(super) struct Live {
     record: Mutex<RunRecord>,
@@ -30,7 +30,7 @@ pub(super) struct Live {
     pub(super) events: EventLog,
     pub(super) cancel: CancellationToken,
     interrupted: AtomicBool,
-    /// Why it was cancelled, by the first who said so.
+    /// Why it was cancelled; the first reason given stays.
     reason: OnceLock<String>,
     store: RunStore,
 }
@@ -65,7 +65,8 @@ impl Live {
         self.record.lock().counters
     }
 
-    /// Stops the run because someone wants it, and tells those who watch it why, if that is known.
+    /// Cancels the run at a caller's request and sends the reason, if there is one, to its
+    /// watchers.
     pub(super) fn cancel(&self, reason: &str) {
         if !reason.is_empty() && self.reason.set(reason.to_owned()).is_ok() {
             self.message(format!("cancelled: {reason}"));
@@ -73,12 +74,12 @@ impl Live {
         self.cancel.cancel();
     }
 
-    /// Why it was cancelled, where that was said.
+    /// Why it was cancelled, if a reason was given.
     pub(super) fn reason(&self) -> Option<String> {
         self.reason.get().cloned()
     }
 
-    /// Stops the run because the process goes down.
+    /// Stops the run because the process shuts down.
     pub(super) fn interrupt(&self) {
         self.interrupted.store(true, Ordering::SeqCst);
         self.cancel.cancel();
@@ -88,12 +89,12 @@ impl Live {
         self.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Tells a person something.
+    /// Sends a message for a human reader to the watchers.
     pub(super) fn message(&self, text: impl Into<String>) {
         self.events.push(Timestamp::now(), EventKind::Message(text.into()));
     }
 
-    /// Tells a stage's progress, if it is time to.
+    /// Reports a stage's progress, at most a few times a second.
     pub(super) fn tell(&self, meter: &mut Meter) {
         if let Some(progress) = meter.due(Instant::now()) {
             self.tell_now(progress);
@@ -121,11 +122,11 @@ impl Live {
             due
         };
         if due && let Err(error) = self.save() {
-            tracing::warn!(%error, "the run's record could not be brought up to date");
+            tracing::warn!(%error, "the run's record could not be updated");
         }
     }
 
-    /// A stage that is one step: tells its beginning and its end.
+    /// Reports the beginning (`done` 0) or the end (`done` 1) of a stage that is one step.
     pub(super) fn step(&self, stage: Stage, done: u64, detail: &str) {
         self.tell_now(StageProgress {
             stage,
@@ -137,8 +138,8 @@ impl Live {
         });
     }
 
-    /// Writes the record as it stands; the last writer wins with the newest state, since it reads
-    /// under the lock. An ended run is written already, and its folder may be gone.
+    /// Writes the current record. It holds the record's lock while it writes, so the last write has
+    /// the newest state. The record of an ended run is already written, and its folder may be gone.
     pub(super) fn save(&self) -> Result<(), StoreError> {
         let record = self.record.lock();
         if record.ended.is_some() {
@@ -147,13 +148,13 @@ impl Live {
         self.store.save(&record)
     }
 
-    /// Ends the run: record, disk, last event.
+    /// Ends the run: changes the record, writes it to disk and sends the last event.
     pub(super) fn end(&self, change: impl FnOnce(&mut RunRecord)) {
         let saved = {
             let mut record = self.record.lock();
             record.ended = Some(Timestamp::now());
             change(&mut record);
-            // Under the lock: who sees the end may delete the folder.
+            // Saved under the lock: a caller that sees the end may delete the folder.
             self.store.save(&record)
         };
         if let Err(error) = saved {
@@ -180,7 +181,7 @@ mod tests {
             let live = Live::new(record, store.clone());
             std::thread::scope(|scope| {
                 scope.spawn(|| live.end(|_| ()));
-                // Writes whenever it can, as progress does.
+                // Writes as often as possible, as progress reports do.
                 scope.spawn(|| {
                     while live.record().ended.is_none() {
                         live.save().unwrap();

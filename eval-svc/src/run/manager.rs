@@ -1,4 +1,4 @@
-//! Makes, keeps, watches, stops and forgets runs.
+//! Creates, lists, watches, cancels and deletes runs.
 
 use std::{
     collections::HashMap,
@@ -32,15 +32,16 @@ use super::{
 };
 use crate::{clients::EvalClients, config::EvalConfig, locate::DatasetLocator, work::WorkEngine};
 
-/// Ended runs whose events stay in memory.
+/// Number of ended runs whose events stay in memory.
 const REMEMBERED: usize = 64;
-/// Messages a watcher may be behind before its own task waits for it; the run never does.
+/// How many messages a watcher may be behind before its forwarding task waits for it. The run never
+/// waits.
 const WATCH_BUFFER: usize = 64;
-/// How often ended runs are looked through for those that expire.
+/// How often expired runs are deleted.
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 /// Runs whose rate a forecast looks at.
 const LOOKED_BACK: usize = 50;
-/// Longest request id.
+/// Longest request id, in bytes.
 const LONGEST_REQUEST_ID: usize = 256;
 /// Longest reason of a cancellation, in bytes.
 const LONGEST_REASON: usize = 1000;
@@ -56,7 +57,7 @@ struct Inner {
     context: RunContext,
     store: RunStore,
     live: Mutex<HashMap<String, Arc<Live>>>,
-    /// Held while a run of this request id is being made.
+    /// By request id: held while a run with this id is being created.
     creating: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     places: Arc<Semaphore>,
     waiting: Waiting,
@@ -103,7 +104,7 @@ impl RunManager {
     /// Opens the state folder.
     ///
     /// # Errors
-    /// When a folder cannot be made.
+    /// When a folder cannot be created.
     pub(crate) fn open(
         config: EvalConfig,
         clients: EvalClients,
@@ -134,12 +135,12 @@ impl RunManager {
         })
     }
 
-    /// Checks a request and starts a run of it for its `owner`. A request id that the same owner
-    /// used before gives the run that it led to.
+    /// Checks a request and starts a run for its `owner`. If the same owner used the request id
+    /// before, returns the run that was started then.
     ///
     /// # Errors
-    /// [`RunError::TooMany`]; whatever is wrong with suite, datasets, encoders or transformations,
-    /// before anything is generated.
+    /// [`RunError::TooMany`]; any error in the suite, datasets, encoders or transformations, before
+    /// anything is generated.
     pub async fn create(
         &self,
         request: RunRequest,
@@ -157,7 +158,7 @@ impl RunManager {
                 message,
             });
         }
-        // Another owner's request of the same id is another request.
+        // A request with the same id from another owner is a different request.
         let request_id = match &owner {
             Some(owner) => format!("{owner} {request_id}"),
             None => request_id,
@@ -290,8 +291,7 @@ impl RunManager {
         }
     }
 
-    /// Deletes ended runs that are too old or too many, at most once an hour, on a thread of its
-    /// own.
+    /// Deletes ended runs that are too old or too many, at most once an hour, on a blocking thread.
     fn sweep(&self) {
         {
             let mut swept = self.inner.swept.lock();
@@ -307,7 +307,7 @@ impl RunManager {
             for id in rule.expired(&manager.inner.store, Timestamp::now()) {
                 match manager.delete(&id) {
                     Ok(()) => tracing::info!(id, "an ended run expired"),
-                    Err(error) => tracing::warn!(%error, id, "an ended run that expired is still there"),
+                    Err(error) => tracing::warn!(%error, id, "cannot delete a run that expired"),
                 }
             }
         });
@@ -354,11 +354,11 @@ impl RunManager {
         Ok(ReceiverStream::new(receiver).boxed())
     }
 
-    /// Stops a run and keeps why, if that is said. One that has ended stays as it is.
+    /// Cancels a run and records the reason, if one is given. A run that has ended does not change.
     ///
     /// # Errors
-    /// [`RunError::Unknown`]; [`RunError::Elsewhere`] where another process works on it;
-    /// [`RunError::Invalid`] where the reason is too long.
+    /// [`RunError::Unknown`]; [`RunError::Elsewhere`] if another process executes it;
+    /// [`RunError::Invalid`] if the reason is too long.
     pub async fn cancel(&self, id: &str, reason: &str) -> Result<RunRecord, RunError> {
         if reason.len() > LONGEST_REASON {
             return Err(RunError::Invalid {
@@ -377,7 +377,7 @@ impl RunManager {
         Ok(live.record())
     }
 
-    /// Forgets a run that has ended.
+    /// Deletes a run that has ended.
     ///
     /// # Errors
     /// [`RunError::Unknown`]; [`RunError::Active`].
@@ -391,7 +391,7 @@ impl RunManager {
         Ok(())
     }
 
-    /// A form of a run's report.
+    /// A run's report in one form.
     ///
     /// # Errors
     /// [`RunError::Unknown`]; [`RunError::NoReport`] unless the run succeeded.
@@ -411,8 +411,8 @@ impl RunManager {
         })
     }
 
-    /// Stops every run of this process, as interrupted: for a process that goes down. Returns when
-    /// all have ended.
+    /// Stops every run of this process and marks it as interrupted, before the process shuts down.
+    /// Returns when all have ended.
     pub async fn interrupt(&self) {
         let active: Vec<Arc<Live>> = self
             .inner
@@ -430,8 +430,7 @@ impl RunManager {
     }
 }
 
-/// Takes the request id out of those that are being made, when the last call that makes it has
-/// ended or was dropped.
+/// Removes the request id from `creating` when the last call that uses it has ended or was dropped.
 struct Creating<'a> {
     manager: &'a RunManager,
     request_id: String,
@@ -440,7 +439,7 @@ struct Creating<'a> {
 impl Drop for Creating<'_> {
     fn drop(&mut self) {
         let mut creating = self.manager.inner.creating.lock();
-        // One of these is the map's, one the caller's own, if it still holds it.
+        // The map holds one reference, and the caller may still hold another.
         if creating
             .get(&self.request_id)
             .is_some_and(|gate| Arc::strong_count(gate) <= 2)
@@ -450,13 +449,13 @@ impl Drop for Creating<'_> {
     }
 }
 
-/// Waits until a run's end has been written and told.
+/// Waits until a run's end has been written and sent to its watchers.
 async fn until_ended(live: &Live) {
     let mut news = live.events.subscribe();
     while live.events.end().is_none() && news.changed().await.is_ok() {}
 }
 
-/// Works on a run until it has ended, one way or another; the lock is held as long.
+/// Executes a run until it has ended, whatever its outcome. The lock is held until then.
 async fn drive(
     context: RunContext,
     store: RunStore,
@@ -466,7 +465,7 @@ async fn drive(
     lock: RunLock,
 ) {
     let work = async {
-        // The semaphore is never closed; should it be, the run goes ahead.
+        // The semaphore is never closed; if it were, the run would start without a permit.
         let _place = places.acquire().await.ok();
         drop(turn);
         live.change(|record| {

@@ -1,4 +1,5 @@
-//! Stage: units (encoder, dataset, variant) encoded and scored, each kept as soon as it is done.
+//! Stage: units (encoder, dataset, variant) are encoded and scored. Each is stored as soon as it is
+//! done.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -39,15 +40,15 @@ pub(super) struct Scored {
     pub texts: String,
     /// Address in the store of scores.
     pub unit: String,
-    /// The score, its evidence left in the store.
+    /// The score; its evidence stays in the store.
     pub score: UnitScore,
-    /// Whether it was found rather than computed.
+    /// Whether it was found in the store rather than computed.
     pub cached: bool,
     /// Texts that the encoder cut.
     pub cuts: Cuts,
 }
 
-/// What the stage found.
+/// The results of the stage.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     /// Every score.
@@ -56,7 +57,7 @@ pub(super) struct Measured {
     pub drifted: Vec<Drifted>,
     /// How the rewrites compare with changes of meaning.
     pub separated: Vec<Separated>,
-    /// How they are rated; absent without a judge.
+    /// The judge's ratings; absent without a judge.
     pub judged: Option<Judged>,
 }
 
@@ -66,7 +67,7 @@ struct TextSet {
     variant: Variant,
     texts: Vec<u32>,
     digest: String,
-    /// Texts with what was made of them; empty for the originals.
+    /// Texts with their transformed texts; empty for the originals.
     pairs: Vec<Pair>,
     /// Digest of the pairs' texts.
     pairs_digest: String,
@@ -97,13 +98,13 @@ pub(super) fn texts_of(plan: &Plan, transformed: &Transformed, table: usize, var
 #[derive(Debug)]
 pub(super) struct Carried {
     meters: Meters,
-    /// Vectors of the original texts, by encoder, where a later round may want them again; empty
-    /// otherwise.
+    /// Vectors of the original texts, by encoder, if a later round may use them again; otherwise
+    /// empty.
     vectors: Vec<Vectors>,
 }
 
 impl Carried {
-    /// Before the first round.
+    /// The state before the first round.
     pub(super) fn new(plan: &Plan) -> Self {
         let now = Instant::now();
         Self {
@@ -116,7 +117,7 @@ impl Carried {
     }
 }
 
-/// Runs the stage for what a round adds. In the `last` one no vector is kept for later.
+/// Runs the stage for what a round adds. In the `last` round no vectors are kept.
 pub(super) async fn measure(
     inputs: Inputs<'_>,
     round: &Round,
@@ -147,7 +148,7 @@ pub(super) async fn measure(
             });
         }
     }
-    // A later round has no originals of its own, but measures how far its texts moved from them.
+    // A later round does not score the originals again, but needs their vectors to measure drift.
     let distinct = |encoder: usize| -> usize {
         let all = sets
             .iter()
@@ -176,7 +177,7 @@ pub(super) async fn measure(
             carried.vectors[encoder] = vectors;
         }
     }
-    // As one round would have left them.
+    // The same order as after a single round.
     measured.scored.sort_by_key(|one| (one.encoder, one.table, one.variant));
     measured
         .drifted
@@ -250,7 +251,7 @@ async fn one_encoder(
             Some(score) => (score.clone(), true),
             None => {
                 fill(inputs, position, &texts, vectors, &mut meters.encode).await?;
-                // Before the score: a score that is found later has its counts.
+                // Stored before the score, so that a score found later has its counts.
                 if let Some(cuts) = Cuts::of(plan, table, set.variant, &texts, vectors) {
                     context.units.put_cuts(&key, cuts).map_err(RunError::Units)?;
                 }
@@ -327,7 +328,7 @@ impl TextSet {
     }
 }
 
-/// Everything a score depends on.
+/// The key of a score: everything that it depends on.
 fn key(plan: &Plan, position: usize, set: &TextSet) -> UnitKey {
     let (encoder, table) = (&plan.encoders[position], &plan.tables[set.table]);
     let dataset = &table.dataset;
@@ -344,7 +345,7 @@ fn key(plan: &Plan, position: usize, set: &TextSet) -> UnitKey {
     }
 }
 
-/// Encodes those texts that have no vector yet, prompt by prompt.
+/// Encodes the texts that have no vector yet, prompt by prompt.
 pub(super) async fn fill(
     inputs: Inputs<'_>,
     position: usize,
@@ -400,7 +401,7 @@ fn excerpt(text: &str) -> String {
     excerpt
 }
 
-/// Scores on a thread of its own.
+/// Computes a score on a blocking thread.
 async fn compute(
     plan: &Plan,
     encoder: &Encoder,

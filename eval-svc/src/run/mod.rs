@@ -1,9 +1,9 @@
-//! Runs: plan → transform → encode → score → judge → profile → report, on a background task, kept
-//! on disk unit by unit.
+//! Runs: plan → transform → encode → score → judge → profile → report, on a background task. Each
+//! finished unit is stored on disk.
 //!
-//! Data moves forward only. Texts come from a transform service that caches them by content; scores
-//! are kept here by content ([`units`]), so a second run encodes nothing and a killed one goes on
-//! where it was.
+//! Data moves forward only. Texts come from a transform service that caches them by content. Scores
+//! are stored here by content ([`units`]), so a second run encodes nothing, and a run that was
+//! killed continues from its finished units when it is started again.
 
 mod answers;
 pub mod cuts;
@@ -60,12 +60,12 @@ pub use store::{INTERRUPTED, StoreError};
 pub use transform::Outcome;
 pub(crate) use wire::judge_scale;
 
-/// What the stages of a run share.
+/// Resources that the stages of a run share.
 #[derive(Debug, Clone)]
 struct RunContext {
     config: EvalConfig,
     clients: EvalClients,
-    /// Does what takes time.
+    /// Executes the requests to transform, rate and encode.
     work: Arc<dyn WorkEngine>,
     places: Arc<DatasetLocator>,
     units: units::UnitStore,

@@ -1,9 +1,9 @@
-//! Which data sets a sequential gate looks at first. Pure.
+//! Order in which a sequential gate looks at the data sets. Does no I/O.
 //!
 //! Within a task type the order is by a hash of the names: it depends neither on the order of the
-//! suite nor on any result, and a second run takes the same. The task types are then spread evenly:
-//! wherever a round ends, each task type has about the same share of its data sets in. A first
-//! round without retrieval would say nothing of retrieval.
+//! suite nor on any result, and a second run has the same order. The task types are then spread
+//! evenly: wherever a round ends, about the same share of each task type's data sets has been run.
+//! A first round without retrieval would say nothing about retrieval.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) fn order<N: AsRef<str>>(datasets: &[(N, TaskType)]) -> Vec<usize> {
     for mut own in tasks.into_values() {
         own.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
         let count = own.len() as f64;
-        // The j-th of k stands at (j + ½) / k of the way.
+        // The position of the j-th of k is (j + ½) / k.
         let placed = own.into_iter().enumerate();
         places.extend(placed.map(|(j, (hash, position))| ((j as f64 + 0.5) / count, hash, position)));
     }

@@ -1,4 +1,4 @@
-//! A run laid out: distinct texts, tables of datasets, units to score. Pure.
+//! The plan of a run: distinct texts, tables of datasets, units to score. Does no I/O.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
@@ -34,7 +34,7 @@ impl Corpus {
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }
-        // Four thousand million distinct texts do not fit in memory, so the number never saturates.
+        // 2³² distinct texts do not fit in memory, so the number never saturates.
         let number = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
         let text: Arc<str> = text.into();
         self.texts.push(text.clone());
@@ -58,7 +58,7 @@ impl Corpus {
 pub(super) struct Table {
     /// The data.
     pub dataset: Arc<Dataset>,
-    /// Where it came from.
+    /// The suite's entry for it.
     pub spec: DatasetSpec,
     /// Number of each text, in the dataset's order.
     pub texts: Vec<u32>,
@@ -66,12 +66,12 @@ pub(super) struct Table {
     pub requests: Asked<Vec<Option<usize>>>,
     /// Prompts of its texts, encoder by encoder.
     pub prompts: Vec<TablePrompts>,
-    /// Copies of its texts with another meaning; none where separation is left out.
+    /// Copies of its texts with another meaning; empty if separation is left out.
     pub copies: Copies,
 }
 
 impl Table {
-    /// The group that the data set counts in.
+    /// The group of data sets that it belongs to.
     pub(super) fn group(&self) -> String {
         self.spec.group_of(self.dataset.name())
     }
@@ -80,26 +80,26 @@ impl Table {
 /// A text to transform, once per transformation and seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TextRequest {
-    /// Where it stands, e.g. `stsb/test/12:sentence1`: what is drawn for it depends on this. Empty
-    /// where nothing is drawn.
+    /// Its place, e.g. `stsb/test/12:sentence1`, which random draws for it depend on. Empty if
+    /// nothing is drawn.
     pub id: String,
     /// The text.
     pub text: u32,
-    /// Its language, where the dataset names one: that of its side.
+    /// Its language, if the dataset names one: that of its side.
     pub language: Option<String>,
 }
 
-/// Something for each of the two ways in which texts are asked for.
+/// A value for each of the two ways to ask for texts.
 #[derive(Debug, Default)]
 pub(super) struct Asked<T> {
-    /// Each distinct text once, whatever datasets it occurs in.
+    /// Each distinct text once, however many datasets contain it.
     pub distinct: T,
-    /// Each text as often as it occurs, with its id, since each occurrence has a draw of its own.
+    /// Each text as often as it occurs, with its id, since each occurrence has its own draw.
     pub each: T,
 }
 
 impl<T> Asked<T> {
-    /// The way of a transformation.
+    /// The value for the way that a transformation uses.
     pub(super) fn of(&self, planned: &PlannedTransformation) -> &T {
         if planned.transformation.draws_per_text() {
             &self.each
@@ -109,13 +109,14 @@ impl<T> Asked<T> {
     }
 }
 
-/// Who makes what, by the words for it: the label of a transformation, or a kind of copies.
+/// The producer of each kind of text, by its description: the label of a transformation, or a kind
+/// of changed copies.
 pub(super) type Producers = BTreeMap<String, Producer>;
 
 /// A transformation, with what the service's catalogue says about it.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedTransformation {
-    /// With its parameters.
+    /// The transformation with its parameters.
     pub transformation: Transformation,
     /// Name with parameters.
     pub label: String,
@@ -144,11 +145,11 @@ pub(super) struct Plan {
     pub prompting: Vec<Prompting>,
     /// Position of the baseline encoder.
     pub baseline: Option<usize>,
-    /// Rules to decide, where there are any.
+    /// The gate's rules, if there are any.
     pub gate: Option<Bound>,
-    /// Who rates what became of the texts, where anybody does.
+    /// The judge that rates the transformed texts, if there is one.
     pub judge: Option<PlannedJudge>,
-    /// Who makes what is asked for; empty until it was asked.
+    /// The producers of the texts; empty until the transform service was asked.
     pub producers: Producers,
     /// Transformations.
     pub transformations: Vec<PlannedTransformation>,
@@ -162,13 +163,12 @@ pub(super) struct Plan {
     pub ceiling: Ceiling,
 }
 
-/// Which texts of a dataset are scored: the originals, or what a transformation made of them under
-/// a seed.
+/// Which texts of a dataset are scored: the originals, or their transformed texts under a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Variant {
-    /// As they are.
+    /// The original texts.
     Original,
-    /// Transformed.
+    /// The transformed texts.
     Transformed {
         /// Position in [`Plan::transformations`].
         transformation: usize,
@@ -177,8 +177,9 @@ pub(super) enum Variant {
     },
 }
 
-/// Lays out the datasets' texts: every distinct text gets a number, every (text, language) that is
-/// transformed a place in the requests, once and for each time it occurs.
+/// Lays out the datasets' texts. Every distinct text gets a number. Every (text, language) that is
+/// transformed gets a place in the requests: one in `Asked::distinct`, and one per occurrence in
+/// `Asked::each`.
 pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Vec<Table>, Asked<Vec<TextRequest>>) {
     let mut corpus = Corpus::default();
     let mut requests = Asked::<Vec<TextRequest>>::default();
@@ -202,7 +203,7 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
             let number = corpus.intern(&text.text);
             let language = dataset.language_of(text.role).map(str::to_owned);
             table.texts.push(number);
-            // Nothing can be made of an empty text.
+            // An empty text cannot be transformed.
             let transformed = text.transformable && !text.text.trim().is_empty();
             let request = |id: String| TextRequest {
                 id,
@@ -230,9 +231,9 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
     (corpus, tables, requests)
 }
 
-/// Ids of the texts of items that were drawn one by one, by position: by their place in the order
-/// of the draw, since a larger sample must ask for the same, and rows are numbered within the
-/// sample.
+/// Ids, by position, of the texts of items that were drawn one by one. An id names the item's place
+/// in the order of the draw rather than its row: rows are numbered within the sample, and a larger
+/// sample must ask for the same texts.
 fn drawn_ids(dataset: &Dataset) -> HashMap<usize, String> {
     let Some(order) = dataset.order() else {
         return HashMap::new();
@@ -248,7 +249,7 @@ fn drawn_ids(dataset: &Dataset) -> HashMap<usize, String> {
 }
 
 impl Plan {
-    /// Texts to ask for: those of each transformation x seeds.
+    /// Number of texts to ask for: those of each transformation, times the seeds.
     pub(super) fn texts_planned(&self) -> usize {
         let asked = |planned| self.requests.of(planned).len();
         self.transformations.iter().map(asked).sum::<usize>() * self.suite.seeds.len()
@@ -262,8 +263,8 @@ impl Plan {
         std::iter::once(Variant::Original).chain(transformed).collect()
     }
 
-    /// Leaves only these data sets (positions, ascending) and the first seeds: what a run that
-    /// stopped early has. Gives the new position of each data set.
+    /// Keeps only these data sets (positions, ascending) and the first seeds, as in a run that
+    /// stopped early. Returns the new position of each data set.
     pub(super) fn narrow(&mut self, tables: &[usize], seeds: usize) -> Vec<Option<usize>> {
         let places = (0..self.tables.len())
             .map(|t| tables.iter().position(|kept| *kept == t))
@@ -277,7 +278,7 @@ impl Plan {
         places
     }
 
-    /// A variant in words, e.g. `paraphrase, seed 1337`.
+    /// Describes a variant, e.g. `paraphrase, seed 1337`.
     pub(super) fn describe(&self, variant: Variant) -> String {
         match variant {
             Variant::Original => "original".to_owned(),
@@ -374,8 +375,8 @@ mod tests {
         };
         let expected = [("taxi", "en"), ("كلب", "ar"), ("a cow", "en"), ("taxi", "ar")];
         let expected = expected.map(|(text, language)| (text.to_owned(), language.to_owned()));
-        // Both ways of asking: each distinct text once (a text in two languages is two), and each
-        // text where it stands.
+        // Both ways of asking: each distinct text once (a text in two languages counts as two), and
+        // each occurrence of a text.
         assert_eq!(languages(&requests.distinct), expected);
         assert_eq!(languages(&requests.each), expected);
         assert_eq!(tables[0].requests.distinct, [Some(0), Some(1), Some(2), Some(3)]);

@@ -1,9 +1,9 @@
 //! Rounds over items: `sequential = "betting"`. The run begins with a few rows of each data set and
-//! goes on with twice as many until every rule is decided.
+//! doubles them until every rule is decided.
 //!
-//! Rows are drawn one by one, so that each round's rows are the first of the next round's; what was
-//! made of their texts is taken over, and their scores are found in the store. A round is a plan of
-//! its own, so that the report of a run that ended early is that of a run on so many rows.
+//! Rows are drawn one by one, so each round's rows are the first rows of the next round. The next
+//! round takes over their transformed texts. Each round has its own plan, so the report of a run
+//! that ended early is that of a run on that many rows.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ use crate::{
 /// Rows of each data set in the first round.
 const FIRST: usize = 100;
 
-/// Whether the plan goes in rounds over items.
+/// Whether the plan runs in rounds over items.
 pub(super) fn bets(plan: &Plan) -> bool {
     plan.gate
         .as_ref()
@@ -39,7 +39,7 @@ fn rows(plan: &Plan) -> usize {
     plan.tables.iter().map(|table| table.dataset.items()).max().unwrap_or(0)
 }
 
-/// Most rows of each data set, round by round: doubled until the largest data set is in.
+/// Maximum rows of each data set, round by round: doubled until the largest data set is complete.
 fn sizes(rows: usize) -> Vec<usize> {
     let doubled = std::iter::successors(Some(FIRST), |size| size.checked_mul(2));
     let mut sizes: Vec<usize> = doubled.take_while(|size| *size < rows).collect();
@@ -47,12 +47,12 @@ fn sizes(rows: usize) -> Vec<usize> {
     sizes
 }
 
-/// How many looks the plan may come to.
+/// The maximum number of looks of the plan.
 pub(super) fn looks(plan: &Plan) -> usize {
     if bets(plan) { sizes(rows(plan)).len() } else { 1 }
 }
 
-/// Runs all stages up to the gate, portion by portion.
+/// Runs all stages up to the gate, round by round.
 pub(super) async fn in_portions(
     context: &RunContext,
     full: Plan,
@@ -67,13 +67,13 @@ pub(super) async fn in_portions(
     let mut before: Option<(Plan, Transformed)> = None;
     for (i, &size) in sizes.iter().enumerate() {
         let last = i + 1 == sizes.len();
-        // The plan of the last round is the one that was checked.
+        // The last round uses the plan that was checked.
         let whole = if last { full.take() } else { None };
         let mut plan = match whole {
             Some(plan) => plan,
             None => prepare::lay_out(context, &request, Some(size)).await?,
         };
-        // They were asked once, before anything was generated.
+        // The producers were asked for once, before anything was generated.
         plan.producers.clone_from(&producers);
         plan.ceiling = ceiling;
         let mut transformed = match before.take() {
@@ -109,7 +109,7 @@ pub(super) async fn in_portions(
             continue;
         }
         if let Some(full) = full.as_mut() {
-            // The judge was asked once, before anything was generated.
+            // The judge was tried once, before anything was generated.
             plan.judge = full.judge.take();
         }
         verdicts.sequential = Some(planned.told(i + 1, &transformed, &measured, &verdicts));
@@ -126,7 +126,7 @@ pub(super) async fn in_portions(
     Err(RunError::Internal("a run in rounds over items has no round".to_owned()))
 }
 
-/// What the full run would be.
+/// The size of the full run.
 struct Planned<'a> {
     sizes: &'a [usize],
     datasets: usize,
@@ -146,7 +146,7 @@ impl<'a> Planned<'a> {
         }
     }
 
-    /// What the report says of the rounds.
+    /// The report on the rounds.
     fn told(
         &self,
         taken: usize,

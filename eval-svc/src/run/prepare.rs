@@ -1,4 +1,4 @@
-//! Everything that can be checked is checked before anything is generated.
+//! Checks everything that can be checked before anything is generated.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -34,7 +34,7 @@ use crate::{
 /// Most encoders of one run.
 const MOST_ENCODERS: usize = 256;
 
-/// Checks a request and lays the run out.
+/// Checks a request and plans the run.
 pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Result<Plan, RunError> {
     let mut plan = lay_out(context, request, None).await?;
     plan.producers = probe::probe(context, &plan).await?;
@@ -70,7 +70,7 @@ pub(super) async fn foresee(context: &RunContext, request: &RunRequest) -> Resul
     forecast::forecast(context, &plan, judging(&plan.suite)?.as_ref()).await
 }
 
-/// Who rates the rewrites, where anybody does.
+/// The judge that rates the rewrites, if there is one.
 fn judging(suite: &Suite) -> Result<Option<Judging>, RunError> {
     suite.judge.settled().map_err(|set| {
         let message = format!("is missing: {set}; name one with --judge, or as [judge] generator in the suite");
@@ -78,7 +78,7 @@ fn judging(suite: &Suite) -> Result<Option<Judging>, RunError> {
     })
 }
 
-/// Lays a checked request out on the first `most` rows of each data set.
+/// Plans a checked request on the first `most` rows of each data set.
 pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Option<usize>) -> Result<Plan, RunError> {
     let (mut suite, suite_digest) = suite(&request.suite)?;
     apply(&mut suite, request)?;
@@ -109,7 +109,8 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
     };
     let kinds = suite.separation.settled().map(|settled| settled.kinds);
     gate::check_separation(&suite.gate, kinds.as_deref())?;
-    // A typo is told before data sets are fetched, a data set's name can be checked only after.
+    // A typo is reported before data sets are fetched; names of data sets can be checked only
+    // afterwards.
     gate::bind(&suite.gate, &scene)?;
     let datasets = datasets(context, &suite, most).await?;
     let loaded: Vec<(String, TaskType)> = datasets
@@ -182,7 +183,7 @@ fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
     }
 }
 
-/// Lays the request's overrides over the suite.
+/// Applies the request's overrides to the suite.
 fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
     suite.gate = std::mem::take(&mut suite.gate).overlaid(&request.gate);
     suite.judge = std::mem::take(&mut suite.judge).overlaid(&request.judge);
@@ -227,7 +228,7 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
         let mut chosen: Vec<Transformation> = Vec::new();
         for (i, name) in request.transformations.iter().enumerate() {
             let field = format!("spec.transformations[{i}]");
-            // A name the suite has keeps the suite's parameters.
+            // A transformation that the suite names too keeps the suite's parameters.
             let own: Vec<Transformation> = suite
                 .transformations
                 .iter()
@@ -257,7 +258,8 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Encoders asked for, else the suite's, else the default; the baseline among them.
+/// The encoders of the request, otherwise the suite's, otherwise the default; the baseline is
+/// included.
 fn encoder_ids(context: &RunContext, suite: &Suite, request: &RunRequest) -> Result<Vec<String>, RunError> {
     let mut ids: Vec<String> = Vec::new();
     let asked = if request.encoders.is_empty() {
@@ -347,9 +349,8 @@ async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<Plan
     Ok(planned)
 }
 
-/// What the catalogue says of the prompts that a transformation is made with. A prompt that takes
-/// the place of one of two is shown alone; that no prompt has an id, the transform service tells
-/// when it is first asked.
+/// What the catalogue says about the prompts of a transformation. A prompt that replaces one of two
+/// is shown alone. The transform service reports an unknown prompt id when it is first asked.
 fn prompt(
     info: &TransformationInfo,
     transformation: &Transformation,
@@ -395,8 +396,9 @@ async fn catalogue(context: &RunContext) -> Result<Vec<TransformationInfo>, RunE
     }
 }
 
-/// Makes every dataset's files present and loads them, each on a thread of its own: files are read
-/// and rows are checked. What cannot be had is said of all datasets together.
+/// Fetches the files of every dataset if necessary and loads them, each dataset on a blocking
+/// thread: files are read and rows are checked. One error names all datasets that cannot be
+/// fetched.
 async fn datasets(
     context: &RunContext,
     suite: &Suite,

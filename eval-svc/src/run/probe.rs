@@ -1,5 +1,5 @@
-//! Before anything is generated: does the transform service take what the plan will ask of it, in
-//! every language?
+//! Checks, before anything is generated, that the transform service accepts what the plan will ask
+//! for, in every language.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use super::{
 use crate::{separation::Kind, work::Producer};
 
 /// Asks for each transformation of an empty text in each language of the plan. The service then
-/// reads the whole order, knows each language and finds (and loads) the generator, but has nothing
-/// to generate. Whether a remote generator answers shows only with the first real text.
+/// checks the whole specification and each language, and finds (and loads) the generator, but has
+/// nothing to generate. Whether a remote generator answers is known only with the first real text.
 pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<Producers, RunError> {
     let mut producers = Producers::new();
     for (t, planned) in plan.transformations.iter().enumerate() {
@@ -28,7 +28,7 @@ pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<Producers
         };
         let mut languages = languages(plan, planned.transformation.draws_per_text());
         if languages.is_empty() {
-            // A plan without such texts is asked for with a text of no language.
+            // A plan without such texts is checked with a text without a language.
             languages.push((None, Vec::new()));
         }
         let producer = ask(context, &planned.label, spec, &languages).await?;
@@ -47,7 +47,7 @@ pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<Producers
     Ok(producers)
 }
 
-/// Asks for an empty text in each language; who would make it.
+/// Asks for an empty text in each language and returns the producer that would make it.
 async fn ask(
     context: &RunContext,
     what: &str,
@@ -87,8 +87,8 @@ async fn ask(
             },
         }
     })?;
-    // An empty text has no error of its own. One that has is in a language that this cannot be made
-    // from. That a text of no language has too few words to swap says nothing of other texts.
+    // An empty text by itself causes no error, so an error means that the transformation does not
+    // support the language. Too few words to swap is ignored: it says nothing about other texts.
     let mut producer = Producer::default();
     for result in answer.into_inner().results {
         producer = result.provenance.as_ref().map(Producer::from).unwrap_or_default();
@@ -106,8 +106,8 @@ async fn ask(
     Ok(producer)
 }
 
-/// The languages of the texts that are asked for, each with the data sets that have it; `each`: as
-/// often as they occur.
+/// The languages of the texts to ask for, each with the data sets that have it. `each`: whether
+/// texts are asked for as often as they occur.
 fn languages(plan: &Plan, each: bool) -> Vec<(Option<String>, Vec<String>)> {
     fn way<T>(asked: &Asked<T>, each: bool) -> &T {
         if each { &asked.each } else { &asked.distinct }
@@ -132,7 +132,7 @@ fn languages(plan: &Plan, each: bool) -> Vec<(Option<String>, Vec<String>)> {
     languages.into_iter().collect()
 }
 
-/// The item that a field of the request names: 3 of `items[3].language`.
+/// The position of the item that a field of the request names: 3 for `items[3].language`.
 fn position(field: &str) -> Option<usize> {
     let (position, part) = field.strip_prefix("items[")?.split_once(']')?;
     (part == ".language").then(|| position.parse().ok()).flatten()

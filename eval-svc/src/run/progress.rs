@@ -1,4 +1,4 @@
-//! How far a stage is and how long is left.
+//! Progress of a stage and its estimated time left.
 
 use std::{
     collections::VecDeque,
@@ -7,11 +7,11 @@ use std::{
 
 use super::record::{Stage, StageProgress};
 
-/// The rate is taken over the work of this long, so that it follows a generator that slows down.
+/// The rate is measured over this window, so that it follows a generator that slows down.
 const WINDOW: Duration = Duration::from_secs(30);
-/// No estimate before so much work has been seen.
+/// No estimate is given before work of this duration has been seen.
 const LEAST_SEEN: Duration = Duration::from_millis(500);
-/// At most this often is progress told.
+/// Shortest time between two progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
 /// Counts one stage's units. The clock is an argument.
@@ -22,13 +22,13 @@ pub(super) struct Meter {
     total: u64,
     cached: u64,
     detail: String,
-    /// Time, and units done that far that did not come from a store.
+    /// Times, with the number of units done by then that did not come from a store.
     marks: VecDeque<(Instant, u64)>,
     told: Option<Instant>,
 }
 
 impl Meter {
-    /// A stage with so many units, none done.
+    /// A stage with `total` units, none done.
     pub(super) fn new(stage: Stage, total: u64, now: Instant) -> Self {
         let marks = VecDeque::from([(now, 0)]);
         Self {
@@ -42,17 +42,17 @@ impl Meter {
         }
     }
 
-    /// More units than were known of.
+    /// Adds units that were not known before.
     pub(super) fn grow(&mut self, more: u64) {
         self.total += more;
     }
 
-    /// Says what is being done.
+    /// Sets the description of the current work.
     pub(super) fn detail(&mut self, detail: impl Into<String>) {
         self.detail = detail.into();
     }
 
-    /// Some units are done, of which some came from a store.
+    /// Adds finished units; `cached` of them came from a store.
     pub(super) fn add(&mut self, done: u64, cached: u64, now: Instant) {
         self.done += done;
         self.cached += cached;
@@ -67,7 +67,7 @@ impl Meter {
         }
     }
 
-    /// Time left at the rate of the window; none while nothing but stored units has been seen.
+    /// Time left at the rate of the window; `None` as long as only stored units have been seen.
     pub(super) fn remaining(&self) -> Option<Duration> {
         let left = self.total.saturating_sub(self.done);
         if left == 0 {
@@ -81,8 +81,7 @@ impl Meter {
         Some(seen.mul_f64(left as f64 / made as f64))
     }
 
-    /// Progress, if it is time to tell it: at the start, at the end, and a few times a second
-    /// between.
+    /// Progress, if a report is due: at the start, at the end, and a few times a second in between.
     pub(super) fn due(&mut self, now: Instant) -> Option<StageProgress> {
         let waited = self.told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);
         if !waited && self.done < self.total {
@@ -92,7 +91,7 @@ impl Meter {
         Some(self.snapshot())
     }
 
-    /// Progress as it stands.
+    /// The current progress.
     pub(super) fn snapshot(&self) -> StageProgress {
         StageProgress {
             stage: self.stage,

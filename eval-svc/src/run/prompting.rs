@@ -1,4 +1,4 @@
-//! Prompts of a run: which vector each text of a data set has under each encoder. Pure.
+//! Prompts of a run: which vector each text of a data set has under each encoder. Does no I/O.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) struct Prompting {
 }
 
 impl Prompting {
-    /// What is sent for a slot; none: the encoder's default.
+    /// What is sent for a slot; `None`: the encoder's default.
     pub(super) fn sent(&self, slot: Slot) -> Option<&Sent> {
         self.sent.get(slot.checked_sub(1)?)
     }
@@ -47,9 +47,9 @@ impl Prompting {
 pub(super) struct TablePrompts {
     prompts: DatasetPrompts,
     slots: Vec<(Part, Slot)>,
-    /// What names the vectors of the whole data set: its vector space with the prompt of each part.
+    /// Name of the vectors of the whole data set: the vector space with the prompt of each part.
     pub(super) space: String,
-    /// The same of the texts that are transformed.
+    /// The same for the texts that are transformed.
     pub(super) varied_space: String,
 }
 
@@ -59,13 +59,13 @@ impl TablePrompts {
         found.map_or(0, |(_, slot)| *slot)
     }
 
-    /// The slot of the texts that are transformed: they play the first part of their task.
+    /// The slot of the texts that are transformed, which are the first part of their task.
     pub(super) fn varied(&self) -> Slot {
         self.slots.first().map_or(0, |(_, slot)| *slot)
     }
 }
 
-/// Vectors of texts of a table, one each in the order of the data set's.
+/// Keys of the vectors of a table's texts, in the order of the data set.
 pub(super) fn keys(table: &Table, encoder: usize, texts: &[u32]) -> Vec<Key> {
     let Some(prompts) = table.prompts.get(encoder) else {
         return texts.iter().map(|text| (0, *text)).collect();
@@ -152,14 +152,15 @@ fn table_prompts(encoder: &Encoder, prompting: &mut Prompting, table: &Table) ->
     };
     TablePrompts {
         space: prompts::key(described, sent()),
-        // The name of the part does not matter to a text's own vector.
+        // A text's vector does not depend on the name of its part.
         varied_space: prompts::key(described, sent().take(1).map(|(_, sent)| (Part::Text, sent))),
         slots,
         prompts: chosen,
     }
 }
 
-/// The prompts that an encoder's texts got, with the data sets of each, and those that nothing got.
+/// The prompts that were used for an encoder's texts, with the data sets of each, and the prompts
+/// that were not used.
 pub(super) fn told(plan: &Plan, encoder: usize) -> (Vec<PromptUse>, Vec<UnusedPrompt>) {
     let mut uses: Vec<PromptUse> = Vec::new();
     let mut all: Vec<&Chosen> = Vec::new();

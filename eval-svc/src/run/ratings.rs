@@ -1,4 +1,4 @@
-//! From ratings to what the report says of them. Pure.
+//! Summarises ratings for the report. Does no I/O.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ use crate::{
     stats,
 };
 
-/// What the judge said, and how far each encoder moved what it rated.
+/// The judge's ratings, and the drift of the rated texts under each encoder.
 pub(super) fn report(
     plan: &Plan,
     transformed: &Transformed,
@@ -62,8 +62,8 @@ pub(super) fn report(
             for t in 0..plan.transformations.len() {
                 for table in scopes(plan) {
                     let row = drift_row(plan, judged, &moved, (*scale, e, t, table));
-                    // Of a data set alone, only what can be told; over all of them, also why
-                    // nothing can.
+                    // A single data set gets a row only with enough texts. The row over all data
+                    // sets is always shown; if it has no number, it says why.
                     if table.is_none() || row.texts >= LEAST_TEXTS as u64 {
                         report.drift.push(row);
                     }
@@ -74,7 +74,7 @@ pub(super) fn report(
     report
 }
 
-/// Why the ratings count for nothing; `None` where they count.
+/// Why the ratings are not used; `None` if they are.
 pub(super) fn refused(judge: &PlannedJudge, judged: &Judged) -> Option<String> {
     if !judge.judging.scales.contains(&Scale::Similarity) {
         return Some("the judge does not rate how similar the rewrites are".to_owned());
@@ -82,7 +82,7 @@ pub(super) fn refused(judge: &PlannedJudge, judged: &Judged) -> Option<String> {
     inseparable(&probed(judge, judged))
 }
 
-/// How the judge did on pairs whose rating is known.
+/// The judge's results on the pairs of known rating.
 fn probed(judge: &PlannedJudge, judged: &Judged) -> Vec<ProbeResult> {
     if judged.probes.is_empty() {
         return Vec::new();
@@ -99,13 +99,14 @@ fn probed(judge: &PlannedJudge, judged: &Judged) -> Vec<ProbeResult> {
     results(&rated, judge.judging.accept)
 }
 
-/// Over all data sets, and each of them where there are several.
+/// All data sets together (`None`), and each of them if there are several.
 fn scopes(plan: &Plan) -> Vec<Option<usize>> {
     let each = (0..plan.tables.len()).map(Some).filter(|_| plan.tables.len() > 1);
     std::iter::once(None).chain(each).collect()
 }
 
-/// Generators that are the judge: by id, by weights, or by the model's name on any server.
+/// Generators that are the same model as the judge: by id, by weights, or by the model's name on
+/// any server.
 fn own_texts(judge: &PlannedJudge, transformed: &Transformed) -> Vec<String> {
     let model = |id: &str| {
         id.split_once(':')
@@ -127,7 +128,7 @@ fn served(kind: &str, rest: &str) -> String {
     }
 }
 
-/// What was drawn of a transformation, over all data sets or of one.
+/// The pairs drawn for a transformation, over all data sets or of one.
 fn drawn_of(judged: &Judged, t: usize, table: Option<usize>) -> impl Iterator<Item = &Drawn> {
     let all = judged.drawn.iter();
     all.filter(move |one| one.transformation == t && table.is_none_or(|table| one.table == table))
@@ -190,7 +191,7 @@ fn drift_row(
     moved: &Moved,
     (scale, e, t, table): (Scale, usize, usize, Option<usize>),
 ) -> DriftRating {
-    // Both of a text, seed by seed.
+    // Rating and drift of each text, seed by seed.
     let mut texts: BTreeMap<u32, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for one in drawn_of(judged, t, table) {
         let Some(drift) = moved.get(&(e, one.table, t, one.seed)) else {

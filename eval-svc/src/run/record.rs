@@ -1,4 +1,4 @@
-//! A run as it is kept on disk.
+//! A run as it is stored on disk.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::{
 /// Version of the `run.json` format.
 pub(super) const SCHEMA: &str = "isomer.run/1";
 
-/// What was asked for; the domain's form of the proto's `RunSpec`.
+/// A request for a run; the domain's form of the proto's `RunSpec`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunRequest {
@@ -36,17 +36,17 @@ pub struct RunRequest {
     pub limit: Option<u32>,
     /// Overrides the seed of the samples.
     pub sample_seed: Option<u64>,
-    /// Encoder to compare the others with.
+    /// The encoder to compare the others with.
     pub baseline: Option<String>,
     /// Overrides the suite's transformations (names) where not empty.
     pub transformations: Vec<String>,
-    /// Laid over the suite's gate.
+    /// Overrides fields of the suite's gate.
     pub gate: Gate,
-    /// Laid over the suite's judge.
+    /// Overrides fields of the suite's judge.
     pub judge: Judge,
-    /// Prompts of the encoders; they go before the suite's.
+    /// Prompts of the encoders; they take precedence over the suite's.
     pub prompts: Vec<GivenPrompt>,
-    /// Laid over what the suite says of separation.
+    /// Overrides fields of the suite's separation.
     pub separation: Separation,
     /// Laid over the suite's limits.
     #[serde(skip_serializing_if = "no_limits")]
@@ -85,13 +85,13 @@ impl Default for SuiteChoice {
     }
 }
 
-/// Where a run stands.
+/// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// Waits for a free place.
+    /// Waits in the queue.
     Pending,
-    /// Works.
+    /// Is being executed.
     Running,
     /// Ended, with a report.
     Succeeded,
@@ -102,7 +102,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// Whether the run still has something to do.
+    /// Whether the run has not ended yet.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
@@ -112,7 +112,7 @@ impl RunState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Inputs checked, units laid out.
+    /// Inputs checked, units planned.
     Plan,
     /// Texts transformed.
     Transform,
@@ -120,7 +120,7 @@ pub enum Stage {
     Encode,
     /// Units scored.
     Score,
-    /// What became of the texts rated.
+    /// Transformed texts rated.
     Judge,
     /// Profile, statistics, files.
     Report,
@@ -149,9 +149,9 @@ pub struct StageProgress {
     pub total: u64,
     /// Of `done`, found in a store.
     pub cached: u64,
-    /// Seconds left at the present rate; absent until it can be told.
+    /// Seconds left at the current rate; absent until it can be estimated.
     pub remaining_seconds: Option<f64>,
-    /// What is being done.
+    /// Description of the current work.
     pub detail: String,
 }
 
@@ -173,11 +173,11 @@ pub struct RunRecord {
     pub id: String,
     /// Chosen by the client.
     pub request_id: Option<String>,
-    /// Where it stands.
+    /// Its state.
     pub state: RunState,
     /// What was asked for.
     pub request: RunRequest,
-    /// When it was asked for.
+    /// When it was requested.
     pub created: Timestamp,
     /// When it began.
     pub started: Option<Timestamp>,
@@ -185,14 +185,14 @@ pub struct RunRecord {
     pub ended: Option<Timestamp>,
     /// Per stage, in order; stages not begun are absent.
     pub progress: Vec<StageProgress>,
-    /// Why it failed, or was cancelled where that was said.
+    /// Why it failed, or why it was cancelled if a reason was given.
     pub failure: Option<Failure>,
-    /// What it did.
+    /// Counts of its work.
     pub counters: Counters,
-    /// What its gate said; absent without rules, and before the end.
+    /// The result of its gate; absent without rules and before the end.
     #[serde(default)]
     pub gate: Option<GateOutcome>,
-    /// Whose it is, as the gateway names its callers; absent: nobody's in particular.
+    /// Its owner, as the gateway names its callers; absent: it has no owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// How long its generator took; absent where none generated a text or several did.
@@ -211,15 +211,15 @@ pub struct Generation {
     pub seconds: f64,
 }
 
-/// What a run's gate said.
+/// The result of a run's gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateOutcome {
-    /// Of all rules and encoders.
+    /// The verdict over all rules and encoders.
     pub verdict: GateVerdict,
-    /// Whether that blocks.
+    /// Whether the verdict blocks.
     pub blocked: bool,
-    /// What an undecided gate means. Records of older versions do not say; what blocked there
-    /// exited with 1.
+    /// What an undecided gate means. Records of older versions lack this field; with them, a gate
+    /// that blocked exited with 1.
     #[serde(default = "failed")]
     pub undecided: OnUndecided,
 }
@@ -229,13 +229,13 @@ fn failed() -> OnUndecided {
 }
 
 impl RunRecord {
-    /// Whether a caller may see, stop and forget the run. `None` sees all: access is not divided
-    /// here, or the caller administers it.
+    /// Whether a caller may see, cancel and delete the run. `None` sees all runs: runs are not
+    /// separated by owner here, or the caller is an administrator.
     pub fn is_seen_by(&self, viewer: Option<&str>) -> bool {
         viewer.is_none_or(|viewer| self.owner.as_deref() == Some(viewer))
     }
 
-    /// A run that has just been asked for.
+    /// A run that has just been requested.
     pub fn new(id: String, request_id: Option<String>, request: RunRequest, now: Timestamp) -> Self {
         Self {
             schema: SCHEMA.to_owned(),

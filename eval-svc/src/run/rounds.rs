@@ -1,11 +1,11 @@
-//! Rounds of a run: which data sets and seeds are in, look by look. Pure.
+//! Rounds of a run: the data sets and seeds of each look. Does no I/O.
 //!
 //! Without a sequential gate there is one round with everything. With one,
 //! [`crate::stats::gate::schedule`] says how many data sets and seeds each round has;
 //! [`super::order`] says which data sets come first.
 //!
-//! A look under one seed stands for all seeds only as long as a seed's luck is another one on each
-//! data set. Where something is drawn once a seed for all data sets (the target language of
+//! A look under one seed represents all seeds only if a seed's random draws are independent across
+//! data sets. If something is drawn once per seed for all data sets (the target language of
 //! `translation`), every round has all seeds.
 
 use super::{
@@ -20,23 +20,23 @@ use crate::{
     stats::gate::schedule,
 };
 
-/// A round: what is in once it is done, earlier rounds included.
+/// A round: what has been run when it is done, including earlier rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Round {
     /// Its number, from 1.
     pub number: usize,
     /// Positions of the data sets, ascending.
     pub tables: Vec<usize>,
-    /// The first so many seeds.
+    /// Number of seeds, taken from the first on.
     pub seeds: usize,
     /// Share of the full run's data sets x seeds.
     pub fraction: f64,
-    /// Chance of error that the look after it may spend.
+    /// Chance of error that the look after the round may spend.
     pub alpha: f64,
 }
 
 impl Round {
-    /// Everything that a plan has, at one look.
+    /// A single round with everything in the plan.
     pub(super) fn whole(plan: &Plan) -> Self {
         Self {
             number: 1,
@@ -47,7 +47,7 @@ impl Round {
         }
     }
 
-    /// Variants of a data set that are in.
+    /// Variants of a data set that are in the round.
     pub(super) fn variants(&self, plan: &Plan) -> Vec<Variant> {
         let seeded = |variant: &Variant| match variant {
             Variant::Original => true,
@@ -68,7 +68,7 @@ pub(super) fn rounds(plan: &Plan) -> Vec<Round> {
     let datasets: Vec<_> = plan
         .tables
         .iter()
-        // By group, so that its members come together.
+        // By group, so that the members of a group are in the same round.
         .map(|table| (table.group(), table.dataset.task()))
         .collect();
     let order = order(&datasets);
@@ -96,7 +96,7 @@ pub(super) fn rounds(plan: &Plan) -> Vec<Round> {
         .collect()
 }
 
-/// The looks; `all_seeds`: under all seeds from the first on.
+/// The looks; `all_seeds`: whether every look has all seeds.
 fn looks(tables: usize, seeds: usize, all_seeds: bool) -> Vec<schedule::Round> {
     if !all_seeds {
         return schedule::rounds(tables, seeds);
@@ -107,7 +107,7 @@ fn looks(tables: usize, seeds: usize, all_seeds: bool) -> Vec<schedule::Round> {
         .collect()
 }
 
-/// What the report says of the rounds; `None` where there was but one, as planned.
+/// The report on the rounds; `None` if only one round was planned.
 pub(super) fn told(
     plan: &Plan,
     gate: &Bound,
@@ -137,7 +137,7 @@ pub(super) fn told(
     })
 }
 
-/// Decisions made and all there are.
+/// Number of decisions made, and of all decisions.
 pub(super) fn decided(report: &GateReport) -> (usize, usize) {
     let verdicts = report.encoders.iter().flat_map(|one| &one.rules);
     let decided = verdicts.clone().filter(|rule| rule.verdict.is_decided());

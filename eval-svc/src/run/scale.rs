@@ -1,12 +1,12 @@
-//! The scale on which an encoder's cosines of a data set lie: its parallel gap, in which drift is
-//! given too.
+//! The scale of an encoder's cosines on a data set: its parallel gap, which is also a unit of
+//! drift.
 //!
-//! Cosines of two encoders cannot be compared: in one, unrelated texts have 0.1, in another 0.8,
-//! and a drift of 0.1 is little in the first and much in the second. The parallel gap
-//! ([`crate::metric::discrimination::parallel_gap`]) is what lies between a rewrite and an
-//! unrelated text. It is that of the texts of separation, over rewrites that stay in the text's
-//! language: mean over seeds, then over transformations. So all transformations of a data set have
-//! one scale, and their order by drift stays.
+//! Cosines of two encoders cannot be compared: unrelated texts have a cosine of 0.1 in one and 0.8
+//! in another, and a drift of 0.1 is small in the first and large in the second. The parallel gap
+//! ([`crate::metric::discrimination::parallel_gap`]) is the difference between a rewrite and an
+//! unrelated text. It is measured on the texts of separation, over rewrites in the text's own
+//! language: mean over seeds, then over transformations. All transformations of a data set thus
+//! have one scale, which keeps their order by drift.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{separation::RESOLUTION, stats::mean};
 
-/// The parallel gap of an encoder on a data set, or why there is none to divide by.
+/// The parallel gap of an encoder on a data set, or the reason why there is none to divide by.
 pub(super) fn scale(plan: &Plan, separated: &[Separated], encoder: usize, table: usize) -> Result<f64, String> {
     if plan.suite.separation.settled().is_none() {
         return Err("the suite leaves separation out, and the parallel gap is measured with it".to_owned());
@@ -34,7 +34,8 @@ pub(super) fn scale(plan: &Plan, separated: &[Separated], encoder: usize, table:
     positive(&gaps.into_values().collect::<Vec<_>>())
 }
 
-/// Mean over transformations of the means over their seeds, as long as it can be divided by.
+/// Mean over transformations of the means over their seeds, or the reason why drift cannot be
+/// divided by it.
 fn positive(gaps: &[Vec<f64>]) -> Result<f64, String> {
     let of_transformations: Vec<f64> = gaps.iter().filter_map(|seeds| mean(seeds)).collect();
     match mean(&of_transformations) {

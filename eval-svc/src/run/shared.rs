@@ -1,8 +1,7 @@
-//! Texts that have another text's vector: an encoder that mixes up its answers, or that does not
-//! read what it is given.
+//! Texts that have another text's vector: the encoder mixes up its answers or ignores its input.
 //!
-//! Drops cannot show it. Where rewrites are mixed up as their originals are, every score stays, and
-//! rewordings stay nearer than changes of meaning.
+//! Drops cannot show this. If rewrites are mixed up in the same way as their originals, all scores
+//! stay the same, and rewordings stay nearer than changes of meaning.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use super::{prompting::Key, vectors::Vectors};
 use crate::change::same_words;
 
-/// How many of some texts have another text's vector.
+/// Counts of texts that have another text's vector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shared {
     /// Distinct texts.
     pub texts: u64,
     /// Of these, texts whose vector is, bit for bit, that of a text with other words. A text that
-    /// was cut does not count: what tells it from the other may lie beyond the cut.
+    /// was cut does not count: the difference may lie beyond the cut.
     pub shared: u64,
 }
 
-/// Counts each distinct text once; `None` where one has no vector.
+/// Counts each distinct text once; `None` if one has no vector.
 pub(super) fn count<'a>(keys: &[Key], vectors: &Vectors, text: impl Fn(Key) -> &'a str) -> Option<Shared> {
     let mut seen = HashSet::new();
     let mut by_vector: HashMap<blake3::Hash, Vec<Key>> = HashMap::new();

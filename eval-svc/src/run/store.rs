@@ -1,9 +1,8 @@
 //! Runs on disk: `<state_dir>/<run id>/{run.json, lock, report.*}` and
 //! `<state_dir>/requests/<digest>` for idempotency.
 //!
-//! A process holds the lock of a run as long as it works on it. A run that is active on disk and
-//! whose lock is free was left by a process that died; whoever looks at it next marks it as
-//! interrupted.
+//! A process holds the lock of a run while it executes it. If a run is active on disk and its lock
+//! is free, its process died; the next reader marks the run as interrupted.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -18,13 +17,13 @@ use super::record::{Failure, RunRecord, RunState, SCHEMA};
 
 const RECORD: &str = "run.json";
 const LOCK: &str = "lock";
-/// Begins the name of a folder that is being removed.
+/// Prefix of the name of a folder that is being removed.
 const GONE: &str = ".gone-";
 /// How often the removal of a folder is tried.
 const REMOVALS: usize = 5;
 const REQUESTS: &str = "requests";
 
-/// What a run that was left behind says.
+/// Message of a run whose process ended before the run did.
 pub const INTERRUPTED: &str = "interrupted; start it again, finished units are kept";
 
 /// A failure of the store, with the file it concerns.
@@ -44,17 +43,17 @@ pub(super) struct RunStore {
     root: PathBuf,
 }
 
-/// Held while a run is worked on; dropping it (or dying) frees the run.
+/// Held while a run is executed; it is released when it is dropped or when the process dies.
 #[derive(Debug)]
 pub(super) struct RunLock {
     _file: File,
 }
 
 impl RunStore {
-    /// Opens, and creates where missing.
+    /// Opens the folder, and creates it if it is missing.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// When the folder cannot be created.
     pub(super) fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root = root.into();
         let requests = root.join(REQUESTS);
@@ -62,7 +61,7 @@ impl RunStore {
         for entry in fs::read_dir(&root).map_err(at(&root))? {
             let entry = entry.map_err(at(&root))?;
             if entry.file_name().to_string_lossy().starts_with(GONE) {
-                // Another process may be at it.
+                // Another process may be removing it.
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -74,7 +73,7 @@ impl RunStore {
         self.root.join(id)
     }
 
-    /// Makes a run's folder, takes its lock and writes its record.
+    /// Creates a run's folder, takes its lock and writes its record.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -102,7 +101,7 @@ impl RunStore {
         write_atomically(&path, &json).map_err(at(&path))
     }
 
-    /// Reads a run. One that its process left behind comes back, and is saved, as failed.
+    /// Reads a run. A run whose process died is returned, and saved, as failed.
     ///
     /// # Errors
     /// When the record is unreadable; a missing run is `None`.
@@ -118,8 +117,8 @@ impl RunStore {
         let lock = open_lock(&path).map_err(at(&path))?;
         match lock.try_lock() {
             Ok(()) => {
-                // The process may have ended properly between our reading and our locking: look
-                // again.
+                // The process may have ended the run properly between the read and the lock, so
+                // read again.
                 let Some(mut record) = self.read(id)? else {
                     return Ok(None);
                 };
@@ -171,13 +170,13 @@ impl RunStore {
         Ok(ids)
     }
 
-    /// The run that a request id has led to.
+    /// The run that a request id started.
     pub(super) fn by_request(&self, request: &str) -> Option<String> {
         let id = fs::read_to_string(self.request_path(request)).ok()?;
         is_id(&id).then_some(id)
     }
 
-    /// Forgets a run.
+    /// Deletes a run.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -190,8 +189,8 @@ impl RunStore {
             }
         }
         let folder = self.folder(&record.id);
-        // A report that was begun before its run was cancelled may still be written there; under
-        // another name nothing new is.
+        // A report that was begun before its run was cancelled may still be written to the folder.
+        // Nothing new is written under the other name.
         let gone = self.root.join(format!("{GONE}{}", record.id));
         fs::rename(&folder, &gone).map_err(at(&folder))?;
         for _ in 0..REMOVALS {
@@ -201,8 +200,8 @@ impl RunStore {
                 _ => return Ok(()),
             }
         }
-        // The run is gone; the file that came in between goes when the folder of all runs is next
-        // opened.
+        // The run is deleted. A file that was written in the meantime is removed when the folder of
+        // all runs is next opened.
         Ok(())
     }
 
@@ -231,7 +230,7 @@ impl RunStore {
     }
 }
 
-/// Run ids are UUIDs: nothing else becomes a path.
+/// Whether this is a run id, a UUID: nothing else becomes a path.
 fn is_id(id: &str) -> bool {
     id.len() == 36 && uuid::Uuid::try_parse(id).is_ok()
 }
@@ -247,14 +246,14 @@ fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
     }
 }
 
-/// Writes beside the target and renames, so that a reader or a crash never sees half a file.
+/// Writes beside the target and renames, so that neither a reader nor a crash leaves half a file.
 pub(super) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(content)?;
     file.as_file().sync_data()?;
     file.persist(path).map_err(|error| error.error)?;
-    // The new name is kept by the folder.
+    // The folder stores the new name, so it is synced too.
     #[cfg(unix)]
     File::open(folder)?.sync_all()?;
     Ok(())
@@ -324,7 +323,7 @@ mod tests {
             });
             assert_eq!(store.ids().unwrap(), [""; 0]);
         }
-        // What came in between is removed when the store is next opened.
+        // A file written in the meantime is removed when the store is next opened.
         RunStore::open(folder.path()).unwrap();
         let mut left = fs::read_dir(folder.path())
             .unwrap()

@@ -1,5 +1,5 @@
-//! From what a run made to its report. Pure, but for the time it is made at and the evidence that
-//! it reads from the store of scores.
+//! Builds the report of a run. Its only inputs besides the results are the current time and the
+//! evidence in the store of scores.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,20 +23,20 @@ use crate::{
     },
 };
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Copy)]
 pub(super) struct Results<'a> {
-    /// The plan of what is in.
+    /// The plan, reduced to what was run.
     pub plan: &'a Plan,
     /// What became of its texts.
     pub transformed: &'a Transformed,
     /// Its scores.
     pub measured: &'a Measured,
-    /// Where the evidence of the scores is kept.
+    /// The store of the scores' evidence.
     pub units: &'a UnitStore,
 }
 
-/// Makes the report.
+/// Builds the report.
 pub(super) fn report(
     results: Results<'_>,
     record: &RunRecord,
@@ -201,7 +201,7 @@ fn dataset(plan: &Plan, table: &Table, scored: &[Scored]) -> DatasetInfo {
     }
 }
 
-/// What was asked of a transformation for a dataset.
+/// The requests of a dataset for a transformation.
 fn requests(table: &Table, planned: &PlannedTransformation) -> BTreeSet<usize> {
     table.requests.of(planned).iter().flatten().copied().collect()
 }
@@ -229,7 +229,7 @@ fn score(plan: &Plan, scored: &Scored) -> ScoreRow {
     }
 }
 
-/// What became of a dataset's texts under a transformation and seed, as far as they have been asked
+/// The results of a dataset's texts under a transformation and seed, as far as they have been asked
 /// for.
 fn made<'a>(plan: &Plan, transformed: &'a Transformed, table: &Table, t: usize, s: usize) -> Vec<&'a Made> {
     let requests = plan.transformations.get(t).map(|planned| requests(table, planned));
@@ -265,7 +265,7 @@ fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
     rows
 }
 
-/// The languages that translations went into, with the number of texts of each data set and source
+/// The target languages of translations, with the number of texts of each data set and source
 /// language.
 fn draws(plan: &Plan, transformed: &Transformed) -> Vec<DrawnTarget> {
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! Stage: every distinct text transformed once per transformation and seed, for all datasets and
+//! Stage: every distinct text is transformed once per transformation and seed, for all datasets and
 //! encoders together.
 
 use std::{
@@ -34,14 +34,14 @@ use crate::{
 /// when the last texts of one are slow.
 const IN_FLIGHT: usize = 2;
 
-/// What became of one text.
+/// The result of one text.
 #[derive(Debug, Clone)]
 pub(super) struct Made {
     /// The text, by its number in the corpus.
     pub text: u32,
     /// How it ended.
     pub outcome: Outcome,
-    /// Whether it is another text than the original.
+    /// Whether and how it differs from the original.
     pub change: Change,
     /// Checks that fired on the last attempt.
     pub failed_checks: Vec<&'static str>,
@@ -51,26 +51,26 @@ pub(super) struct Made {
     pub first_checks: Vec<&'static str>,
     /// Meaning guards that fired on the text.
     pub guards: Vec<&'static str>,
-    /// Meaning guards that cannot tell.
+    /// Meaning guards that could not decide.
     pub guards_untold: Vec<&'static str>,
-    /// Word-level edit distance, Jaccard similarity and length ratio against the original, where
-    /// told.
+    /// Word-level edit distance, Jaccard similarity and length ratio against the original, if
+    /// reported.
     pub measures: Option<(f64, f64, f64)>,
-    /// The language that a translation went into, or was to go into.
+    /// The target language of a translation.
     pub target: Option<Box<str>>,
 }
 
-/// What became of all texts.
+/// The results of all texts.
 #[derive(Debug, Default)]
 pub(super) struct Transformed {
-    /// `[transformation][seed][request]`; none where it has not been asked for.
+    /// `[transformation][seed][request]`; `None` if it has not been asked for.
     made: Vec<Vec<Vec<Option<Made>>>>,
-    /// Generators that took part: id, and digest of the weights where known.
+    /// Generators that were used: id, and digest of the weights if known.
     pub generators: BTreeMap<String, String>,
 }
 
 impl Transformed {
-    /// Room for all of a plan, nothing made.
+    /// Space for all texts of a plan, with no results yet.
     pub(super) fn new(plan: &Plan) -> Self {
         let requests = |planned| vec![None; plan.requests.of(planned).len()];
         Self {
@@ -83,8 +83,8 @@ impl Transformed {
         }
     }
 
-    /// Room for a plan, with what was made under an earlier one of the same transformations and
-    /// seeds.
+    /// Space for all texts of a plan, with the results of an earlier plan that has the same
+    /// transformations and seeds.
     pub(super) fn carried(plan: &mut Plan, earlier: &Plan, from: Self) -> Self {
         let mut all = Self::new(plan);
         for (t, planned) in plan.transformations.iter().enumerate() {
@@ -114,12 +114,12 @@ impl Transformed {
         all
     }
 
-    /// Texts made: each transformation and seed of a text counts.
+    /// Number of results: each transformation and seed of a text counts.
     pub(super) fn count(&self) -> usize {
         self.made.iter().flatten().flatten().flatten().count()
     }
 
-    /// Notes the generator that a result says took part.
+    /// Records the generator that a result names.
     pub(super) fn note_generator(&mut self, result: &TransformResult) {
         if let Some(provenance) = &result.provenance
             && !provenance.generator_id.is_empty()
@@ -129,7 +129,7 @@ impl Transformed {
         }
     }
 
-    /// What became of a request.
+    /// The result of a request.
     pub(super) fn get(&self, transformation: usize, seed: usize, request: usize) -> Option<&Made> {
         self.made.get(transformation)?.get(seed)?.get(request)?.as_ref()
     }
@@ -176,7 +176,7 @@ fn lacking(plan: &Plan, round: &Round, transformed: &Transformed, (t, s): (usize
     wanted.into_iter().collect()
 }
 
-/// Texts (positions of requests) under one transformation and seed.
+/// Transforms texts (positions of requests) under one transformation and seed.
 async fn one_pass(
     context: &RunContext,
     plan: &mut Plan,
@@ -219,23 +219,24 @@ async fn one_pass(
     Ok(())
 }
 
-/// What the transform service is asked for, with what the run says and counts of it.
+/// A request to the transform service, with its description and how its results are counted.
 pub(super) struct Order {
     /// The transformation with its parameters.
     pub spec: TransformSpec,
-    /// Who makes it.
+    /// The generator and prompt that make the texts.
     pub producer: Producer,
-    /// In words.
+    /// Its description.
     pub what: String,
-    /// Whether it takes a generator.
+    /// Whether it needs a generator.
     pub needs_generator: bool,
-    /// Counts how a text ended.
+    /// Counts the outcome of a text.
     pub count: fn(&mut Counters, &TransformResult),
     /// What the run may take.
     pub ceiling: Ceiling,
 }
 
-/// Sends texts and gives their results in order, counted and told as they come.
+/// Sends texts and returns their results in order. Counts and progress are reported as results
+/// arrive.
 pub(super) async fn gather(
     context: &RunContext,
     corpus: &Corpus,
@@ -287,7 +288,7 @@ pub(super) async fn gather(
     })
 }
 
-/// What is asked of the service under one transformation and seed.
+/// The specification for the service under one transformation and seed.
 pub(super) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
     let planned = &plan.transformations[t];
     TransformSpec {
@@ -311,8 +312,8 @@ pub(super) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
         guards: wire::guards(plan.suite.guards).into(),
         prompts: planned.transformation.prompts(),
         bypass_cache: false,
-        // Draws that hold for a run depend on the suite, not on when it is run: a second run finds
-        // the same texts.
+        // Draws that apply to a whole run depend on the suite, not on the time of the run: a second
+        // run finds the same texts.
         run: plan.suite.name.clone(),
     }
 }
@@ -340,8 +341,8 @@ fn tally_outcome(counters: &mut Counters, result: &TransformResult) {
     }
 }
 
-/// A pass in which the generator answered nothing would only show the originals again: no result at
-/// all.
+/// Refuses a pass in which the generator answered nothing: its texts would only be the originals
+/// again.
 fn refuse_silence(results: &[TransformResult], what: &str) -> Result<(), RunError> {
     let silent = |result: &TransformResult| {
         let kept = matches!(result.outcome(), ProtoOutcome::KeptOriginal | ProtoOutcome::Failed);
@@ -368,8 +369,8 @@ fn refuse_silence(results: &[TransformResult], what: &str) -> Result<(), RunErro
     })
 }
 
-/// The language of a translation, as the service says it. Other transformations go into none, or
-/// draw one for each text.
+/// The target language of a translation, as the service reports it. Other transformations have no
+/// target language or draw one for each text.
 fn target(planned: &super::plan::PlannedTransformation, result: &TransformResult) -> Option<Box<str>> {
     if planned.transformation.name() != "translation" {
         return None;
@@ -390,7 +391,7 @@ fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
             corpus.intern(&result.text),
             Change::of(corpus.get(original), &result.text),
         ),
-        // HTEB: what could not be transformed stays as it was, and is counted.
+        // As in HTEB, a text that could not be transformed stays unchanged and is counted.
         Outcome::KeptOriginal | Outcome::Failed => (original, Change::Unchanged),
     };
     Made {

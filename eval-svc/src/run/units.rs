@@ -1,4 +1,5 @@
-//! Scores addressed by what they are made of: a second run computes nothing, a killed run resumes.
+//! Scores addressed by the content that they depend on: a second run computes nothing, and a run
+//! that was killed resumes.
 
 use std::{fs, io, path::PathBuf};
 
@@ -7,13 +8,13 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::store::write_atomically;
 use crate::{evidence::Evidence, task::Scores};
 
-/// Part of every key: raise it when a metric's definition or what is kept with a score changes. 2:
-/// evidence is kept.
+/// Part of every key: raise it when a metric's definition or the data stored with a score changes.
+/// 2: evidence is stored.
 const VERSION: &str = "isomer.unit/2";
 /// Part of every drift's key.
 const DRIFT_VERSION: &str = "isomer.drift/1";
 
-/// What a score depends on, all of it.
+/// Everything that a score depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitKey {
     /// Digest of the vector space.
@@ -47,7 +48,7 @@ pub struct UnitStore {
     root: PathBuf,
 }
 
-/// A score, computed now or found.
+/// A score, computed now or found in the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnitScore {
     /// Key of the main score, e.g. `cosine_spearman`.
@@ -58,8 +59,8 @@ pub struct UnitScore {
     pub all: std::collections::BTreeMap<String, f64>,
     /// Rows scored.
     pub items: u64,
-    /// What the main score is made of, where it can be taken apart. A score found in the store
-    /// comes without it, since many scores of many items would fill the memory: see
+    /// The item-level data behind the main score, if there is any. A score found in the store comes
+    /// without it, since many scores of many items would fill the memory: see
     /// [`UnitStore::evidence`].
     pub evidence: Option<Evidence>,
 }
@@ -115,10 +116,10 @@ pub fn digest_of_texts<'a>(texts: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl UnitStore {
-    /// Opens, and creates where missing.
+    /// Opens the folder, and creates it if it is missing.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// When the folder cannot be created.
     pub fn open(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
         fs::create_dir_all(&root)?;
@@ -131,7 +132,7 @@ impl UnitStore {
     }
 
     fn path(&self, address: &str) -> PathBuf {
-        // Two hundred and fifty-six folders, so that none grows long.
+        // 256 subfolders, so that none of them holds too many files.
         self.root
             .join(address.get(..2).unwrap_or("00"))
             .join(format!("{address}.json"))
@@ -148,8 +149,8 @@ impl UnitStore {
         self.root.join("drift").join(folder).join(format!("{address}.json"))
     }
 
-    /// Stored drift of so many pairs of texts, named by their digest. A file that cannot be read
-    /// counts as absent.
+    /// Stored drift of `n` pairs of texts, named by their digest. A file that cannot be read counts
+    /// as absent.
     pub fn drift(&self, vector_space: &str, pairs: &str, n: usize) -> Option<Vec<Option<f32>>> {
         let bytes = fs::read(self.drift_path(vector_space, pairs)).ok()?;
         let stored: StoredDrift = serde_json::from_slice(&bytes).ok()?;
@@ -175,15 +176,15 @@ impl UnitStore {
         write_atomically(&path, &serde_json::to_vec(&stored)?)
     }
 
-    /// Something else that was measured, by its kind (a folder) and what it depends on. What cannot
-    /// be read counts as absent.
+    /// Another stored measurement, by its kind (a folder) and what it depends on. A file that
+    /// cannot be read counts as absent.
     pub fn aside<T: DeserializeOwned>(&self, kind: &str, parts: &[&str]) -> Option<T> {
         let bytes = fs::read(self.aside_path(kind, parts)).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Stores something else that was measured; `parts` name everything that it depends on, the
-    /// version of its form included.
+    /// Stores another measurement; `parts` name everything that it depends on, including the
+    /// version of its format.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -255,7 +256,7 @@ impl UnitStore {
             items: score.items,
             evidence: score.evidence.is_some(),
         };
-        // First, so that a score never promises evidence that is not there.
+        // Written first, so that a score never refers to evidence that is missing.
         if let Some(evidence) = &score.evidence {
             write_atomically(&self.evidence_path(&key.address()), &serde_json::to_vec(evidence)?)?;
         }

@@ -14,8 +14,8 @@ pub(super) struct Vectors {
     cols: usize,
     rows: HashMap<Key, usize>,
     data: Vec<f32>,
-    /// Whether the text of each row was cut at the encoder's length; none where the encoder does
-    /// not say.
+    /// Whether the text of each row was cut at the encoder's maximum length; `None` if the encoder
+    /// does not report it.
     cut: Vec<Option<bool>>,
 }
 
@@ -24,7 +24,7 @@ impl Vectors {
         self.rows.contains_key(&key)
     }
 
-    /// Whether a text was cut; none where it is not known.
+    /// Whether a text was cut; `None` if that is not known.
     pub(super) fn cut(&self, key: Key) -> Option<bool> {
         *self.cut.get(*self.rows.get(&key)?)?
     }
@@ -35,7 +35,7 @@ impl Vectors {
         self.data.get(row * self.cols..(row + 1) * self.cols)
     }
 
-    /// Forgets all other texts.
+    /// Removes the vectors of all other texts.
     pub(super) fn keep(&mut self, wanted: &HashSet<Key>) {
         let mut kept = Self {
             cols: self.cols,
@@ -63,13 +63,13 @@ impl Vectors {
             let row = self
                 .rows
                 .get(text)
-                .ok_or_else(|| bad("a text was left without a vector".to_owned()))?;
+                .ok_or_else(|| bad("a text has no vector".to_owned()))?;
             data.extend_from_slice(&self.data[row * self.cols..(row + 1) * self.cols]);
         }
         VectorMatrix::new(texts.len(), self.cols, data).map_err(|error| bad(error.to_string()))
     }
 
-    /// Adds the vectors of `texts` under one prompt (numbers that are not in it yet).
+    /// Adds the vectors of `texts` (numbers that are not present yet) under one prompt.
     pub(super) fn insert(
         &mut self,
         encoder: &str,

@@ -1,4 +1,4 @@
-//! Runs that wait for a free place: a bounded number, in all and for each owner.
+//! The queue of runs that wait to start: a bounded number, in total and for each owner.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::RunError;
 
-/// Counts the runs that wait, those that are being checked included. Cheap to clone.
+/// Counts the waiting runs, including those that are being checked. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
     counts: Arc<Mutex<Counts>>,
@@ -29,7 +29,7 @@ impl Waiting {
         }
     }
 
-    /// A turn in the queue.
+    /// Enters the queue.
     ///
     /// # Errors
     /// [`RunError::TooMany`].
@@ -59,7 +59,7 @@ impl Waiting {
     }
 }
 
-/// A run's turn, given up when it is dropped: the run works, or it never will.
+/// A run's place in the queue. It is dropped when the run starts or will never start.
 #[derive(Debug)]
 pub(super) struct Turn {
     counts: Arc<Mutex<Counts>>,
@@ -112,7 +112,7 @@ mod tests {
         drop((second, third, again));
         assert!(
             waiting.counts.lock().by_owner.is_empty(),
-            "nothing is kept of owners that are gone"
+            "owners without waiting runs are removed"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The events of a run for those who watch it.
+//! Sends the events of a run to its watchers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,16 +12,17 @@ use super::{
     record::{RunRecord, StageProgress},
 };
 
-/// How often the record of a run in another process is looked at.
+/// How often the record of another process's run is read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Follows a run of this process. The channel is this watcher's own: when it is full only this task
+/// Follows a run of this process. Each watcher has its own channel: when it is full, only this task
 /// waits.
 pub(super) async fn follow(live: Arc<Live>, mut after: u64, sender: Sender<Event>) {
     let mut news = live.events.subscribe();
     loop {
         news.mark_unchanged();
-        // Someone who comes back with a number from beyond the end still hears how it ended.
+        // A watcher that returns with a sequence number beyond the end still receives the last
+        // event.
         let mut fresh = live.events.after(after);
         if fresh.is_empty() {
             fresh.extend(live.events.end());
@@ -40,8 +41,8 @@ pub(super) async fn follow(live: Arc<Live>, mut after: u64, sender: Sender<Event
     }
 }
 
-/// Watches a run that this process does not work on: one that ended before a restart, or one of
-/// another process.
+/// Watches a run that this process does not execute: a run that ended before a restart, or another
+/// process's run.
 pub(super) async fn look(manager: RunManager, mut record: RunRecord, sender: Sender<Event>) {
     let mut sequence = 0;
     let mut told: Vec<StageProgress> = Vec::new();

@@ -1,4 +1,4 @@
-//! To and from the transform service's messages.
+//! Conversions to and from the transform service's messages.
 
 use isomer_proto::transform::v1::{self as proto, transformation::Kind};
 
@@ -9,8 +9,8 @@ use crate::{
     suite::{Guards, OnFailure, Transformation},
 };
 
-/// A suite's transformation as a message, for the seed at a place among the suite's seeds: what is
-/// drawn once a seed is then drawn without replacement.
+/// A suite's transformation as a message. `place` is the seed's position among the suite's seeds,
+/// so that what is drawn once per seed is drawn without replacement.
 pub(super) fn transformation_of_seed(transformation: &Transformation, place: usize) -> proto::Transformation {
     let mut message = self::transformation(transformation);
     if let Some(Kind::Translation(translation)) = &mut message.kind
@@ -42,14 +42,14 @@ pub(super) fn transformation(transformation: &Transformation) -> proto::Transfor
         Transformation::Keywords => Kind::Keywords(proto::Keywords {}),
         Transformation::RandomKeywords { keep_ratio } => Kind::RandomKeywords(proto::RandomKeywords { keep_ratio }),
         Transformation::StopwordRemoval => Kind::StopwordRemoval(proto::StopwordRemoval {}),
-        // Its prompt stands beside the transformation: see `Transformation::prompts`.
+        // The message has its prompt in another field: see `Transformation::prompts`.
         Transformation::Worded { of, .. } => return self::transformation(&of),
     };
     proto::Transformation { kind: Some(kind) }
 }
 
-/// The transformation that makes copies of a kind of change of meaning; none for the kinds that are
-/// made by rule here.
+/// The transformation that makes copies of a kind of change of meaning; `None` for the kinds that
+/// rules make here.
 pub(super) fn change_of_meaning(kind: Change) -> Option<proto::Transformation> {
     let kind = match kind {
         Change::MultiSwap => Kind::MultiSwap(proto::MultiSwap::default()),
@@ -59,7 +59,7 @@ pub(super) fn change_of_meaning(kind: Change) -> Option<proto::Transformation> {
     Some(proto::Transformation { kind: Some(kind) })
 }
 
-/// The catalogue's axis; none for what no dataset can be scored with.
+/// The catalogue's axis; `None` for axes that no dataset can be scored on.
 pub(super) fn axis(axis: proto::Axis) -> Option<Axis> {
     match axis {
         proto::Axis::Lexical => Some(Axis::Lexical),

@@ -1,4 +1,4 @@
-//! Between protos and the domain's run.
+//! Conversions between protos and the domain's run.
 
 use std::path::PathBuf;
 
@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use super::duration;
 use crate::run::{Counters, Event, EventKind, RunRecord, RunRequest, RunState, Stage, StageProgress, SuiteChoice};
 
-/// Reads what was asked for.
+/// Reads the request for a run.
 pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault> {
-    let spec = spec.ok_or_else(|| Fault::invalid("spec", "is missing; say what to run"))?;
+    let spec = spec.ok_or_else(|| Fault::invalid("spec", "is missing; give the specification of the run"))?;
     Ok(RunRequest {
         suite: suite(spec.suite)?,
         encoders: spec.encoder_ids,
@@ -52,7 +52,7 @@ fn suite(suite: Option<proto::SuiteRef>) -> Result<SuiteChoice, Fault> {
     }
 }
 
-/// A run as the proto has it.
+/// A run as a proto.
 pub(super) fn run(record: RunRecord) -> proto::Run {
     let failure = record.failure.unwrap_or(crate::run::Failure {
         code: 0,
@@ -195,7 +195,7 @@ fn timestamp(time: Timestamp) -> prost_types::Timestamp {
     stamp
 }
 
-/// An event as the proto has it.
+/// An event as a proto.
 pub(super) fn event(event: Event) -> proto::WatchRunResponse {
     use proto::watch_run_response::Event as Kind;
     let kind = match event.kind {

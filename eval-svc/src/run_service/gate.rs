@@ -1,4 +1,4 @@
-//! The gate between protos and the domain.
+//! Conversions between protos and the domain's gate.
 
 use isomer_proto::eval::v1 as proto;
 use isomer_service_kit::Fault;
@@ -158,7 +158,7 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
     })
 }
 
-/// A request's gate as a message; none where it asks for nothing.
+/// A request's gate as a message; `None` if the gate is empty.
 pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
     if *gate == Gate::default() {
         return None;
@@ -239,7 +239,7 @@ fn proto_rule(rule: &Rule) -> proto::GateRule {
     }
 }
 
-/// What an undecided gate means, as the proto has it.
+/// What an undecided gate means, as a proto.
 pub(super) fn on_undecided(undecided: OnUndecided) -> proto::GateUndecided {
     match undecided {
         OnUndecided::Block => proto::GateUndecided::Block,
@@ -248,7 +248,7 @@ pub(super) fn on_undecided(undecided: OnUndecided) -> proto::GateUndecided {
     }
 }
 
-/// A verdict as the proto has it.
+/// A verdict as a proto.
 pub(super) fn verdict(verdict: GateVerdict) -> proto::Verdict {
     match verdict {
         GateVerdict::Pass => proto::Verdict::Pass,

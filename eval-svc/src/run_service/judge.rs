@@ -1,4 +1,4 @@
-//! Between protos and the domain's judge.
+//! Conversions between protos and the domain's judge.
 
 use isomer_proto::{eval::v1 as proto, transform::v1::JudgeScale};
 use isomer_service_kit::Fault;
@@ -38,7 +38,7 @@ pub(super) fn judge(judge: Option<proto::Judge>) -> Result<Judge, Fault> {
     })
 }
 
-/// A request's judge as the proto has it.
+/// A request's judge as a proto.
 pub(super) fn proto(judge: &Judge) -> Option<proto::Judge> {
     (*judge != Judge::default()).then(|| proto::Judge {
         generator_id: judge.generator.clone().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! The gRPC face of runs: protos in, protos out. The work is in [`crate::run`].
+//! gRPC handlers for runs: they convert protos. The work is done in [`crate::run`].
 
 mod convert;
 mod forecast;
@@ -20,9 +20,9 @@ use tonic::{Request, Response, Status, codegen::BoxStream};
 
 use crate::run::{self, RunError, RunManager};
 
-/// Entries of a page where the request names no number.
+/// Default number of entries on a page.
 const PAGE: u32 = 100;
-/// Most entries of a page.
+/// Maximum number of entries on a page.
 const MOST_PER_PAGE: u32 = 1000;
 
 /// Serves `isomer.eval.v1.RunService`.
@@ -32,12 +32,12 @@ pub(crate) struct RunHandler {
 }
 
 impl RunHandler {
-    /// A face of these runs.
+    /// A handler for these runs.
     pub(crate) fn new(runs: RunManager) -> Self {
         Self { runs }
     }
 
-    /// Records are read from disk on a thread of its own.
+    /// Reads records from disk on a blocking thread.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(RunManager) -> Result<T, RunError> + Send + 'static,
@@ -48,8 +48,8 @@ impl RunHandler {
         done.map_err(|error| Fault::from(error).into())
     }
 
-    /// Work that waits for others and computes or reads files in between, on a thread of its own.
-    /// It goes on to its end if the caller leaves.
+    /// Runs work that awaits other services and computes or reads files in between, on a blocking
+    /// thread. It continues if the caller disconnects.
     async fn away<T, F>(&self, work: impl FnOnce(RunManager) -> F + Send + 'static) -> Result<T, Status>
     where
         T: Send + 'static,
@@ -65,7 +65,7 @@ impl RunHandler {
 
 fn caller<T>(request: &Request<T>) -> Option<String> {
     let value = request.metadata().get(CALLER)?;
-    // What cannot be read names nobody, who owns nothing.
+    // A name that cannot be read owns no runs.
     Some(value.to_str().unwrap_or_default().to_owned())
 }
 
@@ -128,7 +128,7 @@ impl RunService for RunHandler {
         if let Some(token) = &before
             && uuid::Uuid::try_parse(token).is_err()
         {
-            return Err(Fault::invalid("page_token", "is not a token of ListRuns").into());
+            return Err(Fault::invalid("page_token", "is not a page token of ListRuns").into());
         }
         let (records, more) = self
             .blocking(move |runs| runs.list(size, before.as_deref(), viewer.as_deref()))

@@ -1,11 +1,11 @@
-//! Between protos and the domain's separation.
+//! Conversions between protos and the domain's separation.
 
 use isomer_proto::eval::v1 as proto;
 use isomer_service_kit::Fault;
 
 use crate::separation::{Kind, Separation};
 
-/// Reads what a request says of separation.
+/// Reads a request's settings of separation.
 pub(super) fn separation(separation: Option<proto::Separation>) -> Result<Separation, Fault> {
     let Some(separation) = separation else {
         return Ok(Separation::default());
@@ -31,7 +31,7 @@ pub(super) fn separation(separation: Option<proto::Separation>) -> Result<Separa
     })
 }
 
-/// What a request says of separation, as the proto has it.
+/// A request's settings of separation as a proto.
 pub(super) fn proto(separation: &Separation) -> Option<proto::Separation> {
     (*separation != Separation::default()).then(|| proto::Separation {
         off: separation.off,

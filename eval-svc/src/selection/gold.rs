@@ -1,4 +1,4 @@
-//! The gold pairs that judges are held against.
+//! The gold pairs that judges are compared with.
 
 use std::collections::HashSet;
 
@@ -10,11 +10,11 @@ use crate::dataset::Dataset;
 pub struct GoldSet {
     /// Its name.
     pub name: String,
-    /// Languages of the first and of the second texts, where the data says them.
+    /// Languages of the first and of the second texts, if the data names them.
     pub sides: Option<(String, String)>,
     /// Pairs of the whole set.
     pub of: usize,
-    /// Those that were drawn.
+    /// The pairs that were drawn.
     pub pairs: Vec<GoldPair>,
 }
 
@@ -29,7 +29,7 @@ pub struct GoldPair {
     pub gold: f64,
 }
 
-/// A gold score outside the range that was named.
+/// A gold score outside the given range.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("the gold score {score} of row {row} lies outside {} to {}", range.0, range.1)]
 pub struct GoldError {
@@ -42,7 +42,7 @@ pub struct GoldError {
 }
 
 impl GoldPair {
-    /// Mean of the two texts' words.
+    /// Mean number of words of the two texts.
     pub fn words(&self) -> f64 {
         let count = |text: &str| text.split_whitespace().count() as f64;
         f64::midpoint(count(&self.first), count(&self.second))
@@ -50,7 +50,7 @@ impl GoldPair {
 }
 
 impl GoldSet {
-    /// Draws at most `limit` pairs of a dataset and brings their scores from `range` to [`SCALE`].
+    /// Draws at most `limit` pairs of a dataset and maps their scores from `range` to [`SCALE`].
     ///
     /// # Errors
     /// A score outside the range.
@@ -78,7 +78,7 @@ impl GoldSet {
         })
     }
 
-    /// Every text once, in order, with its language where the data says it.
+    /// Every text once, in order, with its language if the data names it.
     pub fn distinct(&self) -> Vec<(&str, Option<&str>)> {
         let mut known = HashSet::new();
         let first = self.sides.as_ref().map(|(first, _)| first.as_str());
@@ -91,10 +91,10 @@ impl GoldSet {
     }
 }
 
-/// Splits `PATH` or `PATH@LOW:HIGH`; without a range it is [`SCALE`].
+/// Splits `PATH` or `PATH@LOW:HIGH`; the range defaults to [`SCALE`].
 ///
 /// # Errors
-/// What is written in place of a range, and the path.
+/// The text that is not a valid range, and the path.
 pub fn range_of(data: &str) -> Result<(&str, (f64, f64)), (&str, &str)> {
     let Some((path, range)) = data.rsplit_once('@').filter(|(_, range)| range.contains(':')) else {
         return Ok((data, SCALE));

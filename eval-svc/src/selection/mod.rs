@@ -1,6 +1,6 @@
 //! Choosing generators by measurement (PTEB, steps 1 and 2): judges by how well they agree with
-//! gold scores of STS, paraphrasers by what a judge says of their texts. Pure functions over
-//! ratings that somebody else collected.
+//! gold scores of STS, paraphrasers by a judge's ratings of their texts. Pure functions over
+//! ratings that the caller collects.
 
 mod gold;
 mod results;
@@ -15,23 +15,23 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use crate::stats::{self, Interval};
 
-/// The judges' scale, to which gold scores are brought.
+/// The judges' scale, to which gold scores are mapped.
 pub const SCALE: (f64, f64) = (0.0, 5.0);
-/// Resamples of an interval.
+/// Number of resamples of an interval.
 pub const RESAMPLES: usize = 1000;
 /// Confidence level of an interval.
 pub const LEVEL: f64 = 0.95;
-/// Fewer pairs have no rank correlation worth a name.
+/// Fewest pairs for which a rank correlation is computed.
 const LEAST_PAIRS: usize = 3;
 
 /// A pair with its gold score and a judge's rating.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RatedPair {
-    /// Words of the pair's texts, their mean.
+    /// Mean number of words of the pair's texts.
     pub words: f64,
     /// Gold score on [`SCALE`].
     pub gold: f64,
-    /// The judge's rating; `None` where it gave none.
+    /// The judge's rating; `None` if it gave none.
     pub rating: Option<f64>,
 }
 
@@ -40,28 +40,28 @@ pub struct RatedPair {
 pub struct Agreement {
     /// Pairs.
     pub pairs: usize,
-    /// Pairs with a rating; the figures are over these.
+    /// Pairs with a rating, on which the other values are computed.
     pub rated: usize,
-    /// Spearman's correlation, -1 to 1. `None` under three ratings, or where all ratings or all
-    /// gold scores are equal.
+    /// Spearman's correlation, -1 to 1. `None` with fewer than three ratings, or if all ratings or
+    /// all gold scores are equal.
     pub spearman: Option<f64>,
     /// Mean absolute difference on the scale of 0 to 5.
     pub mae: Option<f64>,
 }
 
-/// Agreement within a part of the pairs.
+/// Agreement on a part of the pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bin {
-    /// Which part, e.g. `11-20` words or `4-5` points.
+    /// The part, e.g. `11-20` words or `4-5` points.
     pub label: String,
-    /// The agreement there.
+    /// The agreement on it.
     pub agreement: Agreement,
 }
 
 /// A mean with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// Values it rests on.
+    /// Number of values.
     pub n: usize,
     /// The mean.
     pub mean: f64,
@@ -85,8 +85,7 @@ pub fn sample(count: usize, limit: Option<usize>, seed: u64, name: &str) -> Vec<
     rows
 }
 
-/// A gold score brought from its own range to [`SCALE`], linearly. `None` where it lies outside its
-/// range.
+/// Maps a gold score linearly from its own range to [`SCALE`]. `None` if it lies outside its range.
 pub fn rescale(gold: f64, range: (f64, f64)) -> Option<f64> {
     let (low, high) = range;
     (low < high && (low..=high).contains(&gold)).then(|| (gold - low) / (high - low) * (SCALE.1 - SCALE.0) + SCALE.0)
@@ -116,7 +115,7 @@ pub fn spearman_interval(pairs: &[RatedPair], seed: u64) -> Option<Interval> {
     if gold.len() < LEAST_PAIRS {
         return None;
     }
-    // Pairs are resampled by their numbers.
+    // Pairs are resampled by their indices.
     let numbers: Vec<f64> = (0..gold.len()).map(|number| number as f64).collect();
     let of = |drawn: &[f64]| {
         let pick = |values: &[f64]| -> Vec<f64> { drawn.iter().map(|number| values[*number as usize]).collect() };
@@ -125,8 +124,8 @@ pub fn spearman_interval(pairs: &[RatedPair], seed: u64) -> Option<Interval> {
     stats::bootstrap_interval(&numbers, of, RESAMPLES, LEVEL, seed).ok()
 }
 
-/// Agreement by the words of a pair: up to the first edge, above it and up to the second, …, above
-/// the last.
+/// Agreement by the number of words of a pair: up to the first edge, above it and up to the second,
+/// …, above the last.
 pub fn by_words(pairs: &[RatedPair], edges: &[u32]) -> Vec<Bin> {
     let mut low = 0.0;
     let mut bins = Vec::with_capacity(edges.len() + 1);
@@ -152,7 +151,7 @@ pub fn by_words(pairs: &[RatedPair], edges: &[u32]) -> Vec<Bin> {
     bins
 }
 
-/// Agreement by gold score, one bin a point; the last holds both its ends.
+/// Agreement by gold score, one bin per point; the last bin includes both its ends.
 pub fn by_gold(pairs: &[RatedPair]) -> Vec<Bin> {
     (0..5)
         .map(|point| {
@@ -169,7 +168,7 @@ pub fn by_gold(pairs: &[RatedPair]) -> Vec<Bin> {
         .collect()
 }
 
-/// The mean of values with its interval; `None` where there are none.
+/// The mean of values with its interval; `None` if there are no values.
 pub fn estimate(values: &[f64], seed: u64) -> Option<Estimate> {
     Some(Estimate {
         n: values.len(),

@@ -1,4 +1,4 @@
-//! What the two steps measured.
+//! Results of the two steps.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use super::{
 };
 use crate::stats::{self, Interval};
 
-/// What both steps are done with.
+/// Settings of both steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Seed of the texts, the ratings and the intervals.
+    /// Seed of the texts, ratings and intervals.
     pub seed: u64,
-    /// What the paraphrasers do, by its name in the catalogue.
+    /// The paraphrasers' transformation, by its name in the catalogue.
     pub transformation: String,
     /// Upper edges of the bins of words.
     pub word_bins: Vec<u32>,
 }
 
-/// Seconds over texts that were made now; what came from the cache took no time worth telling.
+/// Time of the texts that were made now. Texts from the cache are not timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Clock {
     seconds: f64,
@@ -36,7 +36,7 @@ impl Clock {
         }
     }
 
-    /// Seconds a text; `None` where all came from the cache.
+    /// Seconds per text; `None` if all came from the cache.
     pub fn per_text(&self) -> Option<f64> {
         (self.texts > 0).then(|| self.seconds / self.texts as f64)
     }
@@ -61,7 +61,7 @@ pub struct JudgeResult {
     pub failures: u64,
     /// Pairs rated after retries.
     pub retried: u64,
-    /// How long ratings took.
+    /// Time of the ratings.
     pub clock: Clock,
     all: Vec<RatedPair>,
 }
@@ -95,13 +95,13 @@ impl JudgeResult {
         self.all.extend(pairs);
     }
 
-    /// Mean over the datasets; `None` where one of them has none.
+    /// Mean over the datasets; `None` if one of them has no correlation.
     pub fn mean(&self, of: impl Fn(&Agreement) -> Option<f64>) -> Option<f64> {
         let values: Option<Vec<f64>> = self.sets.iter().map(|(_, agreement, _)| of(agreement)).collect();
         stats::mean(&values?)
     }
 
-    /// What judges are ordered by.
+    /// The value by which judges are ordered.
     fn order(&self) -> f64 {
         self.mean(|agreement| agreement.spearman).unwrap_or(f64::NEG_INFINITY)
     }
@@ -117,7 +117,7 @@ impl JudgeResult {
     }
 }
 
-/// A judge's opinion of a paraphraser.
+/// A judge's ratings of a paraphraser.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeScore {
     /// Generator id of the judge.
@@ -153,7 +153,7 @@ impl JudgeScore {
         self.scores.extend(scores);
     }
 
-    /// Estimates, once every dataset is in.
+    /// Computes the estimate after the last dataset.
     pub fn finish(&mut self, seed: u64) {
         self.mean = estimate(&self.scores, seed);
         let means: Vec<f64> = self.sets.iter().filter_map(|(_, mean)| *mean).collect();
@@ -177,7 +177,7 @@ pub struct ParaphraserResult {
     pub scores: Vec<JudgeScore>,
     /// Mean edit distance of its texts from the originals.
     pub edit_distance: Option<Estimate>,
-    /// How long its texts took.
+    /// Time of its texts.
     pub clock: Clock,
 }
 
@@ -199,30 +199,30 @@ impl ParaphraserResult {
         self.clock.add(took, fresh);
     }
 
-    /// What paraphrasers are ordered by: the chosen judge's mean.
+    /// The value by which paraphrasers are ordered: the chosen judge's mean.
     fn order(&self) -> f64 {
         let first = self.scores.first().and_then(|score| score.mean);
         first.map_or(f64::NEG_INFINITY, |estimate| estimate.mean)
     }
 }
 
-/// Puts the judges in order: the one whose mean correlation over the datasets is highest comes
-/// first, and is the judge of step 2.
+/// Orders the judges by their mean correlation over the datasets, highest first. The first is the
+/// judge of step 2.
 pub fn rank_judges(judges: &mut [JudgeResult]) {
     judges.sort_by(|a, b| b.order().total_cmp(&a.order()));
 }
 
-/// Puts the paraphrasers in order, by the first judge's mean rating, best first.
+/// Orders the paraphrasers by the first judge's mean rating, best first.
 pub fn rank_paraphrasers(paraphrasers: &mut [ParaphraserResult]) {
     paraphrasers.sort_by(|a, b| b.order().total_cmp(&a.order()));
 }
 
-/// Everything.
+/// The results of both steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// What it was done with.
+    /// The settings.
     pub settings: Settings,
-    /// Name, pairs used, pairs there are.
+    /// Datasets: name, pairs used, pairs in all.
     pub data: Vec<(String, usize, usize)>,
     /// Best first.
     pub judges: Vec<JudgeResult>,
@@ -231,7 +231,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of results that are in order.
+    /// A selection of results that are already in order.
     pub fn new(
         settings: Settings,
         data: &[GoldSet],
@@ -249,7 +249,7 @@ impl Report {
         }
     }
 
-    /// As a document.
+    /// The selection as a JSON document.
     pub fn json(&self) -> Value {
         let judges: Vec<Value> = self.judges.iter().map(|judge| self.judge_json(judge)).collect();
         let paraphrasers: Vec<Value> = self.paraphrasers.iter().map(paraphraser_json).collect();

@@ -1,4 +1,4 @@
-//! Which texts of a data set are changed, and what they become.
+//! Chooses the texts of a data set that are changed, and makes their copies.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,12 +7,13 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{Kind, Names, Reading, Separating};
 use crate::change::essence;
 
-/// Texts with more words are left out: one changed word is no change of meaning of a long document
-/// as a whole.
+/// Texts with more words are left out: one changed word hardly changes the meaning of a long
+/// document as a whole.
 pub(crate) const MOST_WORDS: usize = 60;
 /// The same for scripts without spaces between words.
 const MOST_CHARS: usize = 480;
-/// Texts looked at for each text that is wanted: many have nothing that a rule could change.
+/// Number of texts examined for each text that is wanted: many have nothing that a rule could
+/// change.
 const LOOKED_AT: usize = 10;
 
 /// A text that may be changed.
@@ -31,18 +32,18 @@ pub(crate) struct Source {
 pub(crate) struct Changed<T> {
     /// Its number in the corpus.
     pub(crate) text: u32,
-    /// Number of the text that it counts as: texts that are equal but for case, marks and white
-    /// space count once.
+    /// Number of the text that it counts as: texts that differ only in case, marks and white space
+    /// count once.
     pub(crate) counts_as: u32,
     /// Its language, where the data set names one.
     pub(crate) language: Option<String>,
-    /// Its copies. A kind has none where it does not apply, and several where the generator writes
+    /// Its copies. A kind has none if it does not apply, and several if the generator writes
     /// several.
     pub(crate) copies: Vec<(Kind, T)>,
 }
 
 impl<T> Changed<T> {
-    /// The same with other copies.
+    /// The same text with other copies.
     pub(crate) fn map<U>(self, mut copy: impl FnMut(T) -> U) -> Changed<U> {
         Changed {
             text: self.text,
@@ -53,12 +54,12 @@ impl<T> Changed<T> {
     }
 }
 
-/// The texts of a data set that may be compared, with the copies that rules of this service make,
-/// in an order drawn by seed and content, so that the same texts come first whatever else the data
-/// set has. Names are gathered from all texts that are looked at.
+/// The texts of a data set that may be compared, with the copies that this service's rules make.
+/// The order is drawn by seed and content, so that the same texts come first whatever else the data
+/// set has. Names are collected from all texts that are examined.
 ///
-/// Where the transform service is asked for copies, every text that is looked at is among them,
-/// also without a copy. Otherwise they are as many as are wanted, each with a copy.
+/// If the transform service is asked for copies, every examined text is included, even without a
+/// copy. Otherwise only the wanted number is returned, each with a copy.
 pub(crate) fn candidates(sources: &[Source], settings: &Separating, seed: u64) -> Vec<Changed<String>> {
     let mut order: Vec<(blake3::Hash, &Source)> = sources
         .iter()
@@ -100,8 +101,8 @@ pub(crate) fn candidates(sources: &[Source], settings: &Separating, seed: u64) -
         .collect()
 }
 
-/// Gives texts of different data sets that are equal but for case, marks and white space one text
-/// to count as: the first of them.
+/// Sets `counts_as` of texts in different data sets that differ only in case, marks and white space
+/// to the first of them.
 pub(crate) fn count_once(tables: &mut [Vec<Changed<String>>], content: impl Fn(u32) -> String) {
     let mut first: HashMap<String, u32> = HashMap::new();
     for one in tables.iter_mut().flatten() {
@@ -109,9 +110,9 @@ pub(crate) fn count_once(tables: &mut [Vec<Changed<String>>], content: impl Fn(u
     }
 }
 
-/// The texts that are compared: the first that have a copy already, and, where these are too few
-/// and the generator is asked for copies, the first of the others. So the generator's copies take
-/// no text from the other kinds.
+/// The texts that are compared: the first that already have a copy and, if these are too few and
+/// the generator is asked for copies, the first of the others. Thus the generator's copies do not
+/// displace texts of the other kinds.
 pub(crate) fn choose<T>(candidates: Vec<Changed<T>>, settings: &Separating) -> Vec<Changed<T>> {
     let fill = settings.kinds.iter().any(|kind| kind.needs_generator());
     let (copied, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|one| !one.copies.is_empty());
@@ -119,8 +120,8 @@ pub(crate) fn choose<T>(candidates: Vec<Changed<T>>, settings: &Separating) -> V
     copied.into_iter().chain(others).take(settings.texts).collect()
 }
 
-/// Whether a copy has at least half of the words that the longer of the two has. One that has fewer
-/// is no small change: encoders that only count words would tell it from the text.
+/// Whether the two texts share at least half of the words of the longer one. A copy that shares
+/// fewer is not a small change: encoders that only count words would separate it from the text.
 pub(crate) fn keeps_half(text: &str, copy: &str) -> bool {
     let mut left: HashMap<String, usize> = HashMap::new();
     let (mut words, mut others, mut shared) = (0, 0, 0);
@@ -201,8 +202,7 @@ mod tests {
         };
         let rules = with(&Kind::DEFAULT, 3);
         assert_eq!(rules.len(), 2);
-        // Words that change places: nothing is filled up, since a text without such words has no
-        // copy.
+        // Swapped words: a text without words to swap has no copy, so no text is added.
         assert_eq!(with(&[&Kind::DEFAULT[..], &[Kind::MultiSwap]].concat(), 3), rules);
         let filled = with(&Kind::ALL, 3);
         assert_eq!((&filled[..2], filled.len()), (&rules[..], 3));
@@ -215,7 +215,7 @@ mod tests {
         let texts = ["The man is old.", "the man is OLD", "The man is young."];
         let made = collect(&sources(&texts), &settings(10), 1);
         assert_eq!(made.len(), 2);
-        // The twin in another data set.
+        // The same text in another data set.
         let mut tables = vec![
             candidates(&sources(&texts[..1]), &settings(10), 1),
             candidates(

@@ -1,4 +1,4 @@
-//! A rewrite held against its text and the text's changed copy.
+//! Compares a rewrite with its text and the text's changed copy.
 
 pub use isomer_report::terms::Stratum;
 use serde::{Deserialize, Serialize};
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::Kind;
 use crate::task::lexical_overlap;
 
-/// Cosines that differ by no more are a tie. Vectors are 32-bit numbers, and whoever uses them
-/// computes cosines in these: of unit vectors with some hundred columns the result is good to about
-/// a millionth. What differs by less cannot be told apart in use.
+/// Cosines that differ by no more than this are a tie. Vectors are 32-bit numbers, and their users
+/// compute cosines in that precision: for unit vectors with some hundred columns the result is
+/// accurate to about a millionth. Smaller differences cannot be relied on in use.
 pub(crate) const RESOLUTION: f64 = 1e-6;
 
 /// A text, its rewrite, and its changed copy, by their numbers in the corpus.
@@ -40,7 +40,7 @@ pub(crate) fn stratum(text: &str, rewrite: &str, change: &str) -> Stratum {
     }
 }
 
-/// The cosines of a triple; none where a vector has length 0 or a value that is no number.
+/// The cosines of a triple; `None` if a vector has length 0 or a value that is not a number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cosines {
     /// cos(x+, x).
@@ -52,7 +52,7 @@ pub(crate) struct Cosines {
 }
 
 impl Cosines {
-    /// Of the vectors of x, x+ and x−.
+    /// The cosines of the vectors of x, x+ and x−.
     pub(crate) fn of(text: &[f32], rewrite: &[f32], change: &[f32]) -> Self {
         Self {
             own: cosine(rewrite, text),
@@ -62,7 +62,7 @@ impl Cosines {
     }
 }
 
-/// In f64; none of vectors without a direction.
+/// Computed in `f64`; `None` for vectors without a direction.
 fn cosine(a: &[f32], b: &[f32]) -> Option<f64> {
     let dot = |x: &[f32], y: &[f32]| -> f64 { x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum() };
     let length = (dot(a, a) * dot(b, b)).sqrt();
@@ -70,7 +70,7 @@ fn cosine(a: &[f32], b: &[f32]) -> Option<f64> {
     (length > 0.0 && cosine.is_finite()).then(|| cosine.clamp(-1.0, 1.0))
 }
 
-/// A triple under an encoder, with where it comes from.
+/// A triple under an encoder, with its source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Comparison {
     /// The texts.
@@ -81,13 +81,14 @@ pub(crate) struct Comparison {
     pub(crate) transformation: usize,
     /// Position of the seed.
     pub(crate) seed: usize,
-    /// What the encoder says.
+    /// The cosines under the encoder.
     pub(crate) cosines: Cosines,
-    /// Whether the encoder cut one of the three texts at its length. The edit may lie beyond it:
-    /// then the comparison asks for the length of the encoder, not for meaning, and is left out.
+    /// Whether the encoder cut one of the three texts at its length. The edit may lie beyond the
+    /// cut: the comparison would then test the encoder's length rather than the meaning, so it is
+    /// left out.
     pub(crate) cut: bool,
-    /// Parallel gap of the encoder on this data set and transformation; none where it cannot be
-    /// told from 0.
+    /// Parallel gap of the encoder on this data set and transformation; `None` if it is not
+    /// distinguishable from 0.
     pub(crate) gap: Option<f64>,
 }
 
@@ -159,7 +160,7 @@ mod tests {
         let point = [0.6, 0.8];
         let one = comparison(&point, &point, &point);
         assert!(one.tied() && !one.separated() && !one.nearer_than_change());
-        // Almost one point: the cosines differ by about 1e-8.
+        // Almost the same vectors: the cosines differ by about 1e-8.
         let near = comparison(&[1.0, 0.0001], &[1.0, 0.0], &[1.0, 0.0002]);
         assert!(near.difference().unwrap() > 0.0 && near.tied() && !near.separated());
     }

@@ -1,10 +1,11 @@
-//! What a suite and a request say of separation.
+//! Settings of separation, as a suite or a request gives them.
 
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
 
-/// Settings. What is absent is left to whoever is asked next: request, suite, default.
+/// Settings of separation. An absent setting is taken from the next source: request, suite,
+/// default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Separation {
@@ -16,21 +17,21 @@ pub struct Separation {
     pub texts: Option<u32>,
 }
 
-/// Settings made up.
+/// Resolved settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Separating {
-    /// Distinct, in their own order; at least one.
+    /// Kinds of change: distinct, in a fixed order; at least one.
     pub(crate) kinds: Vec<Kind>,
     /// Most texts of each data set.
     pub(crate) texts: usize,
 }
 
 impl Separation {
-    /// Texts of each data set where no number is named: at most 800 changed copies, and in English
-    /// sets about 300, to encode for each encoder and data set.
+    /// Default number of texts per data set: at most 800 changed copies, and about 300 in English
+    /// data sets, to encode for each encoder and data set.
     pub const TEXTS: u32 = 200;
 
-    /// These settings with another's laid over them.
+    /// These settings, overridden by another's.
     #[must_use]
     pub fn overlaid(mut self, over: &Self) -> Self {
         self.off = over.off.or(self.off);
@@ -41,7 +42,7 @@ impl Separation {
         self
     }
 
-    /// The settings with the defaults filled in; `None` where separation is left out.
+    /// The settings with the defaults filled in; `None` if separation is left out.
     pub(crate) fn settled(&self) -> Option<Separating> {
         if self.off == Some(true) {
             return None;

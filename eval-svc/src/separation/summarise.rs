@@ -1,20 +1,20 @@
-//! From comparisons to a share of texts with its bounds.
+//! Summarises comparisons as a share of texts with bounds.
 
 use std::collections::BTreeMap;
 
 use super::{Comparison, Kind, Stratum, drawn};
 use crate::stats;
 
-/// What comparisons come to; see the parent module for what is averaged over what.
+/// The summary of comparisons; the parent module describes the averages.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tally {
     /// Distinct texts.
     pub(crate) texts: u64,
     /// Comparisons.
     pub(crate) comparisons: u64,
-    /// Mean over texts of the share of their comparisons that are separated; none without texts.
+    /// Mean over texts of the share of their comparisons that are separated; `None` without texts.
     pub(crate) separation: Option<f64>,
-    /// Texts of which one comparison was drawn and is separated: what the bounds rest on.
+    /// Texts whose drawn comparison is separated. The bounds are computed from this number.
     pub(crate) drawn_separated: u64,
     /// Comparisons that tie.
     pub(crate) tied: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Tally {
 /// text).
 type OfText<'a> = BTreeMap<Kind, BTreeMap<usize, Vec<&'a Comparison>>>;
 
-/// Sums up. `content` gives a text of the corpus, for the draw.
+/// Computes the summary. `content` returns a text of the corpus, for the draw.
 pub(crate) fn tally<'a>(
     comparisons: impl Iterator<Item = &'a Comparison>,
     seed: u64,

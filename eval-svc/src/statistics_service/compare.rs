@@ -1,4 +1,4 @@
-//! Treatments against a reference.
+//! Compares treatments with a reference.
 
 use isomer_proto::eval::v1::{self as proto, CompareRequest, CompareResponse, Comparison, ScoreSeries};
 use isomer_service_kit::Fault;
@@ -10,7 +10,8 @@ use crate::stats::{
     statistic_interval, wilcoxon_interval, wilcoxon_with,
 };
 
-/// Steps of exact null distributions of one request: some seconds of one core.
+/// Maximum number of steps for the exact null distributions of one request: some seconds on one
+/// core.
 const MOST_STEPS: u64 = 1 << 32;
 
 struct Settings {
@@ -19,12 +20,13 @@ struct Settings {
 }
 
 impl Settings {
-    /// Refuses exact tests that would take long: each takes time in the cube of its values.
+    /// Refuses exact tests that would take long: the time of each grows with the cube of its number
+    /// of values.
     fn bound(&self, request: &CompareRequest) -> Result<(), Fault> {
         if !matches!(self.test.method, Method::Exact | Method::Conditional) {
             return Ok(());
         }
-        // Longer series have no exact test: `note` says so.
+        // Longer series have no exact test; the answer's `note` says so.
         let exact = |treatment: &&ScoreSeries| treatment.values.len() <= EXACT_LIMIT;
         let steps = |treatment: &ScoreSeries| (treatment.values.len() as u64).pow(3) / 2;
         let steps = request
@@ -48,13 +50,13 @@ impl Settings {
             Ok(proto::WilcoxonMethod::Exact) => Method::Exact,
             Ok(proto::WilcoxonMethod::Normal) => Method::Normal,
             Ok(proto::WilcoxonMethod::Conditional) => Method::Conditional,
-            Err(_) => return Err(Fault::invalid("method", "no known method")),
+            Err(_) => return Err(Fault::invalid("method", "is not a known method")),
         };
         let zeros = match proto::ZeroMethod::try_from(request.zero_method) {
             Ok(proto::ZeroMethod::Unspecified | proto::ZeroMethod::Wilcox) => Zeros::Drop,
             Ok(proto::ZeroMethod::Pratt) => Zeros::Pratt,
             Ok(proto::ZeroMethod::Zsplit) => Zeros::Split,
-            Err(_) => return Err(Fault::invalid("zero_method", "no known treatment of zeros")),
+            Err(_) => return Err(Fault::invalid("zero_method", "is not a known treatment of zeros")),
         };
         Ok(Self {
             test: WilcoxonOptions {
@@ -84,7 +86,7 @@ pub(super) fn compare(request: &CompareRequest) -> Result<CompareResponse, Fault
         .ok_or_else(|| Fault::invalid("reference", "no reference is given"))?;
     finite("reference", reference)?;
     if reference.values.is_empty() {
-        return Err(Fault::invalid("reference.values", "there are no pairs"));
+        return Err(Fault::invalid("reference.values", "has no values"));
     }
     if request.treatments.is_empty() {
         return Err(Fault::invalid(
@@ -99,7 +101,7 @@ pub(super) fn compare(request: &CompareRequest) -> Result<CompareResponse, Fault
         finite(&field, treatment)?;
         if treatment.values.len() != reference.values.len() {
             let message = format!(
-                "{} values against {} of the reference",
+                "has {} values, but the reference has {}",
                 treatment.values.len(),
                 reference.values.len()
             );

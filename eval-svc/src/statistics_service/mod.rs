@@ -1,5 +1,4 @@
-//! The gRPC face of statistics: protos in, tests and intervals out. The maths is in
-//! [`crate::stats`].
+//! gRPC handlers for statistics: they convert protos. The computation is in [`crate::stats`].
 
 mod compare;
 mod pairs;
@@ -22,10 +21,11 @@ const DEFAULT_RESAMPLES: u32 = 1000;
 const DEFAULT_CONFIDENCE: f64 = 0.95;
 const DEFAULT_ALPHA: f64 = 0.05;
 const DEFAULT_SEED: u64 = 1337;
-/// Values drawn by one request, over all resamples and series: about a minute of one core.
+/// Maximum number of values drawn by one request, over all resamples and series: about a minute on
+/// one core.
 const MOST_DRAWS: u64 = 1 << 29;
-/// Most systems of one request that compares each with every other: the time grows with more than
-/// their square.
+/// Maximum number of systems in a request that compares each with every other: the time grows
+/// faster than their square.
 const MOST_SYSTEMS: usize = 100;
 
 /// Serves `isomer.eval.v1.StatisticsService`.
@@ -65,7 +65,7 @@ fn alternative(number: i32) -> Result<Alternative, Fault> {
         Ok(proto::Alternative::Unspecified | proto::Alternative::TwoSided) => Ok(Alternative::TwoSided),
         Ok(proto::Alternative::Greater) => Ok(Alternative::Greater),
         Ok(proto::Alternative::Less) => Ok(Alternative::Less),
-        Err(_) => Err(Fault::invalid("alternative", "no known alternative")),
+        Err(_) => Err(Fault::invalid("alternative", "is not a known alternative")),
     }
 }
 
@@ -74,11 +74,14 @@ fn share(field: &str, value: f64, default: f64) -> Result<f64, Fault> {
     match value {
         0.0 => Ok(default),
         value if value > 0.0 && value < 1.0 => Ok(value),
-        value => Err(Fault::invalid(field, format!("{value} does not lie between 0 and 1"))),
+        value => Err(Fault::invalid(
+            field,
+            format!("is {value}, must be above 0 and below 1"),
+        )),
     }
 }
 
-/// How many resamples to draw of so many values, all series together.
+/// The number of resamples to draw, bounded by the number of values of all series together.
 fn resamples(asked: u32, values: usize) -> Result<usize, Fault> {
     let resamples = if asked == 0 { DEFAULT_RESAMPLES } else { asked };
     if (values as u64).saturating_mul(u64::from(resamples)) > MOST_DRAWS {
@@ -90,31 +93,31 @@ fn resamples(asked: u32, values: usize) -> Result<usize, Fault> {
     Ok(resamples as usize)
 }
 
-/// What the statistic says of numbers that it does not take.
+/// The fault for numbers that a statistic refuses.
 fn undefined(field: &str) -> impl Fn(StatsError) -> Fault + '_ {
     move |error| Fault::invalid(field, error.to_string())
 }
 
-/// Refuses more systems than can be compared with each other in a moment.
+/// Refuses more systems than can be compared with each other quickly.
 fn few_systems(systems: &[ScoreSeries]) -> Result<(), Fault> {
     if systems.len() > MOST_SYSTEMS {
-        let message = format!("holds {} systems, at most {MOST_SYSTEMS} are compared", systems.len());
+        let message = format!("has {} systems; at most {MOST_SYSTEMS} are accepted", systems.len());
         return Err(Fault::invalid("systems", message).hint("compare those that matter most"));
     }
     Ok(())
 }
 
-/// The length all series share.
+/// The length that all series share.
 fn same_length(field: &str, all: &[ScoreSeries]) -> Result<usize, Fault> {
     let length = all.first().map_or(0, |series| series.values.len());
     if length == 0 {
-        return Err(Fault::invalid(field, "there are no scores"));
+        return Err(Fault::invalid(field, "has no scores"));
     }
     for (i, series) in all.iter().enumerate() {
         let field = format!("{field}[{i}]");
         finite(&field, series)?;
         if series.values.len() != length {
-            let message = format!("{} values against {length} of the first series", series.values.len());
+            let message = format!("has {} values, but the first series has {length}", series.values.len());
             return Err(Fault::invalid(format!("{field}.values"), message)
                 .hint("position i of every series must be the same data set"));
         }
@@ -136,7 +139,7 @@ fn finite_values(field: &str, values: &[f64]) -> Result<(), Fault> {
     }
 }
 
-/// A bootstrap interval as protos have it; `method` as a word before "bootstrap".
+/// A bootstrap interval as a proto; `method` is the word before "bootstrap".
 fn bootstrapped(method: &str, interval: &Interval) -> proto::Interval {
     proto::Interval {
         low: interval.low,
@@ -146,7 +149,7 @@ fn bootstrapped(method: &str, interval: &Interval) -> proto::Interval {
     }
 }
 
-/// A count as protos have it.
+/// A count as a proto's number.
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }

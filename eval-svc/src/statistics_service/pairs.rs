@@ -1,4 +1,4 @@
-//! Every system against every other.
+//! Compares every system with every other.
 
 use isomer_proto::eval::v1::{
     ComparePairsRequest, ComparePairsResponse, PairedTest,
@@ -20,7 +20,7 @@ pub(super) fn compare_pairs(request: &ComparePairsRequest) -> Result<ComparePair
     few_systems(&request.systems)?;
     let k = request.systems.len();
     if k < 2 {
-        return Err(Fault::invalid("systems", "one system has nothing to be compared with").hint("give at least two"));
+        return Err(Fault::invalid("systems", "has fewer than two systems to compare").hint("give at least two"));
     }
     let alpha = share("alpha", request.alpha, DEFAULT_ALPHA)?;
     let settings = Bootstrap {
@@ -29,7 +29,7 @@ pub(super) fn compare_pairs(request: &ComparePairsRequest) -> Result<ComparePair
         seed: request.seed.unwrap_or(DEFAULT_SEED),
         method: IntervalMethod::Percentile,
     };
-    let test = PairedTest::try_from(request.test).map_err(|_| Fault::invalid("test", "no known test"))?;
+    let test = PairedTest::try_from(request.test).map_err(|_| Fault::invalid("test", "is not a known test"))?;
     let mut pairs = Vec::with_capacity(k * (k - 1) / 2);
     for first in 0..k {
         for second in first + 1..k {
@@ -78,7 +78,7 @@ pub(super) fn compare_pairs(request: &ComparePairsRequest) -> Result<ComparePair
     })
 }
 
-/// Two-sided. Differences that are all zero are not evidence of anything: 1.
+/// The two-sided p-value. If all differences are zero, it is 1.
 fn p_value(test: PairedTest, differences: &[f64], settings: &Bootstrap) -> Result<f64, StatsError> {
     let (side, resamples, seed) = (Alternative::TwoSided, settings.resamples, settings.seed);
     let p = match test {

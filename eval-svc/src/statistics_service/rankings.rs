@@ -1,4 +1,4 @@
-//! Rankings of systems: how stable, how reliable, whether they differ at all.
+//! Rankings of systems: their stability, their reliability, and whether the systems differ at all.
 
 use isomer_proto::eval::v1::{
     self as proto, CompareRanksRequest, CompareRanksResponse, RankStabilityRequest, RankStabilityResponse,
@@ -23,21 +23,24 @@ pub(super) fn rank_stability(request: &RankStabilityRequest) -> Result<RankStabi
     let transformed = same_length("transformed", &request.transformed)?;
     if request.original.len() != request.transformed.len() {
         let message = format!(
-            "{} encoders against {}",
+            "has {1} encoders, but the original has {0}",
             request.original.len(),
             request.transformed.len()
         );
         return Err(Fault::invalid("transformed", message).hint("series i of both must be the same encoder"));
     }
     if original != transformed {
-        let message = format!("{transformed} positions against {original} of the originals");
+        let message = format!("has {transformed} positions, but the originals have {original}");
         return Err(
             Fault::invalid("transformed[0].values", message).hint("position i of both must be the same data set")
         );
     }
     for (i, (before, after)) in request.original.iter().zip(&request.transformed).enumerate() {
         if before.name != after.name {
-            let message = format!("{:?} stands where the originals have {:?}", after.name, before.name);
+            let message = format!(
+                "is {:?}, but the originals have {:?} at this position",
+                after.name, before.name
+            );
             return Err(
                 Fault::invalid(format!("transformed[{i}].name"), message).hint("list the encoders in one order")
             );
@@ -54,7 +57,7 @@ pub(super) fn rank_stability(request: &RankStabilityRequest) -> Result<RankStabi
         .collect();
     let tau_b = tau_b?;
     Ok(RankStabilityResponse {
-        mean: mean(&tau_b).ok_or_else(|| Fault::invalid("original", "there are no scores"))?,
+        mean: mean(&tau_b).ok_or_else(|| Fault::invalid("original", "has no scores"))?,
         sd: sample_sd(&tau_b),
         tau_b,
     })
@@ -68,7 +71,7 @@ pub(super) fn reliability(request: &ReliabilityRequest) -> Result<ReliabilityRes
         count if count == datasets => request.strata.clone(),
         count => {
             return Err(
-                Fault::invalid("strata", format!("{count} names for {datasets} data sets"))
+                Fault::invalid("strata", format!("has {count} names for {datasets} data sets"))
                     .hint("one task type a data set, or none at all"),
             );
         }

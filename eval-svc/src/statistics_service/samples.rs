@@ -23,21 +23,18 @@ use crate::stats::{
 };
 
 const DEFAULT_POWER: f64 = 0.8;
-/// Most values of a scale of ratings.
+/// Maximum number of values of a rating scale.
 const MOST_VALUES: usize = 1000;
-/// Most cells of the table of items and values.
+/// Maximum number of cells in the table of items and values.
 const MOST_CELLS: usize = 1 << 22;
 
 /// Holm and Benjamini–Hochberg.
 pub(super) fn adjust(request: &AdjustPValuesRequest) -> Result<AdjustPValuesResponse, Fault> {
     if request.p_values.is_empty() {
-        return Err(Fault::invalid("p_values", "there are none"));
+        return Err(Fault::invalid("p_values", "is empty"));
     }
     if let Some(i) = request.p_values.iter().position(|p| !(0.0..=1.0).contains(p)) {
-        let message = format!(
-            "{} is not a p-value: it does not lie between 0 and 1",
-            request.p_values[i]
-        );
+        let message = format!("is {}; a p-value must be from 0 to 1", request.p_values[i]);
         return Err(Fault::invalid(format!("p_values[{i}]"), message));
     }
     Ok(AdjustPValuesResponse {
@@ -53,7 +50,7 @@ pub(super) fn bootstrap(request: &BootstrapRequest) -> Result<BootstrapResponse,
     let (method, method_name) = match BootstrapMethod::try_from(request.method) {
         Ok(BootstrapMethod::Unspecified | BootstrapMethod::Percentile) => (IntervalMethod::Percentile, "percentile"),
         Ok(BootstrapMethod::Bca) => (IntervalMethod::Bca, "BCa"),
-        Err(_) => return Err(Fault::invalid("method", "no known method")),
+        Err(_) => return Err(Fault::invalid("method", "is not a known method")),
     };
     let settings = Bootstrap {
         resamples: resamples(request.resamples, request.values.len())?,
@@ -87,7 +84,7 @@ pub(super) fn bootstrap(request: &BootstrapRequest) -> Result<BootstrapResponse,
         Ok(BootstrapStatistic::Pearson) => of_pairs(Correlation::Pearson),
         Ok(BootstrapStatistic::Spearman) => of_pairs(Correlation::Spearman),
         Ok(BootstrapStatistic::Kendall) => of_pairs(Correlation::KendallTauB),
-        Err(_) => Err(Fault::invalid("statistic", "no known statistic")),
+        Err(_) => Err(Fault::invalid("statistic", "is not a known statistic")),
     }
 }
 
@@ -142,7 +139,7 @@ pub(super) fn correlate(request: &CorrelateRequest) -> Result<CorrelateResponse,
 fn bounded(raters: &[Vec<f64>], scale: Option<&[f64]>) -> Result<(), Fault> {
     let values = match scale {
         Some(scale) => scale.len(),
-        // Numbers that are equal are one value; what is not a number is refused later.
+        // Equal numbers are one value; values that are not numbers are refused later.
         None => raters
             .iter()
             .flatten()
@@ -153,13 +150,14 @@ fn bounded(raters: &[Vec<f64>], scale: Option<&[f64]>) -> Result<(), Fault> {
     };
     if values > MOST_VALUES {
         let field = if scale.is_some() { "scale" } else { "raters" };
-        let message = format!("holds {values} different values, at most {MOST_VALUES} are taken");
+        let message = format!("has {values} different values; at most {MOST_VALUES} are accepted");
         return Err(Fault::invalid(field, message).hint("round the ratings to a scale"));
     }
     let items = raters.iter().map(Vec::len).max().unwrap_or_default();
     if items * values > MOST_CELLS {
-        let message =
-            format!("holds {items} items on a scale of {values} values, at most {MOST_CELLS} items x values are taken");
+        let message = format!(
+            "has {items} items on a scale of {values} values; at most {MOST_CELLS} items x values are accepted"
+        );
         return Err(Fault::invalid("raters", message).hint("send fewer items, or a shorter scale"));
     }
     Ok(())
@@ -173,8 +171,10 @@ pub(super) fn agreement(request: &AgreementRequest) -> Result<AgreementResponse,
         "linear" => (Weights::Linear, Metric::Linear),
         "quadratic" => (Weights::Quadratic, Metric::Interval),
         other => {
-            return Err(Fault::invalid("weights", format!("{other:?} are unknown weights"))
-                .hint("identity, ordinal, linear or quadratic"));
+            return Err(
+                Fault::invalid("weights", format!("{other:?} is not a known kind of weights"))
+                    .hint("identity, ordinal, linear or quadratic"),
+            );
         }
     };
     let confidence = share("confidence", request.confidence, DEFAULT_CONFIDENCE)?;
@@ -225,7 +225,10 @@ pub(super) fn plan_design(request: &PlanDesignRequest) -> Result<PlanDesignRespo
     };
     if let Some(effect) = request.effect {
         if !effect.is_finite() || effect == 0.0 {
-            return Err(Fault::invalid("effect", format!("{effect} is nothing to detect")));
+            return Err(Fault::invalid(
+                "effect",
+                format!("is {effect}; it must be a finite number other than 0"),
+            ));
         }
         answer.power = Some(design.power(effect, &aim).map_err(&wrong)?);
         answer.datasets_needed = design.units_needed(effect, &aim).map_err(&wrong)?.map(|n| n as u64);
@@ -234,7 +237,8 @@ pub(super) fn plan_design(request: &PlanDesignRequest) -> Result<PlanDesignRespo
     Ok(answer)
 }
 
-/// From a pilot, from spreads, or from a pilot's spreads at other numbers.
+/// A design from a pilot's differences, from given spreads, or from a pilot's spreads with other
+/// numbers of data sets and seeds.
 fn design(request: &PlanDesignRequest) -> Result<Design, Fault> {
     let pilot = if request.differences.is_empty() {
         None
@@ -245,7 +249,7 @@ fn design(request: &PlanDesignRequest) -> Result<Design, Fault> {
     };
     let spread = |field: &str, given: Option<f64>, piloted: Option<f64>| {
         given.or(piloted).ok_or_else(|| {
-            Fault::invalid(field, "neither a spread nor differences to estimate it from")
+            Fault::invalid(field, "is missing, and there are no differences to estimate it from")
                 .hint("give sd_between and sd_seeds, or differences")
         })
     };

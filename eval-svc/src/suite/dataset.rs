@@ -76,7 +76,7 @@ fn dataset(
     let kind = task(&section, &source)?;
     let only_for = |key: &str, needed: TaskType| match section.get(key) {
         Some(value) if kind != needed => {
-            let message = format!("has no meaning for {kind}, only for {needed}");
+            let message = format!("applies only to {needed}, not to {kind}");
             Err(document.invalid(&value.span(), section.path(key), message))
         }
         _ => Ok(()),
@@ -148,7 +148,7 @@ fn fields(section: &Section<'_>) -> Result<Vec<(String, String)>, SuiteError> {
         return Ok(Vec::new());
     };
     let DeValue::Table(table) = value.get_ref() else {
-        let wanted = "a table of our names to theirs, e.g. { sentence1 = \"text_a\" }";
+        let wanted = "a table of Isomer's names to the data's, e.g. { sentence1 = \"text_a\" }";
         return Err(section.document.wrong_type(value, section.path("fields"), wanted));
     };
     let pair = |(ours, theirs): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {

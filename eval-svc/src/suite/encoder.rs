@@ -1,4 +1,4 @@
-//! What a suite file says of single encoders: `[encoder."ID".prompts]`.
+//! Settings of single encoders in a suite file: `[encoder."ID".prompts]`.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub(super) fn prompts(top: &Section<'_>) -> Result<BTreeMap<String, BTreeMap<Str
     Ok(all)
 }
 
-/// Whether a role is one of a text is checked when the data sets are known.
+/// Whether a role can be that of a text is checked when the data sets are known.
 fn roles_of(document: &Document<'_>, roles: &Section<'_>) -> Result<BTreeMap<String, String>, SuiteError> {
     let mut prompts = BTreeMap::new();
     for (role, item) in roles.table {

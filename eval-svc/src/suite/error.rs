@@ -1,4 +1,4 @@
-//! What can be wrong with a suite, said with file, line and the nearest valid name.
+//! Errors in a suite, with file, line and the nearest valid name.
 
 /// A suite that cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -10,7 +10,7 @@ pub enum SuiteError {
         file: String,
         /// Line, counted from 1.
         line: usize,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
     /// A field that suites do not have.
@@ -24,7 +24,7 @@ pub enum SuiteError {
         field: String,
         /// What was probably meant.
         nearest: Option<String>,
-        /// All that is allowed there.
+        /// All fields allowed there.
         known: Vec<String>,
     },
     /// A value that is not one of the names allowed.
@@ -54,7 +54,7 @@ pub enum SuiteError {
         line: usize,
         /// The field, e.g. `seeds[1]`.
         field: String,
-        /// What is wrong and what would be right.
+        /// What is wrong and what is accepted.
         message: String,
     },
     /// No suite of this name ships with Isomer.
@@ -70,7 +70,7 @@ pub enum SuiteError {
 }
 
 impl SuiteError {
-    /// The field to blame, where it is one.
+    /// The field with the error, if there is one.
     pub fn field(&self) -> Option<&str> {
         match self {
             Self::UnknownField { field, .. } | Self::UnknownName { field, .. } | Self::Invalid { field, .. } => {

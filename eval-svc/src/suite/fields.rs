@@ -1,4 +1,4 @@
-//! Fields as every part of a suite reads them.
+//! Reading of fields, shared by all parts of a suite.
 
 use toml::{Spanned, de::DeValue};
 
@@ -7,7 +7,7 @@ use super::{
     reader::{Document, Found, Section},
 };
 
-/// A table of the document, to be read field by field.
+/// A table of the document, whose fields are read one by one.
 pub(super) fn table<'a>(
     document: &'a Document<'a>,
     field: &str,
@@ -25,7 +25,7 @@ pub(super) fn table<'a>(
     }
 }
 
-/// A text that may be left out but not left empty.
+/// A text that may be absent but not empty.
 pub(super) fn filled(document: &Document<'_>, found: Option<Found<String>>) -> Result<Option<String>, SuiteError> {
     match found {
         Some(found) if found.value.trim().is_empty() => {
@@ -58,7 +58,7 @@ pub(super) fn within(
     }
 }
 
-/// A list of tags; empty where there is none.
+/// A list of tags; empty if it is absent.
 pub(super) fn language_tags(section: &Section<'_>, key: &str) -> Result<Vec<String>, SuiteError> {
     let found = section.strings(key)?.unwrap_or_default();
     found
@@ -67,7 +67,7 @@ pub(super) fn language_tags(section: &Section<'_>, key: &str) -> Result<Vec<Stri
         .collect()
 }
 
-/// The shape of a BCP-47 tag; whether the language is known is for the service to say.
+/// Checks the form of a BCP-47 tag; the service checks whether it supports the language.
 pub(super) fn language_tag(document: &Document<'_>, found: Found<String>) -> Result<String, SuiteError> {
     let mut parts = found.value.split('-');
     let primary = parts

@@ -105,7 +105,7 @@ fn limits(section: &Section<'_>) -> Result<Limits, SuiteError> {
     Ok(limits)
 }
 
-/// `true`, `false`, or how the rounds go.
+/// `true`, `false`, or the name of a kind of rounds.
 fn sequential(section: &Section<'_>) -> Result<Option<Sequential>, SuiteError> {
     match section.get("sequential").map(|value| value.get_ref().as_bool()) {
         None => Ok(None),
@@ -148,7 +148,7 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
     })
 }
 
-/// The one limit of a rule.
+/// The single limit of a rule.
 fn limit(section: &Section<'_>) -> Result<RuleLimit, SuiteError> {
     let mut only: Option<(RuleLimit, Found<f64>)> = None;
     for kind in RuleLimit::KINDS {

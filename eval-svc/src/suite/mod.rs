@@ -14,9 +14,9 @@
 //! top_p = 1.0
 //! top_k = 40                                                         # default: the generator's
 //! attempts = 3
-//! retry_identical = true                                             # false: a text that came back as it was stays so (HTEB)
-//! retry_temperature = 0.7                                            # least temperature of attempts after the first; 0: as cold
-//!                                                                    # as the first
+//! retry_identical = true                                             # false: a text that came back unchanged is kept (HTEB)
+//! retry_temperature = 0.7                                            # lowest temperature of attempts after the first; 0: that
+//!                                                                    # of the first
 //! guards = "warn"                                                    # numbers, negations and names that a rewrite lost or changed:
 //!                                                                    # counted; or "retry", or "off"
 //! on_failure = "keep_original"                                       # or "fail"
@@ -27,8 +27,8 @@
 //! path = "data/STSBenchmark"                                         # relative to this file; or builtin = "quick/sts",
 //! split = "test"                                                     # hub = "org/name:configuration@revision"
 //! language = "en"                                                    # the subset: which of the files
-//! languages = ["en"]                                                 # what the texts are in, where neither the subset's name
-//!                                                                    # nor the catalogue says it; of two sides ["en", "ar"]
+//! languages = ["en"]                                                 # languages of the texts, if neither the subset's name
+//!                                                                    # nor the catalogue gives them; of two sides ["en", "ar"]
 //! limit = 200                                                        # a sample, in proportion to labels or gold scores
 //! sample_seed = 42
 //! fields = { sentence1 = "text_a" }                                  # columns of other names
@@ -44,23 +44,23 @@
 //!
 //! [gate]                                                             # rules that an encoder must keep; [`crate::gate`]
 //! alpha = 0.05                                                       # chance of error of each rule, on each side
-//! basis = "bounded"                                                  # bounds of the mean, whatever the law; or "student",
+//! basis = "bounded"                                                  # bounds of the mean for any distribution; or "student",
 //!                                                                    # "signed-rank", "bootstrap", "studentised-bootstrap", or
 //!                                                                    # "point": the estimate itself. A rule may name its own
 //! unit = "item"                                                      # these data sets, other items; or "group": other data sets
-//! undecided = "block"                                                # where the data decide nothing: exit code 4 ("block", the
+//! undecided = "block"                                                # if the data do not decide: exit code 4 ("block", the
 //!                                                                    # default), 1 ("fail") or 0 ("warn")
-//! max_unchanged = 0.10                                               # a rule is invalid where more of its texts stayed as they
+//! max_unchanged = 0.10                                               # a rule is invalid if more of its texts stayed as they
 //! max_near_copies = 0.50                                             # were, or differ in one word; a rule may name its own
 //! sequential = true                                                  # rounds, until all is decided: "pocock" (true) or
 //!                                                                    # "obrien-fleming", "betting" (rounds over
 //!                                                                    # the items of one data set); default false
 //!
 //! [[gate.rule]]                                                      # each has exactly one limit; scores x 100 are points
-//! max_drop = 3.0                                                     # original less transformed is at most so many points
+//! max_drop = 3.0                                                     # largest value of original less transformed, in points
 //!
 //! [[gate.rule]]
-//! name = "short texts stay searchable"                               # default: the rule in words
+//! name = "short texts stay searchable"                               # default: a description of the rule
 //! max_drop_percent = 5                                               # the same in percent of the original score
 //! of = "length"                                                      # an axis (lexical, length, language, augmentation), a
 //!                                                                    # transformation ("paraphrase", "translation(fr)"),
@@ -68,7 +68,7 @@
 //! task = "retrieval"                                                 # only data sets of this kind
 //!
 //! [[gate.rule]]
-//! min_score = 70                                                     # a floor; on the point unless a basis is named
+//! min_score = 70                                                     # lowest score; of the estimate unless a basis is named
 //! of = "original"
 //! dataset = "STSBenchmark"                                           # only this data set
 //!
@@ -79,9 +79,9 @@
 //! [encoder."multilingual-e5-small".prompts]                          # texts put in front of this encoder's inputs, by
 //! query = "query: "                                                  # role: a part (query, document), a task type, a data
 //! passage = "passage: "                                              # set, or one of these with a part ("retrieval-query").
-//! sts = "query: "                                                    # They go before the encoder's own; [`crate::prompts`]
+//! sts = "query: "                                                    # They override the encoder's own; [`crate::prompts`]
 //!
-//! [judge]                                                            # a model that rates what became of the texts;
+//! [judge]                                                            # a model that rates the transformed texts;
 //! generator = "local:qwen2.5-coder-1.5b-instruct"                    # as `generator` above: better another one than that
 //! sample = 50                                                        # texts of each data set, transformation and seed;
 //!                                                                    # 0: all
@@ -148,7 +148,7 @@ pub const BUILTIN: [(&str, &str); 5] = [
 /// Seeds of HTEB's three runs.
 pub const DEFAULT_SEEDS: [u64; 3] = [1337, 1338, 1339];
 
-/// A suite, checked.
+/// A suite that has been checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suite {
     /// Short name, shown in reports.
@@ -169,17 +169,17 @@ pub struct Suite {
     pub baseline: Option<String>,
     /// Sampling temperature of the generator.
     pub temperature: f64,
-    /// Nucleus of the generator's sampling.
+    /// Nucleus (top-p) of the generator's sampling.
     pub top_p: f64,
-    /// Sample among so many of the likeliest tokens; absent: the generator's default.
+    /// Number of most likely tokens to sample from; absent: the generator's default.
     pub top_k: Option<u32>,
-    /// Most attempts per text.
+    /// Maximum number of attempts per text.
     pub attempts: u32,
-    /// Whether a text that came back as it was is asked for again.
+    /// Whether a text that came back unchanged is asked for again.
     pub retry_identical: bool,
-    /// Least temperature of attempts after the first.
+    /// Lowest temperature of attempts after the first.
     pub retry_temperature: f64,
-    /// What a meaning guard that fires leads to.
+    /// What happens when a meaning guard fires.
     pub guards: Guards,
     /// What to do with a text whose attempts all failed.
     pub on_failure: OnFailure,
@@ -187,17 +187,17 @@ pub struct Suite {
     pub profile: Profile,
     /// At least one.
     pub datasets: Vec<DatasetSpec>,
-    /// Rules that encoders must keep; without any there is no gate.
+    /// Rules that encoders must keep; without rules there is no gate.
     pub gate: Gate,
-    /// Who rates what became of the texts; nobody where it names none.
+    /// The judge that rates transformed texts, if one is named.
     pub judge: Judge,
-    /// How rewrites are held against changes of meaning.
+    /// How rewrites are compared with changes of meaning.
     pub separation: Separation,
     /// What a run of it may take.
     pub limits: Limits,
 }
 
-/// What stands in for a text that no attempt could transform.
+/// What replaces a text that no attempt could transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
@@ -231,7 +231,7 @@ pub enum DatasetSource {
 }
 
 impl DatasetSource {
-    /// As a person would name it.
+    /// The source's name for messages.
     pub fn display(&self) -> String {
         match self {
             Self::Builtin(name) | Self::Catalogue(name) => name.clone(),
@@ -246,7 +246,7 @@ impl DatasetSource {
 pub struct DatasetSpec {
     /// Kind of task.
     pub task: TaskType,
-    /// Where from.
+    /// Its source.
     pub source: DatasetSource,
     /// Name in reports; absent: from the source.
     pub name: Option<String>,
@@ -254,18 +254,18 @@ pub struct DatasetSpec {
     pub split: Option<String>,
     /// Language subset.
     pub language: Option<String>,
-    /// Languages of its texts: one, or those of the two sides; empty: the catalogue's, else what
-    /// the subset is called.
+    /// Languages of its texts: one, or those of the two sides; empty: the catalogue's, else the
+    /// name of the subset.
     pub languages: Vec<String>,
-    /// The group that it counts in; see [`DatasetSpec::group_of`].
+    /// The group that it belongs to; see [`DatasetSpec::group_of`].
     pub group: Option<String>,
-    /// A sample of at most so many rows.
+    /// Maximum number of rows; more are sampled.
     pub limit: Option<usize>,
-    /// Classification: a sample of at most so many train rows.
+    /// Classification: maximum number of train rows; more are sampled.
     pub train_limit: Option<usize>,
     /// Seed of the sample; absent: [`DEFAULT_SAMPLE_SEED`].
     pub sample_seed: Option<u64>,
-    /// Columns of other names than ours.
+    /// Columns whose names differ from Isomer's.
     pub fields: FieldMap,
     /// Retrieval: a document with the query's own id does not count as found.
     pub ignore_identical_ids: bool,
@@ -280,14 +280,14 @@ pub struct DatasetSpec {
 }
 
 impl DatasetSpec {
-    /// What to call it before it is loaded.
+    /// Its name before it is loaded.
     pub(crate) fn called(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.source.display())
     }
 
-    /// The group that the data set counts in: the one named, else that of the catalogue's data set
-    /// whose language it is, else its own, under the name that it was loaded with. Members of a
-    /// group are averaged before anything is said over data sets.
+    /// The group that the data set belongs to: the named one, else the catalogue's data set of
+    /// which it is one language, else its own group under its loaded name. Members of a group are
+    /// averaged before statistics over data sets.
     pub fn group_of(&self, loaded: &str) -> String {
         match (&self.group, &self.source) {
             (Some(group), _) => group.clone(),
@@ -296,7 +296,8 @@ impl DatasetSpec {
         }
     }
 
-    /// What is to be located and loaded; `path` is where a path leads that the service may read.
+    /// The description of the data set for the locator; `path` is the resolved path that the
+    /// service may read.
     pub(crate) fn wanted(&self, path: Option<PathBuf>) -> Wanted {
         Wanted {
             task: Some(self.task),
@@ -330,7 +331,7 @@ impl Suite {
     /// relative to.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line and the nearest valid name.
+    /// The first error, with its line and the nearest valid name.
     pub fn parse(text: &str, file: &str, base_dir: Option<&Path>) -> Result<Self, SuiteError> {
         parse::suite(text, file, base_dir)
     }

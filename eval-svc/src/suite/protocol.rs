@@ -1,4 +1,4 @@
-//! How a suite has its texts made: retries, guards, prompts.
+//! How the texts of a suite are made: retries, guards, prompts.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use super::{
     reader::{Found, Section},
 };
 
-/// Least temperature of retries where a suite does not say.
+/// Default for the lowest temperature of retries.
 const RETRY_TEMPERATURE: f64 = 0.7;
 
-/// What a meaning guard that fires leads to.
+/// What happens when a meaning guard fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guards {
-    /// It is counted.
+    /// The text is counted.
     Warn,
-    /// It is counted, after more attempts.
+    /// The text is tried again, and counted if a guard still fires.
     Retry,
     /// No guard runs.
     Off,
@@ -76,7 +76,7 @@ pub(super) fn top_k(top: &Section<'_>) -> Result<Option<u32>, SuiteError> {
     }
 }
 
-/// A transformation made with a prompt of its own.
+/// A transformation with its own prompt.
 pub(super) fn worded(section: &Section<'_>, transformation: Transformation) -> Result<Transformation, SuiteError> {
     Ok(match section.string("prompt")? {
         Some(found) => with_prompt(section, transformation, found)?,
@@ -111,7 +111,7 @@ fn with_prompt(
     Err(section.document.invalid(&prompt.span, prompt.field, why))
 }
 
-/// Applies `prompts = { NAME = "ID" }` to the transformations that name no prompt themselves.
+/// Applies `prompts = { NAME = "ID" }` to the transformations that do not name a prompt.
 pub(super) fn reworded(top: &Section<'_>, chosen: Vec<Transformation>) -> Result<Vec<Transformation>, SuiteError> {
     let Some(item) = top.get("prompts") else {
         return Ok(chosen);
@@ -222,7 +222,7 @@ mod tests {
     fn a_prompt_that_nothing_uses_is_refused() {
         let unused =
             labels("transformations = [\"paraphrase\"]\nprompts = { expansion = \"expansion-short\" }").unwrap_err();
-        assert!(unused.contains("no transformation of this suite"), "{unused}");
+        assert!(unused.contains("not a transformation of this suite"), "{unused}");
         let rule = labels("transformations = [{ name = \"stopword_removal\", prompt = \"x\" }]").unwrap_err();
         assert!(rule.contains("made by rule"), "{rule}");
         let typo =

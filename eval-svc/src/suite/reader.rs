@@ -1,4 +1,4 @@
-//! Reading TOML values with their lines, so that every complaint says where.
+//! Reads TOML values with their lines, so that every error names its line.
 
 use std::ops::Range;
 
@@ -60,7 +60,7 @@ impl Document<'_> {
     }
 }
 
-/// A value with the place it was found at.
+/// A value with its position.
 pub(super) struct Found<T> {
     pub(super) value: T,
     pub(super) field: String,
@@ -70,7 +70,7 @@ pub(super) struct Found<T> {
 /// A table of the document.
 pub(super) struct Section<'a> {
     pub(super) document: &'a Document<'a>,
-    /// Path of this table with a final dot, or empty for the top.
+    /// Path of this table with a final dot; empty for the top level.
     pub(super) prefix: String,
     pub(super) table: &'a DeTable<'a>,
     pub(super) span: Range<usize>,

@@ -1,4 +1,4 @@
-//! What a suite file says of separation.
+//! The settings of separation in a suite file.
 
 use super::{SuiteError, fields::table, reader::Section};
 use crate::separation::{Kind, Separation};

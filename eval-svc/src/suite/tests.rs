@@ -17,7 +17,7 @@ fn parse(text: &str) -> Result<Suite, SuiteError> {
     Suite::parse(text, "nightly.toml", Some(Path::new("/suites")))
 }
 
-/// The message that a change of the good suite leads to.
+/// The error message after a change to the valid suite.
 fn complaint(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from));
     parse(&GOOD.replace(from, to)).unwrap_err().to_string()
@@ -235,10 +235,10 @@ fn columns_samples_and_options_of_tasks_are_read() {
     );
     let odd = complaint("limit = 200", "samples_per_label = 16");
     assert!(
-        odd.contains("`dataset[0].samples_per_label`: has no meaning for sts, only for classification"),
+        odd.contains("`dataset[0].samples_per_label`: applies only to classification, not to sts"),
         "{odd}"
     );
-    assert!(complaint("limit = 200", "fields = \"a=b\"").contains("should be a table of our names to theirs"));
+    assert!(complaint("limit = 200", "fields = \"a=b\"").contains("should be a table of Isomer's names to the data's"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The catalogue of data sets, on the wire.
+//! Lists the catalogue of data sets.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::{
     locate::DatasetLocator,
 };
 
-/// What page tokens are of.
+/// Name of the list in its page tokens.
 const LIST: &str = "ListDatasets";
 
-/// A page of the data sets asked for.
+/// A page of the requested data sets.
 pub(super) fn list(places: &DatasetLocator, asked: &ListDatasetsRequest) -> Result<ListDatasetsResponse, Fault> {
     if !asked.family.is_empty() && !FAMILIES.contains(&asked.family.as_str()) {
         let message = format!("there is no collection `{}`", asked.family);

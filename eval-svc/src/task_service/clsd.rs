@@ -1,5 +1,5 @@
-//! What discrimination asks for beyond other tasks: a pivot language, parts of speech of the words
-//! that differ.
+//! Options that only discrimination has: a pivot language, and parts of speech of the words that
+//! differ.
 
 use isomer_proto::eval::v1::{DatasetInput, PivotReport, TaskOptions};
 use isomer_service_kit::Fault;
@@ -7,10 +7,10 @@ use isomer_tagger::Tagger;
 
 use crate::{clients::EvalClients, config::EvalConfig, dataset::Dataset, error::EvalError, pivot, task::TaskType};
 
-/// The language that the tagger knows.
+/// The language that the tagger supports.
 const TAGGED: &str = "en";
 
-/// Refuses what only discrimination has, for another task, and what does not go together.
+/// Refuses options of discrimination for another task, and options that cannot be combined.
 pub(super) fn check(task: TaskType, input: &DatasetInput, options: &TaskOptions) -> Result<(), Fault> {
     let other = task != TaskType::Clsd;
     if options.tag_parts_of_speech && other {
@@ -33,13 +33,13 @@ pub(super) fn check(task: TaskType, input: &DatasetInput, options: &TaskOptions)
     Ok(())
 }
 
-/// Parts of speech for a task that has no words to tag.
+/// The error for parts of speech in a task that has no words to tag.
 pub(super) fn tags_of_other(task: TaskType) -> Fault {
-    let message = format!("{task} has no words that differ, or no texts to find them in");
+    let message = format!("{task} has no words that differ, or the request has no texts to find them in");
     Fault::invalid("options.tag_parts_of_speech", message).hint("leave it out, or choose a clsd data set")
 }
 
-/// The data set with what the request asks for: its texts translated, words that differ tagged.
+/// The data set with its texts translated and the words that differ tagged, as the request asks.
 pub(super) async fn prepare(
     config: &EvalConfig,
     clients: &EvalClients,
@@ -76,14 +76,14 @@ pub(super) async fn prepare(
     Ok((dataset, report))
 }
 
-/// Whether the tagger knows the targets' language.
+/// Checks that the tagger supports the targets' language.
 fn taggable(language: Option<&str>) -> Result<(), Fault> {
     let field = "options.tag_parts_of_speech";
     match language {
         Some(language) if pivot::is_in(language, TAGGED) => Ok(()),
         Some(language) => Err(Fault::invalid(
             field,
-            format!("the targets are in `{language}`, and the tagger knows English only"),
+            format!("the targets are in `{language}`, and the tagger supports only English"),
         )
         .hint("give distractor_pos in the data, put the texts into English (pivot), or leave it out")),
         None => Err(

@@ -1,4 +1,4 @@
-//! The texts of a dataset through an encoder.
+//! Encodes the texts of a dataset.
 
 use std::collections::HashMap;
 
@@ -25,20 +25,20 @@ use crate::{
 
 /// A dataset's vectors.
 pub(super) struct Encoded {
-    /// One row a text of the dataset.
+    /// One row per text of the dataset.
     pub(super) vectors: VectorMatrix,
-    /// How the encoder's vectors are meant to be compared.
+    /// The similarity with which the encoder's vectors are compared.
     pub(super) similarity: Similarity,
     pub(super) vector_space: Option<VectorSpace>,
     pub(super) usage: Usage,
     /// Distinct texts that the encoder cut.
     pub(super) cut: CutCount,
-    /// What augmentation came to, where it was asked for.
+    /// The report on augmentation, if it was requested.
     pub(super) augmentation: Option<AugmentationReport>,
 }
 
 /// Distinct texts, each with the position in the dataset of its first occurrence, for messages. A
-/// text in two languages counts as two, where the language matters.
+/// text in two languages counts as two if the language matters.
 #[derive(Debug, Default)]
 struct Distinct<'a> {
     numbers: HashMap<(&'a str, Option<&'a str>), usize>,
@@ -72,7 +72,7 @@ pub(super) async fn describe(clients: &EvalClients, encoder_id: &str) -> Result<
         .map_err(|error| fault(error, |index| format!("text {index}")))
 }
 
-/// Encodes the texts of a dataset with their prompts, equal ones of one prompt once.
+/// Encodes the texts of a dataset with their prompts; equal texts with the same prompt only once.
 pub(super) async fn texts(
     config: &EvalConfig,
     clients: &EvalClients,
@@ -83,7 +83,7 @@ pub(super) async fn texts(
 ) -> Result<Encoded, Fault> {
     let queries_only = augmentation.is_some_and(|wanted| wanted.queries_only);
     if queries_only && dataset.texts().iter().all(|text| text.transformable) {
-        let message = format!("{} has no documents beside its queries", dataset.task());
+        let message = format!("{} has no documents in addition to its queries", dataset.task());
         return Err(Fault::invalid("dataset.augmentation.queries_only", message)
             .hint("leave it out, or choose a retrieval or reranking task"));
     }
@@ -91,7 +91,7 @@ pub(super) async fn texts(
     let mut rows = Vec::with_capacity(dataset.texts().len());
     for (index, text) in dataset.texts().iter().enumerate() {
         let augmented = augmentation.is_some() && (text.transformable || !queries_only);
-        // Only what is augmented is written in a language.
+        // The language matters only for texts that are augmented.
         let language = dataset.language_of(text.role).filter(|_| augmented);
         let prompt = prompts
             .of(Part::of(dataset.task(), text.role))
@@ -169,7 +169,7 @@ pub(super) async fn texts(
         data.extend_from_slice(&own.data[number * cols..(number + 1) * cols]);
     }
     let usage = sum::total(encoded.iter().map(|one| &one.usage));
-    // The queries come first; with augmentation of some, theirs is the space that says so.
+    // The queries come first; if only some texts are augmented, the queries' vector space says so.
     let said = groups
         .iter()
         .position(|group| group.augmented == report.is_some())
@@ -184,8 +184,8 @@ pub(super) async fn texts(
     })
 }
 
-/// Refuses vectors whose spaces differ in more than the prompt. Augmented vectors beside plain ones
-/// are what was asked for.
+/// Refuses vectors whose spaces differ in more than the prompt. A request may ask for augmented
+/// vectors together with plain ones.
 fn one_space_but_for_prompts(groups: &[Group<'_>], encoded: &[encoding::Encoded]) -> Result<(), Fault> {
     for (i, first) in groups.iter().enumerate() {
         for (j, second) in groups.iter().enumerate().skip(i + 1) {
@@ -209,7 +209,8 @@ fn unusable(problem: &str) -> Fault {
     Fault::precondition("BAD_VECTORS", format!("the encoder's answer cannot be used: {problem}"))
 }
 
-/// A fault of the encoder, said as such: its field is of its request, not of ours.
+/// A fault of the encoder, marked as such: its field belongs to the encoder's request, not to the
+/// caller's.
 fn fault(error: EncodingError, text: impl FnOnce(usize) -> String) -> Fault {
     match error {
         EncodingError::Refused(fault) => Fault {

@@ -1,4 +1,4 @@
-//! Evidence of a score on the wire, and the interval of a difference between two.
+//! Evidence of a score in messages, and the interval of a difference between two scores.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ use crate::{
 /// Level of the interval.
 const LEVEL: f64 = 0.95;
 
-/// What a score of this data set is made of.
+/// The item-level evidence of a score on this data set.
 ///
 /// # Errors
-/// When it cannot be written: a fault of ours.
+/// When it cannot be serialised, which is an internal error.
 pub(super) fn evidence(dataset: &Dataset, scores: &Scores) -> Result<Option<ItemEvidence>, Fault> {
     let Some(evidence) = &scores.evidence else {
         return Ok(None);
@@ -48,7 +48,7 @@ fn clusters_of(dataset: &Dataset) -> Vec<u32> {
 /// Interval of the score less the plain one.
 ///
 /// # Errors
-/// Plain evidence that is none, or of other items.
+/// The plain evidence cannot be read, or is of other items.
 pub(super) fn delta(dataset: &Dataset, plain: &ItemEvidence, scores: &Scores) -> Result<Option<DeltaInterval>, Fault> {
     let field = "dataset.augmentation.plain";
     let wrong = |problem: String| {
@@ -61,7 +61,7 @@ pub(super) fn delta(dataset: &Dataset, plain: &ItemEvidence, scores: &Scores) ->
     };
     if before.items() != after.items() || plain.clusters != clusters_of(dataset) {
         return Err(wrong(format!(
-            "is of {} items, and not of the {} items of this data set",
+            "covers {} items that are not the {} items of this data set",
             before.items(),
             after.items()
         )));

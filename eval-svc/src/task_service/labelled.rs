@@ -1,4 +1,4 @@
-//! Vectors and labels of classification and clustering, as a request carries them.
+//! Reads the vectors and labels of classification and clustering from a request.
 
 use isomer_proto::eval::v1::{ClassificationVectors, ClusteringVectors, TaskOptions};
 use isomer_service_kit::Fault;

@@ -1,4 +1,4 @@
-//! Vectors of the tasks whose rows are lists, as a request carries them.
+//! Reads the vectors of the tasks whose rows are lists from a request.
 
 use isomer_proto::eval::v1::{
     ClsdVectors, GradedVectors, PairScores as ProtoPairScores, RerankingVectors, SummarisationVectors,
@@ -162,7 +162,7 @@ pub(super) fn clsd(task: TaskType, input: ClsdVectors) -> Result<VectorInput, Fa
     for (i, pair) in input.one_word.into_iter().enumerate() {
         if pair.row as usize >= rows || pair.distractor as usize >= distractors.rows() {
             let message = format!(
-                "row {} of {rows}, distractor {} of {}: there is no such",
+                "names row {} of {rows} and distractor {} of {}, which do not exist",
                 pair.row,
                 pair.distractor,
                 distractors.rows()

@@ -1,4 +1,4 @@
-//! The gRPC face of tasks: protos in, scores out. The maths is in [`crate::task`].
+//! gRPC handlers for tasks: they convert protos. The computation is in [`crate::task`].
 
 mod catalogue;
 mod clsd;
@@ -35,7 +35,7 @@ use crate::{
     task::{Profile, ScoreError, Scores, SearchMode, TaskType, score_bitext, score_pair_classification, score_sts},
 };
 
-/// Most entries of a page.
+/// Maximum number of entries on a page.
 const MOST_PER_PAGE: u32 = 1000;
 
 /// Serves `isomer.eval.v1.TaskService`.
@@ -47,8 +47,8 @@ pub(crate) struct TaskHandler {
 }
 
 impl TaskHandler {
-    /// A face that reads datasets as the configuration permits, finds those with a name in the
-    /// places, and encodes over the channels.
+    /// A handler that reads datasets as the configuration permits, finds named ones with the
+    /// locator, and encodes over the channels.
     pub(crate) fn new(config: Arc<EvalConfig>, clients: EvalClients, places: Arc<DatasetLocator>) -> Self {
         Self {
             config,
@@ -152,7 +152,7 @@ impl TaskHandler {
     }
 }
 
-/// Runs heavy work away from the threads that serve requests.
+/// Runs heavy work on a blocking thread, not on the threads that serve requests.
 async fn blocking<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, Fault>
 where
     T: Send + 'static,
@@ -162,13 +162,13 @@ where
     heavy(work).await?.map_err(|error| EvalError::from(error).into())
 }
 
-/// As [`blocking`], whatever the work gives.
+/// Like [`blocking`], for work with any result.
 async fn heavy<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Fault::internal(format!("scoring stopped: {error}")))
 }
 
-/// The answer; with the ids of the items, their values too.
+/// Builds the answer, with values by item if the ids of the items are known.
 fn response(scores: Scores, profile: Profile, ids: Option<Vec<String>>) -> ScoreResponse {
     let columns = |columns: BTreeMap<String, Vec<f64>>| {
         let column = |(key, values)| Column { key, values };
@@ -312,7 +312,7 @@ fn task_info(task: TaskType) -> TaskInfo {
     }
 }
 
-/// What the vectors of a request are scored as.
+/// The input of a score with vectors.
 #[derive(Debug)]
 enum VectorInput {
     Sts(vectors::Pairs<f64>),
@@ -361,7 +361,7 @@ impl VectorInput {
     }
 }
 
-/// Name of a text for messages about it.
+/// Name of a text for error messages.
 fn text_of(dataset: &Dataset, index: usize) -> String {
     dataset
         .texts()

@@ -1,4 +1,4 @@
-//! Prompts of a score request: read, chosen, and told in its answer.
+//! Prompts of a score request: reads, chooses and reports them.
 
 use isomer_proto::{
     encoder::v1::Encoder,
@@ -78,7 +78,7 @@ impl Choice {
         self.prompts.parts().filter_map(|(part, chosen)| Some((part, chosen?)))
     }
 
-    /// As the answer says it.
+    /// The prompts as the answer reports them.
     pub(super) fn told(&self) -> (Vec<PromptUse>, Vec<UnusedPrompt>) {
         let used = self.used().map(|(part, chosen)| PromptUse {
             part: part.name().to_owned(),
@@ -93,7 +93,7 @@ impl Choice {
         (used.collect(), unused.collect())
     }
 
-    /// As mteb's document says it beside the scores; none where there is no prompt at all.
+    /// The prompts for mteb's document, beside the scores; `None` if there is no prompt at all.
     pub(super) fn remark(&self) -> Option<Value> {
         let used: Vec<Value> = self
             .used()
@@ -109,8 +109,8 @@ impl Choice {
         (!used.is_empty() || !unused.is_empty()).then(|| json!({"used": used, "unused": unused}))
     }
 
-    /// What a person should know: prompts that somebody gave and that nothing got, and those of an
-    /// encoder none of whose prompts was used.
+    /// Notes for a human reader: prompts that were given but not used, and the prompts of an
+    /// encoder if none of them was used.
     pub(super) fn notes(&self, encoder: &str, dataset: &Dataset) -> Vec<String> {
         let names = |of: &dyn Fn(PromptSource) -> bool| -> Vec<&str> {
             let left = self.unused.iter().filter(|(source, _)| of(*source));
@@ -139,7 +139,7 @@ impl Choice {
     }
 }
 
-/// The data set with what its document and its notes say of prompts and truncation.
+/// Adds the prompts and the truncation to the data set's document and notes.
 pub(super) fn remarked(mut dataset: Dataset, choice: &Choice, cut: CutCount, encoder: &str) -> Dataset {
     if let Some(remark) = choice.remark() {
         dataset.remark("isomer_prompts", remark);
@@ -167,7 +167,7 @@ fn source(source: PromptSource) -> prompt_use::Source {
     }
 }
 
-/// A count as the answer says it.
+/// A count as a message.
 pub(super) fn truncation(count: CutCount) -> proto::TruncationReport {
     proto::TruncationReport {
         texts: count.texts,

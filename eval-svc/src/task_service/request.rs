@@ -1,4 +1,4 @@
-//! Reading of score requests.
+//! Reads score requests.
 
 use std::path::Path;
 
@@ -19,10 +19,10 @@ use crate::{
     task::{Profile, SearchMode, TaskType},
 };
 
-/// Most fits of a classification: each works on all test rows.
+/// Maximum number of fits of a classification: each uses all test rows.
 const MOST_EXPERIMENTS: u32 = 1000;
 
-/// The task of a request; `None` where it names none. Unknown numbers are refused.
+/// The task of a request; `None` if it does not name one. Unknown numbers are refused.
 pub(super) fn task(number: i32) -> Result<Option<TaskType>, Fault> {
     let task = proto::TaskType::try_from(number).ok();
     if task == Some(proto::TaskType::Unspecified) {
@@ -31,10 +31,10 @@ pub(super) fn task(number: i32) -> Result<Option<TaskType>, Fault> {
     task.and_then(task_from_proto).map(Some).ok_or_else(unknown_task)
 }
 
-/// No task that we know.
+/// The error for an unknown task type.
 pub(super) fn unknown_task() -> Fault {
     let names = TaskType::ALL.map(TaskType::name).join(", ");
-    Fault::invalid("task_type", "no known task type").hint(format!("give one of {names}"))
+    Fault::invalid("task_type", "is not a known task type").hint(format!("give one of {names}"))
 }
 
 /// The profile of a request.
@@ -43,7 +43,9 @@ pub(super) fn profile(request: &ScoreRequest) -> Result<Profile, Fault> {
         Ok(MetricProfile::Unspecified | MetricProfile::MtebV2) => Profile::MtebV2,
         Ok(MetricProfile::MtebV1) => Profile::MtebV1,
         Ok(MetricProfile::Hteb) => Profile::Hteb,
-        Err(_) => return Err(Fault::invalid("profile", "no known metric profile").hint("mteb-v2, mteb-v1 or hteb")),
+        Err(_) => {
+            return Err(Fault::invalid("profile", "is not a known metric profile").hint("mteb-v2, mteb-v1 or hteb"));
+        }
     })
 }
 
@@ -51,7 +53,7 @@ fn task_from_proto(task: proto::TaskType) -> Option<TaskType> {
     TaskType::ALL.into_iter().find(|ours| task_to_proto(*ours) == task)
 }
 
-/// The wire's name of a task.
+/// The proto's value of a task.
 pub(super) fn task_to_proto(task: TaskType) -> proto::TaskType {
     match task {
         TaskType::Sts => proto::TaskType::Sts,
@@ -67,18 +69,20 @@ pub(super) fn task_to_proto(task: TaskType) -> proto::TaskType {
     }
 }
 
-/// How a request's vectors are to be compared; cosine where it does not say.
+/// The similarity for a request's vectors; cosine by default.
 pub(super) fn similarity(number: i32) -> Result<Similarity, Fault> {
     match ProtoSimilarity::try_from(number) {
         Ok(ProtoSimilarity::Unspecified | ProtoSimilarity::Cosine) => Ok(Similarity::Cosine),
         Ok(ProtoSimilarity::Dot) => Ok(Similarity::Dot),
         Ok(ProtoSimilarity::Euclidean) => Ok(Similarity::Euclidean),
         Ok(ProtoSimilarity::Manhattan) => Ok(Similarity::Manhattan),
-        Err(_) => Err(Fault::invalid("similarity", "no known similarity").hint("cosine, dot, euclidean or manhattan")),
+        Err(_) => {
+            Err(Fault::invalid("similarity", "is not a known similarity").hint("cosine, dot, euclidean or manhattan"))
+        }
     }
 }
 
-/// How a request wants documents looked for, checked.
+/// The search mode that a request asks for, checked.
 pub(super) fn search(index: Option<SearchIndex>) -> Result<SearchMode, Fault> {
     let Some(index) = index else {
         return Ok(SearchMode::Exact);
@@ -90,7 +94,7 @@ pub(super) fn search(index: Option<SearchIndex>) -> Result<SearchMode, Fault> {
     let default = HnswOptions::default();
     let width = |field: &str, given: Option<u32>, default: usize| match given {
         Some(0) => {
-            let message = "is 0: no candidate would be weighed";
+            let message = "is 0, so no candidate would be compared";
             Err(Fault::invalid(format!("index.hnsw.{field}"), message).hint(format!("leave it out for {default}")))
         }
         Some(given) => Ok(given as usize),
@@ -103,12 +107,12 @@ pub(super) fn search(index: Option<SearchIndex>) -> Result<SearchMode, Fault> {
     }))
 }
 
-/// Refuses an index for a task that looks for nothing.
+/// Refuses an index for a task without a search.
 pub(super) fn searches(task: TaskType, search: SearchMode) -> Result<(), Fault> {
     if search == SearchMode::Exact || task == TaskType::Retrieval {
         return Ok(());
     }
-    let message = format!("{task} has no search that an index could answer");
+    let message = format!("{task} does not search, so an index has no use");
     Err(Fault::invalid("index", message).hint("leave it out, or choose a retrieval task"))
 }
 
@@ -138,7 +142,7 @@ pub(super) fn options(options: Option<TaskOptions>) -> Result<TaskOptions, Fault
     }
 }
 
-/// Which dataset a request wants, and which part of it.
+/// The dataset that a request asks for, and which part of it.
 pub(super) fn dataset(
     config: &EvalConfig,
     dataset: Option<DatasetRef>,
@@ -199,9 +203,9 @@ pub(super) fn dataset(
     {
         return Err(Fault::invalid(
             "dataset.dataset.fields",
-            format!("`{ours}` is mapped from or to nothing"),
+            format!("the mapping of `{ours}` has an empty name"),
         )
-        .hint("write our name to theirs, e.g. sentence1 to text_a"));
+        .hint("map Isomer's name to the data's, e.g. sentence1 to text_a"));
     }
     let (limit, seed) = sample;
     let options = LoadOptions {

@@ -1,4 +1,4 @@
-//! Vectors and labels as a request carries them.
+//! Reads vectors and labels from a request.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -129,7 +129,7 @@ impl Retrieval {
     }
 }
 
-/// Reads the vectors of a retrieval task. Queries without a judgement are left out, as mteb does.
+/// Reads the vectors of a retrieval task. Queries without a judgement are left out, as in mteb.
 pub(super) fn retrieval(task: TaskType, input: RetrievalVectors, search: SearchMode) -> Result<VectorInput, Fault> {
     if task != TaskType::Retrieval {
         return Err(Fault::invalid(

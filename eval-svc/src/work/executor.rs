@@ -1,4 +1,4 @@
-//! The worker's side: units executed by the services of its process.
+//! The worker's side: executes units with the services of its process.
 
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ fn executed(answer: &impl Message, cacheable: bool) -> Executed {
     }
 }
 
-/// Refuses the text of another generator or prompt.
+/// Refuses a text that another generator or prompt made.
 fn check_producer(expected: &Expected, provenance: Option<&Provenance>) -> Result<(), Fault> {
     let provenance = provenance.cloned().unwrap_or_default();
     let differs = |what: &str, hint: &str| {

@@ -1,4 +1,4 @@
-//! Requests of a run to the workers of a fleet.
+//! Sends the requests of a run to the workers of a fleet.
 
 use std::sync::Arc;
 
@@ -181,7 +181,7 @@ impl WorkEngine for FleetEngine {
     }
 }
 
-/// The workers of a run, in words.
+/// Describes the workers of a run.
 fn workers_in_words(workers: &[WorkerInfo], class: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let count = |n: usize| {

@@ -1,4 +1,5 @@
-//! Requests of a run to the services of this process, or wherever its channels lead.
+//! Sends the requests of a run to the services of this process, or to those that its channels
+//! connect to.
 
 use futures::{
     FutureExt, StreamExt, TryStreamExt,

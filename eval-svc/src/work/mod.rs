@@ -50,7 +50,7 @@ impl From<&Provenance> for Producer {
 /// Size and number of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Batching {
-    /// Most texts, or pairs, of one request.
+    /// Most texts, or pairs, in one request.
     pub(crate) items: usize,
     /// Most requests in flight.
     pub(crate) in_flight: usize,
@@ -69,16 +69,16 @@ pub(crate) enum RequestKind {
 
 /// Executes the requests of a run.
 pub(crate) trait WorkEngine: Send + Sync + Debug {
-    /// The workers, in words; none if this process does the work.
+    /// Describes the workers; `None` if this process does the work.
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>>;
 
     /// Waits until cancelled work has been stopped.
     fn wait_for_cancellations(&self) -> BoxFuture<'static, ()>;
 
-    /// Size and number of requests, given those for services of this process.
+    /// Size and number of requests; `own` are the values for services of this process.
     fn batching(&self, piece: RequestKind, own: Batching) -> Batching;
 
-    /// Transforms texts; each result as it comes, then what they took.
+    /// Transforms texts. Yields each result as it arrives, then the usage.
     fn transform(
         &self,
         producer: &Producer,

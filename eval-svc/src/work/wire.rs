@@ -9,7 +9,7 @@ use prost::Message;
 
 use super::Producer;
 
-/// Who is expected to make what is asked for.
+/// The generator and prompt that must produce the answer.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Expected {
     #[prost(string, tag = "1")]
@@ -41,12 +41,12 @@ pub(super) struct TransformUnit {
     pub(super) items: Vec<TextItem>,
 }
 
-/// What became of them, in their order.
+/// The results of a `TransformUnit`, in the order of its items.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Transformed {
     #[prost(message, repeated, tag = "1")]
     pub(super) results: Vec<TransformResult>,
-    /// What they took, that of the results included.
+    /// Usage of the whole unit, which includes the usage of each result.
     #[prost(message, required, tag = "2")]
     pub(super) usage: Usage,
 }

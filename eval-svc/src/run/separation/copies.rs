@@ -37,11 +37,11 @@ pub(in crate::run) struct Copies {
     pub(super) chosen: Vec<Changed<u32>>,
     /// Of these, texts of which the generator was asked for copies.
     asked: HashSet<u32>,
-    /// What the transform service was asked for, kind by kind.
+    /// Counts of the copies asked of the transform service, by kind.
     pub(super) counts: BTreeMap<Kind, CopyCounts>,
 }
 
-/// Makes the copies that rules make, where separation is not left out; on a thread of its own,
+/// Makes the copies that rules make, unless separation is left out. It runs on a blocking thread,
 /// since texts are tagged.
 pub(in crate::run) async fn prepare(plan: &mut Plan) -> Result<(), RunError> {
     let Some(settings) = plan.suite.separation.settled() else {
@@ -76,8 +76,8 @@ fn sources(plan: &Plan, table: &Table) -> Vec<Source> {
         .collect()
 }
 
-/// Most texts that may be compared for a kind of change (`None`: any) over some data sets, before
-/// anything is generated.
+/// The maximum number of texts that may be compared for a kind of change (`None`: any) over some
+/// data sets, known before anything is generated.
 pub(in crate::run) fn most_texts(plan: &Plan, kind: Option<Kind>, tables: &[usize]) -> u64 {
     let Some(settings) = plan.suite.separation.settled() else {
         return 0;
@@ -126,8 +126,8 @@ pub(in crate::run) fn keys(table: &Table, encoder: usize) -> impl Iterator<Item 
     all.map(move |(_, copy)| (slot, *copy))
 }
 
-/// What the transform service is asked for to make copies of a kind. It does not depend on the
-/// suite, so that suites share copies.
+/// The specification for the transform service to make copies of a kind. It depends on as little of
+/// the suite as possible, so that suites share copies.
 pub(in crate::run) fn spec(plan: &Plan, kind: Kind) -> TransformSpec {
     let generator = kind.needs_generator();
     TransformSpec {
@@ -148,8 +148,8 @@ pub(in crate::run) fn spec(plan: &Plan, kind: Kind) -> TransformSpec {
     }
 }
 
-/// Whether `multi_swap` may be asked for a text of this language; the service refuses others.
-/// `None`: it detects the language.
+/// Whether the transform service accepts `multi_swap` for a text in this language. `None`: it
+/// detects the language.
 pub(in crate::run) fn may_swap(language: Option<&str>) -> bool {
     language.is_none_or(is_english)
 }
@@ -187,7 +187,7 @@ pub(in crate::run) async fn copy(
     Ok(())
 }
 
-/// Swaps words of the candidates in their order, until as many texts as are wanted have a copy.
+/// Swaps words of the candidates in their order until enough texts have a copy.
 async fn swap(
     context: &RunContext,
     plan: &mut Plan,
@@ -260,7 +260,7 @@ async fn distract(
 
 fn request<T>(one: &Changed<T>) -> TextRequest {
     TextRequest {
-        // The text stands in for an id: what is drawn depends on it and the seed alone.
+        // The text is used as its id: what is drawn depends only on it and the seed.
         id: String::new(),
         text: one.text,
         language: one.language.clone(),
@@ -288,7 +288,7 @@ async fn ask(
         producer: plan.producers.get(&what).cloned().unwrap_or_default(),
         what,
         needs_generator: kind.needs_generator(),
-        // A text without a copy is counted with its kind: no original stands in for it.
+        // A text without a copy is counted with its kind; the original does not replace the copy.
         count: |_, _| {},
         ceiling: plan.ceiling,
     };
@@ -296,12 +296,12 @@ async fn ask(
     gather(context, &plan.corpus, live, meter, order, &requests).await
 }
 
-/// What is asked for, in words.
+/// Describes the request for copies.
 pub(in crate::run) fn what(kind: Kind) -> String {
     format!("{}, for separation", kind.name())
 }
 
-/// The copies of a result that can be compared; what cannot is counted.
+/// The copies of a result that can be compared; the others are counted.
 fn usable(kind: Kind, text: &str, result: &TransformResult, counts: &mut CopyCounts) -> Vec<String> {
     counts.asked += 1;
     if !matches!(result.outcome(), Outcome::Ok | Outcome::Recovered) {

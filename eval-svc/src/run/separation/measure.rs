@@ -18,11 +18,11 @@ use crate::{
     separation::{Comparison, Cosines, RESOLUTION, Triple},
 };
 
-/// Folder and version of what is kept. 2: says which texts were cut.
+/// Folder and version of the stored measurements. 2: they say which texts were cut.
 const KEPT: &str = "separation";
 const VERSION: &str = "isomer.separation/2";
 
-/// A set under an encoder.
+/// Measurements of a set under an encoder.
 #[derive(Debug, Clone)]
 pub(in crate::run) struct Separated {
     /// Position of the encoder.
@@ -35,10 +35,10 @@ pub(in crate::run) struct Separated {
     kept: Kept,
 }
 
-/// What is kept of it.
+/// The stored part of the measurements.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Kept {
-    /// One a triple.
+    /// One per triple.
     cosines: Vec<Cosines>,
     /// Whether the encoder cut one of the texts of each triple at its length.
     cut: Vec<bool>,
@@ -54,7 +54,7 @@ impl Kept {
 }
 
 impl Separated {
-    /// Where it stands among others.
+    /// Its position among others: encoder, data set, transformation, seed.
     pub(in crate::run) fn place(&self) -> (usize, usize, usize, usize) {
         (self.encoder, self.table, self.transformation, self.seed)
     }
@@ -64,13 +64,14 @@ impl Separated {
         self.transformation
     }
 
-    /// The parallel gap of its texts; none of fewer than two, since there is no unrelated one then.
+    /// The parallel gap of its texts; `None` for fewer than two texts, since there is no unrelated
+    /// text then.
     pub(in crate::run) fn gap(&self) -> Option<f64> {
         let texts: HashSet<u32> = self.triples.iter().map(|one| one.text).collect();
         (texts.len() > 1).then_some(self.kept.gap)
     }
 
-    /// Which set it is.
+    /// The set: data set, transformation, seed.
     pub(super) fn set(&self) -> (usize, usize, usize) {
         (self.table, self.transformation, self.seed)
     }
@@ -90,8 +91,8 @@ impl Separated {
     }
 }
 
-/// Measures the sets under an encoder; what is kept is found, the rest is encoded as far as
-/// `vectors` lacks it.
+/// Measures the sets under an encoder. Stored measurements are read; for the others, the texts that
+/// `vectors` lacks are encoded.
 pub(in crate::run) async fn measure(
     inputs: Inputs<'_>,
     sets: &[Set],

@@ -1,13 +1,13 @@
-//! Stage: rewrites held against changes of meaning, under each encoder. What the words mean:
-//! [`crate::separation`].
+//! Stage: compares rewrites with changes of meaning under each encoder. [`crate::separation`]
+//! defines the terms.
 //!
-//! * `copies`: changed copies. Rules make theirs with the plan; the transform service makes the
-//!   others once the rewrites of a round are there.
-//! * `sets`: which rewrite is held against which copy.
+//! * `copies`: changed copies. Rules make their copies with the plan; the transform service makes
+//!   the others after the rewrites of a round.
+//! * `sets`: which rewrite is compared with which copy.
 //! * `measure`: the cosines under an encoder. Copies are encoded after the texts of the encoder are
-//!   scored, while the vectors of originals and rewrites are at hand. What was measured is kept
+//!   scored, while the vectors of originals and rewrites are in memory. Measurements are stored
 //!   like drift, so that a second run encodes nothing.
-//! * `summary`: what the gate and the report are told.
+//! * `summary`: the results for the gate and the report.
 
 mod copies;
 mod measure;
@@ -36,14 +36,14 @@ fn slot(table: &Table, encoder: usize) -> Slot {
     table.prompts.get(encoder).map_or(0, TablePrompts::varied)
 }
 
-/// Whether what the transformation makes keeps the meaning: all but the controls and augmentations.
+/// Whether the transformation keeps the meaning: all but the controls and augmentations do.
 fn rewrites(planned: &PlannedTransformation) -> bool {
     planned.axis.in_total()
 }
 
 /// Whether the transformation's rewrites count in the separation of an encoder as a whole: those in
-/// the text's own language. A translation asks whether the encoder knows the other language too; it
-/// is shown by itself.
+/// the text's own language. A translation also tests whether the encoder supports the other
+/// language, so it is reported separately.
 pub(super) fn counts(planned: &PlannedTransformation) -> bool {
     matches!(planned.axis, Axis::Lexical | Axis::Length)
 }

@@ -1,4 +1,4 @@
-//! Which rewrites are held against which copies.
+//! Which rewrites are compared with which copies.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -31,7 +31,7 @@ pub(in crate::run) struct Set {
 /// A data set's texts with their rewrites by a transformation and seed, each pair once.
 ///
 /// A rewrite that differs in one word or less is left out. It shares more words with its text than
-/// any copy does, so that every encoder that sees words at all would separate it.
+/// any copy does, so every encoder that reacts to words at all would separate it.
 pub(super) fn rewrites_of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Vec<Pair> {
     let Variant::Transformed { transformation, seed } = variant else {
         return Vec::new();
@@ -87,8 +87,8 @@ pub(in crate::run) fn sets(plan: &Plan, transformed: &Transformed, round: &Round
     sets
 }
 
-/// Every changed copy with every rewrite of its text. A rewrite that is the changed copy but for
-/// case and marks is not a rewrite: that pair is left out.
+/// Every changed copy with every rewrite of its text. A pair whose rewrite equals the changed copy,
+/// apart from case and marks, is left out.
 fn triples(plan: &Plan, changes: &[Changed<u32>], made: &HashMap<u32, Vec<u32>>) -> Vec<Triple> {
     let mut triples = Vec::new();
     for one in changes {

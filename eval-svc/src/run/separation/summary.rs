@@ -1,4 +1,4 @@
-//! What the gate and the report are told of separation.
+//! Results of separation for the gate and the report.
 
 use super::{counts, first_seed, measure::Separated, rewrites};
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
 /// Bounds in the report are those of a two-sided interval at 95 %.
 const ALPHA: f64 = 0.025;
 
-/// What separation comes to for each judged encoder and each rule about it, over the data sets and
-/// seeds that are in.
+/// Separation for each judged encoder and each rule about it, over the data sets and seeds of the
+/// round.
 pub(in crate::run) fn of_rules(plan: &Plan, gate: &Bound, separated: &[Separated], round: &Round) -> Separations {
     let mut all = Separations::new();
     for &encoder in &gate.judged {
@@ -36,7 +36,7 @@ fn of_encoder(separated: &[Separated], encoder: usize) -> Vec<Comparison> {
     own.flat_map(Separated::comparisons).collect()
 }
 
-/// What the report says; nothing where separation is left out.
+/// The report on separation; `None` if separation is left out.
 pub(in crate::run) fn report(plan: &Plan, separated: &[Separated]) -> Option<SeparationReport> {
     let settings = plan.suite.separation.settled()?;
     let counted: Vec<String> = plan

@@ -1,7 +1,7 @@
-//! `antonym`: one English word exchanged for its opposite, in the same form.
+//! `antonym`: replaces one English word with its opposite, in the same form.
 //!
-//! The list is our own: words that are common, whose opposite hardly depends on the context, with
-//! every form spelled out, so that `bigger` becomes `smaller` and `arrived` becomes `left`. A word
+//! The list was written for Isomer: common words whose opposite hardly depends on the context, with
+//! every form listed, so that `bigger` becomes `smaller` and `arrived` becomes `left`. A word
 //! counts only under a part of speech of its row: `left` is a verb in one row and a side in
 //! another.
 
@@ -216,8 +216,8 @@ const PAIRS: &[Pair] = &[
     ),
 ];
 
-/// The text with one word exchanged; `parts` fix the draw among the words and, where a word stands
-/// in several rows, the rows.
+/// The text with one word replaced; `parts` determine the draw among the words and, if a word is in
+/// several rows, among the rows.
 pub(super) fn exchanged(text: &English<'_>, parts: &[&str], seed: u64) -> Option<String> {
     let mut places: Vec<(usize, &'static str)> = Vec::new();
     for (at, word) in text.words.iter().enumerate() {

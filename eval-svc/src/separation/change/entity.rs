@@ -1,9 +1,9 @@
-//! `entity`: a named entity exchanged for another of the same type that occurs in the same data
+//! `entity`: replaces a named entity with another of the same type that occurs in the same data
 //! set.
 //!
-//! English, by the tagger. People, places, organisations, nationalities and languages are exchanged
-//! among those of the data set ([`Names`]); days of the week and months among themselves. Every
-//! occurrence of the name in the text is exchanged.
+//! English only, with the tagger. People, places, organisations, nationalities and languages are
+//! replaced with others of the data set ([`Names`]), days of the week and months with other days
+//! and months. Every occurrence of the name in the text is replaced.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
 use super::words::{English, drawn};
 
-/// Types that are exchanged.
+/// Types of entities that are replaced.
 const TYPES: [EntityLabel; 6] = [
     EntityLabel::Person,
     EntityLabel::Gpe,
@@ -22,8 +22,8 @@ const TYPES: [EntityLabel; 6] = [
     EntityLabel::Language,
 ];
 
-/// Names with a closed list. `May` and `March` are words of other meanings too, and count only as
-/// proper nouns.
+/// Names from a closed list. `May` and `March` have other meanings too, and count only as proper
+/// nouns.
 const CALENDAR: [&[&str]; 2] = [
     &[
         "Monday",
@@ -50,7 +50,7 @@ const CALENDAR: [&[&str]; 2] = [
     ],
 ];
 
-/// Most words of a name: longer ones are most often a mistake of the tagger.
+/// Maximum number of words of a name: longer names are usually a mistake of the tagger.
 const MOST_WORDS: usize = 4;
 
 /// The names of a data set, by type and the part of speech of their last word (`French` and
@@ -67,11 +67,11 @@ struct Found {
     name: String,
 }
 
-/// The entities of a text that may be exchanged.
+/// The entities of a text that may be replaced.
 fn found(text: &English<'_>) -> Vec<Found> {
     let one = |entity: &isomer_tagger::Entity| {
         let mut tokens = entity.tokens.clone();
-        // The article and the possessive belong to the sentence.
+        // The article and the possessive are not part of the name.
         if text.lower(tokens.start) == "the" {
             tokens.start += 1;
         }
@@ -93,7 +93,7 @@ fn found(text: &English<'_>) -> Vec<Found> {
 }
 
 impl Names {
-    /// Takes in the names of a text.
+    /// Adds the names of a text.
     pub(super) fn add(&mut self, text: &English<'_>) {
         for one in found(text) {
             let names = self.all.entry(one.kind).or_default();
@@ -104,7 +104,7 @@ impl Names {
     }
 }
 
-/// The text with one entity exchanged; `parts` fix the draw.
+/// The text with one entity replaced; `parts` determine the draw.
 pub(super) fn exchanged(text: &English<'_>, names: &Names, parts: &[&str], seed: u64) -> Option<String> {
     let mut places: Vec<(String, Vec<&str>)> = Vec::new();
     for one in found(text) {
@@ -128,9 +128,9 @@ pub(super) fn exchanged(text: &English<'_>, names: &Names, parts: &[&str], seed:
     Some(replaced(text.text, name, other))
 }
 
-/// Whether a name can stand for another in a text: as many words, and none of them in the text
-/// already, letter case and accents aside. `Zürich` and `Zurich` are one name, and one text to an
-/// encoder that drops accents.
+/// Whether a name can replace another in a text: it has as many words, and none of them is already
+/// in the text, ignoring letter case and accents. `Zürich` and `Zurich` are the same name, and the
+/// same text for an encoder that drops accents.
 fn fits(text: &str, name: &str, other: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let plain: String = text.nfkd().filter(|c| !is_combining_mark(*c)).collect();
@@ -143,7 +143,7 @@ fn fits(text: &str, name: &str, other: &str) -> bool {
     words(name).len() == words(other).len() && words(other).iter().all(|word| !there.contains(word))
 }
 
-/// Every occurrence of a name between word boundaries exchanged.
+/// Replaces every occurrence of a name between word boundaries.
 fn replaced(text: &str, name: &str, other: &str) -> String {
     let mut out = String::with_capacity(text.len() + other.len());
     let mut rest = 0;

@@ -1,8 +1,8 @@
-//! Changes of meaning made by rule: one small edit after which a text says something else.
+//! Changes of meaning made by rule: one small edit that gives a text another meaning.
 //!
-//! Each rule is a pure function of (seed, text id, text, names of the data set), and says `None`
-//! where it does not apply. What it gives differs from the text in its letters or digits and by at
-//! most [`MOST_WORDS_MORE`] in the number of words; anything else that a rule makes is thrown away.
+//! Each rule is a pure function of (seed, text id, text, names of the data set), and returns `None`
+//! if it does not apply. Its result differs from the text in letters or digits, and by at most
+//! [`MOST_WORDS_MORE`] in the number of words; any other result is discarded.
 
 mod antonym;
 mod entity;
@@ -21,17 +21,17 @@ pub(super) use words::drawn;
 use super::Kind;
 use crate::{change::Change, profile::is_english};
 
-/// Words that a change may add or take away.
+/// Maximum number of words that a change may add or remove.
 pub(crate) const MOST_WORDS_MORE: usize = 2;
 
-/// Words one of which an English text of some length holds: texts whose data set names no language
-/// are held against them, so that no English rule is put to a Danish text.
+/// An English text of some length contains at least one of these words. A text whose data set names
+/// no language is checked for them, so that English rules are not applied to a Danish text.
 const ENGLISH_WORDS: [&str; 24] = [
     "the", "a", "an", "and", "of", "to", "is", "are", "was", "were", "with", "for", "this", "that", "it", "my", "you",
     "your", "his", "her", "not", "from", "at", "should",
 ];
 
-/// Frequent words of other languages in Latin script that are no English words. A text with one of
+/// Frequent words of other languages in Latin script that are not English words. A text with one of
 /// them in lower case is not English, even if it also has a word that both languages have (`is` and
 /// `was` in Dutch, `an` in German, `for` in Danish, `a` in Spanish).
 const OTHER_WORDS: [&str; 49] = [
@@ -46,15 +46,15 @@ const OTHER_WORDS: [&str; 49] = [
     "bir", "ve", // Turkish
 ];
 
-/// Whether a text of which no language is named looks English.
+/// Whether a text without a named language looks English.
 fn looks_english(text: &str) -> bool {
     let words = || text.split(|c: char| !c.is_alphabetic());
     let english = words().any(|word| ENGLISH_WORDS.contains(&word.to_lowercase().as_str()));
-    // A capital may be that of a name: `Los Angeles`.
+    // Capitalised words are not checked, since they may be names: `Los Angeles`.
     english && !words().any(|word| OTHER_WORDS.contains(&word))
 }
 
-/// A text that rules are put to, read once.
+/// A text that rules are applied to, analysed once.
 pub(crate) struct Reading<'a> {
     text: &'a str,
     language: Option<&'a str>,
@@ -62,14 +62,14 @@ pub(crate) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Reads a text; `language`: the data set's, where it names one.
+    /// Analyses a text; `language`: the data set's language, if it names one.
     pub(crate) fn new(text: &'a str, language: Option<&'a str>) -> Self {
         let english = match language {
             Some(language) => is_english(language),
             None => looks_english(text),
         };
-        // The model is part of the binary, so that it is read or this build is broken; then no
-        // English rule applies.
+        // The model is part of the binary, so reading it fails only if the build is broken. In that
+        // case no English rule applies.
         let tagger = Tagger::english().ok().filter(|_| english);
         Self {
             text,
@@ -85,7 +85,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The text with its meaning changed; `None` where the rule does not apply.
+    /// The text with its meaning changed; `None` if the rule does not apply.
     pub(crate) fn change(&self, kind: Kind, seed: u64, id: &str, names: &Names) -> Option<String> {
         let parts = [kind.name(), id, self.text];
         let english = self.english.as_ref();

@@ -1,20 +1,20 @@
-//! `negation`: a negation taken out of a text, or put into one that has none.
+//! `negation`: removes a negation from a text, or adds one to a text without any.
 //!
 //! English, by parts of speech. A text that has a negation loses its first one (`don't` → `do`,
 //! `not` → nothing, `never` → `always`, `no` → `some`, `nobody` → `everybody`, `without` → `with`).
-//! Otherwise `not` goes behind the first finite auxiliary (`is not`, `can not`), or `never` before
-//! the first finite verb, or `Do not` before an order. Questions get no negation: `can I pay?` and
-//! `can I not pay?` ask the same.
+//! Otherwise `not` is inserted after the first finite auxiliary (`is not`, `can not`), or `never`
+//! before the first finite verb, or `Do not` before an imperative. Questions get no negation: `can
+//! I pay?` and `can I not pay?` ask the same.
 //!
-//! In other languages only single words are exchanged that leave the sentence grammatical
-//! ([`EXCHANGED`]); where none occurs the rule does not apply.
+//! In other languages only single words are replaced, so that the sentence stays grammatical
+//! ([`EXCHANGED`]); if none occurs, the rule does not apply.
 
 use isomer_tagger::Pos;
 
 use super::words::{English, capitalised, in_case_of, spliced, without};
 
-/// Words of other languages that may be exchanged for their opposite wherever they stand, in lower
-/// case.
+/// Words of other languages, in lower case, that may be replaced with their opposite in any
+/// position.
 const EXCHANGED: &[(&str, &[(&str, &str)])] = &[
     (
         "de",
@@ -37,7 +37,7 @@ const EXCHANGED: &[(&str, &[(&str, &str)])] = &[
     ("sv", &[("aldrig", "alltid"), ("utan", "med"), ("ingen", "någon")]),
 ];
 
-/// English words whose opposite stands in their place.
+/// English words that are replaced with their opposite.
 const OPPOSITE: &[(&str, &str)] = &[
     ("never", "always"),
     ("nobody", "everybody"),
@@ -47,18 +47,18 @@ const OPPOSITE: &[(&str, &str)] = &[
     ("without", "with"),
 ];
 
-/// Auxiliaries that are finite wherever they stand, but after `to`.
+/// Auxiliaries that are finite in any position except after `to`.
 const FINITE: &[&str] = &[
     "is", "are", "was", "were", "am", "can", "could", "will", "would", "shall", "should", "must", "may", "might",
     "has", "have", "had", "does", "do", "did", "'s", "'re", "'ll", "'ve", "'m", "'d",
 ];
 
-/// Words after which `not` is no negation of a clause.
+/// Words after which `not` does not negate a clause.
 const FIXED_BEFORE: &[&str] = &["or", "why", "if", "whether"];
-/// Words before which `not` is none.
+/// Words before which `not` does not negate a clause.
 const FIXED_AFTER: &[&str] = &["only", "just", "merely", "least", "to"];
 
-/// A text in English with one negation more or less.
+/// An English text with one negation added or removed.
 pub(super) fn english(text: &English<'_>) -> Option<String> {
     let negated = (0..text.words.len()).find(|at| is_negation(text, *at));
     match negated {
@@ -70,7 +70,7 @@ pub(super) fn english(text: &English<'_>) -> Option<String> {
     }
 }
 
-/// A text in another language with a negation less, where its language has a rule that fits it.
+/// A text in another language with one negation removed, if its language has a rule that applies.
 pub(super) fn other(text: &str, language: &str) -> Option<String> {
     let (_, words) = EXCHANGED.iter().find(|(known, _)| *known == language)?;
     let mut start = 0;
@@ -85,14 +85,14 @@ pub(super) fn other(text: &str, language: &str) -> Option<String> {
     None
 }
 
-/// Whether the word negates, whatever can be done about it.
+/// Whether the word negates, even if no rule can remove it.
 fn is_negation(text: &English<'_>, at: usize) -> bool {
     let word = text.lower(at);
     let opposite = OPPOSITE.iter().any(|(known, _)| *known == word);
     matches!(word, "not" | "n't" | "nt" | "no" | "neither" | "nor" | "cannot") || opposite
 }
 
-/// Without the negation at a position.
+/// The text without the negation at a position.
 fn affirmed(text: &English<'_>, at: usize) -> Option<String> {
     let word = text.words.get(at)?;
     let before = at.checked_sub(1).map_or("", |before| text.lower(before));
@@ -114,7 +114,7 @@ fn affirmed(text: &English<'_>, at: usize) -> Option<String> {
         "not" if FIXED_BEFORE.contains(&before) || FIXED_AFTER.contains(&after) => None,
         "not" => Some(without(text.text, word.span.clone())),
         "cannot" => text.replaced(at, "can"),
-        // `no longer`, `no one`, `no, …`: the determiner alone stands before a noun or its
+        // Not `no longer`, `no one` or `no, …`: only the determiner precedes a noun or its
         // adjective.
         "no" => {
             let noun = matches!(text.pos(at + 1), Some(Pos::Noun | Pos::Adj | Pos::Propn));
@@ -131,7 +131,7 @@ fn affirmed(text: &English<'_>, at: usize) -> Option<String> {
     }
 }
 
-/// With `not` behind the first finite auxiliary.
+/// The text with `not` after the first finite auxiliary.
 fn after_auxiliary(text: &English<'_>) -> Option<String> {
     let finite = |at: &usize| {
         let before = at.checked_sub(1).map_or("", |before| text.lower(before));
@@ -143,7 +143,7 @@ fn after_auxiliary(text: &English<'_>) -> Option<String> {
     Some(spliced(text.text, end..end, " not"))
 }
 
-/// With `never` before the first verb that follows its subject.
+/// The text with `never` before the first verb that follows its subject.
 fn before_verb(text: &English<'_>) -> Option<String> {
     let finite = |at: &usize| {
         let subject = at.checked_sub(1).and_then(|before| text.pos(before));
@@ -157,7 +157,7 @@ fn before_verb(text: &English<'_>) -> Option<String> {
     Some(spliced(text.text, start..start, "never "))
 }
 
-/// `Do not` before a verb in its plain form that opens the text.
+/// The text with `Do not` before a verb in its base form at the beginning.
 fn order(text: &English<'_>) -> Option<String> {
     let first = text.words.first()?;
     let inflected = ["ing", "ed", "s"].iter().any(|end| first.lower.ends_with(end)) && !first.lower.ends_with("ss");

@@ -1,19 +1,20 @@
-//! `number`: one number of a text changed to another of like size and format.
+//! `number`: changes one number of a text to another of similar size and format.
 //!
 //! Digits, in any script that has decimal digits: the last digit that is not zero becomes another
-//! one from 1 to 9, so that `1,200` stays a round number of four digits and `0.5` a fraction. What
-//! may be a day of a month stays one. English number words (`seven`, `thirty`, `third`) become
-//! another word of the same class; `one` is left alone, since it is a pronoun as often as a number.
+//! one from 1 to 9, so that `1,200` stays a round number of four digits and `0.5` a fraction. A
+//! number that may be a day of the month stays one. English number words (`seven`, `thirty`,
+//! `third`) become another word of the same class; `one` is left alone, since it is a pronoun as
+//! often as it is a number.
 
 use std::ops::Range;
 
 use super::words::{English, drawn, in_case_of, spliced};
 
-/// The zeros of the scripts whose ten digits stand in a row: ASCII, Arabic-Indic, Persian,
-/// Devanagari, Bengali, Thai, full width.
+/// The zeros of the scripts whose ten digits have consecutive code points: ASCII, Arabic-Indic,
+/// Persian, Devanagari, Bengali, Thai, full width.
 const ZEROS: [char; 7] = ['0', '\u{660}', '\u{6F0}', '\u{966}', '\u{9E6}', '\u{E50}', '\u{FF10}'];
 
-/// Classes of number words: each word may stand for another of its class.
+/// Classes of number words: each word may replace another of its class.
 const WORDS: [&[&str]; 4] = [
     &[
         "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
@@ -35,10 +36,11 @@ const WORDS: [&[&str]; 4] = [
     ],
 ];
 
-/// Highest day of a month: a number up to it may be one, and stays one.
+/// Highest day of a month: a number up to this may be a day, and stays one.
 const DAYS: u64 = 31;
 
-/// The text with one number changed; `parts` fix the draw. `english`: whether number words count.
+/// The text with one number changed; `parts` determine the draw. `english`: the tagged text if
+/// number words may change too.
 pub(super) fn changed(text: &str, english: Option<&English<'_>>, parts: &[&str], seed: u64) -> Option<String> {
     let mut places: Vec<(Range<usize>, Vec<String>)> = digits(text);
     places.extend(english.into_iter().flat_map(words));
@@ -58,7 +60,7 @@ fn digit(c: char) -> Option<(u32, char)> {
     })
 }
 
-/// The digit to change of each number of the text, with what may stand in its place.
+/// The digit to change in each number of the text, with its possible replacements.
 fn digits(text: &str) -> Vec<(Range<usize>, Vec<String>)> {
     let chars: Vec<(usize, char)> = text.char_indices().collect();
     let at = |i: usize| chars.get(i).map(|(_, c)| *c);
@@ -95,8 +97,8 @@ fn digits(text: &str) -> Vec<(Range<usize>, Vec<String>)> {
     places
 }
 
-/// What may stand for the digit `old` at place `j` of a number: no zero, and what may be a day of a
-/// month stays one.
+/// Possible replacements of the digit `old` at place `j` of a number: not zero, and a number that
+/// may be a day of the month stays one.
 fn others(chars: &[(usize, char)], number: Range<usize>, j: usize, old: u32) -> Vec<u32> {
     let value = |new: u32| {
         let mut sum = 0_u64;
@@ -116,7 +118,7 @@ fn others(chars: &[(usize, char)], number: Range<usize>, j: usize, old: u32) -> 
         .collect()
 }
 
-/// Whether digits are a number of their own: no part of a name (`COVID-19`, `B2B`), an ordinal
+/// Whether digits form a separate number: not part of a name (`COVID-19`, `B2B`), an ordinal
 /// (`2nd`), the minutes of a time, or an address.
 fn stands_alone(text: &str, chars: &[(usize, char)], span: Range<usize>) -> bool {
     let before = |n: usize| span.start.checked_sub(n).and_then(|i| chars.get(i)).map(|(_, c)| *c);

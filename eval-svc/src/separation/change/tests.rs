@@ -7,7 +7,7 @@ fn change(kind: Kind, text: &str, language: Option<&str>) -> Option<String> {
     Reading::new(text, language).change(kind, 1337, "id", &Names::default())
 }
 
-/// Sentences with what the rule makes of them; `-`: the rule does not apply.
+/// Sentences with the rule's results; `-`: the rule does not apply.
 const NEGATION: &[(&str, &str)] = &[
     ("A man is playing a guitar.", "A man is not playing a guitar."),
     (
@@ -232,14 +232,15 @@ fn entities_are_exchanged_among_those_of_the_data_set() {
         "{weekday}"
     );
     assert_eq!(made("The cat sleeps."), None);
-    // The same city in another spelling is no other name: encoders that drop accents read one text.
+    // The same city in another spelling is not another name: encoders that drop accents read the
+    // same text.
     let mut spellings = Names::default();
     for text in ["She flew to Zurich.", "She flew to Zürich."] {
         Reading::new(text, Some("en")).name(&mut spellings);
     }
     let other = Reading::new("She flew to Zürich.", Some("en")).change(Kind::Entity, 7, "id", &spellings);
     assert_eq!(other, None);
-    // Nobody else is known.
+    // No other name is known.
     let alone = Reading::new("The flight from Berlin was delayed.", Some("en"));
     assert_eq!(alone.change(Kind::Entity, 7, "id", &Names::default()), None);
 }

@@ -1,14 +1,14 @@
-//! What the rules share: words with their parts of speech, replacing a span, and a draw that
-//! depends on its parts alone.
+//! Helpers of the rules: words with their parts of speech, replacing a span, and a draw that
+//! depends only on its parts.
 
 use std::ops::Range;
 
 use isomer_tagger::{Entity, Pos, Tagger};
 
-/// An English word or mark of a text.
+/// An English word or punctuation mark of a text.
 #[derive(Debug, Clone)]
 pub(super) struct Word {
-    /// Its bytes in the text.
+    /// Its byte range in the text.
     pub(super) span: Range<usize>,
     /// In lower case, with a straight apostrophe.
     pub(super) lower: String,
@@ -50,8 +50,8 @@ impl<'a> English<'a> {
         self.words.get(at).map(|word| word.pos)
     }
 
-    /// The text with other words in the place of the word at a position, in the letter case of that
-    /// word, and the article before it (`a`, `an`) as the new word needs it.
+    /// The text with the word at a position replaced. The replacement takes the letter case of that
+    /// word, and the article before it (`a`, `an`) is adapted to the new word.
     pub(super) fn replaced(&self, at: usize, by: &str) -> Option<String> {
         let word = self.words.get(at)?;
         let old = &self.text[word.span.clone()];
@@ -74,7 +74,7 @@ impl<'a> English<'a> {
     }
 }
 
-/// Whether a word is spoken with a vowel first, as far as its letters tell.
+/// Whether a word's pronunciation begins with a vowel, judged by its letters.
 fn sounds_vowel(word: &str) -> bool {
     let word = word.to_lowercase();
     let silent_h = ["honest", "hour", "heir"].iter().any(|start| word.starts_with(start));
@@ -85,7 +85,7 @@ fn sounds_vowel(word: &str) -> bool {
     silent_h || (word.starts_with(['a', 'e', 'i', 'o', 'u']) && !unites)
 }
 
-/// A word in the letter case of another: all capitals, a first capital, or as it is.
+/// A word in the letter case of another: all capitals, a first capital, or unchanged.
 pub(super) fn in_case_of(model: &str, word: &str) -> String {
     let mut letters = model.chars().filter(|c| c.is_alphabetic());
     let first = letters.next().is_some_and(char::is_uppercase);
@@ -99,7 +99,7 @@ pub(super) fn in_case_of(model: &str, word: &str) -> String {
     }
 }
 
-/// With a capital first.
+/// The word with a capital first letter.
 pub(super) fn capitalised(word: &str) -> String {
     let mut chars = word.chars();
     match chars.next() {
@@ -108,7 +108,7 @@ pub(super) fn capitalised(word: &str) -> String {
     }
 }
 
-/// The text without a span and the white space before it, or, at the start of the text, after it.
+/// The text without a span and the white space before it, or after it at the start of the text.
 pub(super) fn without(text: &str, span: Range<usize>) -> String {
     let before = text[..span.start].trim_end();
     let after = &text[span.end..];
@@ -118,12 +118,13 @@ pub(super) fn without(text: &str, span: Range<usize>) -> String {
     format!("{before}{after}")
 }
 
-/// The text with something else in the place of a span.
+/// The text with a span replaced.
 pub(super) fn spliced(text: &str, span: Range<usize>, by: &str) -> String {
     format!("{}{by}{}", &text[..span.start], &text[span.end..])
 }
 
-/// A number below `n` (0 where `n` is 0) drawn by these parts alone, each with its length in front.
+/// A number below `n` (0 if `n` is 0) that depends only on these parts. Each part is hashed with
+/// its length in front.
 pub(in crate::separation) fn drawn(parts: &[&str], seed: u64, n: usize) -> usize {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"isomer.separation/1");
@@ -134,7 +135,8 @@ pub(in crate::separation) fn drawn(parts: &[&str], seed: u64, n: usize) -> usize
     }
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
-    // Multiplication instead of a remainder: below 2^-40 of bias for any list that fits in memory.
+    // Multiplication instead of a remainder: the bias is below 2^-40 for any list that fits in
+    // memory.
     ((u128::from(u64::from_le_bytes(bytes)) * n as u128) >> 64) as usize
 }
 
