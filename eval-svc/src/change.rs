@@ -1,4 +1,4 @@
-//! Whether a transformed text differs from its original. Does no I/O.
+//! Whether a transformed text differs from its original. Pure.
 //!
 //! A text that differs only in case, punctuation, white space or Unicode form is the original in
 //! another form. A score on such texts says nothing about robustness, so the gate and the report

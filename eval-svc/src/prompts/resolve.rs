@@ -1,4 +1,4 @@
-//! Chooses among several prompts for a text. Does no I/O.
+//! Chooses among several prompts for a text. Pure.
 
 use isomer_spelling::nearest;
 

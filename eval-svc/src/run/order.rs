@@ -1,4 +1,4 @@
-//! Order in which a sequential gate looks at the data sets. Does no I/O.
+//! Order in which a sequential gate looks at the data sets. Pure.
 //!
 //! Within a task type the order is by a hash of the names: it depends neither on the order of the
 //! suite nor on any result, and a second run has the same order. The task types are then spread

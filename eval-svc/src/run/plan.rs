@@ -1,4 +1,4 @@
-//! The plan of a run: distinct texts, tables of datasets, units to score. Does no I/O.
+//! The plan of a run: distinct texts, tables of datasets, units to score. Pure.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},

@@ -1,4 +1,4 @@
-//! Prompts of a run: which vector each text of a data set has under each encoder. Does no I/O.
+//! Prompts of a run: which vector each text of a data set has under each encoder. Pure.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Summarises ratings for the report. Does no I/O.
+//! Summarises ratings for the report. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! Rounds of a run: the data sets and seeds of each look. Does no I/O.
+//! Rounds of a run: the data sets and seeds of each look. Pure.
 //!
 //! Without a sequential gate there is one round with everything. With one,
 //! [`crate::stats::gate::schedule`] says how many data sets and seeds each round has;
