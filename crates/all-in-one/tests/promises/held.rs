@@ -168,7 +168,7 @@ pub const ALL: &[Held] = &[
     ),
     (
         "RunLimits",
-        "fails (RESOURCE_EXHAUSTED) when it has taken more",
+        "A run is refused where its plan, with one attempt for each text, is above a limit, and fails (RESOURCE_EXHAUSTED) when it has taken more",
         &[(
             "eval-svc/tests/run_plan.rs",
             "a_run_that_takes_more_than_was_planned_is_stopped_and_keeps_what_was_made",
