@@ -43,7 +43,8 @@ pub(super) fn over_encoders(
         // Alpha was checked when the gate was bound, so this does not happen. If it does, nothing
         // passes.
         tracing::error!(%error, "cannot adjust the gate over several encoders (Holm); no encoder passes");
-        for rule in encoders.iter_mut().flat_map(|one| &mut one.rules) {
+        let rules = encoders.iter_mut().flat_map(|one| &mut one.rules);
+        for rule in rules.filter(|rule| rule.verdict == GateVerdict::Pass) {
             take_back(rule, many);
         }
         return;
