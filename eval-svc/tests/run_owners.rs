@@ -7,8 +7,8 @@ mod run_stubs;
 use std::{sync::atomic::Ordering, time::Duration};
 
 use isomer_proto::eval::v1::{
-    CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetReportRequest, GetRunRequest, ListRunsRequest, RunSpec,
-    RunState, SuiteRef, WatchRunRequest, suite_ref,
+    CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetReportRequest, GetRunRequest, ListRunsRequest,
+    PlanRunRequest, RunSpec, RunState, SuiteRef, WatchRunRequest, suite_ref,
 };
 use isomer_service_kit::CALLER;
 use run_stubs::*;
@@ -134,6 +134,11 @@ async fn runs_wait_in_bounded_numbers() {
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     assert!(made.len() >= 20, "{} runs", made.len());
     assert!(refused.message().contains("of this caller"), "{refused}");
+    // A plan is as much work to lay out as a run.
+    let plan = |caller: &str| by(caller, PlanRunRequest { spec: Some(spec()) });
+    let refused = client.plan_run(plan("key:a")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    client.plan_run(plan("key:b")).await.expect("another caller's");
     let other = client
         .create_run(by("key:b", create_request(spec(), "")))
         .await

@@ -187,7 +187,9 @@ impl RunManager {
     ///
     /// # Errors
     /// As [`RunManager::create`], but limits refuse nothing.
-    pub async fn forecast(&self, request: RunRequest) -> Result<Forecast, RunError> {
+    pub async fn forecast(&self, request: RunRequest, owner: Option<String>) -> Result<Forecast, RunError> {
+        // It costs as much to lay out as a run does, so it takes a place among those that wait.
+        let _turn = self.inner.waiting.enter(owner.as_deref())?;
         let mut forecast = prepare::foresee(&self.inner.context, &request).await?;
         forecast.measured = self.measured(&forecast.total.generator_id)?;
         Ok(forecast)

@@ -95,11 +95,12 @@ impl RunService for RunHandler {
     }
 
     async fn plan_run(&self, request: Request<PlanRunRequest>) -> Result<Response<PlanRunResponse>, Status> {
+        let owner = caller(&request);
         let spec = request.into_inner().spec;
         let forecast = self
             .away(move |runs| async move {
                 let asked = convert::request(spec)?;
-                runs.forecast(asked).await.map_err(Fault::from)
+                runs.forecast(asked, owner).await.map_err(Fault::from)
             })
             .await?;
         Ok(Response::new(PlanRunResponse {

@@ -8,6 +8,7 @@ use super::{
     CacheAccess, Engine, Finished, Job, PLAIN_CONCURRENCY, Plan, attempt, continuation,
     generation::prompt_tokens,
     plan::{MAX_TOKENS, Step},
+    task::in_own_task,
 };
 use crate::{catalogue::Kind, error::TransformError, generator::Prices, words};
 
@@ -55,7 +56,7 @@ impl Engine {
     ///
     /// # Errors
     /// If a cache cannot be read.
-    pub(crate) async fn estimate(&self, mut plan: Plan, jobs: Vec<Job>) -> Result<Estimate, TransformError> {
+    pub(crate) async fn estimate(self: Arc<Self>, mut plan: Plan, jobs: Vec<Job>) -> Result<Estimate, TransformError> {
         let bypassed = plan.access == CacheAccess::Bypass;
         plan.access = CacheAccess::ReadOnly;
         let plan = Arc::new(plan);
@@ -67,35 +68,19 @@ impl Engine {
         };
         let looked = stream::iter(jobs)
             .map(|job| {
-                let plan = &plan;
-                async move {
-                    let needs_none = plan.generator.is_none() || job.refusal.is_some() || job.text.trim().is_empty();
-                    if needs_none {
-                        return Ok((job, None));
-                    }
-                    let nothing = Finished {
-                        missing: true,
-                        attempts: 1,
-                        ..Finished::new(plan.seed, job.language)
-                    };
-                    let found = if bypassed {
-                        nothing
-                    } else {
-                        self.transform(plan, &job).await?
-                    };
-                    Ok::<_, TransformError>((job, Some(found)))
-                }
+                let (engine, plan) = (Arc::clone(&self), Arc::clone(&plan));
+                // One task per job: files are read and texts checked without a pause.
+                let looked = in_own_task(async move { engine.look_up(&plan, &job, bypassed).await });
+                async move { looked.await.unwrap_or(Err(TransformError::ShuttingDown)) }
             })
             .buffer_unordered(PLAIN_CONCURRENCY);
         let mut looked = std::pin::pin!(looked);
-        while let Some((job, found)) = looked.try_next().await? {
-            let items = job.members.len() as u64;
+        while let Some((items, found)) = looked.try_next().await? {
             estimate.texts += items;
             match found {
-                None => estimate.by_rule += items,
-                Some(found) if !found.missing => estimate.cached += items,
-                Some(found) => {
-                    let (once, most) = lacking(&plan, &job, &found);
+                Found::NeedsNone => estimate.by_rule += items,
+                Found::Cached => estimate.cached += items,
+                Found::Lacking(once, most) => {
                     estimate.once.add(once);
                     estimate.most.add(most);
                 }
@@ -103,6 +88,38 @@ impl Engine {
         }
         Ok(estimate)
     }
+
+    /// How many items a job answers, and what the caches hold of it.
+    async fn look_up(&self, plan: &Arc<Plan>, job: &Job, bypassed: bool) -> Result<(u64, Found), TransformError> {
+        let items = job.members.len() as u64;
+        if plan.generator.is_none() || job.refusal.is_some() || job.text.trim().is_empty() {
+            return Ok((items, Found::NeedsNone));
+        }
+        let found = if bypassed {
+            Finished {
+                missing: true,
+                attempts: 1,
+                ..Finished::new(plan.seed, job.language)
+            }
+        } else {
+            self.transform(plan, job).await?
+        };
+        if !found.missing {
+            return Ok((items, Found::Cached));
+        }
+        let (once, most) = lacking(plan, job, &found);
+        Ok((items, Found::Lacking(once, most)))
+    }
+}
+
+/// What the caches hold of a text.
+enum Found {
+    /// It needs no generator.
+    NeedsNone,
+    /// Every call that it took.
+    Cached,
+    /// Not these calls: with one attempt, and at most.
+    Lacking(Amount, Amount),
 }
 
 /// What the rest of a text's attempts takes: one attempt, and all of them.

@@ -234,7 +234,7 @@ impl TransformRpc for TransformService {
     async fn estimate(&self, request: Request<EstimateRequest>) -> Result<Response<EstimateResponse>, Status> {
         let request = request.into_inner();
         let (plan, jobs) = self.engine.plan(request.spec, request.items).await?;
-        let estimate = self.engine.estimate(plan, jobs).await?;
+        let estimate = Arc::clone(&self.engine).estimate(plan, jobs).await?;
         Ok(Response::new(EstimateResponse {
             estimate: Some(convert::estimate(estimate)),
         }))

@@ -12,9 +12,9 @@ use isomer_proto::{
     },
     tei::v1 as tei,
     transform::v1::{
-        AugmentRequest, AugmentationSpec, EncodeAugmentedRequest, InspectRequest, JudgeRequest, JudgeScale, MultiSwap,
-        Paraphrase, RandomKeywords, StopwordRemoval, TextItem, TransformRequest, TransformSpec, Transformation,
-        VariantSource, inspect_request, judge_request, transformation::Kind,
+        AugmentRequest, AugmentationSpec, EncodeAugmentedRequest, EstimateRequest, InspectRequest, JudgeRequest,
+        JudgeScale, MultiSwap, Paraphrase, RandomKeywords, StopwordRemoval, TextItem, TransformRequest, TransformSpec,
+        Transformation, VariantSource, inspect_request, judge_request, transformation::Kind,
     },
 };
 use isomer_stubs::request;
@@ -147,9 +147,16 @@ fn transforms() -> Vec<Row> {
         ),
         grpc(
             &t("Estimate"),
-            "long texts of unknown languages",
+            "long texts for a generator",
             Takes::Computing,
-            transform(stopwords(), count),
+            EstimateRequest {
+                spec: Some(TransformSpec {
+                    transformation: kind(Kind::Paraphrase(Paraphrase {})),
+                    generator_id: "judge".to_owned(),
+                    ..TransformSpec::default()
+                }),
+                items: items(count),
+            },
         ),
         grpc(
             &t("Inspect"),
