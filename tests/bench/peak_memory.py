@@ -276,6 +276,7 @@ CASES = {
     "Encode: 124 texts of 256 KiB": sends(ENCODE, lambda: texts(124, MIB // 4)),
     "Encode: 4,000 texts after a prompt of 1 MiB": sends(ENCODE, lambda: texts(4000, 2) + field(4, b"a " * (MIB // 2))),
     "Tokenize: 124 texts of 256 KiB": sends(TOKENIZE, lambda: tokenized(124, MIB // 4)),
+    "Tokenize: 63 texts of 256 KiB": sends(TOKENIZE, lambda: tokenized(63, MIB // 4)),
     "Tokenize: 4 texts of 256 KiB": sends(TOKENIZE, lambda: tokenized(4, MIB // 4)),
     "/v1/embeddings: 31 MiB of empty texts": posts("/v1/embeddings", lambda: json_list(b'""', 31 * MIB)),
     "/v1/embeddings: 31 MiB of empty lists": posts("/v1/embeddings", lambda: json_list(b"[]", 31 * MIB)),

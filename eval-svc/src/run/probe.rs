@@ -91,7 +91,9 @@ async fn ask(
     // support the language. Too few words to swap is ignored: it says nothing about other texts.
     let mut producer = Producer::default();
     for result in answer.into_inner().results {
-        producer = result.provenance.as_ref().map(Producer::from).unwrap_or_default();
+        if let Some(provenance) = &result.provenance {
+            producer = Producer::from(provenance);
+        }
         let found = languages.get(result.index as usize);
         let of_language = !result.error.is_empty() && !result.failed_checks.contains(&Check::TooFew.into());
         if let Some((Some(language), datasets)) = found.filter(|_| of_language) {
