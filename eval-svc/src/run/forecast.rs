@@ -44,7 +44,10 @@ impl Forecast {
     /// Seconds of the calls with one attempt for each text, at the rate measured.
     pub fn seconds(&self) -> Option<f64> {
         let measured = self.measured.as_ref().filter(|measured| measured.texts > 0)?;
-        let missing = self.total.texts - self.total.cached_texts - self.total.texts_by_rule;
+        let total = &self.total;
+        let missing = total
+            .texts
+            .saturating_sub(total.cached_texts.saturating_add(total.texts_by_rule));
         Some(measured.seconds * missing as f64 / measured.texts as f64)
     }
 }
@@ -190,15 +193,19 @@ fn add(all: &mut GenerationEstimate, one: &GenerationEstimate) {
         all.cost = both(all.cost, one.cost);
         all.most_cost = both(all.most_cost, one.most_cost);
     }
-    all.texts += one.texts;
-    all.cached_texts += one.cached_texts;
-    all.texts_by_rule += one.texts_by_rule;
-    all.calls += one.calls;
-    all.most_calls += one.most_calls;
-    all.prompt_tokens += one.prompt_tokens;
-    all.most_prompt_tokens += one.most_prompt_tokens;
-    all.generated_tokens += one.generated_tokens;
-    all.most_generated_tokens += one.most_generated_tokens;
+    for (sum, part) in [
+        (&mut all.texts, one.texts),
+        (&mut all.cached_texts, one.cached_texts),
+        (&mut all.texts_by_rule, one.texts_by_rule),
+        (&mut all.calls, one.calls),
+        (&mut all.most_calls, one.most_calls),
+        (&mut all.prompt_tokens, one.prompt_tokens),
+        (&mut all.most_prompt_tokens, one.most_prompt_tokens),
+        (&mut all.generated_tokens, one.generated_tokens),
+        (&mut all.most_generated_tokens, one.most_generated_tokens),
+    ] {
+        *sum = sum.saturating_add(part);
+    }
 }
 
 /// Most texts that an encoder is given: the distinct texts of the data sets, every rewrite, and the

@@ -34,7 +34,9 @@ pub(super) async fn show(client: &mut Client, spec: RunSpec, format: Format) -> 
 }
 
 fn missing(estimate: &GenerationEstimate) -> u64 {
-    estimate.texts - estimate.cached_texts - estimate.texts_by_rule
+    estimate
+        .texts
+        .saturating_sub(estimate.cached_texts.saturating_add(estimate.texts_by_rule))
 }
 
 fn row(label: &str, one: &GenerationEstimate) -> Vec<String> {
@@ -45,8 +47,8 @@ fn row(label: &str, one: &GenerationEstimate) -> Vec<String> {
         one.texts_by_rule.to_string(),
         between(one.calls, one.most_calls),
         between(
-            one.prompt_tokens + one.generated_tokens,
-            one.most_prompt_tokens + one.most_generated_tokens,
+            one.prompt_tokens.saturating_add(one.generated_tokens),
+            one.most_prompt_tokens.saturating_add(one.most_generated_tokens),
         ),
     ]
 }
