@@ -100,6 +100,9 @@ fn a_check_is_repeated_from_the_caches() {
         let counters = &again["counters"];
         assert_eq!(counters["texts_cached"], before["counters"]["texts_generated"]);
         assert_eq!(counters["texts_generated"], 0);
+        // Where the version in `eval-svc/src/run/units.rs` was raised, scores are computed anew:
+        // then this number is that of the first run, and the scores below are the same all the
+        // same.
         assert_eq!(counters["scores_computed"], 0);
         assert_eq!(scores(&again), scores(&before));
     }

@@ -1,4 +1,5 @@
 //! The catalogue of transformations: every one the papers define, those not served yet included.
+//! Which of them a suite may name: `crates/report/src/terms/transformation.rs`.
 
 use isomer_proto::transform::v1 as proto;
 use isomer_spelling::nearest;

@@ -716,7 +716,7 @@ fn a_unit_that_a_rule_cannot_have_is_refused() {
         "{student}"
     );
     let percent = told(RuleLimit::MaxDropPercent(3.0), None, None).unwrap_err();
-    assert!(percent.contains("max_drop_percent does not know"), "{percent}");
+    assert!(percent.contains("max_drop_percent does not support"), "{percent}");
     let rounds = told(RuleLimit::MaxDrop(3.0), None, Some(Sequential::Pocock)).unwrap_err();
     assert!(rounds.contains("an early look does not have all of them"), "{rounds}");
 }

@@ -9,6 +9,7 @@ use super::store::write_atomically;
 use crate::{evidence::Evidence, task::Scores};
 
 /// Part of every key: raise it when a metric's definition or the data stored with a score changes.
+/// Cached scores of released versions are then not found; `tests/tests/released.rs` says so.
 /// 2: evidence is stored.
 const VERSION: &str = "isomer.unit/2";
 /// Part of every drift's key.

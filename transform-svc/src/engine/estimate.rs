@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::runtime::Handle;
 
 use super::{
     CacheAccess, Engine, Finished, Job, PLAIN_CONCURRENCY, Plan, attempt, continuation,
     generation::prompt_tokens,
     plan::{MAX_TOKENS, Step},
-    task::in_own_task,
+    task::computed,
 };
 use crate::{catalogue::Kind, error::TransformError, generator::Prices, words};
 
@@ -69,8 +70,9 @@ impl Engine {
         let looked = stream::iter(jobs)
             .map(|job| {
                 let (engine, plan) = (Arc::clone(&self), Arc::clone(&plan));
-                // One task per job: files are read and texts checked without a pause.
-                let looked = in_own_task(async move { engine.look_up(&plan, &job, bypassed).await });
+                // Files are read, texts checked and prompts made: not on the runtime's threads.
+                let runtime = Handle::current();
+                let looked = computed(move || runtime.block_on(engine.look_up(&plan, &job, bypassed)));
                 async move { looked.await.unwrap_or(Err(TransformError::ShuttingDown)) }
             })
             .buffer_unordered(PLAIN_CONCURRENCY);

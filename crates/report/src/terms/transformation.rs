@@ -58,7 +58,8 @@ pub enum Transformation {
     },
 }
 
-/// Every name with the parameters it takes, in the order of the catalogue.
+/// Every name that a suite may have with the parameters it takes, in the order of the transform
+/// service's catalogue.
 pub const CATALOGUE: [(&str, &[&str]); 11] = [
     ("paraphrase", &[]),
     ("backtranslation", &["pivot_language"]),
