@@ -118,7 +118,7 @@ fn a_report_read_back_gives_the_same_files() {
 #[test]
 fn a_file_that_is_no_report_of_this_version_is_refused_with_its_reason() {
     let message = |json: &str| read(json.as_bytes()).unwrap_err();
-    assert!(message("[1, 2]").contains("no report.json"));
+    assert!(message("[1, 2]").contains("not a report.json"));
     assert!(message("{\"schema\": \"isomer.report/9\"}").contains("isomer.report/9"));
     assert!(message("{\"schema\": \"isomer.report/1\"}").contains("missing field"));
 }
