@@ -10,8 +10,9 @@ use isomer_service_kit::Fault;
 use super::{
     RunContext, RunError,
     answers::chunks,
+    ceiling::Ceiling,
     plan::{Plan, TextRequest},
-    record::{Counters, Generation},
+    record::Generation,
     separation, transform,
 };
 use crate::{
@@ -49,42 +50,6 @@ impl Forecast {
             .texts
             .saturating_sub(total.cached_texts.saturating_add(total.texts_by_rule));
         Some(measured.seconds * missing as f64 / measured.texts as f64)
-    }
-}
-
-/// Limits that a run is held to while it works.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Ceiling {
-    limits: Limits,
-    /// Prices of a million tokens, of prompts and of answers.
-    prices: (f64, f64),
-}
-
-impl Ceiling {
-    /// # Errors
-    /// [`RunError::LimitReached`] when a run has taken more than it may.
-    pub(super) fn hold(&self, counters: &Counters) -> Result<(), RunError> {
-        if let Some(limit) = self
-            .limits
-            .generator_calls
-            .filter(|limit| counters.generator_calls > *limit)
-        {
-            return Err(RunError::LimitReached {
-                field: "generator_calls",
-                taken: format!("{} calls", counters.generator_calls),
-                limit: limit.to_string(),
-            });
-        }
-        let (prompt, generated) = self.prices;
-        let cost = (counters.generator_tokens as f64 * prompt + counters.generated_tokens as f64 * generated) / 1e6;
-        if let Some(limit) = self.limits.cost.filter(|limit| cost > *limit) {
-            return Err(RunError::LimitReached {
-                field: "cost",
-                taken: format!("{cost:.4}"),
-                limit: limit.to_string(),
-            });
-        }
-        Ok(())
     }
 }
 
@@ -140,13 +105,11 @@ pub(super) fn ceiling(limits: Limits, forecast: &Forecast) -> Result<Ceiling, Ru
         return Err(RunError::OverLimit(forecast.refusal.clone()));
     }
     let total = &forecast.total;
-    Ok(Ceiling {
+    let price = |price: Option<f64>| price.unwrap_or_default();
+    Ok(Ceiling::new(
         limits,
-        prices: (
-            total.prompt_price.unwrap_or_default(),
-            total.generated_price.unwrap_or_default(),
-        ),
-    })
+        (price(total.prompt_price), price(total.generated_price)),
+    ))
 }
 
 async fn estimate(
@@ -317,28 +280,6 @@ mod tests {
         assert!(said.contains("judge"), "{said}");
         // What the caches hold whole costs nothing.
         assert_eq!(refusal(limits(None, Some(0.01)), &total(0, None), false), None);
-    }
-
-    #[test]
-    fn a_run_that_has_taken_more_is_stopped() {
-        let ceiling = Ceiling {
-            limits: limits(Some(10), Some(1.0)),
-            prices: (1.0, 4.0),
-        };
-        let counters = |generator_calls, generator_tokens, generated_tokens| Counters {
-            generator_calls,
-            generator_tokens,
-            generated_tokens,
-            ..Counters::default()
-        };
-        assert!(ceiling.hold(&counters(10, 200_000, 200_000)).is_ok());
-        let field = |counters: Counters| match ceiling.hold(&counters) {
-            Err(RunError::LimitReached { field, .. }) => field,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(field(counters(11, 0, 0)), "generator_calls");
-        assert_eq!(field(counters(10, 200_001, 200_000)), "cost");
-        assert!(Ceiling::default().hold(&counters(u64::MAX, u64::MAX, 0)).is_ok());
     }
 
     #[test]

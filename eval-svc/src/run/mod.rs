@@ -6,6 +6,7 @@
 //! killed continues from its finished units when it is started again.
 
 mod answers;
+mod ceiling;
 pub mod cuts;
 mod drift;
 mod error;

@@ -8,7 +8,7 @@ use std::{
 use isomer_proto::encoder::v1::Encoder;
 
 use super::{
-    forecast::Ceiling,
+    ceiling::Ceiling,
     judge::PlannedJudge,
     prompting::{Prompting, TablePrompts},
     separation::Copies,

@@ -13,7 +13,8 @@ use isomer_spelling::nearest;
 
 use super::{
     RunContext, RunError,
-    forecast::{self, Ceiling, Forecast},
+    ceiling::Ceiling,
+    forecast::{self, Forecast},
     judge,
     plan::{self, Plan, PlannedTransformation, Producers},
     portions, probe, prompting,

@@ -17,7 +17,7 @@ use isomer_service_kit::Fault;
 use super::{
     RunContext, RunError,
     answers::{Answer, answers, chunks},
-    forecast::Ceiling,
+    ceiling::Ceiling,
     live::Live,
     plan::{Corpus, Plan, TextRequest},
     progress::Meter,
