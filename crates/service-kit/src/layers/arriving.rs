@@ -117,7 +117,7 @@ async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Reques
     request.headers_mut().remove(ENCODING);
     let answer_in = Coding::for_answer(request.headers());
     let most = if label.probe { PROBE_MESSAGE } else { bounds.most };
-    // A method of a service that is not described may take a stream of its client's.
+    // The client of a method without a descriptor may send a stream.
     let client_streams = label.client_streams || !label.described;
     let paced = if client_streams {
         request

@@ -95,8 +95,8 @@ impl Drop for Steered<'_> {
 
 /// Directs new connections to another listener, if there is one.
 async fn steer(listener: &TcpListener) -> io::Result<Option<Steered<'_>>> {
-    // Of a list of two or more at least one of the first two is not us; usually the second, who
-    // came after us.
+    // In a list of two or more at least one of the first two is another listener; usually the
+    // second, which came after ours.
     for place in [1, 0] {
         let steered = Steered::to(place, listener)?;
         if is_anothers(listener).await? {

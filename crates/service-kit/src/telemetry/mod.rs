@@ -177,12 +177,12 @@ pub fn init_with(
     let tracer = tracing_opentelemetry::layer()
         .with_tracer(traces.tracer(service))
         .with_threads(false);
-    // What is entered and left for every poll should cost nothing: how long a span was idle says
-    // little of a future, and nothing here asks OpenTelemetry which span is current.
+    // A span is entered and left at every poll, which should cost nothing. How long a span was idle
+    // says little about a future, and nothing here asks OpenTelemetry which span is current.
     let tracer = tracer.with_tracked_inactivity(false).with_context_activation(false);
-    // Not the log filter: a quiet log must not tear the traces of other processes apart. Log lines
-    // stay out of traces: what they say of a request (a name, an error's text) may be its caller's
-    // own words.
+    // Traces do not use the log filter: a filter that logs little must not break the traces of
+    // other processes. Log lines stay out of traces: what they say about a request (a name, an
+    // error's text) may be the caller's own words.
     let exported = filter_fn(|of| of.is_span() && *of.level() <= tracing::Level::INFO);
     let spans = tracer
         .with_location(false)
