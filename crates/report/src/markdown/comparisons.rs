@@ -1,4 +1,4 @@
-//! What compares encoders: rankings, groups of significance, drift.
+//! Comparisons of encoders: rankings, significance groups, drift.
 
 use super::{Report, header, plain, quantity, row};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     profile::{Level, Quantity, ScopeProfile},
 };
 
-/// Per scope: places, stability, reliability, groups; then drift.
+/// Ranks, stability, reliability and groups for each scope; then drift.
 pub(super) fn write(page: &mut String, report: &Report) {
     for scope in &report.profile.scopes {
         if scope.rank_shifts.is_empty() {
@@ -22,7 +22,7 @@ pub(super) fn write(page: &mut String, report: &Report) {
     drift(page, report);
 }
 
-/// Original, axes and total: what the tables have columns for.
+/// Original, axes and total: the quantities that the tables have columns for.
 fn wide(quantity: &Quantity) -> bool {
     quantity.level != Level::Transformation
 }

@@ -1,4 +1,4 @@
-//! What the judge said, and how far the texts moved against that.
+//! The judge's ratings, and how drift relates to them.
 
 use super::{Report, header, plain, row};
 use crate::{
