@@ -3,7 +3,7 @@
 //! * [`config`]: built-in default ← TOML file ← environment (`ISOMER_…`) ← flag, validated before a
 //!   port is bound.
 //! * [`error`]: one form of failure, [`Fault`], and its one mapping to [`tonic::Status`] with
-//! `google.rpc` details.
+//!   `google.rpc` details.
 //! * [`services`]: the gRPC services and HTTP routes of a process, with health and reflection.
 //! * [`server`], [`memory`]: serving them on a port, or to clients of the same process.
 //! * [`client`]: the channel every generated client runs over.

@@ -107,7 +107,7 @@ fn reliability(page: &mut String, scope: &ScopeProfile) {
     }
     page.push_str(
         "Split-half reliability of the rankings, task-stratified, median of 1000 splits (2.5 % and 97.5 % quantiles of the \
-         splits, no confidence interval):\n\n",
+         splits, which are not a confidence interval):\n\n",
     );
     header(page, &["On", "Spearman's ρ", "Quantiles"], 1);
     for one in &scope.reliability {

@@ -1,4 +1,4 @@
-//! Whether encoders tell rewrites from changes of meaning.
+//! Whether encoders distinguish rewrites from changes of meaning.
 
 use super::{Report, header, plain, row};
 use crate::{

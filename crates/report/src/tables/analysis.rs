@@ -23,7 +23,7 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
 }
 
 fn errors(tables: &mut Tables, report: &Report) {
-    // Checks by other names than HTEB's (a generator that failed, say) get columns of their own:
+    // Checks that HTEB does not have (such as a generator that failed) get columns of their own:
     // nothing is dropped.
     let mut names: Vec<(String, String)> = CHECKS.map(|(name, title)| (name.to_owned(), title.to_owned())).to_vec();
     for name in report
