@@ -16,7 +16,7 @@ macro_rules! metric_name {
 pub const REQUESTS: &str = metric_name!("server", "requests", "total");
 /// Time from the request's head to the end of the answer, by the same labels.
 pub const LATENCY: &str = metric_name!("server", "latency", "seconds");
-/// Requests that have begun and not ended yet, by `via`.
+/// Requests begun and not ended yet, by `via`.
 pub const IN_FLIGHT: &str = metric_name!("server", "in_flight", "requests");
 /// Requests refused because as many as the limit allows were in flight, by `via`.
 pub const REFUSED: &str = metric_name!("server", "refused", "total");
