@@ -29,8 +29,8 @@ fn wide(quantity: &Quantity) -> bool {
 
 fn places(page: &mut String, scope: &ScopeProfile) {
     page.push_str(
-        "Places by mean score (1 the best), places gained or lost in brackets; below, Kendall's τ-b between original and \
-         transformed rankings, mean over data sets (and its SD over them), and data sets on which two encoders at least change places.\n\n",
+        "Ranks by mean score (1 is the best), ranks gained or lost in brackets; below, Kendall's τ-b between original and \
+         transformed rankings, mean over data sets (and its SD over them), and data sets on which at least two encoders change order.\n\n",
     );
     let Some(first) = scope.rank_shifts.first() else { return };
     let names: Vec<String> = first
@@ -144,8 +144,8 @@ fn drift(page: &mut String, report: &Report) {
         return;
     }
     page.push_str(
-        "## Drift\n\n1 − cosine of each distinct text and what became of it, under the encoder; mean over texts, seeds and data \
-         sets. Texts for which the original stood in are left out. In brackets the same in units of the encoder's own parallel gap: mean \
+        "## Drift\n\n1 − cosine of each distinct text and its rewrite, under the encoder; mean over texts, seeds and data \
+         sets. Texts that kept their original are left out. In brackets the same in units of the encoder's own parallel gap: mean \
          cosine of texts with their rewrites less that with the rewrites of other texts, over rewrites in the text's language.\n\n",
     );
     let labels: Vec<String> = report

@@ -113,7 +113,7 @@ fn head(page: &mut String, report: &Report) {
         }
         None => line!(
             page,
-            "No limits were set, so there is no verdict: what follows describes the encoders and judges none."
+            "No limits were set, so there is no verdict: the report describes the encoders without judging them."
         ),
     }
     line!(page);
@@ -144,7 +144,7 @@ fn rules(page: &mut String, report: &Report) {
     line!(
         page,
         "Drop: original less transformed, in points. Bounds are one-sided at 1 − {}; n: {}. Mean: as in the profile, where the estimate \
-         is no mean.",
+         is not a mean.",
         gate.alpha,
         gate.unit
     );

@@ -143,7 +143,7 @@ fn methods(tables: &mut Tables, grid: &Grid, report: &Report) {
         ),
         (
             "Drift",
-            "Distinct text and what became of it",
+            "Distinct text and its rewrite",
             "Mean over texts, then seeds, then data sets",
             "1 − cosine under the encoder; also divided by its parallel gap",
             format!(

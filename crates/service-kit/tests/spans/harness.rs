@@ -55,7 +55,7 @@ impl Spans {
         (done, written(&self.exporter.get_finished_spans().unwrap()))
     }
 
-    /// The spans exported since the last call, whatever made them.
+    /// The spans exported since the last call of `of` began, whatever made them.
     pub fn now(&self) -> String {
         written(&self.exporter.get_finished_spans().unwrap())
     }
