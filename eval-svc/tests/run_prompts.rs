@@ -193,7 +193,7 @@ async fn the_report_says_which_prompts_were_used_and_which_were_not() {
     use isomer_proto::eval::v1::ReportFormat;
     let page = String::from_utf8(report(&mut client, &run.id, ReportFormat::Html).await).unwrap();
     let text = String::from_utf8(report(&mut client, &run.id, ReportFormat::Markdown).await).unwrap();
-    assert!(page.contains(Q.trim()) && page.contains("there, and not used"));
+    assert!(page.contains(Q.trim()) && page.contains("available, not used"));
     assert!(
         text.contains(&format!("given with the request as document: \"{D}\"")),
         "{text}"

@@ -29,9 +29,9 @@ use isomer_transform::{TransformService, cache::SharedCache};
 
 use crate::config::IsomerConfig;
 
-/// How this process is named among providers.
+/// The name of this process among providers.
 const HERE: &str = "this process";
-/// Longest wait for the last charges of runs that were interrupted; what is missed is charged after
+/// Longest wait for the last charges of interrupted runs; charges that are missed are made after
 /// the next start.
 const SETTLING: Duration = Duration::from_secs(2);
 
@@ -56,13 +56,13 @@ pub enum Caller {
     Anyone,
 }
 
-/// Builds the services and the front. Nothing is loaded yet but what the configuration warms up.
+/// Builds the services and the gateway in front. Loads only what the configuration warms up.
 pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fault> {
     if caller == Caller::Owner {
         config.embed.allow_paths = true;
         config.transform.allow_specs = true;
         config.transform.by_owner = true;
-        // Folders named in the configuration are still looked through for data sets by name.
+        // Folders named in the configuration are still searched for data sets by name.
         config.eval.dataset_dirs.append(&mut config.eval.data_roots);
         config.eval.data_roots = vec![PathBuf::from("/")];
         config.eval.hub = HubAccess::Any;
@@ -75,7 +75,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
     let home = config.models.home.clone();
     config.eval.home.clone_from(&home);
     let resolver = Resolver::new(config.models).map_err(EmbedError::from)?;
-    // Inside the process a service waits for its own queues; the port in front has the limit of
+    // Inside the process a service queues its own requests; the port in front has the limit on
     // requests.
     let limits = LimitsConfig {
         max_concurrent_requests: usize::MAX >> 4,
@@ -90,7 +90,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
         max_message_bytes: limits.max_inner_message_bytes(),
     };
     let address = config.database.address(&home);
-    // A command that only uses what is registered makes no records of its own.
+    // A command that only uses what is registered does not create records of its own.
     let wanted = caller == Caller::Anyone || !config.database.url.is_empty() || Path::new(&address).exists();
     let database = if wanted {
         Some(Database::open(&address).await?)
@@ -111,7 +111,8 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
         remote: false,
     };
     let ways = front::ways(&settings, database, vec![here]).await?;
-    // The other services ask for encoders as everybody does: those of others are theirs too.
+    // The other services get encoders through the gateway, as clients do: encoders of other
+    // providers are available to them too.
     let encoders = Services::new().add(front::encoders(&ways.router, limits.max_inner_message_bytes()));
     let encoder = memory::channel(encoders, &limits).await?;
     let (blobs, class) = (
@@ -156,7 +157,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
 }
 
 impl App {
-    /// The way in for clients of this process.
+    /// The channel for clients in this process.
     pub fn channel(&self) -> GrpcChannel {
         self.channel.clone()
     }
@@ -166,11 +167,11 @@ impl App {
         self.front.clone()
     }
 
-    /// Settles what access means at the address that will be served, and refuses one that others
-    /// reach while nobody could be told apart.
+    /// Determines what access means at the address that will be served, and refuses an address that
+    /// other machines reach while callers could not be told apart.
     ///
     /// # Errors
-    /// Names `access.mode` and how to make the first key.
+    /// Names `access.mode` and says how to make the first key.
     pub async fn check_listen(&self, listen: SocketAddr) -> Result<(), ConfigError> {
         match &self.access {
             Some(access) => access.check_listen(listen).await,
@@ -178,8 +179,8 @@ impl App {
         }
     }
 
-    /// Writes what was counted of callers' use, that of runs which were just interrupted included;
-    /// to be called when the port has drained.
+    /// Writes the counted usage of callers, including that of runs that were just interrupted. Call
+    /// it when the port has drained.
     ///
     /// # Errors
     /// When the records cannot be written.
@@ -196,7 +197,7 @@ impl App {
         }
     }
 
-    /// What workers ask: encoders and the transform service.
+    /// The services that workers call: encoders and the transform service.
     pub(crate) fn clients(&self) -> EvalClients {
         self.clients.clone()
     }
@@ -211,7 +212,7 @@ impl App {
         self.resolver.clone()
     }
 
-    /// Loads an encoder before it is first asked for.
+    /// Loads an encoder before its first request.
     pub async fn warm_up(&self, encoder_id: &str) -> Result<(), Fault> {
         let request = GetEncoderRequest {
             id: encoder_id.to_owned(),

@@ -1,8 +1,8 @@
-//! Every service composed in one process: what `isomer serve` and the other commands run when no
+//! Every service composed in one process: what `isomer serve` runs, and the other commands when no
 //! server is named.
 //!
-//! The services meet over in-memory channels with the same layers as on a port, so there is one
-//! code path.
+//! The services call each other over in-memory channels with the same layers as on a port, so there
+//! is one code path.
 
 mod compose;
 pub mod config;

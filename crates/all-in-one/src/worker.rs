@@ -12,8 +12,8 @@ use isomer_service_kit::{
 
 use crate::{Caller, IsomerConfig, compose};
 
-/// Executes units of some kinds, at most so many of each at once, until `shutdown` resolves. Units
-/// in progress then have `grace` to finish. `ready` is called once the queue is connected.
+/// Executes units of some kinds, with a limit for each kind, until `shutdown` resolves. Units in
+/// progress then have `grace` to finish. `ready` is called once the queue is connected.
 ///
 /// # Errors
 /// If `fleet.engine` is not configured, or a queue, store or service cannot be used.
@@ -34,11 +34,11 @@ pub async fn work(
         return Err(FleetError::from(error).into());
     }
     let Some(blobs) = BlobStore::open(&config.store).map_err(FleetError::from)? else {
-        let error = ConfigError::new("store.url", "is empty: there is no place for answers", "give --store");
+        let error = ConfigError::new("store.url", "is empty: there is no store for answers", "give --store");
         return Err(FleetError::from(error).into());
     };
     let queue = Box::pin(Queue::connect(&config.fleet)).await?;
-    // Runs of this process itself would not be queued again.
+    // The services of a worker do all work here: they must not queue it again.
     let alone = IsomerConfig {
         fleet: FleetConfig::default(),
         ..config

@@ -27,14 +27,14 @@ use isomer_transform::config::GeneratorConfig;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Is in every text and every key; no span may hold it.
+/// In every text and every key; a span must not contain it.
 const SECRET: &str = "confidential";
-/// Where a provider's health is looked at.
+/// The path at which a provider's health is checked.
 const HEALTH: &str = "/v1/models";
 const ENCODE: &str = "isomer.encoder.v1.EncoderService/Encode";
 const TRANSFORM: &str = "isomer.transform.v1.TransformService/Transform";
 
-/// A provider of vectors and of texts, in OpenAI's shapes.
+/// A provider of vectors and of texts, with OpenAI's API.
 async fn provider() -> Stub {
     Stub::start(|call| {
         let refused = call.body.to_string().contains("refused");
@@ -53,7 +53,7 @@ async fn provider() -> Stub {
     .await
 }
 
-/// A gateway with a local encoder, a provider's and a generator; its address.
+/// A gateway with a local encoder, a provider's encoder and a generator; returns its address.
 async fn start(home: &TempDir, provider: &str) -> SocketAddr {
     let providers = home.path().join("providers.toml");
     let declared = format!(
@@ -96,7 +96,7 @@ async fn start(home: &TempDir, provider: &str) -> SocketAddr {
     address
 }
 
-/// Posts JSON from outside; the status of the answer.
+/// Posts JSON from outside; returns the status and text of the answer.
 async fn post_json(address: SocketAddr, path: &str, body: Value) -> (u16, String) {
     let answer = reqwest::Client::new()
         .post(format!("http://{address}{path}?{SECRET}={SECRET}"))

@@ -6,7 +6,7 @@ use isomer_service_kit::config::{ConfigError, Validate};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-/// The schemes that are served.
+/// The supported schemes.
 const FORMS: &str = "a folder (/mnt/isomer or file:///mnt/isomer), s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or \
                      az://CONTAINER/PREFIX";
 
@@ -44,12 +44,12 @@ pub(crate) enum Place {
 }
 
 impl StoreConfig {
-    /// Whether a store is named.
+    /// Whether a store is configured.
     pub fn is_set(&self) -> bool {
         !self.url.is_empty()
     }
 
-    /// How long a request is repeated.
+    /// How long a request is retried.
     pub(crate) fn retry(&self) -> Duration {
         Duration::from_secs(self.retry_seconds)
     }
@@ -61,7 +61,7 @@ impl StoreConfig {
         }
         let url = Url::parse(&self.url).map_err(|error| refused(format!("cannot be read: {error}")))?;
         if !url.username().is_empty() || url.password().is_some() {
-            let message = "holds a user or a password, which would be shown wherever the address is";
+            let message = "holds a user or a password, which would appear wherever the address is shown";
             return Err(ConfigError::new(
                 "url",
                 message,
@@ -70,7 +70,7 @@ impl StoreConfig {
         }
         let buckets = ["s3", "gs", "az"];
         if buckets.contains(&url.scheme()) && url.host_str().is_none_or(str::is_empty) {
-            return Err(refused("names no bucket".to_owned()));
+            return Err(refused("does not name a bucket".to_owned()));
         }
         match url.scheme() {
             "file" => url
@@ -100,7 +100,7 @@ impl Validate for StoreConfig {
         let place = self.place()?;
         if let Some(endpoint) = &self.endpoint {
             if !matches!(place, Place::S3(_)) {
-                let message = "is for servers that speak S3, and `url` names another kind of store";
+                let message = "is only for S3 servers, but `url` names another kind of store";
                 return Err(ConfigError::new(
                     "endpoint",
                     message,
@@ -112,7 +112,7 @@ impl Validate for StoreConfig {
                 return Err(ConfigError::new(
                     "endpoint",
                     "is not an http:// or https:// address",
-                    "write it whole, e.g. https://minio.example:9000",
+                    "write it in full, e.g. https://minio.example:9000",
                 ));
             }
         }
@@ -141,7 +141,7 @@ mod tests {
         assert!(matches!(of("az://c/p").place().unwrap(), Place::Azure(_)));
         for (url, says) in [
             ("redis://h", "redis"),
-            ("s3://", "names no bucket"),
+            ("s3://", "does not name a bucket"),
             ("s3://me:pw@b", "password"),
         ] {
             let error = of(url).validate().unwrap_err();

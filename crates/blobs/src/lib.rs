@@ -1,4 +1,4 @@
-//! Bytes by name in a folder, S3, GCS or Azure. Knows nothing of their content.
+//! Named blobs of bytes in a folder, S3, GCS or Azure. This crate does not interpret their content.
 //!
 //! **A name is written once.** [`BlobStore::put_new`] creates and never overwrites. Of two writers
 //! the first wins, and the second reads what the first wrote, so every reader of a name gets the
@@ -42,7 +42,7 @@ pub enum BlobError {
     Store {
         /// Its address.
         url: String,
-        /// What it said.
+        /// The error it reported.
         source: object_store::Error,
     },
 }
@@ -104,8 +104,8 @@ impl BlobStore {
         let inner: Arc<dyn ObjectStore> = match place {
             Place::Folder(folder) => {
                 std::fs::create_dir_all(&folder).map_err(|source| {
-                    let message = format!("cannot make the folder {}: {source}", folder.display());
-                    ConfigError::new("url", message, "name a folder that this process may write")
+                    let message = format!("cannot create the folder {}: {source}", folder.display());
+                    ConfigError::new("url", message, "name a folder that this process may write to")
                 })?;
                 let folder = LocalFileSystem::new_with_prefix(&folder).map_err(failed)?;
                 Arc::new(folder.with_fsync(true))
@@ -140,8 +140,8 @@ impl BlobStore {
         &self.url
     }
 
-    /// Sends a request until it succeeds, fails for a reason that stays, or the time for retries is
-    /// over. The client of the store itself repeats no request that timed out.
+    /// Sends a request until it succeeds, fails permanently, or the time for retries is over. The
+    /// store's own client does not retry a request that timed out.
     async fn retried<T, F>(&self, request: impl Fn() -> F) -> Result<T, object_store::Error>
     where
         F: Future<Output = Result<T, object_store::Error>>,
@@ -249,7 +249,7 @@ impl BlobStore {
     }
 }
 
-/// The same store below a path of it.
+/// The part of a store below a path.
 fn below(store: impl ObjectStore, path: &str) -> Arc<dyn ObjectStore> {
     match path.trim_matches('/') {
         "" => Arc::new(store),

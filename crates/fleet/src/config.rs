@@ -1,4 +1,4 @@
-//! Where the queue is, and how work is lent out.
+//! Where the queue is, and how units are leased.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -83,7 +83,7 @@ impl Validate for FleetConfig {
             ));
         }
         if self.engine.contains('@') {
-            let message = "holds a user or a password, which would be shown wherever the address is";
+            let message = "holds a user or a password, which would appear wherever the address is shown";
             return Err(ConfigError::new("engine", message, "give them in `credentials_file`"));
         }
         let word = !self.name.is_empty()
@@ -92,7 +92,7 @@ impl Validate for FleetConfig {
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         if !word {
-            let message = "has a character that a subject of NATS cannot hold, or none";
+            let message = "is empty or has a character that a NATS subject cannot hold";
             return Err(ConfigError::new("name", message, "use letters, digits and `-`"));
         }
         if !matches!(self.replicas, 1 | 3 | 5) {

@@ -20,7 +20,7 @@ use crate::{
     worker::Completion,
 };
 
-/// Pause before a request to the queue or the store that failed is repeated.
+/// Pause before a failed request to the queue or the store is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Longest wait for cancelled units to leave the queue.
 const LONGEST_CANCELLATION: Duration = Duration::from_secs(3);
@@ -36,7 +36,7 @@ pub struct Answer {
 
 type Waiters = Mutex<HashMap<Address, Vec<mpsc::UnboundedSender<Completion>>>>;
 
-/// Requests units of the workers. Cheap to clone.
+/// Requests units from the workers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Dispatcher {
     inner: Arc<Inner>,
@@ -106,8 +106,8 @@ impl Dispatcher {
         &self.inner.queue
     }
 
-    /// Waits until cancelled units have left the queue, for at most some seconds. To be called
-    /// before the process ends.
+    /// Waits until cancelled units have left the queue, for at most some seconds. Call it before
+    /// the process ends.
     pub async fn wait_for_cancellations(&self) {
         let cancelling = &self.inner.cancelling;
         cancelling.close();
@@ -225,7 +225,7 @@ impl Dispatcher {
         let blobs = &self.inner.blobs;
         let counted = match self.with_retry(|| blobs.put_new(&name, id.as_bytes())).await? {
             Put::Created => false,
-            // The own claim, if only the answer to it was lost.
+            // This dispatcher's own claim, if only the reply to it was lost.
             Put::Exists => {
                 let claimed_by = self.with_retry(|| blobs.get(&name)).await?;
                 claimed_by.is_none_or(|other| other != id.as_bytes()[..])
@@ -234,7 +234,7 @@ impl Dispatcher {
         Ok(Answer { content, counted })
     }
 
-    /// A request to the store, repeated once after the retries of the store client are exhausted.
+    /// A request to the store, retried once after the retries of the store client are exhausted.
     async fn with_retry<T, F>(&self, act: impl Fn() -> F) -> Result<T, Fault>
     where
         F: Future<Output = Result<T, isomer_blobs::BlobError>>,

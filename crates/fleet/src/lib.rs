@@ -1,6 +1,6 @@
-//! Units of work that any worker of a fleet may execute. Each unit is executed once and its answer
-//! is found again by content address. Requests and answers are bytes to this crate; it knows no
-//! services, suites or reports.
+//! Units of work that any worker of a fleet may execute. Each unit is executed once, and its answer
+//! is found by its content address afterwards. Requests and answers are bytes to this crate; it
+//! knows nothing of services, suites or reports.
 //!
 //! **Three parts.** A queue (NATS JetStream) decides which worker executes a unit. A blob store
 //! ([`isomer_blobs`]) keeps requests and answers. A [`Dispatcher`] requests units; a [`worker`]

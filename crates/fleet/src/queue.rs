@@ -53,9 +53,9 @@ pub enum FleetError {
     Broker {
         /// Its address.
         engine: String,
-        /// What was tried.
+        /// The operation that was tried.
         what: &'static str,
-        /// What it said.
+        /// The error it reported.
         message: String,
     },
     /// The store.

@@ -50,7 +50,7 @@ fn rates(transformation: &str, rows: &[&CheckRow]) -> ErrorRates {
         let part = |count| if of == 0 { 0.0 } else { count as f64 / of as f64 };
         counts.into_iter().map(|(name, count)| (name, part(count))).collect()
     };
-    // Means are over the transformed texts, so each weighs by their number.
+    // Means are over the transformed texts, so each row weighs by their number.
     let mean = |of: &dyn Fn(&CheckRow) -> Option<f64>| {
         let weighed = || {
             let rows = rows.iter();

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use super::{DriftRow, Report};
 use crate::{profile::NotComputed, stats::mean};
 
-/// Drift in parallel gaps, over the data sets that have it.
+/// Drift in parallel gaps, over the data sets where the gap is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct InGaps {
     /// Mean over these data sets.
     pub(super) mean: f64,
-    /// How many they are.
+    /// Number of these data sets.
     pub(super) datasets: usize,
     /// Data sets with a drift.
     pub(super) of: usize,
@@ -55,7 +55,7 @@ impl Report {
     }
 }
 
-/// Where drift cannot be given in parallel gaps, and why: one entry a reason.
+/// Where drift cannot be given in parallel gaps, and why: one entry for each reason.
 pub(super) fn not_computed(report: &Report) -> Vec<NotComputed> {
     let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for row in &report.drift {

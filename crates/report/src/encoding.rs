@@ -47,8 +47,8 @@ pub struct TruncationRow {
     pub count: CutCount,
 }
 
-/// Share of cut texts from which a reader is told: were every cut text to lose its whole score, the
-/// mean would move by five points, as much as the drops that a gate is about.
+/// Share of cut texts from which the report mentions them: if every cut text lost its whole score,
+/// the mean would move by five points, as much as the drops that a gate is about.
 pub(super) const MANY_CUT: f64 = 0.05;
 
 impl Report {
@@ -68,8 +68,8 @@ fn cut(rows: &[TruncationRow], encoder: &str, dataset: Option<&str>, transformat
     count
 }
 
-/// What a headline says of cut texts: transformations whose texts an encoder cut markedly more
-/// often than the originals. Their change is partly one of the encoder's length.
+/// Sentences about cut texts for the headline: transformations whose texts an encoder cut markedly
+/// more often than the originals. Part of their change comes from the encoder's maximum length.
 pub(super) fn headline(report: &Report) -> Vec<String> {
     let mut sentences = Vec::new();
     for encoder in &report.encoders {
@@ -86,7 +86,7 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
         if let Some(original) = original.filter(|_| !longer.is_empty()) {
             sentences.push(format!(
                 "{} cut more of the transformed texts at its length{} than of the originals ({}): {}. Part of their change is \
-                 what it did not read.",
+                 due to text that it did not read.",
                 encoder.id,
                 length(encoder),
                 percent(original),
@@ -97,7 +97,7 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
     sentences
 }
 
-/// What to know of prompts and cut texts before trusting a number.
+/// What a reader should know about prompts and cut texts before trusting a number.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     for encoder in &report.encoders {
@@ -107,7 +107,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     notes
 }
 
-/// ` of 256 tokens`; nothing where the encoder does not say it.
+/// ` of 256 tokens`; empty where the encoder does not give its length.
 fn length(encoder: &EncoderInfo) -> String {
     match encoder.max_tokens {
         0 => String::new(),
@@ -132,7 +132,7 @@ fn of_prompts(encoder: &EncoderInfo) -> Vec<String> {
     let own = roles(&|source| source == PromptSource::Encoder);
     if encoder.prompts.is_empty() && !own.is_empty() {
         notes.push(format!(
-            "{} has prompts of its own ({}), but none is for these tasks: its texts had {}.",
+            "{} has prompts of its own ({}), but not for these tasks: its texts had {}.",
             encoder.id,
             own.join(", "),
             if encoder.prompt.is_empty() {
@@ -181,7 +181,7 @@ fn of_truncation(report: &Report, encoder: &EncoderInfo) -> Vec<String> {
     }
     if !cut.is_empty() {
         notes.push(format!(
-            "{} cut texts at its length{}: {}. What comes after is in no score.",
+            "{} cut texts at its length{}: {}. No score covers the rest of these texts.",
             encoder.id,
             length(encoder),
             cut.join(", ")

@@ -11,15 +11,15 @@ use crate::{
     terms::{MAX_UNCHANGED, Texts},
 };
 
-/// Most encoders that the headline mentions one by one.
+/// Most encoders that the headline describes one by one.
 const SPOKEN_OF: usize = 3;
 /// A share of unchanged texts worth a warning.
 const MANY_UNCHANGED: f64 = 0.10;
 /// Datasets from which a two-sided signed-rank test can reach 0.05.
 const ENOUGH_DATASETS: usize = 6;
 
-/// The findings, most important first. A score on texts that were not rewritten is not a finding,
-/// and the report says so.
+/// The findings, most important first. A score on texts that were not rewritten is not a finding;
+/// the report says so instead.
 pub fn headline(report: &Report) -> Vec<String> {
     let mut ranked: Vec<&EncoderProfile> = report.profile.encoders.iter().collect();
     ranked.sort_by(|a, b| total(b).partial_cmp(&total(a)).unwrap_or(Ordering::Equal));
@@ -48,8 +48,8 @@ pub fn headline(report: &Report) -> Vec<String> {
     sentences
 }
 
-/// What rewrites that the judge does not accept add to the change of the total, where it is a point
-/// or more.
+/// How much the rewrites that the judge does not accept add to the change of the total, where it is
+/// a point or more.
 fn bad_rewrites(report: &Report, encoder: &EncoderProfile) -> Option<String> {
     let accepted = report.subsets.iter().find(|one| one.texts == Texts::Accepted)?;
     let of_total = |row: &&SubsetRow| row.encoder == encoder.encoder && row.of == "total";
@@ -77,7 +77,7 @@ fn sentence(report: &Report, encoder: &EncoderProfile) -> String {
         .unwrap_or(MAX_UNCHANGED);
     if let Some(total) = encoder.total.as_ref().filter(|_| unchanged > limit) {
         return format!(
-            "Nothing can be said of the robustness of {name}: {} of the texts stayed as they were (it scores {} on the original texts, {} \
+            "Nothing can be said about the robustness of {name}: {} of the texts stayed as they were (it scores {} on the original texts, {} \
              on these).",
             percent(unchanged),
             points(encoder.original),
@@ -161,7 +161,7 @@ fn of_judge(judge: &JudgeReport) -> Vec<String> {
     }
     if let Some(why) = &judge.inseparable {
         notes.push(format!(
-            "The judge {} cannot be relied on: on pairs whose rating is known, {why}. Take another model.",
+            "The judge {} cannot be relied on: on pairs whose rating is known, {why}. Use another model.",
             judge.id
         ));
     }
@@ -179,8 +179,8 @@ fn of_judge(judge: &JudgeReport) -> Vec<String> {
     notes
 }
 
-/// That scores of samples have an error of their own. Which they are, their data sets' own notes
-/// say.
+/// Notes that scores of samples have a sampling error. The data sets' own notes say which data sets
+/// are samples.
 fn sampled(report: &Report) -> Option<String> {
     let samples = report.datasets.iter().filter(|one| one.sample.is_some()).count();
     (samples > 0).then(|| {
@@ -201,7 +201,7 @@ pub fn notes(report: &Report) -> Vec<String> {
         let unchanged: u64 = rows().map(CheckRow::unchanged_texts).sum();
         if texts > 0 && unchanged as f64 / texts as f64 >= MANY_UNCHANGED {
             notes.push(format!(
-                "{}: {} of the texts stayed as they were. What they hide is not measured: the true change is likely larger. A \
+                "{}: {} of the texts stayed as they were. The change on these is not measured: the true change is likely larger. A \
                  stronger generator helps.",
                 planned.label,
                 percent(unchanged as f64 / texts as f64)

@@ -40,7 +40,7 @@ pub(super) fn signed_fine(value: f64) -> String {
     }
 }
 
-/// A share as whole percent; under one percent but not zero is said so.
+/// A share as whole percent; a share above zero but under one percent is given as such.
 pub fn percent(share: f64) -> String {
     if share > 0.0 && share < 0.01 {
         "< 1 %".to_owned()
@@ -71,7 +71,7 @@ pub(super) fn count(value: usize) -> String {
     text
 }
 
-/// A rank; half a rank if two share it.
+/// A rank; ends in a half if two share it.
 pub(super) fn place(rank: f64) -> String {
     if rank.fract() == 0.0 {
         format!("{rank:.0}")

@@ -225,7 +225,7 @@ pub struct RoundReport {
 }
 
 impl GateVerdict {
-    /// In a word.
+    /// The verdict as a word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -235,7 +235,7 @@ impl GateVerdict {
         }
     }
 
-    /// As a sign, beside the word.
+    /// The verdict as a sign, beside the word.
     pub(super) fn mark(self) -> &'static str {
         match self {
             Self::Pass => "✓",
@@ -245,12 +245,12 @@ impl GateVerdict {
         }
     }
 
-    /// Whether more data would leave it as it is: pass or fail.
+    /// Whether the verdict is final, so that more data would not change it: pass or fail.
     pub fn is_decided(self) -> bool {
         matches!(self, Self::Pass | Self::Fail)
     }
 
-    /// The verdict of several: the worst of them.
+    /// The verdict of several rules or encoders: the worst of theirs.
     pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Self {
         verdicts.into_iter().max().unwrap_or(Self::Pass)
     }
@@ -343,7 +343,7 @@ impl GateReport {
         }
     }
 
-    /// How the rounds went, in a sentence.
+    /// A sentence on how many rounds were run and what they saved.
     pub fn rounds(&self) -> Option<String> {
         let sequential = self.sequential.as_ref()?;
         if let Some((last, all)) = sequential.items() {
@@ -411,7 +411,7 @@ impl RuleVerdict {
         self.estimate.map_or("–".to_owned(), fine)
     }
 
-    /// Note and what it would take, in words; empty where there is nothing to say.
+    /// The note, and what a decision would take; empty where there is nothing to say.
     pub fn remark(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
         if let Some(p) = self.p_holm {

@@ -1,4 +1,4 @@
-//! The rules of the gate in `report.html`: one line a rule, words beside colours.
+//! The rules of the gate in `report.html`: one line for each rule, with words beside colours.
 
 use minijinja::{Value, context};
 

@@ -1,4 +1,4 @@
-//! What a report says of its judge.
+//! The judge of a report, and its ratings.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,7 +123,7 @@ pub struct DriftRating {
 }
 
 impl Report {
-    /// How what a transformation made is rated on a scale, over all data sets.
+    /// The ratings of a transformation's texts on a scale, over all data sets.
     pub fn rating_of(&self, scale: Scale, transformation: &str) -> Option<&RatingRow> {
         let mut rows = self.judge.iter().flat_map(|judge| &judge.ratings);
         rows.find(|row| row.scale == scale && row.transformation == transformation && row.dataset.is_none())
@@ -137,7 +137,7 @@ impl Report {
 }
 
 impl DriftRating {
-    /// What a reader must know of it.
+    /// What a reader must know about this row.
     pub(super) fn remark(&self) -> String {
         let resamples = match self.undefined_resamples {
             0 => None,
@@ -160,7 +160,7 @@ impl RatingRow {
 }
 
 impl JudgeReport {
-    /// Who rated what, in a sentence.
+    /// What was rated and by which judge, in a sentence.
     pub fn sentence(&self) -> String {
         let scales: Vec<String> = self.scales.iter().map(|one| one.scale.title()).collect();
         let how_many = match self.sample {
@@ -195,28 +195,28 @@ impl JudgeReport {
         Some(counts.fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1)))
     }
 
-    /// How many rewrites the judge accepts, or why that counts for nothing, in a sentence; `None`
+    /// How many rewrites the judge accepts, or why its ratings do not count, in a sentence; `None`
     /// where it rated no similarity.
     fn acceptance(&self) -> Option<String> {
         let threshold = self.threshold_text()?;
         if let Some(why) = &self.inseparable {
             return Some(format!(
-                "Its ratings accept nothing: on pairs whose rating is known, {why}."
+                "No rewrite counts as accepted: on pairs whose rating is known, {why}."
             ));
         }
         let (accepted, rated) = self.accepted()?;
         Some(format!(
-            "It tells pairs apart whose rating is known, and accepts {accepted} of {rated} rated rewrites (similarity of at least {threshold})."
+            "It tells pairs of known rating apart, and accepts {accepted} of {rated} rated rewrites (similarity of at least {threshold})."
         ))
     }
 
-    /// The same for the findings, with the share: whether what was scored keeps the meaning of the
-    /// texts.
+    /// `acceptance` for the findings, with the share: whether what was scored keeps the
+    /// meaning of the texts.
     pub(super) fn finding(&self) -> Option<String> {
         self.threshold_text()?;
         let Some((accepted, rated)) = self.accepted() else {
             return Some(format!(
-                "Whether the rewrites keep the meaning is not known: the judge {} does not tell pairs apart whose rating is known.",
+                "Whether the rewrites keep the meaning is not known: the judge {} does not tell pairs of known rating apart.",
                 self.id
             ));
         };

@@ -12,7 +12,7 @@ pub(super) const TEMPLATE: &str = include_str!("page/judge.html");
 
 /// What the template shows.
 pub(super) fn view(judge: &JudgeReport) -> Value {
-    // Over all data sets first; what is of one alone lies in a fold.
+    // Ratings over all data sets come first; those of one data set are in a fold.
     let rated = |whole: bool| -> Vec<Value> {
         let rows = judge.ratings.iter().filter(|row| row.dataset.is_none() == whole);
         rows.map(rating).collect()
@@ -40,7 +40,8 @@ pub(super) fn view(judge: &JudgeReport) -> Value {
     }
 }
 
-/// Ratings of each transformation over all data sets, per scale, for the foot of another table.
+/// Ratings of each transformation over all data sets, per scale, for the last rows of another
+/// table.
 pub(super) fn feet(report: &Report) -> Vec<Value> {
     let foot = |scale: crate::terms::Scale| {
         let all = report.suite.transformations.iter();

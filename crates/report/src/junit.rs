@@ -1,5 +1,5 @@
-//! `junit.xml`: one suite per encoder, one case per rule of the gate; without rules one case per
-//! axis, which cannot fail.
+//! `junit.xml`: one suite per encoder, one case per rule of the gate. Without rules there is one
+//! case per axis, which cannot fail.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) fn render(report: &Report) -> Result<Vec<u8>, String> {
         suite.add_property(("run", report.run.id.as_str()));
         suite.add_property(("original", points(encoder.original).as_str()));
         match &report.gate {
-            // The baseline is the encoder that others are compared with; no rule is about it.
+            // The baseline is the encoder that others are compared with; no rule applies to it.
             Some(gate) => gate_cases(&mut suite, gate, &encoder.encoder),
             None => axis_cases(&mut suite, report, encoder),
         }

@@ -1,4 +1,4 @@
-//! Into which languages `translation` translated, and what each of them did to the scores.
+//! The languages that `translation` translated into, and how each of them changed the scores.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,7 +123,7 @@ pub(super) fn targets(report: &Report) -> Vec<TargetScore> {
     rows
 }
 
-/// Share of the texts of these places that stayed as they were.
+/// Share of the texts of these data sets and seeds that stayed as they were.
 fn unchanged(report: &Report, places: &[Place<'_>]) -> f64 {
     let own = |transformation: &str, seed, dataset: &str| places.contains(&(transformation, seed, dataset));
     super::model::share(
@@ -134,8 +134,8 @@ fn unchanged(report: &Report, places: &[Place<'_>]) -> f64 {
     )
 }
 
-/// One row of draws for each transformation, seed and source: the data sets of a source share its
-/// draw.
+/// One row of draws for each transformation, seed and source language: the data sets of a source
+/// language share its draw.
 pub(super) fn by_source(draws: &[DrawnTarget]) -> Vec<(&str, u64, Option<&str>, Vec<&str>, u64)> {
     let mut rows: BTreeMap<(&str, u64, Option<&str>), (BTreeSet<&str>, u64)> = BTreeMap::new();
     for draw in draws {

@@ -1,14 +1,14 @@
 //! Reports: one model, and every form of it. Texts of datasets and generators are data: every form
 //! escapes them.
 //!
-//! * `model`: what `report.json` holds; [`profile`]: the robustness profile in it; [`terms`]: the
-//!   choices and counts that it names.
-//! * `html`, `markdown`, `junit`, [`terminal`]: its forms; `tables`: those of the papers; `charts`:
-//!   drawings of the page.
-//! * [`complete`]: what is computed of the rest of a report.
+//! * `model`: the content of `report.json`; [`profile`]: the robustness profile in it; [`terms`]:
+//!   the choices and counts that it names.
+//! * `html`, `markdown`, `junit`, [`terminal`]: its forms; `tables`: the papers' tables; `charts`:
+//!   charts of the page.
+//! * [`complete`]: computes what follows from the rest of a report.
 //!
-//! Everything is pure: no async, no network, no clock, no global random numbers. Nothing here runs
-//! anything or decides a gate.
+//! Everything is pure: no async, no network, no clock, no global random numbers. This crate neither
+//! runs anything nor decides a gate.
 
 mod charts;
 mod complete;
@@ -64,8 +64,8 @@ use isomer_stats as stats;
 /// Reads a `report.json`.
 ///
 /// # Errors
-/// If it is not of this version ([`SCHEMA`]) or some part of it is invalid; the error gives the
-/// place.
+/// If it is not of this version ([`SCHEMA`]) or some part of it is invalid; the error names the
+/// part.
 pub fn read(json: &[u8]) -> Result<Report, String> {
     #[derive(serde::Deserialize)]
     struct Version {
@@ -78,13 +78,13 @@ pub fn read(json: &[u8]) -> Result<Report, String> {
             version.schema
         ));
     }
-    serde_json::from_slice(json).map_err(|error| format!("is not what {SCHEMA} says: {error}"))
+    serde_json::from_slice(json).map_err(|error| format!("does not match {SCHEMA}: {error}"))
 }
 
 /// Every file of a report: name and content.
 ///
 /// # Errors
-/// If a form cannot be rendered: an internal error, in words.
+/// If a form cannot be rendered, which is an internal error; the message says why.
 pub fn files(report: &Report) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
     let mut json = serde_json::to_vec_pretty(report).map_err(|error| format!("report.json: {error}"))?;
     json.push(b'\n');

@@ -1,4 +1,4 @@
-//! What a report says; `report.json` is this, serialised.
+//! The content of a report; `report.json` is this model, serialised.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ use crate::{
     terms::{Counters, Outcome, Transformation},
 };
 
-/// Version of the `report.json` format. The number rises when a field changes its meaning or goes
-/// away.
+/// Version of the `report.json` format. The number increases when a field changes its meaning or is
+/// removed.
 pub const SCHEMA: &str = "isomer.report/1";
 
 /// A run's report.
@@ -145,12 +145,12 @@ pub struct SuiteInfo {
     pub transformations: Vec<TransformationInfo>,
 }
 
-/// Reports from before a suite could say so: identical texts were retried.
+/// The default for reports of versions without this setting: identical texts were retried.
 fn yes() -> bool {
     true
 }
 
-/// Likewise: at 0.7.
+/// The default for reports of versions without this setting: 0.7.
 fn warm() -> f64 {
     0.7
 }
@@ -464,14 +464,14 @@ pub struct Example {
 }
 
 impl DatasetInfo {
-    /// Whether it is in English, as far as that is known.
+    /// The language group, as far as the language is known.
     pub fn language_group(&self) -> LanguageGroup {
         LanguageGroup::of(self.languages.iter().map(String::as_str), self.language.as_deref())
     }
 }
 
 impl Report {
-    /// Error rates of a transformation; absent in reports of versions that did not tell them.
+    /// Error rates of a transformation; absent in reports of versions that did not have them.
     pub fn error_rates_of(&self, transformation: &str) -> Option<&ErrorRates> {
         self.error_rates
             .iter()

@@ -1,18 +1,17 @@
-//! What stands at the top of a report: the verdict and what it means, in words that take no
-//! statistics.
+//! The top of a report: the verdict and its meaning, in words that need no statistics.
 
 use minijinja::{Value, context};
 
 use super::{GateReport, GateVerdict, JudgeReport, Report, format::percent};
 use crate::terms::OnUndecided;
 
-/// What the gate's verdict means for whoever decides, in one or two sentences.
+/// What the gate's verdict means for a decision, in one or two sentences.
 pub(super) fn meaning(gate: &GateReport) -> &'static str {
     match (gate.verdict, gate.undecided) {
         (GateVerdict::Pass, _) => "Every encoder that was judged stays within every limit that was set.",
         (GateVerdict::Fail, _) => "At least one encoder breaks a limit that was set.",
         (GateVerdict::Invalid, _) => {
-            "These numbers cannot answer the question, so nothing follows from them about the encoders. Hint what is named here and run \
+            "These numbers cannot answer the question, so nothing follows from them about the encoders. Correct what is named here and run \
              again."
         }
         (GateVerdict::Undecided, OnUndecided::Warn) => {
@@ -46,13 +45,13 @@ fn judged(judge: &JudgeReport) -> Option<Value> {
     if judge.inseparable.is_some() {
         return Some(context! {
             share => "–",
-            told => format!("not known: {} does not tell pairs apart whose rating is known", judge.id),
+            told => format!("not known: {} does not tell pairs of known rating apart", judge.id),
         });
     }
     let (accepted, rated) = judge.accepted()?;
     let share = (rated > 0).then(|| percent(accepted as f64 / rated as f64));
     Some(context! {
         share => share.unwrap_or_else(|| "–".to_owned()),
-        told => format!("{accepted} of {rated} rated rewrites have a similarity of at least {threshold}, says {}", judge.id),
+        told => format!("{accepted} of {rated} rated rewrites have a similarity of at least {threshold}, according to {}", judge.id),
     })
 }

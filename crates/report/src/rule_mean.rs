@@ -1,5 +1,4 @@
-//! The mean of what a rule looks at, as the profile has it: what stands beside an estimate that is
-//! no mean.
+//! The mean of what a rule measures, from the profile: shown beside an estimate that is not a mean.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +26,7 @@ impl GateRule {
 }
 
 impl Report {
-    /// The mean over groups of what a rule looks at, from the profile: drop, score or difference.
+    /// The mean over groups of what a rule measures, from the profile: drop, score or difference.
     /// For rules whose estimate is not that mean itself. None where a rule was decided in an
     /// earlier round than the last, on fewer data sets than the profile has.
     pub fn mean_beside(&self, gate: &GateReport, rule: &GateRule, said: &RuleVerdict, encoder: &str) -> Option<f64> {

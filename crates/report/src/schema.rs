@@ -4,9 +4,10 @@ use schemars::generate::SchemaSettings;
 
 use super::{Report, SCHEMA};
 
-/// JSON Schema (draft 2020-12) of `report.json`; `eval-svc/schema/report-1.json` is this.
+/// JSON Schema (draft 2020-12) of `report.json`; `eval-svc/schema/report-1.json` is a copy of it.
 pub fn json_schema() -> serde_json::Value {
-    // What is written, not what is read: fields that older reports lack are always there.
+    // The schema of what is written, not of what is read: fields that older reports lack are always
+    // written.
     let mut schema = SchemaSettings::draft2020_12()
         .for_serialize()
         .into_generator()

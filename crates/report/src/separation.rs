@@ -1,5 +1,5 @@
-//! What a report says of separation: robust and blind look alike until a change of meaning is held
-//! against the rewrites.
+//! The separation section of a report: an encoder that ignores meaning looks robust until its
+//! treatment of changes of meaning is compared with that of rewrites.
 
 use std::collections::BTreeMap;
 
@@ -153,7 +153,7 @@ impl SeparationRow {
         }
     }
 
-    /// What the row is of, in words.
+    /// What the row covers, in words.
     pub fn of_text(&self) -> String {
         let kind = self.kind.map(|kind| kind.title().to_owned());
         let stratum = self.stratum.map(|stratum| format!("Word overlap: {}", stratum.title()));
@@ -168,8 +168,8 @@ impl SeparationRow {
 }
 
 impl SeparationReport {
-    /// What the transform service was asked for, a sentence a kind; empty where all copies are made
-    /// by rule.
+    /// What the transform service was asked for, one sentence for each kind; empty where all copies
+    /// are made by rule.
     pub fn asked_sentences(&self) -> Vec<String> {
         let of_kind = |kind: &Kind| {
             let own = self.coverage.iter().filter(|one| one.kind == *kind);
@@ -184,7 +184,7 @@ impl SeparationReport {
 }
 
 impl CopyCounts {
-    /// Adds others.
+    /// Adds the counts of another.
     fn extend(&mut self, other: &Self) {
         self.asked += other.asked;
         self.failed += other.failed;
@@ -247,7 +247,9 @@ impl EncoderSeparation {
         };
         let (Some(share), Some(low), Some(high)) = (row.separation, row.low, row.high) else {
             let cause = match row.cut {
-                0 => "no text has both a rewrite in its own language, by more than a word, and a changed copy.",
+                0 => {
+                    "no text has both a changed copy and a rewrite in its own language that differs in more than one word."
+                }
                 _ => "nothing was compared.",
             };
             return format!("{name}: separation could not be measured: {cause}{cut}");
@@ -264,11 +266,11 @@ impl EncoderSeparation {
             n => format!(" {n} comparisons have no cosine and count as not separated."),
         };
         let judged = if high <= 0.5 {
-            ": it is blind to these changes, and that its scores hold says nothing."
+            ": it is blind to these changes, so stable scores say nothing about robustness."
         } else if low > 0.5 {
             "."
         } else {
-            ": that cannot be told from chance."
+            ": that cannot be distinguished from chance."
         };
         format!("{told}{judged}{undefined}{cut}")
     }

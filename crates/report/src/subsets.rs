@@ -32,7 +32,7 @@ impl SubsetReport {
         }
     }
 
-    /// Of what the last column of the table is the part.
+    /// The heading of the last column: what the texts that are not of this kind add.
     pub fn others(&self) -> &'static str {
         match self.texts {
             Texts::Accepted => "What other rewrites add",
@@ -40,7 +40,7 @@ impl SubsetReport {
         }
     }
 
-    /// The cells of a row but its first two, which are names.
+    /// The cells of a row except its first two, which are names.
     pub fn cells(row: &SubsetRow) -> [String; 4] {
         let told = |points: Option<f64>| points.map_or("–".to_owned(), signed);
         let share = if row.of_items == 0 {

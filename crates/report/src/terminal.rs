@@ -67,7 +67,7 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// What the run used up: a budget on a gateway is charged for it.
+/// The run's token counts: a gateway charges a budget for them.
 fn tokens(counters: &Counters) -> String {
     let judge = counters.judge.unwrap_or_default();
     let mut text = format!(
@@ -103,8 +103,8 @@ fn number(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// `81.2 (-1.3)`, with the SD over seeds where there is one and the interval of the change with
-/// other items.
+/// `81.2 (-1.3)`, with the SD over seeds if there is one, and the interval of the change with other
+/// items.
 fn moved(moved: Option<&Moved>) -> Cell {
     let Some(moved) = moved else {
         return number("-".to_owned());
@@ -139,7 +139,7 @@ fn axes(profile: &RobustnessProfile) -> Table {
     table
 }
 
-/// What each rule says of each encoder.
+/// The verdict of each rule for each encoder.
 fn rules(report: &Report, gate: &GateReport) -> Table {
     let mut table = table([
         "encoder", "rule", "verdict", "estimate", "bounds", "limit", "basis", "n", "seeds", "remark",
@@ -163,7 +163,7 @@ fn rules(report: &Report, gate: &GateReport) -> Table {
     table
 }
 
-/// A rule's estimate; one that is not a mean says what it is, with the mean of the profile.
+/// A rule's estimate. If it is not a mean, its kind and the mean of the profile are added.
 fn estimate(report: &Report, gate: &GateReport, rule: &GateRule, said: &RuleVerdict, encoder: &str) -> String {
     let estimate = said.estimate_text();
     match (rule.estimator(), report.mean_beside(gate, rule, said, encoder)) {
@@ -228,7 +228,7 @@ fn ratings(judge: &JudgeReport) -> Table {
     table
 }
 
-/// How drift goes with the ratings, over all data sets.
+/// How drift relates to the ratings, over all data sets.
 fn related(judge: &JudgeReport) -> Table {
     let mut table = table([
         "encoder",

@@ -1,4 +1,4 @@
-//! How records lie in a segment, and how a damaged one is recognised.
+//! How records are laid out in a segment, and how a damaged one is recognised.
 
 use std::{
     fs::File,
@@ -8,24 +8,24 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-/// Bytes of a digest that make a checksum.
+/// Bytes of a digest that are used as a checksum.
 const CHECKSUM: usize = 8;
-/// Characters of such a checksum in hex.
+/// Characters of a checksum in hex.
 const CHECKSUM_CHARS: usize = 2 * CHECKSUM;
 
-/// What the segments of a log are named, and how their records lie in them. Both are fixed by files
-/// that older versions left.
+/// How the segments of a log are named, and how their records are laid out. Both are fixed by files
+/// that older versions wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
     /// What the name of a segment begins with.
     pub prefix: &'static str,
     /// What it ends with.
     pub suffix: &'static str,
-    /// How its records lie.
+    /// How its records are framed.
     pub framing: Framing,
 }
 
-/// How the records of a segment lie.
+/// How the records of a segment are framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// Records of one size: the content, then the first 8 bytes of its SHA-256.
@@ -64,7 +64,7 @@ impl Framing {
         }
     }
 
-    /// Whether a record can have this content.
+    /// Whether a record can hold this content.
     pub(crate) fn takes(self, content: &[u8]) -> bool {
         match self {
             Self::Fixed { content: bytes } => content.len() == bytes,
@@ -72,7 +72,7 @@ impl Framing {
         }
     }
 
-    /// Bytes of a record with a content of so many bytes.
+    /// Bytes of a record whose content has `content` bytes.
     pub fn record_bytes(self, content: usize) -> usize {
         match self {
             Self::Fixed { .. } => content + CHECKSUM,

@@ -1,16 +1,16 @@
-//! Append-only files of checksummed records that several processes share: what the caches on disk
-//! are made of.
+//! Append-only files of checksummed records that several processes share. The caches on disk are
+//! made of them.
 //!
 //! **Layout.** A log is a folder of *segments*, files of one [`Format`]. A process appends to one
-//! segment, which it holds locked. The lock goes with the process, and the next process carries on
-//! where that one ended. **Reading.** [`Segment::read_on`] gives the records that were added since
-//! the last call, so entries of other processes are found. A last record that was written only in
-//! part is left for the next call. A record that does not match its checksum is reported as damaged
-//! and passed over. **Removing.** [`remove_unless_written`] removes a segment under its lock, so
-//! never one that a process writes to.
+//! segment, which it holds locked. The lock ends with the process, and the next process continues
+//! the segment. **Reading.** [`Segment::read_on`] returns the records that were added since the
+//! last call, so entries of other processes are found. A last record that was written only in part
+//! is left for the next call. A record that does not match its checksum is reported as damaged and
+//! skipped. **Removing.** [`remove_unless_written`] removes a segment under its lock, so it never
+//! removes one that a process writes to.
 //!
 //! This crate does not know what the records mean, how large a log may become, or which segment is
-//! to go first.
+//! to be removed first.
 
 mod format;
 mod segment;
@@ -34,9 +34,9 @@ pub use writer::Writer;
 pub struct Listed {
     /// Where it is.
     pub path: PathBuf,
-    /// What it takes on disk.
+    /// Its size on disk.
     pub bytes: u64,
-    /// When it was changed last: written to, or [touched](Segment::touch).
+    /// When it was last changed: written to, or [touched](Segment::touch).
     pub changed: SystemTime,
 }
 
@@ -49,7 +49,7 @@ pub fn paths(folder: &Path, format: &Format) -> io::Result<Vec<PathBuf>> {
     Ok(paths.filter(|path| format.names(path)).collect())
 }
 
-/// The segments of a folder with their sizes. One that is removed meanwhile is left out.
+/// The segments of a folder with their sizes. One that is removed during the call is left out.
 ///
 /// # Errors
 /// The folder cannot be listed.
@@ -65,8 +65,8 @@ pub fn list(folder: &Path, format: &Format) -> io::Result<Vec<Listed>> {
     Ok(paths(folder, format)?.into_iter().filter_map(listed).collect())
 }
 
-/// Removes a segment under its lock: a process that would take it over to write finds it locked, or
-/// gone. False if a process writes to it, or if it is gone already.
+/// Removes a segment under its lock: a process that tries to take it over finds it locked or gone.
+/// False if a process writes to it, or if it is gone already.
 ///
 /// # Errors
 /// It cannot be opened, locked or removed.

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{Format, Framing};
 
-/// How often a use is noted on disk.
+/// How often a use is recorded on disk.
 const TOUCH: Duration = Duration::from_secs(60);
 
 /// A record that was read.
@@ -20,7 +20,7 @@ pub struct Found<T> {
     pub offset: u64,
     /// Its bytes, frame included.
     pub length: usize,
-    /// What its content is, or `None` if the record is damaged.
+    /// The value of its content, or `None` if the record is damaged.
     pub value: Option<T>,
 }
 
@@ -32,7 +32,7 @@ pub struct Segment {
     framing: Framing,
     /// Everything before this has been read; it is the start of a record.
     read_to: u64,
-    /// When a use was noted last.
+    /// When a use was last recorded.
     touched: Option<Instant>,
 }
 
@@ -74,18 +74,18 @@ impl Segment {
         read(&self.file, self.framing, offset, length)
     }
 
-    /// Notes on disk that it is in use, by the time of its last change. At most once a minute.
+    /// Records on disk that the segment is in use, in its modification time. At most once a minute.
     pub fn touch(&mut self) {
         if self.touched.is_some_and(|at| at.elapsed() < TOUCH) {
             return;
         }
         self.touched = Some(Instant::now());
-        // A segment that may only be read is not noted. It is not removed either.
+        // A use of a read-only segment is not recorded. Such a segment is not removed either.
         let _ = self.file.set_modified(SystemTime::now());
     }
 
-    /// Reads the whole records that have been added. `decode` makes a value of a content, or `None`
-    /// if it is not one.
+    /// Reads the whole records that have been added. `decode` makes a value of a content, or
+    /// returns `None` if the content is not valid.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -111,8 +111,9 @@ impl Segment {
         Ok(found)
     }
 
-    /// Passes over a record that this process has just appended, so that it is not read on. False
-    /// if records before it have not been read: then it is read like any other.
+    /// Skips a record that this process has just appended, so that [`read_on`](Self::read_on) does
+    /// not return it. False if records before it have not been read: then it is read like any
+    /// other.
     pub fn pass(&mut self, offset: u64, length: usize) -> bool {
         let known = offset <= self.read_to;
         if known {

@@ -46,7 +46,7 @@ fn records_are_read_as_they_are_added() {
         let mut segment = Segment::open(&path, &format).unwrap();
         assert_eq!(added(&mut segment), [text("first"), text("other")]);
         assert_eq!(added(&mut segment), []);
-        assert_eq!(write(folder.path(), &format, &["third"]), path, "nobody holds it");
+        assert_eq!(write(folder.path(), &format, &["third"]), path, "no process holds it");
         assert_eq!(added(&mut segment), [text("third")]);
         assert_eq!(segment.read_to(), fs::metadata(&path).unwrap().len());
     }

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{Format, Framing, paths};
 
-/// Records that wait to be handed to the system are at most about this many bytes.
+/// Records that wait to be written take at most about this many bytes.
 const WAITING: usize = 1 << 18;
 
 /// The segment that a process appends to, locked.
@@ -19,30 +19,30 @@ pub struct Writer {
     framing: Framing,
     /// Bytes in the file.
     length: u64,
-    /// Records not yet handed to the system.
+    /// Records not yet written to the file.
     waiting: Vec<u8>,
 }
 
 impl Writer {
-    /// Takes over a segment that nobody holds and that has at most `room` bytes, or starts one. The
-    /// folder is made if need be.
+    /// Takes over a segment that no process holds and that has at most `room` bytes, or starts one.
+    /// The folder is created if missing.
     ///
     /// # Errors
-    /// The folder cannot be made or listed, or no file can be made in it.
+    /// The folder cannot be created or listed, or no file can be created in it.
     pub fn acquire(folder: &Path, format: &Format, room: u64) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         for path in paths(folder, format)? {
             match Self::take_over(&path, format.framing, room) {
                 Ok(Some(writer)) => return Ok(writer),
                 Ok(None) => {}
-                // Read-only, or gone meanwhile: another one will do.
+                // Read-only, or removed meanwhile: try the next one.
                 Err(error) => tracing::debug!(segment = %path.display(), %error, "cannot take over this cache segment"),
             }
         }
         let path = folder.join(format!("{}{}{}", format.prefix, uuid::Uuid::now_v7(), format.suffix));
         let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
-        // The name is ours alone. Where the file system has no locks, nobody can take the segment
-        // over either.
+        // The name is unique to this process. Where the file system has no locks, no other process
+        // can take the segment over either.
         if let Err(error) = file.try_lock() {
             tracing::debug!(segment = %path.display(), %error, "the cache segment cannot be locked");
         }
@@ -63,13 +63,13 @@ impl Writer {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         let length = file.metadata()?.len();
-        // It may have been removed between opening and locking: what is written to it then is lost.
-        // Names do not come again.
+        // The file may have been removed between opening and locking; what is written to it then
+        // would be lost. Names are not reused.
         if length > room || !path.exists() {
             return Ok(None);
         }
-        // Its last writer may have been killed in the middle of a record. Nobody has read past the
-        // last whole one.
+        // Its last writer may have been killed in the middle of a record. No reader has read past
+        // the last whole record.
         let whole = framing.end_of_last(&file, length)?;
         if whole < length {
             file.set_len(whole)?;
@@ -88,17 +88,17 @@ impl Writer {
         &self.path
     }
 
-    /// Bytes it has, records that wait included.
+    /// Its bytes, waiting records included.
     pub fn length(&self) -> u64 {
         self.length + self.waiting.len() as u64
     }
 
-    /// Appends a record with this content; gives its offset and length. It is on disk after the
-    /// next [`flush`](Self::flush) at the latest.
+    /// Appends a record with this content; returns its offset and length. It is written to the file
+    /// by the next [`flush`](Self::flush) at the latest.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for a content that the framing cannot hold, and what the
-    /// disk says.
+    /// [`io::ErrorKind::InvalidInput`] for a content that the framing cannot hold, and errors of
+    /// the file.
     pub fn append(&mut self, content: &[u8]) -> io::Result<(u64, usize)> {
         if !self.framing.takes(content) {
             return Err(io::Error::new(
@@ -115,10 +115,11 @@ impl Writer {
         Ok((offset, length))
     }
 
-    /// Hands the records that wait to the system; what could be written only in part is taken back.
+    /// Writes the waiting records to the file; a record that could be written only in part is taken
+    /// back.
     ///
     /// # Errors
-    /// What the disk says. The records that waited are lost.
+    /// Errors of the file. The records that waited are lost.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -135,7 +136,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Tells the disk to keep what was written.
+    /// Makes the disk keep what was written (`fsync`).
     pub fn sync(&self) {
         if let Err(error) = self.file.sync_data() {
             tracing::warn!(segment = %self.path.display(), %error, "cannot sync the cache segment");

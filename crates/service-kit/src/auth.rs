@@ -1,5 +1,5 @@
-//! Who may come in: asked for every request that comes over the network, before anything is done
-//! for it.
+//! Authentication: every request that comes over the network is checked before anything else is
+//! done for it.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use http::{HeaderValue, StatusCode, header, request::Parts};
 
 use crate::{error::Fault, refusals::Shape};
 
-/// Looks at a request's head. What it learns of the caller it leaves in the extensions, where
-/// handlers find it (tonic hands them on to gRPC methods).
+/// Checks the head of a request. What it learns about the caller goes into the request's
+/// extensions, where handlers find it (tonic passes extensions on to gRPC methods).
 #[tonic::async_trait]
 pub trait Authenticator: std::fmt::Debug + Send + Sync + 'static {
-    /// Lets the request in, or says why not.
+    /// Admits the request, or says why not.
     async fn admit(&self, parts: &mut Parts) -> Result<(), Fault>;
 
-    /// What a 401 answer at this path says in `WWW-Authenticate`.
+    /// The value of `WWW-Authenticate` in a 401 answer at this path.
     fn challenge(&self, path: &str) -> Option<&'static str> {
         let _ = path;
         None
     }
 }
 
-/// A authenticator, or an open auth.
+/// An authenticator; without one, every request is admitted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Auth(pub(crate) Option<Arc<dyn Authenticator>>);
 
 impl Auth {
-    /// The request if it may come in, its refusal otherwise.
+    /// The request if it is admitted, its refusal otherwise.
     pub(crate) async fn pass(
         &self,
         request: axum::extract::Request,

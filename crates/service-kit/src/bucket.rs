@@ -1,21 +1,21 @@
-//! Rates: how many units have come up at so many a second.
+//! Token buckets: how many units are available at a given rate.
 
 use std::time::Duration;
 
-/// Longest wait that is reported to a caller: no caller waits a year.
+/// Longest wait that is reported to a caller: a year.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-/// Seconds of a day.
+/// Seconds in a day.
 const DAY: f64 = 86_400.0;
 
-/// A token bucket: units come in at a rate up to a bound, and are taken out. It has no clock:
-/// whoever holds it says how much time has passed.
+/// A token bucket: units accrue at a rate, up to a bound, and are taken out. It has no clock: its
+/// user says how much time has passed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
     /// Units a second.
     rate: f64,
-    /// Most units in the bucket.
+    /// Most units the bucket holds.
     most: f64,
-    /// Units there are; below 0 where more were taken.
+    /// Units available; below 0 where more were taken.
     level: f64,
 }
 
@@ -30,19 +30,19 @@ impl Bucket {
         }
     }
 
-    /// The same with `level` units in it.
+    /// The same bucket with `level` units in it.
     #[must_use]
     pub fn holding(self, level: f64) -> Self {
         Self { level, ..self }
     }
 
-    /// Another rate and bound from now on. Units above the new bound are lost.
+    /// Sets another rate and bound. Units above the new bound are lost.
     pub fn change(&mut self, rate: f64, most: f64) {
         (self.rate, self.most) = (rate, most);
         self.level = self.level.min(most);
     }
 
-    /// Some time has passed.
+    /// Adds the units that accrue in `time`.
     pub fn pass(&mut self, time: Duration) {
         self.add(time.as_secs_f64() * self.rate);
     }
@@ -52,28 +52,28 @@ impl Bucket {
         self.level = (self.level + units).min(self.most);
     }
 
-    /// How long until so many units are there, or the bucket is full where it never holds so many.
-    /// At most a year.
+    /// How long until so many units are available, or until the bucket is full if it cannot hold so
+    /// many. At most a year.
     pub fn wait(&self, units: f64) -> Duration {
         let missing = units.min(self.most) - self.level;
         if missing <= 0.0 {
             return Duration::ZERO;
         }
-        // An infinite number of seconds at rate 0, and more than a duration can hold at the
+        // The division gives infinity at rate 0, and more than a `Duration` can hold at the
         // smallest rates.
         Duration::try_from_secs_f64(missing / self.rate).map_or(LONGEST, |wait| wait.min(LONGEST))
     }
 
-    /// Takes units out, whether they are there or not: those that are missing are waited for by
-    /// whoever comes next. At most a day's units are owed.
+    /// Takes units out, whether they are available or not: later callers wait for those that are
+    /// missing. At most a day's units are owed.
     pub fn take(&mut self, units: f64) {
         self.level = (self.level - units).max(-self.rate * DAY);
     }
 
-    /// Takes units out if they are there.
+    /// Takes units out if they are available.
     ///
     /// # Errors
-    /// How long until they are; nothing is taken.
+    /// How long until they are available; nothing is taken.
     pub fn try_take(&mut self, units: f64) -> Result<(), Duration> {
         match self.wait(units) {
             Duration::ZERO if self.level >= units => {

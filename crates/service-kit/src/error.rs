@@ -1,4 +1,4 @@
-//! One shape of failure for all services, and its one mapping to [`tonic::Status`].
+//! One form of failure for all services, and its one mapping to [`tonic::Status`].
 //!
 //! A crate's own error enum (`thiserror`) converts into a [`Fault`]; a [`Fault`] converts into a
 //! `Status` that carries `google.rpc.ErrorInfo` (domain `isomer`), `BadRequest` where a field is to
@@ -14,8 +14,8 @@ use tonic_types::{ErrorDetails, StatusExt};
 /// Domain of every `google.rpc.ErrorInfo` we send.
 pub const DOMAIN: &str = "isomer";
 
-/// A failure, ready to be told to a client: what went wrong, which field, how to fix it, when to
-/// try again.
+/// A failure as a client is told of it: what went wrong, which field, how to fix it, when to try
+/// again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     /// gRPC code.
@@ -58,7 +58,7 @@ impl Fault {
         Self::new(Code::NotFound, reason, message)
     }
 
-    /// `FAILED_PRECONDITION`: the request is sound but something it depends on is not.
+    /// `FAILED_PRECONDITION`: the request is valid but something it depends on is not.
     pub fn precondition(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Code::FailedPrecondition, reason, message)
     }
@@ -78,7 +78,7 @@ impl Fault {
         Self::new(Code::Unimplemented, "NOT_SERVED_YET", message)
     }
 
-    /// `INTERNAL`: our fault.
+    /// `INTERNAL`: a defect of ours, not the caller's.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, "INTERNAL", message)
     }
@@ -137,7 +137,7 @@ impl Fault {
         }
     }
 
-    /// Reads a status back, whether it was made by us or by anyone else.
+    /// Reads a status back, whichever server made it.
     pub fn from_status(status: &Status) -> Self {
         let details = status.get_error_details();
         let mut fault = Self::new(status.code(), "", status.message());
@@ -172,20 +172,20 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Bytes of a message that a status carries. A status travels in HTTP/2 trailers, the message three
-/// times (with three characters for each byte outside ASCII; in `google.rpc.Status`; in the field's
-/// violation), and clients take no more than 8 KiB of trailers (gRPC's own libraries) or 16 KiB
-/// (hyper): a longer one would reach them as a broken connection.
+/// Most bytes of the message in a status. A status travels in HTTP/2 trailers, with the message in
+/// it three times (with three characters for each byte outside ASCII; in `google.rpc.Status`; in
+/// the field's violation), and clients take no more than 8 KiB of trailers (gRPC's own libraries)
+/// or 16 KiB (hyper): a longer message would reach them as a broken connection.
 const STATUS_MESSAGE_BYTES: usize = 1_200;
 
-/// Words with which a message goes on after its field: `inputs[3].text is empty`.
+/// Words with which a message continues its field: `inputs[3].text is empty`.
 const VERBS: [&str; 14] = [
     "is", "are", "has", "have", "holds", "names", "needs", "should", "must", "begins", "ends", "does", "contains",
     "carries",
 ];
 
-/// A message that says which field it is about. Most clients show a status's code and message, and
-/// nothing of its details.
+/// A message that says which field it is about. Most clients show only the code and message of a
+/// status, and not its details.
 pub fn with_subject(field: &str, message: &str) -> String {
     let word = message.split_whitespace().next().unwrap_or_default();
     if VERBS.contains(&word) {
@@ -201,7 +201,7 @@ fn without_subject<'a>(message: &'a str, field: &str) -> Option<&'a str> {
     rest.strip_prefix(": ").or_else(|| rest.strip_prefix(' '))
 }
 
-/// `text`, or its beginning with a word about what was left out.
+/// `text`, or its beginning and how much was left out.
 fn within(text: String, bytes: usize) -> String {
     if text.len() <= bytes {
         return text;
@@ -216,7 +216,7 @@ impl From<Fault> for Status {
         fault.hint = fault.hint.map(|hint| within(hint, STATUS_MESSAGE_BYTES / 3));
         let mut details = ErrorDetails::new();
         let mut metadata = fault.metadata;
-        // What a caller sent may be repeated there, however long it is.
+        // Metadata may repeat what a caller sent, however long that is.
         for value in metadata.values_mut() {
             *value = within(std::mem::take(value), STATUS_MESSAGE_BYTES / 4);
         }
@@ -224,7 +224,7 @@ impl From<Fault> for Status {
         if let Some(hint) = &fault.hint {
             metadata.insert("mend".into(), hint.clone());
         }
-        // A status that somebody else made without a reason still has its code.
+        // A status that another server made without a reason still has its code.
         let reason = match fault.reason.as_str() {
             "" => code_name(fault.code),
             reason => reason,

@@ -1,12 +1,12 @@
-//! How many files, connections among them, this process may have open.
+//! How many files, connections included, this process may have open.
 
-/// As many as are asked for, if the hard limit allows; nobody needs more.
+/// Wanted if the hard limit allows it; no server here needs more.
 const WANTED: u64 = 1 << 16;
-/// Assumed where the system does not say.
+/// Assumed where the system does not tell its limit.
 const UNKNOWN: u64 = 1024;
 
 /// Raises the soft limit on open files (often 1024, for the sake of `select`, which nothing here
-/// uses) towards the hard one, and says what it is then.
+/// uses) towards the hard one, and returns the limit then in force.
 #[cfg(unix)]
 pub(crate) fn raise_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -24,13 +24,13 @@ pub(crate) fn raise_limit() -> u64 {
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => wanted,
         Err(error) => {
-            tracing::warn!(%error, now, wanted, "the limit on open files stays");
+            tracing::warn!(%error, now, wanted, "cannot raise the limit on open files");
             now
         }
     }
 }
 
-/// Other systems have no such limit that would be reached first.
+/// Other systems have no such limit that would be reached before others.
 #[cfg(not(unix))]
 pub(crate) fn raise_limit() -> u64 {
     WANTED

@@ -2,7 +2,7 @@
 //!
 //! * [`config`]: built-in default ← TOML file ← environment (`ISOMER_…`) ← flag, validated before a
 //!   port is bound.
-//! * [`error`]: one shape of failure, [`Fault`], and its one mapping to [`tonic::Status`] with
+//! * [`error`]: one form of failure, [`Fault`], and its one mapping to [`tonic::Status`] with
 //!   `google.rpc` details.
 //! * [`services`]: the gRPC services and HTTP routes of a process, with health and reflection.
 //! * [`server`], [`memory`]: serving them on a port, or to clients of the same process.
@@ -11,8 +11,8 @@
 //! * [`page_token`]: the tokens of lists.
 //! * [`home`]: the folder where a server keeps its own files.
 //! * [`Process`]: the `main` of a service that is a process of its own.
-//! * [`Bucket`]: the arithmetic of every rate that is held to.
-//! * [`Authenticator`]: who may come in.
+//! * [`Bucket`]: the arithmetic of every rate limiter.
+//! * [`Authenticator`]: decides which requests are admitted.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 
 mod auth;

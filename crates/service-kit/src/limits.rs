@@ -1,4 +1,4 @@
-//! Limits of a server, and the place where overload is answered instead of suffered.
+//! Limits of a server, and where overload is refused.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     error::Fault,
 };
 
-/// What the length of a gRPC message can say, less what is put around it.
+/// Largest message whose length fits a gRPC frame, less what is put around it.
 const MOST_MESSAGE: usize = (u32::MAX - 1024) as usize;
 
 /// Largest message between Isomer's own processes, in bytes, unless a service is configured
@@ -134,7 +134,7 @@ impl LimitsConfig {
     }
 }
 
-/// Hands out places for requests.
+/// Hands out permits for requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     places: Arc<Semaphore>,
@@ -143,8 +143,8 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new(limits: &LimitsConfig) -> Self {
-        // Validation refuses more than a semaphore can count; one that was not asked must not bring
-        // the process down.
+        // Validation refuses more than a semaphore can count. A configuration that was not
+        // validated must not cause a panic.
         Self {
             places: Arc::new(Semaphore::new(
                 limits.max_concurrent_requests.min(Semaphore::MAX_PERMITS),
@@ -153,7 +153,7 @@ impl Gate {
         }
     }
 
-    /// A place, or the refusal to send.
+    /// A permit, or the refusal to send.
     pub(crate) fn enter(&self) -> Result<OwnedSemaphorePermit, Fault> {
         Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
             Fault::overloaded(

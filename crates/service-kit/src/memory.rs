@@ -1,5 +1,5 @@
-//! Services of one process meet over a channel in memory: the same generated clients, the same
-//! layers, no socket.
+//! Services of one process call each other over a channel in memory: the same generated clients,
+//! the same layers, no socket.
 
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -13,12 +13,12 @@ use crate::{Services, client::GrpcChannel, error::Fault, layers::Via, limits::Li
 
 /// Bytes in flight in each direction before the writer waits.
 const PIPE_BYTES: usize = 1 << 20;
-/// Largest HTTP/2 frame: matrices are megabytes, and there is no network to share with anyone.
+/// Largest HTTP/2 frame: matrices are megabytes, and no network is shared with others.
 const FRAME_BYTES: u32 = 1 << 20;
 
-/// Serves the services in this process and gives the channel to them. They stop when the last clone
-/// of the channel is dropped; a call whose future is dropped is cancelled on their side. Must be
-/// called inside a tokio runtime.
+/// Serves the services in this process and returns the channel to them. They stop when the last
+/// clone of the channel is dropped; a call whose future is dropped is cancelled on their side. Must
+/// be called inside a tokio runtime.
 ///
 /// # Errors
 /// When the services cannot be put together, e.g. descriptors that cannot be read.
@@ -37,12 +37,12 @@ pub async fn channel(services: Services, limits: &LimitsConfig) -> Result<GrpcCh
                     .initial_connection_window_size(wire::MEMORY_CONNECTION_WINDOW)
                     .max_frame_size(FRAME_BYTES)
                     // HTTP/2 takes many cancelled calls for an attack and ends the connection with
-                    // all others on it. In our own process they are only callers that went away.
+                    // all other calls on it. In our own process they are only cancelled calls.
                     .max_pending_accept_reset_streams(usize::MAX)
                     .max_local_error_reset_streams(None);
                 let service = TowerToHyperService::new(router);
                 if let Err(error) = builder.serve_connection(TokioIo::new(theirs), service).await {
-                    // The other side went away in the middle of something.
+                    // The other side was dropped during a call.
                     tracing::debug!(%error, "in-memory connection ended");
                 }
             });

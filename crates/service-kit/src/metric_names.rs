@@ -31,15 +31,15 @@ pub const REFUSED_CONNECTIONS: &str = metric_name!("server", "refused_connection
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows.
+    /// A number that only grows.
     Counter,
-    /// Goes up and down.
+    /// A number that goes up and down.
     Gauge,
     /// A distribution.
     Histogram,
 }
 
-/// One metric, as it stands in `/metrics`.
+/// One metric, as it appears in `/metrics`.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     /// Name by the template.
@@ -53,7 +53,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// One that only grows.
+    /// A counter, which only grows.
     pub const fn counter(name: &'static str, help: &'static str) -> Self {
         Self {
             name,
@@ -63,7 +63,7 @@ impl Metric {
         }
     }
 
-    /// One that goes up and down.
+    /// A gauge, which goes up and down.
     pub const fn gauge(name: &'static str, unit: Unit, help: &'static str) -> Self {
         Self {
             name,
@@ -73,7 +73,7 @@ impl Metric {
         }
     }
 
-    /// A distribution.
+    /// A histogram of a distribution.
     pub const fn histogram(name: &'static str, unit: Unit, help: &'static str) -> Self {
         Self {
             name,
@@ -114,7 +114,7 @@ pub fn describe(list: &[Metric]) {
 pub fn is_well_named(name: &str) -> bool {
     let parts: Vec<&str> = name.split('_').collect();
     let lower = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    // Prometheus keeps these for the parts of a distribution.
+    // Prometheus reserves these for the parts of a distribution.
     let kept = ["count", "sum", "bucket", "info"];
     let free = parts.last().is_some_and(|last| !kept.contains(last));
     parts.len() >= 4 && parts[0] == "isomer" && parts.iter().all(lower) && free

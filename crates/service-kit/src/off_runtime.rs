@@ -1,13 +1,13 @@
-//! Work in proportion to the bytes of a message, away from the threads that serve requests.
+//! Work whose time grows with the size of a message, away from the threads that serve requests.
 
 use crate::error::Fault;
 
-/// Messages from this size on are worked on outside the runtime's threads: below it, handing the
+/// Messages of this size or more are processed outside the runtime's threads: below it, handing the
 /// work over takes longer than the work.
 const LARGE: usize = 128 << 10;
 
-/// Does work on `size` bytes on the runtime's thread where it is short, else on a thread of its
-/// own.
+/// Does work on `size` bytes: on the current thread if it is short, else on a blocking thread of
+/// the runtime.
 ///
 /// # Errors
 /// `INTERNAL` where the work panicked, or the runtime is shutting down.

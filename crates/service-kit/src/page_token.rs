@@ -1,12 +1,12 @@
-//! Page tokens (AIP-158): where a page begins, and a checksum, so that a token which was cut or
-//! made up is refused rather than misread.
+//! Page tokens (AIP-158): where a page begins, and a checksum, so that a token that was cut or made
+//! up is refused rather than misread.
 
 use sha2::{Digest, Sha256};
 
 use crate::error::Fault;
 
 const CHECK_BYTES: usize = 4;
-/// Longest token that is looked at. An id has much less.
+/// Longest token that is read. Ids are much shorter.
 const LONGEST: usize = 16 << 10;
 
 /// The token of the page of `list` after the one that ends with `last`. `list` is the name of the
@@ -33,18 +33,18 @@ pub fn after(list: &str, token: &str) -> Result<String, Fault> {
     };
     id().ok_or_else(|| {
         Fault::invalid("page_token", "was not made by this service, or is damaged")
-            .hint("give next_page_token of the page before, or nothing")
+            .hint("give next_page_token of the page before, or leave page_token empty")
     })
 }
 
-/// The place in a list that does not change, where a page begins: [`token`] was given it in digits.
+/// The index in an unchanging list at which a page begins, where [`token`] was given it in digits.
 /// 0 for the first page.
 ///
 /// # Errors
 /// As [`after`].
 pub fn place(list: &str, token: &str) -> Result<usize, Fault> {
     let place = after(list, token)?;
-    // Whatever is not digits was given to `token` for another list, whose check differs.
+    // A `last` that is not digits was given to `token` for another list, whose checksum differs.
     Ok(place.parse().unwrap_or_default())
 }
 

@@ -1,4 +1,4 @@
-//! The `main` of a service that is a process of its own.
+//! The `main` of a service that runs as a process of its own.
 
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
@@ -18,24 +18,24 @@ const CONFIGURATION: u8 = 2;
 /// Exit code for everything that a service depends on: its port, its models, other services.
 const DEPENDENCY: u8 = 3;
 
-/// What is configured of every service.
+/// What the configuration of every service has.
 pub trait ProcessConfig: Default + Serialize + DeserializeOwned + Validate {
     /// Port, TLS, limits.
     fn server(&self) -> &ServerConfig;
     /// Logs and traces.
     fn telemetry(&self) -> &TelemetryConfig;
 
-    /// With what well-known variables of the environment say, where the configuration does not.
+    /// The configuration, with values from well-known environment variables where it has none.
     #[must_use]
     fn with_env(self) -> Self {
         self
     }
 }
 
-/// A service that is a process of its own, as it is started.
+/// How a service that runs as a process of its own was started.
 #[derive(Debug)]
 pub struct Process {
-    /// The command, which errors begin with.
+    /// The name of the command, with which error messages begin.
     pub command: &'static str,
     /// Name of the service in traces.
     pub service: &'static str,

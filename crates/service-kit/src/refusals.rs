@@ -1,5 +1,5 @@
-//! How callers are told that a request failed before, around or behind its handler: gRPC's by a
-//! status, HTTP's in a sentence, unless those of a path read another shape.
+//! How callers are told that a request failed before, around or after its handler: gRPC callers by
+//! a status, HTTP callers in a sentence, unless a path has another form.
 
 use std::{error::Error, sync::Arc};
 
@@ -9,26 +9,26 @@ use tonic::{Code, Status};
 
 use crate::error::Fault;
 
-/// Makes an answer of a fault.
+/// Makes an answer from a fault.
 pub type Shape = fn(Fault) -> Response;
 
-/// The shapes of a server's paths.
+/// The forms of a server's paths.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals(Arc<[(&'static str, Shape)]>);
 
 impl Refusals {
-    /// These, and `shape` for a path, or for everything below one that ends in a slash; of two that
-    /// fit, the one added first.
+    /// Adds `shape` for a path, or for everything below one that ends in a slash. Of two that
+    /// match, the one added first applies.
     pub(crate) fn with(&self, path: &'static str, shape: Shape) -> Self {
         Self(self.0.iter().copied().chain([(path, shape)]).collect())
     }
 
-    /// Those of both; these first.
+    /// The forms of both; those of `self` apply first.
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self(self.0.iter().chain(other.0.iter()).copied().collect())
     }
 
-    /// The shape that a caller of `path` reads.
+    /// The form in which a caller of `path` reads a failure.
     pub(crate) fn shape(&self, path: &str, is_grpc: bool) -> Shape {
         if is_grpc {
             return |fault| Status::from(fault).into_http();
@@ -42,10 +42,10 @@ impl Refusals {
     }
 }
 
-/// An HTTP answer that says a fault in a sentence.
+/// An HTTP answer that states a fault in a sentence.
 pub fn plain_refusal(fault: Fault) -> Response {
     let mut response = Response::new(Body::from(format!("{fault}\n")));
-    // What is not served does not exist for an HTTP client.
+    // For an HTTP client, what is not implemented does not exist.
     *response.status_mut() = match fault.http_status() {
         StatusCode::NOT_IMPLEMENTED => StatusCode::NOT_FOUND,
         status => status,
@@ -56,7 +56,7 @@ pub fn plain_refusal(fault: Fault) -> Response {
         HeaderValue::from_static("text/plain; charset=utf-8"),
     );
     if let Some(after) = fault.retry_after {
-        // Whole seconds, never zero: an HTTP client must not hammer.
+        // Whole seconds, never zero: an HTTP client must not retry at once.
         headers.insert(
             header::RETRY_AFTER,
             HeaderValue::from(after.as_secs_f64().ceil().max(1.0) as u64),
@@ -65,8 +65,8 @@ pub fn plain_refusal(fault: Fault) -> Response {
     response
 }
 
-/// Why a request's body could not be read to its end: what the layers around the handler had
-/// against it, or that it broke off.
+/// Why a request's body could not be read to its end: the fault of a layer around the handler, or
+/// that it was cut off.
 pub fn body_fault(error: &(dyn Error + 'static)) -> Fault {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -80,7 +80,7 @@ pub fn body_fault(error: &(dyn Error + 'static)) -> Fault {
         "BROKEN_BODY",
         format!("the body cannot be read: {error}"),
     )
-    .hint("send it to its end")
+    .hint("send it completely")
 }
 
 #[cfg(test)]

@@ -68,9 +68,9 @@ impl Services {
         self.add_routes(S::NAME, routes)
     }
 
-    /// Adds a gRPC service that is already a router, e.g. a proxy to where it really runs. Its
-    /// routes lie below `/NAME/` and have no fallback. Of two services of the same name the later
-    /// one serves: a gateway merged after the services of its own process stands in front of them.
+    /// Adds a gRPC service that is already a router, for example a proxy to the server that runs
+    /// it. Its routes lie below `/NAME/` and have no fallback. Of two services of the same name the
+    /// later one serves: a gateway merged after the services of its own process takes their calls.
     #[must_use]
     pub fn add_routes(mut self, name: &'static str, routes: Router) -> Self {
         match self.grpc.iter_mut().find(|(known, _)| *known == name) {
@@ -91,16 +91,17 @@ impl Services {
         self
     }
 
-    /// Sets how HTTP callers of a path (of everything below it, where it ends in a slash) are told
-    /// of failures that no handler answers: no such path or method, a body too large, no place, no
-    /// time, a closed auth. Elsewhere they read a sentence ([`plain_refusal`]).
+    /// Sets the form in which HTTP callers of a path (of everything below it, where it ends in a
+    /// slash) are told of failures that no handler answers: no such path or method, a body too
+    /// large, no permit, deadline exceeded, not authenticated. Elsewhere they read a sentence
+    /// ([`plain_refusal`]).
     #[must_use]
     pub fn refusals(mut self, path: &'static str, shape: Shape) -> Self {
         self.refusals = self.refusals.with(path, shape);
         self
     }
 
-    /// Everything of both; of two services of the same name, the one of `other`.
+    /// The services and routes of both; of two services of the same name, the one of `other`.
     #[must_use]
     pub fn merge(self, other: Services) -> Self {
         let merged = other
@@ -114,8 +115,8 @@ impl Services {
         merged
     }
 
-    /// Sets who looks at each request that comes over the network. Channels in memory are not
-    /// asked: they lie inside the auth.
+    /// Sets the authenticator of requests that come over the network. Channels in memory are
+    /// trusted and do not use it.
     #[must_use]
     pub fn authenticator(mut self, keeper: Arc<dyn Authenticator>) -> Self {
         self.auth = Auth(Some(keeper));
@@ -136,7 +137,7 @@ impl Services {
         &self.names
     }
 
-    /// The whole face of a server: the services, health, reflection, `/healthz`, `/readyz`,
+    /// All that a server serves: the services, health, reflection, `/healthz`, `/readyz`,
     /// `/metrics`, and the layers around each request.
     pub(crate) fn into_face(self, limits: &LimitsConfig, via: Via) -> Result<Bound, Fault> {
         telemetry::install_metrics()?;
@@ -170,7 +171,7 @@ impl Services {
             refusals: refusals.clone(),
             closing: closing.clone(),
         };
-        // In one process everybody means well.
+        // Callers in the same process are trusted.
         let bounds = (via == Via::Network).then(|| Bounds {
             labels: around.labels.clone(),
             most: limits.max_message_bytes,
@@ -191,8 +192,8 @@ impl Services {
             .layer(DefaultBodyLimit::max(limits.max_message_bytes))
             .layer(middleware::from_fn_with_state(refusals, unknown_path));
         let http = bounded(http).layer(around);
-        // gRPC and HTTP requests part here, so that HTTP routes may have a fallback of their own (a
-        // page, a 404).
+        // gRPC and HTTP requests are separated here, so that HTTP routes may have their own
+        // fallback (a page, a 404).
         let translated = web.as_ref().map(|_| {
             let grpc = grpc.clone();
             let inner = service_fn(move |request: http::Request<tonic::body::Body>| {
@@ -236,14 +237,14 @@ impl Services {
     }
 }
 
-/// What a server binds: the router, and the way to tell it to close.
+/// What a server binds: the router, and the handle to close it.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     pub(crate) router: Router,
     pub(crate) lifecycle: Lifecycle,
 }
 
-/// Tells a server's clients that it closes.
+/// Tells a server's clients that it is closing.
 #[derive(Clone, Debug)]
 pub(crate) struct Lifecycle {
     health: HealthBoard,
@@ -251,8 +252,8 @@ pub(crate) struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Health says NOT_SERVING; health watches and reflection streams, which would keep their
-    /// connections open, end.
+    /// Sets health to NOT_SERVING, and ends health watches and reflection streams, which would keep
+    /// their connections open.
     pub(crate) fn drain(&self) {
         self.health.drain();
         self.closing.cancel();
@@ -268,7 +269,7 @@ fn reflection(names: &[&'static str]) -> Builder<'static> {
         "grpc.reflection.v1.ServerReflection",
         "grpc.reflection.v1alpha.ServerReflection",
     ];
-    // A set: a name listed twice would be told twice.
+    // A set: a name listed twice would be reported twice.
     let names: BTreeSet<&str> = names.iter().copied().chain(ours).collect();
     names
         .into_iter()
@@ -302,8 +303,8 @@ async fn unknown_method(request: Request) -> Response {
     Status::from(layers::no_such_method(request.uri().path())).into_http()
 }
 
-/// Says what is wrong in the empty answers to a path that no route has, and to a method that a
-/// route does not take.
+/// Explains the empty answers to a path that has no route, and to a method that a route does not
+/// accept.
 async fn unknown_path(State(refusals): State<Refusals>, request: Request, next: middleware::Next) -> Response {
     let tell = refusals.shape(request.uri().path(), false);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -319,8 +320,8 @@ async fn unknown_path(State(refusals): State<Refusals>, request: Request, next: 
                 "METHOD_NOT_ALLOWED",
                 format!("{path} does not take {method}"),
             );
-            // The header is put into the answer further out.
-            tell(fault.hint("use one of the methods in the answer's header `Allow`"))
+            // The header is added to the answer further out.
+            tell(fault.hint("use one of the methods in the answer's `Allow` header"))
         }
         _ => response,
     }

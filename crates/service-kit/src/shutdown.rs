@@ -1,10 +1,10 @@
-//! When to stop.
+//! The signal to stop.
 
 /// Completes at the first SIGTERM or SIGINT (Ctrl-C).
 pub async fn signal() {
     let interrupt = async {
         if tokio::signal::ctrl_c().await.is_err() {
-            // No handler could be installed: then this way of stopping does not exist.
+            // No handler could be installed, so a signal cannot stop the server in order.
             std::future::pending::<()>().await;
         }
     };

@@ -1,4 +1,4 @@
-//! Server side of TLS, and the one cryptography provider.
+//! Server side of TLS, and the process's one cryptography provider.
 
 use std::{
     path::{Path, PathBuf},
@@ -24,9 +24,9 @@ pub struct TlsConfig {
     pub client_ca_file: Option<PathBuf>,
 }
 
-/// Makes ring the process's cryptography provider. Harmless when one is installed already.
+/// Makes ring the process's cryptography provider. Does nothing when one is installed already.
 pub fn install_crypto() {
-    // An error says that another part of the process was first; one provider is all that is needed.
+    // An error means that a provider is installed already, and one is all that is needed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn read(field: &str, file: &Path) -> Result<Vec<u8>, Fault> {
         .map_err(|e| Fault::invalid(field, format!("cannot read {}: {e}", file.display())).hint("check the path"))
 }
 
-/// HTTP/2 and HTTP/1.1 on one port, so gRPC and plain HTTP clients both get in.
+/// HTTP/2 and HTTP/1.1 on one port, for gRPC and plain HTTP clients.
 pub(crate) fn server_config(tls: &TlsConfig) -> Result<Arc<rustls::ServerConfig>, Fault> {
     install_crypto();
     let certificates = certificates("server.tls.certificate_file", &tls.certificate_file)?;
@@ -72,7 +72,9 @@ fn certificates(field: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let found = found.map_err(|e| bad(field, file, &e))?;
     if found.is_empty() {
-        return Err(Fault::invalid(field, format!("{} holds no certificate", file.display())).hint("give a PEM file"));
+        return Err(
+            Fault::invalid(field, format!("{} does not contain a certificate", file.display())).hint("give a PEM file"),
+        );
     }
     Ok(found)
 }

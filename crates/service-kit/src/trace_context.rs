@@ -1,7 +1,7 @@
 //! W3C trace context (`traceparent`, `tracestate`) in the headers of a call.
 //!
 //! The propagator is our own constant rather than OpenTelemetry's global one, so a call carries its
-//! trace whoever set up the process.
+//! trace whatever set up the process's telemetry.
 
 use std::sync::LazyLock;
 
@@ -37,8 +37,8 @@ pub(crate) fn join(span: &Span, headers: &HeaderMap) {
     }
 }
 
-/// Writes the span's place in its trace into the headers. Headers that are there already stay where
-/// no trace is kept, so a proxy hands them on.
+/// Writes the span's trace context into the headers. Where no trace is kept, headers that are there
+/// already stay, so a proxy passes them on.
 pub fn carry(span: &Span, headers: &mut HeaderMap) {
     let context = span.context();
     if context.span().span_context().is_valid() {
@@ -46,8 +46,8 @@ pub fn carry(span: &Span, headers: &mut HeaderMap) {
     }
 }
 
-/// A span for what a server does by itself, such as asking others for their health: neither it nor
-/// what is called within it is exported, here or by the servers that are called, unless
+/// A span for what a server does by itself, such as checking the health of other servers: neither
+/// the span nor the calls within it are exported, here or by the servers that are called, unless
 /// `OTEL_TRACES_SAMPLER` says otherwise.
 pub fn unsampled() -> Span {
     let span = tracing::info_span!(parent: None, "upkeep");

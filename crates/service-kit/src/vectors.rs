@@ -1,5 +1,5 @@
-//! Vectors as they travel: the identity of their space, and the smaller element types. One place
-//! for whoever makes vectors, so that all make them alike.
+//! Vectors as they are sent: the identity of their space, and the smaller element types. All code
+//! that makes vectors uses this module, so that all make them alike.
 
 use half::f16;
 use isomer_proto::common::v1::VectorSpace;
@@ -23,14 +23,14 @@ pub fn sealed(mut space: VectorSpace) -> VectorSpace {
     space
 }
 
-/// The numbers of little-endian IEEE 754 binary32. Bytes after the last whole number are left out:
-/// check the length before.
+/// The numbers of little-endian IEEE 754 binary32. Bytes after the last whole number are ignored:
+/// check the length first.
 pub fn floats(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> + Clone {
     bytes.as_chunks().0.iter().map(|number| f32::from_le_bytes(*number))
 }
 
 /// The numbers of little-endian IEEE 754 binary16, widened without loss. Bytes after the last whole
-/// number are left out: check the length before.
+/// number are ignored: check the length first.
 pub fn widened(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> + Clone {
     bytes
         .as_chunks()
@@ -54,7 +54,7 @@ pub fn bits(row: &[f32], out: &mut Vec<u8>) {
 /// Appends a row as little-endian IEEE 754 binary16, rounded to the nearest (ties to even).
 ///
 /// # Errors
-/// The first value that is beyond what binary16 can hold.
+/// The first value that binary16 cannot hold.
 pub fn halves(row: &[f32], out: &mut Vec<u8>) -> Result<(), f32> {
     for value in row {
         let half = f16::from_f32(*value);
@@ -78,7 +78,7 @@ mod tests {
             ..VectorSpace::default()
         });
         assert_eq!(space.digest.len(), 64);
-        assert_eq!(digest(&space), space.digest, "the digest does not count itself");
+        assert_eq!(digest(&space), space.digest, "the digest is not computed over itself");
         let others = [
             VectorSpace {
                 model_id: "b".into(),

@@ -5,10 +5,10 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 
-/// How long a browser may remember what it was allowed.
+/// How long a browser may cache the answer to a preflight request.
 const REMEMBER: Duration = Duration::from_secs(600);
 
-/// What they read of answers.
+/// Headers of answers that pages may read.
 const READ: [HeaderName; 5] = [
     HeaderName::from_static("grpc-status"),
     HeaderName::from_static("grpc-message"),
@@ -37,8 +37,8 @@ impl Web {
         let layer = CorsLayer::new()
             .allow_origin(origins)
             .allow_methods([Method::GET, Method::POST])
-            // Each client has headers of its own (OpenAI's sends a dozen); which pages may call is
-            // settled by their origin.
+            // Each client sends headers of its own (OpenAI's sends a dozen); which pages may call
+            // is decided by their origin.
             .allow_headers(AllowHeaders::mirror_request())
             .expose_headers(READ);
         Some(layer.max_age(REMEMBER))

@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use support::{Obedient, Running, http, services};
 use tonic::{Request, Response, Status, transport::Server};
 
-/// A collector that keeps what it is sent.
+/// A collector that keeps what it receives.
 #[derive(Debug, Clone, Default)]
 struct Collector(Arc<Mutex<Vec<ResourceSpans>>>);
 

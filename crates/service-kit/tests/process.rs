@@ -1,4 +1,4 @@
-//! A service that is a process of its own: what reaches it, and with which exit code it ends.
+//! A service that runs as a process of its own: the settings that reach it, and its exit codes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::{cell::RefCell, net::SocketAddr, process::ExitCode};
@@ -42,8 +42,8 @@ impl ProcessConfig for Config {
     }
 }
 
-/// The exit code of a service, and what it was started with: its configuration and the address it
-/// listens on.
+/// The exit code of a service, and what it was started with: its configuration and the address that
+/// it listens on.
 fn run(flags: Value) -> (ExitCode, Option<(Config, SocketAddr)>) {
     let served = RefCell::new(None);
     let process = Process {

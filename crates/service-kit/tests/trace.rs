@@ -43,7 +43,7 @@ fn chain(spans: &[SpanData]) -> Vec<(SpanKind, String)> {
 async fn one_trace_is_seen_across_two_hops() {
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone());
-    // A quiet log must not tear the trace.
+    // A log filter that logs little must not break the trace.
     let config = TelemetryConfig {
         filter: "off".to_owned(),
         ..TelemetryConfig::default()
@@ -62,7 +62,7 @@ async fn one_trace_is_seen_across_two_hops() {
                 exporter.get_finished_spans().unwrap().len() >= count
             })
             .await;
-            // One more would be one too many.
+            // There must not be one more.
             tokio::time::sleep(Duration::from_millis(50)).await;
             exporter.get_finished_spans().unwrap()
         }

@@ -222,7 +222,7 @@ mod tests {
             ("id", "register a provider of the new id"),
             ("expire_time", "leave it out"),
             ("pricePerMillionTokens", "did you mean `price_per_million_tokens`?"),
-            ("", "it is one of kind"),
+            ("", "use one of kind"),
         ] {
             let fault = Changes::of(Some(&mask(&[path])), &Provider::default()).unwrap_err();
             assert_eq!(fault.field.as_deref(), Some("update_mask"));

@@ -1,4 +1,4 @@
-//! Calls that end as they are told to.
+//! Calls that end in a chosen way.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub enum End {
     Gone,
 }
 
-/// The client's deadline, and when a client that leaves does so: something has been answered by
+/// The client's deadline, and when a client that leaves does so: some of the answer has arrived by
 /// then.
 const CUT: Duration = Duration::from_millis(1200);
 
@@ -44,7 +44,7 @@ async fn all(
     grpc.ready()
         .await
         .map_err(|error| Status::unavailable(error.to_string()))?;
-    // A client that streams goes on as long as it is answered.
+    // A client that streams continues as long as it gets answers.
     let open = messages.len() > 1 && matches!(end, End::Deadline | End::Gone);
     let rest = if open {
         stream::pending().left_stream()
@@ -63,10 +63,10 @@ async fn all(
     answers.into_inner().try_collect().await
 }
 
-/// A gRPC call, of whatever kind.
+/// A gRPC call of any kind.
 ///
 /// # Errors
-/// When it ended otherwise than it should have.
+/// If it ended in another way than it should have.
 pub async fn grpc(harness: &Harness, key: &Key, path: &str, messages: Vec<Vec<u8>>, end: End) -> Result<(), String> {
     let call = all(harness, key, path, messages, end);
     if end == End::Gone {
@@ -84,7 +84,7 @@ pub async fn grpc(harness: &Harness, key: &Key, path: &str, messages: Vec<Vec<u8
     }
 }
 
-/// A gRPC call that uses nothing, whatever comes of it.
+/// A gRPC call that uses no model, whatever its result.
 pub async fn free(harness: &Harness, key: &Key, path: &str) -> Result<(), String> {
     match tokio::time::timeout(CUT, all(harness, key, path, vec![Vec::new()], End::Answer)).await {
         Ok(Err(status)) if status.code() == Code::Unimplemented => Err(format!("it is not served: {status}")),
@@ -92,10 +92,10 @@ pub async fn free(harness: &Harness, key: &Key, path: &str) -> Result<(), String
     }
 }
 
-/// A gRPC call that is refused, whatever it asks for.
+/// A gRPC call that is refused, whatever its request.
 ///
 /// # Errors
-/// When it was not, or as if nobody knew the method.
+/// If it was not refused, or was refused as an unknown method.
 pub async fn refused(harness: &Harness, key: &Key, path: &str) -> Result<(), String> {
     match all(harness, key, path, vec![Vec::new()], End::Answer).await {
         Err(status) if status.code() == Code::Unimplemented && Fault::from_status(&status).hint.is_some() => Ok(()),

@@ -48,7 +48,7 @@ enum Way {
     /// A run, to its end.
     Run,
     Free,
-    /// Whose answer is that nothing here does it.
+    /// The answer is that this server does not offer it.
     Refused,
 }
 
@@ -74,7 +74,7 @@ impl Case {
     }
 }
 
-/// A text that no cache knows, with the word that makes the call end as it should.
+/// A text that is in no cache, with the word that makes the call end as it should.
 fn text(end: End) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(1000);
     let number = NUMBER.fetch_add(1, SeqCst);
@@ -88,7 +88,7 @@ fn text(end: End) -> String {
     )
 }
 
-/// Two texts, of which the first is answered.
+/// Two texts: the first is answered, the second makes the call end as it should.
 fn texts(end: End) -> [String; 2] {
     [text(End::Answer), text(end)]
 }
@@ -241,8 +241,8 @@ fn post(end: End, path: &str, body: serde_json::Value) -> (String, Option<String
     (path.replace("MODEL", ENCODER), Some(body))
 }
 
-/// Calls of the APIs of other servers. Below `/tei/` are the handlers of the paths without it, so
-/// that one end shows that they are charged.
+/// Calls of other servers' APIs. The paths below `/tei/` have the same handlers as those without
+/// it, so one end is enough to show that they are charged.
 fn dialects() -> Vec<Case> {
     let http = |row: &'static str, name, request: fn(End) -> (String, Option<String>)| Case {
         ends: if row.starts_with("/tei/") { &[End::Answer] } else { &END },
@@ -337,7 +337,7 @@ fn tei() -> Vec<Case> {
         }),
         grpc("/tei.v1.Rerank/Rerank", |end| vec![tei_rerank(vec![text(end)])]),
         Case {
-            // Its documents are ranked when the last has come: a client that goes before has used
+            // Its documents are ranked when the last has come: a client that leaves before has used
             // nothing.
             ends: &[End::Answer, End::Error],
             ..grpc("/tei.v1.Rerank/RerankStream", |end| {
@@ -421,7 +421,7 @@ fn uses(row: &'static str, name: &'static str, way: Way) -> Case {
     }
 }
 
-/// Every case there is.
+/// Every case.
 pub fn all() -> Vec<Case> {
     use Way::{Grpc, Http};
     let mut all = vec![
@@ -459,7 +459,7 @@ pub fn all() -> Vec<Case> {
         uses("/openai/deployments/{*path}", "a text", Http(http_azure)),
         uses("/v1/rerank", "a document", Http(http_rerank)),
         Case {
-            // What fails is shown on the page, which then comes all the same.
+            // A failure is shown on the page, which is served all the same.
             ends: &[End::Answer, End::Deadline, End::Gone],
             ..uses("/", "a trial", Http(page))
         },
@@ -484,8 +484,8 @@ pub fn all() -> Vec<Case> {
     all
 }
 
-/// What asks no model. CheckProvider does, for an administrator: its few texts are the gateway's
-/// own.
+/// Calls that use no model. CheckProvider does use one, for an administrator: its
+/// few texts are the gateway's own.
 const FREE: &[&str] = &[
     "/isomer.encoder.v1.EncoderService/CountTokens",
     "/isomer.encoder.v1.EncoderService/GetEncoder",
@@ -552,7 +552,7 @@ const FREE: &[&str] = &[
     "/tei.v1.Tokenize/TokenizeStream",
 ];
 
-/// What is refused, whatever is asked.
+/// Calls that are refused, whatever their request.
 const REFUSED_RPCS: &[&str] = &[
     "/tei.v1.Embed/EmbedSparse",
     "/tei.v1.Embed/EmbedSparseStream",

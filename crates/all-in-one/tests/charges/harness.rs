@@ -1,4 +1,4 @@
-//! A gateway with every service in its process, in front of the models.
+//! A gateway with every service in its process, in front of test models.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -32,7 +32,7 @@ impl Harness {
         Self::with(|_| ()).await
     }
 
-    /// One whose configuration is changed so.
+    /// A gateway whose configuration is changed by `configure`.
     pub async fn with(configure: impl FnOnce(&mut IsomerConfig)) -> Self {
         isomer_service_kit::tls::install_crypto();
         let models = Models::start().await;
@@ -72,7 +72,7 @@ impl Harness {
             .map(|name| (name.to_owned(), generator(name)))
             .into();
         config.transform.default_generator = "writer".to_owned();
-        // So that a task is more than one request.
+        // So that a task takes more than one request.
         config.eval.encode_batch_items = 2;
         configure(&mut config);
         let (listen, limits) = (config.server.clone(), server::bind(&config.server).unwrap());
@@ -94,7 +94,7 @@ impl Harness {
             .unwrap()
     }
 
-    /// A key for everything, with budgets that nothing uses up.
+    /// A key with all scopes and budgets that no test uses up.
     pub async fn key(&self) -> Key {
         let new = NewKey {
             name: "team".to_owned(),

@@ -1,8 +1,9 @@
-//! Who uses a model through the gateway pays for it, whichever way in and however the call ends.
+//! A caller that uses a model through the gateway pays for it, by every route and however the call
+//! ends.
 //!
 //! The rows of the table are all rpcs of the descriptor set and all paths of the HTTP router. One
-//! without a case fails the test. For each case and each end, what the models behind counted is
-//! held against what the key was charged.
+//! without a case fails the test. For each case and each end, what the models counted is compared
+//! with what the key was charged.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -51,7 +52,7 @@ fn every_rpc_and_every_route_has_a_case() {
     assert_eq!(rows, cases, "left: what is served; right: what has a case");
 }
 
-/// Houses that are used at the same time: most of a case is waiting.
+/// Harnesses that are used at the same time: most of a case is waiting.
 const HOUSES: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,7 +68,7 @@ async fn what_the_models_counted_is_what_the_key_was_charged() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What is wrong with calls that use nothing.
+/// Faults of calls that use nothing.
 async fn in_vain(cases: &[Case]) -> Vec<String> {
     let harness = Harness::new().await;
     let mut wrong = Vec::new();
@@ -84,7 +85,7 @@ async fn in_vain(cases: &[Case]) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with calls that use models, one after the other in a harness of their own.
+/// Faults of calls that use models, made one after the other in one harness.
 async fn in_turn<'a>(calls: impl Iterator<Item = (&'a Case, End)>) -> Vec<String> {
     let harness = Harness::new().await;
     let mut wrong = Vec::new();
@@ -105,8 +106,8 @@ async fn in_turn<'a>(calls: impl Iterator<Item = (&'a Case, End)>) -> Vec<String
     wrong
 }
 
-/// Exactly what was counted; where generators were cut off, also at most what they may have been
-/// at.
+/// Charges must equal what was counted; where generators were cut off, they may add at most what
+/// those calls could have used.
 fn compare(end: End, counted: Counted, charged: Counted) -> Option<String> {
     let least = counted.finished;
     let most = (

@@ -1,4 +1,5 @@
-//! The models behind: an encoder that costs a dollar a token, and a language model. Both count.
+//! The models: an encoder that costs a dollar a token, and a language model. Both count what they
+//! are used for.
 
 use std::{
     future::ready,
@@ -25,7 +26,7 @@ use isomer_stubs::{
 };
 use tonic::Status;
 
-/// The encoder that both models are asked for.
+/// The encoder that callers name, in both models.
 pub const ENCODER: &str = "paid";
 /// Tokens that the language model reads and writes in a call.
 const READ: u64 = 1000;
@@ -37,10 +38,10 @@ pub const MOST_OF_A_CALL: u64 = 2500;
 pub const SLOW: &str = "slowly";
 /// A text with this word is refused, after others have been answered.
 pub const REFUSED: &str = "refused";
-/// Time for the others.
+/// Delay, within which the other texts are answered.
 const LATER: Duration = Duration::from_millis(300);
 
-/// What was used.
+/// Usage of the models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Tokens, and billionths of a dollar.
@@ -58,7 +59,7 @@ impl Counted {
     }
 }
 
-/// Both, and their counters.
+/// Both models and their counters.
 pub struct Models {
     encoded: Arc<AtomicU64>,
     generated: Arc<AtomicU64>,
@@ -68,7 +69,7 @@ pub struct Models {
     pub generator: Stub,
 }
 
-/// Tokens of a text; none of those by which the gateway itself looks at an encoder.
+/// Tokens of a text; 0 for the texts with which the gateway itself checks an encoder.
 fn tokens(text: &str) -> u64 {
     if text.contains("number") {
         (text.len() as u64).div_ceil(4)
@@ -97,11 +98,11 @@ impl Models {
     }
 }
 
-/// Serves an encoder; gives back its address.
+/// Serves an encoder; returns its address.
 async fn serve(encoder: StubEncoder) -> String {
     let services = Services::new().add(encoder.service().max_decoding_message_size(64 << 20));
     let (send, receive) = tokio::sync::oneshot::channel();
-    // On a thread of its own, as a machine of its own: what it does is not the gateway's doing.
+    // On a thread of its own, as if on another machine: its work must not count as the gateway's.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -140,7 +141,7 @@ async fn generator(generated: Arc<AtomicU64>) -> Stub {
     .await
 }
 
-/// The encoder: it charges for texts when they come, as providers do, and answers or not.
+/// The encoder: it charges for texts on arrival, as providers do, and then answers or not.
 fn encoder(encoded: &Arc<AtomicU64>) -> StubEncoder {
     let (encoding, ranking) = (Arc::clone(encoded), Arc::clone(encoded));
     StubEncoder::of([described()])

@@ -7,7 +7,7 @@ use tonic::{Request, Status, client::Grpc};
 
 use crate::harness::{Harness, Key};
 
-/// The answers to a call of whatever kind, or its status.
+/// The answers to a call of any kind, or its status.
 pub async fn ask(
     harness: &Harness,
     key: &Key,

@@ -61,9 +61,9 @@ pub fn all() -> BTreeMap<String, String> {
     all
 }
 
-/// Paragraphs on a line each.
+/// Joins the lines of each paragraph.
 fn flowing(comment: &str) -> String {
-    // A blank line of a comment has its leading space still.
+    // A blank line of a comment still has its leading space.
     let comment = comment.replace("\n \n", "\n\n");
     let paragraphs = comment.split("\n\n").map(|paragraph| {
         let words: Vec<&str> = paragraph.split_whitespace().collect();

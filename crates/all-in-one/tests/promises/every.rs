@@ -1,4 +1,4 @@
-//! What every rpc promises, whatever it does.
+//! What every rpc promises.
 
 use isomer_proto::eval::v1::{CancelRunRequest, GetReportRequest, GetRunRequest, run_service_client::RunServiceClient};
 use isomer_service_kit::{
@@ -32,7 +32,7 @@ async fn messages_that_cannot_be_decoded_are_refused_by_every_rpc() {
     let mut wrong = Vec::new();
     let mut texts = 0;
     for (path, request) in comments::rpcs() {
-        // These are not served for any message, and read none.
+        // These are not served and read no message.
         if ["/tei.v1.Embed/EmbedSparseStream", "/tei.v1.Predict/PredictStream"].contains(&path.as_str()) {
             continue;
         }

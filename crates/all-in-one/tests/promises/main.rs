@@ -1,4 +1,4 @@
-//! What the comments of the `.proto` files promise about errors is so.
+//! The promises that the comments of the `.proto` files make about errors hold.
 //!
 //! The rows of the table are all sentences of the comments that name a gRPC code, read from the
 //! descriptor set: a sentence without a row fails the test, and so does a row whose sentence is
@@ -132,7 +132,7 @@ async fn honest_requests_to_the_same_rpcs_are_served() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let refused = table::rows().into_iter().flat_map(|row| match row.proof {
-        // What is not served has no honest request.
+        // An rpc that is not served has no valid request.
         Proof::Calls(calls) if !row.promise.starts_with("UNIMPLEMENTED") => calls,
         _ => Vec::new(),
     });

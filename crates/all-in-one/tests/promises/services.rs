@@ -1,4 +1,4 @@
-//! What the other services refuse.
+//! Refusals of the other services.
 
 use isomer_proto::{
     encoder::v1::{EncodeRequest, GetEncoderRequest},
@@ -201,15 +201,15 @@ fn delete_provider(id: &str, etag: &str) -> Call {
 }
 
 fn rpc_id(rpc: &str, id: &str) -> Call {
-    // Of messages whose field 1 is an id.
+    // For messages whose field 1 is an id.
     let request = GetRunRequest { id: id.to_owned() };
     call(rpc, request)
 }
 
-/// Of the providers of the file: it is there, and may not be changed.
+/// A provider declared in the file: it exists, and may not be changed.
 const DECLARED: &str = "far";
 const NOBODY: &str = "nobody";
-/// A legal address that nobody listens at; the harness allows calls to it.
+/// A valid address at which no server listens; the harness allows calls to it.
 const SILENT: &str = "grpc://127.0.0.1:9";
 
 pub fn honest() -> Vec<Call> {

@@ -1,4 +1,4 @@
-//! What StatisticsService refuses.
+//! Refusals of StatisticsService.
 
 use isomer_proto::eval::v1::{
     AdjustPValuesRequest, AgreementRequest, BootstrapRequest, BootstrapStatistic, ComparePairsRequest,
@@ -107,7 +107,7 @@ fn plan(differences: &[&[f64]]) -> PlanDesignRequest {
     }
 }
 
-/// Of so many values.
+/// A request with `count` values.
 fn exact(count: usize) -> CompareRequest {
     let values: Vec<f64> = (0..count).map(|i| (i as f64).sqrt()).collect();
     let zeros = vec![0.0; count];

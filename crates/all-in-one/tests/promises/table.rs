@@ -1,4 +1,4 @@
-//! The table: promises of the comments, and what holds them.
+//! The table: promises of the comments, and the proof of each.
 
 use prost::Message;
 
@@ -42,7 +42,7 @@ pub fn row(element: &'static str, promise: &'static str, calls: Vec<Call>) -> Ro
     }
 }
 
-/// Every row there is.
+/// Every row.
 pub fn rows() -> Vec<Row> {
     let elsewhere = held::ALL.iter().map(|(element, promise, tests)| Row {
         element,
@@ -57,7 +57,7 @@ pub fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// A request that is served for each rpc that [`rows`] has refused.
+/// A valid request for each rpc for which [`rows`] has a refused one.
 pub fn honest() -> Vec<Call> {
     services::honest()
         .into_iter()

@@ -1,4 +1,4 @@
-//! What text-embeddings-inference's rpcs refuse.
+//! Refusals of text-embeddings-inference's rpcs.
 
 use isomer_proto::tei::v1::{EmbedAllRequest, EmbedRequest, EmbedSparseRequest, PredictRequest};
 use prost::Message;
@@ -43,7 +43,7 @@ fn predict(rpc: &str) -> Vec<Call> {
     vec![call(rpc, request)]
 }
 
-/// Requests that are served.
+/// Valid requests.
 pub fn honest() -> Vec<Call> {
     let all = EmbedAllRequest {
         inputs: TEXT.to_owned(),

@@ -60,7 +60,7 @@ fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// Structs that refuse unknown fields, which are those of the configuration and of some files.
+/// Structs that refuse unknown fields: those of the configuration and of some files.
 fn structs() -> Structs {
     let mut found = Structs::new();
     for folder in FOLDERS {
@@ -117,7 +117,7 @@ fn parse(source: &str) -> Vec<(String, Vec<Field>)> {
     found
 }
 
-/// Defaults of tables that are absent by default, or stand under names of their own.
+/// Defaults of tables that are absent by default or have names that the user chooses.
 fn defaults(kind: &str) -> Value {
     match kind {
         "GeneratorConfig" => serde_json::to_value(GeneratorConfig::default()).unwrap(),
@@ -194,7 +194,7 @@ fn table(out: &mut String, structs: &Structs, name: &str, path: &str, values: &V
     }
 }
 
-/// The tables that a server of its own reads.
+/// The tables that a single-service server reads.
 fn tables_of(structs: &Structs, name: &str) -> String {
     let tables = structs[name].iter().map(|field| match table_of(structs, &field.kind) {
         Some(_) => format!("`[{}]`", field.key),
@@ -230,8 +230,8 @@ fn the_page_of_configuration_is_up_to_date() {
     compare("configuration.md", &page);
 }
 
-/// Every key of the defaults is a field that was found. The other way round nothing can be wrong:
-/// fields are keys.
+/// Every key of the defaults is a field that was found. The reverse needs no check: fields are
+/// keys.
 #[test]
 fn every_key_that_is_read_is_documented() {
     fn hold(structs: &Structs, name: &str, value: &Value, checked: &mut usize) {

@@ -1,5 +1,5 @@
 //! The pages of `docs/reference` that are made from the code: configuration, metrics and protos.
-//! Each test fails where its page is out of date, and writes it anew where `ISOMER_RENEW` is set.
+//! Each test fails if its page is out of date, and rewrites it if `ISOMER_RENEW` is set.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod configuration;
@@ -21,12 +21,12 @@ fn read(file: &str) -> String {
     fs::read_to_string(workspace().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// The head of a page that nobody writes by hand.
+/// The head of a generated page.
 fn head(title: &str) -> String {
     format!("# {title}\n\n<!-- Generated. Renew with: {RENEW} -->\n")
 }
 
-/// A text in one line of a table. Links of rustdoc become plain code.
+/// A text on one line of a table. Links of rustdoc become plain code.
 fn cell(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words
@@ -36,7 +36,7 @@ fn cell(text: &str) -> String {
         .replace('|', "\\|")
 }
 
-/// Compares a page with the one that is written, or writes it.
+/// Compares a page with the committed one, or writes it.
 fn compare(name: &str, page: &str) {
     let file = workspace().join("docs/reference").join(name);
     if env::var_os("ISOMER_RENEW").is_some() {

@@ -15,7 +15,7 @@ const FILES: &[(&str, &str)] = &[
     ("provider", "isomer/gateway/v1/provider.proto"),
 ];
 
-/// A `message`, `enum` or `service` with a table of what is in it.
+/// A `message`, `enum` or `service` with a table of its content.
 struct Block {
     title: String,
     meaning: String,
@@ -137,8 +137,7 @@ fn the_pages_of_the_protocol_are_up_to_date() {
     }
 }
 
-/// Names of a file that the text-based reading must not lose: held against the compiled
-/// descriptors.
+/// Names that reading a file as text must not miss: compared with the compiled descriptors.
 #[test]
 fn every_message_rpc_and_field_has_its_line() {
     use prost::Message;

@@ -26,12 +26,12 @@ use crate::{
 #[derive(Clone)]
 pub struct Alone {
     address: SocketAddr,
-    /// One for each call, so that none uses up another's budget.
+    /// One for each call, so that no call uses up another's budget.
     keys: Arc<Mutex<Vec<Secret>>>,
 }
 
 impl Alone {
-    /// With keys for so many calls.
+    /// Starts with keys for `calls` calls.
     pub fn start(calls: usize) -> Self {
         let (send, receive) = mpsc::channel();
         std::thread::spawn(move || {
@@ -74,14 +74,14 @@ impl Alone {
         client::connect_lazy(&config).unwrap()
     }
 
-    /// A connection of its own for health.
+    /// A separate connection for health.
     pub async fn health(&self) -> HealthClient<GrpcChannel> {
         let mut health = HealthClient::new(self.channel(Secret::default()));
         check(&mut health).await;
         health
     }
 
-    /// How long health takes when nothing else goes on: the middle of some.
+    /// How long health takes when nothing else is in flight: the median of some calls.
     pub async fn health_by_itself(&self) -> Duration {
         let mut health = self.health().await;
         let mut all = Vec::new();
@@ -94,7 +94,7 @@ impl Alone {
         all[4]
     }
 
-    /// Makes a call; the time when it had been answered, well or not.
+    /// Makes a call; returns the time at which it was answered, with success or an error.
     pub fn call(&self, row: Row) -> impl Future<Output = Instant> + Send + 'static {
         let alone = self.clone();
         async move {

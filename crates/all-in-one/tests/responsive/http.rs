@@ -17,7 +17,7 @@ pub const READ_NO_BODY: &[&str] = &[
     "/health",
     "/info",
     "/ping",
-    // These are refused whatever they hold.
+    // These are refused whatever their body.
     "/embed_sparse",
     "/tei/{model}/health",
     "/tei/{model}/info",

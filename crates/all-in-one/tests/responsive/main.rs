@@ -1,5 +1,5 @@
-//! Nothing heavy runs on the runtime's threads: on a server of one thread, health answers while any
-//! call is in flight.
+//! Nothing heavy runs on the runtime's threads: on a server with one thread, health answers while
+//! any call is in flight.
 //!
 //! The rows are all rpcs of the descriptor set and all HTTP paths: one without a case fails the
 //! test. A case is a large legal request, or one that takes long. In a debug build its numbers are
@@ -36,9 +36,9 @@ use std::{
 use alone::Alone;
 use rows::{Row, Takes};
 
-/// A call is heavy if it takes as many times as long as health does by itself.
+/// A call is heavy if it takes at least this many times as long as health alone.
 const HEAVY: u32 = 5;
-/// How often a call is made before it counts as one that keeps health waiting.
+/// How often a call is made before it counts as one that delays health.
 const TRIES: u8 = 3;
 
 #[test]
@@ -52,7 +52,7 @@ fn every_rpc_and_every_route_has_a_case() {
     assert_eq!(served, cases, "left: what is served; right: what has a case");
 }
 
-/// What health did while a call was in flight.
+/// How health answered while a call was in flight.
 struct Watched {
     call: Duration,
     answers: usize,
@@ -66,8 +66,8 @@ async fn health_answers_while_any_call_is_under_way() {
     let names: Vec<_> = rows::all().into_iter().filter(wanted).map(|row| row.name).collect();
     let alone = Alone::start(names.len() * usize::from(TRIES));
     let mut failed = Vec::new();
-    // Other programs take processors too: what fails is tried again, and what fails each time is
-    // our doing.
+    // Other programs use the processors too: a call that fails is tried again, and one that fails
+    // each time is our fault.
     for left in (0..TRIES).rev() {
         let again = std::mem::take(&mut failed);
         for row in rows::all().into_iter().filter(wanted) {
@@ -100,8 +100,8 @@ async fn measure(alone: &Alone, row: Row, name: &str) -> Result<(), String> {
     if watched.call < own * HEAVY {
         return Err(format!("{:?} is not heavy beside {own:?}", watched.call));
     }
-    // What is computed is computed elsewhere: health never waits for half of it. A message is
-    // decoded on the thread that serves it; that is a part of moving its bytes.
+    // Computation runs on other threads: health never waits for half of it. A message is decoded on
+    // the thread that serves it, which is a part of moving its bytes.
     let most = match takes {
         Takes::Computing => watched.call / 2,
         Takes::Moving => watched.call * 4 / 5,

@@ -60,7 +60,7 @@ pub fn grpc(rpc: &str, what: &'static str, takes: Takes, message: impl Message) 
     }
 }
 
-/// As many texts as an encoder takes, together nearly as large as the largest message.
+/// As many texts as an encoder accepts, together nearly as large as the largest message.
 pub fn texts() -> Vec<String> {
     let text = |number: usize| format!("Number {number}. {}", "The small grey cat slept. ".repeat(180));
     (0..4096).map(text).collect()
@@ -70,7 +70,7 @@ fn long(words: usize, step: usize) -> String {
     (0..words).map(|n| format!("w{} ", n * step % 9973)).collect()
 }
 
-/// English that nobody says the language of.
+/// English texts whose language is not given.
 fn items(count: usize) -> Vec<TextItem> {
     let item = |number: usize| TextItem {
         id: number.to_string(),
@@ -237,7 +237,7 @@ fn tasks() -> Vec<Row> {
             .collect(),
     };
     let seeds: Vec<String> = (0..100_000 * SCALE).map(|seed| seed.to_string()).collect();
-    // It has no data set, so no run comes of it.
+    // It has no data set, so it starts no run.
     let suite = format!(
         "name = \"long\"\ntransformations = [\"paraphrase\"]\nseeds = [{}]\n",
         seeds.join(", ")
@@ -348,7 +348,7 @@ fn encoders() -> Vec<Row> {
     ]
 }
 
-/// text-embeddings-inference's rpcs take a text at a time, so that a call reads one message.
+/// text-embeddings-inference's rpcs take one text at a time, so a call reads one message.
 fn tei() -> Vec<Row> {
     let row = |rpc: &str, what, message: Vec<u8>| Row {
         name: format!("/tei.v1.{rpc}"),
@@ -397,7 +397,8 @@ fn tei() -> Vec<Row> {
     rows
 }
 
-/// Rpcs that compute nothing from their message: the largest there is, nearly all of it one text.
+/// Rpcs that compute nothing from their message: they get the largest message, nearly all of it one
+/// text.
 const SMALL: &[&str] = &[
     "/isomer.encoder.v1.EncoderService/GetEncoder",
     "/isomer.encoder.v1.EncoderService/ListEncoders",
@@ -452,7 +453,7 @@ fn unknown() -> Vec<u8> {
     field(1000, &vec![b'a'; LARGE])
 }
 
-/// The bytes of a message whose first text is as long as may be, if it has one.
+/// The bytes of a message whose first text is as long as allowed, if it has a text.
 fn texted(message: &str, depth: usize) -> Option<Vec<u8>> {
     let fields = comments::message(message)?.field;
     if let Some(text) = fields.iter().find(|field| field.r#type() == Type::String) {

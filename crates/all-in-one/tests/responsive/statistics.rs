@@ -1,4 +1,4 @@
-//! Statistics that take long.
+//! Statistics that take a long time.
 
 use isomer_proto::eval::v1::{
     AdjustPValuesRequest, AgreementRequest, BootstrapRequest, BootstrapStatistic, ComparePairsRequest,

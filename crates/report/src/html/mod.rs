@@ -1,5 +1,5 @@
-//! `report.html`: one file, nothing fetched, no script: the examples are filtered by style rules.
-//! The templates escape every value; only our own charts go in raw.
+//! `report.html`: one file that fetches nothing and has no script; style rules filter the examples.
+//! The templates escape every value; only our own charts are inserted unescaped.
 
 mod tables;
 
@@ -13,7 +13,7 @@ use super::{
 use crate::profile::{Axis, Scope, ScopeProfile};
 
 const PAGE: &str = include_str!("../page/report.html");
-/// Parts of the page, by the names that it includes them under.
+/// Parts of the page, under the names by which it includes them.
 const PARTS: [(&str, &str); 8] = [
     ("overview.html", include_str!("../page/overview.html")),
     ("gate.html", gate_view::TEMPLATE),
@@ -34,7 +34,8 @@ pub(super) fn render(report: &Report) -> Result<String, String> {
     page(report).map_err(|error| format!("report.html: {}", chain(&error)))
 }
 
-/// An error with its causes: an included part hides its own error behind its name.
+/// An error with its causes: the error of an included part is otherwise hidden behind the part's
+/// name.
 fn chain(error: &minijinja::Error) -> String {
     let mut told = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -153,8 +154,8 @@ fn rank_flow(report: &Report) -> Value {
     chart.map_or(Value::from(()), Value::from_safe_string)
 }
 
-/// Examples, the furthest moved first, with the places of their transformation and dataset in the
-/// filters.
+/// Examples, those that moved furthest first, with the positions of their transformation and
+/// dataset in the filters.
 fn examples(report: &Report) -> Vec<Value> {
     let mut sorted: Vec<&Example> = report.examples.iter().collect();
     // A stable sort: equal and absent drifts keep the order of the report.

@@ -1,4 +1,4 @@
-//! What compares encoders: rankings, groups of significance, drift.
+//! Comparisons of encoders: rankings, significance groups, drift.
 
 use super::{Report, header, plain, quantity, row};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     profile::{Level, Quantity, ScopeProfile},
 };
 
-/// Per scope: places, stability, reliability, groups; then drift.
+/// Ranks, stability, reliability and groups for each scope; then drift.
 pub(super) fn write(page: &mut String, report: &Report) {
     for scope in &report.profile.scopes {
         if scope.rank_shifts.is_empty() {
@@ -22,15 +22,15 @@ pub(super) fn write(page: &mut String, report: &Report) {
     drift(page, report);
 }
 
-/// Original, axes and total: what the tables have columns for.
+/// Original, axes and total: the quantities that the tables have columns for.
 fn wide(quantity: &Quantity) -> bool {
     quantity.level != Level::Transformation
 }
 
 fn places(page: &mut String, scope: &ScopeProfile) {
     page.push_str(
-        "Places by mean score (1 the best), places gained or lost in brackets; below, Kendall's τ-b between original and \
-         transformed rankings, mean over data sets (and its SD over them), and data sets on which two encoders at least change places.\n\n",
+        "Ranks by mean score (1 is the best), ranks gained or lost in brackets; below, Kendall's τ-b between original and \
+         transformed rankings, mean over data sets (and its SD over them), and data sets on which at least two encoders change order.\n\n",
     );
     let Some(first) = scope.rank_shifts.first() else { return };
     let names: Vec<String> = first
@@ -107,7 +107,7 @@ fn reliability(page: &mut String, scope: &ScopeProfile) {
     }
     page.push_str(
         "Split-half reliability of the rankings, task-stratified, median of 1000 splits (2.5 % and 97.5 % quantiles of the \
-         splits, no confidence interval):\n\n",
+         splits, which are not a confidence interval):\n\n",
     );
     header(page, &["On", "Spearman's ρ", "Quantiles"], 1);
     for one in &scope.reliability {
@@ -144,8 +144,8 @@ fn drift(page: &mut String, report: &Report) {
         return;
     }
     page.push_str(
-        "## Drift\n\n1 − cosine of each distinct text and what became of it, under the encoder; mean over texts, seeds and data \
-         sets. Texts for which the original stood in are left out. In brackets the same in units of the encoder's own parallel gap: mean \
+        "## Drift\n\n1 − cosine of each distinct text and its rewrite, under the encoder; mean over texts, seeds and data \
+         sets. Texts that kept their original are left out. In brackets the same in units of the encoder's own parallel gap: mean \
          cosine of texts with their rewrites less that with the rewrites of other texts, over rewrites in the text's language.\n\n",
     );
     let labels: Vec<String> = report

@@ -1,4 +1,4 @@
-//! What the judge said, and how far the texts moved against that.
+//! The judge's ratings, and how drift relates to them.
 
 use super::{Report, header, plain, row};
 use crate::{
@@ -15,10 +15,9 @@ pub(super) fn write(page: &mut String, report: &Report) {
     );
     ratings(page, judge);
     page.push_str(
-        "### Drift against ratings\n\nSpearman's ρ of drift (1 − cosine of a text and what became of it) with its rating, over \
-         texts, with its 95 % percentile bootstrap interval (1,000 resamples of texts; as HTEB, figure 3, with a judge in the \
-         place of people). Below 0: what is rated lower moved further. Near 0: vectors move whatever the judge thinks of the \
-         texts.\n\n",
+        "### Drift against ratings\n\nSpearman's ρ of drift (1 − cosine of a text and its rewrite) with its rating, over \
+         texts, with its 95 % percentile bootstrap interval (1,000 resamples of texts; as HTEB, figure 3, with a judge in \
+         place of human raters). Below 0: texts rated lower moved further. Near 0: vectors move regardless of the ratings.\n\n",
     );
     drift(page, judge);
 }

@@ -1,4 +1,4 @@
-//! `report.md`: the findings as tables that read well in a terminal and in a merge request.
+//! `report.md`: the findings as tables that are readable in a terminal and in a merge request.
 
 mod comparisons;
 mod judge;
@@ -69,14 +69,14 @@ fn row(page: &mut String, cells: &[String]) {
     line!(page, "| {} |", cells.join(" | "));
 }
 
-/// A head whose first `left` columns hold words and whose others hold numbers.
+/// A table head whose first `left` columns hold words and whose other columns hold numbers.
 fn header(page: &mut String, cells: &[&str], left: usize) {
     line!(page, "| {} |", cells.join(" | "));
     let rules: Vec<&str> = (0..cells.len()).map(|i| if i < left { "---" } else { "--:" }).collect();
     line!(page, "| {} |", rules.join(" | "));
 }
 
-/// Standard deviation over seeds; a dash of one seed.
+/// Standard deviation over seeds; a dash where there is only one seed.
 fn sd_over_seeds(moved: &Moved) -> String {
     moved.sd.map_or("–".to_owned(), fine)
 }
@@ -113,7 +113,7 @@ fn head(page: &mut String, report: &Report) {
         }
         None => line!(
             page,
-            "No limits were set, so there is no verdict: what follows describes the encoders and judges none."
+            "No limits were set, so there is no verdict: the report describes the encoders without judging them."
         ),
     }
     line!(page);
@@ -144,7 +144,7 @@ fn rules(page: &mut String, report: &Report) {
     line!(
         page,
         "Drop: original less transformed, in points. Bounds are one-sided at 1 − {}; n: {}. Mean: as in the profile, where the estimate \
-         is no mean.",
+         is not a mean.",
         gate.alpha,
         gate.unit
     );
@@ -485,7 +485,7 @@ fn checks(page: &mut String, report: &Report) {
     line!(page);
 }
 
-/// How often each meaning guard fired, and could not tell.
+/// How often each meaning guard fired, and how often it could not tell.
 fn guard_warnings(fired: &BTreeMap<String, u64>, untold: &BTreeMap<String, u64>) -> String {
     let fired = fired.iter().map(|(name, n)| format!("{name} {n}"));
     let untold = untold

@@ -1,4 +1,4 @@
-//! Whether encoders tell rewrites from changes of meaning.
+//! Whether encoders distinguish rewrites from changes of meaning.
 
 use super::{Report, header, plain, row};
 use crate::{
@@ -11,7 +11,7 @@ pub(super) fn write(page: &mut String, report: &Report) {
     page.push_str(&format!(
         "## Separation\n\nShare of texts whose rewrite is nearer to the text than to a copy of it with one small edit that changes the \
          meaning (cosine, by more than rounding). Chance is 0.50; a blind encoder is at or below it, however robust it looks. At most {} \
-         texts of each data set, of at most {} words; rewrites by {}; one that differs in one word or less is left out, and so is a comparison of \
+         texts of each data set, of at most {} words; rewrites by {}; one that differs in one word or less is left out, and so is a comparison in \
          which the encoder cut a text at its length. A text counts once; 95 % Clopper–Pearson interval over texts. \
          Margin: in parallel gaps. Overlap alone: what counting shared words would separate. Moves less: share of texts that the whole \
          rewording moves by less than the one edit.\n\n",

@@ -1,4 +1,4 @@
-//! The profile on some of the rewrites.
+//! The profile restricted to some of the rewrites.
 
 use super::{Report, header, plain, row};
 use crate::SubsetReport;
@@ -7,7 +7,7 @@ pub(super) fn write(page: &mut String, report: &Report) {
     for one in &report.subsets {
         page.push_str(&format!("## {}\n\n", one.title()));
         if let Some(why) = &one.refused {
-            page.push_str(&format!("Not told: {}.\n\n", plain(why)));
+            page.push_str(&format!("Not computed: {}.\n\n", plain(why)));
             continue;
         }
         page.push_str(

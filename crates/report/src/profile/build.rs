@@ -1,4 +1,4 @@
-//! From the grid of scores to the profile.
+//! Computes the profile from the grid of scores.
 
 use super::{
     Axis, AxisScore, Baseline, Comparison, DatasetProfile, EncoderProfile, Grid, Moved, RobustnessProfile,
@@ -11,7 +11,7 @@ const AGGREGATION: &str = "mean over seeds, then over the transformations of an 
                            then over the datasets of a group (its languages), then over groups (HTEB); the original is not a part of the \
                            total";
 
-/// Builds the profile. `baseline` is the position of the encoder that the others are compared with.
+/// Builds the profile. `baseline` is the index of the encoder that the others are compared with.
 pub fn profile(grid: &Grid, baseline: Option<usize>) -> RobustnessProfile {
     let scopes = scopes(grid);
     let groups = grid.by_group();
@@ -38,7 +38,7 @@ pub fn encoders(grid: &Grid) -> Vec<EncoderProfile> {
     (0..grid.encoders.len()).map(|e| encoder(&groups, grid, e)).collect()
 }
 
-/// A number per seed: what means and standard deviations are taken of.
+/// One number per seed, from which means and standard deviations are computed.
 pub(super) type PerSeed = Vec<f64>;
 
 /// Mean of several per-seed series, seed by seed.
@@ -53,8 +53,8 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn moved(per_seed: &PerSeed, original: f64, same_texts: bool) -> Moved {
-    // Equal scores have themselves as mean and no deviation, to the last bit: sums would leave a
-    // rounding error.
+    // Equal scores have exactly themselves as mean and no deviation: sums would leave a rounding
+    // error.
     let first = per_seed.first().copied().unwrap_or(f64::NAN);
     let equal = per_seed.iter().all(|score| *score == first);
     let average = if equal { first } else { mean(per_seed.iter().copied()) };
@@ -136,7 +136,7 @@ fn dataset(grid: &Grid, e: usize, d: usize) -> DatasetProfile {
     }
 }
 
-/// `grid` holds the groups, `apart` the datasets.
+/// `grid` holds the groups, `apart` the separate datasets.
 fn encoder(grid: &Grid, apart: &Grid, e: usize) -> EncoderProfile {
     let all: Vec<usize> = (0..grid.datasets.len()).collect();
     let original = mean(grid.original[e].iter().copied());

@@ -1,4 +1,4 @@
-//! Scores of a run, laid out.
+//! The scores of a run as a grid.
 
 use super::{Axis, LanguageGroup};
 
@@ -94,7 +94,7 @@ impl Grid {
         }
     }
 
-    /// Positions of the datasets of each group, in the order of their first members.
+    /// Indices of the datasets of each group, in the order of their first members.
     pub fn members(&self) -> Vec<Vec<usize>> {
         let mut members: Vec<Vec<usize>> = Vec::new();
         for d in 0..self.datasets.len() {
@@ -155,7 +155,7 @@ impl Grid {
         }
     }
 
-    /// Positions of the datasets of a language group.
+    /// Indices of the datasets of a language group.
     pub fn of_language(&self, group: LanguageGroup) -> Vec<usize> {
         (0..self.datasets.len())
             .filter(|d| self.languages[*d] == group)

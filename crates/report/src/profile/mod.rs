@@ -3,8 +3,8 @@
 //! Scores x 100. Mean over seeds → mean over the transformations of an axis → total = mean of the
 //! axes with equal weight (lexical, length, language; those that were run) → mean over the datasets
 //! of a group (the languages of one dataset) → mean over groups. A group is the unit of every test
-//! and interval over datasets. The original is shown beside it and is no part of it. A standard
-//! deviation is the sample SD, over seeds, of the number it stands beside.
+//! and interval over datasets. The original is shown beside the total and is not part of it. A
+//! standard deviation is the sample SD, over seeds, of the number that it is shown beside.
 
 mod axis;
 mod build;

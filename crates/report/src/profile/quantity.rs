@@ -1,4 +1,4 @@
-//! What an encoder is ranked and compared on.
+//! The quantities that encoders are ranked and compared on.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,8 +43,8 @@ impl Quantity {
         Self::new(Level::Original, "original")
     }
 
-    /// Every quantity that rests on transformed texts: per axis the axis and its transformations,
-    /// then the total.
+    /// Every quantity computed from transformed texts: each axis and its transformations, then the
+    /// total.
     pub(super) fn transformed(grid: &Grid) -> Vec<Self> {
         let mut all = Vec::new();
         for axis in grid.axes() {
@@ -79,7 +79,7 @@ impl Quantity {
         }
     }
 
-    /// One series an encoder, one value a dataset.
+    /// One series for each encoder, with one value for each dataset.
     pub(super) fn table(&self, grid: &Grid) -> Vec<Vec<f64>> {
         (0..grid.encoders.len())
             .map(|e| (0..grid.datasets.len()).map(|d| self.value(grid, e, d)).collect())

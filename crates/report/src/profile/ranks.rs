@@ -65,7 +65,7 @@ pub struct RankShift {
     pub under: Vec<RankUnder>,
 }
 
-/// Encoders from which the deviation of tau is shown: of three, tau takes four values.
+/// Fewest encoders for which the deviation of tau is shown: with three, tau takes four values.
 const LEAST_ENCODERS: usize = 4;
 
 /// Taus per axis, transformation and in total. None with one encoder.
@@ -104,8 +104,8 @@ fn one(grid: &Grid, original: &[Vec<f64>], quantity: Quantity) -> RankStability 
     }
 }
 
-/// Whether two encoders stand in one order before and in the other after. Those that are level in
-/// one of the two have no order there.
+/// Whether two encoders are in one order before and in the other after. Two encoders with equal
+/// scores have no order.
 fn change_places(before: &[f64], after: &[f64]) -> bool {
     let pairs = (0..before.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
     pairs

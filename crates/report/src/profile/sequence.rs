@@ -1,5 +1,5 @@
-//! What a rule that bets on items looks at: one value an item, in the order in which the items were
-//! drawn.
+//! The values of a rule that bets on items: one value for each item, in the order in which the
+//! items were drawn.
 
 use std::collections::HashSet;
 
@@ -12,12 +12,12 @@ use super::{
 /// Values of a rule, and how many items were left out because they share a text with an earlier
 /// one.
 ///
-/// `order` is the place of each item in the order of the draw, `texts` the numbers of each item's
-/// texts. Whether an item counts depends on the items before it alone, so that a longer draw begins
-/// with the values of a shorter one.
+/// `order` is the position of each item in the order of the draw, `texts` the numbers of each
+/// item's texts. Whether an item counts depends only on the items before it, so that a longer draw
+/// begins with the values of a shorter one.
 ///
 /// # Errors
-/// Why there is no such value for each item, in words.
+/// Why there is no such value for each item, as a message.
 pub fn sequence(
     grid: &Grid,
     (figure, drop): (Figure, bool),

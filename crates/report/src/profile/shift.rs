@@ -1,4 +1,4 @@
-//! Paired differences: how large, how sure.
+//! Paired differences: their size and their uncertainty.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use crate::stats::{self, Alternative, Distribution};
 const RESAMPLES: usize = 1_000;
 /// Level of every interval.
 const LEVEL: f64 = 0.95;
-/// Seed of every bootstrap: same scores in, same interval out.
+/// Seed of every bootstrap: the same scores give the same interval.
 const SEED: u64 = 1337;
-/// Fewer pairs than this make no interval.
+/// Fewest pairs for an interval.
 const LEAST_FOR_INTERVAL: usize = 2;
 
 /// An interval.
@@ -123,7 +123,7 @@ pub fn shift(differences: &[f64]) -> Option<Shift> {
     Some(shift)
 }
 
-/// With few pairs a p-value has a floor, 2 / 2^n; said where the floor lies above 0.05.
+/// With few pairs a p-value cannot fall below 2 / 2^n; said where that is above 0.05.
 fn smallest_p(n: usize) -> Option<String> {
     let floor = 2.0 / 2f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
     (floor > 0.05).then(|| format!("{n} pairs: p cannot fall below {floor}"))

@@ -1,10 +1,10 @@
-//! What a rule that counts items looks at: each data set as a stratum of items, or of a figure with
-//! its standard error.
+//! The values of a rule over items: each data set is a stratum of items, or of a figure with its
+//! standard error.
 //!
-//! Where every score of the rule is a mean over items, the stratum holds one value an item: the
-//! rule's sum over the scores of that item. Items that share a text are one cluster. Scores that
-//! are no mean of items (a rank correlation, average precision, V-measure) have the figure and the
-//! standard error that resampling the items gives.
+//! Where every score of the rule is a mean over items, the stratum has one value for each item: the
+//! rule's sum over the scores of that item. Items that share a text are one cluster. For scores
+//! that are not means over items (a rank correlation, average precision, V-measure) the stratum has
+//! the figure and the standard error from resampling the items.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// What a rule sums over the scores of a data set.
+/// What a rule adds up over the scores of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
     /// The original score.
@@ -34,10 +34,11 @@ pub enum Figure {
     Transformation(usize),
 }
 
-/// The strata of one encoder: one a data set, members of a group sharing the group's weight.
+/// The strata of one encoder: one for each data set; the members of a group share the group's
+/// weight.
 ///
 /// # Errors
-/// Why a data set has none, in words.
+/// Why a data set has none, as a message.
 pub fn strata(
     grid: &Grid,
     e: usize,
@@ -80,7 +81,7 @@ pub fn strata(
         .collect()
 }
 
-/// What an item's value may be, in points. A correlation within a text lies between −1 and 1, every
+/// The range of an item's value, in points. A correlation within a text is between −1 and 1, every
 /// other value of an item between 0 and 1.
 pub fn range(task: &str, drop: bool) -> Range {
     let least = if task == "summarisation" { -100.0 } else { 0.0 };
@@ -117,7 +118,7 @@ pub(super) fn values(sum: &Sum, unit: &UnitItems) -> Option<Vec<Option<f64>>> {
     total
 }
 
-/// Items by cluster, those without a value left out.
+/// Items by cluster, without those that have no value.
 pub(super) fn clusters(of: &[u32], values: &[Option<f64>]) -> Vec<Cluster> {
     let mut all: BTreeMap<u32, Cluster> = BTreeMap::new();
     for (cluster, value) in of.iter().zip(values) {
@@ -152,8 +153,8 @@ pub(super) fn known(resampled: Option<Resampled>) -> Result<Known, String> {
             freedom,
         });
     }
-    // No resample changes the figure: what none of the clusters shows may still be there, and only
-    // their number bounds it.
+    // No resample changes the figure. Something that none of the clusters shows may still exist,
+    // and only their number bounds it.
     let clusters = (freedom + 1.0).round().max(1.0) as usize;
     Ok(Known::Items {
         clusters: vec![Cluster::from(estimate); clusters],

@@ -1,7 +1,7 @@
 //! Scores on some of the rewrites: changed ones, or those that a judge accepts.
 //!
-//! Each transformation and seed has its own items: those all of whose texts it changed, or of whose
-//! rewrites all are accepted. The original is scored on the same items, so that the difference is
+//! Each transformation and seed has its own items: those all of whose texts it changed, or all of
+//! whose rewrites are accepted. The original is scored on the same items, so that the difference is
 //! paired. A figure (an axis, the total) averages these as it averages whole scores.
 
 use rayon::prelude::*;
@@ -88,11 +88,12 @@ fn mask(masks: &[Vec<Mask>], c: usize, s: usize) -> &[bool] {
     masks.get(c).and_then(|own| own.get(s)).map_or(&[], Vec::as_slice)
 }
 
-/// Of a data set one value a seed: the drop (original less transformed), or the transformed score,
-/// in points, on the chosen items.
+/// One value per seed for a data set: the drop (original less transformed), or the transformed
+/// score, in points, on the chosen items.
 ///
 /// # Errors
-/// The transformation that has no such items, or on whose items the score is undefined, in words.
+/// The transformation that has no such items, or on whose items the score is undefined, as a
+/// message.
 pub fn series(
     grid: &Grid,
     (figure, drop): (Figure, bool),
@@ -129,7 +130,7 @@ pub fn series(
     (0..grid.seeds.len()).map(of_seed).collect()
 }
 
-/// Weights of the chosen items, as often as a resample drew them.
+/// Weights of the chosen items: how often a resample drew each.
 fn weights(mask: &[bool], drawn: Option<&[f64]>) -> Vec<f64> {
     let kept = mask.iter().enumerate();
     kept.map(|(i, kept)| match (kept, drawn) {
@@ -140,8 +141,8 @@ fn weights(mask: &[bool], drawn: Option<&[f64]>) -> Vec<f64> {
     .collect()
 }
 
-/// What a rule over items knows of a data set on the chosen items; `range`: what the value of an
-/// item lies in where all items count.
+/// The evidence of a rule over items for a data set, on the chosen items; `range` is the range of
+/// an item's value where all items count.
 pub(super) fn evidence(
     grid: &Grid,
     rule: (Figure, bool),
@@ -180,7 +181,7 @@ pub(super) fn evidence(
             sum(Some(weights))
         })
         .collect();
-    // Clusters carry as much as the items of theirs that are looked at.
+    // The number of clusters is reduced to the smallest share of items that any of the scores uses.
     let kept = cells.iter().map(|cell| cell.kept as f64 / cell.mask.len() as f64);
     let least = kept.fold(1.0, f64::min);
     let clusters = (drawn.len() as f64 * least).round() as usize;
@@ -232,9 +233,10 @@ fn cells<'a>(
     Ok(all)
 }
 
-/// Where every score is a mean over items: values whose mean is the figure on the chosen items, and
-/// how much wider they may range than differences of whole scores. An item counts in each cell in
-/// which it is chosen, by as much more as fewer are.
+/// If every score is a mean over items: values whose mean is the figure on the chosen items, and
+/// the factor by which their range is wider than that of differences of whole scores. An item
+/// counts in each cell in which it is chosen, with a weight that is larger the fewer items are
+/// chosen.
 fn values(cells: &[Cell<'_>], drop: bool, original: &Evidence) -> Option<(Vec<Option<f64>>, f64)> {
     let Evidence::Mean { values: originals, .. } = original else {
         return None;
@@ -267,8 +269,8 @@ fn values(cells: &[Cell<'_>], drop: bool, original: &Evidence) -> Option<(Vec<Op
     Some((sums, scale))
 }
 
-/// One row a figure: the total, each axis, each transformation. `unit` is told per data set of the
-/// grid.
+/// One row for each figure: the total, each axis, each transformation. `unit` has an entry per data
+/// set of the grid.
 pub fn rows(
     grid: &Grid,
     e: usize,

@@ -23,7 +23,7 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
 }
 
 fn errors(tables: &mut Tables, report: &Report) {
-    // Checks by other names than HTEB's (a generator that failed, say) get columns of their own:
+    // Checks that HTEB does not have (such as a generator that failed) get columns of their own:
     // nothing is dropped.
     let mut names: Vec<(String, String)> = CHECKS.map(|(name, title)| (name.to_owned(), title.to_owned())).to_vec();
     for name in report
@@ -143,7 +143,7 @@ fn methods(tables: &mut Tables, grid: &Grid, report: &Report) {
         ),
         (
             "Drift",
-            "Distinct text and what became of it",
+            "Distinct text and its rewrite",
             "Mean over texts, then seeds, then data sets",
             "1 − cosine under the encoder; also divided by its parallel gap",
             format!(

@@ -13,7 +13,7 @@ use crate::{
 pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
     tables.lacks(
         "HTEB, table 2",
-        "it holds people's ratings of transformations, and a run has none",
+        "it shows human ratings of transformations, and a run has none",
     );
     rankings(tables, grid, report);
     if !grid.columns.iter().any(|column| column.axis.in_total()) {
@@ -44,14 +44,14 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
     languages(tables, grid, report);
 }
 
-/// A table's columns: one for each language group of the run's data sets, named as what it is.
+/// A table's columns: one for each language group of the run's data sets, with the group's name.
 fn sides<'a>(grid: &Grid, report: &'a Report) -> Vec<(&'static str, &'a ScopeProfile)> {
     let scopes = &report.profile.scopes;
     if scopes.len() > 1 {
         let parts = scopes.iter().filter(|one| one.scope != Scope::All);
         return parts.map(|own| (own.scope.title(), own)).collect();
     }
-    // One kind of data alone: the scope of all data sets is that kind's.
+    // With one language group only, the scope of all data sets gets the group's name.
     let name = grid.languages.first().map_or(Scope::All, |group| Scope::from(*group));
     scopes.first().map(|all| (name.title(), all)).into_iter().collect()
 }
@@ -129,7 +129,7 @@ fn rankings(tables: &mut Tables, grid: &Grid, report: &Report) {
         "HTEB, table 4",
         format!(
             "Kendall's τ-b between original and transformed rankings of {} encoders, per axis and transformation: mean{} over data \
-             sets. Order changes: data sets on which two encoders at least change places. Data sets on which all encoders score alike \
+             sets. Order changes: data sets on which at least two encoders change order. Data sets on which all encoders score alike \
              have no τ and are left out.",
             report.profile.encoders.len(),
             if first.rank_stability.iter().any(|one| one.sd.is_some()) {
@@ -280,8 +280,8 @@ fn abbreviation(task: &str) -> &str {
     }
 }
 
-/// Table 16: a dataset in several languages, side by side. Datasets whose language nobody says are
-/// in none.
+/// Table 16: a dataset in several languages, side by side. Datasets of unknown language are left
+/// out.
 fn languages(tables: &mut Tables, grid: &Grid, report: &Report) {
     let mut families: Vec<(&str, Vec<usize>)> = Vec::new();
     let spoken = |d: usize| {
@@ -298,7 +298,7 @@ fn languages(tables: &mut Tables, grid: &Grid, report: &Report) {
             None => families.push((stem, vec![d])),
         }
     }
-    // Parts of a data set in one language are not languages.
+    // Parts of a data set in the same language do not count as languages.
     families
         .retain(|(_, own)| own.iter().map(|d| spoken(*d)).collect::<BTreeSet<_>>().len() == own.len() && own.len() > 1);
     if families.is_empty() {
@@ -334,7 +334,7 @@ fn languages(tables: &mut Tables, grid: &Grid, report: &Report) {
             "HTEB, table 16",
             format!(
                 "{stem} in {} languages: original and axis-balanced HTEB score, Δ = HTEB − original. The paper groups \
-                 models by the languages they were made for; encoders do not tell theirs here.",
+                 models by the languages they were made for; that is not known of the encoders here.",
                 own.len()
             ),
             columns,

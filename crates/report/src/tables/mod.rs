@@ -145,7 +145,7 @@ fn sum(cells: Vec<Cell>) -> TableRow {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) tables: Vec<Table>,
-    /// Tables that cannot be had from this run, and why.
+    /// Tables that cannot be made from this run, and why.
     pub(super) missing: Vec<NotComputed>,
 }
 
@@ -182,13 +182,13 @@ pub(super) fn tables(report: &Report) -> Tables {
     tables
 }
 
-/// PTEB's tables first, each paper's by their numbers.
+/// Sort key: PTEB's tables first, each paper's by their numbers.
 fn place(id: &str) -> (bool, u32) {
     let number = id.split('-').nth(1).and_then(|number| number.parse().ok());
     (!id.starts_with("pteb"), number.unwrap_or(u32::MAX))
 }
 
-/// The scores of a report, laid out again.
+/// The grid of a report's scores.
 fn grid(report: &Report) -> Grid {
     let position = |names: &[String], name: &str| names.iter().position(|one| one == name);
     let encoders: Vec<String> = report.profile.encoders.iter().map(|one| one.encoder.clone()).collect();
@@ -233,7 +233,7 @@ fn grid(report: &Report) -> Grid {
     grid
 }
 
-/// Says which data sets are in no table of a language, since nobody says theirs.
+/// Names the data sets that are in no table of a language group, since their language is unknown.
 fn unknown(tables: &mut Tables, grid: &Grid) {
     let names: Vec<&str> = grid
         .of_language(LanguageGroup::Unknown)
@@ -244,7 +244,7 @@ fn unknown(tables: &mut Tables, grid: &Grid) {
         tables.lacks(
             "Data sets of unknown language in the tables of English and of multilingual data",
             &format!(
-                "nobody says the language of {}; a suite says it as languages = [\"…\"] of the data set",
+                "the language of {} is unknown; set it in the suite with languages = [\"…\"] of the data set",
                 names.join(", ")
             ),
         );

@@ -47,7 +47,8 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
     } else {
         by_task(tables, grid, t, &multilingual, true);
     }
-    // As in the paper on English STS, and on nothing else under the paper's name.
+    // As in the paper, on English STS only: other data would not be comparable under the paper's
+    // name.
     if similarity.is_empty() {
         tables.lacks(
             "PTEB, tables 7 and 14",
@@ -70,7 +71,7 @@ fn per_seed(grid: &Grid, e: usize, datasets: &[usize], t: usize) -> Vec<f64> {
         .collect()
 }
 
-/// `−3.17 / ±2.23`, as the second line of a row has it.
+/// `−3.17 / ±2.23`, the second line of a row.
 fn change(delta: f64, sd: Option<f64>) -> Cell {
     match sd {
         Some(sd) => Cell::shown(format!("{} / ±{}", signed_fine(delta), fine(sd)), delta),
@@ -78,7 +79,7 @@ fn change(delta: f64, sd: Option<f64>) -> Cell {
     }
 }
 
-/// Two lines for some datasets: the scores, then change and deviation over seeds.
+/// Two lines for some datasets: the scores, then the change and the deviation over seeds.
 fn pair(grid: &Grid, t: usize, names: [String; 2], datasets: &[usize]) -> [Vec<Cell>; 2] {
     let (mut scores, mut changes) = (vec![Cell::text(&names[0])], vec![Cell::text(&names[1])]);
     let mut deltas = Vec::new();

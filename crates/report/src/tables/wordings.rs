@@ -7,7 +7,7 @@ use crate::{
     profile::{Grid, LanguageGroup},
 };
 
-/// A row for each wording that the run paraphrased with; nothing where there is one alone.
+/// Adds a row for each wording that the run paraphrased with; no table where there is only one.
 pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
     let wordings: Vec<usize> = report
         .suite
@@ -68,7 +68,8 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
     );
 }
 
-/// Of the texts of some data sets, weighed by how many of each were transformed.
+/// Mean edit distance over the texts of some data sets, weighted by how many of each were
+/// transformed.
 fn edit_distance(report: &Report, transformation: &str, datasets: &[&str]) -> Option<f64> {
     let rows = || {
         let own = report.checks.iter().filter(|row| row.transformation == transformation);

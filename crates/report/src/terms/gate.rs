@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Largest share of unchanged texts, where a rule names none: a rewrite that did not happen says
+/// Largest share of unchanged texts where a rule sets none: a text that was not rewritten says
 /// nothing about robustness.
 pub const MAX_UNCHANGED: f64 = 0.10;
 
@@ -123,7 +123,7 @@ pub enum Unit {
 impl Unit {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Item, Self::Group];
-    /// Fewer groups than this leave a rule that names no unit to the items.
+    /// With fewer groups than this, a rule that names no unit counts items.
     pub const FEWEST_GROUPS: usize = 6;
 
     /// As a suite spells it.

@@ -1,4 +1,4 @@
-//! What a judge rates, and what shows whether it can.
+//! What a judge rates, and the probes that show whether it can be relied on.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,6 @@
-//! Plain data that a report shows and that settings and decisions are made of: names of choices,
-//! counts, transformations.
+//! Plain data shared by reports, settings and decisions: names of choices, counts, transformations.
 //!
-//! What is decided with them stays with whoever decides.
+//! The code that decides with them is in other crates.
 
 mod counters;
 mod gate;

@@ -1,4 +1,4 @@
-//! How a text ended.
+//! The outcome of a text.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The ways in which the meaning of a text is changed, and how a change stands beside a rewrite.
+//! How the meaning of a text is changed, and how a change compares with a rewrite.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ impl Kind {
         Self::MultiSwap,
         Self::Distractors,
     ];
-    /// The kinds of a run that names none: rules of this service.
+    /// The kinds of a run that names none: those made by rules of this service.
     pub const DEFAULT: [Self; 4] = [Self::Negation, Self::Number, Self::Antonym, Self::Entity];
 
     /// As a suite spells it.

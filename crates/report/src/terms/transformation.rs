@@ -74,8 +74,8 @@ pub const CATALOGUE: [(&str, &[&str]); 11] = [
     ("stopword_removal", &[]),
 ];
 
-/// Transformations that make several texts of another meaning: nothing a dataset's labels would
-/// still hold for.
+/// Transformations that make several texts of another meaning, for which a dataset's labels would
+/// no longer hold.
 pub const NOT_SCORABLE: [&str; 3] = ["distractors", "multi_swap", "continuation"];
 
 impl Transformation {
@@ -129,7 +129,7 @@ impl Transformation {
     }
 
     /// Whether something is drawn for each text: a pivot, a target, the words that stay. Two equal
-    /// texts then have a draw each.
+    /// texts then each have their own draw.
     pub fn draws_per_text(&self) -> bool {
         match self {
             Self::Backtranslation { pivot_language } => pivot_language.is_none(),

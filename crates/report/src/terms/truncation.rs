@@ -15,7 +15,7 @@ pub struct CutCount {
 }
 
 impl CutCount {
-    /// So many texts of which nothing is known.
+    /// A count of so many texts of which nothing is known.
     pub fn unknown(texts: u64) -> Self {
         Self {
             texts,
@@ -40,7 +40,7 @@ impl CutCount {
         self.unknown += more.unknown;
     }
 
-    /// Share of the texts that was cut. `None` where there is no text, or one of which it is not
+    /// Share of the texts that was cut. `None` without texts, or if for one of them it is not
     /// known.
     pub fn share(self) -> Option<f64> {
         (self.texts > 0 && self.unknown == 0).then(|| self.cut as f64 / self.texts as f64)

@@ -1,7 +1,7 @@
-//! A caller that drops the answer is done with the call.
+//! Cancels a call whose caller drops the answer.
 //!
-//! HTTP/2 closes the two halves of a stream one by one: while the request half stays open, dropping
-//! the answer alone tells the server nothing, and its work goes on. Here the two are tied: the
+//! HTTP/2 closes the two halves of a stream separately: while the request half stays open, dropping
+//! only the answer tells the server nothing, and its work goes on. Here the halves are tied: the
 //! request ends with the answer.
 
 use std::{
@@ -25,7 +25,7 @@ pub(super) fn tie(request: Body) -> (Body, Tie) {
 pub(super) struct Tie(DropGuard);
 
 impl Tie {
-    /// The answer has begun: from now on the request lives as long as it does.
+    /// The answer has begun: from now on the request ends when `body` is dropped.
     pub(super) fn hold(self, body: Body) -> Body {
         Body::new(Answer { body, _tie: self.0 })
     }

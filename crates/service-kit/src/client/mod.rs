@@ -100,7 +100,7 @@ impl Validate for ClientConfig {
             .parse()
             .map_err(|error| bad(format!("`{}`: {error}", self.address)))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
-            return Err(bad(format!("`{}` names no server to call", self.address)));
+            return Err(bad(format!("`{}` does not name a server", self.address)));
         }
         // Never in plain text where TLS was asked for.
         if self.tls.is_some() && uri.scheme_str() == Some("http") {
@@ -119,7 +119,7 @@ impl Validate for ClientConfig {
             return Err(ConfigError::new(
                 "api_key",
                 format!("would travel to `{}` in plain text", self.address),
-                "write https:// in the address; or set api_key_over_plain_text = true where nobody else is on the way",
+                "write https:// in the address; or set api_key_over_plain_text = true where nobody else can read the traffic",
             ));
         }
         bearer(&self.api_key).map(drop)
@@ -137,10 +137,10 @@ fn is_loopback(uri: &http::Uri) -> bool {
 fn bearer(key: &Secret) -> Result<Option<HeaderValue>, ConfigError> {
     let Some(key) = key.expose() else { return Ok(None) };
     let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {
-        // What cannot be sent is not repeated.
+        // A key that cannot be sent is not repeated in the error.
         ConfigError::new(
             "api_key",
-            "holds characters that no key has",
+            "holds characters that a key cannot have",
             "copy the key alone, without line breaks",
         )
     })?;
@@ -148,18 +148,18 @@ fn bearer(key: &Secret) -> Result<Option<HeaderValue>, ConfigError> {
     Ok(Some(value))
 }
 
-/// A cheaply cloned channel to a gRPC server, across a network or inside this process. It carries
-/// the W3C trace context of the current span in each call, the key of its configuration, and a call
-/// ends on the server too when its answer is dropped. Where there is no connection, or it breaks
-/// before the answer, the call is `UNAVAILABLE`, and the message says to where and why. Use it with
-/// any generated client: `EncoderServiceClient::new(channel)`.
+/// A cheaply cloned channel to a gRPC server, across a network or inside this process. Each call
+/// carries the W3C trace context of the current span and the key of the configuration, and is
+/// cancelled on the server when its answer is dropped. A call whose connection cannot be made, or
+/// breaks before the answer, fails with `UNAVAILABLE`; the message names the server and the cause.
+/// Use the channel with any generated client: `EncoderServiceClient::new(channel)`.
 #[derive(Clone, Debug)]
 pub struct GrpcChannel {
     inner: Channel,
     authorization: Option<HeaderValue>,
-    /// The other side, for people.
+    /// The server, as error messages name it.
     place: Arc<str>,
-    /// The other side, for spans; none in this process.
+    /// The server, as spans name it; none where it is in this process.
     server: Option<span::Server>,
 }
 
@@ -184,11 +184,11 @@ impl GrpcChannel {
     }
 }
 
-/// Connects, and says at once when nobody answers. Afterwards a lost connection is made again at
-/// the next call.
+/// Connects, and fails at once if the server does not answer. A connection that is lost later is
+/// made again at the next call.
 ///
 /// # Errors
-/// When the address or the TLS files are unusable, or nobody answers.
+/// When the address or the TLS files are unusable, or the server does not answer.
 pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
     let channel = endpoint(config)?.connect().await.map_err(|e| {
         Fault::unavailable(
@@ -201,7 +201,7 @@ pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
     GrpcChannel::of(config, channel)
 }
 
-/// Connects at the first call, and again whenever the connection was lost.
+/// Connects at the first call, and again after the connection was lost.
 ///
 /// # Errors
 /// When the address or the TLS files are unusable.
@@ -209,8 +209,8 @@ pub fn connect_lazy(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
     GrpcChannel::of(config, endpoint(config)?.connect_lazy())
 }
 
-/// [`connect_lazy`] over connections that the caller makes: such as one who looks at an address
-/// before connecting to it. TLS is put on top of them as the configuration says.
+/// [`connect_lazy`] over connections that the caller makes, for example to check an address before
+/// connecting to it. TLS is added on top of them as the configuration says.
 ///
 /// # Errors
 /// When the address or the TLS files are unusable.
@@ -273,10 +273,10 @@ fn root(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// What a call is to its caller whose connection could not be made or broke before the answer.
-/// tonic knows one that could not be made; one that broke later is of an unknown error to it, such
-/// as one that was closed because the client's certificate is not trusted (in TLS 1.3 that comes
-/// after the client's own handshake).
+/// The status of a call whose connection could not be made or broke before the answer. tonic
+/// recognises a connection that could not be made, but reports one that broke later as an unknown
+/// error, for example one that the server closed because it does not trust the client's certificate
+/// (in TLS 1.3 that happens after the client's own handshake).
 fn lost(place: &str, error: tonic::transport::Error) -> Status {
     let cause = root(&error);
     let (message, error) = match Status::try_from_error(error.into()) {
@@ -289,7 +289,7 @@ fn lost(place: &str, error: tonic::transport::Error) -> Status {
     };
     let fault = Fault::unavailable("SERVER_UNAVAILABLE", message)
         .hint(
-            "see that it runs, that the address is right and, with TLS, that each side trusts the other's certificate",
+            "check that it runs, that the address is right and, with TLS, that each side trusts the other's certificate",
         )
         .with("address", place);
     let mut status = Status::from(fault);
@@ -309,7 +309,7 @@ impl Service<http::Request<Body>> for GrpcChannel {
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
         let path = request.uri().path();
         let mut call = span::Call::start(path, self.server.as_ref());
-        // Within the process the other side's span lies directly below the caller's.
+        // Within the process the server's span is a direct child of the caller's.
         let carried = match self.server {
             None if !span::is_health(path) => tracing::Span::current(),
             _ => call.span(),

@@ -33,8 +33,7 @@ impl Server {
     }
 }
 
-/// A call in flight. Where it is dropped before anything is known of its end, its caller has given
-/// it up.
+/// A call in flight. If it is dropped before its status is known, its caller has cancelled it.
 #[derive(Debug)]
 pub(super) struct Call {
     span: Span,
@@ -42,8 +41,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Begins a call. Health is asked every second, and has no span; nor has a call within this
-    /// process, whose other side has one.
+    /// Begins a call. Health checks, made every second, have no span; nor has a call within this
+    /// process, whose server side has one.
     pub(super) fn start(path: &str, server: Option<&Server>) -> Self {
         let method = path.trim_start_matches('/');
         let span = match server {
@@ -68,7 +67,7 @@ impl Call {
         self.span.clone()
     }
 
-    /// The call has ended so. For a client every code but OK is a failure.
+    /// Records how the call ended. For a client every code but OK is a failure.
     pub(super) fn end(&mut self, code: Code) {
         self.ended = true;
         let name = code_name(code);
@@ -79,7 +78,7 @@ impl Call {
         }
     }
 
-    /// The answer has begun; the call ends with it.
+    /// The answer has begun; the call ends when the answer ends.
     pub(super) fn follow(mut self, answer: http::Response<Body>) -> http::Response<Body> {
         if let Some(status) = Status::from_header_map(answer.headers()) {
             self.end(status.code());
@@ -103,7 +102,7 @@ pub(super) fn is_health(path: &str) -> bool {
     path.starts_with("/grpc.health.v1.Health/")
 }
 
-/// An answer on its way.
+/// An answer in transit.
 struct Answer {
     body: Body,
     call: Call,
@@ -122,7 +121,7 @@ impl http_body::Body for Answer {
                 }
             }
             Poll::Ready(Some(Err(status))) => self.call.end(status.code()),
-            // An answer without a status, as gRPC's clients take it.
+            // gRPC clients report an answer without a status as `UNKNOWN`.
             Poll::Ready(None) if !self.call.ended => self.call.end(Code::Unknown),
             Poll::Ready(None) | Poll::Pending => {}
         }

@@ -27,7 +27,7 @@ impl ConfigError {
         }
     }
 
-    /// Path of the key; empty when the whole file is to blame.
+    /// Path of the key; empty when the error concerns the whole file.
     pub fn field(&self) -> &str {
         &self.field
     }
@@ -50,7 +50,7 @@ impl ConfigError {
         self
     }
 
-    /// Says where the value was written, unless that is known already.
+    /// Adds where the value was written, unless that is known already.
     #[must_use]
     pub(crate) fn written_in(mut self, origin: Option<String>) -> Self {
         self.origin = self.origin.or(origin);
@@ -88,11 +88,11 @@ impl From<ConfigError> for Fault {
     }
 }
 
-/// Checks what types cannot say. Called before anything is bound, opened or loaded.
+/// Checks that types cannot express. Called before anything is bound, opened or loaded.
 pub trait Validate {
-    /// The first thing that is wrong.
+    /// Checks all values.
     ///
     /// # Errors
-    /// The first value that cannot work.
+    /// The first value that cannot be used.
     fn validate(&self) -> Result<(), ConfigError>;
 }

@@ -1,4 +1,4 @@
-//! Turns what figment and serde say into a [`ConfigError`] that names field, place and hint.
+//! Turns errors of figment and serde into a [`ConfigError`] that names field, place and hint.
 
 use figment::{Figment, error::Kind, value::Value};
 use serde_ignored::Path;
@@ -21,7 +21,7 @@ fn extended(parent: &Path<'_>, key: String) -> Vec<String> {
     keys
 }
 
-/// A type, shape or name that does not fit.
+/// A type, shape or name that does not match.
 pub(super) fn misfit(error: &figment::Error, layers: &Figment) -> ConfigError {
     let mut path = error.path.clone();
     let (message, hint) = match &error.kind {
@@ -86,7 +86,7 @@ pub fn suggest(found: &str, names: &[&str]) -> String {
     match isomer_spelling::nearest(found, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
         None if names.is_empty() => "remove it".to_owned(),
-        None => format!("it is one of {}", names.join(", ")),
+        None => format!("use one of {}", names.join(", ")),
     }
 }
 
@@ -97,6 +97,6 @@ mod tests {
     #[test]
     fn a_near_name_is_proposed_and_a_far_one_lists_the_choices() {
         assert_eq!(suggest("adress", &["address", "tls"]), "did you mean `address`?");
-        assert_eq!(suggest("colour", &["address", "tls"]), "it is one of address, tls");
+        assert_eq!(suggest("colour", &["address", "tls"]), "use one of address, tls");
     }
 }

@@ -2,9 +2,9 @@
 //! flags.
 //!
 //! A configuration struct is plain serde with `#[serde(default, deny_unknown_fields)]`, a
-//! [`Default`] that is the built-in layer, and [`Validate`] for what types cannot say. [`load`]
-//! names the key, where it came from, and how to fix it, and returns nothing before validation has
-//! passed: what loads first never binds a port in vain.
+//! [`Default`] that is the built-in layer, and [`Validate`] for what types cannot express. [`load`]
+//! validates before it returns, so a configuration that is not valid is refused before a port is
+//! bound. Its errors name the key, where the value came from, and how to fix it.
 
 mod error;
 mod explain;
@@ -25,8 +25,8 @@ pub use explain::suggest;
 pub use secret::Secret;
 
 /// Prefix of environment variables. A variable counts as configuration when a double underscore
-/// parts section and key: `ISOMER_EMBED__MAX_BATCH_TOKENS`. (`ISOMER_HOME` and the like belong to
-/// the command line.)
+/// separates section and key: `ISOMER_EMBED__MAX_BATCH_TOKENS`. (`ISOMER_HOME` and the like belong
+/// to the command line.)
 pub const ENV_PREFIX: &str = "ISOMER_";
 const SEPARATOR: &str = "__";
 
@@ -67,11 +67,12 @@ where
         .into_iter()
         .filter_map(|(name, value)| Variable::parse(name, value))
         .collect();
-    // The order of an environment means nothing; a fixed one makes a clash of two variables
-    // repeatable.
+    // The order of environment variables carries no meaning; a fixed order makes a clash of two
+    // variables reproducible.
     variables.sort_by(|a, b| a.name.cmp(&b.name));
-    // Only the key knows whether `0123` or `true` is meant as text, so a variable that is refused
-    // for its type is tried once more as text: at most as many rounds as there are variables.
+    // Only the type of the key says whether `0123` or `true` is meant as text, so a variable that
+    // is refused for its type is tried once more as text: at most as many rounds as there are
+    // variables.
     loop {
         let mut layers = Figment::from(defaults.clone());
         if let Some(file) = &file {
@@ -120,7 +121,7 @@ fn retry_as_text(error: &figment::Error, variables: &mut [Variable]) -> bool {
     }
 }
 
-/// One source of values, named for errors.
+/// One source of values, as errors name it.
 #[derive(Clone)]
 struct Layer {
     place: String,
@@ -137,7 +138,7 @@ impl Provider for Layer {
     }
 }
 
-/// One environment variable of ours.
+/// One environment variable with our prefix.
 struct Variable {
     name: String,
     path: Vec<String>,
@@ -195,13 +196,13 @@ fn read_file(path: &Path) -> Result<Layer, ConfigError> {
     let dict = Toml::from_str::<Dict>(&text).map_err(|error| {
         refuse(
             format!("is not TOML: {}", error.to_string().trim_end()),
-            "fix the line named",
+            "correct the line that the message names",
         )
     })?;
     Ok(Layer { place, dict })
 }
 
-/// A serialisable value as a layer, without what is absent.
+/// A serialisable value as a layer, without absent values.
 fn dict(value: &impl Serialize, place: &str) -> Result<Layer, ConfigError> {
     let refuse = |message: String| ConfigError::new("", message, "give a table of keys").written_in(Some(place.into()));
     let value = Value::serialize(value).map_err(|error| refuse(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Values that must not be seen.
+//! Values that must not be shown.
 
 use std::{fmt, fs};
 
@@ -34,7 +34,7 @@ impl Secret {
         )
     }
 
-    /// True when there is none.
+    /// Whether there is no secret.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -170,7 +170,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("ISOMER_NO_SUCH_VARIABLE"), "{error}");
-        // PATH stands for any variable that is set where tests run.
+        // PATH is an example of a variable that is set wherever tests run.
         let secret: Secret = serde_json::from_value(json!({"env": "PATH"})).unwrap();
         assert_eq!(secret.expose(), std::env::var("PATH").ok().as_deref());
     }

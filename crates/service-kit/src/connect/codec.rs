@@ -1,5 +1,5 @@
 //! Messages as JSON and protobuf, and their frames: a byte of flags, four of length, the message.
-//! gRPC and Connect frame alike.
+//! gRPC and Connect use the same frames.
 
 use std::io::Read;
 
@@ -14,7 +14,7 @@ use crate::error::Fault;
 
 /// The frame's message is compressed.
 const COMPRESSED: u8 = 1;
-/// The frame ends a stream of Connect.
+/// The frame ends a Connect stream.
 pub(super) const END: u8 = 2;
 const PREFIX: usize = 5;
 
@@ -26,7 +26,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The next whole frame, taken from the buffer; none where more bytes are to come.
+    /// Takes the next whole frame from the buffer; none where more bytes are needed.
     pub(super) fn take(buffer: &mut BytesMut, most: usize) -> Result<Option<Self>, Fault> {
         let Some((flags, length)) = buffer
             .first_chunk::<PREFIX>()
@@ -56,7 +56,7 @@ impl Frame {
         match encoding {
             Encoding::Identity => Err(Fault::invalid(
                 "body",
-                "a message is marked as compressed, and no header says how",
+                "a message is marked as compressed, but no header names the compression",
             )),
             Encoding::Gzip => gunzip(&self.message, most),
         }
@@ -90,7 +90,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// As a header says it.
+    /// The compression that a header names.
     pub(super) fn of(header: Option<&http::HeaderValue>) -> Result<Self, Fault> {
         match header.map(http::HeaderValue::as_bytes) {
             None | Some(b"" | b"identity") => Ok(Self::Identity),
@@ -103,7 +103,7 @@ impl Encoding {
         }
     }
 
-    /// A body as it was before it was compressed.
+    /// Decompresses a body.
     pub(super) fn open(self, body: Bytes, most: usize) -> Result<Bytes, Fault> {
         match self {
             Self::Identity => Ok(body),
@@ -112,7 +112,7 @@ impl Encoding {
     }
 }
 
-/// Unpacks, and stops at the bound however much more there is.
+/// Decompresses, and stops at the bound however much more there is.
 fn gunzip(packed: &[u8], most: usize) -> Result<Bytes, Fault> {
     let mut unpacked = Vec::new();
     let bound = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
@@ -135,7 +135,7 @@ impl Call {
         }
     }
 
-    /// An answer's message in the caller's form.
+    /// An answer's message in the format of the call.
     pub(super) fn answered(&self, message: Bytes) -> Result<Bytes, Fault> {
         match self.form {
             Form::Proto => Ok(message),
@@ -144,11 +144,11 @@ impl Call {
     }
 }
 
-/// Most values of a message in JSON. Two bytes of it may be a value that takes a hundred in memory.
+/// Most values of a message in JSON. A value of two bytes may take a hundred bytes in memory.
 const MOST_VALUES: usize = 1_000_000;
 
-/// Values of a text in JSON, at least: each but the first of a list or object has a comma before
-/// it.
+/// Number of values in a JSON text, at least: each but the first of a list or object has a comma
+/// before it.
 fn values(json: &[u8]) -> usize {
     let (mut count, mut quoted, mut escaped) = (1, false, false);
     for byte in json {
@@ -167,7 +167,7 @@ pub(super) fn from_json(kind: MessageDescriptor, json: &[u8]) -> Result<Bytes, F
     if values(json) > MOST_VALUES {
         let message = format!("the message has more than {MOST_VALUES} values in JSON");
         let fault = Fault::new(Code::ResourceExhausted, "REQUEST_TOO_LARGE", message);
-        return Err(fault.hint("send less at once, or protobuf: application/proto"));
+        return Err(fault.hint("send less at once, or send protobuf (application/proto)"));
     }
     let told = |error: serde_json::Error| {
         Fault::new(

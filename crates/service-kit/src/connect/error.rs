@@ -1,4 +1,4 @@
-//! Errors as Connect tells them.
+//! Errors in Connect's form.
 
 use axum::response::{IntoResponse, Response};
 use base64::{Engine, prelude::BASE64_STANDARD_NO_PAD};
@@ -7,8 +7,7 @@ use prost::Message;
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 
-/// The status of a gRPC answer: in its trailers, or in its headers where there is nothing but a
-/// status.
+/// The status of a gRPC answer: in its trailers, or in its headers where it has no body.
 pub(super) fn status(headers: &HeaderMap, trailers: Option<&HeaderMap>) -> Status {
     trailers
         .and_then(Status::from_header_map)

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::error::Fault;
 
-/// Takes the frames that have come, and unpacks their messages. Gives the flags and messages of the
-/// whole frames, and how many bytes are left.
+/// Reads the frames in these pieces and decompresses their messages. Returns the flags and messages
+/// of the whole frames, and the number of bytes left over.
 ///
 /// # Errors
 /// As the reader's.

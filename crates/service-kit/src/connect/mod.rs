@@ -1,8 +1,8 @@
 //! The Connect protocol beside gRPC: the same services as plain HTTP, with bodies in protobuf or
 //! JSON, for connect-es, connect-go, curl.
 //!
-//! A request is turned into the gRPC request that it stands for and its answer is turned back, so
-//! that limits, deadlines, the auth and the handlers are gRPC's. JSON is proto3's
+//! A request is translated into the gRPC request that it stands for, and its answer is translated
+//! back, so limits, deadlines, authentication and handlers are those of gRPC. JSON is proto3's
 //! (<https://protobuf.dev/programming-guides/json/>); a field that the message does not have is
 //! refused.
 //!
@@ -31,14 +31,14 @@ use crate::{error::Fault, layers, services::DESCRIPTORS};
 
 pub(crate) use error::{code_name, error};
 
-/// Every message that a server may speak of.
+/// The messages of all services that a server may have.
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     let mut pool = DescriptorPool::new();
     for descriptors in DESCRIPTORS {
-        // Each was made by the compiler of the .proto files; a broken one would leave its services
-        // out, and a test would see it.
+        // Each set was made by the compiler of the .proto files. A broken one would leave its
+        // services out, and a test would fail.
         if let Err(error) = pool.decode_file_descriptor_set(*descriptors) {
-            tracing::error!(%error, "a set of descriptors cannot be read; its services do not speak Connect");
+            tracing::error!(%error, "cannot read a descriptor set; its services are not served over Connect");
         }
     }
     pool
@@ -53,7 +53,7 @@ enum Shape {
     Stream,
 }
 
-/// How a message is written.
+/// How a message is encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Proto,
@@ -71,7 +71,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// What is asked for; none where the request is not of this protocol.
+    /// The call that the request makes; none where the request is not of this protocol.
     pub(crate) fn of(request: &Request, most: usize) -> Option<Self> {
         let media_type = request.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
         let essence = media_type.split(';').next()?.trim().to_ascii_lowercase();
@@ -99,7 +99,7 @@ impl Call {
         self.method.is_client_streaming() || self.method.is_server_streaming()
     }
 
-    /// Asks the gRPC services, and answers as this protocol does.
+    /// Calls the gRPC services, and answers in this protocol.
     pub(crate) async fn answer(self, request: Request, grpc: Router) -> Response {
         if request.method() != Method::POST {
             layers::refused_request(&request, StatusCode::METHOD_NOT_ALLOWED);
@@ -152,8 +152,8 @@ impl Call {
     }
 }
 
-/// Why what the caller sends could not be read to its end. A handler may take that for the end, and
-/// answer as if nothing were wrong.
+/// Why the caller's body could not be read to its end. A handler may take that for the end of the
+/// body, and answer as if nothing were wrong.
 type Broken = Arc<OnceLock<Fault>>;
 
 /// The headers of the gRPC request that stands for one of this protocol.
@@ -189,7 +189,7 @@ fn asked(mut headers: HeaderMap) -> Result<HeaderMap, Fault> {
     Ok(headers)
 }
 
-/// Up to ten digits of milliseconds, as gRPC's eight digits and a unit.
+/// Converts up to ten digits of milliseconds to gRPC's eight digits and a unit.
 fn grpc_timeout(timeout: &HeaderValue) -> Result<HeaderValue, Fault> {
     let wrong = || {
         Fault::invalid("connect-timeout-ms", format!("{timeout:?} is not a timeout"))
@@ -216,7 +216,7 @@ async fn send(parts: http::request::Parts, body: Body, grpc: Router) -> http::Re
     }
 }
 
-/// Headers of an answer that are the caller's, not the protocol's.
+/// Headers of an answer that are metadata for the caller, not part of the protocol.
 fn metadata(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
     headers.iter().filter(|(name, _)| {
         let ours = ["content-type", "content-length", "trailer"];

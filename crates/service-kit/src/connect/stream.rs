@@ -1,4 +1,4 @@
-//! Messages in envelopes, each way; the answer's last envelope says how the call ended.
+//! Messages in envelopes, in both directions; the answer's last envelope says how the call ended.
 
 use axum::{
     Router,
@@ -37,7 +37,7 @@ pub(super) async fn answer(call: &Call, parts: Parts, encoding: Encoding, body: 
     answered
 }
 
-/// An answer that ends before it began.
+/// The answer to a call that failed before its answer began.
 pub(super) fn ended(call: &Call, fault: Fault) -> Response {
     started(call, Body::from(end(&fault.into(), None)))
 }
@@ -68,7 +68,7 @@ impl Frames {
         }
     }
 
-    /// The next; none at the end of the body.
+    /// The next frame; none at the end of the body.
     async fn next(&mut self) -> Result<Option<Frame>, Fault> {
         loop {
             if let Some(frame) = Frame::take(&mut self.buffer, self.most)? {
@@ -87,7 +87,7 @@ impl Frames {
     }
 }
 
-/// What the caller sends, as gRPC's frames.
+/// The caller's messages in gRPC frames.
 fn requests(
     call: Call,
     encoding: Encoding,
@@ -105,7 +105,7 @@ fn requests(
                 _ => Ok(None),
             }
         };
-        // Told to the handler as the status that it is.
+        // The handler gets the fault as its status.
         match next.await {
             Ok(next) => Ok(next.map(|message| (message, (call, frames, broken)))),
             Err(fault) => {
@@ -116,7 +116,7 @@ fn requests(
     })
 }
 
-/// What the service answers, in envelopes, the last of which says how it ended.
+/// The service's answer in envelopes, the last of which says how the call ended.
 fn answers(
     call: Call,
     headers: HeaderMap,
@@ -170,8 +170,8 @@ fn end(status: &Status, trailers: Option<&HeaderMap>) -> Bytes {
 fn text(name: &HeaderName, value: &HeaderValue) -> String {
     match value.to_str() {
         Ok(text) => text.to_owned(),
-        // Only values of `-bin` are not text, and those come in base64; should another, it is told
-        // so too.
+        // Only values of `-bin` are not text, and those come in base64. Any other value that is not
+        // text is sent in base64 too.
         Err(_) => {
             tracing::debug!(%name, "a trailer is not text");
             BASE64_STANDARD_NO_PAD.encode(value.as_bytes())

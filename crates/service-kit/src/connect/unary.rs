@@ -1,4 +1,4 @@
-//! A message as the body, and one as the answer.
+//! A message as the body of the request, and one as the body of the answer.
 
 use axum::{
     Router,
@@ -27,7 +27,8 @@ pub(super) async fn answer(
     grpc: Router,
 ) -> Result<Response, Fault> {
     let broken = Broken::default();
-    // Read when it is asked for: behind the auth, and within the limits of all requests in flight.
+    // Read when the service asks for it: after authentication, and within the limits of all
+    // requests in flight.
     let message = message(call.clone(), encoding, body, broken.clone());
     let response = send(parts, Body::from_stream(stream::once(message)), grpc).await;
     if let Some(fault) = broken.get() {

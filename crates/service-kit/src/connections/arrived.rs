@@ -1,4 +1,4 @@
-//! Connections as they come in, counted until they have asked for something.
+//! Connections as they are accepted, counted until their first request begins.
 
 use std::{
     io,
@@ -12,8 +12,8 @@ use std::{
 use axum_server::{AddrListener, Address};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections that have been accepted and whose first request has not begun. Who closes them
-/// resets what their clients are about to say.
+/// Connections that have been accepted and whose first request has not begun. Closing one of them
+/// resets what its client is about to send.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Newcomers(Arc<AtomicUsize>);
 
@@ -28,7 +28,7 @@ impl Newcomers {
     }
 }
 
-/// One of them, until it is dropped.
+/// One such connection, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Newcomer(Newcomers);
 
@@ -45,7 +45,7 @@ pub(crate) struct Arrived {
     pub(super) newcomer: Newcomer,
 }
 
-/// A listener that counts whom it accepts.
+/// A listener that counts the connections it accepts.
 #[derive(Debug)]
 pub(crate) struct Port {
     listener: TcpListener,
@@ -58,7 +58,7 @@ impl Port {
     }
 }
 
-/// Where such a listener is.
+/// The address of such a listener.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At(SocketAddr);
 

@@ -1,4 +1,4 @@
-//! A connection's service, with its requests counted from head to the end of their answers.
+//! A connection's service, which counts requests from their head to the end of their answers.
 
 use std::{
     convert::Infallible,

@@ -1,9 +1,10 @@
-//! Connections: how many, and how long one may be silent.
+//! Connections: how many there may be, and how long one may be silent.
 //!
-//! Whoever opens connections and says nothing, or says it a byte at a time, costs a file and a
-//! little memory for each. So they are counted, with room left below the limit on open files; one
-//! that does not come to its first request in time, that is idle for long, or whose reader has
-//! stopped reading is closed; and beyond the bound a new one is closed at once.
+//! A client that opens connections and sends nothing, or a byte at a time, costs a file descriptor
+//! and a little memory for each. So connections are counted, and their bound leaves room below the
+//! limit on open files. A connection is closed when its first request does not come in time, when
+//! it is idle for long, or when its client has stopped reading. Beyond the bound a new connection
+//! is closed at once.
 
 mod arrived;
 mod counted;
@@ -31,23 +32,24 @@ use self::{
 };
 use crate::{limits::LimitsConfig, metric_names};
 
-/// Connections, unless the configuration or the limit on open files says fewer or more.
+/// Default bound on connections. The configuration may set another; the limit on open files may
+/// lower it.
 const MOST: usize = 16_384;
-/// Files that are kept for everything but connections: databases, models, calls to others.
+/// File descriptors kept for everything but connections: databases, models, calls to other servers.
 const KEPT: std::ops::RangeInclusive<u64> = 64..=1024;
-/// Of refusals, one log line in so many seconds.
+/// Refusals are logged at most once in this time.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a connection may keep its place without doing anything for it.
+/// How long a connection may stay open in each state without making progress.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
-    /// From its beginning to the head of its first request: handshake, preface, headers.
+    /// From accepting it to the head of its first request: handshake, preface, headers.
     first_request: Duration,
     /// Between requests.
     idle: Duration,
-    /// Between requests while three quarters of all places are taken.
+    /// Between requests while more than three quarters of all permits are taken.
     idle_when_crowded: Duration,
-    /// How long the other side may take nothing of what is being sent to it.
+    /// How long the client may leave unread all that is being sent to it.
     unread: Duration,
 }
 
@@ -63,7 +65,7 @@ impl Patience {
     }
 }
 
-/// The places of a server, handed out one to a connection.
+/// The permits of a server, one for each connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Connections {
     shared: Arc<Shared>,
@@ -75,7 +77,8 @@ struct Shared {
     open: AtomicUsize,
     patience: Patience,
     begun: Instant,
-    /// Refusals since the last line about them, and when that was, in milliseconds since `begun`.
+    /// Refusals since the last log line about them, and when that was, in milliseconds since
+    /// `begun`.
     refused: AtomicU64,
     said: AtomicU64,
 }
@@ -133,7 +136,7 @@ impl Shared {
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let said = self.said.load(Ordering::Acquire);
         let due = said == 0 || now.saturating_sub(said) >= SAY_EVERY.as_millis() as u64;
-        // One of those who find it due says it.
+        // Of the callers that find a line due, only one logs it.
         if due
             && self
                 .said
@@ -144,13 +147,13 @@ impl Shared {
             tracing::warn!(
                 bound = self.bound,
                 refused,
-                "connections closed at once: all places are taken"
+                "connections closed at once: as many are open as the limit allows"
             );
         }
     }
 }
 
-/// A connection's place, given back when it is dropped.
+/// A connection's permit, given back when it is dropped.
 #[derive(Debug)]
 struct Slot(Arc<Shared>);
 
@@ -161,14 +164,14 @@ impl Drop for Slot {
     }
 }
 
-/// What a connection's socket and its requests tell each other.
+/// What a connection's socket and its requests share.
 #[derive(Debug)]
 struct Activity {
     begun: Instant,
     in_flight: AtomicUsize,
     /// When the last request began or ended, in milliseconds since `begun`; 0 before the first.
     last: AtomicU64,
-    /// Until the first.
+    /// Counts the connection as new until its first request.
     newcomer: Mutex<Option<Newcomer>>,
 }
 
@@ -216,7 +219,9 @@ impl<S> Accept<Arrived, S> for Connections {
 
     fn accept(&self, Arrived { stream, newcomer }: Arrived, service: S) -> Self::Future {
         let Some(place) = self.enter() else {
-            return ready(Err(io::Error::other("all places are taken")));
+            return ready(Err(io::Error::other(
+                "as many connections are open as the limit allows",
+            )));
         };
         let activity = Arc::new(Activity::new(newcomer));
         let watched = stream

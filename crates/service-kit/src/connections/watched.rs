@@ -16,18 +16,17 @@ use tokio::{
 
 use super::{Activity, Slot};
 
-/// A connection looks at the clock so often while it waits: the shared may have become crowded
-/// meanwhile.
+/// How often a waiting connection looks at the clock: the server may have become crowded meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// A socket with a clock and a place.
+/// A socket with a clock and a permit.
 #[derive(Debug)]
 pub(crate) struct Watched<I> {
     io: I,
     activity: Arc<Activity>,
     place: Slot,
     look: Pin<Box<Sleep>>,
-    /// Since when nothing could be written, while something is to be.
+    /// Since when nothing could be written although there is something to write.
     stuck: Option<Instant>,
 }
 
@@ -43,7 +42,7 @@ impl<I> Watched<I> {
         }
     }
 
-    /// Waits for the clock where the socket has nothing to say. An error: the time is over.
+    /// Waits for the clock while the socket is not ready. An error means that the time is over.
     fn is_over(&mut self, cx: &mut Context<'_>) -> Result<(), io::Error> {
         while self.look.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
@@ -66,7 +65,7 @@ impl<I> Watched<I> {
         Ok(())
     }
 
-    /// What became of a write.
+    /// Records the outcome of a write.
     fn wrote<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
             self.stuck = None;
@@ -83,7 +82,8 @@ impl<I> Watched<I> {
 impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        // The clock is asked first too: a byte now and then must not keep a connection for ever.
+        // The clock is also checked first: a byte now and then must not keep a connection open for
+        // ever.
         if let Err(error) = this.is_over(cx) {
             return Poll::Ready(Err(error));
         }

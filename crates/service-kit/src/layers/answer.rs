@@ -1,5 +1,5 @@
-//! The body of an answer while it is on its way: measured to its end, cut off at its deadline or
-//! when the house closes, caught when it panics.
+//! The body of an answer while it is sent: measured to its end, cut off at its deadline or when the
+//! server closes, with panics caught.
 
 use std::{
     io,
@@ -23,7 +23,7 @@ use crate::{
     metric_names,
 };
 
-/// Counts a request from its head to the end of its answer, also when the caller goes away in
+/// Counts a request from its head to the end of its answer, also when the caller cancels it in
 /// between.
 #[derive(Debug)]
 pub(super) struct Record {
@@ -65,13 +65,13 @@ impl Record {
             .span()
             .in_scope(|| tracing::error!(panic = what.unwrap_or("unknown"), "a handler panicked"));
         metrics::counter!(metric_names::PANICS, "service" => self.label.service.clone()).increment(1);
-        Fault::internal("the service failed on this request; its log says where")
+        Fault::internal("the service failed on this request; see its log")
     }
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
-        // No code by now: the caller went away before the answer ended.
+        // Without a code, the caller went away before the answer ended.
         let code = self.code.take().unwrap_or_else(|| {
             self.traced.grpc(Code::Cancelled);
             code_name(Code::Cancelled).to_owned()
@@ -92,20 +92,20 @@ impl Drop for Record {
     }
 }
 
-/// What ends an answer from outside.
+/// What ends an answer other than its handler.
 #[derive(Default)]
 pub(super) struct Cut {
-    /// The caller's deadline.
+    /// The deadline of the call.
     pub(super) deadline: Option<(Pin<Box<Sleep>>, Fault)>,
-    /// The house closes; looked at only while the answer has nothing to send, so a last word still
-    /// gets out.
+    /// Completes when the server closes; polled only while the answer has nothing to send, so a
+    /// last message is still sent.
     pub(super) closing: Option<BoxFuture<'static, Fault>>,
 }
 
 /// An answer's body.
 pub(super) struct Answer {
     body: Option<Body>,
-    /// The path of a gRPC call.
+    /// The path, for a gRPC call.
     grpc: Option<String>,
     record: Record,
     cut: Cut,
@@ -135,7 +135,7 @@ impl Answer {
         let status = Status::from(fault);
         let mut trailers = HeaderMap::new();
         if status.add_header(&mut trailers).is_err() {
-            // A message that no header can hold: the code alone still says what happened.
+            // A message that does not fit a header: the code alone still says what happened.
             trailers = Status::new(status.code(), "").into_http::<()>().headers().clone();
         }
         Poll::Ready(Some(Ok(Frame::trailers(trailers))))
@@ -170,7 +170,7 @@ impl http_body::Body for Answer {
                 Poll::Ready(Some(Ok(frame)))
             }
             Ok(Poll::Ready(Some(Err(error)))) => {
-                tracing::warn!(%error, "the answer broke off");
+                tracing::warn!(%error, "the answer ended early");
                 if this.grpc.is_some() {
                     this.record.grpc(Code::Unknown);
                 } else {

@@ -1,9 +1,9 @@
-//! The body of a request while it arrives: with a bound, and not a byte at a time for ever.
+//! The body of a request while it arrives: its size is bounded, and it must arrive fast enough.
 //!
-//! A request takes one of the server's places as soon as its head is there. Whoever then dawdles
-//! over the body would hold it for nothing; so a body must keep up a small pace. Only calls whose
-//! client sends a stream have no pace to keep: they may rightly be silent for hours. A call whose
-//! answer alone is a stream keeps it like any other.
+//! A request takes a permit of the server as soon as its head has arrived. A client that sends its
+//! body slowly would hold the permit for nothing, so a body must keep up a minimum rate. Calls
+//! whose client sends a stream are exempt: they may be silent for hours. A call where only the
+//! answer is a stream is not.
 
 use std::{
     future::Future,
@@ -33,12 +33,12 @@ use super::{
 };
 use crate::{error::Fault, refusals::Refusals};
 
-/// How fast a body must come.
+/// How fast a body must arrive.
 #[derive(Debug, Clone, Copy)]
 struct MinimumRate {
-    /// It may take so long whatever its size,
+    /// Time allowed for a body of any size,
     grace: Duration,
-    /// and a second more for every so many bytes that have come: a slow line is not an attack.
+    /// and a second more for every so many bytes received: a slow line is not an attack.
     bytes_per_second: f64,
 }
 
@@ -47,43 +47,44 @@ const MINIMUM_RATE: MinimumRate = MinimumRate {
     bytes_per_second: 4096.0,
 };
 
-/// What [`arriving`] goes by.
+/// What [`arriving`] needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounds {
     pub(crate) labels: Labels,
     /// Largest body in bytes.
     pub(crate) most: usize,
-    /// How callers are told.
+    /// How callers are told of failures.
     pub(crate) refusals: Refusals,
     /// Memory for all requests in flight.
     pub(crate) budget: Budget,
 }
 
-/// Largest message to health and reflection, which need no key: a service's or a symbol's name.
+/// Largest message to health and reflection, which need no key: the name of a service or a symbol.
 pub(crate) const PROBE_MESSAGE: usize = 4096;
 
-/// Refuses bodies that are too large by their own account or in a coding that nothing here undoes,
-/// and watches the others.
+/// Refuses bodies that are declared too large or have a coding that is not supported, and watches
+/// the others.
 pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
     let tell = bounds.refusals.shape(request.uri().path(), is_grpc);
-    // The layer outside keeps it until the answer has ended.
+    // The layer outside keeps the reservation until the answer has ended.
     let reservation = request.extensions().get::<Reservation>().cloned();
     let reservation = reservation.unwrap_or_else(|| bounds.budget.reserve());
     let mut codings = request.headers().get_all(header::CONTENT_ENCODING).iter();
     if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        // Undone, a kilobyte may be a gigabyte.
+        // A compressed kilobyte may decompress to a gigabyte.
         let fault = Fault::new(
             tonic::Code::InvalidArgument,
             "UNSUPPORTED_MEDIA_TYPE",
-            "compressed requests are not taken",
+            "compressed requests are not accepted",
         );
-        return tell(fault.field("content-encoding").hint("send the body as it is"));
+        return tell(fault.field("content-encoding").hint("send the body uncompressed"));
     }
     if has_two_lengths(request.headers()) {
-        let fault = Fault::invalid("content-length", "the request says twice where it ends").hint("say it once");
+        let fault = Fault::invalid("content-length", "the length of the request is ambiguous")
+            .hint("send one content-length, or transfer-encoding: chunked");
         let mut refusal = tell(fault);
-        // What else is on the connection may be the rest of it.
+        // The bytes that follow on the connection may be the rest of this request.
         refusal
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -100,8 +101,8 @@ pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, nex
         .await
 }
 
-/// Hands on a gRPC request with its messages checked, and compresses those of the answer if the
-/// caller takes that.
+/// Passes on a gRPC request with its messages checked, and compresses those of the answer if the
+/// caller accepts that.
 async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Request, next: Next) -> Response {
     let tell = bounds.refusals.shape(request.uri().path(), true);
     let label = bounds.labels.grpc(request.uri().path());
@@ -116,12 +117,12 @@ async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Reques
     request.headers_mut().remove(ENCODING);
     let answer_in = Coding::for_answer(request.headers());
     let most = if label.probe { PROBE_MESSAGE } else { bounds.most };
-    // A method of a service that is not described may take a stream of its client's.
+    // The client of a method without a descriptor may send a stream.
     let client_streams = label.client_streams || !label.described;
     let paced = if client_streams {
         request
     } else {
-        // A message comes with five bytes before it.
+        // Each message has a prefix of five bytes.
         let most = most.saturating_add(5) as u64;
         if http_body::Body::size_hint(request.body()).lower() > most {
             return tell(too_large(most));
@@ -143,8 +144,8 @@ async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Reques
     }
 }
 
-/// Whether another reader of the same request could see its end elsewhere: the room for smuggling
-/// that hyper leaves.
+/// Whether another reader of the same request could find its end elsewhere: the kind of request
+/// smuggling that hyper does not refuse.
 fn has_two_lengths(headers: &HeaderMap) -> bool {
     let lengths = headers.get_all(header::CONTENT_LENGTH).iter().count();
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
@@ -153,7 +154,7 @@ fn has_two_lengths(headers: &HeaderMap) -> bool {
     lengths > 1 || codings.next().is_some() || coding.is_some_and(is_odd) || (lengths == 1 && coding.is_some())
 }
 
-/// A body that must come in time.
+/// A body that must arrive in time.
 struct Arriving {
     body: Body,
     begun: Instant,
@@ -162,7 +163,7 @@ struct Arriving {
     pace: MinimumRate,
     end: Pin<Box<Sleep>>,
     over: bool,
-    /// What its bytes are reserved on as they come.
+    /// The reservation that grows as its bytes arrive.
     reservation: Option<Reservation>,
 }
 
@@ -228,7 +229,7 @@ impl http_body::Body for Arriving {
                             self.begun.elapsed().as_secs()
                         );
                         let fault = Fault::new(tonic::Code::DeadlineExceeded, "SLOW_REQUEST", message);
-                        return self.fail(fault.hint("send the request's body at once"));
+                        return self.fail(fault.hint("send the request's body without pauses"));
                     }
                     self.end.as_mut().reset(deadline);
                 }
@@ -254,7 +255,7 @@ pub(super) fn too_large(most: u64) -> Fault {
         "REQUEST_TOO_LARGE",
         format!("the request is larger than {most} bytes"),
     )
-    .hint("send fewer texts at once")
+    .hint("send fewer texts in one request")
 }
 
 #[cfg(test)]
@@ -272,7 +273,7 @@ mod tests {
         Body::from_stream(drops)
     }
 
-    /// What the body ends with, after so many bytes.
+    /// The number of bytes that arrived, and the error that the body ended with.
     async fn end(body: Body) -> (usize, Option<String>) {
         let mut frames = body.into_data_stream();
         let mut bytes = 0;

@@ -1,8 +1,8 @@
-//! Memory that requests in flight may take, all together.
+//! Memory that all requests in flight may take together.
 //!
 //! Each request reserves memory as its bytes arrive and gives it back when its answer has ended. A
-//! request that finds too little left is refused with a retry hint. Nothing waits here, so requests
-//! cannot wait for each other for ever.
+//! request for which too little is left is refused with a retry hint. No request waits for memory,
+//! so requests cannot deadlock on it.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{error::Fault, limits::LimitsConfig};
 
-/// What a request of `n` bytes may take at its peak, as a multiple of `n`: the body, its unpacked
-/// messages, the decoded request and what a handler makes of it.
+/// Memory that a request of `n` bytes may take at its peak, as a multiple of `n`: the body, its
+/// decompressed messages, the decoded request and what a handler makes of it.
 pub(crate) const PEAK_FACTOR: usize = 4;
-/// One permit stands for a kibibyte.
+/// One permit of the semaphore stands for a kibibyte.
 const UNIT: usize = 1024;
-/// Memory of a machine that does not tell how much it has.
+/// Memory assumed for a machine that does not tell how much it has.
 const UNKNOWN_MEMORY: u64 = 4 << 30;
 
 /// The budget of a server.
@@ -41,7 +41,7 @@ impl Budget {
         }
     }
 
-    /// A reservation of nothing yet.
+    /// An empty reservation.
     pub(crate) fn reserve(&self) -> Reservation {
         Reservation(Arc::new(Mutex::new(Held {
             budget: self.clone(),
@@ -90,13 +90,13 @@ impl Reservation {
         Ok(())
     }
 
-    /// Gives everything back: the next message of a stream begins.
+    /// Gives everything back, when the next message of a stream begins.
     pub(crate) fn clear(&self) {
         self.0.lock().permit = None;
     }
 }
 
-/// Memory of this machine, or of the control group this process runs in where that is less.
+/// Memory of this machine, or of the control group of this process where that is less.
 fn memory() -> u64 {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,4 +1,4 @@
-//! The compressions of gRPC messages.
+//! Compression of gRPC messages.
 
 use std::io::{self, Read};
 
@@ -12,12 +12,12 @@ pub(super) const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding")
 pub(super) const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 pub(super) const ACCEPTED: HeaderValue = HeaderValue::from_static("identity,gzip,zstd");
 
-/// So much may be unpacked of however little.
+/// A message may decompress to so many bytes, however few it has compressed,
 const FREE: usize = 1 << 20;
-/// Beyond, at most so many bytes for each that came.
+/// and beyond that to at most so many bytes for each compressed byte.
 const RATIO: usize = 128;
 
-/// A compression that is taken and sent.
+/// A compression that is accepted and sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Gzip,
@@ -58,7 +58,7 @@ impl Coding {
         }
     }
 
-    /// The compression to answer with: the better one of those that the caller takes.
+    /// The compression to answer with: zstd if the caller accepts it, else gzip if it does.
     pub(super) fn for_answer(headers: &HeaderMap) -> Option<Self> {
         let values = headers.get_all(ACCEPT_ENCODING).iter();
         let names = values
@@ -69,22 +69,22 @@ impl Coding {
             .max_by_key(|coding| *coding == Self::Zstd)
     }
 
-    /// How much may become of so many compressed bytes.
+    /// Most bytes that a compressed message of `packed` bytes may decompress to.
     fn bound(packed: usize, most: usize) -> usize {
         packed.saturating_mul(RATIO).max(FREE).min(most)
     }
 
-    /// Undoes the compression of a message that may be `most` bytes large.
+    /// Decompresses a message, which may be `most` bytes large.
     pub(super) fn unpack(self, packed: &[u8], most: usize) -> Result<Bytes, Fault> {
         let bound = Self::bound(packed.len(), most);
         let mut out = Vec::new();
-        // One byte more shows that there is more.
+        // One byte beyond the bound shows that the message is too large.
         let limit = bound as u64 + 1;
         let read = match self {
             Self::Gzip => GzDecoder::new(packed).take(limit).read_to_end(&mut out),
             Self::Zstd => zstd::Decoder::with_buffer(packed).and_then(|mut decoder| {
-                // What a frame may ask to be kept of what was unpacked: 8 MiB, as much as any
-                // decoder has to.
+                // Largest window that a frame may ask the decoder to keep: 8 MiB, which every
+                // decoder must support.
                 decoder.window_log_max(23)?;
                 decoder.take(limit).read_to_end(&mut out)
             }),
@@ -94,7 +94,7 @@ impl Coding {
                 "grpc-encoding",
                 format!("a message of the request cannot be decompressed: {error}"),
             )
-            .hint("compress each message as grpc-encoding says")
+            .hint("compress each message in the way that grpc-encoding names")
         })?;
         if out.len() <= bound {
             return Ok(out.into());
@@ -105,13 +105,13 @@ impl Coding {
             format!("a message of {} compressed bytes holds more than {bound}", packed.len()),
         );
         Err(if bound == most {
-            fault.hint("send fewer texts at once")
+            fault.hint("send fewer texts in one request")
         } else {
-            fault.hint("send it uncompressed: so high a ratio is taken for an attack")
+            fault.hint("send it uncompressed: so high a compression ratio is refused as a possible attack")
         })
     }
 
-    /// Compresses quickly rather than well.
+    /// Compresses for speed rather than size.
     pub(super) fn pack(self, plain: &[u8]) -> io::Result<Vec<u8>> {
         match self {
             Self::Gzip => {

@@ -1,5 +1,5 @@
 //! `google.rpc.ErrorInfo` for statuses that no handler made: those of the generated servers, which
-//! know neither reasons nor remedies.
+//! have neither reasons nor hints.
 
 use http::HeaderMap;
 use tonic::{Code, Status};
@@ -19,7 +19,7 @@ pub(super) fn complete(headers: &mut HeaderMap, path: &str) {
         return;
     }
     let fault = explained(&status, path);
-    // A message that no header can hold: the status that is there still says what happened.
+    // A message that does not fit a header: the status that is there still says what happened.
     let mut told = HeaderMap::new();
     if Status::from(fault).add_header(&mut told).is_ok() {
         headers.extend(told);
@@ -43,7 +43,7 @@ fn explained(status: &Status, path: &str) -> Fault {
 
 /// The refusal of a call to a service or method that is not served.
 pub(crate) fn no_such_method(path: &str) -> Fault {
-    Fault::unimplemented(format!("no such method here: {path}")).hint("server reflection lists the services")
+    Fault::unimplemented(format!("no such method: {path}")).hint("server reflection lists the services")
 }
 
 #[cfg(test)]

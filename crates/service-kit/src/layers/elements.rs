@@ -1,4 +1,4 @@
-//! What an encoded protobuf message takes once it is decoded, found without decoding it.
+//! The memory that an encoded protobuf message takes once it is decoded, found without decoding it.
 //!
 //! Two bytes on the wire (`0a 00`, an empty element of a repeated field) become a struct of a
 //! hundred bytes or more. So the elements are counted on the wire before the decoder sees them.
@@ -7,22 +7,22 @@ use std::collections::HashMap;
 
 use prost_types::{FileDescriptorSet, field_descriptor_proto::Type};
 
-/// What an element with a length of its own (a string, bytes, a message) takes beside its content.
+/// Bytes for an element with a length of its own (a string, bytes, a message), beside its content.
 const ELEMENT: usize = 256;
-/// What a number takes.
+/// Bytes for a number.
 const NUMBER: usize = 8;
-/// Messages within messages. prost refuses more than 100.
+/// Deepest nesting of messages. prost refuses more than 100.
 const DEPTH: usize = 100;
 
-/// What is behind a field's number.
+/// The content of a field.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Message(usize),
-    /// A repeated number that may come packed: of how many bytes each, 0 where that varies.
+    /// A repeated number that may be packed: the bytes of each, or 0 where that varies.
     Packed(usize),
 }
 
-/// The messages of a server's methods, as far as they matter here.
+/// The message types of a server's methods, as far as their size depends on them.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     by_name: HashMap<String, usize>,
@@ -65,7 +65,7 @@ impl Shapes {
         shapes
     }
 
-    /// The message of this full name, which begins with a dot.
+    /// The message type of this full name, which begins with a dot.
     pub(super) fn message(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
@@ -74,7 +74,7 @@ impl Shapes {
     /// `most`.
     pub(super) fn decoded_size(&self, message: usize, wire: &[u8], most: usize) -> usize {
         let mut size = wire.len();
-        // What is not a protobuf is refused by the decoder, which comes no further than this.
+        // The decoder refuses bytes that are not protobuf, and comes no further than this.
         self.walk(message, wire, DEPTH, most, &mut size);
         size
     }
@@ -113,7 +113,7 @@ impl Shapes {
                         None => *size += ELEMENT,
                     }
                 }
-                // A group that no message here has: the decoder skips it, and goes on behind it.
+                // A group that no message here has: the decoder skips it and continues after it.
                 3 => skip_group(number, &mut wire, depth)?,
                 _ => return None,
             }
@@ -122,7 +122,7 @@ impl Shapes {
     }
 }
 
-/// Skips what is left of an unknown group.
+/// Skips the rest of an unknown group.
 fn skip_group(number: u32, wire: &mut &[u8], depth: usize) -> Option<()> {
     loop {
         let tag = varint(wire)?;

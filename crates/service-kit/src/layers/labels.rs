@@ -1,5 +1,4 @@
-//! What a request is called in spans and metrics: always one of a bounded set, whatever a client
-//! asks for.
+//! The names of a request in spans and metrics: always from a bounded set, whatever a client sends.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,7 +12,7 @@ use super::elements::Shapes;
 
 pub(super) const OTHER: &str = "other";
 const HTTP: &str = "http";
-/// Answered however busy the house is, and ended at once when it closes.
+/// Answered however busy the server is, and ended at once when it closes.
 const PROBE_SERVICES: &[&str] = &[
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
@@ -28,15 +27,16 @@ pub(crate) struct Label {
     pub(crate) service: SharedString,
     /// Method of the service, or `GET /route`, or `other`.
     pub(crate) method: SharedString,
-    /// Health, reflection, metrics.
+    /// Whether it is a health, reflection or metrics request.
     pub(crate) probe: bool,
-    /// The answer is many messages.
+    /// Whether the answer is a stream of messages.
     pub(crate) streams: bool,
-    /// The request is many messages.
+    /// Whether the request is a stream of messages.
     pub(crate) client_streams: bool,
-    /// The service's methods are known: one that is not among them does not exist.
+    /// Whether the methods of the service are known: a method that is not among them does not
+    /// exist.
     pub(crate) described: bool,
-    /// Type of the request's message, where it is known.
+    /// Type of the request's message, if known.
     pub(crate) message: Option<usize>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// Methods of the services in `names` that the descriptor sets describe; others are called
+    /// The methods of the services in `names` that the descriptor sets describe; others are named
     /// `other`.
     pub(crate) fn new(names: &[&'static str], descriptor_sets: &[&[u8]]) -> Self {
         let sets = descriptor_sets
@@ -113,7 +113,7 @@ impl Labels {
         }
     }
 
-    /// Names of an HTTP request: the route as it was declared, never the path as it was asked for.
+    /// Names of an HTTP request: the route as it was declared, never the path that was requested.
     pub(crate) fn http<B>(request: &Request<B>) -> Label {
         let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
         let verb = match request.method().as_str() {

@@ -1,7 +1,8 @@
-//! The messages of gRPC calls, one at a time: those of a request bounded, decompressed and counted
-//! before its handler sees them, those of an answer compressed if the caller takes that.
+//! The messages of gRPC calls, one at a time: those of a request are bounded, decompressed and
+//! counted before the handler gets them; those of an answer are compressed if the caller accepts
+//! that.
 //!
-//! All services share this one place, so no generated server is told about compression.
+//! All services share this module, so the generated servers do no compression of their own.
 
 use axum::{body::Body, response::Response};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -19,27 +20,27 @@ use crate::error::Fault;
 
 /// A message's flag and length.
 const HEAD: usize = 5;
-/// Smaller answers are not worth compressing.
+/// Answers smaller than this are not worth compressing.
 const SMALL: usize = 512;
-/// So much of a large answer is compressed to see whether the rest is worth it. Vectors of floats
-/// are not.
+/// So many bytes of a large answer are compressed to see whether the rest is worth it. Vectors of
+/// floats are not.
 const SAMPLE: usize = 16 << 10;
 
-/// What the messages of a request are held to.
+/// What the messages of a request are checked against.
 pub(super) struct Checks {
     pub(super) coding: Option<Coding>,
     /// Largest message in bytes, before and after decompression.
     pub(super) most: usize,
-    /// The request's message, where it is known.
+    /// Type of the request's message, if known.
     pub(super) shape: Option<usize>,
     pub(super) shapes: std::sync::Arc<Shapes>,
     pub(super) reservation: Reservation,
-    /// Whether the client sends a stream of messages, each of which may be forgotten when the next
-    /// begins.
+    /// Whether the client sends a stream of messages, each of which releases its memory when the
+    /// next begins.
     pub(super) client_streams: bool,
 }
 
-/// The same messages, checked and not compressed.
+/// The messages of a body, checked and decompressed.
 pub(super) fn checked(body: Body, checks: Checks) -> Body {
     let reader = Reader {
         body,
@@ -55,8 +56,8 @@ pub(super) fn checked(body: Body, checks: Checks) -> Body {
         reader.over = !matches!(next, Ok(Some(_)));
         Some((next.transpose()?, reader))
     });
-    // The head of a message and its content go on as two pieces: joining them would copy the
-    // message.
+    // The head of a message and its content are passed on as two pieces: joining them would copy
+    // the message.
     let pieces = messages.flat_map(|message: Result<Bytes, axum::Error>| {
         stream::iter(match message {
             Ok(message) => vec![Ok(head(0, message.len())), Ok(message)],
@@ -69,7 +70,7 @@ pub(super) fn checked(body: Body, checks: Checks) -> Body {
 fn head(flag: u8, length: usize) -> Bytes {
     let mut head = BytesMut::with_capacity(HEAD);
     head.put_u8(flag);
-    // No message is larger than the largest, which is smaller than this.
+    // The largest message is smaller than `u32::MAX`.
     head.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     head.freeze()
 }
@@ -113,13 +114,16 @@ impl Reader {
                 let fault = Fault::new(
                     tonic::Code::Internal,
                     "UNSUPPORTED_ENCODING",
-                    "a message is marked as compressed, and grpc-encoding does not say how",
+                    "a message is marked as compressed, but grpc-encoding does not name the compression",
                 );
                 return Err(told(fault.hint("send grpc-encoding: gzip or zstd")));
             }
             (flag, _) => {
-                let fault = Fault::invalid("body", format!("{flag} is not a flag of a gRPC message; 0 and 1 are"));
-                return Err(told(fault.hint("send messages as gRPC frames them")));
+                let fault = Fault::invalid(
+                    "body",
+                    format!("{flag} is not a flag of a gRPC message; it must be 0 or 1"),
+                );
+                return Err(told(fault.hint("frame messages as the gRPC protocol does")));
             }
         };
         self.count(&plain).await?;
@@ -164,7 +168,7 @@ impl Reader {
                     plain.len()
                 ),
             );
-            return Err(told(fault.hint("send fewer items at once")));
+            return Err(told(fault.hint("send fewer items in one request")));
         }
         self.checks.reservation.grow_to(size).map_err(told)
     }
@@ -181,8 +185,8 @@ async fn off_runtime<T: Send + 'static>(
     crate::off_runtime(size, work).await.map_err(told)
 }
 
-/// The answer with its messages compressed, unless the handler has done so or they do not become
-/// smaller.
+/// The answer with its messages compressed, unless the handler has compressed them or they do not
+/// become smaller.
 pub(super) fn compressed(response: Response, coding: Coding) -> Response {
     let is_open = !response.headers().contains_key(ENCODING) && !response.headers().contains_key("grpc-status");
     if !is_open || http_body::Body::is_end_stream(response.body()) {
@@ -223,7 +227,7 @@ fn packed_frames(body: Body, coding: Coding) -> impl Stream<Item = Result<Frame<
     })
 }
 
-/// The first message of the buffer with its head, once all of it is there.
+/// The first message of the buffer with its head, once it is complete.
 fn whole(buffer: &mut BytesMut) -> Option<Bytes> {
     let length = buffer.get(1..HEAD)?;
     let length = u32::from_be_bytes(length.try_into().ok()?) as usize + HEAD;

@@ -1,5 +1,5 @@
-//! What happens to every request around its handler: a place in the house, a span in the caller's
-//! trace, a deadline, a net under panics, and a measurement. The same on a socket and in memory.
+//! What every request passes through around its handler: a permit, a span in the caller's trace, a
+//! deadline, the catching of panics, and metrics. The same on a socket and in memory.
 
 mod answer;
 mod arriving;
@@ -48,7 +48,7 @@ pub(crate) use labels::Labels;
 pub(crate) use probes::{OnConnection, Probes};
 pub(crate) use span::{OverTls, Translated, refused_call, refused_request};
 
-/// How a request came.
+/// How a request arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Via {
     Network,
@@ -68,14 +68,14 @@ impl Via {
 #[derive(Debug, Clone)]
 pub(crate) struct Around {
     pub(crate) gate: Gate,
-    /// Room for health and reflection, which are not counted at the gate.
+    /// Permits for health and reflection, which do not count towards the limit on requests.
     pub(crate) probes: Probes,
     /// Memory for requests in flight.
     pub(crate) budget: Budget,
     pub(crate) timeout: Option<Duration>,
     pub(crate) labels: Labels,
     pub(crate) via: Via,
-    /// Who may come in; open in memory.
+    /// Authentication; off for calls in memory.
     pub(crate) auth: Auth,
     /// How callers are told of failures.
     pub(crate) refusals: Refusals,
@@ -109,7 +109,7 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
     if let Some(memory) = &memory {
         request.extensions_mut().insert(memory.clone());
     }
-    // Probes must be answered however busy the house is, and must not keep it open when it closes.
+    // Probes must be answered however busy the server is, and must not keep it open when it closes.
     let place = if label.probe {
         let connection = request.extensions().get::<OnConnection>();
         state.probes.enter(label.streams, connection).map(|place| Held {
@@ -177,7 +177,7 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
     response.map(|body| Body::new(Answer::new(body, is_grpc.then_some(path), record, cut, place)))
 }
 
-/// When a request must have been answered, and what is said otherwise.
+/// The instant by which a request must be answered, and the error otherwise.
 struct Deadline {
     at: Instant,
     fault: Fault,
@@ -185,7 +185,7 @@ struct Deadline {
 
 fn deadline(state: &Around, label: &Label, headers: &HeaderMap, is_grpc: bool) -> Result<Option<Deadline>, Fault> {
     let theirs = if is_grpc { grpc_timeout(headers)? } else { None };
-    // A stream may rightly last for hours: only its caller knows how long.
+    // A stream may last for hours: only its caller knows how long.
     let ours = state.timeout.filter(|_| !label.streams);
     let limit = match (ours, theirs) {
         (Some(ours), Some(theirs)) => ours.min(theirs),
@@ -196,12 +196,12 @@ fn deadline(state: &Around, label: &Label, headers: &HeaderMap, is_grpc: bool) -
     };
     let message = format!("no answer within {} ms", limit.as_millis());
     let fault = Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).hint("allow more time");
-    // A deadline beyond the clock's range is not a deadline.
+    // A deadline beyond the clock's range is ignored.
     Ok(Instant::now().checked_add(limit).map(|at| Deadline { at, fault }))
 }
 
-/// When the answer to a request must be there; in the extensions of each request that has such a
-/// time. For handlers that ask others.
+/// When the answer to a request must be there; in the extensions of each request that has a
+/// deadline, for handlers that call other servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallDeadline(pub Instant);
 
@@ -239,8 +239,8 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// A gRPC request of a page in a browser, which can neither read trailers nor choose its HTTP
-/// version.
+/// Whether this is a gRPC request of a page in a browser, which can neither read trailers nor
+/// choose its HTTP version.
 pub(crate) fn is_grpc_web(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)

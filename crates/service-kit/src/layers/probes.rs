@@ -1,6 +1,6 @@
-//! Room for health and reflection. They need no key and are answered however busy the server is, so
-//! each connection may have only a few of them in flight, and the server only so many that stay
-//! open.
+//! Permits for health and reflection. These need no key and are answered however busy the server
+//! is, so each connection may have only a few of them in flight, and the server only a bounded
+//! number of those that stay open.
 
 use std::{
     sync::{
@@ -39,7 +39,7 @@ impl Counts {
     }
 }
 
-/// The room of a server.
+/// The permits of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Probes {
     watches: Arc<Semaphore>,
@@ -55,7 +55,7 @@ impl Probes {
         }
     }
 
-    /// A place, or the refusal to send. A channel in memory has no connection, and is trusted.
+    /// A permit, or the refusal to send. A channel in memory has no connection, and is trusted.
     pub(super) fn enter(&self, watches: bool, connection: Option<&OnConnection>) -> Result<Permit, Fault> {
         let Some(OnConnection(counts)) = connection else {
             return Ok(Permit {
@@ -84,7 +84,7 @@ impl Probes {
     }
 }
 
-/// A probe's place, given back when it is dropped.
+/// A probe's permit, given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
     counted: Option<(Arc<Counts>, bool)>,

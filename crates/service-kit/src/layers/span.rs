@@ -1,9 +1,9 @@
 //! The span of a request, by OpenTelemetry's semantic conventions 1.45 for HTTP and RPC.
 //!
 //! A request over the network has a SERVER span. A call within the process has an INTERNAL one, so
-//! that metrics made from spans count each request once. Health, reflection and metrics have none.
-//! Nothing that a caller wrote into a body, a query or a header is in a span, but for the path, the
-//! host and a method's name that nobody serves, which are cut.
+//! that metrics made from spans count each request once. Health, reflection and metrics requests
+//! have none. A span holds nothing that a caller wrote into a body, a query or a header, except the
+//! path, the host and the name of a method that is not served, which are cut.
 
 use axum::extract::{MatchedPath, Request};
 use http::{HeaderMap, StatusCode, Version, header};
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{connect, error::code_name, trace_context};
 
-/// Longest text of a caller's that is put into a span, in bytes.
+/// Longest text of a caller that is put into a span, in bytes.
 const LONGEST: usize = 256;
 
-/// In the extensions of a request that became a gRPC request here: what it was before.
+/// In the extensions of a request that was translated to gRPC here: what it was before.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Translated {
     pub(crate) is_connect: bool,
@@ -37,7 +37,7 @@ enum Spoken {
     Connect,
 }
 
-/// A request's span. What is recorded in it is nothing where no trace is kept.
+/// A request's span. Recording in it does nothing where no trace is kept.
 #[derive(Debug, Clone)]
 pub(super) struct RequestSpan {
     span: Span,
@@ -53,7 +53,7 @@ impl RequestSpan {
             (true, _) => Spoken::Grpc,
         };
         if label.probe {
-            // Asked every few seconds: they would drown everything else.
+            // Probes come every few seconds: they would hide all other spans.
             return Self {
                 span: Span::none(),
                 spoken,
@@ -71,7 +71,7 @@ impl RequestSpan {
         Self { span, spoken }
     }
 
-    /// That of a Connect call to a known method which never becomes a gRPC request.
+    /// The span of a Connect call to a known method that never becomes a gRPC request.
     fn connect(request: &Request, method: String) -> Self {
         let spoken = Spoken::Connect;
         let span = rpc(Some(method), request, spoken, request.version(), Via::Network);
@@ -83,7 +83,7 @@ impl RequestSpan {
         &self.span
     }
 
-    /// How a gRPC call ended.
+    /// Records how a gRPC call ended.
     pub(super) fn grpc(&self, code: Code) {
         let name = match self.spoken {
             // Connect has no name for success.
@@ -99,7 +99,7 @@ impl RequestSpan {
         }
     }
 
-    /// The status of an HTTP answer.
+    /// Records the status of an HTTP answer.
     pub(super) fn http(&self, status: StatusCode) {
         self.span
             .record("http.response.status_code", i64::from(status.as_u16()));
@@ -108,7 +108,7 @@ impl RequestSpan {
         }
     }
 
-    /// An answer that broke off after its status was sent.
+    /// Records that an answer ended early, after its status was sent.
     pub(super) fn broke_off(&self) {
         self.failed("_OTHER");
     }
@@ -119,12 +119,12 @@ impl RequestSpan {
     }
 }
 
-/// Shows a Connect call that is refused before it becomes a gRPC request.
+/// Makes a span for a Connect call that is refused before it becomes a gRPC request.
 pub(crate) fn refused_call(request: &Request, method: String, code: Code) {
     RequestSpan::connect(request, method).grpc(code);
 }
 
-/// Shows a request that is refused as plain HTTP, before any route is looked for.
+/// Makes a span for a request that is refused as plain HTTP, before any route is looked for.
 pub(crate) fn refused_request(request: &Request, status: StatusCode) {
     let span = http(request, request.version());
     trace_context::join(&span, request.headers());
@@ -132,7 +132,7 @@ pub(crate) fn refused_request(request: &Request, status: StatusCode) {
     RequestSpan { span, spoken }.http(status);
 }
 
-/// The codes that the conventions call errors of a server; the others are their caller's.
+/// Whether the conventions count a code as the server's error; the others are the caller's.
 fn is_servers_error(code: Code) -> bool {
     matches!(
         code,
@@ -173,7 +173,7 @@ fn http(request: &Request, version: Version) -> Span {
     )
 }
 
-/// `known` is the method's full name, where it is one that is served here.
+/// `known` is the method's full name, if it is served here.
 fn rpc(known: Option<String>, request: &Request, spoken: Spoken, version: Version, via: Via) -> Span {
     let system = match spoken {
         Spoken::Connect => "connectrpc",
@@ -212,7 +212,7 @@ fn rpc(known: Option<String>, request: &Request, spoken: Spoken, version: Versio
     )
 }
 
-/// One of the methods that the conventions know.
+/// The method, if the conventions name it.
 fn known_method(method: &http::Method) -> Option<&str> {
     match method.as_str() {
         known @ ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" | "CONNECT" | "TRACE" | "QUERY") => {
@@ -229,7 +229,7 @@ fn scheme(request: &Request) -> &'static str {
     }
 }
 
-/// The host and port that the caller asked for.
+/// The host and port that the caller requested.
 fn server<'a>(request: &'a Request, scheme: &str) -> (Option<&'a str>, Option<i64>) {
     let authority = request.uri().authority().map(http::uri::Authority::as_str);
     let Some(authority) = authority.or_else(|| host(request.headers())) else {

@@ -1,14 +1,16 @@
-//! Leaving a port that other processes listen on too, so that no connection is lost.
+//! Leaves a port that other processes listen on too, so that no connection is lost.
 //!
-//! With `SO_REUSEPORT` the kernel deals new connections out to the queues of all who listen on a
-//! port, and a queue that is closed takes the connections in it along: their clients see a reset.
-//! So whoever leaves first sees to it that its queue gets no new ones, and then empties it. The
-//! kernel asks a small program which of the listeners is to have a connection
-//! (`SO_ATTACH_REUSEPORT_CBPF`, since Linux 4.5, no privilege needed); the answer is a place in the
-//! list of those who listen, where a number beyond its end means that the kernel chooses as it does
-//! without a program. Nobody is told their own place, and it changes when others leave. It is found
-//! out by trying: a connection to ourselves that our own listener would not answer, and that is
-//! answered all the same, has reached somebody else.
+//! With `SO_REUSEPORT` the kernel distributes new connections over the queues of all listeners on a
+//! port. Closing a listener drops the connections in its queue: their clients see a reset. So a
+//! process that leaves must first make sure that its queue gets no new connections, and then empty
+//! it.
+//!
+//! The kernel lets a small program choose the listener for a connection
+//! (`SO_ATTACH_REUSEPORT_CBPF`, since Linux 4.5, no privilege needed). The program returns an index
+//! in the list of listeners; for an index beyond the end the kernel chooses as it does without a
+//! program. A listener is not told its own index, which also changes when others leave, so it is
+//! found by trial: this process connects to itself while its own listener refuses to answer, and if
+//! the connection succeeds, it has reached another listener.
 
 use std::{
     io,
@@ -24,35 +26,35 @@ use tokio::{
 
 use crate::connections::Newcomers;
 
-/// How long the kernel is waited for when a place is tried. Where somebody else has it, the answer
-/// is there at once.
+/// How long a trial waits for the kernel. If another listener has the index, the answer is
+/// immediate.
 const TRIAL: Duration = Duration::from_millis(250);
-/// A connection that had begun before is complete after this time: a round trip, and one lost
-/// answer sent again.
+/// A handshake that had begun before is complete after this time: a round trip, and one lost answer
+/// sent again.
 const HANDSHAKES: Duration = Duration::from_millis(1200);
-/// Longest wait for the first requests of those that came last. Who says nothing all the time is
-/// not waited for.
+/// Longest wait for the first requests of the newest connections. A client that stays silent is not
+/// waited for any longer.
 const LONGEST: Duration = Duration::from_secs(5);
-/// Between two looks at the queue.
+/// Time between two checks of the queue.
 const LOOK: Duration = Duration::from_millis(10);
-/// Looks in a row that must find nothing: between the queue and its place among the newcomers a
-/// connection is nowhere for a moment.
+/// Checks in a row that must find nothing: between leaving the queue and being counted as a
+/// newcomer, a connection is in neither for a moment.
 const LOOKS: u32 = 3;
 
-/// Turns new connections over to others who listen on the same port, and returns once those that
-/// were already on their way here have been accepted and have asked for something, after `most` at
-/// the latest. At once, and without any effect, where nobody else listens or the system has no such
-/// means: then what is queued when the listener closes is reset. After it the listener is to be
-/// closed without delay.
+/// Directs new connections to other listeners on the same port, and returns once those that were
+/// already on their way here have been accepted and have sent a request, after `most` at the
+/// latest. Returns at once, without effect, where there is no other listener or the system does not
+/// support this: then connections in the queue are reset when the listener closes. Close the
+/// listener without delay afterwards.
 pub(super) async fn hand_over(listener: &TcpListener, newcomers: &Newcomers, most: Duration) {
     let steered = match steer(listener).await {
         Ok(Some(steered)) => steered,
         Ok(None) => {
-            tracing::debug!("nobody else listens on the port");
+            tracing::debug!("there is no other listener on the port");
             return;
         }
         Err(error) => {
-            tracing::debug!(%error, "new connections cannot be turned over to others: those that are queued when the port is closed are reset");
+            tracing::debug!(%error, "cannot direct new connections to other listeners: those in the queue are reset when the port is closed");
             return;
         }
     };
@@ -64,12 +66,12 @@ pub(super) async fn hand_over(listener: &TcpListener, newcomers: &Newcomers, mos
     }
     tracing::debug!(
         newcomers = newcomers.count(),
-        "new connections go to others who listen on the port"
+        "new connections go to other listeners on the port"
     );
     drop(steered);
 }
 
-/// While it lives, new connections go to a place in the list.
+/// While this lives, new connections go to the listener at one index of the list.
 #[derive(Debug)]
 struct Steered<'a>(&'a TcpListener);
 
@@ -82,19 +84,19 @@ impl<'a> Steered<'a> {
 
 impl Drop for Steered<'_> {
     fn drop(&mut self) {
-        // The program belongs to all who listen; left behind, it would give everything to one of
-        // them. From here to the closing of the listener the filter keeps new connections out: a
-        // client whose first packet is dropped sends it again, to somebody else.
+        // The program belongs to all listeners; left behind, it would direct everything to one of
+        // them. From here until the listener closes, the filter keeps new connections out: a client
+        // whose first packet is dropped sends it again, and another listener gets it.
         if let Err(error) = set(self.0, libc::SO_DETACH_REUSEPORT_BPF, &0) {
-            tracing::debug!(%error, "the port's program stays");
+            tracing::debug!(%error, "cannot detach the port's program");
         }
     }
 }
 
-/// Gives new connections to somebody else, if there is anybody.
+/// Directs new connections to another listener, if there is one.
 async fn steer(listener: &TcpListener) -> io::Result<Option<Steered<'_>>> {
-    // Of a list of two or more at least one of the first two is not us; usually the second, who
-    // came after us.
+    // In a list of two or more at least one of the first two is another listener; usually the
+    // second, which came after ours.
     for place in [1, 0] {
         let steered = Steered::to(place, listener)?;
         if is_anothers(listener).await? {
@@ -106,7 +108,7 @@ async fn steer(listener: &TcpListener) -> io::Result<Option<Steered<'_>>> {
     Ok(None)
 }
 
-/// Whether new connections reach somebody else now.
+/// Whether new connections now reach another listener.
 async fn is_anothers(listener: &TcpListener) -> io::Result<bool> {
     let to = reachable(listener.local_addr()?);
     let (socket, from) = match to {
@@ -125,7 +127,7 @@ async fn is_anothers(listener: &TcpListener) -> io::Result<bool> {
     }
 }
 
-/// An address of this machine's own for one that stands for all.
+/// An address of this machine, for one that stands for all of them.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
@@ -144,8 +146,8 @@ const AND: u32 = libc::BPF_ALU | libc::BPF_AND | libc::BPF_K;
 const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
-/// Bytes of the TCP header, where the filters of a TCP socket begin to read: the sender's port, and
-/// the flags.
+/// Offsets in the TCP header, where the filters of a TCP socket begin to read: the sender's port,
+/// and the flags.
 const PORT: u32 = 0;
 const FLAGS: u32 = 13;
 const SYN: u32 = 0x02;
@@ -161,13 +163,13 @@ fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> Instruction {
     }
 }
 
-/// Of a program that chooses a listener: its place. Of a filter: how many bytes of the packet to
+/// Of a program that chooses a listener: its index. Of a filter: how many bytes of the packet to
 /// let in.
 fn answer(k: u32) -> Instruction {
     instruction(RETURN, 0, 0, k)
 }
 
-/// Drops what comes from a port.
+/// Drops packets from a port.
 fn without_port(port: u16) -> [Instruction; 4] {
     [
         instruction(LOAD_HALF, 0, 0, PORT),
@@ -177,7 +179,7 @@ fn without_port(port: u16) -> [Instruction; 4] {
     ]
 }
 
-/// Drops the first packets of connections. Those that have begun go on: theirs are
+/// Drops the first packets of connections. Connections that have begun continue: their packets are
 /// acknowledgements.
 fn without_new() -> [Instruction; 5] {
     [
@@ -222,7 +224,7 @@ fn set<T>(listener: &TcpListener, option: libc::c_int, value: &T) -> io::Result<
     }
 }
 
-/// Whether a connection waits to be accepted.
+/// Whether a connection is waiting to be accepted.
 fn is_queued(listener: &TcpListener) -> bool {
     let mut asked = libc::pollfd {
         fd: listener.as_raw_fd(),
@@ -260,7 +262,7 @@ mod tests {
             Self((0..64).map(|_| TcpStream::connect(to).unwrap()).collect())
         }
 
-        /// How many of them are in the listener's queue, which is empty afterwards.
+        /// The number of them in the listener's queue, which is empty afterwards.
         fn in_queue(&self, listener: &TcpListener) -> usize {
             listener.set_nonblocking(true).unwrap();
             let own: HashSet<u16> = self.0.iter().map(|one| one.local_addr().unwrap().port()).collect();
@@ -281,8 +283,8 @@ mod tests {
             let after = Clients::of(leaving);
             assert_eq!(after.in_queue(staying), 64, "the older one leaves: {older}");
             let kept = before.in_queue(leaving);
-            // The kernel deals them out by a hash of both ends: that one of two gets none of 64
-            // does not happen.
+            // The kernel distributes them by a hash of both ends: it is practically impossible that
+            // one of two listeners gets none of 64.
             assert!((1..64).contains(&kept), "{kept}");
             assert!(!is_queued(leaving));
             drop(steered);
@@ -301,8 +303,8 @@ mod tests {
     async fn what_a_process_that_was_killed_leaves_behind_keeps_nobody_out() {
         let first = listener(0);
         let second = listener(port(&first));
-        // The program of one who is gone before it could take it away names a place that is not
-        // there any more.
+        // A process that ends before it could detach its program leaves one with an index that no
+        // longer exists.
         std::mem::forget(steer(&first).await.unwrap());
         drop(first);
         assert_eq!(Clients::of(&second).in_queue(&second), 64);

@@ -1,18 +1,18 @@
-//! Binding a port, serving on it, draining and stopping.
+//! Binds a port, serves on it, drains and stops.
 
 #[cfg(target_os = "linux")]
 mod handover;
 #[cfg(not(target_os = "linux"))]
 mod handover {
-    //! Leaving a port that other processes listen on too: nothing but Linux lets one see to it that
-    //! no connection is lost.
+    //! Leaves a port that other processes listen on too. Only Linux has the means to do that
+    //! without losing connections.
 
     pub(super) async fn hand_over(
         _: &std::net::TcpListener,
         _: &crate::connections::Newcomers,
         _: std::time::Duration,
     ) {
-        tracing::debug!("connections that are queued when the port is closed are reset");
+        tracing::debug!("connections in the queue are reset when the port is closed");
     }
 }
 
@@ -48,13 +48,12 @@ use crate::{
 /// How long a client may take to send its request's headers over HTTP/1.1, idle time before them
 /// included.
 const HEADERS: Duration = Duration::from_secs(30);
-/// Most bytes of headers over HTTP/1.1, and of a body that is read before it is asked for:
+/// Most bytes of headers over HTTP/1.1, and of a body that is read before the handler asks for it:
 /// thousands of connections may each hold so much. (Over HTTP/2 hyper allows 16 KiB of headers.)
 const HTTP_1_BUFFER: usize = 64 << 10;
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// How often a silent HTTP/2 connection is asked whether it still lives, and how long it may take
-/// to answer.
+/// How often a silent HTTP/2 connection is pinged, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// A server's port and how it behaves there.
@@ -110,7 +109,7 @@ impl Validate for ServerConfig {
                 "leave it out",
             ));
         }
-        // The files are read now, so that a wrong path or a broken key is told before a port is
+        // The files are read now, so that a wrong path or a broken key is reported before a port is
         // bound.
         if let Some(tls) = &self.tls {
             tls::server_config(tls).map_err(|fault| {
@@ -126,11 +125,11 @@ impl Validate for ServerConfig {
     }
 }
 
-/// Binds, or says what is in the way.
+/// Binds, or says why it cannot.
 ///
 /// # Errors
-/// `UNAVAILABLE` with the reason `CANNOT_BIND` when the address is in use, not ours or not
-/// permitted.
+/// `UNAVAILABLE` with the reason `CANNOT_BIND` when the address is in use, does not belong to this
+/// machine, or is not permitted.
 pub fn bind(config: &ServerConfig) -> Result<TcpListener, Fault> {
     let address = config.listen;
     listener(address, config.reuse_port).map_err(|error| {
@@ -153,8 +152,8 @@ fn listener(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // A port whose last connections are still being forgotten is free; on Windows the option means
-    // something else.
+    // Lets the port be bound while its last connections are still closing (TIME_WAIT); on Windows
+    // the option means something else.
     #[cfg(unix)]
     {
         socket.set_reuseaddr(true)?;
@@ -166,12 +165,13 @@ fn listener(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves until `shutdown` completes; then health says NOT_SERVING, nothing new is accepted,
-/// requests in flight get up to the grace period, and the server stops. A port that others listen
-/// on as well is left to them first (`reuse_port`), which is part of the grace period.
+/// Serves until `shutdown` completes. Then health says NOT_SERVING, nothing new is accepted,
+/// requests in flight get up to the grace period, and the server stops. If other processes listen
+/// on the port as well, new connections are directed to them first (`reuse_port`), which is part of
+/// the grace period.
 ///
 /// # Errors
-/// When TLS files cannot be used, the services cannot be put together, or the listener breaks.
+/// When TLS files cannot be used, the services cannot be put together, or the listener fails.
 pub async fn serve(
     services: Services,
     config: &ServerConfig,
@@ -207,7 +207,7 @@ pub async fn serve(
             let begun = Instant::now();
             if let Some(listener) = shared {
                 handover::hand_over(&listener, &newcomers, grace).await;
-                // A socket is closed with the last of its descriptors.
+                // A socket is closed only with the last of its descriptors.
                 drop(listener);
             }
             handle.graceful_shutdown(Some(grace.saturating_sub(begun.elapsed())));
@@ -253,15 +253,15 @@ fn tune(builder: &mut Builder<TokioExecutor>) {
     builder
         .http2()
         .timer(TokioTimer::new())
-        // A client that vanished without a word must not keep its places.
+        // A client that vanished without closing its connection must not keep its permits.
         .keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE)
         .initial_stream_window_size(wire::STREAM_WINDOW)
         .initial_connection_window_size(wire::CONNECTION_WINDOW)
-        // More streams than the limit on requests, so that overload is answered and not queued out
-        // of sight.
+        // More streams than the limit on requests, so that overload is refused by us, not queued by
+        // HTTP/2.
         .max_concurrent_streams(4096)
-        // An honest client may drop hundreds of calls at once; the default of 20 takes that for an
-        // attack.
+        // A well-behaved client may drop hundreds of calls at once; the default of 20 takes that
+        // for an attack.
         .max_pending_accept_reset_streams(4096);
 }

@@ -1,8 +1,8 @@
 //! The fields of spans, as the JSON log shows them.
 //!
-//! Every request has spans, and few of them ever come into a log line. tracing-subscriber's own
-//! form reads and writes all fields of a span anew for each that is recorded later; here what comes
-//! is written behind what is there.
+//! Every request has spans, but few spans appear in a log line. tracing-subscriber's own format
+//! parses and rewrites all fields of a span whenever one is recorded later; this one appends the
+//! new field.
 
 use std::fmt::{self, Debug, Write};
 
@@ -15,7 +15,7 @@ use tracing_subscriber::{
     fmt::{FormatFields, FormattedFields, format::Writer},
 };
 
-/// Fields as a JSON object. One that is recorded twice stands there twice; the later one counts.
+/// Fields as a JSON object. A field that is recorded twice appears twice; the later one counts.
 #[derive(Debug)]
 pub(super) struct Json;
 
@@ -47,7 +47,7 @@ impl<'writer> FormatFields<'writer> for Json {
     }
 }
 
-/// Writes fields as members of an object that is open.
+/// Writes fields as members of an open JSON object.
 struct Members<'a, W> {
     out: &'a mut W,
     first: bool,
@@ -64,7 +64,7 @@ impl<W: Write> Members<'_, W> {
     fn try_member(&mut self, field: &Field, value: impl FnOnce(&mut W) -> fmt::Result) -> fmt::Result {
         self.out.write_str(if self.first { "\"" } else { ",\"" })?;
         self.first = false;
-        // Names are of the code, which writes `r#type` for `type`.
+        // Names come from the code, which writes `r#type` for `type`.
         let name = field.name();
         Escaped(self.out).write_str(name.strip_prefix("r#").unwrap_or(name))?;
         self.out.write_str("\":")?;
@@ -106,7 +106,7 @@ impl<W: Write> Visit for Members<'_, W> {
     }
 }
 
-/// Escapes what stands in a JSON string.
+/// Escapes text for a JSON string.
 struct Escaped<'a, W>(&'a mut W);
 
 impl<W: Write> Write for Escaped<'_, W> {
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// The span as a line shows it that is logged within it.
+    /// The span as it appears in a log line within it.
     fn logged(within: impl FnOnce() -> tracing::Span) -> Value {
         let lines = Lines::default();
         let writer = lines.clone();

@@ -5,7 +5,7 @@
 
 use tracing::{Span, field::Empty};
 
-/// What a model is asked for.
+/// The operation of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Vectors of texts.
@@ -14,7 +14,7 @@ pub enum Operation {
     Rerank,
     /// The next message of a conversation.
     Chat,
-    /// How a text goes on.
+    /// The continuation of a text.
     TextCompletion,
 }
 
@@ -29,7 +29,7 @@ impl Operation {
     }
 }
 
-/// The provider that answers: its kind and its address.
+/// The provider that answers: its kind and address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
     name: &'static str,
@@ -43,7 +43,7 @@ impl Provider {
         server: None,
     };
 
-    /// A server; `name` is the conventions' for it where they have one.
+    /// A server; `name` is the name that the conventions give it, if they have one.
     pub fn server(name: &'static str, host: impl Into<String>, port: u16) -> Self {
         Self {
             name,
@@ -52,13 +52,13 @@ impl Provider {
     }
 }
 
-/// The span of one call of a model. It ends when this is dropped.
+/// The span of one call of a model. It ends when dropped.
 #[derive(Debug)]
 #[must_use = "the span ends when this is dropped"]
 pub struct ModelCall(Span);
 
 impl ModelCall {
-    /// Begins a call: CLIENT of a server, INTERNAL in this process.
+    /// Begins a call: CLIENT for a call to a server, INTERNAL for one in this process.
     pub fn start(operation: Operation, provider: &Provider, model: &str) -> Self {
         let server = provider.server.as_ref();
         Self(tracing::info_span!(
@@ -77,29 +77,29 @@ impl ModelCall {
         ))
     }
 
-    /// For what is done within the call.
+    /// The span, for what is done within the call.
     pub fn span(&self) -> Span {
         self.0.clone()
     }
 
-    /// Tokens of what it was given.
+    /// Records the tokens of the input.
     pub fn input_tokens(&self, tokens: u64) {
         self.0.record("gen_ai.usage.input_tokens", number(tokens));
     }
 
-    /// Tokens of what it made.
+    /// Records the tokens of the output.
     pub fn output_tokens(&self, tokens: u64) {
         self.0.record("gen_ai.usage.output_tokens", number(tokens));
     }
 
-    /// The call failed; `kind` is one of a bounded set.
+    /// Records that the call failed; `kind` is one of a bounded set.
     pub fn failed(&self, kind: &str) {
         self.0.record("error.type", kind);
         self.0.record("otel.status_code", "ERROR");
     }
 }
 
-/// An attribute's number; unsigned ones would become texts.
+/// A number as an attribute; an unsigned one would become text.
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -101,7 +101,7 @@ fn filter(text: &str) -> Result<EnvFilter, ConfigError> {
     })
 }
 
-/// Sends what is left when dropped: keep it until the process ends, inside the runtime.
+/// Sends the remaining traces when dropped: keep it until the process ends, inside the runtime.
 #[derive(Debug)]
 #[must_use = "traces are flushed when this is dropped"]
 pub struct TelemetryGuard {
@@ -116,11 +116,11 @@ impl Drop for TelemetryGuard {
     }
 }
 
-/// Installs logs (stderr), traces and metrics for the process. Call once, inside the runtime, first
-/// thing.
+/// Installs logs (stderr), traces and metrics for the process. Call it once, inside the runtime,
+/// before anything else.
 ///
 /// # Errors
-/// When the configuration is not sound or telemetry is installed already.
+/// When the configuration is not valid or telemetry is installed already.
 pub fn init(service: &'static str, config: &TelemetryConfig) -> Result<TelemetryGuard, Fault> {
     config.validate()?;
     let endpoint = config.otlp_endpoint.clone().or_else(endpoint_of_environment);
@@ -141,12 +141,12 @@ pub fn init(service: &'static str, config: &TelemetryConfig) -> Result<Telemetry
     init_with(service, config, provider)
 }
 
-/// A variable of OpenTelemetry's, where it is set and not empty.
+/// A variable of OpenTelemetry, if it is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Where the environment says that traces go.
+/// The address that the environment gives for traces.
 fn endpoint_of_environment() -> Option<String> {
     variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
@@ -156,8 +156,8 @@ fn is_disabled() -> bool {
     variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// [`init`] with the spans going wherever `provider` sends them, e.g. to an in-memory exporter in a
-/// test; `otlp_endpoint` is not looked at.
+/// [`init`] with spans that go to `provider`, e.g. to an in-memory exporter in a test;
+/// `otlp_endpoint` is not used.
 ///
 /// # Errors
 /// As [`init`].
@@ -167,8 +167,8 @@ pub fn init_with(
     provider: TracerProviderBuilder,
 ) -> Result<TelemetryGuard, Fault> {
     install_metrics()?;
-    // The builder reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES by itself; a name given here
-    // would take their place.
+    // The builder reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES itself; a name given here
+    // would replace theirs.
     let resource = match variable("OTEL_SERVICE_NAME") {
         Some(_) => Resource::builder(),
         None => Resource::builder().with_service_name(service),
@@ -177,12 +177,12 @@ pub fn init_with(
     let tracer = tracing_opentelemetry::layer()
         .with_tracer(traces.tracer(service))
         .with_threads(false);
-    // What is entered and left for every poll should cost nothing: how long a span was idle says
-    // little of a future, and nothing here asks OpenTelemetry which span is current.
+    // A span is entered and left at every poll, which should cost nothing. How long a span was idle
+    // says little about a future, and nothing here asks OpenTelemetry which span is current.
     let tracer = tracer.with_tracked_inactivity(false).with_context_activation(false);
-    // Not the log filter: a quiet log must not tear the traces of other processes apart. Log lines
-    // stay out of traces: what they say of a request (a name, an error's text) may be its caller's
-    // own words.
+    // Traces do not use the log filter: a filter that logs little must not break the traces of
+    // other processes. Log lines stay out of traces: what they say about a request (a name, an
+    // error's text) may be the caller's own words.
     let exported = filter_fn(|of| of.is_span() && *of.level() <= tracing::Level::INFO);
     let spans = tracer
         .with_location(false)

@@ -31,18 +31,18 @@ const BUCKETS: &[(&str, &[f64])] = &[
         &[8.0, 32.0, 128.0, 512.0, 2048.0, 8192.0, 32768.0, 131_072.0],
     ),
 ];
-/// Samples wait in memory until they are sorted into buckets; this often somebody does it though
-/// nobody scrapes.
+/// Samples wait in memory until they are sorted into buckets; a thread does that at this interval
+/// even if nobody scrapes.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 static HANDLE: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
 
-/// Makes Prometheus the process's recorder; harmless when it is already.
+/// Makes Prometheus the process's recorder; does nothing when it is already.
 ///
 /// # Errors
 /// When another recorder was installed before.
 pub(crate) fn install() -> Result<(), Fault> {
-    // Held to the end: of two that come at once, one installs and the other finds it done.
+    // Held to the end: of two concurrent callers, one installs and the other finds it done.
     let mut installed = HANDLE.lock();
     if installed.is_some() {
         return Ok(());
@@ -64,7 +64,7 @@ pub(crate) fn install() -> Result<(), Fault> {
     thread::Builder::new()
         .name("metrics".to_owned())
         .spawn(tending)
-        .map_err(|error| Fault::internal(format!("metrics cannot be tended: {error}")))?;
+        .map_err(|error| Fault::internal(format!("cannot start the thread that maintains the metrics: {error}")))?;
     metric_names::describe(metric_names::ALL);
     *installed = Some(handle);
     Ok(())

@@ -1,7 +1,7 @@
 //! The trace id of a span, as the logs show it.
 //!
-//! The id is a part of each exported span already, so it must not be one of its attributes as well.
-//! It is written straight into what the log formats know of the span.
+//! The id is already a part of each exported span, so it must not also be one of its attributes. It
+//! is written directly into the fields that the log formats keep for the span.
 
 use std::fmt::Write;
 

@@ -21,7 +21,7 @@ async fn start() -> Running {
         .max_decoding_message_size(MOST)
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Zstd);
-    // One route reads with axum's extractor, the other by itself, to its end.
+    // One route reads with axum's extractor; the handler of the other reads the body to its end.
     let routes = Router::new()
         .route("/extracts", post(|body: Bytes| async move { body.len().to_string() }))
         .route(
@@ -49,7 +49,7 @@ async fn start() -> Running {
     Running::start(Services::new().add(server).http(routes), config).await
 }
 
-/// 64 MB that say nothing about their length.
+/// A body of 64 MB that does not declare its length.
 fn endless() -> reqwest::Body {
     let chunk = Bytes::from(vec![b'x'; 1 << 16]);
     reqwest::Body::wrap_stream(stream::iter(
@@ -97,7 +97,7 @@ async fn sixty_four_megabytes_are_refused_on_every_route() {
     assert_eq!(get(&channel, "x").await.unwrap(), "x", "the same connection goes on");
 }
 
-/// A gRPC message that says it is compressed.
+/// A gRPC message whose flag says that it is compressed.
 pub(crate) fn bomb(compressed: &[u8]) -> Vec<u8> {
     let mut frame = vec![1];
     frame.extend_from_slice(&u32::try_from(compressed.len()).unwrap().to_be_bytes());
@@ -142,7 +142,7 @@ async fn a_gzip_bomb_goes_off_at_the_message_limit() {
         grown < 128 << 20,
         "512 MB each were sent, and memory grew by {grown} bytes"
     );
-    // A message that only claims to be compressed, and one in a coding that is not spoken.
+    // A message that only claims to be compressed, and one in a coding that is not supported.
     for (coding, body) in [("gzip", bomb(b"not gzip at all")), ("snappy", bomb(b"whatever"))] {
         let request = grpc()
             .post(running.url(PATH))

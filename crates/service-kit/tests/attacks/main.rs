@@ -1,4 +1,5 @@
-//! What an attacker tries at the port itself: a server stays up, small, and open to honest clients.
+//! Attacks on the port itself: the server keeps running, its memory stays small, and well-behaved
+//! clients are served.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! gRPC messages that are small on the wire and large behind it.
+//! gRPC messages that are small on the wire and large once decoded.
 
 use isomer_proto::encoder::v1::{GetEncoderRequest, GetEncoderResponse, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{LimitsConfig, server::ServerConfig};
@@ -19,7 +19,7 @@ async fn start(limits: LimitsConfig) -> Running {
     Running::start(services(&Obedient::default()), config).await
 }
 
-/// The gRPC status of an answer, wherever it stands.
+/// The gRPC status of an answer, whether in its headers or its trailers.
 async fn status(running: &Running, method: &str, coding: Option<&str>, body: Vec<u8>) -> String {
     let request = grpc()
         .post(running.url(&format!("/isomer.encoder.v1.EncoderService/{method}")))
@@ -58,7 +58,7 @@ async fn empty_elements_are_counted_before_they_are_decoded() {
     println!("20 MiB of empty inputs: {} MiB", grown >> 20);
     assert_eq!(refused, "8", "RESOURCE_EXHAUSTED");
     assert!(grown < 128 << 20, "memory grew by {grown} bytes");
-    // A thousand are the handler's to judge.
+    // A thousand are left for the handler to judge.
     assert_eq!(status(&running, "Encode", None, plain(&empty_inputs(1000))).await, "12");
 }
 

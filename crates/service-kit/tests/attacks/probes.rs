@@ -1,4 +1,4 @@
-//! Health and reflection need no key. Nobody may fill the server's memory through them.
+//! Health and reflection need no key. They must not let anyone fill the server's memory.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn start() -> Running {
     Running::start(services(&Obedient::default()), ServerConfig::default()).await
 }
 
-/// A message of 2 MB of which the last byte never comes.
+/// A message of 2 MB whose last byte never comes.
 fn half_sent() -> reqwest::Body {
     let length = 2_000_000_u32;
     let mut head = vec![0];
@@ -87,5 +87,5 @@ async fn a_connection_has_four_watches_and_they_are_given_back() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the places of watches that ended were not given back");
+    panic!("the permits of watches that ended were not given back");
 }

@@ -1,4 +1,4 @@
-//! Connections that say nothing, or say it slowly.
+//! Connections that send nothing, or send it slowly.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -18,8 +18,8 @@ use crate::{
     support::{Obedient, Running, eventually, get, http, services},
 };
 
-/// What they say, and no more: nothing; part of a request; all of one but its last line; part of
-/// HTTP/2's preface; all of it, with empty settings.
+/// What the connections send, and no more: nothing; part of a request; all of one but its last
+/// line; part of HTTP/2's preface; all of it, with empty settings.
 const BEGINNINGS: [&[u8]; 5] = [
     b"",
     b"GE",
@@ -39,7 +39,7 @@ async fn start(limits: LimitsConfig) -> Running {
 async fn slow(address: std::net::SocketAddr, wanted: usize) -> Vec<TcpStream> {
     let mut streams = Vec::new();
     for n in 0..wanted {
-        // Where so many files may not be open, fewer do.
+        // Where fewer files may be open, fewer connections are made.
         let Ok(mut stream) = TcpStream::connect(address).await else {
             break;
         };
@@ -49,7 +49,7 @@ async fn slow(address: std::net::SocketAddr, wanted: usize) -> Vec<TcpStream> {
     streams
 }
 
-/// The times of requests, each on a connection of its own, in order.
+/// The durations of requests, each on a connection of its own, in order.
 async fn honest(running: &Running, requests: usize) -> Vec<Duration> {
     let mut times = Vec::new();
     for _ in 0..requests {
@@ -146,7 +146,7 @@ async fn idle_connections_close_and_long_calls_do_not() {
     );
     eventually("idle connections are closed", || true).await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    // Only the one that asks.
+    // Only the connection that asks for the metrics.
     assert!(metric(&running, "isomer_server_open_connections ").await >= 1.0);
     assert_eq!(
         get(&other, "x").await.unwrap(),
@@ -177,10 +177,10 @@ async fn beyond_the_bound_connections_are_closed_at_once() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("the place that was given up was not given away again");
+    panic!("the permit that was given back was not given out again");
 }
 
-/// By hand: `cargo test -p isomer-service-kit --test attacks -- --ignored --exact
+/// Run by hand: `cargo test -p isomer-service-kit --test attacks -- --ignored --exact
 /// slow::ten_thousand_slow_connections --nocapture`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "opens ten thousand connections from a process of their own"]
@@ -229,7 +229,7 @@ async fn ten_thousand_slow_connections() {
     attacker.wait().unwrap();
 }
 
-/// The other process of [`ten_thousand_slow_connections`]; nothing by itself.
+/// The other process of [`ten_thousand_slow_connections`]; does nothing when run alone.
 #[tokio::test]
 #[ignore = "a part of ten_thousand_slow_connections"]
 async fn the_attacker() {

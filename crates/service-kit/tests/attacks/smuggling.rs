@@ -1,5 +1,5 @@
-//! Requests that two readers would take for different ones. This server must never see a second
-//! request in what another takes for a body.
+//! Requests whose end two readers would find in different places. This server must never find a
+//! second request in what another reader takes for a body.
 
 use std::{
     sync::{
@@ -132,8 +132,8 @@ async fn requests_with_two_meanings_smuggle_nothing() {
     ] {
         let answer = exchange(&running, format!("{post}{head}\r\n{body}{NEXT}").as_bytes()).await;
         assert_eq!(smuggled.load(Ordering::SeqCst), 0, "{what}: {answer}");
-        // Refused; or understood as RFC 9112 says, and the connection closed with what else is on
-        // it.
+        // Refused; or read as RFC 9112 says, and the connection closed together with what else is
+        // on it.
         let first = answer.lines().next().unwrap_or_default();
         let closed = answer.contains("connection: close");
         assert!(first.is_empty() || first.contains(" 4") || closed, "{what}: {answer}");

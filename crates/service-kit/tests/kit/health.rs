@@ -46,7 +46,7 @@ async fn a_draining_server_says_not_serving_and_lets_no_watch_keep_it_open() {
         assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
         watches.push(watch);
     }
-    // An HTTP client that keeps its connection open asks for readiness before and while draining.
+    // An HTTP client that keeps its connection open checks readiness before and while draining.
     let kept = http();
     assert_eq!(kept.get(running.url("/readyz")).send().await.unwrap().status(), 200);
 

@@ -1,5 +1,5 @@
-//! What a server promises whatever it serves: over sockets and in memory, with the layers that
-//! production has.
+//! What a server promises regardless of its services: over sockets and in memory, with the layers
+//! used in production.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

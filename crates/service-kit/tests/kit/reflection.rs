@@ -5,7 +5,7 @@ use prost_types::FileDescriptorProto;
 
 use crate::support::{Obedient, in_memory};
 
-/// The same questions in both dialects: v1 for new clients, v1alpha for Python's.
+/// The same requests in both versions: v1 for new clients, v1alpha for Python's.
 macro_rules! reflection {
     ($version:ident) => {
         mod $version {

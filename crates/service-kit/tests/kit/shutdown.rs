@@ -115,7 +115,7 @@ async fn a_server_hands_its_port_over_to_the_next_one() {
     };
     let _second = Running::listen(services(&after), listen).await;
     first.stop();
-    // Until new connections go to the second alone some are still the first one's; they are
+    // Until new connections go only to the second server, some still reach the first; they are
     // answered too.
     let here = client::ClientConfig::plain(address.to_string());
     while after.seen.begun.load(SeqCst) < 40 {
@@ -127,7 +127,7 @@ async fn a_server_hands_its_port_over_to_the_next_one() {
     first.ended(Duration::from_secs(10)).await.unwrap();
 }
 
-/// Asks once over a connection of its own, which the server closes after the answer.
+/// Sends a request over a connection of its own, which the server closes after the answer.
 #[cfg(target_os = "linux")]
 async fn ask_once(address: std::net::SocketAddr) -> std::io::Result<()> {
     let mut connection = TcpStream::connect(address).await?;
@@ -136,7 +136,7 @@ async fn ask_once(address: std::net::SocketAddr) -> std::io::Result<()> {
         .await?;
     let mut answer = String::new();
     connection.read_to_string(&mut answer).await?;
-    // A server that drains says so, and says it whole.
+    // A draining server says so in a complete answer.
     if answer.starts_with("HTTP/1.1 ") && answer.contains("\r\n\r\n") {
         return Ok(());
     }
@@ -173,7 +173,7 @@ async fn a_port_that_changes_hands_resets_no_connection() {
         .collect();
     for older in [true, true, false, true] {
         let mut next = Running::listen(services(&Obedient::default()), listen.clone()).await;
-        // It may also be the one that has just come who goes again.
+        // The server that leaves may also be the newer one.
         if older {
             std::mem::swap(&mut serving, &mut next);
         }

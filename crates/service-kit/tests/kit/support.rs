@@ -1,4 +1,4 @@
-//! A service whose behaviour the request asks for, and servers and channels around it.
+//! A service whose behaviour is set by the request, with servers and channels around it.
 
 use std::{
     net::SocketAddr,
@@ -158,7 +158,7 @@ pub fn encoder(channel: GrpcChannel) -> EncoderServiceClient<GrpcChannel> {
     EncoderServiceClient::new(channel).max_decoding_message_size(usize::MAX)
 }
 
-/// A service that passes every question for an encoder on.
+/// A service that forwards every request for an encoder.
 #[allow(dead_code, reason = "for the tests of traces")]
 pub fn relay(to: GrpcChannel) -> Services {
     let relay = StubEncoder::default().on_get(move |request| {
@@ -212,7 +212,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Whatever port the configuration says.
+    /// Starts on any free port, whatever port the configuration says.
     pub async fn start(services: Services, config: server::ServerConfig) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         Self::listen(services, server::ServerConfig { listen, ..config }).await
@@ -240,12 +240,12 @@ impl Running {
         format!("http://{}{path}", self.address)
     }
 
-    /// Begins the shutdown.
+    /// Starts the shutdown.
     pub fn stop(&mut self) {
         drop(self.stop.take());
     }
 
-    /// Waits until the server has ended, at most so long.
+    /// Waits until the server has ended, for at most this time.
     pub async fn ended(self, at_most: Duration) -> Result<(), Fault> {
         tokio::time::timeout(at_most, self.task)
             .await
@@ -254,7 +254,7 @@ impl Running {
     }
 }
 
-/// Waits until something holds; fails after ten seconds.
+/// Waits until a condition holds; fails after ten seconds.
 pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..2000 {
         if holds() {
@@ -262,7 +262,7 @@ pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("in vain waited until {what}");
+    panic!("still not after ten seconds: {what}");
 }
 
 /// An HTTP client without TLS.

@@ -8,8 +8,8 @@ use tonic::{Code, Request};
 
 use crate::support::{Obedient, Running, StreamKind, eventually, get, in_memory, open, open_with, requests, services};
 
-/// A unary call written by hand, so that only the server looks at the time. Returns `grpc-status`
-/// and `grpc-message`.
+/// A unary call written by hand, so that only the server enforces the timeout. Returns
+/// `grpc-status` and `grpc-message`.
 async fn raw_call(running: &Running, timeout: &str, id: &str) -> (String, String) {
     let mut body = vec![0, 0, 0, 0, (id.len() + 2) as u8, 0x0a, id.len() as u8];
     body.extend_from_slice(id.as_bytes());
@@ -127,7 +127,7 @@ async fn every_call_is_counted_once_with_its_last_word() {
             .find_map(|line| line.strip_prefix(&labels))
             .map_or(0, |n| n.parse::<u64>().unwrap())
     };
-    // Other tests of this process count too; nobody else uses these methods over the network.
+    // Other tests of this process count too, but do not use these methods over the network.
     let before = (
         count("EncodeStream", "CANCELLED"),
         count("CountTokens", "UNIMPLEMENTED"),

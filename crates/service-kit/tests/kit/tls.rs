@@ -11,10 +11,11 @@ use isomer_service_kit::{
 
 use crate::support::{Obedient, Running, get, services};
 
-/// The name in the certificates: the server is asked for by it.
+/// The name in the certificates, by which clients address the server.
 const NAME: &str = "localhost";
 
-/// Shows a certificate of the authority, and lets in everybody or those with one of its own.
+/// A server with a certificate of the authority, which admits every client or only those with a
+/// certificate of it.
 fn secured(authority: &Authority, client_ca: bool) -> ServerConfig {
     let tls = TlsConfig {
         certificate_file: authority.file("server.pem"),
@@ -47,7 +48,7 @@ async fn connect(running: &Running, tls: ClientTls) -> Result<GrpcChannel, Fault
     .await
 }
 
-/// Connects and calls: TLS 1.3 tells a client that was not let in only at its first read.
+/// Connects and calls: TLS 1.3 tells a client that it was refused only at its first read.
 async fn call(running: &Running, tls: ClientTls) -> Result<String, Fault> {
     get(&connect(running, tls).await?, "x").await.map_err(Fault::from)
 }
@@ -142,7 +143,7 @@ fn unusable_files_are_named_before_a_port_is_bound() {
     assert!(error.to_string().contains("absent.key"), "{error}");
     let error = with(&|tls| tls.client_ca_file = Some(broken.clone()));
     assert_eq!(error.field(), "server.tls.client_ca_file");
-    // A key that is sound but not this certificate's.
+    // A valid key that does not belong to this certificate.
     let error = with(&|tls| tls.key_file = authority.file("client.key"));
     assert!(error.field().starts_with("server.tls."), "{error}");
 }

@@ -1,4 +1,5 @@
-//! The spans that a process exports, written down so that a test can compare all there is to them.
+//! The spans that a process exports, written as text so that a test can compare all of their
+//! content.
 
 use std::{collections::HashMap, fmt::Write, time::Duration};
 
@@ -9,11 +10,11 @@ use opentelemetry::{
 };
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 
-/// How long nothing more must come until all has come.
+/// How long nothing more must arrive before all spans count as received.
 const QUIET: Duration = Duration::from_millis(150);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What this process exports. Install it once.
+/// The spans that this process exports. Install it once.
 pub struct Spans {
     exporter: InMemorySpanExporter,
     _guard: TelemetryGuard,
@@ -23,7 +24,7 @@ impl Spans {
     pub fn install() -> Self {
         let exporter = InMemorySpanExporter::default();
         let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone());
-        // Traces do not depend on the log.
+        // Traces do not depend on the log filter.
         let config = TelemetryConfig {
             filter: "off".to_owned(),
             ..TelemetryConfig::default()
@@ -35,8 +36,8 @@ impl Spans {
         }
     }
 
-    /// What is exported while something is done: one block of lines a span, sorted by name and
-    /// kind.
+    /// The spans that are exported during some work: one block of lines for each span, sorted by
+    /// name and kind.
     pub async fn of<T>(&self, work: impl Future<Output = T>) -> (T, String) {
         self.exporter.reset();
         let done = work.await;
@@ -45,7 +46,7 @@ impl Spans {
         while begun.elapsed() < PATIENCE {
             tokio::time::sleep(QUIET).await;
             let now = self.exporter.get_finished_spans().unwrap().len();
-            // Of what is done there is at least one span, but for what has none.
+            // All work makes at least one span, except work that has none by design.
             if now == count {
                 break;
             }
@@ -54,7 +55,7 @@ impl Spans {
         (done, written(&self.exporter.get_finished_spans().unwrap()))
     }
 
-    /// What has been exported since the last look, whatever it is of.
+    /// The spans exported since the last call of `of` began, whatever made them.
     pub fn now(&self) -> String {
         written(&self.exporter.get_finished_spans().unwrap())
     }
@@ -119,8 +120,8 @@ fn kind(span: &SpanData) -> &'static str {
     }
 }
 
-/// A value in the form of its type: texts in quotation marks, numbers without. A port that the test
-/// did not choose is `PORT`.
+/// A value written by type: text in quotation marks, numbers without. A port that the test did not
+/// choose is `PORT`.
 fn value(key: &str, value: &Value) -> String {
     match value {
         Value::I64(port) if key == "server.port" && *port > 1024 => "PORT".to_owned(),
@@ -138,7 +139,7 @@ fn value(key: &str, value: &Value) -> String {
     }
 }
 
-/// Blocks as a test writes them, in the form and order of those that are exported.
+/// Blocks as a test writes them, in the form and order of exported ones.
 pub fn lines(text: &str) -> String {
     let mut blocks: Vec<(String, Vec<String>)> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -150,7 +151,7 @@ pub fn lines(text: &str) -> String {
     for (_, attributes) in &mut blocks {
         attributes.sort();
     }
-    // How many traces there are stands behind all spans.
+    // The number of traces comes after all spans.
     let mut blocks: Vec<String> = blocks
         .into_iter()
         .map(|(head, attributes)| head + &attributes.concat())
@@ -159,19 +160,19 @@ pub fn lines(text: &str) -> String {
     blocks.concat()
 }
 
-/// Where a server of the test is.
+/// The address of a server of the test.
 pub const ADDRESS: &str = "
     server.address = \"127.0.0.1\"
     server.port = PORT";
 
-/// The span of a request over HTTP/1.1 that the router answers: its head, and its attributes beside
-/// those that each has.
+/// The span of a request over HTTP/1.1 that the router answers: its head, and its attributes
+/// besides those that all such spans have.
 pub fn http_span(head: &str, attributes: &str) -> String {
     format!("SERVER {head}\n{attributes}\nnetwork.protocol.version = \"1.1\"\nurl.scheme = \"http\"\n{ADDRESS}\n")
 }
 
-/// The span of an rpc over HTTP/1.1: the name of the rpc, what follows it in the head, and its
-/// attributes beside those that each has.
+/// The span of an rpc over HTTP/1.1: the name of the rpc, the rest of the head, and its attributes
+/// besides those that all such spans have.
 pub fn web_span(rpc: &str, state: &str, attributes: &str) -> String {
     format!(
         "SERVER {rpc}{state}

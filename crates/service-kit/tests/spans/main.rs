@@ -2,7 +2,7 @@
 //! failures, parents.
 //!
 //! The attributes are those of OpenTelemetry's semantic conventions 1.45. A new attribute fails
-//! here until it is written down.
+//! this test until it is added here.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -44,7 +44,7 @@ async fn start() -> Running {
         let (sender, body) = futures::channel::mpsc::unbounded::<Result<&str, std::io::Error>>();
         sender.unbounded_send(Ok("half")).unwrap();
         tokio::spawn(async move {
-            // The head must be on its way before the body breaks off.
+            // The head must be sent before the body is cut off.
             tokio::time::sleep(std::time::Duration::from_millis(30)).await;
             sender.unbounded_send(Err(std::io::Error::other("no more")))
         });
@@ -59,7 +59,7 @@ async fn start() -> Running {
     Running::start(services, ServerConfig::default()).await
 }
 
-/// An HTTP request from outside, with its own trace; its status.
+/// An HTTP request from outside, with its own trace; returns its status.
 async fn ask(running: &Running, method: &str, path: &str, headers: &[(&str, &str)], body: &'static str) -> u16 {
     let method = method.parse::<reqwest::Method>().unwrap();
     let request = http().request(method, running.url(path)).body(body);
@@ -68,7 +68,7 @@ async fn ask(running: &Running, method: &str, path: &str, headers: &[(&str, &str
         .fold(request, |request, (name, value)| request.header(*name, *value));
     let answer = request.send().await.unwrap();
     let status = answer.status().as_u16();
-    // Read to its end, or to where it breaks off.
+    // Read to its end, or to where it is cut off.
     let _ = answer.bytes().await;
     status
 }
@@ -183,7 +183,7 @@ async fn each_kind_of_request_exports_exactly_its_spans() {
         hold(name, found, &expected);
     }
 
-    // What is asked all the time, by whomever: nothing.
+    // Probes, whoever sends them, have no spans.
     let (_, found) = spans
         .of(async {
             let mut health = HealthClient::new(channel.clone());
@@ -196,7 +196,7 @@ async fn each_kind_of_request_exports_exactly_its_spans() {
         })
         .await;
     hold("health and metrics", found, "");
-    // What a server asks for its own sake: nothing, there and here.
+    // What a server calls for its own purposes has no spans, neither here nor there.
     let (answer, found) = spans.of(support::get(&outside, "x").instrument(unsampled())).await;
     answer.unwrap();
     hold("upkeep", found, "");
@@ -213,7 +213,7 @@ async fn each_kind_of_request_exports_exactly_its_spans() {
         .await;
     hold("calls of models", found, MODELS);
 
-    // A server that cannot be reached: the client's span alone.
+    // A server that cannot be reached: only the client has a span.
     let nobody = client::connect_lazy(&client::ClientConfig::plain("127.0.0.1:9")).unwrap();
     let (answer, found) = spans.of(support::get(&nobody, "x")).await;
     answer.unwrap_err();
@@ -221,7 +221,7 @@ async fn each_kind_of_request_exports_exactly_its_spans() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The spans of a call to `GetEncoder` on both its sides: what each says of its end.
+/// The spans of a call to `GetEncoder` on both sides, with the end that each reports.
 fn both(server_error: &str, server_status: &str, client_status: &str, client_error: &str) -> String {
     let state = |error: &str| if error.is_empty() { "" } else { " ERROR" };
     format!(
@@ -256,7 +256,7 @@ fn internal(parent: &str) -> String {
     format!("INTERNAL {RPC}{parent}\n{}", grpc("\"OK\""))
 }
 
-/// The client's span of a call to a server that is not there.
+/// The client's span of a call to a server that does not exist.
 fn no_server() -> String {
     format!(
         "CLIENT {RPC} ERROR

@@ -1,13 +1,14 @@
-//! Intervals of a profile's differences, from the items of its data sets.
+//! Intervals of a profile's differences, by resampling the items of its data sets.
 //!
 //! Every difference of a profile is a fixed sum over scores: mean over seeds, over the
-//! transformations of an axis, over axes, less the original. On each resample of a data set's items
-//! all of its scores are computed, original and transformed on the same items, and summed as the
-//! profile sums them; over data sets, members of a group are averaged first, then groups.
+//! transformations of an axis, over axes, less the original. For each resample of a data set's
+//! items all of its scores are computed, original and transformed on the same items, and summed as
+//! the profile sums them; over data sets, members of a group are averaged first, then groups.
 //!
-//! Cost: scores x items x resamples. A data set is resampled a thousand times, and less often the
-//! more points it has, so that one score never takes more than [`MOST_STEPS`] steps: of 100,000
-//! pairs, 200 resamples say as much, since their interval is narrow. Memory: one number a score and
+//! Cost: scores x items x resamples. A data set is resampled a thousand times, or fewer the more
+//! points it has, so that one score never takes more than [`MOST_STEPS`] steps. For 100,000 pairs
+//! 200 resamples are enough, since their interval is narrow. Memory: one number for each score and
+//! resample, and one data set's evidence at a time.
 //! resample, and one data set's evidence at a time.
 
 use rayon::prelude::*;
@@ -28,10 +29,10 @@ const LEAST_RESAMPLES: usize = 200;
 const MOST_STEPS: usize = 20_000_000;
 /// Level of every interval.
 const LEVEL: f64 = 0.95;
-/// How far evidence may be from the score that it belongs to, in points.
+/// Largest difference between evidence and the score that it belongs to, in points.
 const TOLERANCE: f64 = 1e-6;
 
-/// What is known of a data set's items, whatever the encoder.
+/// What is known of a data set's items, independent of the encoder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DatasetItems {
     /// The cluster of each item: items that share a text ([`isomer_scoring::evidence::clusters`]).
@@ -83,7 +84,7 @@ impl Sum {
         Self::of(grid, &shares(grid, Figure::Total))
     }
 
-    /// What a rule is about: a drop, which is original less transformed, or a score by itself.
+    /// The figure of a rule: a drop, which is original less transformed, or a score by itself.
     pub(super) fn of_rule(grid: &Grid, figure: Figure, drop: bool) -> Self {
         let Self(mut terms) = Self::of(grid, &shares(grid, figure));
         match (figure, drop) {
@@ -94,19 +95,19 @@ impl Sum {
         Self(terms)
     }
 
-    /// One factor a score: the original, then every transformation and seed.
+    /// One factor for each score: the original, then every transformation and seed.
     pub(super) fn terms(&self) -> &[f64] {
         &self.0
     }
 
-    /// Its value on scores; NaN where one that counts is.
+    /// The sum over these scores; NaN where a score that counts is NaN.
     fn on(&self, scores: &[f64]) -> f64 {
         let terms = self.0.iter().zip(scores).filter(|(term, _)| **term != 0.0);
         terms.map(|(term, score)| term * score).sum()
     }
 }
 
-/// The columns of a figure, each with its share: they add up to 1, or to 0 for the original.
+/// The columns of a figure, each with its share: the shares add up to 1, or to 0 for the original.
 pub(super) fn shares(grid: &Grid, figure: Figure) -> Vec<(usize, f64)> {
     let axes: Vec<Vec<usize>> = match figure {
         Figure::Original => Vec::new(),
@@ -124,7 +125,7 @@ pub(super) fn shares(grid: &Grid, figure: Figure) -> Vec<(usize, f64)> {
     axes.iter().flat_map(of_axis).collect()
 }
 
-/// How often the items are resampled of which a score has so many points.
+/// How often the items are resampled of a data set whose scores have `points` points.
 pub(super) fn resamples(points: usize) -> usize {
     (MOST_STEPS / points.max(1)).clamp(LEAST_RESAMPLES, RESAMPLES)
 }
@@ -198,7 +199,8 @@ fn over_datasets(groups: &[Vec<usize>], all: &[Replicates], sum: &Sum) -> Option
     let weighed = |value: &dyn Fn(usize) -> f64| (0..all.len()).map(|d| weights[d] * value(d)).sum::<f64>();
     let estimate = weighed(&|d| sum.on(&all[d].scores));
     let resamples = all.iter().map(|one| one.resampled.len()).max().unwrap_or(0);
-    // Data sets are resampled independently of each other; one with fewer resamples begins again.
+    // Data sets are resampled independently of each other; the resamples of one that has fewer are
+    // repeated.
     let values: Vec<f64> = (0..resamples)
         .map(|b| weighed(&|d| sum.on(&all[d].resampled[b % all[d].resampled.len()])))
         .collect();
@@ -212,10 +214,10 @@ fn over_datasets(groups: &[Vec<usize>], all: &[Replicates], sum: &Sum) -> Option
     Resampled::new(estimate, &values, clusters, satterthwaite(&parts?))
 }
 
-/// Puts intervals into the profile, and the differences over changed texts. `items` is told per
-/// data set of the grid; `evidence` gives that of an encoder on a data set, or says why there is
-/// none. Where a data set has none, it has no interval over items, nor has anything over data sets;
-/// the profile then says why.
+/// Adds intervals to the profile, and the differences over changed texts. `items` has an entry per
+/// data set of the grid; `evidence` returns that of an encoder on a data set, or says why there is
+/// none. A data set without evidence has no interval over items, and then there is none over data
+/// sets either; the profile says why.
 pub fn add_intervals(
     profile: &mut RobustnessProfile,
     grid: &Grid,
@@ -254,7 +256,7 @@ pub fn add_intervals(
     }
 }
 
-/// An interval of a score ends where scores do.
+/// Limits the interval of a score to the range of scores.
 fn within_scale(mut interval: DeltaInterval) -> DeltaInterval {
     interval.low = interval.low.max(-100.0);
     interval.high = interval.high.min(100.0);
@@ -323,7 +325,7 @@ fn changed(encoder: &mut EncoderProfile, d: usize, items: &DatasetItems, unit: &
     }
 }
 
-/// The interval that the sum of a profile has, for callers that have two scores and nothing else: a
+/// The interval that a profile gives its differences, for callers that have only two scores: a
 /// plain difference of transformed and original over items, e.g. that of an augmentation.
 pub fn difference(
     original: &Evidence,
