@@ -108,7 +108,7 @@ async fn what_no_handler_sees_is_refused_in_openais_shape() {
             "invalid_request_error",
             json!("content-encoding"),
             "unsupported_media_type",
-            "as it is",
+            "uncompressed",
         ),
         (
             Method::POST,
