@@ -8,8 +8,9 @@ use isomer_service_kit::Fault;
 
 use super::{
     CacheAccess, Engine,
+    cache_access::Dispatch,
     generation::{About, generation},
-    inflight::{Dispatch, ProduceError},
+    inflight::ProduceError,
 };
 use crate::{
     cache::{Key, KeyParts},

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::{
     Call, Finished, GuardMode, Job, Outcome, Plan,
+    cache_access::Dispatch,
     generation::{About, generation},
-    inflight::{Dispatch, Inflight, ProduceError, Produced},
+    inflight::{Inflight, ProduceError, Produced},
     plan::Step,
 };
 use crate::{

@@ -1,7 +1,7 @@
 //! Single-flight: equal generations in flight, of one request or of several, run once.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,9 +14,11 @@ use futures::{
     future::{BoxFuture, Shared, WeakShared},
 };
 use parking_lot::Mutex;
-use uuid::Uuid;
 
-use super::{CacheAccess, task::in_own_task};
+use super::{
+    cache_access::{CacheAccess, Dispatch},
+    task::in_own_task,
+};
 use crate::{
     cache::{Cache, CacheError, Entry, GeneratorLocation, Key, SharedCache},
     generator::GeneratorError,
@@ -120,7 +122,7 @@ impl Inflight {
             }
             Found::Work { work, counted } => (work, counted),
         };
-        let first = dispatch.is_some_and(|dispatch| dispatch.counted.lock().insert(key));
+        let first = dispatch.is_some_and(|dispatch| dispatch.count(key));
         let mut produced = work.await;
         if let (Ok(found), Some(dispatch)) = (&mut produced, dispatch)
             && (first && !found.fresh && dispatch.generated(&found.entry))
@@ -206,41 +208,6 @@ impl Inflight {
             table.works.insert(key, (number, weak, Arc::clone(&counted)));
         }
         Ok(Found::Work { work, counted })
-    }
-}
-
-/// A dispatch whose worker may be another one than the worker that began it.
-#[derive(Debug, Clone)]
-pub struct Dispatch {
-    id: Uuid,
-    /// What the request in hand has counted.
-    counted: Arc<Mutex<HashSet<Key>>>,
-}
-
-impl Dispatch {
-    /// For one request.
-    pub(crate) fn new(id: Uuid) -> Self {
-        Self {
-            id,
-            counted: Arc::default(),
-        }
-    }
-
-    /// Its id.
-    pub(crate) fn id(&self) -> Uuid {
-        self.id
-    }
-
-    /// Whether an entry was generated for this dispatch.
-    fn generated(&self, entry: &Entry) -> bool {
-        let parsed = entry.dispatch.as_deref().map(Uuid::try_parse);
-        parsed == Some(Ok(self.id))
-    }
-
-    /// Whether an entry was generated for this dispatch and not yet counted for it. Then a worker
-    /// generated it that did not come to answer.
-    fn owes(&self, key: Key, entry: &Entry) -> bool {
-        self.generated(entry) && self.counted.lock().insert(key)
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod ask;
 mod attempt;
+mod cache_access;
 mod continuation;
 mod estimate;
 mod generation;
@@ -31,10 +32,11 @@ use crate::{
     prompt::{Prompt, Prompts},
 };
 pub(crate) use ask::Ask;
+pub use cache_access::CacheAccess;
+pub(crate) use cache_access::Dispatch;
 pub(crate) use estimate::{Amount, Estimate};
-pub(crate) use inflight::Dispatch;
 use inflight::Inflight;
-pub use plan::{CacheAccess, GuardMode, Job, Member, OnFailure, Plan, Step};
+pub use plan::{GuardMode, Job, Member, OnFailure, Plan, Step};
 pub(crate) use plan::{joined, kind_of, read_language, target_of};
 use task::{computed, in_own_task};
 

@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use isomer_proto::transform::v1 as proto;
 
-use super::{inflight::Dispatch, task::computed};
+use super::{
+    cache_access::{CacheAccess, Dispatch},
+    task::computed,
+};
 use crate::{
     catalogue::Kind,
     config::TransformConfig,
@@ -38,26 +41,6 @@ pub enum OnFailure {
     Drop,
     /// An error of the request.
     Fail,
-}
-
-/// How a request uses the caches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CacheAccess {
-    /// What they hold is taken; what is missing is generated and kept.
-    ReadWrite,
-    /// Neither read nor written.
-    Bypass,
-    /// What they hold is taken; what is missing ends the text with [`GeneratorError::NotCached`].
-    ///
-    /// [`GeneratorError::NotCached`]: crate::generator::GeneratorError::NotCached
-    ReadOnly,
-}
-
-impl CacheAccess {
-    /// The access of a request, which may bypass the caches.
-    pub(crate) fn bypassing(bypass: bool) -> Self {
-        if bypass { Self::Bypass } else { Self::ReadWrite }
-    }
 }
 
 /// What a guard that fires leads to.
