@@ -3,23 +3,60 @@
 use std::{
     env,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use etcetera::BaseStrategy;
+use isomer_blobs::StoreConfig;
 use isomer_datasets::{
     DatasetError, below_roots,
     locate::{self, HubAccess, HubRules},
 };
+use isomer_fleet::FleetConfig;
 use isomer_models::ModelsConfig;
 use isomer_service_kit::{
     ProcessConfig,
     client::ClientConfig,
-    config::{ConfigError, Validate},
+    config::{ConfigError, Secret, Validate},
     limits::INNER_MESSAGE,
     server::ServerConfig,
     telemetry::TelemetryConfig,
 };
 use serde::{Deserialize, Serialize};
+
+/// A ledger of runs that several replicas share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LedgerConfig {
+    /// `postgres://USER:PASSWORD@HOST/DATABASE` for any number of replicas, or the path of a SQLite
+    /// file for one. Absent: runs are kept in `state_dir`, and a run that was interrupted is started
+    /// again by its caller.
+    pub url: Secret,
+    /// Seconds for which a replica may stand still before another one takes over its runs. At least
+    /// 2.
+    pub lease_seconds: u64,
+}
+
+impl Default for LedgerConfig {
+    fn default() -> Self {
+        Self {
+            url: Secret::default(),
+            lease_seconds: 15,
+        }
+    }
+}
+
+impl LedgerConfig {
+    /// Whether there is a ledger.
+    pub fn is_set(&self) -> bool {
+        self.url.expose().is_some()
+    }
+
+    /// How long a replica may stand still.
+    pub(crate) fn lease(&self) -> Duration {
+        Duration::from_secs(self.lease_seconds)
+    }
+}
 
 /// Settings of [`crate::EvalService`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +66,8 @@ pub struct EvalConfig {
     pub home: PathBuf,
     /// Where runs and their reports are kept; absent: `<home>/runs`.
     pub state_dir: Option<PathBuf>,
+    /// Where runs and their reports are kept instead, if several replicas share them.
+    pub ledger: LedgerConfig,
     /// Where finished units are kept; absent: `<home>/cache/eval`.
     pub cache_dir: Option<PathBuf>,
     /// Folders that requests may read datasets from. Empty: none, only built-in and inline data;
@@ -74,6 +113,7 @@ impl Default for EvalConfig {
         Self {
             home: default_home(),
             state_dir: None,
+            ledger: LedgerConfig::default(),
             cache_dir: None,
             data_roots: Vec::new(),
             hub: HubAccess::default(),
@@ -162,6 +202,16 @@ impl Validate for EvalConfig {
                 ));
             }
         }
+        if self.ledger.lease_seconds < 2 {
+            return Err(ConfigError::new(
+                "ledger.lease_seconds",
+                format!(
+                    "is {}, so a replica that is busy would lose its runs",
+                    self.ledger.lease_seconds
+                ),
+                "give at least 2, e.g. 15",
+            ));
+        }
         if self.max_message_bytes < 4096 {
             return Err(ConfigError::new(
                 "max_message_bytes",
@@ -229,6 +279,10 @@ pub struct ServeConfig {
     pub eval: EvalConfig,
     /// The way to data sets on the hub and their cache.
     pub models: ModelsConfig,
+    /// Bytes that all machines share: requests to workers and their answers.
+    pub store: StoreConfig,
+    /// Workers that do the pieces of runs.
+    pub fleet: FleetConfig,
 }
 
 impl ProcessConfig for ServeConfig {
@@ -260,6 +314,9 @@ impl Validate for ServeConfig {
             }
         }
         self.models.validate().map_err(|error| error.within("models"))?;
+        self.store.validate().map_err(|error| error.within("store"))?;
+        self.fleet.validate().map_err(|error| error.within("fleet"))?;
+        self.fleet.check_store(&self.store)?;
         self.eval.validate().map_err(|error| error.within("eval"))
     }
 }

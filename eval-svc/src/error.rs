@@ -5,7 +5,12 @@ use isomer_service_kit::Fault;
 use tonic::Code;
 
 use crate::{
-    dataset::DatasetError, metric::MatrixError, run::RunError, stats::StatsError, suite::SuiteError, task::ScoreError,
+    dataset::DatasetError,
+    metric::MatrixError,
+    run::{RunError, StoreError},
+    stats::StatsError,
+    suite::SuiteError,
+    task::ScoreError,
 };
 
 /// An error of the evaluation service.
@@ -167,10 +172,20 @@ fn run(error: RunError) -> Fault {
         RunError::Unknown(_) => Fault::not_found("UNKNOWN_RUN", message).field("id"),
         RunError::Active(_) => Fault::precondition("RUN_ACTIVE", message).hint("cancel it, or wait until it ends"),
         RunError::Elsewhere(_) => Fault::precondition("RUN_ELSEWHERE", message),
+        RunError::NotStopped(_) => Fault::unavailable("RUN_NOT_STOPPED", message)
+            .hint("the cancellation is noted and takes effect when a replica reads it; look at the run again"),
+        RunError::LookChanged { .. } => Fault::precondition("LOOK_CHANGED", message)
+            .hint("another version of Isomer, or other data, took the run over; start it again"),
         RunError::NoReport { .. } => {
             Fault::precondition("NO_REPORT", message).hint("reports belong to runs that succeeded")
         }
-        RunError::Store(_) | RunError::Units(_) => {
+        RunError::Store(StoreError::Ledger(fault)) => Fault {
+            message,
+            ..*fault
+        },
+        // The run goes on elsewhere; nobody waits for this error.
+        RunError::Store(StoreError::Superseded) => Fault::new(Code::Aborted, "SUPERSEDED", message),
+        RunError::Store(StoreError::File { .. }) | RunError::Units(_) => {
             // The path is for the operator only, so the message does not name it.
             tracing::error!(error = message, "the state of runs cannot be read or written");
             let told = "the state of runs cannot be read or written; the service's log names the file";

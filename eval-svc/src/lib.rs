@@ -29,7 +29,8 @@ pub mod work;
 
 use std::sync::Arc;
 
-use isomer_fleet::Dispatcher;
+use isomer_blobs::BlobStore;
+use isomer_fleet::{Dispatcher, FleetError, Queue};
 use isomer_models::Resolver;
 use isomer_proto::eval::v1::{
     run_service_server::RunServiceServer, statistics_service_server::StatisticsServiceServer,
@@ -55,11 +56,23 @@ pub use isomer_scoring::{evidence, metric, task};
 pub use isomer_stats as stats;
 
 use locate::DatasetLocator;
+pub use run::Ledger;
 use run::RunManager;
 use run_service::RunHandler;
 use statistics_service::StatisticsHandler;
 use task_service::TaskHandler;
 use work::{FleetEngine, LocalEngine, WorkEngine};
+
+/// Parts of the evaluation service that not every process has.
+#[derive(Debug, Default)]
+pub struct Parts<'a> {
+    /// Access to data sets on the hub and their cache.
+    pub hub: Option<Resolver>,
+    /// Workers that execute units of runs, and the class of arithmetic of this process.
+    pub fleet: Option<(Dispatcher, &'a str)>,
+    /// The ledger of runs that replicas share.
+    pub ledger: Option<Ledger>,
+}
 
 /// The evaluation service: `TaskService`, `StatisticsService` and `RunService`. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -85,20 +98,20 @@ impl EvalService {
     /// # Errors
     /// When a folder cannot be made.
     pub fn with_hub(config: EvalConfig, clients: EvalClients, hub: Option<Resolver>) -> Result<Self, EvalError> {
-        Self::with_fleet(config, clients, hub, None)
+        let parts = Parts {
+            hub,
+            ..Parts::default()
+        };
+        Self::with_parts(config, clients, parts)
     }
 
-    /// As [`EvalService::with_hub`], with workers that execute units of runs, if there are any, and
-    /// the class of arithmetic of this process.
+    /// As [`EvalService::new`], with parts that not every process has. With a ledger a tokio runtime
+    /// is needed: this process takes over runs of replicas that have stopped.
     ///
     /// # Errors
     /// When a folder cannot be made.
-    pub fn with_fleet(
-        config: EvalConfig,
-        clients: EvalClients,
-        hub: Option<Resolver>,
-        fleet: Option<(Dispatcher, &str)>,
-    ) -> Result<Self, EvalError> {
+    pub fn with_parts(config: EvalConfig, clients: EvalClients, parts: Parts<'_>) -> Result<Self, EvalError> {
+        let Parts { hub, fleet, ledger } = parts;
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         let locator = Arc::new(DatasetLocator {
             folders: config.named_data(),
@@ -116,7 +129,7 @@ impl EvalService {
             tasks,
             max_message_bytes,
             locator: Arc::clone(&locator),
-            runs: RunManager::open(config, clients, work, locator)?,
+            runs: RunManager::open(config, clients, work, locator, ledger)?,
         })
     }
 
@@ -152,8 +165,8 @@ pub fn services(service: EvalService) -> Services {
         )
 }
 
-/// Serves until `shutdown` completes, then drains; runs that are still active end as interrupted
-/// and can be started again.
+/// Serves until `shutdown` completes, then drains. Runs that are still active are handed back to the
+/// other replicas of the ledger; without a ledger they end as interrupted and can be started again.
 ///
 /// # Errors
 /// When a service cannot be reached, a folder cannot be created or the server stops on its own.
@@ -167,7 +180,25 @@ pub async fn run(
         transform: client::connect(&config.transform).await?,
     };
     let hub = Resolver::new(config.models)?;
-    let service = EvalService::with_hub(config.eval, clients, Some(hub))?;
+    let ledger = match config.eval.ledger.is_set() {
+        true => Some(Ledger::open(&config.eval.ledger).await?),
+        false => None,
+    };
+    let blobs = BlobStore::open(&config.store).map_err(FleetError::from)?;
+    let dispatcher = match blobs {
+        Some(blobs) if config.fleet.is_set() => {
+            let queue = Box::pin(Queue::connect(&config.fleet)).await?;
+            Some(Dispatcher::open(queue, blobs).await?)
+        }
+        _ => None,
+    };
+    let class = isomer_kernels::class();
+    let parts = Parts {
+        hub: Some(hub),
+        fleet: dispatcher.map(|dispatcher| (dispatcher, class.as_str())),
+        ledger,
+    };
+    let service = EvalService::with_parts(config.eval, clients, parts)?;
     let runs = service.runs().clone();
     let stopping = {
         let runs = runs.clone();

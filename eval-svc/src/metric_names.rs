@@ -8,12 +8,15 @@ pub(crate) const SCORES: &str = metric_name!("eval", "scores", "total");
 pub(crate) const SCORE: &str = metric_name!("eval", "score", "seconds");
 /// Runs begun.
 pub(crate) const RUNS: &str = metric_name!("eval", "runs", "total");
+/// Runs of other replicas that this process took over.
+pub(crate) const TAKEOVERS: &str = metric_name!("eval", "takeovers", "total");
 
 /// Every metric of this crate.
 pub(crate) const ALL: &[Metric] = &[
     Metric::counter(SCORES, "Scores computed, by task."),
     Metric::histogram(SCORE, metrics::Unit::Seconds, "Time that a score took, by task."),
     Metric::counter(RUNS, "Runs begun."),
+    Metric::counter(TAKEOVERS, "Runs of other replicas that this process took over."),
 ];
 
 #[cfg(test)]

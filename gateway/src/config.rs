@@ -62,8 +62,12 @@ pub struct GatewayConfig {
     pub embed: Option<ServersConfig>,
     /// Where transform-svc is.
     pub transform: Option<ServersConfig>,
-    /// Where eval-svc is. Runs live with the first of several, scores and statistics come from any.
+    /// Where eval-svc is. Scores and statistics come from any of several; runs come from the first,
+    /// or from any with `shared_runs`.
     pub eval: Option<ServersConfig>,
+    /// Whether the servers of `eval` share a ledger (`eval.ledger`), so that each of them answers for
+    /// every run.
+    pub shared_runs: bool,
 }
 
 /// One server, or several that do the same work.

@@ -52,12 +52,16 @@ pub struct Behind {
     pub transform: Option<Servers>,
     /// Servers of eval-svc.
     pub eval: Option<Servers>,
+    /// Whether they share a ledger of runs.
+    pub shared_runs: bool,
 }
 
 impl Behind {
-    /// A run is known to the server that made it, and to no other: all are the first one's.
+    /// The servers that answer for every run: all of them if they share a ledger. Otherwise a run is
+    /// known only to the server that made it, so the first makes all of them.
     pub(crate) fn runs(&self) -> Option<Servers> {
-        self.eval.as_ref().map(Servers::first)
+        let eval = self.eval.as_ref()?;
+        Some(if self.shared_runs { eval.clone() } else { eval.first() })
     }
 }
 

@@ -54,6 +54,7 @@ pub async fn run(
     let behind = Behind {
         transform: servers(&settings, config.transform.as_ref())?,
         eval: servers(&settings, config.eval.as_ref())?,
+        shared_runs: config.shared_runs,
     };
     let (services, follower) = front::services(&settings, &ways, &behind, Some(&access));
     server::serve(services, &config.server, listener, shutdown).await?;

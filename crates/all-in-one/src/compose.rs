@@ -13,7 +13,7 @@ use isomer_blobs::BlobStore;
 use isomer_database::Database;
 use isomer_embed::{EmbedError, EmbedService};
 use isomer_eval::{
-    EvalClients, EvalService,
+    EvalClients, EvalService, Ledger, Parts,
     locate::{DatasetLocator, HubAccess},
 };
 use isomer_fleet::{Dispatcher, FleetError, Queue};
@@ -135,13 +135,24 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
         _ => None,
     };
     let fleet = dispatcher.map(|dispatcher| (dispatcher, class.as_str()));
-    let eval = EvalService::with_fleet(config.eval, clients.clone(), Some(resolver.clone()), fleet)?;
+    // The runs of a command stay with it: they may read what no server may.
+    let ledger = match caller {
+        Caller::Anyone if config.eval.ledger.is_set() => Some(Ledger::open(&config.eval.ledger).await?),
+        _ => None,
+    };
+    let parts = Parts {
+        hub: Some(resolver.clone()),
+        fleet,
+        ledger,
+    };
+    let eval = EvalService::with_parts(config.eval, clients.clone(), parts)?;
     let scores = memory::channel(isomer_eval::services(eval.clone()), &limits).await?;
 
     let here = |channel| Some(Servers::here(&settings.routing, HERE, channel));
     let behind = Behind {
         transform: here(transform),
         eval: here(scores),
+        shared_runs: false,
     };
     let (front, follower) = front::services(&settings, &ways, &behind, access.as_ref());
     let channel = memory::channel(front.clone(), &limits).await?;

@@ -66,13 +66,7 @@ impl Validate for IsomerConfig {
         self.transform.validate()?;
         self.store.validate().map_err(|error| error.within("store"))?;
         self.fleet.validate().map_err(|error| error.within("fleet"))?;
-        if self.fleet.is_set() && !self.store.is_set() {
-            return Err(ConfigError::new(
-                "store.url",
-                "is empty, and workers (fleet.engine) leave their answers in a store",
-                "name a folder that all machines share, or s3://BUCKET/PREFIX (--store)",
-            ));
-        }
+        self.fleet.check_store(&self.store)?;
         self.eval.validate()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use isomer_blobs::StoreConfig;
 use isomer_service_kit::config::{ConfigError, Validate};
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,21 @@ impl FleetConfig {
     /// Whether units go to workers.
     pub fn is_set(&self) -> bool {
         !self.engine.is_empty()
+    }
+
+    /// Checks that there is a store if units go to workers.
+    ///
+    /// # Errors
+    /// Names `store.url`.
+    pub fn check_store(&self, store: &StoreConfig) -> Result<(), ConfigError> {
+        if !self.is_set() || store.is_set() {
+            return Ok(());
+        }
+        Err(ConfigError::new(
+            "store.url",
+            "is empty, and workers (fleet.engine) leave their answers in a store",
+            "name a folder that all machines share, or s3://BUCKET/PREFIX (--store)",
+        ))
     }
 
     pub(crate) fn lease(&self) -> Duration {

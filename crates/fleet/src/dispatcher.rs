@@ -15,6 +15,7 @@ use tokio::{runtime::Handle, sync::mpsc};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::{
+    claimant::Claimant,
     queue::{FleetError, Queue, about},
     unit::{Address, Unit},
     worker::Completion,
@@ -122,16 +123,17 @@ impl Dispatcher {
     }
 
     /// The answer of a unit, from the store or from a worker. Waits while the queue cannot be
-    /// reached. Dropping the future cancels the unit, unless another dispatcher waits for it.
+    /// reached. Dropping the future cancels the unit, unless another dispatcher waits for it. Its
+    /// usage counts for the claimant, if one is named.
     ///
     /// # Errors
     /// If a worker reports a permanent failure or the unit has failed too often, if no worker takes
     /// the unit, or if the store fails.
-    pub async fn request(&self, unit: Unit) -> Result<Answer, Fault> {
+    pub async fn request(&self, unit: Unit, claimant: Option<&Claimant>) -> Result<Answer, Fault> {
         let inner = &self.inner;
         let answered = unit.address().answer();
         if let Some(answer) = self.with_retry(|| inner.blobs.get(&answered)).await? {
-            return self.claim(&unit, answer).await;
+            return self.claim(&unit, answer, claimant).await;
         }
         let unit = Arc::new(unit);
         let mut waiting = Waiting::enter(inner, &unit);
@@ -139,7 +141,9 @@ impl Dispatcher {
         let (name, request) = (unit.address().request(), unit.request().clone());
         self.with_retry(|| inner.blobs.put_new(&name, &request)).await?;
         let mut unserved_since: Option<Instant> = None;
-        let dispatch = uuid::Uuid::new_v4();
+        let dispatch = claimant.map_or_else(uuid::Uuid::new_v4, |run| {
+            run.dispatch(unit.address().as_str().as_bytes())
+        });
         loop {
             self.check_workers(&unit, &mut unserved_since).await?;
             if let Err(error) = inner.queue.publish(&unit, dispatch).await {
@@ -169,7 +173,7 @@ impl Dispatcher {
                 Some(Completion::Done) | None => {
                     if let Some(answer) = self.with_retry(|| inner.blobs.get(&answered)).await? {
                         waiting.done = true;
-                        return self.claim(&unit, answer).await;
+                        return self.claim(&unit, answer, claimant).await;
                     }
                 }
             }
@@ -219,13 +223,21 @@ impl Dispatcher {
         Err(Fault::precondition("NO_WORKER", message).hint(hint))
     }
 
-    /// Claims the usage of an answer, if no dispatcher has.
-    async fn claim(&self, unit: &Unit, content: Bytes) -> Result<Answer, Fault> {
-        let (name, id) = (unit.address().claim(), uuid::Uuid::now_v7());
+    /// Claims the usage of an answer, if no dispatcher has. A claim of the same claimant that another
+    /// process made counts here again.
+    async fn claim(&self, unit: &Unit, content: Bytes, claimant: Option<&Claimant>) -> Result<Answer, Fault> {
+        if claimant.is_some_and(|run| !run.count_here(unit.address().as_str().as_bytes())) {
+            return Ok(Answer { content, counted: true });
+        }
+        let (name, id) = (
+            unit.address().claim(),
+            claimant.map_or_else(uuid::Uuid::now_v7, Claimant::id),
+        );
         let blobs = &self.inner.blobs;
         let counted = match self.with_retry(|| blobs.put_new(&name, id.as_bytes())).await? {
             Put::Created => false,
-            // This dispatcher's own claim, if only the reply to it was lost.
+            // Its own claim, if only the reply to it was lost, or if another process made it for the
+            // same claimant.
             Put::Exists => {
                 let claimed_by = self.with_retry(|| blobs.get(&name)).await?;
                 claimed_by.is_none_or(|other| other != id.as_bytes()[..])

@@ -23,6 +23,7 @@
 //! encoder), in one class of arithmetic. A worker takes units only from lanes of its own class and
 //! from lanes without a class.
 
+mod claimant;
 mod config;
 mod dispatcher;
 mod queue;
@@ -30,6 +31,7 @@ mod unit;
 pub mod worker;
 mod worker_info;
 
+pub use claimant::Claimant;
 pub use config::FleetConfig;
 pub use dispatcher::{Answer, Dispatcher};
 pub use queue::{FleetError, Queue};

@@ -166,6 +166,17 @@ pub enum RunError {
     /// The run belongs to another process on this machine.
     #[error("run `{0}` belongs to another process; only that process can stop it")]
     Elsewhere(String),
+    /// The replica that leads the run has not stopped it in time.
+    #[error("run `{0}` is led by another replica, which has not stopped it yet")]
+    NotStopped(String),
+    /// An earlier leader of the run made a look of the gate on other scores.
+    #[error(
+        "look {number} of the gate is in the ledger already, made on other scores; a second look would spend the chance of error again"
+    )]
+    LookChanged {
+        /// Which look, from 1.
+        number: usize,
+    },
     /// The run has no report.
     #[error("run `{id}` has no report: it is {state:?}")]
     NoReport {

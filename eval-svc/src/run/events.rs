@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::record::{RunRecord, StageProgress};
 
 /// Number of events kept. A watcher that is further behind misses the oldest. Progress is sent at
 /// most a few times a second.
-const KEPT: usize = 8_192;
+pub(super) const KEPT: usize = 8_192;
 
 /// One event.
 #[derive(Debug, Clone)]
@@ -24,7 +25,8 @@ pub struct Event {
 }
 
 /// What happened.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// A stage made progress.
     Progress(StageProgress),
@@ -38,23 +40,36 @@ pub enum EventKind {
 #[derive(Debug)]
 pub(super) struct EventLog {
     events: Mutex<VecDeque<Event>>,
+    /// Sequence number of the newest event before the first one here.
+    before: u64,
     latest: watch::Sender<u64>,
 }
 
 impl Default for EventLog {
     fn default() -> Self {
-        Self {
-            events: Mutex::default(),
-            latest: watch::Sender::new(0),
-        }
+        Self::starting_after(0)
     }
 }
 
 impl EventLog {
+    /// An empty log whose first event follows a sequence number.
+    pub(super) fn starting_after(before: u64) -> Self {
+        Self {
+            events: Mutex::default(),
+            before,
+            latest: watch::Sender::new(before),
+        }
+    }
+
+    /// Sequence number of the last event before this log begins.
+    pub(super) fn before(&self) -> u64 {
+        self.before
+    }
+
     /// Appends an event and wakes the watchers.
     pub(super) fn push(&self, time: Timestamp, kind: EventKind) {
         let mut events = self.events.lock();
-        let sequence = events.back().map_or(0, |last| last.sequence) + 1;
+        let sequence = events.back().map_or(self.before, |last| last.sequence) + 1;
         if events.len() == KEPT {
             events.pop_front();
         }
@@ -77,6 +92,11 @@ impl EventLog {
             .back()
             .filter(|event| matches!(event.kind, EventKind::Ended(_)))
             .cloned()
+    }
+
+    /// Wakes the watchers without an event.
+    pub(super) fn wake(&self) {
+        self.latest.send_modify(|_| ());
     }
 
     /// Notifies of new events.

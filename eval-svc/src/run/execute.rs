@@ -10,6 +10,7 @@ use super::{
     items::KnownItems,
     judge::{self, Judged},
     live::Live,
+    looks::{self, RecordedLook},
     measure::{self, Carried, Measured},
     plan::Plan,
     portions,
@@ -18,7 +19,6 @@ use super::{
     record::{Counters, GateOutcome, Generation, Stage},
     rounds::{self, Round},
     separation,
-    store::RunStore,
     summary::{self, Results},
     transform::{self, Transformed},
     units::UnitStore,
@@ -48,7 +48,7 @@ pub(super) struct Looked {
 pub(super) type Durations = BTreeMap<String, f64>;
 
 /// Executes a plan and writes its report.
-pub(super) async fn execute(context: &RunContext, store: &RunStore, plan: Plan, live: &Live) -> Result<(), RunError> {
+pub(super) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Result<(), RunError> {
     let mut durations = Durations::new();
     announce(&plan, live);
     let workers = context.work.describe_workers().await;
@@ -104,9 +104,8 @@ pub(super) async fn execute(context: &RunContext, store: &RunStore, plan: Plan, 
     let generation = generation(&transformed, &live.counters(), &durations);
     live.change(|record| record.generation = generation);
     let record = live.record();
-    let (examples, store, id) = (context.config.examples, store.clone(), record.id.clone());
-    let units = context.units.clone();
-    tokio::task::spawn_blocking(move || {
+    let (examples, units) = (context.config.examples, context.units.clone());
+    let files = tokio::task::spawn_blocking(move || {
         let results = Results {
             plan: &plan,
             transformed: &transformed,
@@ -114,13 +113,11 @@ pub(super) async fn execute(context: &RunContext, store: &RunStore, plan: Plan, 
             units: &units,
         };
         let report = summary::report(results, &record, durations, verdicts, examples);
-        for (name, content) in report::files(&report).map_err(RunError::Report)? {
-            store.write_file(&id, name, &content)?;
-        }
-        Ok::<_, RunError>(())
+        report::files(&report).map_err(RunError::Report)
     })
     .await
     .map_err(|error| RunError::Internal(error.to_string()))??;
+    live.write_files(&files).await?;
     live.change(|record| record.gate = outcome);
     live.step(Stage::Report, 1, "report written");
     Ok(())
@@ -176,7 +173,7 @@ async fn in_rounds(
         }
         let report;
         (plan, transformed, measured, report) = look_at(
-            context,
+            (context, live),
             (plan, transformed, measured),
             round.clone(),
             1,
@@ -267,11 +264,12 @@ impl Stages<'_> {
     }
 }
 
-/// Makes a look on a blocking thread, since bounds over resampled items take long. It takes
-/// ownership of what it reads and returns it. `shared_by`: how many looks share the chance of error
-/// of rules on separation.
+/// Makes a look and records it, or takes the one that an earlier leader of the run recorded. It
+/// works on a blocking thread, since bounds over resampled items take long, so it takes ownership of
+/// what it reads and returns it. `shared_by`: how many looks share the chance of error of rules on
+/// separation.
 pub(super) async fn look_at(
-    context: &RunContext,
+    (context, live): (&RunContext, &Live),
     (plan, transformed, measured): (Plan, Transformed, Measured),
     round: Round,
     shared_by: usize,
@@ -280,13 +278,25 @@ pub(super) async fn look_at(
     if plan.gate.is_none() {
         return Ok((plan, transformed, measured, None));
     }
+    let (number, inputs) = (round.number, looks::inputs(&round, &measured));
+    if let Some(report) = looks::recorded(live, number, &inputs).await? {
+        return Ok((plan, transformed, measured, Some(report)));
+    }
     let units = context.units.clone();
-    tokio::task::spawn_blocking(move || {
+    let looked = tokio::task::spawn_blocking(move || {
         let report = look(&plan, &transformed, &measured, &units, (&round, shared_by), earlier);
         (plan, transformed, measured, report)
     })
     .await
-    .map_err(|error| RunError::Internal(error.to_string()))
+    .map_err(|error| RunError::Internal(error.to_string()))?;
+    if let Some(report) = &looked.3 {
+        let look = RecordedLook {
+            inputs,
+            report: report.clone(),
+        };
+        live.record_look(number, &look).await?;
+    }
+    Ok(looked)
 }
 
 /// Runs the judge's stage; `None` without a judge.

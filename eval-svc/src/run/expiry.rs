@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::store::RunStore;
-
 /// When runs expire. Active runs never expire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Expiry {
@@ -23,37 +21,31 @@ impl Expiry {
         }
     }
 
-    /// The ids of the runs that expire.
-    pub(super) fn expired(self, store: &RunStore, now: Timestamp) -> Vec<String> {
-        let ids = match store.ids() {
-            Ok(ids) => ids,
-            Err(error) => {
-                tracing::warn!(%error, "cannot list the runs to delete those that expired");
-                return Vec::new();
-            }
-        };
-        let ended = ids.into_iter().enumerate().filter_map(|(newer, id)| {
-            let record = store.load(&id).ok()??;
-            let ended = record.ended.filter(|_| !record.state.is_active())?;
-            let age = Duration::try_from(now.duration_since(ended)).unwrap_or_default();
+    /// The ids of the runs that expire, of all runs, newest first, with their ends.
+    pub(super) fn expired(self, runs: Vec<(String, Option<Timestamp>)>, now: Timestamp) -> Vec<String> {
+        let expired = runs.into_iter().enumerate().filter_map(|(newer, (id, ended))| {
+            let age = Duration::try_from(now.duration_since(ended?)).unwrap_or_default();
             (newer >= self.most || self.age.is_some_and(|most| age > most)).then_some(id)
         });
-        ended.collect()
+        expired.collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::{
-        super::record::{RunRecord, RunRequest, RunState},
+        super::{
+            record::{RunRecord, RunRequest, RunState},
+            store::{Created, FolderStore, RunStore},
+        },
         *,
     };
 
-    #[test]
-    fn old_and_surplus_runs_expire_and_active_ones_never() {
+    #[tokio::test]
+    async fn old_and_surplus_runs_expire_and_active_ones_never() {
         let folder = tempfile::tempdir().unwrap();
-        let store = RunStore::open(folder.path()).unwrap();
+        let store = FolderStore::open(folder.path()).unwrap();
         let now = Timestamp::now();
         let mut made = Vec::new();
         let mut locks = Vec::new();
@@ -61,18 +53,21 @@ mod tests {
         for days in [None, Some(40), Some(0), Some(0)] {
             let id = uuid::Uuid::now_v7().to_string();
             let mut record = RunRecord::new(id.clone(), None, RunRequest::default(), now);
-            let lock = store.create(&record).unwrap();
+            let Created::New(lead) = store.create(&record).await.unwrap() else {
+                panic!("the run is new");
+            };
             if let Some(days) = days {
                 record.state = RunState::Succeeded;
                 record.ended = Some(now - Duration::from_secs(days * 86_400));
-                store.save(&record).unwrap();
+                lead.end(&record, &[]).await.unwrap();
             } else {
-                locks.push(lock);
+                locks.push(lead);
             }
             made.push(id);
         }
+        let runs = store.ends().await.unwrap();
         let expired = |days, most| {
-            let mut ids = Expiry::of(days, most).expired(&store, now);
+            let mut ids = Expiry::of(days, most).expired(runs.clone(), now);
             ids.sort();
             ids
         };

@@ -10,41 +10,58 @@ use std::{
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     events::{EventKind, EventLog},
+    looks::RecordedLook,
     progress::Meter,
     record::{Counters, RunRecord, Stage, StageProgress},
-    store::{RunStore, StoreError},
+    store::{Leadership, ReportPart, StoreError},
 };
 
-/// How often the record on disk is updated, for readers in other processes.
-const SAVE_EVERY: Duration = Duration::from_secs(2);
+/// Pause before the end of a run is written again after a failure.
+const END_AGAIN: Duration = Duration::from_secs(1);
 
 /// The run's record, its events and its cancellation token.
 #[derive(Debug)]
 pub(super) struct Live {
     record: Mutex<RunRecord>,
-    saved: Mutex<Instant>,
     pub(super) events: EventLog,
     pub(super) cancel: CancellationToken,
     interrupted: AtomicBool,
+    superseded: AtomicBool,
     /// Why it was cancelled; the first reason given stays.
     reason: OnceLock<String>,
-    store: RunStore,
+    changed: Notify,
+    /// One writer at a time, so that the last write has the newest state.
+    writer: tokio::sync::Mutex<Writer>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    /// Absent after the run has ended or was handed back.
+    leadership: Option<Box<dyn Leadership>>,
+    /// Sequence number of the last event that was written.
+    written: u64,
 }
 
 impl Live {
-    pub(super) fn new(record: RunRecord, store: RunStore) -> Self {
+    /// A run of which this process holds the leadership. Events go on after a sequence number.
+    pub(super) fn new(record: RunRecord, leadership: Box<dyn Leadership>, after: u64) -> Self {
         Self {
             record: Mutex::new(record),
-            saved: Mutex::new(Instant::now()),
-            events: EventLog::default(),
+            events: EventLog::starting_after(after),
             cancel: CancellationToken::new(),
             interrupted: AtomicBool::new(false),
+            superseded: AtomicBool::new(false),
             reason: OnceLock::new(),
-            store,
+            changed: Notify::new(),
+            writer: tokio::sync::Mutex::new(Writer {
+                leadership: Some(leadership),
+                written: after,
+            }),
         }
     }
 
@@ -54,10 +71,12 @@ impl Live {
 
     pub(super) fn change(&self, change: impl FnOnce(&mut RunRecord)) {
         change(&mut self.record.lock());
+        self.changed.notify_one();
     }
 
     pub(super) fn count(&self, count: impl FnOnce(&mut Counters)) {
         count(&mut self.record.lock().counters);
+        self.changed.notify_one();
     }
 
     /// What it has done so far.
@@ -89,9 +108,25 @@ impl Live {
         self.interrupted.load(Ordering::SeqCst)
     }
 
+    /// Whether another replica leads the run now, or may.
+    pub(super) fn superseded(&self) -> bool {
+        self.superseded.load(Ordering::SeqCst)
+    }
+
+    /// Stops the run here, because another replica leads it.
+    fn supersede(&self) {
+        if !self.superseded.swap(true, Ordering::SeqCst) {
+            let id = self.record.lock().id.clone();
+            tracing::warn!(id, "another replica leads this run now; it is stopped here");
+        }
+        self.cancel.cancel();
+        self.events.wake();
+    }
+
     /// Sends a message for a human reader to the watchers.
     pub(super) fn message(&self, text: impl Into<String>) {
         self.events.push(Timestamp::now(), EventKind::Message(text.into()));
+        self.changed.notify_one();
     }
 
     /// Reports a stage's progress, at most a few times a second.
@@ -113,17 +148,7 @@ impl Live {
             }
         }
         self.events.push(Timestamp::now(), EventKind::Progress(progress));
-        let due = {
-            let mut saved = self.saved.lock();
-            let due = saved.elapsed() >= SAVE_EVERY;
-            if due {
-                *saved = Instant::now();
-            }
-            due
-        };
-        if due && let Err(error) = self.save() {
-            tracing::warn!(%error, "the run's record could not be updated");
-        }
+        self.changed.notify_one();
     }
 
     /// Reports the beginning (`done` 0) or the end (`done` 1) of a stage that is one step.
@@ -138,59 +163,193 @@ impl Live {
         });
     }
 
-    /// Writes the current record. It holds the record's lock while it writes, so the last write has
-    /// the newest state. The record of an ended run is already written, and its folder may be gone.
-    pub(super) fn save(&self) -> Result<(), StoreError> {
-        let record = self.record.lock();
-        if record.ended.is_some() {
-            return Ok(());
+    /// Writes changes at intervals, for readers in other processes. Ends only if the run was handed
+    /// back or has ended.
+    pub(super) async fn save_changes(&self) {
+        loop {
+            self.changed.notified().await;
+            let Some(every) = self
+                .writer
+                .lock()
+                .await
+                .leadership
+                .as_ref()
+                .map(|lead| lead.save_every())
+            else {
+                return;
+            };
+            tokio::time::sleep(every).await;
+            match self.save().await {
+                Ok(()) => {}
+                Err(StoreError::Superseded) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "the run's record could not be updated");
+                    self.changed.notify_one();
+                }
+            }
         }
-        self.store.save(&record)
     }
 
-    /// Ends the run: changes the record, writes it to disk and sends the last event.
-    pub(super) fn end(&self, change: impl FnOnce(&mut RunRecord)) {
-        let saved = {
-            let mut record = self.record.lock();
-            record.ended = Some(Timestamp::now());
-            change(&mut record);
-            // Saved under the lock: a caller that sees the end may delete the folder.
-            self.store.save(&record)
+    /// Writes the current record and new events. The record of an ended run is already written, and
+    /// its folder may be gone.
+    ///
+    /// # Errors
+    /// When the store fails, or if another replica leads the run.
+    pub(super) async fn save(&self) -> Result<(), StoreError> {
+        let mut writer = self.writer.lock().await;
+        let Some(leadership) = &writer.leadership else {
+            return Ok(());
         };
-        if let Err(error) = saved {
-            tracing::error!(%error, "the end of a run could not be written; it will look interrupted after a restart");
+        let (record, events) = (self.record(), self.events.after(writer.written));
+        let saved = leadership.save(&record, &events).await;
+        self.checked(saved)?;
+        if let Some(last) = events.last() {
+            writer.written = last.sequence;
         }
-        self.events
-            .push(Timestamp::now(), EventKind::Ended(Box::new(self.record())));
+        Ok(())
+    }
+
+    /// Writes the files of the report.
+    ///
+    /// # Errors
+    /// As [`Live::save`].
+    pub(super) async fn write_files(&self, files: &[ReportPart]) -> Result<(), StoreError> {
+        let writer = self.writer.lock().await;
+        let id = self.record.lock().id.clone();
+        match &writer.leadership {
+            Some(leadership) => self.checked(leadership.write_files(&id, files).await),
+            None => Err(StoreError::Superseded),
+        }
+    }
+
+    /// The look of a gate that an earlier leader recorded.
+    ///
+    /// # Errors
+    /// As [`Live::save`].
+    pub(super) async fn look(&self, number: usize) -> Result<Option<RecordedLook>, StoreError> {
+        let writer = self.writer.lock().await;
+        let id = self.record.lock().id.clone();
+        match &writer.leadership {
+            Some(leadership) => self.checked(leadership.look(&id, number).await),
+            None => Err(StoreError::Superseded),
+        }
+    }
+
+    /// Records a look of a gate before anything is done because of it.
+    ///
+    /// # Errors
+    /// As [`Live::save`].
+    pub(super) async fn record_look(&self, number: usize, look: &RecordedLook) -> Result<(), StoreError> {
+        let writer = self.writer.lock().await;
+        let id = self.record.lock().id.clone();
+        match &writer.leadership {
+            Some(leadership) => self.checked(leadership.record_look(&id, number, look).await),
+            None => Err(StoreError::Superseded),
+        }
+    }
+
+    /// Ends the run: changes the record, writes it and sends the last event. Has no effect if
+    /// another replica leads the run.
+    pub(super) async fn end(&self, change: impl FnOnce(&mut RunRecord)) {
+        let mut writer = self.writer.lock().await;
+        let Some(leadership) = writer.leadership.take() else {
+            return;
+        };
+        let mut record = self.record();
+        record.ended = Some(Timestamp::now());
+        change(&mut record);
+        let events = self.events.after(writer.written);
+        loop {
+            match leadership.end(&record, &events).await {
+                Ok(()) => break,
+                Err(StoreError::Superseded) => return self.supersede(),
+                Err(error) if leadership.retries_the_end() => {
+                    tracing::warn!(%error, "the end of a run could not be written; retrying");
+                    tokio::time::sleep(END_AGAIN).await;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the end of a run could not be written; it will look interrupted after a restart");
+                    break;
+                }
+            }
+        }
+        *self.record.lock() = record.clone();
+        drop(leadership);
+        self.events.push(Timestamp::now(), EventKind::Ended(Box::new(record)));
+        self.changed.notify_one();
+    }
+
+    /// Gives the run up so that another replica continues it. Returns whether that was possible.
+    pub(super) async fn hand_back(&self) -> bool {
+        let mut writer = self.writer.lock().await;
+        let Some(leadership) = &writer.leadership else {
+            return true;
+        };
+        let events = self.events.after(writer.written);
+        match leadership.hand_back(&self.record(), &events).await {
+            Ok(false) => return false,
+            Ok(true) | Err(StoreError::Superseded) => {}
+            Err(error) => tracing::warn!(%error, "a run could not be handed back; another replica takes it over later"),
+        }
+        writer.leadership = None;
+        self.superseded.store(true, Ordering::SeqCst);
+        self.events.wake();
+        self.changed.notify_one();
+        true
+    }
+
+    fn checked<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(StoreError::Superseded) = result {
+            self.supersede();
+        }
+        result
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::{super::record::RunRequest, *};
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use std::sync::Arc;
 
-    #[test]
-    fn who_sees_the_end_of_a_run_may_delete_it() {
+    use super::{
+        super::{
+            record::RunRequest,
+            store::{Created, FolderStore, RunStore},
+        },
+        *,
+    };
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+    async fn who_sees_the_end_of_a_run_may_delete_it() {
         let folder = tempfile::tempdir().unwrap();
-        let store = RunStore::open(folder.path()).unwrap();
+        let store: Arc<dyn RunStore> = Arc::new(FolderStore::open(folder.path()).unwrap());
         for _ in 0..200 {
             let id = uuid::Uuid::now_v7().to_string();
             let record = RunRecord::new(id, None, RunRequest::default(), Timestamp::now());
-            let _lock = store.create(&record).unwrap();
-            let live = Live::new(record, store.clone());
-            std::thread::scope(|scope| {
-                scope.spawn(|| live.end(|_| ()));
-                // Writes as often as possible, as progress reports do.
-                scope.spawn(|| {
-                    while live.record().ended.is_none() {
-                        live.save().unwrap();
-                    }
-                });
-                while live.record().ended.is_none() {}
-                store.delete(&live.record()).unwrap();
+            let Created::New(lead) = store.create(&record).await.unwrap() else {
+                panic!("the run is new");
+            };
+            let live = Arc::new(Live::new(record, lead, 0));
+            let ending = tokio::spawn({
+                let live = Arc::clone(&live);
+                async move { live.end(|_| ()).await }
             });
-            assert_eq!(store.ids().unwrap(), [""; 0]);
+            // Writes as often as possible, as progress reports do.
+            let writing = tokio::spawn({
+                let live = Arc::clone(&live);
+                async move {
+                    while live.record().ended.is_none() {
+                        live.save().await.unwrap();
+                    }
+                }
+            });
+            while live.record().ended.is_none() {
+                tokio::task::yield_now().await;
+            }
+            store.delete(&live.record()).await.unwrap();
+            ending.await.unwrap();
+            writing.await.unwrap();
+            assert_eq!(store.ends().await.unwrap(), []);
         }
     }
 }

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     RunContext, RunError,
@@ -25,7 +26,8 @@ use super::{
     plan::Plan,
     prepare,
     record::{Failure, Generation, RunRecord, RunRequest, RunState},
-    store::{INTERRUPTED, RunLock, RunStore},
+    store::{CancelRequest, Created, FolderStore, INTERRUPTED, Ledger, LedgerStore, RunStore},
+    takeover,
     units::UnitStore,
     waiting::{Turn, Waiting},
     watch,
@@ -45,22 +47,27 @@ const LOOKED_BACK: usize = 50;
 const LONGEST_REQUEST_ID: usize = 256;
 /// Longest reason of a cancellation, in bytes.
 const LONGEST_REASON: usize = 1000;
+/// How often the record of a run that another replica cancels is read.
+const CANCEL_POLL: Duration = Duration::from_millis(200);
+/// Longest wait for a run to end, or to be handed back, before the process shuts down.
+const LONGEST_INTERRUPTION: Duration = Duration::from_secs(10);
 
-/// All runs of this process and of its state folder. Cheap to clone.
+/// All runs of this process, and those of its state folder or ledger. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RunManager {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    context: RunContext,
-    store: RunStore,
+pub(super) struct Inner {
+    pub(super) context: RunContext,
+    store: Arc<dyn RunStore>,
+    ledger: Option<Ledger>,
     live: Mutex<HashMap<String, Arc<Live>>>,
     /// By request id: held while a run with this id is being created.
     creating: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     places: Arc<Semaphore>,
-    waiting: Waiting,
+    pub(super) waiting: Waiting,
     swept: Mutex<Option<Instant>>,
 }
 
@@ -101,7 +108,8 @@ pub struct ReportFile {
 }
 
 impl RunManager {
-    /// Opens the state folder.
+    /// Opens the state folder, or takes part in a ledger: then a tokio runtime is needed, and this
+    /// process continues runs of replicas that have stopped.
     ///
     /// # Errors
     /// When a folder cannot be created.
@@ -110,8 +118,12 @@ impl RunManager {
         clients: EvalClients,
         work: Arc<dyn WorkEngine>,
         places: Arc<DatasetLocator>,
+        ledger: Option<Ledger>,
     ) -> Result<Self, RunError> {
-        let store = RunStore::open(config.runs_dir())?;
+        let store: Arc<dyn RunStore> = match &ledger {
+            Some(ledger) => Arc::new(LedgerStore::new(ledger.clone())),
+            None => Arc::new(FolderStore::open(config.runs_dir())?),
+        };
         let units = UnitStore::open(config.units_dir()).map_err(RunError::Units)?;
         let active = Arc::new(Semaphore::new(config.max_active_runs.max(1)));
         let waiting = Waiting::new(config.max_pending_runs, config.max_pending_runs_per_caller);
@@ -122,17 +134,22 @@ impl RunManager {
             places,
             units,
         };
-        Ok(Self {
+        let manager = Self {
             inner: Arc::new(Inner {
                 context,
                 store,
+                ledger: ledger.clone(),
                 live: Mutex::default(),
                 creating: Mutex::default(),
                 places: active,
                 waiting,
                 swept: Mutex::default(),
             }),
-        })
+        };
+        if let Some(ledger) = ledger {
+            tokio::spawn(takeover::take_part(ledger, Arc::downgrade(&manager.inner)));
+        }
+        Ok(manager)
     }
 
     /// Checks a request and starts a run for its `owner`. If the same owner used the request id
@@ -175,10 +192,13 @@ impl RunManager {
             .or_default()
             .clone();
         let _held = gate.lock().await;
-        match self.inner.store.by_request(&request_id).map(|id| self.get(&id)) {
-            Some(Ok(record)) => Ok(record),
-            Some(Err(RunError::Unknown(_))) | None => self.start(request, Some(request_id), owner).await,
-            Some(Err(error)) => Err(error),
+        let before = match self.inner.store.by_request(&request_id).await? {
+            Some(id) => self.get(&id).await,
+            None => Err(RunError::Unknown(request_id.clone())),
+        };
+        match before {
+            Err(RunError::Unknown(_)) => self.start(request, Some(request_id), owner).await,
+            found => found,
         }
     }
 
@@ -191,21 +211,16 @@ impl RunManager {
         // It costs as much to lay out as a run does, so it takes a place among those that wait.
         let _turn = self.inner.waiting.enter(owner.as_deref())?;
         let mut forecast = prepare::foresee(&self.inner.context, &request).await?;
-        forecast.measured = self.measured(&forecast.total.generator_id)?;
+        forecast.measured = self.measured(&forecast.total.generator_id).await?;
         Ok(forecast)
     }
 
     /// What the latest runs with a generator took together.
-    fn measured(&self, generator: &str) -> Result<Option<Generation>, RunError> {
+    async fn measured(&self, generator: &str) -> Result<Option<Generation>, RunError> {
         let mut all: Option<Generation> = None;
-        let mut ids = self.inner.store.ids()?;
-        ids.sort_unstable();
-        for id in ids.iter().rev().take(LOOKED_BACK) {
-            let record = self.inner.store.load(id)?;
-            let Some(one) = record
-                .and_then(|record| record.generation)
-                .filter(|one| one.generator == generator)
-            else {
+        let (latest, _) = self.inner.store.page(None, None, LOOKED_BACK).await?;
+        for record in latest {
+            let Some(one) = record.generation.filter(|one| one.generator == generator) else {
                 continue;
             };
             all = Some(match all {
@@ -232,23 +247,45 @@ impl RunManager {
         let mut record = RunRecord::new(id.clone(), request_id, request, Timestamp::now());
         record.owner = owner;
         record.counters.judge = judge::tried(&plan);
-        let lock = self.inner.store.create(&record)?;
-        let live = Arc::new(Live::new(record.clone(), self.inner.store.clone()));
+        record.trial = record.counters.judge;
+        let leadership = match self.inner.store.create(&record).await? {
+            Created::New(leadership) => leadership,
+            // Another replica was given the same request at the same time.
+            Created::Before(id) => return self.get(&id).await,
+        };
+        let live = Arc::new(Live::new(record.clone(), leadership, 0));
         self.remember(&id, live.clone());
         metrics::counter!(crate::metric_names::RUNS).increment(1);
-        tokio::spawn(drive(
-            self.inner.context.clone(),
-            self.inner.store.clone(),
-            (self.inner.places.clone(), turn),
-            plan,
-            live,
-            lock,
-        ));
+        self.spawn(plan, live, turn);
         Ok(record)
     }
 
-    fn remember(&self, id: &str, live: Arc<Live>) {
+    /// Executes a run that this process leads, on a task of its own.
+    pub(super) fn spawn(&self, plan: Plan, live: Arc<Live>, turn: Turn) {
+        let mut context = self.inner.context.clone();
+        if self.inner.ledger.is_some() {
+            context.work = context.work.of_run(&live.record().id);
+        }
+        tokio::spawn(drive(context, (self.inner.places.clone(), turn), plan, live));
+    }
+
+    /// Whether a run could start at once.
+    pub(super) fn has_place(&self) -> bool {
+        self.inner.places.available_permits() > 0
+    }
+
+    /// Runs that this process works on.
+    pub(super) fn active(&self) -> Vec<(String, Arc<Live>)> {
+        let all = self.inner.live.lock();
+        let active = all
+            .iter()
+            .filter(|(_, live)| live.record().state.is_active() && !live.superseded());
+        active.map(|(id, live)| (id.clone(), Arc::clone(live))).collect()
+    }
+
+    pub(super) fn remember(&self, id: &str, live: Arc<Live>) {
         let mut all = self.inner.live.lock();
+        all.retain(|_, live| !live.superseded());
         let mut ended: Vec<String> = all
             .iter()
             .filter(|(_, live)| !live.record().state.is_active())
@@ -262,30 +299,30 @@ impl RunManager {
         all.insert(id.to_owned(), live);
     }
 
+    /// A run that this process executes or has executed to its end.
     fn live(&self, id: &str) -> Option<Arc<Live>> {
-        self.inner.live.lock().get(id).cloned()
+        let live = self.inner.live.lock().get(id).cloned();
+        live.filter(|live| !live.superseded())
     }
 
     /// A run.
     ///
     /// # Errors
     /// [`RunError::Unknown`], or a record that cannot be read.
-    pub fn get(&self, id: &str) -> Result<RunRecord, RunError> {
+    pub async fn get(&self, id: &str) -> Result<RunRecord, RunError> {
         if let Some(live) = self.live(id) {
             return Ok(live.record());
         }
-        self.inner
-            .store
-            .load(id)?
-            .ok_or_else(|| RunError::Unknown(id.to_owned()))
+        let found = self.inner.store.load(id).await?;
+        found.ok_or_else(|| RunError::Unknown(id.to_owned()))
     }
 
     /// A run that this viewer may see ([`RunRecord::is_seen_by`]).
     ///
     /// # Errors
     /// As [`RunManager::get`]. A run of another owner is unknown.
-    pub fn get_for(&self, id: &str, viewer: Option<&str>) -> Result<RunRecord, RunError> {
-        let record = self.get(id)?;
+    pub async fn get_for(&self, id: &str, viewer: Option<&str>) -> Result<RunRecord, RunError> {
+        let record = self.get(id).await?;
         if record.is_seen_by(viewer) {
             Ok(record)
         } else {
@@ -293,7 +330,7 @@ impl RunManager {
         }
     }
 
-    /// Deletes ended runs that are too old or too many, at most once an hour, on a blocking thread.
+    /// Deletes ended runs that are too old or too many, at most once an hour, on a task of its own.
     fn sweep(&self) {
         {
             let mut swept = self.inner.swept.lock();
@@ -303,11 +340,18 @@ impl RunManager {
             *swept = Some(Instant::now());
         }
         let manager = self.clone();
-        tokio::task::spawn_blocking(move || {
+        tokio::spawn(async move {
             let config = &manager.inner.context.config;
             let rule = Expiry::of(config.keep_runs_days, config.max_kept_runs);
-            for id in rule.expired(&manager.inner.store, Timestamp::now()) {
-                match manager.delete(&id) {
+            let ends = match manager.inner.store.ends().await {
+                Ok(ends) => ends,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot list the runs to delete those that expired");
+                    return;
+                }
+            };
+            for id in rule.expired(ends, Timestamp::now()) {
+                match manager.delete(&id).await {
                     Ok(()) => tracing::info!(id, "an ended run expired"),
                     Err(error) => tracing::warn!(%error, id, "cannot delete a run that expired"),
                 }
@@ -320,46 +364,47 @@ impl RunManager {
     ///
     /// # Errors
     /// When the state folder cannot be read. A run whose record is broken is left out and logged.
-    pub fn list(
+    pub async fn list(
         &self,
         size: usize,
         before: Option<&str>,
         viewer: Option<&str>,
     ) -> Result<(Vec<RunRecord>, bool), RunError> {
-        let mut runs = Vec::new();
-        for id in self.inner.store.ids()? {
-            if before.is_some_and(|before| id.as_str() >= before) {
-                continue;
-            }
-            match self.get(&id) {
-                Ok(record) if !record.is_seen_by(viewer) => {}
-                Ok(_) if runs.len() == size => return Ok((runs, true)),
-                Ok(record) => runs.push(record),
-                Err(RunError::Unknown(_)) => {}
-                Err(error) => tracing::warn!(%error, id, "a run is left out of the list"),
+        let (mut runs, more) = self.inner.store.page(before, viewer, size).await?;
+        for record in &mut runs {
+            if let Some(live) = self.live(&record.id) {
+                *record = live.record();
             }
         }
-        Ok((runs, false))
+        Ok((runs, more))
     }
 
     /// A run's events after a sequence number, then as they happen, until it ends.
     ///
     /// # Errors
     /// [`RunError::Unknown`], or a record that cannot be read.
-    pub fn watch(&self, id: &str, after: u64) -> Result<BoxStream<'static, Event>, RunError> {
-        let record = self.get(id)?;
+    pub async fn watch(&self, id: &str, after: u64) -> Result<BoxStream<'static, Event>, RunError> {
+        self.get(id).await?;
         let (sender, receiver) = tokio::sync::mpsc::channel(WATCH_BUFFER);
-        match self.live(id) {
-            Some(live) => drop(tokio::spawn(watch::follow(live, after, sender))),
-            None => drop(tokio::spawn(watch::look(self.clone(), record, sender))),
-        }
+        tokio::spawn(watch::watch(self.clone(), id.to_owned(), after, sender));
         Ok(ReceiverStream::new(receiver).boxed())
+    }
+
+    /// [`RunManager::live`], for a watcher.
+    pub(super) fn led_here(&self, id: &str) -> Option<Arc<Live>> {
+        self.live(id)
+    }
+
+    /// Events of a run that another process executes; `None` if the store keeps none.
+    pub(super) async fn stored_events(&self, id: &str, after: u64) -> Result<Option<Vec<Event>>, RunError> {
+        Ok(self.inner.store.events(id, after).await?)
     }
 
     /// Cancels a run and records the reason, if one is given. A run that has ended does not change.
     ///
     /// # Errors
-    /// [`RunError::Unknown`]; [`RunError::Elsewhere`] if another process executes it;
+    /// [`RunError::Unknown`]; [`RunError::Elsewhere`] if another process executes it and there is no
+    /// ledger; [`RunError::NotStopped`] if its leader does not stop it in time;
     /// [`RunError::Invalid`] if the reason is too long.
     pub async fn cancel(&self, id: &str, reason: &str) -> Result<RunRecord, RunError> {
         if reason.len() > LONGEST_REASON {
@@ -368,27 +413,47 @@ impl RunManager {
                 message: format!("is {} bytes long, at most {LONGEST_REASON}", reason.len()),
             });
         }
-        let record = self.get(id)?;
+        let record = self.get(id).await?;
         if !record.state.is_active() {
             return Ok(record);
         }
-        let live = self.live(id).ok_or_else(|| RunError::Elsewhere(id.to_owned()))?;
+        let Some(live) = self.live(id) else {
+            return self.cancel_elsewhere(id, reason).await;
+        };
         live.cancel(reason);
         until_ended(&live).await;
         self.inner.context.work.wait_for_cancellations().await;
-        Ok(live.record())
+        self.get(id).await
+    }
+
+    /// Cancels a run that another replica leads.
+    async fn cancel_elsewhere(&self, id: &str, reason: &str) -> Result<RunRecord, RunError> {
+        let CancelRequest::Noted(within) = self.inner.store.request_cancel(id, reason).await? else {
+            return Err(RunError::Elsewhere(id.to_owned()));
+        };
+        let asked = Instant::now();
+        loop {
+            let record = self.get(id).await?;
+            if !record.state.is_active() {
+                return Ok(record);
+            }
+            if asked.elapsed() > within {
+                return Err(RunError::NotStopped(id.to_owned()));
+            }
+            tokio::time::sleep(CANCEL_POLL).await;
+        }
     }
 
     /// Deletes a run that has ended.
     ///
     /// # Errors
     /// [`RunError::Unknown`]; [`RunError::Active`].
-    pub fn delete(&self, id: &str) -> Result<(), RunError> {
-        let record = self.get(id)?;
+    pub async fn delete(&self, id: &str) -> Result<(), RunError> {
+        let record = self.get(id).await?;
         if record.state.is_active() {
             return Err(RunError::Active(id.to_owned()));
         }
-        self.inner.store.delete(&record)?;
+        self.inner.store.delete(&record).await?;
         self.inner.live.lock().remove(id);
         Ok(())
     }
@@ -397,38 +462,42 @@ impl RunManager {
     ///
     /// # Errors
     /// [`RunError::Unknown`]; [`RunError::NoReport`] unless the run succeeded.
-    pub fn report(&self, id: &str, format: ReportFormat) -> Result<ReportFile, RunError> {
-        let record = self.get(id)?;
+    pub async fn report(&self, id: &str, format: ReportFormat) -> Result<ReportFile, RunError> {
+        let record = self.get(id).await?;
+        let none = || RunError::NoReport {
+            id: id.to_owned(),
+            state: record.state,
+        };
         if record.state != RunState::Succeeded {
-            return Err(RunError::NoReport {
-                id: id.to_owned(),
-                state: record.state,
-            });
+            return Err(none());
         }
         let (file_name, media_type) = format.file();
         Ok(ReportFile {
-            content: self.inner.store.read_file(id, file_name)?,
+            content: self.inner.store.file(id, file_name).await?.ok_or_else(none)?,
             media_type,
             file_name,
         })
     }
 
-    /// Stops every run of this process and marks it as interrupted, before the process shuts down.
-    /// Returns when all have ended.
+    /// Stops every run of this process before the process shuts down: with a ledger they are handed
+    /// back to the other replicas, else they are marked as interrupted. Returns when all have
+    /// ended.
     pub async fn interrupt(&self) {
-        let active: Vec<Arc<Live>> = self
-            .inner
-            .live
-            .lock()
-            .values()
-            .filter(|live| live.record().state.is_active())
-            .cloned()
-            .collect();
-        for live in active {
+        for (id, live) in self.active() {
             live.interrupt();
-            until_ended(&live).await;
+            if tokio::time::timeout(LONGEST_INTERRUPTION, until_ended(&live))
+                .await
+                .is_err()
+            {
+                tracing::warn!(id, "the end of this run could not be written in time");
+            }
         }
         self.inner.context.work.wait_for_cancellations().await;
+        if let Some(ledger) = &self.inner.ledger
+            && let Err(error) = ledger.leave().await
+        {
+            tracing::warn!(%error, "cannot deregister this replica; its row is removed later");
+        }
     }
 }
 
@@ -451,31 +520,29 @@ impl Drop for Creating<'_> {
     }
 }
 
-/// Waits until a run's end has been written and sent to its watchers.
+/// Waits until a run's end has been written and sent to its watchers, or the run has been left to
+/// another replica.
 async fn until_ended(live: &Live) {
     let mut news = live.events.subscribe();
-    while live.events.end().is_none() && news.changed().await.is_ok() {}
+    while live.events.end().is_none() && !live.superseded() && news.changed().await.is_ok() {}
 }
 
-/// Executes a run until it has ended, whatever its outcome. The lock is held until then.
-async fn drive(
-    context: RunContext,
-    store: RunStore,
-    (places, turn): (Arc<Semaphore>, Turn),
-    plan: Plan,
-    live: Arc<Live>,
-    lock: RunLock,
-) {
+/// Executes a run until it has ended, whatever its outcome, or is left to another replica.
+async fn drive(context: RunContext, (places, turn): (Arc<Semaphore>, Turn), plan: Plan, live: Arc<Live>) {
+    let saving = {
+        let live = Arc::clone(&live);
+        AbortOnDropHandle::new(tokio::spawn(async move { live.save_changes().await }))
+    };
     let work = async {
         // The semaphore is never closed; if it were, the run would start without a permit.
         let _place = places.acquire().await.ok();
         drop(turn);
         live.change(|record| {
             record.state = RunState::Running;
-            record.started = Some(Timestamp::now());
+            record.started.get_or_insert_with(Timestamp::now);
         });
-        live.save()?;
-        execute::execute(&context, &store, plan, &live).await
+        live.save().await?;
+        execute::execute(&context, plan, &live).await
     };
     let outcome = live
         .cancel
@@ -488,7 +555,15 @@ async fn drive(
             ))
         })
     });
+    drop(saving);
+    if live.superseded() {
+        return;
+    }
     let interrupted = live.interrupted();
+    if interrupted && outcome.is_none() && live.hand_back().await {
+        tracing::info!(id = live.record().id, "a run was handed back to the other replicas");
+        return;
+    }
     live.end(|record| match outcome {
         Some(Ok(())) => record.state = RunState::Succeeded,
         Some(Err(error)) => {
@@ -513,8 +588,10 @@ async fn drive(
                 message,
             });
         }
-    });
+    })
+    .await;
     let record = live.record();
-    tracing::info!(id = record.id, state = ?record.state, counters = ?record.counters, "run ended");
-    drop(lock);
+    if !live.superseded() {
+        tracing::info!(id = record.id, state = ?record.state, counters = ?record.counters, "run ended");
+    }
 }

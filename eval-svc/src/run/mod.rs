@@ -21,6 +21,7 @@ mod inputs;
 mod items;
 mod judge;
 mod live;
+mod looks;
 mod manager;
 mod measure;
 mod order;
@@ -38,6 +39,7 @@ mod separation;
 pub mod shared;
 mod store;
 mod summary;
+mod takeover;
 mod transform;
 pub mod units;
 mod vectors;
@@ -57,7 +59,7 @@ pub use record::{
     Counters, Failure, GateOutcome, Generation, JudgeCounters, RunRecord, RunRequest, RunState, Stage, StageProgress,
     SuiteChoice,
 };
-pub use store::{INTERRUPTED, StoreError};
+pub use store::{INTERRUPTED, Ledger, StoreError};
 pub use transform::Outcome;
 pub(crate) use wire::judge_scale;
 

@@ -95,7 +95,7 @@ pub(super) async fn in_portions(
         stages.run(context, &round, false, live, durations).await?;
         let report;
         (plan, transformed, measured, report) =
-            look_at(context, (plan, transformed, measured), round, sizes.len(), None).await?;
+            look_at((context, live), (plan, transformed, measured), round, sizes.len(), None).await?;
         let mut verdicts =
             report.ok_or_else(|| RunError::Internal("a run in rounds over items has no gate".to_owned()))?;
         let (decided, all) = rounds::decided(&verdicts);

@@ -198,6 +198,9 @@ pub struct RunRecord {
     /// How long its generator took; absent where none generated a text or several did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<Generation>,
+    /// What the trials of its judge took, before any text was rated; absent without a judge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<JudgeCounters>,
 }
 
 /// How long a generator took.
@@ -252,6 +255,7 @@ impl RunRecord {
             gate: None,
             owner: None,
             generation: None,
+            trial: None,
         }
     }
 }

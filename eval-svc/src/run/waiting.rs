@@ -57,6 +57,15 @@ impl Waiting {
             owner: owner.map(str::to_owned),
         })
     }
+
+    /// Enters the queue with a run that another replica accepted: no bound refuses it.
+    pub(super) fn enter_accepted(&self) -> Turn {
+        self.counts.lock().all += 1;
+        Turn {
+            counts: Arc::clone(&self.counts),
+            owner: None,
+        }
+    }
 }
 
 /// A run's place in the queue. It is dropped when the run starts or will never start.

@@ -1,6 +1,6 @@
-//! Sends the events of a run to its watchers.
+//! Watches a run, whichever process executes it.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::mpsc::Sender;
@@ -15,64 +15,142 @@ use super::{
 /// How often the record of another process's run is read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Follows a run of this process. Each watcher has its own channel: when it is full, only this task
-/// waits.
-pub(super) async fn follow(live: Arc<Live>, mut after: u64, sender: Sender<Event>) {
+/// Why a watch stops following one process.
+#[derive(PartialEq, Eq)]
+enum Stopped {
+    /// The run has ended, or the watcher has left.
+    Finished,
+    /// Another process executes the run now.
+    Moved,
+}
+
+/// Sends a run's events after a sequence number, then new ones until its end. Each watcher has its
+/// own channel: when it is full, only this task waits.
+pub(super) async fn watch(manager: RunManager, id: String, mut after: u64, sender: Sender<Event>) {
+    let mut told = Vec::new();
+    loop {
+        let stopped = match manager.led_here(&id) {
+            Some(live) => {
+                if after < live.events.before() && !send_stored(&manager, &id, &mut after, &sender).await {
+                    return;
+                }
+                follow(&live, &mut after, &sender).await
+            }
+            None => look(&manager, &id, &mut after, &mut told, &sender).await,
+        };
+        if stopped == Stopped::Finished {
+            return;
+        }
+    }
+}
+
+/// Follows a run of this process.
+async fn follow(live: &Live, after: &mut u64, sender: &Sender<Event>) -> Stopped {
     let mut news = live.events.subscribe();
     loop {
         news.mark_unchanged();
         // A watcher that returns with a sequence number beyond the end still receives the last
         // event.
-        let mut fresh = live.events.after(after);
+        let mut fresh = live.events.after(*after);
         if fresh.is_empty() {
             fresh.extend(live.events.end());
         }
         for event in fresh {
-            after = event.sequence;
+            *after = event.sequence;
             let last = matches!(event.kind, EventKind::Ended(_));
             if sender.send(event).await.is_err() || last {
-                return;
+                return Stopped::Finished;
             }
         }
+        if live.superseded() {
+            return Stopped::Moved;
+        }
         tokio::select! {
-            changed = news.changed() => if changed.is_err() { return },
-            () = sender.closed() => return,
+            changed = news.changed() => if changed.is_err() { return Stopped::Finished },
+            () = sender.closed() => return Stopped::Finished,
         }
     }
 }
 
 /// Watches a run that this process does not execute: a run that ended before a restart, or another
-/// process's run.
-pub(super) async fn look(manager: RunManager, mut record: RunRecord, sender: Sender<Event>) {
-    let mut sequence = 0;
-    let mut told: Vec<StageProgress> = Vec::new();
+/// process's run. `told`: the progress that was sent before, where the store keeps no events.
+async fn look(
+    manager: &RunManager,
+    id: &str,
+    after: &mut u64,
+    told: &mut Vec<StageProgress>,
+    sender: &Sender<Event>,
+) -> Stopped {
     loop {
-        let mut events: Vec<EventKind> = record
-            .progress
-            .iter()
-            .filter(|p| !told.contains(p))
-            .cloned()
-            .map(EventKind::Progress)
-            .collect();
-        told.clone_from(&record.progress);
-        let ended = !record.state.is_active();
-        if ended {
-            events.push(EventKind::Ended(Box::new(record.clone())));
-        }
-        for kind in events {
-            sequence += 1;
-            let time = record.ended.unwrap_or_else(Timestamp::now);
-            if sender.send(Event { sequence, time, kind }).await.is_err() {
-                return;
+        // Read before the events: the end comes after all of them.
+        let record = match manager.get(id).await {
+            Ok(record) => record,
+            Err(error) => {
+                tracing::debug!(%error, id, "a watched run cannot be read any more");
+                return Stopped::Finished;
+            }
+        };
+        let events = match manager.stored_events(id, *after).await {
+            Ok(Some(events)) => events,
+            Ok(None) => progress_of(&record, told, *after),
+            Err(error) => {
+                tracing::debug!(%error, id, "the events of a watched run cannot be read; retrying");
+                Vec::new()
+            }
+        };
+        for event in events {
+            *after = (*after).max(event.sequence);
+            if sender.send(event).await.is_err() {
+                return Stopped::Finished;
             }
         }
-        if ended {
-            return;
+        if !record.state.is_active() {
+            let end = Event {
+                sequence: *after + 1,
+                time: record.ended.unwrap_or_else(Timestamp::now),
+                kind: EventKind::Ended(Box::new(record)),
+            };
+            // A watcher that has left needs no end.
+            let _ = sender.send(end).await;
+            return Stopped::Finished;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
-        match manager.get(&record.id) {
-            Ok(newer) => record = newer,
-            Err(_) => return,
+        if manager.led_here(id).is_some() {
+            return Stopped::Moved;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = sender.closed() => return Stopped::Finished,
         }
     }
+}
+
+/// Progress of a run whose events are not stored, where it differs from what was sent before.
+fn progress_of(record: &RunRecord, told: &mut Vec<StageProgress>, after: u64) -> Vec<Event> {
+    let fresh = record.progress.iter().filter(|progress| !told.contains(progress));
+    let events = fresh.cloned().zip(after + 1..).map(|(progress, sequence)| Event {
+        sequence,
+        time: record.ended.unwrap_or_else(Timestamp::now),
+        kind: EventKind::Progress(progress),
+    });
+    let events = events.collect();
+    told.clone_from(&record.progress);
+    events
+}
+
+/// Sends the events that an earlier leader stored. Returns whether the watcher is still there.
+async fn send_stored(manager: &RunManager, id: &str, after: &mut u64, sender: &Sender<Event>) -> bool {
+    let stored = match manager.stored_events(id, *after).await {
+        Ok(stored) => stored.unwrap_or_default(),
+        Err(error) => {
+            tracing::warn!(%error, id, "earlier events of a run cannot be read; its watcher misses them");
+            Vec::new()
+        }
+    };
+    for event in stored {
+        *after = event.sequence;
+        if sender.send(event).await.is_err() {
+            return false;
+        }
+    }
+    true
 }

@@ -18,7 +18,7 @@ use isomer_proto::eval::v1::{
 use isomer_service_kit::{CALLER, Fault};
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-use crate::run::{self, RunError, RunManager};
+use crate::run::{self, RunManager};
 
 /// Default number of entries on a page.
 const PAGE: u32 = 100;
@@ -35,17 +35,6 @@ impl RunHandler {
     /// A handler for these runs.
     pub(crate) fn new(runs: RunManager) -> Self {
         Self { runs }
-    }
-
-    /// Reads records from disk on a blocking thread.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(RunManager) -> Result<T, RunError> + Send + 'static,
-    ) -> Result<T, Status> {
-        let runs = self.runs.clone();
-        let done = tokio::task::spawn_blocking(move || work(runs)).await;
-        let done = done.map_err(|error| Fault::internal(format!("a task died: {error}")))?;
-        done.map_err(|error| Fault::from(error).into())
     }
 
     /// Runs work that awaits other services and computes or reads files in between, on a blocking
@@ -111,7 +100,7 @@ impl RunService for RunHandler {
     async fn get_run(&self, request: Request<GetRunRequest>) -> Result<Response<GetRunResponse>, Status> {
         let viewer = caller(&request);
         let id = id(request.into_inner().id)?;
-        let record = self.blocking(move |runs| runs.get_for(&id, viewer.as_deref())).await?;
+        let record = self.runs.get_for(&id, viewer.as_deref()).await.map_err(Fault::from)?;
         Ok(Response::new(GetRunResponse {
             run: Some(convert::run(record)),
         }))
@@ -131,9 +120,8 @@ impl RunService for RunHandler {
         {
             return Err(Fault::invalid("page_token", "is not a page token of ListRuns").into());
         }
-        let (records, more) = self
-            .blocking(move |runs| runs.list(size, before.as_deref(), viewer.as_deref()))
-            .await?;
+        let listed = self.runs.list(size, before.as_deref(), viewer.as_deref()).await;
+        let (records, more) = listed.map_err(Fault::from)?;
         let next_page_token = records
             .last()
             .filter(|_| more)
@@ -152,12 +140,12 @@ impl RunService for RunHandler {
         let viewer = caller(&request);
         let request = request.into_inner();
         let id = id(request.id)?;
+        self.runs.get_for(&id, viewer.as_deref()).await.map_err(Fault::from)?;
         let events = self
-            .blocking(move |runs| {
-                runs.get_for(&id, viewer.as_deref())?;
-                runs.watch(&id, request.after_sequence)
-            })
-            .await?;
+            .runs
+            .watch(&id, request.after_sequence)
+            .await
+            .map_err(Fault::from)?;
         Ok(Response::new(events.map(|event| Ok(convert::event(event))).boxed()))
     }
 
@@ -167,7 +155,7 @@ impl RunService for RunHandler {
         let id = id(request.id)?;
         let record = self
             .away(move |runs| async move {
-                runs.get_for(&id, viewer.as_deref())?;
+                runs.get_for(&id, viewer.as_deref()).await?;
                 runs.cancel(&id, &request.reason).await.map_err(Fault::from)
             })
             .await?;
@@ -179,11 +167,8 @@ impl RunService for RunHandler {
     async fn delete_run(&self, request: Request<DeleteRunRequest>) -> Result<Response<DeleteRunResponse>, Status> {
         let viewer = caller(&request);
         let id = id(request.into_inner().id)?;
-        self.blocking(move |runs| {
-            runs.get_for(&id, viewer.as_deref())?;
-            runs.delete(&id)
-        })
-        .await?;
+        self.runs.get_for(&id, viewer.as_deref()).await.map_err(Fault::from)?;
+        self.runs.delete(&id).await.map_err(Fault::from)?;
         Ok(Response::new(DeleteRunResponse {}))
     }
 
@@ -197,12 +182,8 @@ impl RunService for RunHandler {
             ReportFormat::Junit => run::ReportFormat::Junit,
         };
         let id = id(request.id)?;
-        let file = self
-            .blocking(move |runs| {
-                runs.get_for(&id, viewer.as_deref())?;
-                runs.report(&id, format)
-            })
-            .await?;
+        self.runs.get_for(&id, viewer.as_deref()).await.map_err(Fault::from)?;
+        let file = self.runs.report(&id, format).await.map_err(Fault::from)?;
         Ok(Response::new(GetReportResponse {
             content: file.content,
             media_type: file.media_type.to_owned(),

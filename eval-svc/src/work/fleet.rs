@@ -7,7 +7,7 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use isomer_fleet::{Answer, Dispatcher, Kind, Lane, Unit, WorkerInfo};
+use isomer_fleet::{Answer, Claimant, Dispatcher, Kind, Lane, Unit, WorkerInfo};
 use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
@@ -36,6 +36,8 @@ pub(crate) struct FleetEngine {
     /// The class of arithmetic of this process.
     class: Arc<str>,
     own: LocalEngine,
+    /// The run that the requests belong to, if another replica may continue it.
+    run: Option<Claimant>,
 }
 
 impl FleetEngine {
@@ -45,6 +47,7 @@ impl FleetEngine {
             dispatcher,
             class: class.into(),
             own,
+            run: None,
         }
     }
 
@@ -69,6 +72,18 @@ fn unreadable(error: &prost::DecodeError) -> Fault {
 }
 
 impl WorkEngine for FleetEngine {
+    fn of_run(&self, run: &str) -> Arc<dyn WorkEngine> {
+        Arc::new(Self {
+            run: Some(Claimant::new(run)),
+            ..self.clone()
+        })
+    }
+
+    /// The claim of a unit says which run counted it.
+    fn recounts_encoding(&self) -> bool {
+        true
+    }
+
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>> {
         let (dispatcher, class) = (self.dispatcher.clone(), Arc::clone(&self.class));
         async move {
@@ -118,9 +133,9 @@ impl WorkEngine for FleetEngine {
             &[],
             request.encode_to_vec().into(),
         );
-        let dispatcher = self.dispatcher.clone();
+        let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
         let asked = async move {
-            let found = dispatcher.request(unit).await?;
+            let found = dispatcher.request(unit, run.as_ref()).await?;
             let answer = Transformed::decode(found.content.clone()).map_err(|error| unreadable(&error))?;
             Ok::<_, Fault>(events(answer, &found))
         };
@@ -141,9 +156,9 @@ impl WorkEngine for FleetEngine {
             },
         };
         let unit = Unit::new(self.lane(Kind::Judge, producer), &[], request.encode_to_vec().into());
-        let dispatcher = self.dispatcher.clone();
+        let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
         async move {
-            let found = dispatcher.request(unit).await?;
+            let found = dispatcher.request(unit, run.as_ref()).await?;
             let mut answer = JudgeResponse::decode(found.content).map_err(|error| unreadable(&error))?;
             if found.counted {
                 answer.usage = None;
@@ -168,9 +183,9 @@ impl WorkEngine for FleetEngine {
         };
         let unit = EncodeUnit { space, request };
         let unit = Unit::new(lane, &[], unit.encode_to_vec().into());
-        let dispatcher = self.dispatcher.clone();
+        let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
         async move {
-            let found = dispatcher.request(unit).await?;
+            let found = dispatcher.request(unit, run.as_ref()).await?;
             let mut answer = EncodeResponse::decode(found.content).map_err(|error| unreadable(&error))?;
             if found.counted {
                 answer.usage = None;

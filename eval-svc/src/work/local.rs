@@ -1,12 +1,15 @@
 //! Sends the requests of a run to the services of this process, or to those that its channels
 //! connect to.
 
+use std::sync::Arc;
+
 use futures::{
     FutureExt, StreamExt, TryStreamExt,
     future::BoxFuture,
     stream::{self, BoxStream},
 };
 use isomer_encoder_client::{EncoderClient, retry};
+use isomer_fleet::Claimant;
 use isomer_proto::{
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
     transform::v1::{
@@ -15,6 +18,7 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel, dispatch::with_dispatch, limits::INNER_MESSAGE};
+use prost::Message;
 use uuid::Uuid;
 
 use super::{Batching, Producer, RequestKind, WorkEngine};
@@ -24,11 +28,19 @@ use crate::EvalClients;
 #[derive(Debug, Clone)]
 pub(crate) struct LocalEngine {
     clients: EvalClients,
+    /// The run that the requests belong to, if another replica may continue it.
+    run: Option<Claimant>,
 }
 
 impl LocalEngine {
     pub(crate) fn new(clients: EvalClients) -> Self {
-        Self { clients }
+        Self { clients, run: None }
+    }
+
+    /// The dispatch of a request: the same for every replica that asks for it in the same run.
+    fn dispatch(&self, request: &impl Message) -> Option<Uuid> {
+        let run = self.run.as_ref()?;
+        Some(run.dispatch(blake3::hash(&request.encode_to_vec()).as_bytes()))
     }
 
     /// As [`WorkEngine::transform`], for a dispatch.
@@ -38,12 +50,20 @@ impl LocalEngine {
         spec: TransformSpec,
         items: Vec<TextItem>,
     ) -> BoxStream<'static, Result<Event, Fault>> {
+        let request = TransformStreamRequest {
+            spec: Some(spec),
+            items,
+        };
+        self.stream(dispatch, request)
+    }
+
+    fn stream(
+        &self,
+        dispatch: Option<Uuid>,
+        request: TransformStreamRequest,
+    ) -> BoxStream<'static, Result<Event, Fault>> {
         let channel = self.clients.transform.clone();
         let opened = async move {
-            let request = TransformStreamRequest {
-                spec: Some(spec),
-                items,
-            };
             let opened = retry::calls(|| {
                 let (mut client, request) = (transform_client(channel.clone()), request.clone());
                 async move { client.transform_stream(with_dispatch(request, dispatch)).await }
@@ -84,6 +104,18 @@ fn fault(status: tonic::Status) -> Fault {
 }
 
 impl WorkEngine for LocalEngine {
+    fn of_run(&self, run: &str) -> Arc<dyn WorkEngine> {
+        Arc::new(Self {
+            run: Some(Claimant::new(run)),
+            ..self.clone()
+        })
+    }
+
+    /// Vectors do not say which run they were made for.
+    fn recounts_encoding(&self) -> bool {
+        false
+    }
+
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>> {
         std::future::ready(Ok(None)).boxed()
     }
@@ -103,11 +135,16 @@ impl WorkEngine for LocalEngine {
         spec: TransformSpec,
         items: Vec<TextItem>,
     ) -> BoxStream<'static, Result<Event, Fault>> {
-        self.transform_for(None, spec, items)
+        let request = TransformStreamRequest {
+            spec: Some(spec),
+            items,
+        };
+        let dispatch = self.dispatch(&request);
+        self.stream(dispatch, request)
     }
 
     fn judge(&self, _maker: &Producer, request: JudgeRequest) -> BoxFuture<'static, Result<JudgeResponse, Fault>> {
-        self.judge_for(None, request)
+        self.judge_for(self.dispatch(&request), request)
     }
 
     fn encode(&self, _encoder: &Encoder, request: EncodeRequest) -> BoxFuture<'static, Result<EncodeResponse, Fault>> {

@@ -9,7 +9,7 @@ mod fleet;
 mod local;
 mod wire;
 
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 use futures::{future::BoxFuture, stream::BoxStream};
 use isomer_proto::{
@@ -69,6 +69,13 @@ pub(crate) enum RequestKind {
 
 /// Executes the requests of a run.
 pub(crate) trait WorkEngine: Send + Sync + Debug {
+    /// This engine for a run that another replica may continue: what its requests take is counted
+    /// once for the run, and counted again by the replica that repeats them.
+    fn of_run(&self, run: &str) -> Arc<dyn WorkEngine>;
+
+    /// Whether a replica that continues a run learns what encoders took before.
+    fn recounts_encoding(&self) -> bool;
+
     /// Describes the workers; `None` if this process does the work.
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>>;
 

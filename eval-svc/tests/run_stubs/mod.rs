@@ -10,7 +10,7 @@ pub mod judge;
 pub mod many;
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use isomer_eval::{EvalClients, EvalConfig, EvalService};
+use isomer_eval::{EvalClients, EvalConfig, EvalService, Ledger, Parts};
 use isomer_proto::{
     common::v1::{Provenance, Usage},
     eval::v1::{
@@ -35,7 +35,7 @@ use isomer_proto::{
         transformation::Kind,
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel, Services};
+use isomer_service_kit::{Fault, GrpcChannel, Services, dispatch};
 use isomer_stubs::{
     encoder::{StubEncoder, texts},
     rpc,
@@ -43,6 +43,7 @@ use isomer_stubs::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
+use uuid::Uuid;
 
 use self::encoder::Manner;
 
@@ -62,7 +63,8 @@ pub struct StubTransform {
     pub ids: Arc<Mutex<Vec<(String, String)>>>,
     /// Text and language of each text asked for.
     pub languages: Arc<Mutex<Vec<(String, Option<String>)>>>,
-    pub made: Arc<Mutex<HashSet<String>>>,
+    /// What it has made, with the dispatch that each text was made for.
+    pub made: Arc<Mutex<HashMap<String, Option<Uuid>>>>,
     /// Each text that is made takes so long.
     pub pause: Arc<Mutex<Duration>>,
     /// Answers nothing but this error.
@@ -315,7 +317,7 @@ impl TransformService for StubTransform {
                 let target = target(&kind, item.language.as_deref());
                 format!("{name}|{}|{target:?}|{}", spec.seed.unwrap(), item.text)
             };
-            told.cached_texts = request.items.iter().filter(|item| made.contains(&key(item))).count() as u64;
+            told.cached_texts = request.items.iter().filter(|item| made.contains_key(&key(item))).count() as u64;
             told.calls = told.texts - told.cached_texts;
             told.most_calls = 3 * told.calls;
             (told.prompt_tokens, told.generated_tokens) = (TOKENS.0 * told.calls, TOKENS.1 * told.calls);
@@ -339,6 +341,7 @@ impl TransformService for StubTransform {
         if let Some(fault) = self.down.lock().clone() {
             return Err(fault.into());
         }
+        let dispatch = dispatch::of_request(&request);
         let request = request.into_inner();
         let spec = request.spec.unwrap();
         self.specs.lock().push(spec.clone());
@@ -359,9 +362,12 @@ impl TransformService for StubTransform {
                 stub.languages.lock().push(asked);
                 let target = target(&kind, item.language.as_deref());
                 let key = format!("{name}|{seed}|{target:?}|{}", item.text);
-                let cache_hit = stub.made.lock().contains(&key);
+                let known = stub.made.lock().get(&key).copied();
+                let found = known.is_some();
+                // As in the real service, a text counts as generated again in its own dispatch.
+                let cache_hit = known.is_some_and(|by| by.is_none() || by != dispatch);
                 let pause = *stub.pause.lock();
-                if !cache_hit && !pause.is_zero() {
+                if !found && !pause.is_zero() {
                     tokio::time::sleep(pause).await;
                 }
                 let mut result = stub.make(name, seed, &item.text);
@@ -392,9 +398,11 @@ impl TransformService for StubTransform {
                 if sender.send(Ok(message)).await.is_err() {
                     return;
                 }
-                if !cache_hit {
+                if !found {
                     stub.generated.fetch_add(1, Ordering::SeqCst);
-                    stub.made.lock().insert(key);
+                    stub.made.lock().insert(key, dispatch);
+                }
+                if !cache_hit {
                     calls += u64::from(needs_generator) * calls_a_text;
                 }
             }
@@ -445,24 +453,35 @@ impl Harness {
 
     /// A service over the stubs; call it again for a restart.
     pub async fn open(&self) -> (EvalService, RunServiceClient<GrpcChannel>) {
+        self.open_with(None, |_| ()).await
+    }
+
+    /// A service with a changed configuration, and as a replica of a ledger if one is given.
+    pub async fn open_with(
+        &self,
+        ledger: Option<Ledger>,
+        change: impl FnOnce(&mut EvalConfig),
+    ) -> (EvalService, RunServiceClient<GrpcChannel>) {
         let stubs = Services::new()
             .add(self.encoder.service())
             .add(TransformServiceServer::new(self.transform.clone()));
         let channel = rpc::channel(stubs).await;
-        let config = EvalConfig {
+        let mut config = EvalConfig {
             home: self.home.path().to_owned(),
             data_roots: vec!["/".into()],
             transform_batch_items: 4,
             ..EvalConfig::default()
         };
-        let service = EvalService::new(
-            config,
-            EvalClients {
-                encoder: channel.clone(),
-                transform: channel,
-            },
-        )
-        .unwrap();
+        change(&mut config);
+        let clients = EvalClients {
+            encoder: channel.clone(),
+            transform: channel,
+        };
+        let parts = Parts {
+            ledger,
+            ..Parts::default()
+        };
+        let service = EvalService::with_parts(config, clients, parts).unwrap();
         let client = rpc::channel(isomer_eval::services(service.clone())).await;
         (
             service,

@@ -1,4 +1,4 @@
-//! Runs on disk: `<state_dir>/<run id>/{run.json, lock, report.*}` and
+//! Runs in a folder: `<state_dir>/<run id>/{run.json, lock, report.*}` and
 //! `<state_dir>/requests/<digest>` for idempotency.
 //!
 //! A process holds the lock of a run while it executes it. If a run is active on disk and its lock
@@ -8,12 +8,20 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use jiff::Timestamp;
 use tonic::Code;
 
-use super::record::{Failure, RunRecord, RunState, SCHEMA};
+use super::{
+    super::{
+        events::Event,
+        looks::RecordedLook,
+        record::{Failure, RunRecord, RunState, SCHEMA},
+    },
+    CancelRequest, Created, INTERRUPTED, Leadership, ReportPart, RunStore, StoreError,
+};
 
 const RECORD: &str = "run.json";
 const LOCK: &str = "lock";
@@ -22,39 +30,27 @@ const GONE: &str = ".gone-";
 /// How often the removal of a folder is tried.
 const REMOVALS: usize = 5;
 const REQUESTS: &str = "requests";
-
-/// Message of a run whose process ended before the run did.
-pub const INTERRUPTED: &str = "interrupted; start it again, finished units are kept";
-
-/// A failure of the store, with the file it concerns.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", path.display())]
-pub struct StoreError {
-    /// The file or folder.
-    pub path: PathBuf,
-    /// What the operating system or the parser said.
-    #[source]
-    pub source: io::Error,
-}
+/// How often the record on disk is updated, for readers in other processes.
+const SAVE_EVERY: Duration = Duration::from_secs(2);
 
 /// The folder of all runs.
 #[derive(Debug, Clone)]
-pub(super) struct RunStore {
+pub(in crate::run) struct FolderStore {
     root: PathBuf,
 }
 
 /// Held while a run is executed; it is released when it is dropped or when the process dies.
 #[derive(Debug)]
-pub(super) struct RunLock {
+struct RunLock {
     _file: File,
 }
 
-impl RunStore {
+impl FolderStore {
     /// Opens the folder, and creates it if it is missing.
     ///
     /// # Errors
     /// When the folder cannot be created.
-    pub(super) fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
+    pub(in crate::run) fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root = root.into();
         let requests = root.join(REQUESTS);
         fs::create_dir_all(&requests).map_err(at(&requests))?;
@@ -69,7 +65,7 @@ impl RunStore {
     }
 
     /// A run's folder.
-    pub(super) fn folder(&self, id: &str) -> PathBuf {
+    fn folder(&self, id: &str) -> PathBuf {
         self.root.join(id)
     }
 
@@ -77,7 +73,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(super) fn create(&self, record: &RunRecord) -> Result<RunLock, StoreError> {
+    fn create_locked(&self, record: &RunRecord) -> Result<RunLock, StoreError> {
         let folder = self.folder(&record.id);
         fs::create_dir_all(&folder).map_err(at(&folder))?;
         let path = folder.join(LOCK);
@@ -95,7 +91,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(super) fn save(&self, record: &RunRecord) -> Result<(), StoreError> {
+    fn save(&self, record: &RunRecord) -> Result<(), StoreError> {
         let path = self.folder(&record.id).join(RECORD);
         let json = serde_json::to_vec_pretty(record).map_err(|error| at(&path)(error.into()))?;
         write_atomically(&path, &json).map_err(at(&path))
@@ -105,7 +101,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the record is unreadable; a missing run is `None`.
-    pub(super) fn load(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
+    fn load(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
         if !is_id(id) {
             return Ok(None);
         }
@@ -157,7 +153,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub(super) fn ids(&self) -> Result<Vec<String>, StoreError> {
+    fn ids(&self) -> Result<Vec<String>, StoreError> {
         let mut ids = Vec::new();
         for entry in fs::read_dir(&self.root).map_err(at(&self.root))? {
             let name = entry.map_err(at(&self.root))?.file_name();
@@ -171,7 +167,7 @@ impl RunStore {
     }
 
     /// The run that a request id started.
-    pub(super) fn by_request(&self, request: &str) -> Option<String> {
+    fn find_request(&self, request: &str) -> Option<String> {
         let id = fs::read_to_string(self.request_path(request)).ok()?;
         is_id(&id).then_some(id)
     }
@@ -180,7 +176,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(super) fn delete(&self, record: &RunRecord) -> Result<(), StoreError> {
+    fn remove(&self, record: &RunRecord) -> Result<(), StoreError> {
         if let Some(request) = &record.request_id {
             let path = self.request_path(request);
             match fs::remove_file(&path) {
@@ -209,7 +205,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(super) fn write_file(&self, id: &str, name: &str, content: &[u8]) -> Result<(), StoreError> {
+    fn write_file(&self, id: &str, name: &str, content: &[u8]) -> Result<(), StoreError> {
         let path = self.folder(id).join(name);
         write_atomically(&path, content).map_err(at(&path))
     }
@@ -218,7 +214,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When it is missing or unreadable.
-    pub(super) fn read_file(&self, id: &str, name: &str) -> Result<Vec<u8>, StoreError> {
+    fn read_file(&self, id: &str, name: &str) -> Result<Vec<u8>, StoreError> {
         let path = self.folder(id).join(name);
         fs::read(&path).map_err(at(&path))
     }
@@ -227,6 +223,151 @@ impl RunStore {
         self.root
             .join(REQUESTS)
             .join(blake3::hash(request.as_bytes()).to_hex().as_str())
+    }
+}
+
+/// Runs work on the folder on a blocking thread.
+async fn blocking<T: Send + 'static>(
+    store: &FolderStore,
+    work: impl FnOnce(FolderStore) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let (store, root) = (store.clone(), store.root.clone());
+    let done = tokio::task::spawn_blocking(move || work(store)).await;
+    done.unwrap_or_else(|error| Err(at(&root)(io::Error::other(error))))
+}
+
+#[tonic::async_trait]
+impl RunStore for FolderStore {
+    async fn create(&self, record: &RunRecord) -> Result<Created, StoreError> {
+        let record = record.clone();
+        blocking(self, move |store| {
+            let lock = store.create_locked(&record)?;
+            Ok(Created::New(Box::new(FolderLeadership { store, _lock: lock })))
+        })
+        .await
+    }
+
+    async fn load(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
+        let id = id.to_owned();
+        blocking(self, move |store| store.load(&id)).await
+    }
+
+    async fn page(
+        &self,
+        before: Option<&str>,
+        viewer: Option<&str>,
+        size: usize,
+    ) -> Result<(Vec<RunRecord>, bool), StoreError> {
+        let (before, viewer) = (before.map(str::to_owned), viewer.map(str::to_owned));
+        blocking(self, move |store| {
+            let mut runs = Vec::new();
+            for id in store.ids()? {
+                if before.as_ref().is_some_and(|before| id >= *before) {
+                    continue;
+                }
+                match store.load(&id) {
+                    Ok(Some(record)) if record.is_seen_by(viewer.as_deref()) => {
+                        if runs.len() == size {
+                            return Ok((runs, true));
+                        }
+                        runs.push(record);
+                    }
+                    Ok(_) => {}
+                    Err(error) => tracing::warn!(%error, id, "a run is left out of the list"),
+                }
+            }
+            Ok((runs, false))
+        })
+        .await
+    }
+
+    async fn ends(&self) -> Result<Vec<(String, Option<Timestamp>)>, StoreError> {
+        blocking(self, |store| {
+            let ids = store.ids()?.into_iter();
+            // A record that cannot be read never expires.
+            let ended = |id: &str| store.load(id).ok()??.ended;
+            Ok(ids
+                .map(|id| {
+                    let ended = ended(&id);
+                    (id, ended)
+                })
+                .collect())
+        })
+        .await
+    }
+
+    async fn by_request(&self, request: &str) -> Result<Option<String>, StoreError> {
+        let request = request.to_owned();
+        blocking(self, move |store| Ok(store.find_request(&request))).await
+    }
+
+    async fn file(&self, id: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let (id, name) = (id.to_owned(), name.to_owned());
+        blocking(self, move |store| store.read_file(&id, &name).map(Some)).await
+    }
+
+    async fn events(&self, _id: &str, _after: u64) -> Result<Option<Vec<Event>>, StoreError> {
+        Ok(None)
+    }
+
+    async fn request_cancel(&self, _id: &str, _reason: &str) -> Result<CancelRequest, StoreError> {
+        Ok(CancelRequest::Unsupported)
+    }
+
+    async fn delete(&self, record: &RunRecord) -> Result<(), StoreError> {
+        let record = record.clone();
+        blocking(self, move |store| store.remove(&record)).await
+    }
+}
+
+/// The lock of a run in the folder.
+#[derive(Debug)]
+struct FolderLeadership {
+    store: FolderStore,
+    _lock: RunLock,
+}
+
+#[tonic::async_trait]
+impl Leadership for FolderLeadership {
+    fn save_every(&self) -> Duration {
+        SAVE_EVERY
+    }
+
+    /// A full disk is not waited for: the run looks interrupted after a restart.
+    fn retries_the_end(&self) -> bool {
+        false
+    }
+
+    async fn save(&self, record: &RunRecord, _events: &[Event]) -> Result<(), StoreError> {
+        let record = record.clone();
+        blocking(&self.store, move |store| store.save(&record)).await
+    }
+
+    async fn write_files(&self, id: &str, files: &[ReportPart]) -> Result<(), StoreError> {
+        let (id, files) = (id.to_owned(), files.to_vec());
+        blocking(&self.store, move |store| {
+            files
+                .iter()
+                .try_for_each(|(name, content)| store.write_file(&id, name, content))
+        })
+        .await
+    }
+
+    async fn end(&self, record: &RunRecord, events: &[Event]) -> Result<(), StoreError> {
+        self.save(record, events).await
+    }
+
+    /// No other process continues a run of the folder.
+    async fn hand_back(&self, _record: &RunRecord, _events: &[Event]) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    async fn look(&self, _id: &str, _number: usize) -> Result<Option<RecordedLook>, StoreError> {
+        Ok(None)
+    }
+
+    async fn record_look(&self, _id: &str, _number: usize, _look: &RecordedLook) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 
@@ -240,14 +381,14 @@ fn open_lock(path: &Path) -> io::Result<File> {
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
-    move |source| StoreError {
+    move |source| StoreError::File {
         path: path.to_owned(),
         source,
     }
 }
 
 /// Writes beside the target and renames, so that neither a reader nor a crash leaves half a file.
-pub(super) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(in crate::run) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(content)?;
@@ -262,7 +403,7 @@ pub(super) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
-    use super::{super::record::RunRequest, *};
+    use super::{super::super::record::RunRequest, *};
 
     fn record(request_id: Option<&str>) -> RunRecord {
         let id = uuid::Uuid::now_v7().to_string();
@@ -277,10 +418,10 @@ mod tests {
     #[test]
     fn a_run_whose_process_died_is_found_interrupted_and_one_that_lives_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let store = RunStore::open(folder.path()).unwrap();
+        let store = FolderStore::open(folder.path()).unwrap();
         let record = record(None);
-        let lock = store.create(&record).unwrap();
-        let other = RunStore::open(folder.path()).unwrap();
+        let lock = store.create_locked(&record).unwrap();
+        let other = FolderStore::open(folder.path()).unwrap();
         assert_eq!(other.load(&record.id).unwrap().unwrap().state, RunState::Pending);
         drop(lock);
         let found = other.load(&record.id).unwrap().unwrap();
@@ -291,40 +432,43 @@ mod tests {
     #[test]
     fn runs_are_listed_newest_first_and_found_by_request_id() {
         let folder = tempfile::tempdir().unwrap();
-        let store = RunStore::open(folder.path()).unwrap();
+        let store = FolderStore::open(folder.path()).unwrap();
         let (first, second) = (record(Some("../../etc/passwd")), record(None));
-        drop((store.create(&first).unwrap(), store.create(&second).unwrap()));
+        drop((
+            store.create_locked(&first).unwrap(),
+            store.create_locked(&second).unwrap(),
+        ));
         assert_eq!(store.ids().unwrap(), [second.id.clone(), first.id.clone()]);
-        assert_eq!(store.by_request("../../etc/passwd"), Some(first.id.clone()));
-        store.delete(&first).unwrap();
-        assert_eq!(store.by_request("../../etc/passwd"), None);
+        assert_eq!(store.find_request("../../etc/passwd"), Some(first.id.clone()));
+        store.remove(&first).unwrap();
+        assert_eq!(store.find_request("../../etc/passwd"), None);
         assert_eq!(store.ids().unwrap(), [second.id]);
     }
 
     #[test]
     fn an_id_that_is_a_path_finds_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let store = RunStore::open(folder.path()).unwrap();
+        let store = FolderStore::open(folder.path()).unwrap();
         assert!(store.load("../../../../../../../../../../etc/ssl").unwrap().is_none());
     }
 
     #[test]
     fn a_run_is_deleted_while_its_files_are_written() {
         let folder = tempfile::tempdir().unwrap();
-        let store = RunStore::open(folder.path()).unwrap();
+        let store = FolderStore::open(folder.path()).unwrap();
         for _ in 0..50 {
             let record = record(None);
-            let _lock = store.create(&record).unwrap();
+            let _lock = store.create_locked(&record).unwrap();
             std::thread::scope(|scope| {
                 let writer = scope.spawn(|| while store.write_file(&record.id, "report.json", b"{}").is_ok() {});
                 std::thread::sleep(std::time::Duration::from_millis(2));
-                store.delete(&record).unwrap();
+                store.remove(&record).unwrap();
                 writer.join().unwrap();
             });
             assert_eq!(store.ids().unwrap(), [""; 0]);
         }
         // A file written in the meantime is removed when the store is next opened.
-        RunStore::open(folder.path()).unwrap();
+        FolderStore::open(folder.path()).unwrap();
         let mut left = fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name());

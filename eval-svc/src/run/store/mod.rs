@@ -1,0 +1,137 @@
+//! Where runs are kept: in a folder of this machine ([`folder`]), or in a ledger in a database that
+//! several replicas share ([`ledger`]).
+//!
+//! A process executes a run while it holds its [`Leadership`]. In a folder the operating system
+//! releases it when the process dies; the run is then marked as interrupted. In a ledger another
+//! replica takes it over and continues the run.
+
+mod folder;
+mod ledger;
+
+use std::{fmt::Debug, io, path::PathBuf, time::Duration};
+
+use isomer_service_kit::Fault;
+use jiff::Timestamp;
+
+use super::{events::Event, looks::RecordedLook, record::RunRecord};
+
+pub(super) use folder::{FolderStore, write_atomically};
+pub use ledger::Ledger;
+pub(super) use ledger::{ActiveRun, CANCEL_LOOK, Claimed, LedgerStore, Observer};
+
+/// Message of a run whose process ended before the run did.
+pub const INTERRUPTED: &str = "interrupted; start it again, finished units are kept";
+
+/// A failure of the store of runs.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file or folder.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system or the parser said.
+        #[source]
+        source: io::Error,
+    },
+    /// The database of the ledger.
+    #[error("the ledger of runs: {0}")]
+    Ledger(Box<Fault>),
+    /// Another replica leads the run now, so nothing was written.
+    #[error("another replica leads the run now")]
+    Superseded,
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        Self::Ledger(Box::new(fault))
+    }
+}
+
+/// A file of a report: its name and its bytes.
+pub(super) type ReportPart = (&'static str, Vec<u8>);
+
+/// What came of the creation of a run.
+#[derive(Debug)]
+pub(super) enum Created {
+    /// This process leads the new run.
+    New(Box<dyn Leadership>),
+    /// The request started this run before.
+    Before(String),
+}
+
+/// What came of a request to cancel a run of another process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CancelRequest {
+    /// Its leader will read the request within this time.
+    Noted(Duration),
+    /// Processes do not read requests from this store.
+    Unsupported,
+}
+
+/// The kept runs.
+#[tonic::async_trait]
+pub(super) trait RunStore: Send + Sync + Debug {
+    /// Writes the record of a new run and takes its leadership.
+    async fn create(&self, record: &RunRecord) -> Result<Created, StoreError>;
+
+    /// Reads a run; `None` if there is none.
+    async fn load(&self, id: &str) -> Result<Option<RunRecord>, StoreError>;
+
+    /// Runs that a viewer may see, newest first: at most `size` of them that are older than
+    /// `before`, and whether there are more.
+    async fn page(
+        &self,
+        before: Option<&str>,
+        viewer: Option<&str>,
+        size: usize,
+    ) -> Result<(Vec<RunRecord>, bool), StoreError>;
+
+    /// Every run, newest first, with its end; `None` for a run that has not ended.
+    async fn ends(&self) -> Result<Vec<(String, Option<Timestamp>)>, StoreError>;
+
+    /// The run that a request id started.
+    async fn by_request(&self, request: &str) -> Result<Option<String>, StoreError>;
+
+    /// A file of a run's report; `None` if there is none.
+    async fn file(&self, id: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Events of a run after a sequence number; `None` if this store keeps no events.
+    async fn events(&self, id: &str, after: u64) -> Result<Option<Vec<Event>>, StoreError>;
+
+    /// Asks the leader of a run to cancel it.
+    async fn request_cancel(&self, id: &str, reason: &str) -> Result<CancelRequest, StoreError>;
+
+    /// Deletes a run that has ended.
+    async fn delete(&self, record: &RunRecord) -> Result<(), StoreError>;
+}
+
+/// The right to execute a run and to write its state. Of all processes at most one holds it; what
+/// an earlier holder still writes is refused with [`StoreError::Superseded`].
+#[tonic::async_trait]
+pub(super) trait Leadership: Send + Sync + Debug {
+    /// How often changes are written while the run works.
+    fn save_every(&self) -> Duration;
+
+    /// Whether a failed write of the end is repeated until it succeeds.
+    fn retries_the_end(&self) -> bool;
+
+    /// Writes the record of a run that has not ended, and its new events.
+    async fn save(&self, record: &RunRecord, events: &[Event]) -> Result<(), StoreError>;
+
+    /// Writes the files of the report.
+    async fn write_files(&self, id: &str, files: &[ReportPart]) -> Result<(), StoreError>;
+
+    /// Writes the record of a run that has ended, and its new events.
+    async fn end(&self, record: &RunRecord, events: &[Event]) -> Result<(), StoreError>;
+
+    /// Gives the run up, so that another replica continues it. Returns whether that is possible; if
+    /// it is not, the caller ends the run.
+    async fn hand_back(&self, record: &RunRecord, events: &[Event]) -> Result<bool, StoreError>;
+
+    /// The look of a gate that an earlier leader recorded.
+    async fn look(&self, id: &str, number: usize) -> Result<Option<RecordedLook>, StoreError>;
+
+    /// Records a look of a gate.
+    async fn record_look(&self, id: &str, number: usize, look: &RecordedLook) -> Result<(), StoreError>;
+}

@@ -1,0 +1,247 @@
+//! This process as one of several replicas of a ledger: it shows that it lives, reads requests to
+//! cancel its runs, and takes over runs whose leader has stopped or has given them back.
+
+use std::{
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use isomer_service_kit::Fault;
+use tonic::Code;
+
+use super::{
+    RunError, RunManager, judge,
+    live::Live,
+    manager::Inner,
+    prepare,
+    record::{Counters, Failure, RunRecord, RunState},
+    store::{ActiveRun, CANCEL_LOOK, Claimed, Ledger, Observer},
+};
+use crate::report::terms::JudgeCounters;
+
+/// A run that waits at another replica for so long is taken by one that has a place for it.
+const WAITED: Duration = Duration::from_secs(2);
+/// How often the preparation of a run that was taken over is tried while a service does not answer.
+const TRIES: u32 = 6;
+/// Pause between two of these tries.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// Takes part in a ledger until the manager is dropped.
+pub(super) async fn take_part(ledger: Ledger, manager: Weak<Inner>) {
+    let mut part = Part {
+        observer: Observer::new(ledger.lease()),
+        beaten: Instant::now(),
+        waiting: Vec::new(),
+        ledger,
+    };
+    let mut every = tokio::time::interval(CANCEL_LOOK);
+    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        every.tick().await;
+        let Some(inner) = manager.upgrade() else { return };
+        if let Err(fault) = part.turn(&RunManager { inner }).await {
+            tracing::warn!(%fault, "the ledger of runs cannot be read or written; retrying");
+        }
+    }
+}
+
+struct Part {
+    ledger: Ledger,
+    observer: Observer,
+    beaten: Instant,
+    /// Runs that wait at other replicas, with their tokens, since when.
+    waiting: Vec<(ActiveRun, Instant)>,
+}
+
+impl Part {
+    async fn turn(&mut self, manager: &RunManager) -> Result<(), Fault> {
+        if self.beaten.elapsed() >= self.ledger.lease() / 5 {
+            self.ledger.beat().await?;
+            self.beaten = Instant::now();
+        }
+        for (id, reason) in self.ledger.cancelled().await? {
+            if let Some(live) = manager.led_here(&id) {
+                live.cancel(&reason);
+            }
+        }
+        let beats = self.ledger.beats().await?;
+        let others = self.ledger.others().await?;
+        let now = Instant::now();
+        let leaders = others
+            .iter()
+            .map(|run| run.leader.as_str())
+            .filter(|name| !name.is_empty());
+        self.observer.observe(&beats, leaders, now);
+        for run in self.claimable(others, now, manager.has_place()) {
+            match self.ledger.claim(&run).await {
+                Ok(Some(claimed)) => continue_run(manager, &run, claimed),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, id = run.id, "a run cannot be taken over; retrying"),
+            }
+        }
+        let stopped = self.observer.stopped(now);
+        let own = self.ledger.replica();
+        let stopped: Vec<String> = stopped.into_iter().filter(|name| name != own).collect();
+        self.ledger.forget(&stopped).await
+    }
+
+    /// The runs to take over: those of leaders that have stopped, and, while there is a place for
+    /// one, the oldest of those that were given back or that wait elsewhere.
+    fn claimable(&mut self, others: Vec<ActiveRun>, now: Instant, has_place: bool) -> Vec<ActiveRun> {
+        let waits = |run: &ActiveRun| run.pending && !run.leader.is_empty();
+        self.waiting.retain(|(known, _)| others.contains(known));
+        for run in others.iter().filter(|run| waits(run)) {
+            if !self.waiting.iter().any(|(known, _)| known == run) {
+                self.waiting.push((run.clone(), now));
+            }
+        }
+        let waited = |run: &ActiveRun| {
+            let since = self.waiting.iter().find(|(known, _)| known == run);
+            since.is_some_and(|(_, since)| now.duration_since(*since) >= WAITED)
+        };
+        let mut places = usize::from(has_place);
+        let mut take = Vec::new();
+        for run in others {
+            let stopped = !run.leader.is_empty() && self.observer.has_stopped(&run.leader, now);
+            let free = run.leader.is_empty() || waits(&run) && waited(&run);
+            if stopped || free && places > 0 {
+                places = places.saturating_sub(1);
+                take.push(run);
+            }
+        }
+        take
+    }
+}
+
+/// Continues a run from its record, on a task of its own.
+fn continue_run(manager: &RunManager, from: &ActiveRun, claimed: Claimed) {
+    let Claimed {
+        mut record,
+        sequence,
+        cancel,
+        leadership,
+    } = claimed;
+    tracing::info!(
+        id = record.id,
+        leader = from.leader,
+        fence = from.fence + 1,
+        "this replica leads a run now"
+    );
+    metrics::counter!(crate::metric_names::TAKEOVERS).increment(1);
+    let started = record.started.is_some();
+    record.counters = carried(&record, manager.inner.context.work.recounts_encoding());
+    record.progress.clear();
+    record.state = RunState::Pending;
+    let live = Arc::new(Live::new(record, leadership, sequence));
+    if started {
+        live.message("another replica continues this run; finished work is kept");
+    }
+    let id = live.record().id;
+    manager.remember(&id, Arc::clone(&live));
+    let turn = manager.inner.waiting.enter_accepted();
+    let manager = manager.clone();
+    tokio::spawn(async move {
+        if let Some(reason) = cancel {
+            live.cancel(&reason);
+            return end_cancelled(&live).await;
+        }
+        let request = live.record().request;
+        let prepared = live.cancel.run_until_cancelled(plan_again(&manager, &request)).await;
+        match prepared {
+            Some(Ok(plan)) => {
+                live.change(|record| {
+                    let tried = both(record.trial, judge::tried(&plan));
+                    (record.trial, record.counters.judge) = (tried, tried);
+                });
+                manager.spawn(plan, live, turn);
+            }
+            Some(Err(error)) => {
+                let fault = Fault::from(error);
+                live.end(|record| {
+                    record.state = RunState::Failed;
+                    record.failure = Some(Failure {
+                        code: fault.code as i32,
+                        message: format!("the run could not be continued by another replica: {fault}"),
+                    });
+                })
+                .await;
+            }
+            None if live.interrupted() => drop(live.hand_back().await),
+            None => end_cancelled(&live).await,
+        }
+    });
+}
+
+async fn end_cancelled(live: &Live) {
+    let reason = live.reason();
+    live.end(|record| {
+        record.state = RunState::Cancelled;
+        record.failure = reason.map(|message| Failure {
+            code: Code::Cancelled as i32,
+            message,
+        });
+    })
+    .await;
+}
+
+/// Plans a run again. A service that does not answer is asked some more times.
+async fn plan_again(manager: &RunManager, request: &super::RunRequest) -> Result<super::plan::Plan, RunError> {
+    let mut tries = 1;
+    loop {
+        let error = match Box::pin(prepare::prepare(&manager.inner.context, request)).await {
+            Ok(plan) => return Ok(plan),
+            Err(error) => error,
+        };
+        if tries == TRIES || !may_pass(&error) {
+            return Err(error);
+        }
+        tracing::warn!(%error, "a run that was taken over cannot be prepared; retrying");
+        tries += 1;
+        tokio::time::sleep(TRY_AGAIN).await;
+    }
+}
+
+/// Whether an error of the preparation may pass by itself.
+fn may_pass(error: &RunError) -> bool {
+    let fault = match error {
+        RunError::Encoder { fault, .. } | RunError::Transform { fault, .. } | RunError::Judge { fault, .. } => fault,
+        RunError::Fleet(fault) => fault,
+        RunError::Datasets { .. } => return true,
+        _ => return false,
+    };
+    matches!(
+        fault.code,
+        Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded
+    )
+}
+
+/// The counts that a run keeps when another replica continues it. What its generator and its judge
+/// took is counted again from the texts, which name the run that they were made for; planned and
+/// found texts are counted again as they are met. `recounted`: whether what encoders took is too.
+fn carried(record: &RunRecord, recounted: bool) -> Counters {
+    if recounted {
+        return Counters::default();
+    }
+    let before = record.counters;
+    Counters {
+        texts_encoded: before.texts_encoded,
+        tokens_encoded: before.tokens_encoded,
+        cost_nano_usd: before.cost_nano_usd,
+        scores_computed: before.scores_computed,
+        ..Counters::default()
+    }
+}
+
+/// What the trials before and after a change of the leader took together.
+fn both(before: Option<JudgeCounters>, now: Option<JudgeCounters>) -> Option<JudgeCounters> {
+    let (Some(before), Some(now)) = (before, now) else {
+        return before.or(now);
+    };
+    Some(JudgeCounters {
+        calls: before.calls + now.calls,
+        tokens: before.tokens + now.tokens,
+        generated_tokens: before.generated_tokens + now.generated_tokens,
+        tokens_estimated: before.tokens_estimated || now.tokens_estimated,
+        ..now
+    })
+}
