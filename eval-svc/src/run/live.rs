@@ -114,7 +114,7 @@ impl Live {
     }
 
     /// Stops the run here, because another replica leads it.
-    fn supersede(&self) {
+    pub(super) fn supersede(&self) {
         if !self.superseded.swap(true, Ordering::SeqCst) {
             let id = self.record.lock().id.clone();
             tracing::warn!(id, "another replica leads this run now; it is stopped here");

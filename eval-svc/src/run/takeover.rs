@@ -66,6 +66,12 @@ impl Part {
         }
         let beats = self.ledger.beats().await?;
         let others = self.ledger.others().await?;
+        // A run that waits writes nothing, so it would not find out by itself.
+        for (id, live) in manager.active() {
+            if others.iter().any(|run| run.id == id) {
+                live.supersede();
+            }
+        }
         let now = Instant::now();
         let leaders = others
             .iter()

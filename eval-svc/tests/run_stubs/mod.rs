@@ -317,7 +317,11 @@ impl TransformService for StubTransform {
                 let target = target(&kind, item.language.as_deref());
                 format!("{name}|{}|{target:?}|{}", spec.seed.unwrap(), item.text)
             };
-            told.cached_texts = request.items.iter().filter(|item| made.contains_key(&key(item))).count() as u64;
+            told.cached_texts = request
+                .items
+                .iter()
+                .filter(|item| made.contains_key(&key(item)))
+                .count() as u64;
             told.calls = told.texts - told.cached_texts;
             told.most_calls = 3 * told.calls;
             (told.prompt_tokens, told.generated_tokens) = (TOKENS.0 * told.calls, TOKENS.1 * told.calls);
