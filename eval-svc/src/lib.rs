@@ -125,11 +125,13 @@ impl EvalService {
             Some((dispatcher, class)) => Arc::new(FleetEngine::new(dispatcher, class, own)),
             None => Arc::new(own),
         };
+        let runs = RunManager::open(config, clients, work, Arc::clone(&locator), ledger)?;
+        run::take_part(&runs);
         Ok(Self {
             tasks,
             max_message_bytes,
-            locator: Arc::clone(&locator),
-            runs: RunManager::open(config, clients, work, locator, ledger)?,
+            locator,
+            runs,
         })
     }
 

@@ -122,6 +122,14 @@ impl Dispatcher {
         &self.inner.blobs
     }
 
+    /// The answer of a unit, whose usage counts for whoever asks first.
+    ///
+    /// # Errors
+    /// As [`Dispatcher::request_for`].
+    pub async fn request(&self, unit: Unit) -> Result<Answer, Fault> {
+        self.request_for(None, unit).await
+    }
+
     /// The answer of a unit, from the store or from a worker. Waits while the queue cannot be
     /// reached. Dropping the future cancels the unit, unless another dispatcher waits for it. Its
     /// usage counts for the claimant, if one is named.
@@ -129,7 +137,7 @@ impl Dispatcher {
     /// # Errors
     /// If a worker reports a permanent failure or the unit has failed too often, if no worker takes
     /// the unit, or if the store fails.
-    pub async fn request(&self, unit: Unit, claimant: Option<&Claimant>) -> Result<Answer, Fault> {
+    pub async fn request_for(&self, claimant: Option<&Claimant>, unit: Unit) -> Result<Answer, Fault> {
         let inner = &self.inner;
         let answered = unit.address().answer();
         if let Some(answer) = self.with_retry(|| inner.blobs.get(&answered)).await? {

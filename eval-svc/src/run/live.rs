@@ -15,9 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     events::{EventKind, EventLog},
-    looks::RecordedLook,
     progress::Meter,
-    record::{Counters, RunRecord, Stage, StageProgress},
+    record::{Counters, RecordedLook, RunRecord, Stage, StageProgress},
     store::{Leadership, ReportPart, StoreError},
 };
 

@@ -2,19 +2,8 @@
 //! replica that takes a run over repeats no look that an earlier leader made: it takes the recorded
 //! report.
 
-use serde::{Deserialize, Serialize};
-
 use super::{RunError, live::Live, measure::Measured, rounds::Round};
 use crate::report::GateReport;
-
-/// A look as the ledger keeps it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct RecordedLook {
-    /// Digest of what the look was made on ([`inputs`]).
-    pub inputs: String,
-    /// The gate's report after the look.
-    pub report: GateReport,
-}
 
 /// Digest of what a look is made on: BLAKE3 (hex) over the round and the content addresses of its
 /// scores, in order.

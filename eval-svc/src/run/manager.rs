@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     panic::AssertUnwindSafe,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
@@ -27,7 +27,6 @@ use super::{
     prepare,
     record::{Failure, Generation, RunRecord, RunRequest, RunState},
     store::{CancelRequest, Created, FolderStore, INTERRUPTED, Ledger, LedgerStore, RunStore},
-    takeover,
     units::UnitStore,
     waiting::{Turn, Waiting},
     watch,
@@ -55,19 +54,32 @@ const LONGEST_INTERRUPTION: Duration = Duration::from_secs(10);
 /// All runs of this process, and those of its state folder or ledger. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RunManager {
-    pub(super) inner: Arc<Inner>,
+    inner: Arc<Inner>,
+}
+
+/// A reference to the runs that does not keep them going.
+#[derive(Debug)]
+pub(super) struct WeakRunManager {
+    inner: Weak<Inner>,
+}
+
+impl WeakRunManager {
+    /// The runs, unless all other references are gone.
+    pub(super) fn upgrade(&self) -> Option<RunManager> {
+        self.inner.upgrade().map(|inner| RunManager { inner })
+    }
 }
 
 #[derive(Debug)]
-pub(super) struct Inner {
-    pub(super) context: RunContext,
+struct Inner {
+    context: RunContext,
     store: Arc<dyn RunStore>,
     ledger: Option<Ledger>,
     live: Mutex<HashMap<String, Arc<Live>>>,
     /// By request id: held while a run with this id is being created.
     creating: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     places: Arc<Semaphore>,
-    pub(super) waiting: Waiting,
+    waiting: Waiting,
     swept: Mutex<Option<Instant>>,
 }
 
@@ -108,8 +120,8 @@ pub struct ReportFile {
 }
 
 impl RunManager {
-    /// Opens the state folder, or takes part in a ledger: then a tokio runtime is needed, and this
-    /// process continues runs of replicas that have stopped.
+    /// Opens the state folder, unless a ledger keeps the runs. See
+    /// [`take_part`](super::take_part) for the part of this process in a ledger.
     ///
     /// # Errors
     /// When a folder cannot be created.
@@ -134,22 +146,40 @@ impl RunManager {
             places,
             units,
         };
-        let manager = Self {
+        Ok(Self {
             inner: Arc::new(Inner {
                 context,
                 store,
-                ledger: ledger.clone(),
+                ledger,
                 live: Mutex::default(),
                 creating: Mutex::default(),
                 places: active,
                 waiting,
                 swept: Mutex::default(),
             }),
-        };
-        if let Some(ledger) = ledger {
-            tokio::spawn(takeover::take_part(ledger, Arc::downgrade(&manager.inner)));
+        })
+    }
+
+    /// A reference that does not keep the runs going.
+    pub(super) fn downgrade(&self) -> WeakRunManager {
+        WeakRunManager {
+            inner: Arc::downgrade(&self.inner),
         }
-        Ok(manager)
+    }
+
+    /// The ledger, if replicas share the runs.
+    pub(super) fn ledger(&self) -> Option<&Ledger> {
+        self.inner.ledger.as_ref()
+    }
+
+    /// What the stages of a run share.
+    pub(super) fn context(&self) -> &RunContext {
+        &self.inner.context
+    }
+
+    /// The queue of this process.
+    pub(super) fn waiting(&self) -> &Waiting {
+        &self.inner.waiting
     }
 
     /// Checks a request and starts a run for its `owner`. If the same owner used the request id

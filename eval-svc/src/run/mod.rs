@@ -60,6 +60,7 @@ pub use record::{
     SuiteChoice,
 };
 pub use store::{INTERRUPTED, Ledger, StoreError};
+pub(crate) use takeover::take_part;
 pub use transform::Outcome;
 pub(crate) use wire::judge_scale;
 

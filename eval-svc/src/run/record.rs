@@ -11,7 +11,7 @@ use crate::{
     judging::Judge,
     limits::Limits,
     prompts::GivenPrompt,
-    report::GateVerdict,
+    report::{GateReport, GateVerdict},
     separation::Separation,
 };
 
@@ -201,6 +201,15 @@ pub struct RunRecord {
     /// What the trials of its judge took, before any text was rated; absent without a judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<JudgeCounters>,
+}
+
+/// A look of a gate as the ledger keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct RecordedLook {
+    /// Digest of what the look was made on.
+    pub inputs: String,
+    /// The gate's report after the look.
+    pub report: GateReport,
 }
 
 /// How long a generator took.

@@ -2,7 +2,7 @@
 //! cancel its runs, and takes over runs whose leader has stopped or has given them back.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,7 +12,7 @@ use tonic::Code;
 use super::{
     RunError, RunManager, judge,
     live::Live,
-    manager::Inner,
+    manager::WeakRunManager,
     prepare,
     record::{Counters, Failure, RunRecord, RunState},
     store::{ActiveRun, CANCEL_LOOK, Claimed, Ledger, Observer},
@@ -26,8 +26,15 @@ const TRIES: u32 = 6;
 /// Pause between two of these tries.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-/// Takes part in a ledger until the manager is dropped.
-pub(super) async fn take_part(ledger: Ledger, manager: Weak<Inner>) {
+/// Takes part in the ledger of these runs, if they have one, until the runs are dropped. Must be
+/// called inside a tokio runtime if they have.
+pub(crate) fn take_part(manager: &RunManager) {
+    if let Some(ledger) = manager.ledger() {
+        tokio::spawn(turns(ledger.clone(), manager.downgrade()));
+    }
+}
+
+async fn turns(ledger: Ledger, manager: WeakRunManager) {
     let mut part = Part {
         observer: Observer::new(ledger.lease()),
         beaten: Instant::now(),
@@ -38,8 +45,8 @@ pub(super) async fn take_part(ledger: Ledger, manager: Weak<Inner>) {
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         every.tick().await;
-        let Some(inner) = manager.upgrade() else { return };
-        if let Err(fault) = part.turn(&RunManager { inner }).await {
+        let Some(manager) = manager.upgrade() else { return };
+        if let Err(fault) = part.turn(&manager).await {
             tracing::warn!(%fault, "the ledger of runs cannot be read or written; retrying");
         }
     }
@@ -135,7 +142,7 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claimed: Claimed) {
     );
     metrics::counter!(crate::metric_names::TAKEOVERS).increment(1);
     let started = record.started.is_some();
-    record.counters = carried(&record, manager.inner.context.work.recounts_encoding());
+    record.counters = carried(&record, manager.context().work.recounts_encoding());
     record.progress.clear();
     record.state = RunState::Pending;
     let live = Arc::new(Live::new(record, leadership, sequence));
@@ -144,7 +151,7 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claimed: Claimed) {
     }
     let id = live.record().id;
     manager.remember(&id, Arc::clone(&live));
-    let turn = manager.inner.waiting.enter_accepted();
+    let turn = manager.waiting().enter_accepted();
     let manager = manager.clone();
     tokio::spawn(async move {
         if let Some(reason) = cancel {
@@ -194,7 +201,7 @@ async fn end_cancelled(live: &Live) {
 async fn plan_again(manager: &RunManager, request: &super::RunRequest) -> Result<super::plan::Plan, RunError> {
     let mut tries = 1;
     loop {
-        let error = match Box::pin(prepare::prepare(&manager.inner.context, request)).await {
+        let error = match Box::pin(prepare::prepare(manager.context(), request)).await {
             Ok(plan) => return Ok(plan),
             Err(error) => error,
         };

@@ -135,7 +135,7 @@ impl WorkEngine for FleetEngine {
         );
         let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
         let asked = async move {
-            let found = dispatcher.request(unit, run.as_ref()).await?;
+            let found = dispatcher.request_for(run.as_ref(), unit).await?;
             let answer = Transformed::decode(found.content.clone()).map_err(|error| unreadable(&error))?;
             Ok::<_, Fault>(events(answer, &found))
         };
@@ -158,7 +158,7 @@ impl WorkEngine for FleetEngine {
         let unit = Unit::new(self.lane(Kind::Judge, producer), &[], request.encode_to_vec().into());
         let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
         async move {
-            let found = dispatcher.request(unit, run.as_ref()).await?;
+            let found = dispatcher.request_for(run.as_ref(), unit).await?;
             let mut answer = JudgeResponse::decode(found.content).map_err(|error| unreadable(&error))?;
             if found.counted {
                 answer.usage = None;
@@ -185,7 +185,7 @@ impl WorkEngine for FleetEngine {
         let unit = Unit::new(lane, &[], unit.encode_to_vec().into());
         let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
         async move {
-            let found = dispatcher.request(unit, run.as_ref()).await?;
+            let found = dispatcher.request_for(run.as_ref(), unit).await?;
             let mut answer = EncodeResponse::decode(found.content).map_err(|error| unreadable(&error))?;
             if found.counted {
                 answer.usage = None;

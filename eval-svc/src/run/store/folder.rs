@@ -17,8 +17,7 @@ use tonic::Code;
 use super::{
     super::{
         events::Event,
-        looks::RecordedLook,
-        record::{Failure, RunRecord, RunState, SCHEMA},
+        record::{Failure, RecordedLook, RunRecord, RunState, SCHEMA},
     },
     CancelRequest, Created, INTERRUPTED, Leadership, ReportPart, RunStore, StoreError,
 };

@@ -13,7 +13,10 @@ use std::{fmt::Debug, io, path::PathBuf, time::Duration};
 use isomer_service_kit::Fault;
 use jiff::Timestamp;
 
-use super::{events::Event, looks::RecordedLook, record::RunRecord};
+use super::{
+    events::Event,
+    record::{RecordedLook, RunRecord},
+};
 
 pub(super) use folder::{FolderStore, write_atomically};
 pub use ledger::Ledger;

@@ -11,8 +11,7 @@ use super::{
     super::{
         super::{
             events::{Event, EventKind, KEPT},
-            looks::RecordedLook,
-            record::RunRecord,
+            record::{RecordedLook, RunRecord},
         },
         Leadership, ReportPart, StoreError,
     },

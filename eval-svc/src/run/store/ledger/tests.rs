@@ -4,10 +4,7 @@ use std::env;
 use super::*;
 use crate::{
     report::GateReport,
-    run::{
-        looks::RecordedLook,
-        record::{RunRequest, RunState},
-    },
+    run::record::{RecordedLook, RunRequest, RunState},
 };
 
 /// An empty ledger with two replicas.
