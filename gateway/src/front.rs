@@ -1,5 +1,5 @@
-//! What a gateway serves: the router over every encoder, its registry, a way to each other service,
-//! HTTP in OpenAI's shapes, and the door in front of it all.
+//! What a gateway serves: the router over every encoder, its registry, a proxy to each other
+//! service, HTTP in OpenAI's shapes, and the auth layer in front of them.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -35,17 +35,17 @@ const TRANSFORM: &[&str] = &[
     "isomer.transform.v1.TransformService",
     "isomer.transform.v1.AugmentationService",
 ];
-/// Services of eval-svc that keep nothing.
+/// Services of eval-svc that keep no state.
 const SCORES: &[&str] = &["isomer.eval.v1.TaskService", "isomer.eval.v1.StatisticsService"];
 const RUNS: &str = "isomer.eval.v1.RunService";
 
-/// Whether calls of a service are passed on to a server behind.
+/// Whether calls of a service are passed on to another server.
 #[cfg(test)]
 pub(crate) fn is_passed_on(service: &str) -> bool {
     TRANSFORM.contains(&service) || SCORES.contains(&service) || service == RUNS
 }
 
-/// Who answers for what is not about encoders.
+/// The servers of the services other than the encoder service.
 #[derive(Debug, Clone, Default)]
 pub struct Behind {
     /// Servers of transform-svc.
@@ -55,28 +55,28 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// A run is known to the server that made it, and to no other: all are the first one's.
+    /// Only the server that made a run knows it, so all runs live with the first server.
     pub(crate) fn runs(&self) -> Option<Servers> {
         self.eval.as_ref().map(Servers::first)
     }
 }
 
-/// What the configuration says of the front.
+/// Configuration of what the gateway serves.
 #[derive(Debug)]
 pub struct Settings {
-    /// Encoders of others.
+    /// Encoders of other servers.
     pub providers: ProvidersConfig,
-    /// Which addresses of this network may be called as providers.
+    /// Which private addresses may be called as providers.
     pub addresses: GuardConfig,
-    /// How requests find their way.
+    /// How requests are routed to encoders.
     pub routing: RoutingConfig,
     /// Pages that may call from a browser.
     pub web: WebConfig,
-    /// Largest message that is read, in bytes.
+    /// Largest message that is accepted, in bytes.
     pub max_message_bytes: usize,
 }
 
-/// The ways to encoders, known and watched.
+/// The router and the registry of providers that it watches.
 #[derive(Debug, Clone)]
 pub struct Ways {
     /// Routes to every encoder.
@@ -87,7 +87,7 @@ pub struct Ways {
 /// Opens the registry and the router over it and `fixed`.
 ///
 /// # Errors
-/// Records that cannot be opened, declared providers that cannot be read.
+/// If the records cannot be opened or the declared providers cannot be read.
 pub async fn ways(settings: &Settings, database: Option<Database>, fixed: Vec<Fixed>) -> Result<Ways, Fault> {
     let guard =
         AddressGuard::new(&settings.addresses).map_err(|error| Fault::invalid("addresses", error.to_string()))?;
@@ -112,13 +112,14 @@ pub async fn ways(settings: &Settings, database: Option<Database>, fixed: Vec<Fi
     Ok(Ways { router, registry })
 }
 
-/// The encoders behind a router, as a service.
+/// The encoders of a router, as a service.
 pub fn encoders(router: &Router, max_message_bytes: usize) -> Reporting<EncoderServiceServer<EncoderHandler>> {
     Reporting(encoder_service::server(router.clone(), max_message_bytes))
 }
 
-/// Everything that is served, and who follows the runs that are asked for there. Without `access`
-/// the registry's changes and the keys are not served: that is for a process's own clients.
+/// Everything that a gateway serves, and the follower of the runs that are created through it.
+/// Without `access`, requests are not authenticated, changes are not audited, keys are not served
+/// and runs have no follower: that is for a process's own clients.
 pub fn services(
     settings: &Settings,
     ways: &Ways,
@@ -216,7 +217,7 @@ fn upstreams<'a>(
     })
 }
 
-/// Access, as the port asks it.
+/// Access as the server's authenticator.
 #[derive(Debug)]
 struct AccessAuthenticator(Access);
 

@@ -1,4 +1,4 @@
-//! The same front, with services that run elsewhere.
+//! A gateway in front of services that run elsewhere.
 
 use std::{future::Future, net::SocketAddr, sync::Arc};
 
@@ -15,12 +15,12 @@ use crate::{
     routing::Fixed,
 };
 
-/// Serves until `shutdown` completes, then drains. Upstreams are connected when they are first
-/// asked for, and again when they come back.
+/// Serves until `shutdown` completes, then drains. An upstream is connected on its first call, and
+/// reconnected when it comes back.
 ///
 /// # Errors
-/// A configuration that cannot work, an address that others reach while nobody could be told apart,
-/// records that cannot be opened, a listener that breaks.
+/// If the configuration cannot work, the address can be reached from elsewhere while callers are
+/// not authenticated, the records cannot be opened, or the listener breaks.
 pub async fn run(
     config: GatewayConfig,
     listener: TcpListener,
@@ -32,7 +32,7 @@ pub async fn run(
     let access = Access::open(config.access, database.clone()).await?;
     let address = listener
         .local_addr()
-        .map_err(|error| Fault::internal(format!("no local address: {error}")))?;
+        .map_err(|error| Fault::internal(format!("the listener has no local address: {error}")))?;
     check_listen(&access, address).await?;
     let settings = Settings {
         providers: config.providers,
@@ -57,7 +57,7 @@ pub async fn run(
     };
     let (services, follower) = front::services(&settings, &ways, &behind, Some(&access));
     server::serve(services, &config.server, listener, shutdown).await?;
-    // Runs go on behind us; the next gateway follows them.
+    // Runs continue without this gateway; the next gateway follows them.
     drop(follower);
     access.release_tabs().await?;
     access.flush().await
