@@ -92,7 +92,7 @@ mod tests {
             named(&served, "of_tomorrow")
                 .unwrap_err()
                 .to_string()
-                .contains("up to the version")
+                .contains("upgrade the gateway to the version")
         );
     }
 }

@@ -367,7 +367,7 @@ async fn a_client_that_leaves_while_its_run_is_made_has_no_run_for_nothing() {
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     let abandoned = harness.stub.run("run-").unwrap();
-    assert_eq!(abandoned.error, "its client left before it was made");
+    assert_eq!(abandoned.error, "its client disconnected before the run was created");
     // Of this one the client knows how to find it.
     assert_eq!(harness.stub.run("run-kept").unwrap().state(), RunState::Pending);
     harness.stub.uses("run-kept", 60);
