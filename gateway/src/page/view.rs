@@ -1,4 +1,4 @@
-//! What the template shows.
+//! The values that the page's template shows.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ struct TrialView {
     problems: Vec<String>,
 }
 
-/// The page.
+/// Renders the page.
 pub(super) fn page(
     pages: &Pages,
     encoders: &[Encoder],
@@ -197,7 +197,8 @@ fn trial_view(trial: &Trial, encoders: &[Encoder], served: &[TransformationInfo]
             || fresh && first_loaded.is_some_and(|first| first.id == encoder.id),
         hint: "",
     });
-    // Those that make one text of one text, in its own language; first those that are done at once.
+    // Transformations that make one text from one text in its own language; those without a
+    // generator first, because they are fast.
     let of_one = |kind: &Kind| !matches!(kind, Kind::Distractors(_) | Kind::MultiSwap(_) | Kind::Continuation(_));
     let mut shown: Vec<_> = served
         .iter()
@@ -207,7 +208,7 @@ fn trial_view(trial: &Trial, encoders: &[Encoder], served: &[TransformationInfo]
     let transformations = shown.into_iter().map(|info| Choice {
         name: info.name.clone(),
         chosen: trial.transformations.contains(&info.name) || fresh && info.name == "stopword_removal",
-        hint: if info.needs_generator { "asks a generator" } else { "" },
+        hint: if info.needs_generator { "uses a generator" } else { "" },
     });
     let mut columns = Vec::new();
     columns.extend((!trial.second.is_empty()).then(|| "second text".to_owned()));
