@@ -376,7 +376,11 @@ async fn a_run_is_asked_for_once_and_lives_with_the_first() {
         .await
         .unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
-    assert_eq!(a.asked(), 23, "it is unknown whether the run was created, so there is no retry");
+    assert_eq!(
+        a.asked(),
+        23,
+        "it is unknown whether the run was created, so there is no retry"
+    );
     assert_eq!(b.asked(), 0);
 }
 

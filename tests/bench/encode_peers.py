@@ -227,7 +227,8 @@ def text_embeddings_inference(args):
     import numpy as np
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-    # The two messages of its proto that are used here; fields that are left out are skipped on reading.
+    # The two messages of its proto that are used here; fields that are left out are skipped on
+    # reading.
     kinds = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="tei.proto", package="tei.v1", syntax="proto3")
     for name, field, number, kind, label in [

@@ -147,7 +147,8 @@ def envoy(bench, upstream_port, grpc=False):
         }
     }
     (bench.home / "envoy.json").write_text(json.dumps(config))
-    # Without it, two on one machine would take each other for the old and the new process of a hot restart.
+    # Without it, two on one machine would take each other for the old and the new process of a hot
+    # restart.
     process, log = bench.start("envoy", [binary, "-c", bench.home / "envoy.json", "--log-level", "error", "--use-dynamic-base-id"])
     wait_for(port, process, log)
     return process, port

@@ -154,10 +154,7 @@ async fn a_unit_that_two_runs_want_at_once_is_done_once_and_paid_once() {
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!((&first.content[..], &second.content[..]), (&b"cba"[..], &b"cba"[..]));
     assert_eq!(begun.load(Ordering::SeqCst), 1);
-    assert!(
-        first.counted != second.counted,
-        "exactly one of them counts its use"
-    );
+    assert!(first.counted != second.counted, "exactly one of them counts its use");
     // Later the answer exists, and no requester counts it.
     let third = other.request(unit("abc", "")).await.unwrap();
     assert!(third.counted && third.content == first.content);

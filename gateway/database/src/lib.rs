@@ -122,11 +122,10 @@ fn url(address: &str) -> Result<String, Fault> {
         Some(path) => path,
         None if address.contains("://") => {
             let scheme = address.split("://").next().unwrap_or_default();
-            return Err(Fault::invalid(
-                "database",
-                format!("`{scheme}` is not a supported kind of database"),
-            )
-            .hint("give a path, sqlite:PATH or postgres://USER@HOST/DATABASE"));
+            return Err(
+                Fault::invalid("database", format!("`{scheme}` is not a supported kind of database"))
+                    .hint("give a path, sqlite:PATH or postgres://USER@HOST/DATABASE"),
+            );
         }
         None => address,
     };
@@ -136,8 +135,11 @@ fn url(address: &str) -> Result<String, Fault> {
     }
     if let Some(folder) = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty()) {
         private::create_folder(folder).map_err(|error| {
-            Fault::invalid("database", format!("the folder {} cannot be created: {error}", folder.display()))
-                .hint("choose another folder")
+            Fault::invalid(
+                "database",
+                format!("the folder {} cannot be created: {error}", folder.display()),
+            )
+            .hint("choose another folder")
         })?;
     }
     // SQLite gives its accompanying files the same permissions.

@@ -120,10 +120,11 @@ pub(super) async fn encode(
     let mut client = backends.augmentation()?;
     request.check_augmented()?;
     if request.truncation.is_some() {
-        return Err(
-            ApiError::invalid("truncation", "with `augment`, texts that are too long are always cut at their end")
-                .hint("leave it out"),
-        );
+        return Err(ApiError::invalid(
+            "truncation",
+            "with `augment`, texts that are too long are always cut at their end",
+        )
+        .hint("leave it out"));
     }
     let served = match &backends.augmentation {
         Some(servers) => catalogue::served(servers).await?,

@@ -150,9 +150,8 @@ impl Request {
                 .hint("name the prompt with `prompt_name`"));
         }
         if self.normalized.is_some() {
-            return Err(
-                ApiError::invalid("normalized", "is not supported with `augment`").hint("use `augment.normalise_after`")
-            );
+            return Err(ApiError::invalid("normalized", "is not supported with `augment`")
+                .hint("use `augment.normalise_after`"));
         }
         Ok(())
     }
@@ -164,10 +163,11 @@ impl Request {
             return Err(ApiError::invalid("model", "is missing").hint("name an encoder; GET /v1/models lists them"));
         }
         if self.task.as_ref().is_some_and(|task| !task.is_null()) {
-            return Err(
-                ApiError::invalid("task", "chooses one of Jina's adapters, but encoders here have no adapters")
-                    .hint("name one of the encoder's prompts with `prompt_name`, or leave it out"),
-            );
+            return Err(ApiError::invalid(
+                "task",
+                "chooses one of Jina's adapters, but encoders here have no adapters",
+            )
+            .hint("name one of the encoder's prompts with `prompt_name`, or leave it out"));
         }
         if self.late_chunking == Some(true) {
             return Err(

@@ -59,8 +59,10 @@ pub(super) async fn report(
         "report.md" => ReportFormat::Markdown,
         "junit.xml" => ReportFormat::Junit,
         other => {
-            return Err(Fault::not_found("NO_SUCH_PATH", format!("a report has no file `{other}`"))
-                .hint("one of report.html, report.json, report.md, junit.xml"));
+            return Err(
+                Fault::not_found("NO_SUCH_PATH", format!("a report has no file `{other}`"))
+                    .hint("one of report.html, report.json, report.md, junit.xml"),
+            );
         }
     };
     let mut request = Request::new(GetReportRequest {

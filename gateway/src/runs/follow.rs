@@ -68,7 +68,10 @@ impl Following {
                     }
                 },
                 Err(status) if status.code() == Code::NotFound => {
-                    tracing::warn!(run = id, "the evaluation service no longer knows a run whose end was not seen");
+                    tracing::warn!(
+                        run = id,
+                        "the evaluation service no longer knows a run whose end was not seen"
+                    );
                     return self.close().await;
                 }
                 Err(status) => Err(Fault::from_status(&status)),

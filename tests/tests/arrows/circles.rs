@@ -168,7 +168,11 @@ fn two_modules_that_need_each_other_are_a_circle_and_one_that_needs_another_is_n
         ("c/d.rs", "pub const SOME: u8 = 1; fn g() -> super::super::a::A {}"),
     ]);
     assert_eq!(names(&between_modules(&round)), ["a b c"]);
-    assert_eq!(names(&between_files(&round)), [""; 0], "the same circle is reported once");
+    assert_eq!(
+        names(&between_files(&round)),
+        [""; 0],
+        "the same circle is reported once"
+    );
     // Two files of one module.
     let inside = uses_of(&[
         ("lib.rs", "mod c;"),

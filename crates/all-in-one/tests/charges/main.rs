@@ -80,7 +80,9 @@ async fn in_vain(cases: &[Case]) -> Vec<String> {
     }
     let (charged, counted) = (harness.settled(&key).await, harness.models.counted().since(&before));
     if (charged, counted) != Default::default() {
-        wrong.push(format!("calls that use nothing: counted {counted:?}, charged {charged:?}"));
+        wrong.push(format!(
+            "calls that use nothing: counted {counted:?}, charged {charged:?}"
+        ));
     }
     wrong
 }

@@ -21,7 +21,10 @@ async fn auto_is_open_on_loopback_and_asks_elsewhere() {
         assert_eq!(AccessConfig::default().required_at(at(listen)), required, "{listen}");
     }
     let access = door_with(AccessConfig::default()).await;
-    assert!(access.is_required(), "until the address is known, every caller needs a key");
+    assert!(
+        access.is_required(),
+        "until the address is known, every caller needs a key"
+    );
     access.check_listen(at("127.0.0.1:50051")).await.unwrap();
     assert!(!access.is_required());
     let anyone = ask(&access, KEYS, &[("host", "localhost:50051")]).await.unwrap();

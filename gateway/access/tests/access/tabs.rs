@@ -92,7 +92,10 @@ async fn charged_once(database: &str) {
     assert!((spent(&first).await.cost_usd - 0.25).abs() < 1e-9);
 
     let second = open(database).await;
-    assert!(second.take_over_tabs().await.unwrap().is_empty(), "another gateway holds it");
+    assert!(
+        second.take_over_tabs().await.unwrap().is_empty(),
+        "another gateway holds it"
+    );
     first.release_tabs().await.unwrap();
     let mut taken = second.take_over_tabs().await.unwrap();
     assert_eq!(taken.len(), 1);
@@ -111,7 +114,10 @@ async fn charged_once(database: &str) {
         (back.len(), back[0].charged(), back[0].principal()),
         (1, used(300), format!("key:{id}").as_str())
     );
-    assert!(!taken.charge(used(350)).await.unwrap(), "also if the second gateway was only slow");
+    assert!(
+        !taken.charge(used(350)).await.unwrap(),
+        "also if the second gateway was only slow"
+    );
     assert!(back[0].charge(used(400)).await.unwrap());
     assert_eq!(spent(&first).await.tokens, 400);
     back[0].close().await.unwrap();

@@ -236,7 +236,8 @@ async fn embed_sparse() -> Refused<Tei> {
 }
 
 fn sparse(dense: &str) -> Fault {
-    Fault::unimplemented("no encoder here produces sparse vectors (SPLADE)").hint(format!("ask {dense} for dense vectors"))
+    Fault::unimplemented("no encoder here produces sparse vectors (SPLADE)")
+        .hint(format!("ask {dense} for dense vectors"))
 }
 
 #[derive(Debug, Deserialize)]
