@@ -66,7 +66,7 @@ impl Keys {
     /// Makes a key. Its text is given here and never again: only its SHA-256 is kept.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` on the field that cannot be meant.
+    /// `INVALID_ARGUMENT` on the invalid field.
     pub async fn create(&self, who: &str, new: NewKey) -> Result<(KeyRecord, Secret), Fault> {
         let now = micros_now();
         check_name(&new.name)?;
@@ -136,8 +136,8 @@ impl Keys {
     /// Changes a key.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `FAILED_PRECONDITION` for a revoked key, `INVALID_ARGUMENT` on the field that
-    /// cannot be meant.
+    /// `NOT_FOUND`, `FAILED_PRECONDITION` for a revoked key, `INVALID_ARGUMENT` on the invalid
+    /// field.
     pub async fn update(&self, who: &str, id: &str, change: KeyChange) -> Result<(KeyRecord, Usage), Fault> {
         let id = check_id(id)?;
         change.name.as_deref().map_or(Ok(()), check_name)?;

@@ -70,7 +70,7 @@ impl Limits {
     /// Checks the numbers.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` on the first that cannot be meant.
+    /// `INVALID_ARGUMENT` on the first invalid limit.
     pub fn check(&self) -> Result<(), Fault> {
         if let Some(rate) = self.requests_per_second
             && !(rate.is_finite() && rate > 0.0 && rate <= 1e6)
