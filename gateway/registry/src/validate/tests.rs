@@ -152,7 +152,7 @@ fn addresses_have_the_scheme_of_their_kind_a_host_and_nothing_secret() {
 
 #[test]
 fn encoders_are_named_where_the_provider_cannot_list_them() {
-    refused("provider.encoders", "cannot say what it offers", |p| p.encoders.clear());
+    refused("provider.encoders", "cannot list its encoders", |p| p.encoders.clear());
     judged(|p| {
         p.set_kind(ProviderKind::Isomer);
         p.address = "grpcs://a:1".to_owned();
