@@ -174,7 +174,11 @@ fn providers_are_registered_shown_changed_checked_and_taken_away() {
     ]);
     assert!(done(&["renew", "self"]).starts_with("self stays until 20"));
     refused(&["renew", "tei"], 3, &["has no lease"]);
-    refused(&["delete", "tei", "--etag", "old"], 3, &["has changed since it was read"]);
+    refused(
+        &["delete", "tei", "--etag", "old"],
+        3,
+        &["has changed since it was read"],
+    );
     assert_eq!(
         done(&["delete", "tei", "--format", "json"]),
         "{\"id\":\"tei\",\"outcome\":\"deleted\"}\n"

@@ -37,10 +37,12 @@ impl AccessServer {
     async fn administrator<T>(&self, request: Request<T>, act: &str) -> Result<(String, T), Status> {
         let (_, extensions, message) = request.into_parts();
         let Some(caller) = extensions.get::<Caller>() else {
-            let fault = Fault::new(Code::Unauthenticated, "NO_CALLER", "this service is not behind the auth layer");
-            return Err(fault
-                .hint("the gateway is composed wrongly; nothing was done")
-                .into());
+            let fault = Fault::new(
+                Code::Unauthenticated,
+                "NO_CALLER",
+                "this service is not behind the auth layer",
+            );
+            return Err(fault.hint("the gateway is composed wrongly; nothing was done").into());
         };
         if let Err(fault) = caller.require(Scope::Admin) {
             self.access.audit(caller, act, "", Err(&fault)).await?;

@@ -31,8 +31,10 @@ pub fn connect(provider: &Provider, surroundings: &Surroundings) -> Result<Arc<d
         return Ok(Arc::new(IsomerBackend::new(provider, surroundings)?));
     }
     let Some((protocol, target)) = kinds::protocol(provider, surroundings)? else {
-        return Err(Fault::invalid("provider.kind", "is not set, or unknown to this version")
-            .hint("name the provider's protocol"));
+        return Err(
+            Fault::invalid("provider.kind", "is not set, or unknown to this version")
+                .hint("name the provider's protocol"),
+        );
     };
     Ok(Arc::new(Foreign::new(provider, protocol, &target)?))
 }

@@ -115,7 +115,10 @@ fn named(path: &str) -> Result<Copy, Fault> {
         return refuse(format!("`{path}` is set by the gateway"), "leave it out".to_owned());
     }
     if path == "*" {
-        return refuse("`*` is given together with other fields".to_owned(), "give it alone".to_owned());
+        return refuse(
+            "`*` is given together with other fields".to_owned(),
+            "give it alone".to_owned(),
+        );
     }
     // A map or a secret can be named only as a whole; a message can be named by its fields.
     if let Some((parent, _)) = path.split_once('.') {

@@ -17,10 +17,7 @@ pub const DATABASE_ERRORS: &str = metric_name!("gateway", "providers_database_er
 /// Every metric of this crate.
 pub const ALL: &[Metric] = &[
     Metric::gauge(PROVIDERS, Unit::Count, "Live providers."),
-    Metric::counter(
-        FILE_ERRORS,
-        "Contents of the providers file that could not be applied.",
-    ),
+    Metric::counter(FILE_ERRORS, "Contents of the providers file that could not be applied."),
     Metric::gauge(
         FILE_BROKEN,
         Unit::Count,

@@ -27,7 +27,10 @@ pub(crate) const ALL: &[Metric] = &[
     ),
     Metric::counter(FAILURES, "Attempts that a provider failed."),
     Metric::counter(RETRIES, "Requests retried after a failure."),
-    Metric::counter(HEDGES, "Requests also sent to a second provider because the first was slow."),
+    Metric::counter(
+        HEDGES,
+        "Requests also sent to a second provider because the first was slow.",
+    ),
     Metric::counter(CACHED, "Texts answered from the cache."),
     Metric::counter(SHARED, "Texts answered by the encoding of a concurrent request."),
     Metric::counter(

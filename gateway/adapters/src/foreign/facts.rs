@@ -85,7 +85,10 @@ mod tests {
         known.put("m", Some((start, Facts::default())));
         assert!(known.fresh("m", start + FRESH / 2).is_some());
         assert!(known.fresh("m", start + FRESH).is_none(), "one caller refreshes");
-        assert!(known.fresh("m", start + FRESH).is_some(), "the others use the old facts");
+        assert!(
+            known.fresh("m", start + FRESH).is_some(),
+            "the others use the old facts"
+        );
         known.put("m", None);
         assert!(known.fresh("m", start).is_none());
     }

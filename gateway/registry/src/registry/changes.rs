@@ -131,11 +131,12 @@ impl Registry {
             return Ok(expires);
         }
         match inner.store.find(id, now).await? {
-            Some(_) => Err(
-                Fault::precondition("NO_LEASE", format!("provider `{id}` has no lease, so it does not expire"))
-                    .field("id")
-                    .hint("there is nothing to renew"),
-            ),
+            Some(_) => Err(Fault::precondition(
+                "NO_LEASE",
+                format!("provider `{id}` has no lease, so it does not expire"),
+            )
+            .field("id")
+            .hint("there is nothing to renew")),
             None => Err(unknown(id).hint("its lease expired, or it was deleted: register it again")),
         }
     }
