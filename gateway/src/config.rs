@@ -145,12 +145,12 @@ impl Validate for GatewayConfig {
         self.addresses.validate().map_err(|error| error.within("addresses"))?;
         self.routing.validate()?;
         self.web.validate().map_err(|error| error.within("web"))?;
-        let behind = [
+        let sections = [
             ("embed", &self.embed),
             ("transform", &self.transform),
             ("eval", &self.eval),
         ];
-        behind.into_iter().try_for_each(|(name, servers)| {
+        sections.into_iter().try_for_each(|(name, servers)| {
             let servers = servers.as_ref().map_or(Ok(()), Validate::validate);
             servers.map_err(|error| error.within(name))
         })

@@ -111,16 +111,16 @@ impl EncoderService for EncoderHandler {
         request: Request<Streaming<EncodeStreamRequest>>,
     ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
         let (deadline, caller) = (deadline(request.extensions()), caller(request.extensions()));
-        let face = self.clone();
+        let handler = self.clone();
         let messages = request.into_inner().enumerate();
         let answers = messages.map(move |(number, message)| {
-            let (face, caller) = (face.clone(), caller.clone());
+            let (handler, caller) = (handler.clone(), caller.clone());
             async move {
                 let EncodeStreamRequest { client_index, request } = message?;
                 let request = request
                     .ok_or_else(|| Fault::invalid("request", "is missing").hint("send one with each message"))?;
                 welcome(caller.as_ref(), number).await?;
-                let response = face.answer(request, deadline, caller.as_ref()).await?;
+                let response = handler.answer(request, deadline, caller.as_ref()).await?;
                 Ok(EncodeStreamResponse {
                     client_index,
                     response: Some(response),

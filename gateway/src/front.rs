@@ -47,14 +47,14 @@ pub(crate) fn is_passed_on(service: &str) -> bool {
 
 /// The servers of the services other than the encoder service.
 #[derive(Debug, Clone, Default)]
-pub struct Behind {
+pub struct UpstreamServers {
     /// Servers of transform-svc.
     pub transform: Option<Servers>,
     /// Servers of eval-svc.
     pub eval: Option<Servers>,
 }
 
-impl Behind {
+impl UpstreamServers {
     /// Only the server that made a run knows it, so all runs live with the first server.
     pub(crate) fn runs(&self) -> Option<Servers> {
         self.eval.as_ref().map(Servers::first)
@@ -78,7 +78,7 @@ pub struct Settings {
 
 /// The router and the registry of providers that it watches.
 #[derive(Debug, Clone)]
-pub struct Ways {
+pub struct EncoderRoutes {
     /// Routes to every encoder.
     pub router: Router,
     pub(crate) registry: Registry,
@@ -88,7 +88,11 @@ pub struct Ways {
 ///
 /// # Errors
 /// If the records cannot be opened or the declared providers cannot be read.
-pub async fn ways(settings: &Settings, database: Option<Database>, fixed: Vec<Fixed>) -> Result<Ways, Fault> {
+pub async fn open_routes(
+    settings: &Settings,
+    database: Option<Database>,
+    fixed: Vec<Fixed>,
+) -> Result<EncoderRoutes, Fault> {
     let guard =
         AddressGuard::new(&settings.addresses).map_err(|error| Fault::invalid("addresses", error.to_string()))?;
     let surroundings = Surroundings {
@@ -109,7 +113,7 @@ pub async fn ways(settings: &Settings, database: Option<Database>, fixed: Vec<Fi
     )
     .await;
     registry.screen_with(Arc::new(Screen(router.clone())));
-    Ok(Ways { router, registry })
+    Ok(EncoderRoutes { router, registry })
 }
 
 /// The encoders of a router, as a service.
@@ -122,24 +126,24 @@ pub fn encoders(router: &Router, max_message_bytes: usize) -> Reporting<EncoderS
 /// and runs have no follower: that is for a process's own clients.
 pub fn services(
     settings: &Settings,
-    ways: &Ways,
-    behind: &Behind,
+    routes: &EncoderRoutes,
+    upstream_servers: &UpstreamServers,
     access: Option<&Access>,
 ) -> (Services, Option<Follower>) {
-    let mut services = add_charged(Services::new(), encoders(&ways.router, settings.max_message_bytes));
-    let transform = behind
+    let mut services = add_charged(Services::new(), encoders(&routes.router, settings.max_message_bytes));
+    let transform = upstream_servers
         .transform
         .iter()
-        .flat_map(|servers| upstreams(TRANSFORM, servers, &ways.router));
-    let scores = behind
+        .flat_map(|servers| upstreams(TRANSFORM, servers, &routes.router));
+    let scores = upstream_servers
         .eval
         .iter()
-        .flat_map(|servers| upstreams(SCORES, servers, &ways.router));
+        .flat_map(|servers| upstreams(SCORES, servers, &routes.router));
     for upstream in transform.chain(scores) {
         services = services.add_routes(upstream.service, billing::charged(proxy::route(upstream)));
     }
     let mut follower = None;
-    if let Some(servers) = behind.runs() {
+    if let Some(servers) = upstream_servers.runs() {
         follower = access.map(|access| {
             Follower::start(
                 access.clone(),
@@ -160,18 +164,18 @@ pub fn services(
         services = services.add_routes(RUNS, runs::named(routes));
     }
     let pages = Pages {
-        router: ways.router.clone(),
-        behind: behind.clone(),
+        router: routes.router.clone(),
+        upstream_servers: upstream_servers.clone(),
         max_message_bytes: settings.max_message_bytes,
     };
     let backends = openai::Backends {
-        router: ways.router.clone(),
-        augmentation: behind.transform.clone(),
+        router: routes.router.clone(),
+        augmentation: upstream_servers.transform.clone(),
         max_message_bytes: settings.max_message_bytes,
     };
     let services = services
         .add(ProviderServiceServer::new(Audited::new(
-            ways.registry.face(),
+            routes.registry.handler(),
             access.cloned(),
         )))
         .http(billing::charged(page::routes(pages)))

@@ -32,16 +32,21 @@ impl Screening for Screen {
                 detail: why,
             };
         }
-        let Some((_, standing, _)) = self.0.standings().into_iter().find(|(provider, ..)| provider == id) else {
+        let Some((_, health, _)) = self
+            .0
+            .provider_health()
+            .into_iter()
+            .find(|(provider, ..)| provider == id)
+        else {
             return ProviderStatus::default();
         };
         ProviderStatus {
-            state: if standing.state == HEALTHY {
+            state: if health.state == HEALTHY {
                 ProviderState::Serving
             } else {
                 ProviderState::Unavailable
             },
-            detail: standing.why.unwrap_or_default(),
+            detail: health.why.unwrap_or_default(),
         }
     }
 }

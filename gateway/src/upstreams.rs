@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     config::{GatewayConfig, ServersConfig},
-    front::{self, Behind, Settings},
+    front::{self, Settings, UpstreamServers},
     proxy::Servers,
     routing::Fixed,
 };
@@ -50,12 +50,12 @@ pub async fn run(
         })
     });
     let fixed = fixed.collect::<Result<_, _>>()?;
-    let ways = front::ways(&settings, Some(database), fixed).await?;
-    let behind = Behind {
+    let routes = front::open_routes(&settings, Some(database), fixed).await?;
+    let upstream_servers = UpstreamServers {
         transform: servers(&settings, config.transform.as_ref())?,
         eval: servers(&settings, config.eval.as_ref())?,
     };
-    let (services, follower) = front::services(&settings, &ways, &behind, Some(&access));
+    let (services, follower) = front::services(&settings, &routes, &upstream_servers, Some(&access));
     server::serve(services, &config.server, listener, shutdown).await?;
     // Runs continue without this gateway; the next gateway follows them.
     drop(follower);

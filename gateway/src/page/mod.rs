@@ -21,7 +21,7 @@ use isomer_access::{Caller, Scope};
 use isomer_proto::transform::v1::TransformationInfo;
 use isomer_service_kit::{Fault, plain_refusal};
 
-use crate::{catalogue, front::Behind, routing::Router};
+use crate::{catalogue, front::UpstreamServers, routing::Router};
 use trial::Trial;
 
 /// Longest duration of a trial: a local generator may have to be loaded first.
@@ -34,7 +34,7 @@ const LISTING: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub(crate) struct Pages {
     pub(crate) router: Router,
-    pub(crate) behind: Behind,
+    pub(crate) upstream_servers: UpstreamServers,
     pub(crate) max_message_bytes: usize,
 }
 
@@ -102,7 +102,7 @@ async fn home(
 
 /// The transformations that can be tried; none if there is no transform service.
 async fn served(pages: &Pages) -> Result<Vec<TransformationInfo>, Fault> {
-    let Some(servers) = &pages.behind.transform else {
+    let Some(servers) = &pages.upstream_servers.transform else {
         return Ok(Vec::new());
     };
     let late = |_| Fault::unavailable("CATALOGUE_TIMEOUT", format!("no answer within {} s", LISTING.as_secs()));

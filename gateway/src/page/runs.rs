@@ -16,7 +16,7 @@ const SHOWN: u32 = 50;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 fn client(pages: &Pages) -> Result<RunServiceClient<Servers>, Fault> {
-    let channel = pages.behind.runs().ok_or_else(|| {
+    let channel = pages.upstream_servers.runs().ok_or_else(|| {
         Fault::not_found("NO_RUNS", "this gateway has no evaluation service")
             .hint("name one in its configuration: eval.address")
     })?;

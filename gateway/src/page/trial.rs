@@ -119,7 +119,7 @@ impl Trial {
 }
 
 async fn change(pages: &Pages, caller: Option<&Caller>, name: &str, text: &str) -> Result<String, Fault> {
-    let channel = pages.behind.transform.clone().ok_or_else(|| {
+    let channel = pages.upstream_servers.transform.clone().ok_or_else(|| {
         Fault::unimplemented("this gateway has no transform service")
             .hint("name one in its configuration: transform.address")
     })?;

@@ -86,7 +86,7 @@ pub(super) fn page(
     runs: &Result<Vec<Run>, Fault>,
     trial: &Trial,
 ) -> Result<String, minijinja::Error> {
-    let standings = pages.router.standings();
+    let provider_health = pages.router.provider_health();
     let refusals: BTreeMap<String, String> = pages.router.refusals().into_iter().collect();
     let known = |number: u32| Some(number).filter(|number| *number > 0);
     let encoder_rows: Vec<EncoderRow> = encoders
@@ -97,7 +97,7 @@ pub(super) fn page(
             max_tokens: known(encoder.max_tokens),
             architecture: encoder.architecture.clone(),
             loaded: encoder.loaded,
-            providers: standings
+            providers: provider_health
                 .iter()
                 .filter(|(_, _, ids)| ids.contains(&encoder.id))
                 .map(|(provider, ..)| provider.clone())
@@ -105,32 +105,35 @@ pub(super) fn page(
             refusal: refusals.get(&encoder.id).cloned(),
         })
         .collect();
-    let provider_rows: Vec<ProviderRow> = standings
+    let provider_rows: Vec<ProviderRow> = provider_health
         .into_iter()
-        .map(|(id, standing, ids)| ProviderRow {
+        .map(|(id, health, ids)| ProviderRow {
             id,
-            state: standing.state,
-            why: standing.why,
-            latency: standing
+            state: health.state,
+            why: health.why,
+            latency: health
                 .latency
                 .map(|latency| format!("{:.1} ms", latency.as_secs_f64() * 1e3)),
-            outstanding: standing.outstanding,
-            answered: standing.answered,
-            failed: standing.failed,
+            outstanding: health.outstanding,
+            answered: health.answered,
+            failed: health.failed,
             encoders: ids.len(),
         })
         .collect();
-    let behind = [("transform", &pages.behind.transform), ("eval", &pages.behind.eval)];
-    let servers = behind.into_iter().flat_map(|(service, servers)| {
-        let each = servers.iter().flat_map(Servers::standings);
-        each.map(move |(name, standing)| ServerRow {
+    let upstream_servers = [
+        ("transform", &pages.upstream_servers.transform),
+        ("eval", &pages.upstream_servers.eval),
+    ];
+    let servers = upstream_servers.into_iter().flat_map(|(service, servers)| {
+        let each = servers.iter().flat_map(Servers::server_health);
+        each.map(move |(name, health)| ServerRow {
             service,
             name,
-            state: standing.state,
-            why: standing.why,
-            outstanding: standing.outstanding,
-            answered: standing.answered,
-            failed: standing.failed,
+            state: health.state,
+            why: health.why,
+            outstanding: health.outstanding,
+            answered: health.answered,
+            failed: health.failed,
         })
     });
     let server_rows: Vec<ServerRow> = servers.collect();

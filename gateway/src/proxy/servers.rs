@@ -118,9 +118,9 @@ impl Servers {
     }
 
     /// The health of each server, to be shown to people.
-    pub(crate) fn standings(&self) -> Vec<(String, PeerHealth)> {
+    pub(crate) fn server_health(&self) -> Vec<(String, PeerHealth)> {
         let now = Instant::now();
-        let of = |server: &Arc<Server>| (server.peer.name.clone(), server.peer.standing(now));
+        let of = |server: &Arc<Server>| (server.peer.name.clone(), server.peer.health(now));
         self.all.iter().map(of).collect()
     }
 

@@ -168,10 +168,10 @@ fn nobody<R: AsRef<Arc<Peer>>>(order: &SendOptions<'_, R>) -> Fault {
     let states: Vec<String> = peers
         .iter()
         .map(|peer| {
-            let standing = peer.standing(now);
-            match standing.why {
-                Some(why) => format!("`{}` is {}: {why}", peer.name, standing.state),
-                None => format!("`{}` is {}", peer.name, standing.state),
+            let health = peer.health(now);
+            match health.why {
+                Some(why) => format!("`{}` is {}: {why}", peer.name, health.state),
+                None => format!("`{}` is {}", peer.name, health.state),
             }
         })
         .collect();

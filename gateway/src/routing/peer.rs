@@ -195,7 +195,7 @@ impl Peer {
 
     /// Its state for people: [`HEALTHY`], `unhealthy` while its health checks fail, or `circuit
     /// open` after failures of its own, with the last one.
-    pub(crate) fn standing(&self, now: Instant) -> PeerHealth {
+    pub(crate) fn health(&self, now: Instant) -> PeerHealth {
         let state = self.state();
         let (name, why) = match &state.sick {
             Some(why) => ("unhealthy", Some(why.clone())),

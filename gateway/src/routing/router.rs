@@ -294,13 +294,13 @@ impl Router {
     }
 
     /// Each provider with its health and the encoders it offers, for people.
-    pub(crate) fn standings(&self) -> Vec<(String, PeerHealth, Vec<String>)> {
+    pub(crate) fn provider_health(&self) -> Vec<(String, PeerHealth, Vec<String>)> {
         let now = Instant::now();
         let table = self.shared.table();
         let of = |member: &Member| {
             (
                 member.replica.name().to_owned(),
-                member.replica.peer.standing(now),
+                member.replica.peer.health(now),
                 member.encoders.clone(),
             )
         };

@@ -241,8 +241,8 @@ async fn scene_with(config: RoutingConfig, memory: Option<Arc<Memory>>, fakes: &
 }
 
 fn states(scene: &Scene) -> Vec<&'static str> {
-    let standings = scene.router.standings();
-    standings.iter().map(|(_, standing, _)| standing.state).collect()
+    let providers = scene.router.provider_health();
+    providers.iter().map(|(_, health, _)| health.state).collect()
 }
 
 /// Without a cache, so that every request is sent, and without warm-up, so that shares are even.
@@ -803,7 +803,7 @@ async fn one_that_answers_others_meanwhile_is_busy_and_has_not_failed() {
         ..plain()
     };
     let here = scene(config, &[("a", &queued)]).await;
-    let failed = |here: &Scene| here.router.standings()[0].1.failed;
+    let failed = |here: &Scene| here.router.provider_health()[0].1.failed;
     // The first request waits behind the second, as in a queue.
     queued.set(|manner| manner.hangs = true);
     let (first, ()) = tokio::join!(here.router.encode(request(&["a"]), None), async {

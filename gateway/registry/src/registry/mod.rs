@@ -128,11 +128,11 @@ impl Registry {
 
     /// The gRPC service, for `Services::add`.
     pub fn service(&self) -> ProviderServiceServer<ProviderHandler> {
-        ProviderServiceServer::new(self.face())
+        ProviderServiceServer::new(self.handler())
     }
 
     /// The handler of the rpcs, for callers that wrap it.
-    pub fn face(&self) -> ProviderHandler {
+    pub fn handler(&self) -> ProviderHandler {
         ProviderHandler::new(self.clone())
     }
 
