@@ -13,7 +13,7 @@ with open(path, encoding="utf-8") as file:
     report = json.load(file)
 print(f"{report['schema']}, suite {report['suite']['name']}, {report['run']['seconds']:.1f} s")
 
-# %% The verdict. A gate that is absent has no rules.
+# %% The verdict. `gate` is null if there are no rules.
 gate = report["gate"]
 if gate:
     print(f"gate: {gate['verdict']}")
@@ -21,15 +21,15 @@ if gate:
         for rule, judged in zip(gate["rules"], encoder["rules"]):
             print(f"  {encoder['encoder']}: {rule['title']}: {judged['verdict']}")
 
-# %% How far each encoder falls. Scores are of 100.
+# %% The score of each encoder, out of 100.
 for encoder in report["profile"]["encoders"]:
     print(f"{encoder['encoder']}: {encoder['original']:.1f} on the original texts")
 
-# %% Whether the rewrites are worth anything: texts that stayed as they were, or differ in a word.
+# %% Whether the rewrites are useful: shares of texts that are unchanged, or differ in one word.
 for rate in report["error_rates"]:
     print(f"{rate['transformation']}: {100 * rate['unchanged']:.1f} % unchanged, {100 * rate['near_copies']:.1f} % near copies")
 
-# %% How far vectors move, beside the distance of unrelated texts (the gap).
+# %% How far vectors move.
 for row in report["drift"]:
     print(f"{row['encoder']}, {row['dataset']}, {row['transformation']}: mean drift {row['mean']:.3f}")
 

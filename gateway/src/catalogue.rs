@@ -1,5 +1,5 @@
-//! The transformations that the transform service serves: what it says itself, which may be of
-//! another version than this gateway.
+//! The transformations that the transform service serves, as the service lists them: its version
+//! may differ from this gateway's.
 
 use isomer_proto::transform::v1::{
     ListTransformationsRequest, Transformation, TransformationInfo, transform_service_client::TransformServiceClient,
@@ -9,15 +9,15 @@ use isomer_service_kit::Fault;
 
 use crate::proxy::Servers;
 
-/// Transformations of one page of the list.
+/// Transformations on one page of the list.
 const PAGE: u32 = 1000;
-/// Most pages: a server whose list never ends would keep us for ever.
+/// Most pages that are read, so that a server whose list never ends cannot hold a request for ever.
 const PAGES: usize = 10;
 
-/// Asks the service what it serves.
+/// Asks the service which transformations it serves.
 ///
 /// # Errors
-/// What the service answers, or that there is none.
+/// The service's error, or that no service is configured.
 pub(crate) async fn served(servers: &Servers) -> Result<Vec<TransformationInfo>, Fault> {
     let mut client = TransformServiceClient::new(servers.clone());
     let (mut all, mut token) = (Vec::new(), String::new());
@@ -38,11 +38,11 @@ pub(crate) async fn served(servers: &Servers) -> Result<Vec<TransformationInfo>,
     Ok(all)
 }
 
-/// The transformation of a name with default parameters, and whether it needs a generator.
+/// The transformation with this name and default parameters, and whether it needs a generator.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` for a name that the service does not serve, or that this gateway is too old
-/// to ask for.
+/// `INVALID_ARGUMENT` for a name that the service does not serve, or whose parameters this gateway
+/// does not know.
 pub(crate) fn named(served: &[TransformationInfo], name: &str) -> Result<(Kind, bool), Fault> {
     let Some(info) = served.iter().find(|info| info.name == name) else {
         let names: Vec<&str> = served.iter().map(|info| info.name.as_str()).collect();
@@ -54,8 +54,8 @@ pub(crate) fn named(served: &[TransformationInfo], name: &str) -> Result<(Kind, 
     let kind = Transformation::named(name)
         .and_then(|message| message.kind)
         .ok_or_else(|| {
-            let why = format!("the transform service serves `{name}`, and this gateway does not know its parameters");
-            Fault::invalid("transformation", why).hint("bring the gateway up to the version of its transform service")
+            let why = format!("the transform service serves `{name}`, but this gateway does not know its parameters");
+            Fault::invalid("transformation", why).hint("upgrade the gateway to the version of its transform service")
         })?;
     Ok((kind, info.needs_generator))
 }
@@ -82,7 +82,7 @@ mod tests {
             (Kind::Paraphrase(_), true)
         ));
         assert!(!named(&served, "stopword_removal").unwrap().1);
-        // This gateway knows it, the service does not serve it.
+        // This gateway knows it, but the service does not serve it.
         let fault = named(&served, "summarisation").unwrap_err();
         assert!(
             fault.to_string().contains("paraphrase, stopword_removal, of_tomorrow"),
@@ -92,7 +92,7 @@ mod tests {
             named(&served, "of_tomorrow")
                 .unwrap_err()
                 .to_string()
-                .contains("up to the version")
+                .contains("upgrade the gateway to the version")
         );
     }
 }

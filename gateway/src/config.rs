@@ -26,7 +26,7 @@ pub struct DatabaseConfig {
 }
 
 impl DatabaseConfig {
-    /// The address, with the default filled in.
+    /// The address, or the default one if none is set.
     pub fn address(&self, home: &Path) -> String {
         match self.url.expose() {
             Some(url) => url.to_owned(),
@@ -39,26 +39,26 @@ impl DatabaseConfig {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GatewayConfig {
-    /// The port in front.
+    /// The gateway's port.
     pub server: ServerConfig,
     /// Logs and traces.
     pub telemetry: TelemetryConfig,
-    /// Folder of the records, unless `database.url` says otherwise; absent: `ISOMER_HOME`, or the
-    /// user's cache folder.
+    /// Folder of the records, unless `database.url` is set; absent: `ISOMER_HOME`, or the user's
+    /// cache folder.
     pub home: Option<std::path::PathBuf>,
     /// The gateway's records.
     pub database: DatabaseConfig,
-    /// Who may ask for what.
+    /// Who may call what, and how much.
     pub access: AccessConfig,
-    /// Encoders of others.
+    /// Encoders of other servers.
     pub providers: ProvidersConfig,
-    /// Which addresses of this network may be called as providers.
+    /// Which private addresses may be called as providers.
     pub addresses: GuardConfig,
-    /// How requests find their way.
+    /// How requests are routed to encoders.
     pub routing: RoutingConfig,
     /// Pages that may call from a browser.
     pub web: WebConfig,
-    /// Where embed-svc is; absent: the registered providers are all the encoders there are.
+    /// Where embed-svc is; absent: only registered providers serve encoders.
     pub embed: Option<ServersConfig>,
     /// Where transform-svc is.
     pub transform: Option<ServersConfig>,
@@ -70,25 +70,25 @@ pub struct GatewayConfig {
     pub shared_runs: bool,
 }
 
-/// One server, or several that do the same work.
+/// One server, or several that serve the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServersConfig {
     /// `host:port`, `http://host:port` or `https://host:port`.
     pub address: String,
-    /// The same of several, in place of `address`.
+    /// Addresses of several servers, in place of `address`.
     pub addresses: Vec<String>,
     /// Client side of TLS; used with `https`.
     pub tls: Option<ClientTls>,
     /// Sent with every call as `authorization: Bearer …`; absent: none.
     pub api_key: Secret,
-    /// Whether the key may travel in plain text to another machine, where anyone on the way can
-    /// read and use it.
+    /// Whether the key may be sent in plain text to another machine, where anyone on the network
+    /// path can read and use it.
     pub api_key_over_plain_text: bool,
 }
 
 impl ServersConfig {
-    /// The way to each of them.
+    /// The client configuration of each server.
     pub fn each(&self) -> impl Iterator<Item = ClientConfig> + '_ {
         let alone = self.addresses.is_empty().then_some(&self.address);
         self.addresses.iter().chain(alone).map(|address| ClientConfig {
@@ -117,8 +117,8 @@ impl Validate for ServersConfig {
         if !self.address.is_empty() && !self.addresses.is_empty() {
             return Err(ConfigError::new(
                 "addresses",
-                "is given, and address too",
-                "give one of the two: address for one server, addresses for several",
+                "is given together with address",
+                "give address for one server, or addresses for several",
             ));
         }
         let mut seen = HashSet::new();
@@ -148,12 +148,12 @@ impl Validate for GatewayConfig {
         self.addresses.validate().map_err(|error| error.within("addresses"))?;
         self.routing.validate()?;
         self.web.validate().map_err(|error| error.within("web"))?;
-        let behind = [
+        let sections = [
             ("embed", &self.embed),
             ("transform", &self.transform),
             ("eval", &self.eval),
         ];
-        behind.into_iter().try_for_each(|(name, servers)| {
+        sections.into_iter().try_for_each(|(name, servers)| {
             let servers = servers.as_ref().map_or(Ok(()), Validate::validate);
             servers.map_err(|error| error.within(name))
         })
@@ -164,7 +164,7 @@ impl Validate for GatewayConfig {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebConfig {
-    /// Origins whose pages may call, e.g. `https://app.example`; `*` for all. None: only the
+    /// Origins whose pages may call, e.g. `https://app.example`; `*` for all. Empty: only the
     /// gateway's own page.
     pub allowed_origins: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! `EncoderService` in front of every encoder there is.
+//! `EncoderService` over all encoders.
 
 use futures::StreamExt;
 use isomer_access::Caller;
@@ -14,20 +14,20 @@ use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream
 
 use crate::{billing, routing::Router};
 
-/// Batches of one stream that are in flight at once. The sender waits beyond that.
+/// Batches of one stream that are in flight at once. Further messages wait.
 pub(crate) const STREAM_DEPTH: usize = 8;
 const DEFAULT_PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;
-/// What page tokens are of.
+/// The list that page tokens belong to.
 const LIST: &str = "ListEncoders";
 
-/// The router's face.
+/// The handler of the router's `EncoderService`.
 #[derive(Debug, Clone)]
 pub struct EncoderHandler {
     router: Router,
 }
 
-/// The generated server around it.
+/// The generated server around the handler.
 pub(crate) fn server(router: Router, max_message_bytes: usize) -> EncoderServiceServer<EncoderHandler> {
     EncoderServiceServer::new(EncoderHandler { router })
         .max_decoding_message_size(max_message_bytes)
@@ -38,7 +38,7 @@ pub(crate) fn deadline(extensions: &Extensions) -> Option<Instant> {
     extensions.get::<CallDeadline>().map(|deadline| deadline.0)
 }
 
-/// Who asks, where the door knows.
+/// The caller, where the auth layer has identified one.
 fn caller(extensions: &Extensions) -> Option<Caller> {
     extensions.get::<Caller>().cloned()
 }
@@ -52,7 +52,7 @@ impl EncoderHandler {
     ) -> Result<EncodeResponse, Status> {
         let mut answer = billing::encode(&self.router, caller, request, deadline).await?;
         let usage = answer.response.usage.get_or_insert_default();
-        // Told to those who work for somebody else: a run, an augmentation.
+        // The cost is for callers that work for another caller: a run, an augmentation.
         usage.cost_nano_usd = answer.cost_nano_usd;
         Ok(answer.response)
     }
@@ -70,8 +70,8 @@ impl EncoderService for EncoderHandler {
             0 => DEFAULT_PAGE,
             size => size.min(LARGEST_PAGE),
         };
-        // Sorted by id, and a page begins after the last id of the one before: encoders that come
-        // or go meanwhile shift nothing.
+        // Encoders are sorted by id, and a page begins after the last id of the previous page:
+        // encoders that are added or removed between pages shift nothing.
         let mut rest = self.router.list().await;
         rest.retain(|encoder| after.is_empty() || encoder.id > after);
         let more = rest.len() > size;
@@ -111,16 +111,16 @@ impl EncoderService for EncoderHandler {
         request: Request<Streaming<EncodeStreamRequest>>,
     ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
         let (deadline, caller) = (deadline(request.extensions()), caller(request.extensions()));
-        let face = self.clone();
+        let handler = self.clone();
         let messages = request.into_inner().enumerate();
         let answers = messages.map(move |(number, message)| {
-            let (face, caller) = (face.clone(), caller.clone());
+            let (handler, caller) = (handler.clone(), caller.clone());
             async move {
                 let EncodeStreamRequest { client_index, request } = message?;
                 let request = request
                     .ok_or_else(|| Fault::invalid("request", "is missing").hint("send one with each message"))?;
                 welcome(caller.as_ref(), number).await?;
-                let response = face.answer(request, deadline, caller.as_ref()).await?;
+                let response = handler.answer(request, deadline, caller.as_ref()).await?;
                 Ok(EncodeStreamResponse {
                     client_index,
                     response: Some(response),

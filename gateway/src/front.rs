@@ -1,5 +1,5 @@
-//! What a gateway serves: the router over every encoder, its registry, a way to each other service,
-//! HTTP in OpenAI's shapes, and the door in front of it all.
+//! What a gateway serves: the router over every encoder, its registry, a proxy to each other
+//! service, HTTP in OpenAI's shapes, and the auth layer in front of them.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -35,19 +35,19 @@ const TRANSFORM: &[&str] = &[
     "isomer.transform.v1.TransformService",
     "isomer.transform.v1.AugmentationService",
 ];
-/// Services of eval-svc that keep nothing.
+/// Services of eval-svc that keep no state.
 const SCORES: &[&str] = &["isomer.eval.v1.TaskService", "isomer.eval.v1.StatisticsService"];
 const RUNS: &str = "isomer.eval.v1.RunService";
 
-/// Whether calls of a service are passed on to a server behind.
+/// Whether calls of a service are passed on to another server.
 #[cfg(test)]
 pub(crate) fn is_passed_on(service: &str) -> bool {
     TRANSFORM.contains(&service) || SCORES.contains(&service) || service == RUNS
 }
 
-/// Who answers for what is not about encoders.
+/// The servers of the services other than the encoder service.
 #[derive(Debug, Clone, Default)]
-pub struct Behind {
+pub struct UpstreamServers {
     /// Servers of transform-svc.
     pub transform: Option<Servers>,
     /// Servers of eval-svc.
@@ -56,7 +56,7 @@ pub struct Behind {
     pub shared_runs: bool,
 }
 
-impl Behind {
+impl UpstreamServers {
     /// The servers that answer for every run: all of them if they share a ledger. Otherwise a run is
     /// known only to the server that made it, so the first makes all of them.
     pub(crate) fn runs(&self) -> Option<Servers> {
@@ -65,24 +65,24 @@ impl Behind {
     }
 }
 
-/// What the configuration says of the front.
+/// Configuration of what the gateway serves.
 #[derive(Debug)]
 pub struct Settings {
-    /// Encoders of others.
+    /// Encoders of other servers.
     pub providers: ProvidersConfig,
-    /// Which addresses of this network may be called as providers.
+    /// Which private addresses may be called as providers.
     pub addresses: GuardConfig,
-    /// How requests find their way.
+    /// How requests are routed to encoders.
     pub routing: RoutingConfig,
     /// Pages that may call from a browser.
     pub web: WebConfig,
-    /// Largest message that is read, in bytes.
+    /// Largest message that is accepted, in bytes.
     pub max_message_bytes: usize,
 }
 
-/// The ways to encoders, known and watched.
+/// The router and the registry of providers that it watches.
 #[derive(Debug, Clone)]
-pub struct Ways {
+pub struct EncoderRoutes {
     /// Routes to every encoder.
     pub router: Router,
     pub(crate) registry: Registry,
@@ -91,8 +91,12 @@ pub struct Ways {
 /// Opens the registry and the router over it and `fixed`.
 ///
 /// # Errors
-/// Records that cannot be opened, declared providers that cannot be read.
-pub async fn ways(settings: &Settings, database: Option<Database>, fixed: Vec<Fixed>) -> Result<Ways, Fault> {
+/// If the records cannot be opened or the declared providers cannot be read.
+pub async fn open_routes(
+    settings: &Settings,
+    database: Option<Database>,
+    fixed: Vec<Fixed>,
+) -> Result<EncoderRoutes, Fault> {
     let guard =
         AddressGuard::new(&settings.addresses).map_err(|error| Fault::invalid("addresses", error.to_string()))?;
     let surroundings = Surroundings {
@@ -113,36 +117,37 @@ pub async fn ways(settings: &Settings, database: Option<Database>, fixed: Vec<Fi
     )
     .await;
     registry.screen_with(Arc::new(Screen(router.clone())));
-    Ok(Ways { router, registry })
+    Ok(EncoderRoutes { router, registry })
 }
 
-/// The encoders behind a router, as a service.
+/// The encoders of a router, as a service.
 pub fn encoders(router: &Router, max_message_bytes: usize) -> Reporting<EncoderServiceServer<EncoderHandler>> {
     Reporting(encoder_service::server(router.clone(), max_message_bytes))
 }
 
-/// Everything that is served, and who follows the runs that are asked for there. Without `access`
-/// the registry's changes and the keys are not served: that is for a process's own clients.
+/// Everything that a gateway serves, and the follower of the runs that are created through it.
+/// Without `access`, requests are not authenticated, changes are not audited, keys are not served
+/// and runs have no follower: that is for a process's own clients.
 pub fn services(
     settings: &Settings,
-    ways: &Ways,
-    behind: &Behind,
+    routes: &EncoderRoutes,
+    upstream_servers: &UpstreamServers,
     access: Option<&Access>,
 ) -> (Services, Option<Follower>) {
-    let mut services = add_charged(Services::new(), encoders(&ways.router, settings.max_message_bytes));
-    let transform = behind
+    let mut services = add_charged(Services::new(), encoders(&routes.router, settings.max_message_bytes));
+    let transform = upstream_servers
         .transform
         .iter()
-        .flat_map(|servers| upstreams(TRANSFORM, servers, &ways.router));
-    let scores = behind
+        .flat_map(|servers| upstreams(TRANSFORM, servers, &routes.router));
+    let scores = upstream_servers
         .eval
         .iter()
-        .flat_map(|servers| upstreams(SCORES, servers, &ways.router));
+        .flat_map(|servers| upstreams(SCORES, servers, &routes.router));
     for upstream in transform.chain(scores) {
         services = services.add_routes(upstream.service, billing::charged(proxy::route(upstream)));
     }
     let mut follower = None;
-    if let Some(servers) = behind.runs() {
+    if let Some(servers) = upstream_servers.runs() {
         follower = access.map(|access| {
             Follower::start(
                 access.clone(),
@@ -163,18 +168,18 @@ pub fn services(
         services = services.add_routes(RUNS, runs::named(routes));
     }
     let pages = Pages {
-        router: ways.router.clone(),
-        behind: behind.clone(),
+        router: routes.router.clone(),
+        upstream_servers: upstream_servers.clone(),
         max_message_bytes: settings.max_message_bytes,
     };
     let backends = openai::Backends {
-        router: ways.router.clone(),
-        augmentation: behind.transform.clone(),
+        router: routes.router.clone(),
+        augmentation: upstream_servers.transform.clone(),
         max_message_bytes: settings.max_message_bytes,
     };
     let services = services
         .add(ProviderServiceServer::new(Audited::new(
-            ways.registry.face(),
+            routes.registry.handler(),
             access.cloned(),
         )))
         .http(billing::charged(page::routes(pages)))
@@ -220,7 +225,7 @@ fn upstreams<'a>(
     })
 }
 
-/// Access, as the port asks it.
+/// Access as the server's authenticator.
 #[derive(Debug)]
 struct AccessAuthenticator(Access);
 

@@ -13,8 +13,8 @@ use crate::{
     routing::{Fixed, Router, RoutingConfig},
 };
 
-/// The HTTP routes of OpenAI's, Cohere's, Ollama's and text-embeddings-inference's shapes before
-/// one encoder server, without the layers around them.
+/// The HTTP routes in the shapes of OpenAI, Cohere, Ollama and text-embeddings-inference, over one
+/// encoder server and without the layers around them.
 pub async fn routes(backend: Arc<dyn EncoderBackend>, max_message_bytes: usize) -> axum::Router {
     let (_providers, none) = watch::channel(Vec::new().into());
     let refuse = |_: &Provider| Err(Fault::internal("no providers here"));
@@ -31,7 +31,7 @@ pub async fn routes(backend: Arc<dyn EncoderBackend>, max_message_bytes: usize) 
     openai::routes(backends.clone()).merge(dialects::routes(&backends))
 }
 
-/// Reads the query of the page's trial, and says what is wrong with it.
+/// Reads the query of the page's trial and returns what is wrong with it.
 pub fn trial(query: &str) -> Option<String> {
     page::read_trial(query)
 }

@@ -1,5 +1,5 @@
-//! JSON answers, written away from the threads that serve requests: one with many vectors takes a
-//! while.
+//! JSON answers. Large ones are serialised off the threads that serve requests, because an answer
+//! with many vectors takes long.
 
 use std::io;
 
@@ -12,10 +12,11 @@ use futures::stream;
 use http::{HeaderValue, header};
 use serde::Serialize;
 
-/// Most bytes that are written on the spot: that takes less than handing the work over.
+/// Most bytes that are serialised on the serving thread: that costs less than handing over the
+/// work.
 const SMALL: usize = 32 << 10;
 
-/// Bytes up to [`SMALL`].
+/// Up to [`SMALL`] bytes.
 #[derive(Debug, Default)]
 struct Small(Vec<u8>);
 
@@ -33,7 +34,7 @@ impl io::Write for Small {
     }
 }
 
-/// An answer as JSON. A large one is written when its body is asked for.
+/// An answer as JSON. A large one is serialised when its body is polled.
 #[derive(Debug)]
 pub(crate) struct Json<T>(pub(crate) T);
 
@@ -42,7 +43,7 @@ impl<T: Serialize + Send + 'static> IntoResponse for Json<T> {
         let mut small = Small::default();
         let body = match serde_json::to_writer(&mut small, &self.0) {
             Ok(()) => Body::from(small.0),
-            // What is wrong with it, if it is not the size, is told there.
+            // If the error is not the size, it occurs again there and is reported.
             Err(_) => Body::from_stream(stream::once(self.written())),
         };
         let mut response = Response::new(body);
@@ -73,7 +74,7 @@ mod tests {
             let expected = serde_json::to_vec(&numbers).unwrap();
             let response = Json(numbers).into_response();
             assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
-            // Only what is written already has a length.
+            // Only a body that is already serialised knows its length.
             assert_eq!(response.body().size_hint().exact().is_some(), expected.len() <= SMALL);
             let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
             assert_eq!(&body[..], expected);

@@ -1,9 +1,11 @@
 //! One address in front of every Isomer service.
 //!
-//! * [`proxy`]: passes a gRPC service's calls on to the server behind it, undecoded.
-//! * [`front`]: what a gateway serves, over servers that run elsewhere or in the same process.
-//! * [`openai`]: embeddings, models and reranking over HTTP, as OpenAI's clients know them.
-//! * [`upstreams`]: the same front, with services that run elsewhere.
+//! * [`proxy`]: forwards a gRPC service's calls to a server behind the gateway, without decoding
+//!   them.
+//! * [`front`]: what a gateway serves, with services elsewhere or in the same process.
+//! * [`openai`]: embeddings, models and reranking over HTTP, in the shapes that OpenAI's clients
+//!   use.
+//! * [`upstreams`]: the same gateway, with services that run elsewhere.
 
 mod billing;
 mod catalogue;
@@ -25,7 +27,7 @@ pub mod upstreams;
 
 pub use config::GatewayConfig;
 
-/// The paths of all HTTP routes that a gateway serves beside gRPC, as its router has them.
+/// The paths of all HTTP routes that a gateway serves beside gRPC, as its router writes them.
 pub fn http_paths() -> Vec<&'static str> {
     [page::paths(), openai::paths(), dialects::paths()].concat()
 }

@@ -7,8 +7,8 @@ use isomer_gateway::upstreams;
 use isomer_service_kit::{Process, shutdown};
 use serde_json::json;
 
-/// A gateway moves many small and middling pieces between threads, which contend for the system's
-/// allocator.
+/// A gateway passes many small and medium allocations between threads, which contend for the
+/// system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! The registry's changes, on the audit log.
+//! Writes the registry's changes to the audit log.
 
 use isomer_access::{Access, Caller};
 use isomer_proto::gateway::v1::{
@@ -80,7 +80,8 @@ impl ProviderService for Audited {
         self.written(&extensions, "providers.update", &target, done).await
     }
 
-    // Every few seconds for each provider: that would be all the log has to say.
+    // Leases are not audited: every provider renews its lease every few seconds, which would fill
+    // the log.
     async fn renew_lease(&self, request: Request<RenewLeaseRequest>) -> Result<Response<RenewLeaseResponse>, Status> {
         self.inner.renew_lease(request).await
     }

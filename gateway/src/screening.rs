@@ -1,4 +1,4 @@
-//! What the registry asks the router.
+//! What the registry asks of the router.
 
 use isomer_proto::gateway::v1::{CheckProviderResponse, Provider, ProviderState};
 use isomer_registry::{ProviderStatus, Screening};
@@ -6,7 +6,7 @@ use isomer_service_kit::Fault;
 
 use crate::routing::{HEALTHY, Router};
 
-/// The router, as the registry asks it.
+/// The router, as the registry's [`Screening`].
 #[derive(Debug)]
 pub(crate) struct Screen(pub(crate) Router);
 
@@ -32,16 +32,21 @@ impl Screening for Screen {
                 detail: why,
             };
         }
-        let Some((_, standing, _)) = self.0.standings().into_iter().find(|(provider, ..)| provider == id) else {
+        let Some((_, health, _)) = self
+            .0
+            .provider_health()
+            .into_iter()
+            .find(|(provider, ..)| provider == id)
+        else {
             return ProviderStatus::default();
         };
         ProviderStatus {
-            state: if standing.state == HEALTHY {
+            state: if health.state == HEALTHY {
                 ProviderState::Serving
             } else {
                 ProviderState::Unavailable
             },
-            detail: standing.why.unwrap_or_default(),
+            detail: health.why.unwrap_or_default(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The same front, with services that run elsewhere.
+//! A gateway in front of services that run elsewhere.
 
 use std::{future::Future, net::SocketAddr, sync::Arc};
 
@@ -10,17 +10,17 @@ use tokio::net::TcpListener;
 
 use crate::{
     config::{GatewayConfig, ServersConfig},
-    front::{self, Behind, Settings},
+    front::{self, Settings, UpstreamServers},
     proxy::Servers,
     routing::Fixed,
 };
 
-/// Serves until `shutdown` completes, then drains. Upstreams are connected when they are first
-/// asked for, and again when they come back.
+/// Serves until `shutdown` completes, then drains. An upstream is connected on its first call, and
+/// reconnected when it comes back.
 ///
 /// # Errors
-/// A configuration that cannot work, an address that others reach while nobody could be told apart,
-/// records that cannot be opened, a listener that breaks.
+/// If the configuration cannot work, the address can be reached from elsewhere while callers are
+/// not authenticated, the records cannot be opened, or the listener breaks.
 pub async fn run(
     config: GatewayConfig,
     listener: TcpListener,
@@ -32,7 +32,7 @@ pub async fn run(
     let access = Access::open(config.access, database.clone()).await?;
     let address = listener
         .local_addr()
-        .map_err(|error| Fault::internal(format!("no local address: {error}")))?;
+        .map_err(|error| Fault::internal(format!("the listener has no local address: {error}")))?;
     check_listen(&access, address).await?;
     let settings = Settings {
         providers: config.providers,
@@ -50,15 +50,15 @@ pub async fn run(
         })
     });
     let fixed = fixed.collect::<Result<_, _>>()?;
-    let ways = front::ways(&settings, Some(database), fixed).await?;
-    let behind = Behind {
+    let routes = front::open_routes(&settings, Some(database), fixed).await?;
+    let upstream_servers = UpstreamServers {
         transform: servers(&settings, config.transform.as_ref())?,
         eval: servers(&settings, config.eval.as_ref())?,
         shared_runs: config.shared_runs,
     };
-    let (services, follower) = front::services(&settings, &ways, &behind, Some(&access));
+    let (services, follower) = front::services(&settings, &routes, &upstream_servers, Some(&access));
     server::serve(services, &config.server, listener, shutdown).await?;
-    // Runs go on behind us; the next gateway follows them.
+    // Runs continue without this gateway; the next gateway follows them.
     drop(follower);
     access.release_tabs().await?;
     access.flush().await

@@ -1,4 +1,4 @@
-//! Certificates on every hop: who asks the gateway shows one, and so does the gateway where it asks
+//! Certificates on every hop: clients present one to the gateway, and the gateway presents one to
 //! embed-svc.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -24,10 +24,10 @@ use isomer_stubs::{
 use tempfile::TempDir;
 use tonic::{Code, Status};
 
-/// The name in every server's certificate, which nobody resolves.
+/// The name in every server's certificate; it is never resolved.
 const NAME: &str = "isomer.test";
 
-/// Lets in whom the authority vouches for.
+/// A server that accepts clients with a certificate of the authority.
 fn secured(authority: &Authority) -> ServerConfig {
     ServerConfig {
         tls: Some(TlsConfig {
@@ -40,7 +40,7 @@ fn secured(authority: &Authority) -> ServerConfig {
     }
 }
 
-/// Trusts the authority, and shows a certificate of `own`.
+/// A client that trusts the authority and presents the certificate of `own`.
 fn connection(authority: &Authority, address: SocketAddr, own: Option<&Authority>) -> ClientConfig {
     ClientConfig {
         address: format!("https://{address}"),
@@ -59,8 +59,8 @@ fn vector(text: &str) -> [f32; 2] {
     [text.len() as f32, 1.5]
 }
 
-/// An embed-svc of sorts, and a gateway in front of it that shows a certificate of `own`: where the
-/// gateway is, and where the other.
+/// A stub of embed-svc and a gateway in front of it that presents the certificate of `own`. Returns
+/// the addresses of both.
 async fn gateway(authority: &Authority, own: Option<&Authority>, home: &TempDir) -> (SocketAddr, SocketAddr) {
     let encoder = StubEncoder::of([named("instant")]).on_encode(|request| {
         let space = VectorSpace {
@@ -87,7 +87,7 @@ async fn gateway(authority: &Authority, own: Option<&Authority>, home: &TempDir)
     (address, upstream)
 }
 
-/// The vector of a text, asked for over a connection.
+/// The vector of a text, requested over the connection.
 async fn ask(connection: &ClientConfig) -> Result<Vec<u8>, Status> {
     let channel = client::connect_lazy(connection).unwrap();
     let request = request::encode("instant", ["A text."]);
@@ -95,13 +95,13 @@ async fn ask(connection: &ClientConfig) -> Result<Vec<u8>, Status> {
     Ok(answer.into_inner().embeddings.unwrap().data.to_vec())
 }
 
-/// In TLS 1.3 a client learns that its certificate was refused after its own handshake, when the
-/// connection breaks.
+/// In TLS 1.3 a client learns that its certificate was refused only after its own handshake, when
+/// the connection breaks.
 fn assert_no_connection<T: std::fmt::Debug>(outcome: Result<T, Status>, to: SocketAddr) {
     let status = outcome.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     let message = status.message();
-    // Where, and why: the cause comes last.
+    // The message gives the address and the reason; the cause comes last.
     let (_, why) = message.split_once(&to.to_string()).expect(message);
     assert!(why.rsplit(": ").next().unwrap().len() > 8, "{message}");
     for useless in ["transport error", "error trying to connect"] {
@@ -118,7 +118,7 @@ async fn every_hop_asks_for_a_certificate_and_shows_one() {
     for own in [None, Some(&stranger)] {
         assert_no_connection(ask(&connection(&authority, address, own)).await, address);
     }
-    // A server of another authority is none of ours.
+    // The client does not trust a server of another authority.
     let mistaken = connection(&stranger, address, Some(&authority));
     assert_no_connection(ask(&mistaken).await, address);
 }
@@ -130,7 +130,7 @@ async fn a_gateway_whose_certificate_is_refused_says_which_upstream_it_misses_an
         let (address, upstream) = gateway(&authority, own.as_ref(), &home).await;
         let asking = connection(&authority, address, Some(&authority));
         assert_no_connection(ask(&asking).await, upstream);
-        // The same holds for what is passed on unread.
+        // The same holds for proxied services.
         let channel = client::connect_lazy(&asking).unwrap();
         let request = ListTransformationsRequest::default();
         let answer = TransformServiceClient::new(channel).list_transformations(request).await;

@@ -1,5 +1,5 @@
-//! Runs made with a key through a gateway: charged as they go on, across restarts, and stopped
-//! where a budget is used up.
+//! Runs created with a key through a gateway: charged while they go on, across restarts, and
+//! cancelled when a budget is used up.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
@@ -31,14 +31,14 @@ use tokio::{
 };
 use tonic::{Code, Request, Response, Status, codegen::BoxStream};
 
-/// Runs that use what the test says they use.
+/// A stub of eval-svc whose runs use what the test sets.
 #[derive(Debug, Clone)]
 struct Stub {
     runs: Arc<Mutex<HashMap<String, Run>>>,
     changed: watch::Sender<()>,
-    /// Making a run takes so long.
+    /// How long creating a run takes.
     pause: Arc<Mutex<Duration>>,
-    /// Who asked, as the gateway told it, newest last.
+    /// The callers that the gateway named, newest last.
     callers: Arc<Mutex<Vec<Option<String>>>>,
 }
 
@@ -57,7 +57,7 @@ impl Stub {
         self.changed.send_replace(());
     }
 
-    /// The run has used so many tokens until now, of every sort, and a thousandth of a dollar.
+    /// Sets the run's use until now: `tokens` tokens of each kind, and a thousandth of a dollar.
     fn uses(&self, id: &str, tokens: u64) {
         self.change(id, |run| {
             run.set_state(RunState::Running);
@@ -121,7 +121,7 @@ impl RunService for Stub {
         let end = async move {
             while !is_over(&last) {
                 changed.changed().await.unwrap();
-                // Deleted at once: who watches still hears of the end.
+                // The run is deleted at once, but watchers still get its end.
                 last = stub.run(&id).unwrap_or(last);
             }
             Ok(WatchRunResponse {
@@ -149,7 +149,7 @@ impl RunService for Stub {
     }
 }
 
-/// An eval-svc of sorts, and a folder for the gateway's records.
+/// A stub of eval-svc, and a folder for the gateway's records.
 struct Harness {
     stub: Stub,
     eval: SocketAddr,
@@ -276,7 +276,7 @@ async fn a_run_is_charged_as_it_goes_on_without_its_client_and_once_across_a_res
     let gateway = harness.gateway().await;
     let mut one = client(&gateway, &text);
     let run = create(&mut one, "nightly").await.unwrap();
-    assert_eq!(harness.tabs().await, 1, "written down before its id is told");
+    assert_eq!(harness.tabs().await, 1, "recorded before its id is returned");
     assert_eq!(create(&mut one, "nightly").await.unwrap().id, run.id);
     drop(one);
     harness.stub.uses(&run.id, 100);
@@ -289,7 +289,7 @@ async fn a_run_is_charged_as_it_goes_on_without_its_client_and_once_across_a_res
     harness.stub.uses(&run.id, 700);
     let gateway = harness.gateway().await;
     harness.until_charged(&key, 700).await;
-    // It ends and is deleted before anyone could look.
+    // The run ends and is deleted before the gateway can poll it.
     harness.stub.uses(&run.id, 900);
     harness.stub.change(&run.id, |run| run.set_state(RunState::Succeeded));
     let mut one = client(&gateway, &text);
@@ -315,7 +315,7 @@ async fn a_run_that_uses_up_a_budget_is_stopped_and_says_why() {
     harness.stub.uses(&run.id, 140);
     let mut stopped = Run::default();
     for _ in 0..400 {
-        // Who has used up a budget may still see why a run ended.
+        // A key whose budget is used up may still read why a run ended.
         stopped = one.get_run(ask.clone()).await.unwrap().into_inner().run.unwrap();
         if is_over(&stopped) {
             break;
@@ -332,7 +332,7 @@ async fn a_run_that_uses_up_a_budget_is_stopped_and_says_why() {
     );
     let refused = create(&mut one, "another").await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
-    // Put down after the run has been stopped.
+    // The cancellation is audited after the run has been cancelled.
     let keys = Keys::open(harness.database().await).await.unwrap();
     for _ in 0..100 {
         let events = keys.audit_events(0, 100).await.unwrap();
@@ -346,7 +346,7 @@ async fn a_run_that_uses_up_a_budget_is_stopped_and_says_why() {
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    panic!("nothing on the audit log");
+    panic!("nothing in the audit log");
 }
 
 #[tokio::test]
@@ -358,7 +358,7 @@ async fn a_client_that_leaves_while_its_run_is_made_has_no_run_for_nothing() {
     for request_id in ["", "kept"] {
         let mut one = client(&gateway, &text);
         let left = tokio::time::timeout(Duration::from_millis(200), create(&mut one, request_id)).await;
-        assert!(left.is_err(), "it has left before the answer");
+        assert!(left.is_err(), "the client disconnects before the answer");
     }
     for _ in 0..200 {
         if harness.stub.run("run-").is_ok_and(|run| is_over(&run)) && harness.tabs().await == 1 {
@@ -367,8 +367,8 @@ async fn a_client_that_leaves_while_its_run_is_made_has_no_run_for_nothing() {
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     let abandoned = harness.stub.run("run-").unwrap();
-    assert_eq!(abandoned.error, "its client left before it was made");
-    // Of this one the client knows how to find it.
+    assert_eq!(abandoned.error, "its client disconnected before the run was created");
+    // The client can find this run by its request id.
     assert_eq!(harness.stub.run("run-kept").unwrap().state(), RunState::Pending);
     harness.stub.uses("run-kept", 60);
     harness.until_charged(&key, 60).await;

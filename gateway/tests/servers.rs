@@ -1,5 +1,5 @@
-//! Several servers of one service behind a gateway: who is asked, who is left out, what is asked
-//! again and what is not.
+//! Several servers of one service behind a gateway: which server is called, which is left out,
+//! which calls are retried and which are not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
@@ -45,16 +45,16 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::{Code, Request, Response, Status, codegen::BoxStream};
 
-/// A transform-svc and eval-svc of sorts that says who it is. What it lacks is unimplemented.
+/// A stub of transform-svc and eval-svc that returns its own name. Other methods are unimplemented.
 #[derive(Debug, Clone)]
 struct Stub {
     name: &'static str,
     asked: Arc<AtomicUsize>,
-    /// What it says to everything.
+    /// The error with which it answers every call.
     says: Arc<Mutex<Option<Fault>>>,
-    /// It takes so long for it.
+    /// How long each call takes.
     pause: Arc<Mutex<Duration>>,
-    /// Breaks its connections, in the middle of the next so many calls.
+    /// How many of the next calls break their connection midway.
     breaks: Arc<AtomicUsize>,
     line: Arc<Mutex<CancellationToken>>,
 }
@@ -90,7 +90,7 @@ impl Stub {
         }
     }
 
-    /// Serves behind a line that can be cut; what is there ends with the task.
+    /// Serves on a connection that can be cut; the server ends with the task.
     async fn serve(&self) -> (String, JoinHandle<()>) {
         let config = ServerConfig::at("127.0.0.1:0".parse().unwrap());
         let inner = server::bind(&config).unwrap();
@@ -179,7 +179,7 @@ struct Gateway {
     _task: AbortOnDropHandle<Result<(), Fault>>,
 }
 
-/// In front of servers that transform and score.
+/// A gateway in front of servers that transform and score.
 async fn gateway(addresses: &[&String]) -> Gateway {
     let home = TempDir::new().unwrap();
     let servers = Some(ServersConfig {
@@ -211,7 +211,7 @@ async fn gateway(addresses: &[&String]) -> Gateway {
 }
 
 impl Gateway {
-    /// Who answers what says nothing of anything.
+    /// Makes one call and returns the name of the server that answered.
     async fn transformer(&self) -> Result<String, Status> {
         let mut client = TransformServiceClient::new(self.channel.clone());
         let answer = client.list_transformations(ListTransformationsRequest::default());
@@ -274,13 +274,13 @@ async fn a_server_that_dies_is_replaced_without_a_failure() {
         }
         sleep(Duration::from_millis(50)).await;
     }
-    panic!("the page does not say that one is out: {}", gateway.page().await);
+    panic!("the page does not show that one is unhealthy: {}", gateway.page().await);
 }
 
 #[tokio::test]
 async fn a_server_that_hangs_is_left_out_and_what_it_was_asked_is_asked_elsewhere() {
     let b = Stub::new("b");
-    // Takes connections and says nothing.
+    // Accepts connections and never answers.
     let hangs = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let first = hangs.local_addr().unwrap().to_string();
     let (second, _lives) = b.serve().await;
@@ -288,7 +288,7 @@ async fn a_server_that_hangs_is_left_out_and_what_it_was_asked_is_asked_elsewher
     let calls = join_all((0..20).map(|_| gateway.transformer()));
     let answers = timeout(Duration::from_secs(20), calls)
         .await
-        .expect("nobody waits for who hangs");
+        .expect("no call waits for the server that hangs");
     assert!(answers.into_iter().all(|answer| answer.unwrap() == "b"));
 }
 
@@ -366,7 +366,7 @@ async fn a_run_is_asked_for_once_and_lives_with_the_first() {
     assert_eq!(
         gateway.run().await.unwrap(),
         "a",
-        "looking changes nothing: it is done again"
+        "a read changes nothing, so it is retried"
     );
     assert_eq!(a.asked(), 22);
     a.breaks.store(1, SeqCst);
@@ -376,7 +376,11 @@ async fn a_run_is_asked_for_once_and_lives_with_the_first() {
         .await
         .unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
-    assert_eq!(a.asked(), 23, "nobody knows whether the run was made");
+    assert_eq!(
+        a.asked(),
+        23,
+        "it is unknown whether the run was created, so there is no retry"
+    );
     assert_eq!(b.asked(), 0);
 }
 
@@ -402,7 +406,7 @@ async fn whoever_streams_is_busy_until_the_end() {
             return;
         }
     }
-    panic!("still taken for busy");
+    panic!("still counted as busy");
 }
 
 #[tokio::test]

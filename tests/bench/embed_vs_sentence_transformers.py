@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""`isomer embed` against sentence-transformers: the same model folder, the same texts, the same cores, in one run.
+"""`isomer embed` compared with sentence-transformers: the same model folder, the same texts, the same cores, in one run.
 
 Per round and text file, one after the other: isomer over the whole file, isomer over its first line, sentence-transformers over the
 whole file (in a process that stays, model loaded and warmed up). Medians over the rounds are compared.
-  * sentences/s leaves loading out. sentence-transformers is timed around `encode`; isomer is a process, so the time of its one-line
-    run (start, load, one text) is taken off the whole run of the same round, and one text off the count.
-  * cold start: a fresh process until its first vector is written (isomer: until it has ended).
+  * sentences/s excludes loading. sentence-transformers is timed around `encode`; isomer is a process, so the time of its one-line
+    run (start, load, one text) is subtracted from the whole run of the same round, and one text from the count.
+  * cold start: a fresh process until its first vector is written (isomer: until it has exited).
   * peak RSS: the largest resident set of a fresh process that encodes the whole file.
   * cosine: row by row between the two matrices.
 
@@ -41,7 +41,7 @@ def main():
     args = parser.parse_args()
     if args.worker:
         return worker(args)
-    # A bare name would be looked up on PATH, also when it is a file here.
+    # A bare name would be looked up on PATH even if the file is in this folder.
     args.isomer, args.model = args.isomer.resolve(), args.model.resolve()
     try:
         return bench(args)
@@ -64,7 +64,7 @@ def on_cores(threads):
     """Binds a child to the first `threads` cores that we may use, so that both sides run on the same ones."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < threads:
-        raise RuntimeError(f"{threads} threads asked for, {len(cores)} cores to be had; lower --threads")
+        raise RuntimeError(f"{threads} threads requested, {len(cores)} cores available; lower --threads")
     return lambda: os.sched_setaffinity(0, cores[:threads])
 
 
@@ -96,7 +96,7 @@ def isomer_embed(args, texts, output):
 
 
 class SentenceTransformers:
-    """A process with the model loaded; it encodes a file when told to."""
+    """A process with the model loaded; it encodes a file on request."""
 
     def __init__(self, args, warm=True):
         command = [sys.executable, __file__, "--worker", "--isomer", args.isomer, "--model", args.model, "unused"]
@@ -131,7 +131,7 @@ class SentenceTransformers:
 
 
 def worker(args):
-    """The other end of `SentenceTransformers`. Answers are lines on stdout."""
+    """The process behind `SentenceTransformers`. Answers are lines on stdout."""
     import numpy as np
     import sentence_transformers
     import torch
@@ -190,7 +190,7 @@ def bench(args):
             one_line = folder / f"{path.stem}.first"
             one_line.write_text(read_lines(path)[0] + "\n", encoding="utf-8")
             files.append({"path": path, "one": one_line, "count": len(read_lines(path)), "rounds": []})
-        # One round beforehand, not counted: files into the page cache, cosine between the two.
+        # One round that is not counted: it loads files into the page cache and gives the cosines.
         for file in files:
             isomer_embed(args, file["path"], ours)
             reference.encode(file["path"], theirs)
@@ -223,7 +223,7 @@ def bench(args):
         args.json.write_text(json.dumps(document(args, files, reference.versions), indent=2) + "\n", encoding="utf-8")
     worst = min(file["cosine"]["min"] for file in files)
     if worst < args.min_cosine:
-        raise RuntimeError(f"the two disagree: smallest cosine {worst:.7f}, wants {args.min_cosine}")
+        raise RuntimeError(f"the two disagree: smallest cosine {worst:.7f}, required {args.min_cosine}")
     return 0
 
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""embed-svc on a GPU beside sentence-transformers on the same GPU: the same model folder and texts, in one run.
+"""embed-svc on a GPU compared with sentence-transformers on the same GPU: the same model folder and texts, in one run.
 
-Contestants, each in a process of its own that stays, model loaded and warmed up; one after the other, never two at once:
-  * isomer-bf16, isomer-f16, isomer-f32: `isomer serve` in that precision, asked by a Python gRPC client with several requests
-    in flight; tokenisation, network stack and the client's unpacking count. Where Python has no grpcio, `isomer embed` on the
+Contestants, each in a separate process that stays, with the model loaded and warmed up; they run one after the other, never two at once:
+  * isomer-bf16, isomer-f16, isomer-f32: `isomer serve` in that precision, called by a Python gRPC client with several requests
+    in flight; tokenisation, network stack and the client's decoding count. If Python has no grpcio, `isomer embed` on the
     whole file instead, less its run on one line (start and load); the table says which.
   * st-bf16, st-f16, st-f32: sentence-transformers with scaled-dot-product attention; st-flash-bf16, st-flash-f16: with
-    FlashAttention 2, where flash-attn is installed.
-First each tries the batches of --batches (st: texts a batch; isomer: texts a request, with a token budget that holds --in-flight
+    FlashAttention 2, if flash-attn is installed.
+First each contestant tries the batches of --batches (st: texts a batch; isomer: texts a request, with a token budget that holds --in-flight
 of them) once per file, warmed up; then --repeats interleaved rounds with the best of each. Medians; ratios per round.
 
-Cosine: row by row to st-f32, else to isomer-f32, else to the first that takes part. MFU: model FLOPs
-over seconds over --peak-tflops: for a text of n tokens 2 · n · (weights of linear layers) + 4 · n² · hidden · layers; what a
-system does beyond that (padding, tokenising) counts as time only. Give the peak of the arithmetic: an H200 has 989 TFLOP/s dense
+Cosine: row by row to st-f32, else to isomer-f32, else to the first contestant. MFU: model FLOPs
+over seconds over --peak-tflops: for a text of n tokens 2 · n · (weights of linear layers) + 4 · n² · hidden · layers; work
+beyond that (padding, tokenising) counts as time only. --peak-tflops is the peak in the measured arithmetic: an H200 has 989 TFLOP/s dense
 in bf16 and f16.
 
 --device cpu tries the script itself without a GPU (f32 contestants only). Exit code 0: measured; 1: something failed.
@@ -45,12 +45,12 @@ def main():
     parser.add_argument("--isomer", type=pathlib.Path, required=True, help="the isomer binary (`just cuda`)")
     parser.add_argument("--model", type=pathlib.Path, required=True, help="sentence-transformers folder")
     parser.add_argument("texts", type=pathlib.Path, nargs="+", help="files of plain lines")
-    parser.add_argument("--device", default="cuda:0", help="of both (default: %(default)s)")
-    parser.add_argument("--only", nargs="+", choices=ISOMER + PEERS, help="who takes part (default: all that this device has)")
+    parser.add_argument("--device", default="cuda:0", help="device of both (default: %(default)s)")
+    parser.add_argument("--only", nargs="+", choices=ISOMER + PEERS, help="contestants (default: all that run on this device)")
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 256, 1024], help="tried by each (default: %(default)s)")
     parser.add_argument("--in-flight", type=int, default=8, help="requests in flight to isomer (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="rounds (default: %(default)s)")
-    parser.add_argument("--peak-tflops", type=float, help="of the device in the arithmetic measured; without it no MFU")
+    parser.add_argument("--peak-tflops", type=float, help="peak of the device in the measured arithmetic; without it no MFU is printed")
     parser.add_argument("--min-cosine", type=float, default=0.999, help="16-bit contestants fail below this (default: %(default)s)")
     parser.add_argument("--json", type=pathlib.Path, help="also write every number to this file")
     parser.add_argument("--worker", choices=ISOMER + PEERS, help=argparse.SUPPRESS)
@@ -73,7 +73,7 @@ def main():
 
 
 def work(args):
-    """A contestant's process: reads (file, batch, output) from stdin, answers with seconds."""
+    """A contestant's process: reads (file, batch, output) from stdin, prints the seconds."""
     import numpy as np
 
     contestant = IsomerServer if args.worker in ISOMER else SentenceTransformers
@@ -105,7 +105,7 @@ class SentenceTransformers:
         attention = "flash_attention_2" if kind == "flash" else "sdpa"
         settings = {"dtype": dtypes[dtype], "attn_implementation": attention}
         self.model = sentence_transformers.SentenceTransformer(str(args.model), device=args.device, model_kwargs=settings)
-        # No TF32: what is called f32 is f32.
+        # No TF32: f32 means f32.
         torch.backends.cuda.matmul.allow_tf32 = False
         self.how = f"sentence-transformers {sentence_transformers.__version__}, torch {torch.__version__}, {attention}"
 
@@ -210,7 +210,7 @@ class IsomerProcess:
 
 
 class Contestant:
-    """A contestant's process, seen from here."""
+    """A contestant's process, controlled from here."""
 
     def __init__(self, args, name):
         self.name = name
@@ -237,11 +237,11 @@ class Contestant:
         self.process.wait(timeout=60)
 
 
-# ---------------------------------------------------------------- what a model costs
+# ---------------------------------------------------------------- FLOPs of a model
 
 
 def linear_weights(folder):
-    """Elements of the matrices that every token is multiplied with: all of two dimensions but tables that are looked up."""
+    """Elements of the matrices that every token is multiplied with: all two-dimensional ones except lookup tables."""
     total = 0
     for file in sorted(folder.glob("*.safetensors")):
         with file.open("rb") as data:
@@ -294,7 +294,7 @@ def bench(args):
             for contestant in contestants:
                 tried = {}
                 for batch in args.batches:
-                    # Once for nothing: kernels are chosen and memory is taken at the first run of a
+                    # Not counted: kernels are chosen and memory is allocated in the first run of a
                     # shape.
                     contestant.encode(path, batch, folder / f"{contestant.name}.npy")
                     tried[batch] = contestant.encode(path, batch)
@@ -310,7 +310,7 @@ def bench(args):
                 cosines[path, name] = float(rows.min())
                 least = 0.9999 if name.endswith("f32") else args.min_cosine
                 if not cosines[path, name] >= least:
-                    failed.append(f"{path.stem} {name}: least cosine {cosines[path, name]:.6f} to {reference}, wants {least}")
+                    failed.append(f"{path.stem} {name}: least cosine {cosines[path, name]:.6f} to {reference}, required {least}")
         for number in range(args.repeats):
             for path in args.texts:
                 for contestant in contestants:
@@ -338,7 +338,7 @@ def report(args, contestants, counts, costs, best, cosines, rates):
             median = statistics.median(values)
             work, tokens = costs[path]
             mfu = f"{100 * work * median / count / (args.peak_tflops * 1e12):.1f} %" if args.peak_tflops else ""
-            # Beside the same arithmetic.
+            # The ratio to isomer in the same arithmetic.
             own = rates.get((path, f"isomer-{name.rpartition('-')[2]}")) if name in PEERS else None
             ratio = f"{statistics.median(a / b for a, b in zip(own, values)):.2f}" if own else ""
             print(

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Many clients at once against `isomer serve`: latency, memory, refusals, cancellations, and a server that is killed.
+"""Many concurrent clients of `isomer serve`: latency, memory, refusals, cancellations, and a server that is killed.
 
 Phase 1, --seconds long: --clients clients send requests of mixed size (1 to 16 texts of mixed length) one after the other; one request
-in twenty is cancelled half way. Every answer is compared bit for bit with the vectors the same texts got alone beforehand.
-RESOURCE_EXHAUSTED is waited out as the server asks; any other error counts as a failure.
+in twenty is cancelled half way. Every answer is compared bit for bit with the vectors that the same texts got alone beforehand.
+After RESOURCE_EXHAUSTED the client waits as long as the server says; any other error counts as a failure.
 Phase 2: the same clients, retrying, while the server is killed with SIGKILL and started again on its port; each request must end
 with the right vectors.
 
@@ -33,7 +33,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--isomer", type=pathlib.Path, required=True, help="the isomer binary (a release build)")
     parser.add_argument("--model", default="all-MiniLM-L6-v2", help="encoder id or folder (default: %(default)s)")
-    parser.add_argument("--clients", type=int, default=64, help="clients at once (default: %(default)s)")
+    parser.add_argument("--clients", type=int, default=64, help="concurrent clients (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=60, help="length of phase 1 (default: %(default)s)")
     parser.add_argument("--queue-tokens", type=int, default=8192, help="the server's bound on waiting tokens (default: %(default)s)")
     args = parser.parse_args()
@@ -42,7 +42,7 @@ def main():
 
 
 class Server:
-    """`isomer serve` on a port that stays the same."""
+    """`isomer serve` on a fixed port."""
 
     def __init__(self, args):
         with socket.socket() as free:
@@ -133,12 +133,12 @@ async def load(args, stubs):
     ordered = sorted(steady.latencies)
     print(f"{args.clients} clients, {args.seconds:g} s, {args.model}, bound {args.queue_tokens} waiting tokens")
     print(f"requests/s {len(ordered) / args.seconds:.1f}, texts/s {steady.texts / args.seconds:.1f}")
-    print(f"latency: median {statistics.median(ordered) * 1e3:.0f} ms, p99 {ordered[int(len(ordered) * 0.99)] * 1e3:.0f} ms (refused tries included)")
+    print(f"latency: median {statistics.median(ordered) * 1e3:.0f} ms, p99 {ordered[int(len(ordered) * 0.99)] * 1e3:.0f} ms (refused attempts included)")
     print(f"refused with RESOURCE_EXHAUSTED and tried again {steady.refused}, cancelled by the client {steady.cancelled}")
     print(f"failures {steady.failures or 0}, wrong vectors {steady.wrong}")
     print(f"resident memory over the last two thirds: {min(tail):.0f} to {max(tail):.0f} MiB, growth {growth:+.1%}")
     print(f"killed and started again{'' if killed_while_working else ' (TOO LATE: the work was done)'}: {len(restarted.latencies)} requests answered, "
-          f"{restarted.retried} tries repeated, failures {restarted.failures or 0}, wrong vectors {restarted.wrong}")
+          f"{restarted.retried} attempts repeated, failures {restarted.failures or 0}, wrong vectors {restarted.wrong}")
     lost = sum(rounds) - len(restarted.latencies)
     fine = not (steady.failures or steady.wrong or restarted.failures or restarted.wrong or lost) and killed_while_working and growth < 0.05
     return 0 if fine else 1

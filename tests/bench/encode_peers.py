@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""embed-svc through gRPC against its peers: the same model folder, texts and cores, interleaved in one run.
+"""embed-svc through gRPC compared with its peers: the same model folder, texts and cores, interleaved in one run.
 
-Contestants, each in a process of its own that stays, with the model loaded and warmed up:
-  * isomer: `isomer serve` (one per precision asked for), asked by a Python gRPC client with several requests in flight;
-    everything counts: tokenisation, the network stack, the client's unpacking;
+Contestants, each in a separate process that stays, with the model loaded and warmed up:
+  * isomer: `isomer serve` (one per requested precision), called by a Python gRPC client with several requests in flight;
+    everything counts: tokenisation, the network stack, the client's decoding;
   * st: sentence-transformers on PyTorch;
   * ort, ort-int8: ONNX Runtime on the transformer exported from the same folder (int8: its dynamic quantisation), texts sorted
     by length and padded per batch as sentence-transformers does, mean pooling and normalisation in numpy;
-  * tei: text-embeddings-inference (its router built with the features `grpc` and `candle`), asked through its own gRPC stream,
-    which takes and returns one text a message; batches are its own affair.
+  * tei: text-embeddings-inference (its router built with the features `grpc` and `candle`), called through its own gRPC stream,
+    which takes and returns one text per message; it forms its own batches.
 Per round every contestant encodes every file once. Medians of texts/s over the rounds; ratios are medians of the per-round ratio
 isomer / peer. Cosine: row by row to sentence-transformers. Memory: peak resident set of each process (for isomer the server).
 
@@ -39,7 +39,7 @@ def main():
     parser.add_argument("--model", type=pathlib.Path, required=True, help="sentence-transformers folder")
     parser.add_argument("--tei", type=pathlib.Path, help="the text-embeddings-router binary, for the contestant tei")
     parser.add_argument("texts", type=pathlib.Path, nargs="+", help="files of plain lines")
-    parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=["isomer", "st", "ort"], help="who takes part")
+    parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=["isomer", "st", "ort"], help="contestants")
     parser.add_argument("--batch", type=int, default=32, help="texts per batch or request, for all (default: %(default)s)")
     parser.add_argument("--in-flight", type=int, default=8, help="requests in flight to isomer (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="cores and threads for each (default: %(default)s)")
@@ -65,7 +65,7 @@ def main():
 
 
 def work(args):
-    """A contestant's process: reads file names from stdin, answers with seconds and memory."""
+    """A contestant's process: reads file names from stdin, prints seconds and memory."""
     encode, peak = {"st": sentence_transformers, "ort": onnx_runtime, "ort-int8": onnx_runtime, "tei": text_embeddings_inference}.get(args.worker, isomer)(args)
     encode(["warm up", "another, somewhat longer text to warm up with"] * 8)
     print(json.dumps("ready"), flush=True)
@@ -92,7 +92,7 @@ def sentence_transformers(args):
 
 
 def onnx_runtime(args):
-    """Mean-pooled, normalised models only; says so otherwise."""
+    """Supports models with mean pooling and normalisation only, and refuses others."""
     import numpy as np
     import onnxruntime
     import tokenizers
@@ -227,7 +227,8 @@ def text_embeddings_inference(args):
     import numpy as np
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-    # The two messages of its proto that are spoken here; fields left out are skipped on reading.
+    # The two messages of its proto that are used here; fields that are left out are skipped on
+    # reading.
     kinds = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="tei.proto", package="tei.v1", syntax="proto3")
     for name, field, number, kind, label in [
@@ -255,7 +256,7 @@ def text_embeddings_inference(args):
 
 
 class Contestant:
-    """A contestant's process, seen from here."""
+    """A contestant's process, controlled from here."""
 
     def __init__(self, args, name):
         command = [sys.executable, __file__, "--worker", name, "--isomer", args.isomer, "--model", args.model, "unused"]
@@ -275,7 +276,7 @@ class Contestant:
         return answer["seconds"], answer["peak_mib"]
 
     def answer(self):
-        """The next line that is ours; exporters print on stdout too."""
+        """The next line that a contestant printed; exporters print to stdout too."""
         while line := self.process.stdout.readline():
             try:
                 return json.loads(line)
@@ -303,7 +304,7 @@ def bench(args):
     cosines, peaks = {}, {}
     with tempfile.TemporaryDirectory(prefix="isomer-bench-") as folder:
         folder = pathlib.Path(folder)
-        # One round beforehand, not counted, for the vectors.
+        # One round that is not counted, for the vectors.
         for path in args.texts:
             for contestant in contestants:
                 contestant.encode(path, folder / f"{contestant.name}.npy")
@@ -339,7 +340,7 @@ def bench(args):
         args.json.write_text(json.dumps({"model": args.model.name, "threads": args.threads, "batch": args.batch, "rows": rows}, indent=2) + "\n")
     exact = [value for (_, name), value in cosines.items() if not name.endswith("int8")]
     if min(exact) < args.min_cosine:
-        raise RuntimeError(f"f32 contestants disagree: smallest cosine {min(exact):.7f}, wants {args.min_cosine}")
+        raise RuntimeError(f"f32 contestants disagree: smallest cosine {min(exact):.7f}, required {args.min_cosine}")
     return 0
 
 

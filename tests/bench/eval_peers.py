@@ -4,9 +4,9 @@
     python tests/bench/eval_peers.py --search target/release/examples/search --isomer target/release/isomer
 
 Search: 200,000 x 384 random documents, 1,000 queries, the best 1,000 by cosine, all cores, vectors in memory, normalisation
-included on both sides. STS, reranking, and classification and clustering of the files given: the whole gRPC call (packed
-vectors sent, every metric answered) beside mteb's task on the same vectors, which is what a user waits for;
-`learn_peers.py` times the bare fits.
+included on both sides. STS, reranking, and classification and clustering of the given files: the whole gRPC call (packed
+vectors sent, every metric returned) beside mteb's task on the same vectors, which is the time that a user waits;
+`learn_peers.py` times the fits alone.
 """
 
 import argparse
@@ -42,8 +42,8 @@ def search(args):
     documents = rng.standard_normal((args.documents, args.width), dtype=np.float32)
 
     def theirs():
-        # What mteb's search wrapper does: chunks of 50,000 documents, the best k + 1 of each, then
-        # the best of those.
+        # As mteb's search wrapper: chunks of 50,000 documents, the best k + 1 of each, then the
+        # best of those.
         q = torch.nn.functional.normalize(torch.from_numpy(queries))
         values, rows = [], []
         for start in range(0, len(documents), 50_000):
@@ -71,7 +71,7 @@ def search(args):
 
 
 def labelled(args, ours):
-    """Classification and clustering from files of vectors and labels: (name, ours, mteb's) each."""
+    """Classification and clustering from files of vectors and labels: (name, ours, mteb's) for each."""
     import json
 
     import mteb

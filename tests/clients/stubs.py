@@ -1,8 +1,8 @@
 """One server that stands in for every kind of provider over HTTP (the gRPC ones are in `stubs_grpc.py`, started here too).
 
-Each kind has its routes under a path of its own. What arrives is held against the provider's public reference, field by field: a
-field that is not there, a value that is not permitted, more texts than are taken, a wrong key. Whatever does not fit is answered as the
-provider would, and remembered: `GET /seen` tells what came and what was wrong with it. Vectors are those of `expected.py`.
+Each kind has its routes below its own path. Requests are compared with the provider's public reference, field by field: an unknown
+field, a value that is not permitted, more texts than are accepted, a wrong key. An invalid request is answered as by the
+provider, and recorded: `GET /seen` returns the requests and their faults. Vectors are those of `expected.py`.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import threading
 import expected
 import stubs_grpc
 
-# The kinds' secrets, as the gateway is told them; each has its own.
+# The kinds' secrets as configured in the gateway; each kind has its own.
 SECRETS = {kind: f"sk-stub-{kind}-42" for kind in ["tei", "openai", "cohere", "voyage", "ollama", "jina", "hf", "tei-grpc", "oip"]}
 
 
@@ -26,11 +26,11 @@ class Wrong(Exception):
 
 
 class NoEmptyText(Exception):
-    """What these providers do not take and the gateway must pass on: whether it does, is what a check of the provider asks."""
+    """An empty text, which these providers refuse. The gateway must forward it: a check of the provider tests that."""
 
 
 class Seen:
-    """What came, by kind."""
+    """The recorded requests, by kind."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -59,7 +59,7 @@ def hold(condition, message):
 
 
 def fields(body, required, optional):
-    """Every field is known and those that must be there are; gives them by name."""
+    """Checks that every field is known and every required field is present; returns the fields by name."""
     hold(isinstance(body, dict), f"the body is not an object: {body!r}")
     unknown = sorted(set(body) - set(required) - set(optional))
     missing = sorted(set(required) - set(body))
@@ -117,7 +117,7 @@ def in_base64(row):
 
 
 def listed(model, rows, form, tokens):
-    """OpenAI's list, backwards: clients go by the index."""
+    """OpenAI's list in reverse order: clients must go by the index."""
     data = [{"object": "embedding", "index": index, "embedding": form(row)} for index, row in enumerate(rows)]
     return {"object": "list", "data": data[::-1], "model": model, "usage": {"prompt_tokens": tokens, "total_tokens": tokens}}
 
@@ -288,7 +288,7 @@ KINDS = {
     # The router's own path: an address with a path would be one model's endpoint.
     "hf-inference": hugging_face,
 }
-# What is asked without a body.
+# Answers to requests without a body.
 TOLD = {
     "/tei/info": {
         "model_id": TEI_MODEL,
@@ -324,7 +324,7 @@ def handler(seen):
             self.wfile.write(data)
 
         def refuse(self, why):
-            """In words, where each kind has them."""
+            """The error's text, in the field in which each kind has it."""
             self.answer(400, {"error": {"message": str(why)}, "message": str(why), "detail": str(why)})
 
         def do_GET(self):

@@ -1,4 +1,4 @@
-"""The stub servers that speak gRPC: text-embeddings-inference and the Open Inference Protocol, version 2."""
+"""The stub servers over gRPC: text-embeddings-inference and the Open Inference Protocol, version 2."""
 
 import pathlib
 import sys
@@ -31,7 +31,7 @@ def messages(name):
 
 
 def known_only(message):
-    """No field beyond the interface's, at any depth."""
+    """Checks that no field is unknown, at any depth."""
     from google.protobuf import unknown_fields
 
     hold(len(unknown_fields.UnknownFieldSet(message)) == 0, f"unknown fields in {message.DESCRIPTOR.name}")
@@ -43,7 +43,7 @@ def known_only(message):
 
 
 def guarded(seen, kind, secret):
-    """Wraps a method: the key and the fields are looked at first, and what came is noted."""
+    """Wraps a method: the key and the fields are checked first, and the request is recorded."""
 
     def wrap(method):
         def call(self, request, context):
@@ -64,7 +64,7 @@ def guarded(seen, kind, secret):
 
 
 def start(seen, secrets):
-    """Starts both on one port; gives the server and the port."""
+    """Starts both on one port; returns the server and the port."""
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=64))
     tei(server, seen, secrets["tei-grpc"])
     open_inference(server, seen, secrets["oip"])

@@ -1,4 +1,4 @@
-"""What was checked, with whom, and what came of it."""
+"""The table of checks: client, check and result."""
 
 import contextlib
 import io
@@ -15,12 +15,12 @@ class Table:
         print(f"{'ok  ' if holds else 'MISS'} {client}: {what}" + ("" if holds else f": {detail}"), file=sys.stderr, flush=True)
 
     def check(self, client, what, call, *arguments):
-        """Runs one check; whatever it raises is a miss. A check says what it found by printing or by what it gives back."""
+        """Runs one check; any exception is a failure. A check reports its result by printing or by its return value."""
         printed = io.StringIO()
         try:
             with contextlib.redirect_stdout(printed):
                 found = call(*arguments)
-        except Exception as error:  # a miss of one must not hide the others
+        except Exception as error:  # one failure must not hide the others
             where = traceback.extract_tb(error.__traceback__)[-1]
             self.add(client, what, False, f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})")
             return

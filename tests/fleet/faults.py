@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Tries faults on a check over workers and prints a row for each.
 
-    calls      calls of the generator, and in brackets those beyond the least
-    lost       units without an answer at the end (a run that ends has none)
-    goes on    seconds from the fault until the generator was asked again
-    report     whether it is that of one process, but for what varies (tests/tests/fleet/varies.txt)
+    calls      calls of the generator, and in brackets those beyond the minimum
+    lost       units without an answer at the end (a completed run has none)
+    goes on    seconds from the fault until the next call of the generator
+    report     whether it equals that of one process, except for the fields of tests/tests/fleet/varies.txt
 """
 
 import argparse
@@ -72,7 +72,7 @@ def without_what_varies(report, after_fault):
 
 
 class Fleet:
-    """A queue of three servers, a store, a generator; what a fault is tried on."""
+    """The setting of a fault: a queue of three servers, a store, a generator."""
 
     def __init__(self, isomer, folder, varied=False, store=None):
         self.isomer, self.folder = isomer, folder
@@ -211,7 +211,7 @@ FAULTS = {
 
 
 def workers_of(fleet, name):
-    """The workers that a fault is tried on."""
+    """The workers that a fault affects."""
     if name == "five-workers":
         return [fleet.worker(str(number)) for number in range(5)]
     if name == "threads":
@@ -228,7 +228,7 @@ def workers_of(fleet, name):
 
 
 def tried(isomer, name, folder):
-    """One row: the fault's name, calls beyond the least, seconds until it goes on, whether the report is the same."""
+    """One row: the fault's name, calls beyond the minimum, seconds until it goes on, whether the report is the same."""
     fleet = Fleet(isomer, folder)
     try:
         alone = fleet.report(fleet.check("alone", {}))
@@ -247,8 +247,7 @@ def tried(isomer, name, folder):
             goes_on = f"{time.monotonic() - fault:.1f}"
         report = fleet.report(fleet.leader)
         calls = fleet.generator.calls - least
-        # A leader that is started again has tried the judge again, and counts what its
-        # predecessor was answered.
+        # A restarted leader tries the judge again, and also counts the answers to its predecessor.
         again = 1 if name == "leader-killed" else 0
         if again:
             same = report["profile"] == alone["profile"] and report["gate"] == alone["gate"]
@@ -280,8 +279,8 @@ def main():
             print(row, flush=True)
             bad += [] if good else [name]
     if bad:
-        sys.exit(f"not as it should be: {', '.join(bad)}")
-    print("all holds")
+        sys.exit(f"failed: {', '.join(bad)}")
+    print("all checks pass")
 
 
 main()

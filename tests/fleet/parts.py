@@ -1,5 +1,5 @@
-"""The parts that faults are tried on, as processes and threads: a generator that counts, NATS servers,
-an S3 server, ways between them that can be cut, workers and checks."""
+"""The parts of a fleet as processes and threads: a generator that counts its calls, NATS servers,
+an S3 server, connections between them that can be cut, workers and checks."""
 
 import http.server
 import itertools
@@ -42,7 +42,7 @@ def answers(port):
 
 
 class Generator:
-    """A language model behind OpenAI's interface: the words of a text in another order, after a pause."""
+    """A stub of a language model with OpenAI's API: returns the words of a text in another order, after a pause."""
 
     def __init__(self, pause, varied=False):
         self.calls, self.in_flight, self.lock = 0, 0, threading.Lock()
@@ -78,7 +78,7 @@ class Generator:
                     self.end_headers()
                     self.wfile.write(content)
                 except OSError:
-                    pass  # Whoever asked is gone.
+                    pass  # The caller has disconnected.
                 with outer.lock:
                     outer.in_flight -= 1
 
@@ -101,7 +101,7 @@ class Generator:
 
 
 class Way:
-    """A way to a port that can be cut (what is sent is lost, what is connected stays) and, for HTTP, fail (503)."""
+    """A proxy to a port that can be cut (data is lost, connections stay open) and, for HTTP, fail (503)."""
 
     def __init__(self, target):
         self.target, self.is_cut, self.fails = target, False, False
@@ -152,7 +152,7 @@ class Way:
 
 
 class Nats:
-    """Three servers that replicate, each written to disk at once."""
+    """Three replicating servers, each of which syncs every write to disk."""
 
     def __init__(self, folder):
         self.folder = folder

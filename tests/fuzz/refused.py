@@ -1,4 +1,4 @@
-"""Seeds with one fault each, and others that only widen the choice: what a reader refuses is read by other lines than what it takes."""
+"""Seeds with one fault each, and valid ones for variety: a reader refuses an input in other lines of code than those that accept one."""
 
 import gzip
 import hashlib
@@ -9,7 +9,7 @@ DIGEST = "0" * 64
 
 
 def key():
-    """An API key that is well formed and nobody's."""
+    """An API key that is well formed and belongs to no one."""
     digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     body = "iso_0123456789ab_" + "a" * 43
     number, checksum = int.from_bytes(hashlib.sha256(body.encode()).digest()[:4], "big"), ""
@@ -244,7 +244,7 @@ def configurations():
 
 
 def guarded():
-    """Texts in pairs: numbers in every dress, names, negations."""
+    """Pairs of texts: numbers in every notation, names, negations."""
     pairs = [
         ("At 5:30 pm on Monday, 3 May 2020, 12 of 40 (30 %) left.", "On May 3rd, 2020, at half past five, thirty percent of the forty left: a dozen."),
         ("It cost $1,234.56, or 1.234,56 €, in Q3 2019.", "It was 1 234.56 dollars in the third quarter of 2019."),
@@ -270,7 +270,7 @@ def guarded():
 
 
 def folders(fixtures):
-    """A model folder with one file of it changed at a time."""
+    """Model folders with one changed file each."""
     base = fixtures / "bert_poolings"
     files = {path.relative_to(base).as_posix(): path.read_text() for path in sorted(base.rglob("*.json")) if path.stat().st_size < 2000}
     files.setdefault("tokenizer.json", "{}")

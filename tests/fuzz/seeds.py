@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the first corpus entries of every target, from the fixtures of other tests and from small files made here.
 
-An entry of the same name is written again; others stay. A corpus is a file of lines: a name, and bytes in base64.
+An existing entry of the same name is replaced; others stay. A corpus is a file of lines: a name, and bytes in base64.
 """
 
 import base64

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A stranger's client of augmented encoding (GASE): stubs generated from the .proto files, plain grpcio, no code of ours.
+"""A third party's client of augmented encoding (GASE): stubs generated from the .proto files, plain grpcio, no code of ours.
 
 Against a running `isomer serve` it checks that `EncodeAugmented` over an augmentation without a generator
-  * pools what `Encode` gives for the original and the variants it names, by mean, max and weights, as numpy does it,
+  * pools the vectors that `Encode` returns for the original and the variants, by mean, max and weights, as numpy does,
   * marks its vector space,
   * refuses a weight outside 0 to 1, naming the field.
 
-Exit code 0: all hold. 1: a check failed, or a call did (said on stderr).
+Exit code 0: all checks pass. 1: a check or a call failed (the reason is on stderr).
 """
 
 import argparse
@@ -81,10 +81,10 @@ def check(connection, stubs, encoder_id):
     request.original_weight = 1.5
     try:
         augment.EncodeAugmented(request, timeout=60)
-        raise CheckFailed("a weight of 1.5 was taken")
+        raise CheckFailed("a weight of 1.5 was accepted")
     except grpc.RpcError as error:
         expect(error.code() is grpc.StatusCode.INVALID_ARGUMENT, f"a weight of 1.5: {described(error)}")
-        # google.rpc.BadRequest, packed; the field's name stands in it as it is.
+        # google.rpc.BadRequest, encoded; it contains the field's name as plain text.
         details = dict(error.trailing_metadata()).get("grpc-status-details-bin", b"")
         expect(b"original_weight" in details, f"the field is not named: {described(error)}")
     print("refusal: a weight of 1.5 is refused by name")

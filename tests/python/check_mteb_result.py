@@ -1,9 +1,9 @@
-"""Reads task-result documents with mteb's own reader and says what mteb sees in them.
+"""Reads task-result documents with mteb's own reader and prints what mteb reads.
 
     pip install mteb==2.20.0
     python tests/python/check_mteb_result.py result.json [more.json ...]
 
-Exits 1, saying why, when mteb refuses a document or reads other numbers than it holds.
+Exits with 1 and the reason if mteb refuses a document or reads other numbers than the document contains.
 """
 
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the quick suite's files: shapes, counts, balance, lengths, references. Standard library only.
 
-Prints the counts and exits 0, or names each fault (file, line, what) and exits 1.
+Prints the counts and exits with 0, or prints each fault (file, line, fault) and exits with 1.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def read_jsonl(path, fields, report):
         except json.JSONDecodeError as error:
             report.expect(False, where, f"not JSON: {error}")
             continue
-        if report.expect(set(row) == set(fields), where, f"has fields {sorted(row)}, wants {sorted(fields)}"):
+        if report.expect(set(row) == set(fields), where, f"has fields {sorted(row)}, should be {sorted(fields)}"):
             rows.append((where, row))
     return rows
 
@@ -48,7 +48,7 @@ def read_jsonl(path, fields, report):
 def check_text(text, bounds, where, report):
     low, high = bounds
     words = len(text.split())
-    report.expect(low <= words <= high, where, f"{words} words, wants {low} to {high}: {text!r}")
+    report.expect(low <= words <= high, where, f"{words} words, should be {low} to {high}: {text!r}")
     report.expect(text == " ".join(text.split()), where, f"stray white space: {text!r}")
 
 
@@ -71,7 +71,7 @@ def check_sts(folder, report):
         score = row["score"]
         valid = isinstance(score, (int, float)) and 0 <= score <= 5 and score * 2 == int(score * 2)
         report.expect(valid, where, f"score {score!r} is not one of 0, 0.5 … 5")
-    report.expect(len(rows) >= 80, folder, f"{len(rows)} pairs, wants at least 80")
+    report.expect(len(rows) >= 80, folder, f"{len(rows)} pairs, should be at least 80")
     counts = collections.Counter(row["score"] for _, row in rows)
     for step in range(11):
         report.expect(counts[step / 2] >= 3, folder, f"only {counts[step / 2]} pairs with score {step / 2}")
@@ -83,9 +83,9 @@ def check_pair_classification(folder, report):
     rows = check_pairs(folder / "test.jsonl", "label", report)
     for where, row in rows:
         report.expect(row["label"] in (0, 1), where, f"label {row['label']!r} is neither 0 nor 1")
-    report.expect(len(rows) >= 80, folder, f"{len(rows)} pairs, wants at least 80")
+    report.expect(len(rows) >= 80, folder, f"{len(rows)} pairs, should be at least 80")
     positive = sum(row["label"] == 1 for _, row in rows)
-    report.expect(2 * positive == len(rows), folder, f"{positive} of {len(rows)} labels are 1, wants half")
+    report.expect(2 * positive == len(rows), folder, f"{positive} of {len(rows)} labels are 1, should be half")
     print(f"pair-classification: {len(rows)} pairs, {positive} positive")
     return rows
 
@@ -113,7 +113,7 @@ def check_retrieval(folder, report):
     grades = collections.defaultdict(dict)
     for number, line in enumerate(lines[1:], start=2):
         where, parts = f"{path}:{number}", line.split("\t")
-        if not report.expect(len(parts) == 3, where, "wants three columns separated by tabs"):
+        if not report.expect(len(parts) == 3, where, "should have three columns separated by tabs"):
             continue
         query, document, score = parts
         report.expect(query in query_ids, where, f"unknown query {query!r}")
@@ -123,8 +123,8 @@ def check_retrieval(folder, report):
         grades[query][document] = score
     for where, row in queries:
         report.expect("2" in grades[row["_id"]].values(), where, "no document answers it (score 2)")
-    report.expect(len(documents) >= 60, folder, f"{len(documents)} documents, wants at least 60")
-    report.expect(len(queries) >= 30, folder, f"{len(queries)} queries, wants at least 30")
+    report.expect(len(documents) >= 60, folder, f"{len(documents)} documents, should be at least 60")
+    report.expect(len(queries) >= 30, folder, f"{len(queries)} queries, should be at least 30")
     judgements = sum(map(len, grades.values()))
     print(f"retrieval: {len(documents)} documents, {len(queries)} queries, {judgements} judgements")
     return queries

@@ -2,12 +2,12 @@
 """Stops a server under load and checks that nothing in flight is lost.
 
 Keeps N Encode requests in flight, each over its own connection, sends SIGTERM to the server in the middle of them, and checks that
-  * every request that was in flight ends OK, with all its rows,
-  * new connections are refused while those still run, and stay refused,
+  * every request that was in flight completes with OK and all its rows,
+  * new connections are refused while those requests still run, and stay refused,
   * the process ends by itself.
-Requests are sized by a first measurement so that they take about --seconds together: the signal falls into the middle.
+  Requests are sized by a first measurement so that together they take about --seconds: the signal arrives in the middle.
 
-Exit code 0: all hold. 1: a check failed (said on stderr). Linux only (reads /proc).
+Exit code 0: all checks pass. 1: a check failed (the reason is on stderr). Linux only (reads /proc).
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Client:
         return self._stub.GetEncoder(self._messages.GetEncoderRequest(id=self._encoder_id), timeout=300).encoder
 
     def encode(self, first, count):
-        """Sends one request; returns (start, end, None or what went wrong), times by the monotonic clock."""
+        """Sends one request; returns (start, end, None or the fault); times are of the monotonic clock."""
         inputs = [self._messages.Input(text=TEXT.format(number)) for number in range(first, first + count)]
         request = self._messages.EncodeRequest(encoder_id=self._encoder_id, inputs=inputs)
         start, problem = time.monotonic(), None
@@ -62,7 +62,7 @@ class Client:
 
 
 def refused(address):
-    """None when a new connection is refused; else what happened instead."""
+    """None if a new connection is refused; else what happened instead."""
     host, port = address.rsplit(":", 1)
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
@@ -74,7 +74,7 @@ def refused(address):
 
 
 def running(pid):
-    """Whether a process still runs; one that has ended and waits for its parent (a zombie) does not."""
+    """Whether a process still runs; a process that has ended and waits for its parent (a zombie) does not."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -82,7 +82,7 @@ def running(pid):
 
 
 class Watcher(threading.Thread):
-    """From the signal on: when were new connections first refused, were they ever accepted again, when did the process end."""
+    """Records, from the signal on, when new connections were first refused, whether one was accepted again, and when the process ended."""
 
     def __init__(self, address, pid):
         super().__init__(daemon=True)
@@ -148,7 +148,7 @@ def drain(args, stubs):
     expect(watcher.refused_at is not None, "new connections were never refused")
     closed = watcher.refused_at - signalled
     print(f"new connections refused from {closed:.2f} s after SIGTERM on")
-    expect(closed <= args.refuse_within, f"new connections were accepted for {closed:.2f} s, wants {args.refuse_within:g} s")
+    expect(closed <= args.refuse_within, f"new connections were accepted for {closed:.2f} s, should be at most {args.refuse_within:g} s")
     expect(closed < last, "new connections were refused only after the last answer: the server did not drain, it stopped")
     expect(not watcher.accepted_again, "a new connection was accepted after others had been refused")
     expect(watcher.ended_at is not None, f"process {args.pid} still runs {args.exit_within:g} s after the last answer")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A stranger's client: stubs generated from the .proto files, plain grpcio, no code of ours.
+"""A third party's client: stubs generated from the .proto files, plain grpcio, no code of ours.
 
 Against a running `isomer serve` it checks that
   * reflection (v1 and v1alpha) lists every service of the .proto files and grpc.health.v1, with the same methods and messages,
-  * health says SERVING for each service by name and for the whole server, and NOT_FOUND for a name it does not know,
+  * health answers SERVING for each service by name and for the whole server, and NOT_FOUND for an unknown name,
   * Encode returns the vectors that `isomer embed --output` wrote for the same texts, bit for bit.
 
-Exit code 0: all hold. 1: a check failed, or a call did (said on stderr).
+Exit code 0: all checks pass. 1: a check or a call failed (the reason is on stderr).
 """
 
 import argparse
@@ -45,7 +45,7 @@ def check_reflection(connection, wanted):
 
 
 def services_by_reflection_v1(connection):
-    """Python's client speaks v1alpha only; v1 has the same messages under another service name."""
+    """Python's client supports v1alpha only; v1 has the same messages under another service name."""
     call = connection.stream_stream(
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
         request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
@@ -75,7 +75,7 @@ def check_health(connection, services):
 
 
 def encode(connection, stubs, encoder_id, texts, batch):
-    """All texts as one f32 matrix, in requests of at most `batch` and at most what the encoder takes."""
+    """All texts as one f32 matrix, in requests of at most `batch` and at most the encoder's limit."""
     messages = stubs.message("isomer/encoder/v1/encoder")
     f32 = stubs.message("isomer/common/v1/common").DTYPE_F32
     stub = stubs.grpc("isomer/encoder/v1/encoder").EncoderServiceStub(connection)
@@ -96,7 +96,7 @@ def encode(connection, stubs, encoder_id, texts, batch):
         expect(matrix.rows == len(chunk), f"{len(chunk)} texts gave {matrix.rows} rows")
         expect(len(response.token_counts) == len(chunk), f"{len(response.token_counts)} token counts for {len(chunk)} texts")
         # Providers of other kinds may not say which texts they cut.
-        expect(len(response.truncated) in (0, len(chunk)), f"{len(response.truncated)} texts told as cut or not, of {len(chunk)}")
+        expect(len(response.truncated) in (0, len(chunk)), f"{len(response.truncated)} flags of truncation for {len(chunk)}")
         expect(len(matrix.data) == matrix.rows * matrix.cols * 4, "data of another length than rows x cols x 4")
         expect(response.usage.texts == len(chunk), f"usage counts {response.usage.texts} texts of {len(chunk)}")
         expect(response.vector_space.digest, "no digest of the vector space")
@@ -111,7 +111,7 @@ def encode(connection, stubs, encoder_id, texts, batch):
 
 
 def check_bits(served, expected):
-    expect(expected.dtype == np.dtype("<f4"), f"the .npy file holds {expected.dtype}, wants little-endian f32")
+    expect(expected.dtype == np.dtype("<f4"), f"the .npy file holds {expected.dtype}, should be little-endian f32")
     expect(served.shape == expected.shape, f"shape {served.shape} over gRPC, {expected.shape} in the .npy file")
     norms = np.linalg.norm(served.astype(np.float64), axis=1)
     expect(np.isfinite(served).all() and (norms > 0).all(), "vectors that are zero or not finite")
@@ -129,7 +129,7 @@ def main():
     parser.add_argument("texts", type=pathlib.Path, help="plain lines, or JSONL with a `text` field")
     parser.add_argument("vectors", type=pathlib.Path, help=".npy file made by `isomer embed --output` from the same texts")
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2", help="encoder id (default: %(default)s)")
-    parser.add_argument("--batch", type=int, help="texts per call (default: as many as the encoder takes)")
+    parser.add_argument("--batch", type=int, help="texts per call (default: the encoder's limit)")
     parser.add_argument("--wait", type=float, default=10, help="seconds to wait for the server (default: %(default)s)")
     args = parser.parse_args()
     try:

@@ -1,4 +1,4 @@
-"""What the Python clients share: stubs generated from the .proto files, texts, channels."""
+"""Shared by the Python clients: stubs generated from the .proto files, texts, channels."""
 
 import contextlib
 import importlib
@@ -16,7 +16,7 @@ MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
 
 class CheckFailed(Exception):
-    """A promise of the server that does not hold."""
+    """A promise that the server does not keep."""
 
 
 def expect(condition, message):
@@ -26,7 +26,7 @@ def expect(condition, message):
 
 
 def descriptors(path, proto_root=PROTO_ROOT):
-    """Writes a FileDescriptorSet of every .proto file and what they import; its path."""
+    """Writes a FileDescriptorSet of all .proto files and their imports; returns its path."""
     files = sorted(str(file.relative_to(proto_root)) for file in proto_root.glob("isomer/**/*.proto"))
     well_known = importlib.resources.files("grpc_tools") / "_proto"
     code = protoc.main(["protoc", f"-I{proto_root}", f"-I{well_known}", "--include_imports", f"--descriptor_set_out={path}", *files])

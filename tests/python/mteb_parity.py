@@ -5,7 +5,7 @@
 
 Every text is encoded once with `isomer embed` and its vector kept below --cache. mteb runs its real task class (its
 sampling, evaluators, rounding) with a model that looks vectors up. Prints a table: task, profile, ours, mteb's, difference.
-Exits 1 where a main score differs by more than --tolerance (default 5e-5: four decimals).
+Exits with 1 if a main score differs by more than --tolerance (default 5e-5: four decimals).
 """
 
 import argparse
@@ -51,7 +51,7 @@ class Vectors:
         self.by_text = {}
 
     def load(self, name, texts):
-        """Makes the vectors of a data set's texts known."""
+        """Loads or makes the vectors of a data set's texts."""
         distinct = sorted(set(texts))
         digest = hashlib.sha256("\0".join(distinct).encode()).hexdigest()[:16]
         path = self.folder / f"{name}-{digest}.npy"
@@ -149,7 +149,7 @@ def split_data(corpus, queries, judged, ranked=None):
 
 @dataclasses.dataclass
 class Case:
-    """A data set: its texts, and for each profile what the two make of it."""
+    """A data set: its texts, and both scores for each profile."""
 
     name: str
     texts: list
@@ -417,7 +417,7 @@ def clustering(name, path, subset):
 
 
 def fast_clustering(name, path):
-    """The same texts through mteb's current form of clustering; half of the documents, so that the draw of them counts."""
+    """The same texts through mteb's current form of clustering; half of the documents, so that their random choice matters."""
     data = rows(path)
     texts, labels = [r["text"] for r in data], [str(r["label"]) for r in data]
 
@@ -438,7 +438,7 @@ def fast_clustering(name, path):
 
 
 def cases(root):
-    """Every case whose files are there, the quickly encoded ones first."""
+    """Every case whose files exist, the fastest to encode first."""
     made = [
         ("STSBenchmark", lambda p: sts("STSBenchmark", "STSBenchmark", p), "STSBenchmark/test.jsonl"),
         ("STS17 (en-en)", lambda p: sts("STS17 (en-en)", "STS17", p, "en-en"), "STS17/test.en-en.jsonl"),

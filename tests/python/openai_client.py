@@ -5,10 +5,10 @@ It checks that
   * `client.embeddings.create` returns the vectors that `isomer embed --output` wrote for the same texts, bit for bit, both as
     base64 (the client's default) and as floats, for one text and for many,
   * `client.models.list` and `retrieve` name the encoder,
-  * mistakes raise the client's own exceptions, with the field to blame,
-  * `augment` (through `extra_body`) gives other vectors and says what was pooled.
+  * invalid requests raise the client's own exceptions, with the field's name,
+  * `augment` (through `extra_body`) returns other vectors and lists what was pooled.
 
-Exit code 0: all hold. 1: a check failed (said on stderr).
+Exit code 0: all checks pass. 1: a check failed (the reason is on stderr).
 """
 
 import argparse
@@ -83,9 +83,9 @@ def check_augmented(client, model, texts):
     plain = vectors(client.embeddings.create(model=model, input=texts))
     answer = client.embeddings.create(model=model, input=texts, extra_body={"augment": augment})
     found = vectors(answer)
-    expect(found.shape == plain.shape and not np.allclose(found, plain), "augmented vectors are the plain ones")
+    expect(found.shape == plain.shape and not np.allclose(found, plain), "augmented vectors equal the plain ones")
     used = answer.model_extra["augment"]["used"]
-    expect([len(one["variants"]) for one in used] == [2] * len(texts), f"two variants a text were asked for: {used}")
+    expect([len(one["variants"]) for one in used] == [2] * len(texts), f"two variants per text were requested: {used}")
     again = client.embeddings.create(model=model, input=[texts[0]] + [one["text"] for one in used[0]["variants"]])
     pooled = vectors(again).mean(axis=0)
     # Scaled to length 1 where the encoder's own vectors are.

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Hours of mixed use of one gateway: clients of several kinds, keys, runs, cancelled calls, a model that goes away, a gateway that is killed.
+"""Hours of mixed use of one gateway: clients of several kinds, keys, runs, cancelled calls, a model that becomes unavailable, a gateway that is killed.
 
     pip install -r tests/python/requirements.txt
     python tests/soak/soak.py --isomer target/release/isomer --minutes 60
 
-The models behind are in this script: an encoder and a language model over HTTP, which count every token of every call that reaches them. In the first third of the
-time the model goes away for two seconds once a minute and the gateway is killed (SIGKILL) and started again every five minutes. Then both are left alone, and memory, open files and
-threads of the gateway are watched.
+The models are in this script: an encoder and a language model over HTTP, which count every token of every call that reaches them. In the first third of the
+time the models are unavailable for two seconds once a minute, and the gateway is killed (SIGKILL) and started again every five minutes. After that neither happens, and memory, open files and
+threads of the gateway are recorded.
 
-Exits 1 unless all of this holds:
+Exits with 1 unless all of these hold:
   * every key was charged what the models counted for it, with one tolerance: charges are written twice a second, so each kill may lose those of its last two seconds;
-  * calls that nobody cut off were answered while the model and the gateway were there, and all vectors were right;
-  * resident memory at the end is at most a tenth above that after the first half of the quiet part, and files and threads are as many.
+  * calls that were not cut off were answered while the model and the gateway were available, and all vectors were right;
+  * resident memory at the end is at most a tenth above that after the first half of the quiet part, and the numbers of files and threads have not grown.
 """
 
 import argparse
@@ -39,8 +39,8 @@ from server import environment, serve
 
 ENCODER = "paid"
 WIDTH = 8
-# Tokens that the language model reads and writes in a call, and most that a call which was cut off
-# may be charged.
+# Tokens that the language model reads and writes in a call, and the most that a call may be charged
+# that was cut off.
 READ, WRITTEN, MOST_OF_A_CALL = 300, 100, 4000
 KEYS = 4
 
@@ -53,22 +53,22 @@ def vector(text):
 
 
 def tokens(text):
-    """As the gateway estimates those of a call that was cut off; none of the texts by which it looks at the encoder itself."""
+    """Tokens as the gateway estimates them for a call that was cut off; 0 for the texts with which it checks the encoder itself."""
     return -(-len(text.encode()) // 4) if "number" in text else 0
 
 
 def owner(text):
-    """The key that a text was made for."""
+    """The key to which a text belongs."""
     return int(text.split("owner ")[1].split(" ")[0]) if "owner " in text else None
 
 
 class Models:
-    """Both models; what they counted, by key."""
+    """Both models, with their counts by key."""
 
     def __init__(self):
         self.lock = threading.Lock()
         self.counted, self.cut, self.away = collections.Counter(), collections.Counter(), False
-        # Tokens by the second, for what a kill may lose.
+        # Tokens per second of time, for the charges that a kill may lose.
         self.seconds = collections.Counter()
         outer = self
 
@@ -101,7 +101,7 @@ class Models:
                 pass
 
         class Server(http.server.ThreadingHTTPServer):
-            # Callers that leave are part of it.
+            # Callers disconnect on purpose.
             handle_error = lambda *_: None  # noqa: E731
 
         self.server = Server(("127.0.0.1", 0), Handler)
@@ -159,7 +159,7 @@ class Gateway:
         return done.stdout
 
     def start(self):
-        # Where it was before, after a kill.
+        # After a kill, it listens on the same address as before.
         settings = ["--config", str(self.config)]
         self.process, self.address = serve(self.isomer, self.home, settings, self.address, (self.home / "log").open("ab"))
 
@@ -180,7 +180,7 @@ class Gateway:
 
 
 class Clients:
-    """Threads that do one thing after another."""
+    """Threads that each make one call after another."""
 
     def __init__(self, gateway, keys, modules):
         self.gateway, self.keys, self.modules = gateway, keys, modules
@@ -232,7 +232,7 @@ class Clients:
         return True
 
     def gone(self, key, draw):
-        """A client that leaves."""
+        """A client that disconnects before the answer."""
         try:
             self.post(key, "/v1/embeddings", {"model": ENCODER, "input": [self.text(key, draw) for _ in range(3)]}, draw.uniform(0.002, 0.04))
         except OSError:
@@ -288,7 +288,7 @@ class Clients:
             connection.close()
 
     def run(self, key, draw):
-        """A run, half of which are cancelled. Its texts are those of a data set, so that nobody owns them: they are the last key's."""
+        """A run; half of the runs are cancelled. Its texts come from a data set and name no key, so they count for the last key."""
         channel, stub, pb, metadata = self.stub("isomer/eval/v1/run", "RunService", KEYS - 1)
         with channel:
             suite = pb.SuiteRef(
@@ -336,7 +336,7 @@ def excused(clients, seconds, begin, end):
     begin()
     time.sleep(seconds)
     end()
-    # Breakers open, and health comes back.
+    # Breakers close again and the encoder becomes healthy.
     time.sleep(8)
     clients.excused.clear()
 
@@ -397,13 +397,13 @@ def report(clients, models, charged, lost, kills, outages, samples, idle):
     for key in range(KEYS):
         counted, paid = models.counted[key], charged[f"key-{key}"]
         charged_all += paid
-        # The texts of runs belong to nobody; the last key pays for them.
+        # The texts of runs name no key; the last key pays for them.
         counted += models.counted[None] if key == KEYS - 1 else 0
         print(f"key-{key}: counted {counted}, charged {paid}, difference {paid - counted:+}")
         if not counted - lost <= paid <= counted + (kills + outages) * MOST_OF_A_CALL:
             problems.append(f"key-{key} was charged {paid} for {counted} (kills may have lost {lost})")
     if counted_all == 0 or charged_all == 0:
-        problems.append("nothing was done")
+        problems.append("no call was made")
     half = len(samples) // 2
     for name, at, most in [("MiB", 0, 1.1), ("files", 1, 1.25), ("threads", 2, 1.1)]:
         first, second = (statistics.median(sample[at] for sample in part) for part in (samples[: max(half, 1)], samples[half:]))

@@ -24,8 +24,8 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// Starts one on a free port. `ISOMER_NATS_SERVER` names the program; else it is `nats-server`
-    /// of the path.
+    /// Starts a server on a free port. `ISOMER_NATS_SERVER` names the program; default:
+    /// `nats-server` in the path.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -58,18 +58,18 @@ impl Nats {
         until("the NATS server answers", || TcpStream::connect(self.address).is_ok());
     }
 
-    /// Its address, for `--engine`.
+    /// The server's address, for `--engine`.
     pub fn url(&self) -> String {
         format!("nats://{}", self.address)
     }
 
-    /// Ends it without a word (SIGKILL).
+    /// Kills the server (SIGKILL).
     pub fn kill(&mut self) {
         self.child.kill().expect("a running server");
         self.child.wait().expect("a status");
     }
 
-    /// Starts it again on the same port: with what it had, or with nothing.
+    /// Starts the server again on the same port, with its stored data or, if `wiped`, without.
     pub fn start_again(&mut self, wiped: bool) {
         if wiped {
             fs::remove_dir_all(self.folder.path().join("jetstream")).expect("its files");
@@ -81,16 +81,16 @@ impl Nats {
 
 impl Drop for Nats {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 ///
 /// # Panics
-/// When it takes too long.
+/// If that takes too long.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
@@ -103,7 +103,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// `isomer worker` with a home of its own; killed when dropped.
+/// `isomer worker` with its own home; killed when dropped.
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
@@ -112,7 +112,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts one and waits until it takes work.
+    /// Starts a worker and waits until it takes work.
     pub fn start(home: Home, engine: &str, store: &Path, settings: &[(&str, &str)]) -> Self {
         let log = home.path().join("worker.log");
         let file = fs::File::create(&log).expect("a log file");
@@ -143,25 +143,25 @@ impl Worker {
         worker
     }
 
-    /// What it logged.
+    /// The worker's log.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("its log")
     }
 
-    /// Sends it a signal, e.g. `STOP`.
+    /// Sends the worker a signal, e.g. `STOP`.
     pub fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args([&format!("-{signal}"), &id]).status();
         assert!(sent.expect("kill starts").success(), "no such process");
     }
 
-    /// Ends it without a word (SIGKILL).
+    /// Kills the worker (SIGKILL).
     pub fn kill(&mut self) {
         self.child.kill().expect("a running worker");
         self.child.wait().expect("a status");
     }
 
-    /// Asks it to end (SIGTERM) and gives its exit code.
+    /// Asks the worker to end (SIGTERM) and returns its exit code.
     pub fn end(&mut self) -> Option<i32> {
         self.signal("TERM");
         self.child.wait().expect("a status").code()
@@ -170,7 +170,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

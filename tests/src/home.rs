@@ -1,19 +1,19 @@
-//! Where models, caches and runs are kept.
+//! Folders for models, caches and runs.
 
 use std::path::{Path, PathBuf};
 
 use isomer_models::ModelsConfig;
 use tempfile::TempDir;
 
-/// A home of a test's own: empty caches, the machine's model files.
+/// A separate home for one test: empty caches, with the machine's model files.
 #[derive(Debug)]
 pub struct Home {
     dir: TempDir,
 }
 
 impl Home {
-    /// A home with the given models; `None`, saying so, when one of them is not in the machine's
-    /// cache.
+    /// A home with the given models. `None`, with a printed reason, if one of them is not in the
+    /// machine's cache.
     pub fn with_models(ids: &[&str]) -> Option<Self> {
         let machine = ModelsConfig::default().home;
         for id in ids {
@@ -31,19 +31,19 @@ impl Home {
         Some(Self { dir })
     }
 
-    /// A home without any model.
+    /// A home without models.
     pub fn empty() -> Self {
         Self {
             dir: tempfile::tempdir().expect("a temporary folder"),
         }
     }
 
-    /// Its folder.
+    /// The home's folder.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The folder of a model in it.
+    /// The folder of a model in the home.
     pub fn model(&self, id: &str) -> PathBuf {
         self.path().join("models").join(id)
     }

@@ -26,7 +26,7 @@ pub fn binary() -> PathBuf {
     path
 }
 
-/// `isomer …` with a home of the test's own, offline, and no setting from the caller's environment.
+/// `isomer …` with the test's home, offline, without any setting from the caller's environment.
 pub fn isomer(home: &Home) -> Command {
     let mut command = Command::new(binary());
     for (name, _) in std::env::vars_os() {
@@ -41,8 +41,8 @@ pub fn isomer(home: &Home) -> Command {
     command
 }
 
-/// `isomer check` of a suite with a generator, its report in JSON on standard output and as files
-/// in the home's `report`.
+/// `isomer check` of a suite with a generator. The report is written in JSON to standard output and
+/// as files to `report` in the home.
 pub fn check_into_report(home: &Home, suite: &str, generator: &str) -> Command {
     let mut command = isomer(home);
     command.args([
@@ -59,7 +59,7 @@ pub fn check_into_report(home: &Home, suite: &str, generator: &str) -> Command {
     command
 }
 
-/// Runs to the end and gives (exit code, stdout, stderr).
+/// Runs the command to its end and returns (exit code, stdout, stderr).
 pub fn finish(command: &mut Command) -> (i32, String, String) {
     let Output { status, stdout, stderr } = command.output().expect("isomer starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8 output");
@@ -70,17 +70,17 @@ pub fn finish(command: &mut Command) -> (i32, String, String) {
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// The address on which the server listens.
     pub address: SocketAddr,
 }
 
 impl Server {
-    /// Starts `isomer serve` on a free port and waits until it says where it listens.
+    /// Starts `isomer serve` on a free port and waits until it prints its address.
     pub fn start(home: &Home, arguments: &[&str]) -> Self {
         Self::start_at(home, "127.0.0.1:0", arguments)
     }
 
-    /// [`Server::start`] at an address.
+    /// As [`Server::start`], at a given address.
     pub fn start_at(home: &Home, address: &str, arguments: &[&str]) -> Self {
         let mut child = isomer(home)
             .args(["serve", "--listen", address])
@@ -109,18 +109,18 @@ impl Server {
         Self { child, address }
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it without a word (SIGKILL).
+    /// Kills the server (SIGKILL).
     pub fn kill(&mut self) {
         self.child.kill().expect("a running server");
         self.child.wait().expect("a status");
     }
 
-    /// Asks it to stop (SIGTERM).
+    /// Asks the server to stop (SIGTERM).
     pub fn terminate(&self) {
         let done = Command::new("kill")
             .args(["-TERM", &self.id().to_string()])
@@ -129,7 +129,7 @@ impl Server {
         assert!(done.success());
     }
 
-    /// Waits for its end and gives the exit code.
+    /// Waits for the server's end and returns its exit code.
     pub fn wait(&mut self, limit: Duration) -> Option<i32> {
         let start = Instant::now();
         while start.elapsed() < limit {
@@ -144,7 +144,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Already gone is fine.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

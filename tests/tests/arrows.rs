@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::Value;
 
-/// What a gateway must not be built with, since it runs no model and reads no data set.
+/// Crates that the gateway must not be built with: it runs no model and reads no data set.
 const NOT_IN_THE_GATEWAY: &[&str] = &[
     "candle-core",
     "tokenizers",
@@ -25,7 +25,8 @@ const NOT_IN_THE_GATEWAY: &[&str] = &[
     "isomer-models",
 ];
 
-/// What the libraries of the evaluation must not be built with, as ARCHITECTURE.md says of each.
+/// Crates that the evaluation's libraries must not be built with, as ARCHITECTURE.md says for each
+/// of them.
 const NOT_BUILT_WITH: &[(&str, &[&str])] = &[
     (
         "isomer-scoring",
@@ -38,7 +39,7 @@ const NOT_BUILT_WITH: &[(&str, &[&str])] = &[
     ("isomer-report", &["isomer-encoder-client", "isomer-eval"]),
 ];
 
-/// What they must not use themselves, though a crate that they use may.
+/// Crates that these libraries must not use themselves, although one of their dependencies may.
 const NOT_USED_BY: &[(&str, &[&str])] = &[
     (
         "isomer-datasets",
@@ -50,7 +51,7 @@ const NOT_USED_BY: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Where a crate stands. Crates of one group may depend on each other, which cargo keeps free of
+/// The level of a crate. Crates of one level may depend on each other, which cargo keeps free of
 /// circles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
@@ -75,7 +76,7 @@ impl Level {
             ("gateway", _) => Self::Service("gateway"),
             ("cli", _) => Self::Cli,
             ("tests", _) => Self::Tests,
-            _ => panic!("{folder} has no level: say in this test where it stands"),
+            _ => panic!("{folder} has no level: add it to this test"),
         }
     }
 
@@ -96,7 +97,7 @@ struct Workspace {
 impl Workspace {
     fn read() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
-        // Packages of other platforms need not be on this machine.
+        // Packages for other platforms may be missing on this machine.
         let output = Command::new(env!("CARGO"))
             .args([
                 "metadata",
@@ -124,7 +125,8 @@ impl Workspace {
         }
     }
 
-    /// Our crates that a crate needs, and what for: `null` (to run), `build`, `dev`.
+    /// Our crates that a crate depends on, and the kind of dependency: `null` (normal), `build`,
+    /// `dev`.
     fn arrows(&self) -> impl Iterator<Item = (&str, &str, Option<&str>)> {
         let ours = list(&self.metadata, "packages").filter(|package| self.folders.contains_key(name(package)));
         ours.flat_map(|package| {
@@ -183,7 +185,7 @@ fn arrows_between_crates_point_one_way() {
     let workspace = Workspace::read();
     let (mut wrong, mut followed) = (Vec::new(), 0);
     for (from, to, kind) in workspace.arrows() {
-        // Tests may start what they like.
+        // Tests may use any crate.
         if kind == Some("dev") {
             continue;
         }
@@ -194,7 +196,7 @@ fn arrows_between_crates_point_one_way() {
         }
     }
     assert!(followed > 50, "the arrows are read: {followed}");
-    assert!(wrong.is_empty(), "arrows that point the wrong way: {wrong:#?}");
+    assert!(wrong.is_empty(), "dependencies that point the wrong way: {wrong:#?}");
 }
 
 #[test]
@@ -220,7 +222,7 @@ fn the_gateway_is_built_without_models_and_data_sets() {
     let built = workspace.closure("isomer-gateway");
     let wrong: Vec<_> = NOT_IN_THE_GATEWAY.iter().filter(|name| built.contains(*name)).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
-    // The same walk finds them where they are.
+    // The same walk finds these crates where they are used.
     let built = workspace.closure("isomer-all-in-one");
     assert!(NOT_IN_THE_GATEWAY.iter().all(|name| built.contains(name)));
 }
@@ -242,7 +244,7 @@ fn the_libraries_of_the_evaluation_do_not_know_what_they_must_not() {
         let wrong: Vec<_> = names.iter().filter(|name| used.contains(*name)).collect();
         assert!(wrong.is_empty(), "{of}: {wrong:?}");
     }
-    // The same walk finds them where they are.
+    // The same walk finds these crates where they are used.
     let built = workspace.closure("isomer-eval");
     let all = NOT_BUILT_WITH.iter().flat_map(|(_, names)| names.iter());
     assert!(

@@ -11,7 +11,7 @@ use isomer_tests::{
 
 const ENCODER: &str = "all-MiniLM-L6-v2";
 
-/// Runs `isomer` and checks the exit code and that stderr has each of the words.
+/// Runs `isomer` and checks its exit code and that stderr contains each of the words.
 fn fails(home: &Home, arguments: &[&str], code: i32, words: &[&str]) {
     let (got, stdout, stderr) = finish(isomer(home).args(arguments));
     assert_eq!(got, code, "isomer {arguments:?}\nstdout: {stdout}\nstderr: {stderr}");
@@ -252,7 +252,7 @@ fn broken_data_sets_name_file_line_and_field() {
 fn an_unreachable_generator_is_told_at_once() {
     let home = Home::empty();
     let input = write(&home, "texts.txt", b"The cat sat on the mat.\n");
-    // Bound and dropped: nobody listens there.
+    // The port was bound and released: no server listens there.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let generator = format!("openai:tiny@http://{address}/v1");
     fails(

@@ -1,4 +1,4 @@
-//! `isomer check` against a stub of an OpenAI-compatible server that counts what it is asked.
+//! `isomer check` against a stub of an OpenAI-compatible server that counts its requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
@@ -18,7 +18,7 @@ const FIRST: &str = "all-MiniLM-L6-v2";
 const SECOND: &str = "paraphrase-MiniLM-L3-v2";
 const PAIRS: usize = 20;
 
-/// A suite of distinct sentences of our own: two a pair.
+/// A suite of distinct sentences of our own, two per pair.
 fn suite(home: &Home) -> String {
     let data = home.path().join("data");
     std::fs::create_dir_all(&data).unwrap();
@@ -97,7 +97,7 @@ async fn killed_half_way_it_goes_on_without_asking_for_a_text_twice() {
     while stub.calls() < PAIRS && start.elapsed() < Duration::from_secs(60) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // SIGKILL, while some answers are on their way.
+    // SIGKILL while some answers are in flight.
     first.kill().unwrap();
     first.wait().unwrap();
     let asked_before: Vec<String> = stub.seen().iter().map(|s| s.user().to_owned()).collect();
@@ -124,7 +124,7 @@ async fn a_generator_that_fails_is_counted_in_the_report() {
         Answer::Status(500, None),
         Answer::TruncatedJson,
         Answer::Text(String::new()),
-        // Not in marks of reasoning, which would be taken off: only the check can tell.
+        // No reasoning tags, which would be removed: only the check can detect this answer.
         Answer::Text("Let me think about how this sentence could be said in other words.".to_owned()),
     ]);
     let suite = suite(&home);
@@ -136,7 +136,7 @@ async fn a_generator_that_fails_is_counted_in_the_report() {
         assert_eq!(fired, 1, "{check}: {rows:?}");
     }
     assert_eq!(rows.iter().map(|r| r["recovered"].as_u64().unwrap()).sum::<u64>(), 2);
-    // The transport's own retries (429, 500, broken JSON) and the two checks cost one more call
+    // The transport's own retries (429, 500, broken JSON) and the two checks take one more call
     // each.
     assert_eq!(stub.calls(), 2 * PAIRS + 5);
 }
@@ -157,8 +157,8 @@ async fn the_gate_decides_the_exit_code() {
     assert_eq!((code, &report["gate"]["verdict"]), (0, &"pass".into()), "{stderr}");
     let (code, report, stderr) = gated(&["--rule", "min_score=99.9,of=original"]).await;
     assert_eq!((code, &report["gate"]["verdict"]), (1, &"fail".into()), "{stderr}");
-    // One data set: bounds over data sets are impossible, which is said before anything is
-    // generated.
+    // With one data set, bounds over data sets are impossible; the error is raised before anything
+    // is generated.
     for (rules, part) in [
         (
             ["--rule", "max_drop=190,basis=signed-rank"],
@@ -200,7 +200,7 @@ async fn a_generator_that_gives_every_text_back_lets_no_encoder_pass() {
         command.args(["--rule", "max_drop=190,basis=point", "--undecided", "warn"]);
         finished(command)
     };
-    // The same limit, the same texts: it is the generator that decides whether they can be judged.
+    // With the same limit and texts, the generator decides whether the texts can be judged.
     let dead = Stub::start(Answer::Echo).await;
     let (code, report, stderr) = gated(&dead).await;
     assert_eq!((code, &report["gate"]["verdict"]), (4, &"invalid".into()), "{stderr}");
@@ -243,7 +243,7 @@ async fn a_judge_rates_a_sample_and_one_that_is_not_there_stops_the_check_before
     assert_eq!(stub.calls(), 0);
 
     let judge = Stub::start(Answer::Text("4".into())).await;
-    // Geese are rated otherwise, horses not at all.
+    // Geese are rated differently, horses not at all.
     judge.mark("goose", [Answer::Text("2.5".into())]);
     judge.mark("horse", [Answer::Text("It depends.".into())]);
     let spec = format!("openai:judge@{}", judge.url());
@@ -260,8 +260,8 @@ async fn a_judge_rates_a_sample_and_one_that_is_not_there_stops_the_check_before
     assert_eq!((&moved["encoder"], &moved["texts"]), (&FIRST.into(), &texts.into()));
     let [low, rho, high] = ["low", "spearman", "high"].map(|key| moved[key].as_f64().unwrap());
     assert!(low <= rho && rho <= high && high - low < 2.0, "{moved}");
-    // Two attempts of each horse, one of the others, the trial, and the pairs whose rating is
-    // known. This judge says 4 to all of them.
+    // Two attempts for each horse, one for each of the others, the trial, and the pairs whose
+    // rating is known. This judge rates all of those 4.
     let known = 48;
     assert_eq!(report["counters"]["judge"]["calls"], 30 + unreadable + 1 + known);
     assert_eq!(judge.calls() as u64, 30 + unreadable + 1 + known);

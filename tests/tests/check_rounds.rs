@@ -17,7 +17,7 @@ const MODEL: &str = "paraphrase-MiniLM-L3-v2";
 const DATASETS: usize = 16;
 const PAIRS: usize = 4;
 
-/// Sixteen data sets of four pairs, each with texts of its own.
+/// Sixteen data sets of four pairs each, all with different texts.
 fn suite(home: &Home) -> String {
     let animals = ["cat", "dog", "horse", "sheep"];
     let mut text = "name = \"rounds\"\nseeds = [1337]\ntransformations = [\"paraphrase\"]\n".to_owned();
@@ -42,7 +42,7 @@ fn suite(home: &Home) -> String {
     suite.display().to_string()
 }
 
-/// One rule that the first look decides, one that needs both.
+/// A check with one rule that the first look decides, and one that needs both.
 fn check(home: &Home, stub: &Stub) -> Command {
     let (suite, out) = (suite(home), home.path().join("report").display().to_string());
     let generator = format!("openai:stub@{}", stub.url());
@@ -102,7 +102,7 @@ async fn killed_in_its_second_round_a_check_comes_to_the_same_gate_and_asks_for_
     while stub.calls() < all / 2 + 8 && start.elapsed() < Duration::from_secs(90) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // SIGKILL, while some answers are on their way.
+    // SIGKILL while some answers are in flight.
     first.kill().unwrap();
     first.wait().unwrap();
     let asked = stub.calls();

@@ -1,6 +1,8 @@
-//! A check over several workers: its report is that of one process, whoever dies on the way.
+//! A check over several workers: its report equals that of one process, whichever part is killed
+//! meanwhile.
 //!
-//! With a real NATS server and a folder as the store; the generator is a stub that counts.
+//! With a real NATS server and a folder as the store; the generator is a stub that counts its
+//! requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
@@ -25,10 +27,10 @@ const PAIRS: usize = 36;
 const SETS: [&str; 6] = ["fence", "harbour", "garden", "bridge", "market", "station"];
 /// Distinct texts and their seeds.
 const TEXTS: usize = 2 * PAIRS * 2;
-/// Texts in work at once at the stub, by one worker: its generator's default.
+/// The list of report fields that may differ.
 const VARIES: &str = "tests/tests/fleet/varies.txt";
 
-/// Quick to see that a worker is gone.
+/// Settings that detect quickly that a worker is gone.
 const SETTINGS: [(&str, &str); 3] = [
     ("ISOMER_FLEET__LEASE_SECONDS", "3"),
     ("ISOMER_FLEET__REPUBLISH_SECONDS", "1"),
@@ -65,7 +67,7 @@ fn suite(folder: &Path) -> String {
     suite.display().to_string()
 }
 
-/// Everything that the tests of this file share: a suite, a queue, a store.
+/// Shared by the tests of this file: a suite, a queue, a store.
 struct Fleet {
     nats: Nats,
     _folder: tempfile::TempDir,
@@ -76,7 +78,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// Nothing where a model is missing.
+    /// `None` if a model is missing.
     async fn new(answer: Answer) -> Option<Self> {
         home()?;
         let folder = tempfile::tempdir().unwrap();
@@ -94,7 +96,7 @@ impl Fleet {
         format!("openai:stub@{}", self.stub.url())
     }
 
-    /// A check by this process alone.
+    /// A check in this process alone.
     fn check(&self, home: &Arc<Home>) -> Check {
         let mut command = check_into_report(home, &self.suite, &self.generator());
         let judge = format!("openai:judge@{}", self.judge.url());
@@ -135,7 +137,7 @@ impl Fleet {
     }
 }
 
-/// A check that is not begun, with the home that it needs.
+/// A check that has not begun, with the home that it needs.
 struct Check {
     command: Command,
     _home: Arc<Home>,
@@ -150,10 +152,10 @@ async fn finished(check: Check) -> Value {
     report(begun(check)).await
 }
 
-/// A check that goes on while the test does something.
+/// Starts a check that runs while the test goes on.
 fn begun(check: Check) -> tokio::task::JoinHandle<(i32, String, String)> {
     tokio::task::spawn_blocking(move || {
-        // All of it, so that the home lasts.
+        // Moves the whole check, so that its home is kept.
         let mut check = check;
         finish(&mut check.command)
     })
@@ -165,7 +167,7 @@ async fn report(check: tokio::task::JoinHandle<(i32, String, String)>) -> Value 
     serde_json::from_str(&stdout).unwrap()
 }
 
-/// Waits until the generator was asked so often.
+/// Waits until the generator has received `calls` requests.
 async fn calls(stub: &Stub, calls: usize) {
     let begun = Instant::now();
     while stub.calls() < calls {
@@ -178,7 +180,7 @@ async fn calls(stub: &Stub, calls: usize) {
     }
 }
 
-/// The report without what two runs of one check may differ in.
+/// The report without the fields in which two runs of one check may differ.
 fn without_what_varies(mut report: Value, after_fault: bool) -> String {
     let listed = fs::read_to_string(isomer_tests::workspace().join(VARIES)).unwrap();
     for line in listed.lines().filter(|line| !line.starts_with('#')) {
@@ -197,7 +199,7 @@ fn without_what_varies(mut report: Value, after_fault: bool) -> String {
     serde_json::to_string_pretty(&report).unwrap()
 }
 
-/// Calls that a report counts.
+/// The number of calls that a report counts.
 fn paid(report: &Value) -> u64 {
     let counters = &report["counters"];
     let judged = counters["judge"]["calls"].as_u64().unwrap();
@@ -243,7 +245,7 @@ async fn a_second_machine_finds_everything_and_asks_for_nothing() {
     assert_eq!(worker.end(), Some(0), "{}", worker.log());
     assert!(worker.log().contains("drained and stopped"), "{}", worker.log());
     let (calls, rated) = (fleet.stub.calls(), fleet.judge.calls());
-    // No worker is there any more, and none is needed.
+    // No worker is left, and none is needed.
     let second = finished(fleet.check_by_workers(&home().unwrap())).await;
     assert_eq!(second["counters"]["texts_generated"], 0);
     assert_eq!(second["counters"]["generator_calls"], 0);
@@ -251,7 +253,7 @@ async fn a_second_machine_finds_everything_and_asks_for_nothing() {
     assert_eq!(
         fleet.judge.calls(),
         rated + 1,
-        "the judge is tried before every run, and nothing else is asked"
+        "the judge is tried before every run, and nothing else is requested"
     );
 
     let scores = |report: &Value| report["profile"].clone();
@@ -283,13 +285,13 @@ async fn a_worker_that_is_killed_costs_at_most_its_calls_in_flight() {
     let again = fleet.stub.calls() - least - least;
     assert!(
         again <= in_flight,
-        "{again} calls were made again, {in_flight} were in flight"
+        "{again} calls were repeated, {in_flight} were in flight"
     );
-    // What the dead worker had finished is paid for by the run all the same.
+    // The run pays for the work that the dead worker had finished.
     let (paid, least) = (paid(&report), paid(&alone));
     assert!(
         (least..=least + again as u64).contains(&paid),
-        "{paid} calls are counted, {least} without the fault, {again} were made again"
+        "{paid} calls are counted, {least} without the fault, {again} were repeated"
     );
 }
 
@@ -304,7 +306,7 @@ async fn of_a_generator_that_answers_differently_each_time_everybody_sees_one_te
     first.kill();
     let before = report(check).await;
     let calls = fleet.stub.calls();
-    // Scores from texts alone: a home without any, and each encoder in a run of its own.
+    // Scores from texts alone: a home without cached scores, and each encoder in a run of its own.
     for encoders in [&[FIRST, SECOND][..], &[SECOND]] {
         let home = home().unwrap();
         let mut command = check_into_report(&home, &fleet.suite, &fleet.generator());
@@ -352,9 +354,9 @@ async fn a_broker_that_is_wiped_costs_nothing_but_time() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     fleet.nats.start_again(true);
     assert_equal(&alone, &report(check).await, "a wiped broker", true);
-    // A unit may be begun by a second worker while the first still works on it.
+    // A second worker may begin a unit while the first worker is still working on it.
     let again = fleet.stub.calls() - least - least;
-    assert!(again <= in_flight.max(64), "{again} calls were made again");
+    assert!(again <= in_flight.max(64), "{again} calls were repeated");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -375,11 +377,11 @@ async fn the_leader_may_be_killed_and_the_same_command_goes_on() {
     calls(&fleet.stub, least + TEXTS / 8).await;
     leader.kill().unwrap();
     leader.wait().unwrap();
-    // From another machine: nothing but queue and store is the same.
+    // From another machine: only the queue and the store are the same.
     let report = finished(fleet.check_by_workers(&home().unwrap())).await;
     let profile = |report: &Value| report["profile"].clone();
     assert_eq!(profile(&alone), profile(&report));
-    assert_eq!(fleet.stub.calls() - least, least, "texts were asked for again");
+    assert_eq!(fleet.stub.calls() - least, least, "texts were generated again");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -410,7 +412,7 @@ async fn a_cancelled_run_stops_its_workers_within_a_second() {
     );
     assert!(calls < TEXTS, "the run had ended before it was cancelled");
     leader.wait().unwrap();
-    // The positive twin: the same run, asked for again, is done.
+    // The positive twin: the same run is repeated and completes.
     finished(fleet.check_by_workers(&home)).await;
 }
 

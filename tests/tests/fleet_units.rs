@@ -1,5 +1,5 @@
-//! Units of work over a real NATS server, with workers in this process: done once, paid once, given
-//! up with their reason.
+//! Units of work over a real NATS server, with workers in this process: each is done once, paid
+//! once, and given up with its reason.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
@@ -18,7 +18,7 @@ use isomer_fleet::{Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queu
 use isomer_service_kit::Fault;
 use isomer_tests::fleet::Nats;
 
-/// What a worker of a test makes of a request and of how often it was asked.
+/// What a test's worker makes of a request, given how often the request was made before.
 type Act = Box<dyn Fn(&[u8], usize) -> BoxFuture<'static, Result<Executed, Fault>> + Send + Sync>;
 
 struct Acting {
@@ -50,7 +50,7 @@ fn answer(text: impl Into<Vec<u8>>, cacheable: bool) -> Result<Executed, Fault> 
     })
 }
 
-/// The request, backwards, after a moment.
+/// The request reversed, after a pause.
 fn reversed(request: &[u8], _before: usize) -> BoxFuture<'static, Result<Executed, Fault>> {
     let text: Vec<u8> = request.iter().rev().copied().collect();
     async move {
@@ -89,7 +89,7 @@ impl Scene {
         Dispatcher::open(queue, blobs(self.store.path())).await.unwrap()
     }
 
-    /// A worker in a runtime of its own.
+    /// A worker in its own runtime.
     async fn worker(&self, class: &'static str, act: Act) -> (Arc<AtomicUsize>, Worker) {
         let begun = Arc::<AtomicUsize>::default();
         let performer = Arc::new(Acting {
@@ -118,7 +118,7 @@ impl Scene {
     }
 }
 
-/// A worker that ends when it is dropped: without a word, as a process that is killed.
+/// A worker that ends abruptly when it is dropped, like a process that is killed.
 struct Worker(Option<tokio::runtime::Runtime>);
 
 impl Drop for Worker {
@@ -154,11 +154,8 @@ async fn a_unit_that_two_runs_want_at_once_is_done_once_and_paid_once() {
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!((&first.content[..], &second.content[..]), (&b"cba"[..], &b"cba"[..]));
     assert_eq!(begun.load(Ordering::SeqCst), 1);
-    assert!(
-        first.counted != second.counted,
-        "exactly one of them counts what it took"
-    );
-    // Later it is there, and nobody's to count.
+    assert!(first.counted != second.counted, "exactly one of them counts its use");
+    // Later the answer exists, and no requester counts it.
     let third = other.request(unit("abc", "")).await.unwrap();
     assert!(third.counted && third.content == first.content);
     // Another request is another unit.
@@ -184,10 +181,10 @@ async fn a_unit_that_ends_every_worker_is_given_up_with_its_reason() {
         while times.load(Ordering::SeqCst) == 0 && !asked.is_finished() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // The worker dies over it; what is no poison is done by the next all the same.
+        // The unit kills its worker; the next worker still does the other units.
         drop(worker);
         begun += times.load(Ordering::SeqCst);
-        assert!(begun <= 2, "it was begun more often than it may be");
+        assert!(begun <= 2, "it was begun more often than allowed");
     }
     let fault = asked.await.unwrap().unwrap_err();
     assert!(fault.message.contains("begun 2 times"), "{fault}");
@@ -229,13 +226,13 @@ async fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
 async fn an_answer_with_failures_that_may_pass_is_told_and_kept_for_nobody() {
     let scene = Scene::new();
     let acts = |_: &[u8], before: usize| {
-        // The first three times a part of it fails.
+        // The first three times, a part of it fails.
         std::future::ready(answer(format!("answer {before}"), before >= 3)).boxed()
     };
     let (begun, _worker) = scene.worker("x", Box::new(acts)).await;
     let dispatcher = scene.dispatcher().await;
     let first = dispatcher.request(unit("parts", "")).await.unwrap();
-    // Begun twice, and then as it is.
+    // It is begun twice, and then the answer is returned as it is.
     assert_eq!(
         (&first.content[..], begun.load(Ordering::SeqCst)),
         (&b"answer 1"[..], 2)
@@ -256,7 +253,7 @@ async fn a_worker_of_another_class_takes_no_unit_of_this_one() {
         let dispatcher = dispatcher.clone();
         async move { dispatcher.request(unit("abc", "avx2")).await }
     });
-    // It takes what any worker may do.
+    // It takes units that any worker may do.
     assert_eq!(dispatcher.request(unit("any", "")).await.unwrap().content, &b"yna"[..]);
     assert_eq!(other.load(Ordering::SeqCst), 1);
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -283,7 +280,7 @@ async fn a_unit_that_nobody_wants_any_more_leaves_the_queue_unless_somebody_does
         let dispatcher = dispatcher.clone();
         tokio::spawn(async move { dispatcher.request(unit("abc", "")).await })
     };
-    // Wanted by two, one of whom leaves: it stays.
+    // Two requesters want the unit and one of them leaves: it stays.
     let (leaving, staying) = (ask(&one), ask(&other));
     tokio::time::sleep(Duration::from_millis(500)).await;
     leaving.abort();
@@ -292,7 +289,7 @@ async fn a_unit_that_nobody_wants_any_more_leaves_the_queue_unless_somebody_does
     let (begun, worker) = scene.worker("x", Box::new(reversed)).await;
     assert_eq!(staying.await.unwrap().unwrap().content, &b"cba"[..]);
     drop(worker);
-    // Wanted by one who leaves: a worker that comes later finds nothing.
+    // One requester wants the unit and leaves: a worker that comes later finds nothing.
     let alone = {
         let dispatcher = one.clone();
         tokio::spawn(async move { dispatcher.request(unit("xyz", "")).await })

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 const ENCODER: &str = "paraphrase-MiniLM-L3-v2";
 
-/// A folder with texts, and the command line's own vectors of them.
+/// A folder with texts, and the command line's own vectors of these texts.
 struct Texts {
     input: String,
     expected: Vec<u8>,
@@ -38,7 +38,7 @@ fn texts(home: &Home) -> Texts {
     Texts { input, expected }
 }
 
-/// The matrix that `isomer embed` writes, or what it says.
+/// The matrix that `isomer embed` writes, or its exit code and message.
 fn embed(home: &Home, arguments: &[&str]) -> Result<Vec<u8>, (i32, String)> {
     let output = home.path().join("out.npy");
     let output = output.display().to_string();
@@ -56,7 +56,7 @@ fn config(home: &Home, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-/// A gateway that knows these providers, given as (id, address, encoders).
+/// A gateway with these providers, given as (id, address, encoders).
 fn gateway(home: &Home, providers: &[(&str, String, &str)]) -> Server {
     let tables = providers.iter().map(|(id, address, encoders)| {
         format!(
@@ -255,7 +255,7 @@ fn a_gateway_with_keys_asks_for_them_and_charges_them() {
     a_run_is_charged(&home, &file, &server, &evaluate);
 }
 
-/// A run that needs no generator: what its encoder read is what its key has used.
+/// A run that needs no generator: its key is charged for what its encoder read.
 fn a_run_is_charged(home: &Home, file: &str, server: &str, key: &str) {
     let out = home.path().join("report").display().to_string();
     let mut command = isomer(home);

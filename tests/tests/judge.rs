@@ -1,5 +1,5 @@
-//! `isomer transform judge` and `judge-select` against a stub of an OpenAI-compatible server that
-//! rates as it is told.
+//! `isomer transform judge` and `judge-select` against a stub of an OpenAI-compatible server with
+//! fixed ratings.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::process::Command;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const PAIRS: usize = 24;
 
-/// Pairs whose first text says how alike they are: `grade 0` to `grade 5`, four of each.
+/// Pairs whose first text contains their similarity: `grade 0` to `grade 5`, four of each.
 fn data(home: &Home) -> String {
     let folder = home.path().join("sts");
     std::fs::create_dir_all(&folder).unwrap();
@@ -36,12 +36,12 @@ async fn finished(mut command: Command) -> (i32, String, String) {
     tokio::task::spawn_blocking(move || finish(&mut command)).await.unwrap()
 }
 
-/// A judge that rates a pair by its grade, and refuses to say what it thinks of grade 3.
+/// A judge that rates a pair by its grade, and refuses to rate grade 3.
 async fn judge() -> Stub {
     let stub = Stub::start(Answer::Text("4.5".into())).await;
     for grade in [0, 1, 2, 4, 5] {
-        // Pairs of gold data hold the gate; a text and its paraphrase do not hold `Near gate` and
-        // `animal` both.
+        // Pairs of gold data contain the word `gate`; a text and its paraphrase do not contain both
+        // `Near gate` and `animal`.
         stub.mark(&format!("of grade {grade} slept"), [Answer::Text(grade.to_string())]);
     }
     stub.mark("of grade 3 slept", [Answer::Text("I would rather not say.".into())]);

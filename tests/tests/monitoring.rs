@@ -1,4 +1,4 @@
-//! The dashboard and the alert rules speak of metrics that exist.
+//! The dashboard and the alert rules use only metrics that exist.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
 
 use isomer_tests::workspace;
 
-/// Rust files below a folder, those of tests and builds left out.
+/// Rust files below a folder, without those of tests and builds.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -57,7 +57,7 @@ fn dashboard_and_alerts_speak_of_metrics_that_exist() {
         let spoken = spoken(&text);
         assert!(spoken.len() > 5, "{file}: {spoken:?}");
         let unknown: Vec<&String> = spoken.difference(&made).collect();
-        assert!(unknown.is_empty(), "{file} speaks of {unknown:?}");
+        assert!(unknown.is_empty(), "{file} uses {unknown:?}");
     }
     let dashboard = fs::read(workspace().join("helm/monitoring/dashboard.json")).unwrap();
     let dashboard: serde_json::Value = serde_json::from_slice(&dashboard).unwrap();

@@ -1,4 +1,4 @@
-//! A provider that somebody else wrote, in another language, against our protos alone.
+//! A provider in another language, written against our protos alone.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::{
@@ -27,7 +27,7 @@ struct Python {
 }
 
 impl Python {
-    /// `None` where there is no Python with the client libraries.
+    /// `None` if there is no Python with the client libraries.
     fn start(arguments: &[&str]) -> Option<Self> {
         let Some(python) = std::env::var_os("ISOMER_TEST_PYTHON").map(PathBuf::from) else {
             println!("skipped: no Python client libraries; tests/run installs them and sets ISOMER_TEST_PYTHON");

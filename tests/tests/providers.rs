@@ -1,5 +1,5 @@
-//! `isomer providers` against a registry on a real port, with a gatekeeper that judges providers by
-//! their address.
+//! `isomer providers` against a registry on a real port, with a screening stub that judges
+//! providers by their address.
 #![allow(clippy::unwrap_used)]
 
 use std::{net::SocketAddr, path::Path, process::Stdio, sync::Arc};
@@ -43,7 +43,8 @@ impl Screening for Gatekeeper {
     }
 }
 
-/// Serves a registry with a file of providers; gives its address. It ends with the runtime.
+/// Serves a registry with a file of providers; returns its address. The registry ends with the
+/// runtime.
 fn gateway(folder: &Path) -> (tokio::runtime::Runtime, SocketAddr) {
     std::fs::write(
         folder.join("declared.toml"),
@@ -116,7 +117,7 @@ fn providers_are_registered_shown_changed_checked_and_taken_away() {
     }
     refused(&openai, 2, &["there is a provider `openai` already"]);
 
-    // What `get` shows can be applied.
+    // The output of `get` can be applied.
     let file = home.path().join("again.toml");
     std::fs::write(&file, done(&["get", "openai"])).unwrap();
     let file = file.display().to_string();
@@ -173,7 +174,11 @@ fn providers_are_registered_shown_changed_checked_and_taken_away() {
     ]);
     assert!(done(&["renew", "self"]).starts_with("self stays until 20"));
     refused(&["renew", "tei"], 3, &["has no lease"]);
-    refused(&["delete", "tei", "--etag", "old"], 3, &["somebody changed it"]);
+    refused(
+        &["delete", "tei", "--etag", "old"],
+        3,
+        &["has changed since it was read"],
+    );
     assert_eq!(
         done(&["delete", "tei", "--format", "json"]),
         "{\"id\":\"tei\",\"outcome\":\"deleted\"}\n"

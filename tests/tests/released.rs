@@ -1,5 +1,5 @@
-//! What released versions left on disk is opened by this one: `tests/fixtures` has a folder for
-//! each.
+//! This version opens the files that released versions left on disk: `tests/fixtures` has a folder
+//! for each version.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
@@ -49,8 +49,8 @@ fn released() -> Vec<(PathBuf, Home)> {
     found
 }
 
-/// The encoder, the generator and the access rules that the version had. Nothing listens at the
-/// generator's address: what was generated must be in the cache.
+/// The encoder, the generator and the access rules of that version. No server listens at the
+/// generator's address: generated texts must come from the cache.
 fn configuration(home: &Home) -> String {
     format!(
         "[embed]\ncache_dir = {:?}\nencoders = {{ released = {:?} }}\n[addresses]\nallow = [\"127.0.0.1\"]\n\
@@ -100,9 +100,8 @@ fn a_check_is_repeated_from_the_caches() {
         let counters = &again["counters"];
         assert_eq!(counters["texts_cached"], before["counters"]["texts_generated"]);
         assert_eq!(counters["texts_generated"], 0);
-        // Where the version in `eval-svc/src/run/units.rs` was raised, scores are computed anew:
-        // then this number is that of the first run, and the scores below are the same all the
-        // same.
+        // If the version in `eval-svc/src/run/units.rs` is raised, scores are computed again. Then
+        // this number is that of the first run, and the scores below stay the same.
         assert_eq!(counters["scores_computed"], 0);
         assert_eq!(scores(&again), scores(&before));
     }

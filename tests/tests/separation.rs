@@ -1,5 +1,5 @@
-//! Separation through the whole command: a real encoder, the same encoder squeezed to a point, word
-//! vectors that are almost one point.
+//! Separation through the whole command, with three encoders: a real one, the same one squeezed to
+//! a point, and word vectors that are nearly one point.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
@@ -37,7 +37,7 @@ fn rewordings() -> Vec<(String, String)> {
     pairs
 }
 
-/// A generator that rewords each side of a pair as the other, and after that writes look-alikes of
+/// A generator that rewords each side of a pair as the other side, and then writes look-alikes of
 /// it.
 async fn generator(pairs: &[(String, String)]) -> Stub {
     let stub = Stub::start(Answer::Status(500, None)).await;
@@ -64,7 +64,7 @@ async fn generator(pairs: &[(String, String)]) -> Stub {
     stub
 }
 
-/// A suite of the pairs, each pair once as it is and once with the second side of the next.
+/// A suite of the pairs: each pair once as it is, and once with the second side of the next pair.
 fn suite(home: &Home, pairs: &[(String, String)]) -> String {
     let next = |i: usize| &pairs[(i + 1) % pairs.len()].1;
     let mut rows = String::new();
@@ -94,8 +94,8 @@ fn overall(report: &Value) -> (f64, u64) {
     (row["separation"].as_f64().unwrap(), row["texts"].as_u64().unwrap())
 }
 
-/// The model with one layer more, which scales its vectors by 10⁻⁴ and adds a vector of length 1.
-/// In 32 bits all texts are nearly one point: cosines differ by less than a millionth.
+/// The model with an additional layer, which scales its vectors by 10⁻⁴ and adds a vector of length
+/// 1. In 32 bits all texts are nearly one point: cosines differ by less than a millionth.
 fn squeezed(home: &Home) -> PathBuf {
     let (from, folder) = (home.model(MINILM), home.path().join("squeezed"));
     let dense = folder.join("3_Dense");
@@ -146,8 +146,8 @@ async fn a_real_encoder_separates_hand_written_rewordings_and_squeezed_to_a_poin
     assert_eq!((overall(&report), &row["tied"]), ((0.0, texts), &row["comparisons"]));
 }
 
-/// A text file of word vectors: those that the model gives to the words of the pairs, and to words
-/// that rules put in, scaled by `scale` and moved by a common vector of length 1.
+/// A text file of word vectors: the model's vectors of the words of the pairs and of words that
+/// rules insert, scaled by `scale` and shifted by a common vector of length 1.
 fn word_vectors(home: &Home, pairs: &[(String, String)], scale: f64) -> PathBuf {
     let text: String = pairs
         .iter()
@@ -227,7 +227,7 @@ async fn the_generator_writes_look_alikes_and_words_are_swapped_where_they_are_a
     let coverage = report["separation"]["coverage"].as_array().unwrap();
     let of = |kind: &str| coverage.iter().find(|row| row["kind"] == kind).unwrap();
     let (swapped, written) = (of("multi_swap"), of("distractors"));
-    // Few short sentences have three kinds of words twice; that is counted, not hidden.
+    // Few short sentences contain two words of three kinds; that is counted, not hidden.
     assert_eq!(swapped["asked"]["asked"], 24);
     assert_eq!(swapped["asked"]["failed_checks"]["too_few"], swapped["asked"]["failed"]);
     assert_eq!(
@@ -238,7 +238,7 @@ async fn the_generator_writes_look_alikes_and_words_are_swapped_where_they_are_a
         written["asked"]["copies"].as_u64().unwrap() + written["asked"]["unlike"].as_u64().unwrap(),
         4 * 24
     );
-    // A call a text for the rewrites at the suite's temperature, and a call a text for the
+    // One call per text for the rewrites at the suite's temperature, and one call per text for the
     // look-alikes at 1.
     let temperatures: Vec<f64> = stub.seen().iter().map(Seen::temperature).collect();
     let at = |wanted: f64| temperatures.iter().filter(|t| (**t - wanted).abs() < 1e-9).count();

@@ -1,4 +1,4 @@
-//! `isomer serve` as clients in other languages see it, and how it stops.
+//! `isomer serve` as used by clients in other languages, and how it stops.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use std::{
@@ -43,7 +43,7 @@ fn script(python: &PathBuf, name: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{name}: {told}");
 }
 
-/// A thousand texts of many lengths, some empty, some not English.
+/// A thousand texts of many lengths; some are empty, some are not English.
 fn texts() -> String {
     let mut texts = String::new();
     for i in 0..1000 {
@@ -140,7 +140,7 @@ fn a_client_outlives_a_server_that_is_killed_and_started_again() {
         .args(["--batch", "4"])
         .spawn()
         .unwrap();
-    // The file is there as soon as the first batch was answered.
+    // The file exists as soon as the first batch was answered.
     let folder = home.path().to_owned();
     let started = || {
         let names = std::fs::read_dir(&folder).unwrap().flatten();
@@ -161,11 +161,12 @@ fn a_client_outlives_a_server_that_is_killed_and_started_again() {
     assert!(client.wait().unwrap().success());
     assert!(
         std::fs::read(&alone).unwrap() == std::fs::read(&shared).unwrap(),
-        "other vectors than alone"
+        "the vectors differ from those without a restart"
     );
 }
 
-/// What `isomer serve` writes to standard error until it is ended, and `/metrics` in the meantime.
+/// The lines that `isomer serve` writes to standard error until it ends, and `/metrics` in the
+/// meantime.
 fn logged(home: &Home, filter: &str) -> (Vec<String>, String) {
     let config = home.path().join("isomer.toml");
     std::fs::write(&config, filter).unwrap();

@@ -1,4 +1,4 @@
-//! `isomer stats`: a user's own table in, tests out.
+//! `isomer stats` on a user's own table.
 #![allow(clippy::unwrap_used)]
 
 use isomer_tests::{
@@ -21,10 +21,10 @@ STS22,69.39,63.21,68.97,67.49,68.61
 STSB,74.9,66.97,82.2,82.02,84.56
 ";
 
-/// `scipy.stats.friedmanchisquare` of its columns: statistic, p.
+/// `scipy.stats.friedmanchisquare` of the table's columns: statistic, p.
 const FRIEDMAN: (f64, f64) = (23.46666666666667, 0.0001021457231008799);
-/// `scipy.stats.pearsonr`, `spearmanr` and `kendalltau` of its first and last columns: coefficient,
-/// p.
+/// `scipy.stats.pearsonr`, `spearmanr` and `kendalltau` of the table's first and last columns:
+/// coefficient, p.
 const CORRELATIONS: [(f64, f64); 3] = [
     (0.9351841748697752, 0.0002141563676831352),
     (0.9, 0.0009430623223403288),
@@ -78,7 +78,7 @@ fn table_14_of_pteb_comes_out_of_its_table_6() {
     let input = tables.write("scores.csv", PTEB_6);
     let found = tables.json(&["compare", "--input", &input, "--reference", "all-mpnet-base-v2"]);
     let comparisons = found["comparisons"].as_array().unwrap();
-    // The paper subtracts the other way round.
+    // The paper subtracts in the other direction.
     let published = [
         ("embeddinggemma-300m", 7.17, 0.02),
         ("mxbai-embed-large-v1", -3.62, 0.04),

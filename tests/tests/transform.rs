@@ -26,7 +26,7 @@ fn write(home: &Home, name: &str, content: &str) -> String {
     path.display().to_string()
 }
 
-/// Exit code, lines of stdout and stderr of `isomer transform …`.
+/// Exit code, lines of stdout, and stderr of `isomer transform …`.
 async fn transform(home: &Home, arguments: &[&str]) -> (i32, Vec<Value>, String) {
     let mut command: Command = isomer(home);
     command.arg("transform").args(arguments);

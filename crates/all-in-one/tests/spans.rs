@@ -1,5 +1,5 @@
-//! What a gateway exports with every service in its process: one SERVER span a request, models
-//! below it, and nothing while it is idle.
+//! The spans that a gateway exports with every service in its process: one SERVER span per request,
+//! the models' spans below it, and no spans while it is idle.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -116,7 +116,7 @@ async fn each_request_exports_one_server_span_and_an_idle_server_none() {
     let home = TempDir::new().unwrap();
     let provider = provider().await;
     let (address, found) = spans.of(Box::pin(start(&home, &provider.address))).await;
-    assert_eq!(found, "", "a start is nobody's request");
+    assert_eq!(found, "", "starting is not a request");
 
     let transform = |text: &str| {
         json!({
@@ -178,7 +178,7 @@ async fn each_request_exports_one_server_span_and_an_idle_server_none() {
             generated(" ERROR", "error.type = \"401\"") + &connect(TRANSFORM, "FAILED_PRECONDITION"),
         ),
     ];
-    // What is asked of a provider once, when it is first used, is not looked at.
+    // The first call of a provider also asks for its facts, so its spans are not compared.
     for (_, path, body, _, _) in &cases {
         post_json(address, path, body.clone()).await;
     }
@@ -198,7 +198,7 @@ async fn each_request_exports_one_server_span_and_an_idle_server_none() {
     let checks = || provider.calls_of(HEALTH).len();
     let before = checks();
     let ((), found) = spans.of(tokio::time::sleep(Duration::from_millis(1500))).await;
-    assert!(checks() > before + 5, "the provider's health is looked at");
+    assert!(checks() > before + 5, "the provider's health is polled");
     assert_eq!(found, "", "an idle server exports nothing");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -247,8 +247,8 @@ fn embedded_here(tokens: u32) -> String {
     )
 }
 
-/// The spans of vectors from the provider: the call, and the HTTP request below it. `end` is what
-/// the call says of its end.
+/// The spans of vectors from the provider: the call, and the HTTP request below it. `end` holds the
+/// attributes of the call's end.
 fn embedded_far(status: u16, end: &str) -> String {
     let (state, error) = match status {
         200 => ("", String::new()),
@@ -270,7 +270,7 @@ fn embedded_far(status: u16, end: &str) -> String {
     )
 }
 
-/// The span of a text from the generator. `end` is what it says of its end.
+/// The span of a text from the generator. `end` holds the attributes of its end.
 fn generated(state: &str, end: &str) -> String {
     format!(
         "CLIENT chat their-writer in INTERNAL {TRANSFORM}{state}

@@ -1,8 +1,8 @@
-//! The gateway's records: a SQLite file by default, PostgreSQL by URL, one SQL text for both.
+//! Records of services: a SQLite file by default, PostgreSQL by URL, with the same SQL for both.
 //!
 //! SQL is written for both: `$1` for parameters, `BIGINT` for whole numbers (times are microseconds
-//! since 1970), `TEXT` for the rest, `INSERT … ON CONFLICT`, no types or functions that only one of
-//! them has.
+//! since 1970), `TEXT` for all other columns, `INSERT … ON CONFLICT`, no types or functions that
+//! only one of the two has.
 
 mod private;
 
@@ -17,19 +17,18 @@ use sqlx::{
 /// Longest wait for a connection, and for another process's write to a SQLite file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A database with the gateway's tables. Cheap to clone.
+/// A database with the tables of one or more services. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Database {
     pool: AnyPool,
 }
 
 impl Database {
-    /// Opens `sqlite:PATH` (made if it is not there), `sqlite::memory:` or `postgres://…`, or a
-    /// plain path.
+    /// Opens `sqlite:PATH` (created if missing), `sqlite::memory:`, `postgres://…` or a plain path.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` with the reason `DATABASE` when the address is of another kind, or
-    /// nobody answers there.
+    /// `FAILED_PRECONDITION` with the reason `DATABASE` if the address is of another kind, or no
+    /// database can be reached there.
     pub async fn open(address: &str) -> Result<Self, Fault> {
         install_default_drivers();
         let url = url(address)?;
@@ -37,7 +36,7 @@ impl Database {
         let memory = url.starts_with("sqlite::memory:");
         let options = AnyConnectOptions::from_str(&url).map_err(|error| unusable(address, &error))?;
         let pool = AnyPoolOptions::new()
-            // Each connection to a database in memory is a database of its own; a file has one
+            // Each connection to a database in memory has a separate database. A file allows one
             // writer at a time anyway.
             .max_connections(if memory { 1 } else { 4 })
             .min_connections(u32::from(memory))
@@ -47,8 +46,8 @@ impl Database {
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     if sqlite {
-                        // FULL: a revocation, a new key or an audit event that was answered is
-                        // still there after a power cut.
+                        // FULL: a revocation, a new key or an audit event that was acknowledged
+                        // survives a power cut.
                         let settings = format!(
                             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = {};",
                             PATIENCE.as_millis()
@@ -64,21 +63,21 @@ impl Database {
         Ok(Self { pool })
     }
 
-    /// Where queries go.
+    /// The pool of connections.
     pub fn pool(&self) -> &AnyPool {
         &self.pool
     }
 
     /// Brings the tables of `area` up to date: step k of `steps` runs once in the life of a
-    /// database, in order, and whichever of several processes comes first runs it. `sqlx::migrate!`
-    /// is not used: it counts the steps of a whole database, and here each area counts its own.
+    /// database, in order. Of several processes, the first one runs it. `sqlx::migrate!` is not
+    /// used: it counts the steps of a whole database, and here each area has its own count.
     ///
     /// # Errors
-    /// When a step fails; the steps before it stay.
+    /// If a step fails; earlier steps remain applied.
     pub async fn migrate(&self, area: &str, steps: &'static [&'static str]) -> Result<(), Fault> {
         let table = "CREATE TABLE IF NOT EXISTS migrations (area TEXT NOT NULL, step BIGINT NOT NULL, PRIMARY KEY (area, step))";
-        // PostgreSQL tells all but one of several processes that do this at the same moment of a
-        // conflict, once the table is there.
+        // If several processes create the table at the same time, PostgreSQL reports a conflict to
+        // all but one of them once the table exists.
         if sqlx::raw_sql(table).execute(&self.pool).await.is_err() {
             sqlx::raw_sql(table).execute(&self.pool).await.map_err(failed)?;
         }
@@ -99,13 +98,14 @@ impl Database {
     }
 }
 
-/// What a query's failure is to a caller: the place of records is down or full, not the request.
+/// The fault for a query that failed: the database is unavailable or full; the request is not to
+/// blame.
 pub fn failed(error: sqlx::Error) -> Fault {
-    // The error may hold the address with its password: it goes to nobody but the log, and sqlx
-    // keeps it out there.
+    // The error may hold the address with its password, so it goes only to the log, where sqlx
+    // leaves the password out.
     tracing::error!(%error, "database");
-    Fault::unavailable("DATABASE", "the gateway's database cannot be read or written")
-        .hint("look into the gateway's log; a SQLite file needs a writable folder and free disk space")
+    Fault::unavailable("DATABASE", "the database cannot be read or written")
+        .hint("see the server's log; a SQLite file needs a writable folder and free disk space")
 }
 
 fn url(address: &str) -> Result<String, Fault> {
@@ -122,11 +122,10 @@ fn url(address: &str) -> Result<String, Fault> {
         Some(path) => path,
         None if address.contains("://") => {
             let scheme = address.split("://").next().unwrap_or_default();
-            return Err(Fault::invalid(
-                "database",
-                format!("`{scheme}` is not a kind of database that is spoken here"),
-            )
-            .hint("give a path, sqlite:PATH or postgres://USER@HOST/DATABASE"));
+            return Err(
+                Fault::invalid("database", format!("`{scheme}` is not a supported kind of database"))
+                    .hint("give a path, sqlite:PATH or postgres://USER@HOST/DATABASE"),
+            );
         }
         None => address,
     };
@@ -136,28 +135,31 @@ fn url(address: &str) -> Result<String, Fault> {
     }
     if let Some(folder) = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty()) {
         private::create_folder(folder).map_err(|error| {
-            Fault::invalid("database", format!("{} cannot be made: {error}", folder.display()))
-                .hint("choose another folder")
+            Fault::invalid(
+                "database",
+                format!("the folder {} cannot be created: {error}", folder.display()),
+            )
+            .hint("choose another folder")
         })?;
     }
-    // SQLite gives the files beside it the same permissions.
+    // SQLite gives its accompanying files the same permissions.
     private::create_file(Path::new(path)).map_err(|error| {
         Fault::precondition("DATABASE", format!("the database {path} cannot be opened: {error}"))
             .field("database")
-            .hint("check that the file and its folder can be written by this user")
+            .hint("check that this user may write the file and its folder")
     })?;
     Ok(format!("sqlite://{path}?mode=rwc"))
 }
 
 fn unusable(address: &str, error: &sqlx::Error) -> Fault {
     let shown = match address.rsplit_once('@') {
-        // Between `//` and the last `@` there may be a password, which may hold an `@` itself.
+        // Between `//` and the last `@` there may be a password, which may itself contain an `@`.
         Some((_, place)) => place,
         None => address,
     };
     Fault::precondition("DATABASE", format!("the database {shown} cannot be opened: {error}"))
         .field("database")
-        .hint("check that the server runs, or that the file's folder can be written")
+        .hint("check that the database server is running, or that the file's folder is writable")
 }
 
 #[cfg(test)]

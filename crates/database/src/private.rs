@@ -3,8 +3,7 @@
 
 use std::{io, path::Path};
 
-/// Makes a folder, and those above it that are missing, with the mode 0700. A folder that is there
-/// stays as it is.
+/// Creates a folder and its missing parents with the mode 0700. An existing folder keeps its mode.
 pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -13,7 +12,8 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Makes a file with the mode 0600 if it is not there. One that others may read is closed to them.
+/// Creates a file with the mode 0600 if it is missing. An existing file that others may read is
+/// closed to them.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.create(true).append(true);
@@ -66,7 +66,7 @@ mod tests {
                 }
             }
             database.pool().close().await;
-            // As an earlier version left it.
+            // As an earlier version left the file.
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         }
     }

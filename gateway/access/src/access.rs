@@ -1,4 +1,4 @@
-//! The keeper of the door.
+//! Admission of requests: credentials, scopes and limits.
 
 use std::{
     collections::HashMap,
@@ -34,10 +34,10 @@ use crate::{
 
 pub(crate) use crate::calendar::micros_now;
 
-/// An unknown key makes the database be asked at once, at most this often.
+/// Shortest time between two lookups of an unknown key in the database.
 const LOOKS: Duration = Duration::from_millis(50);
-/// Keys, tokens, limits and the audit log of one gateway. Cheap to clone; must live inside a tokio
-/// runtime.
+/// Keys, tokens, limits and the audit log of one gateway. Cheap to clone; must be used inside a
+/// Tokio runtime.
 #[derive(Clone, Debug)]
 pub struct Access(pub(crate) Arc<Inner>);
 
@@ -45,24 +45,25 @@ pub struct Access(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) config: AccessConfig,
     pub(crate) database: Database,
-    /// What this process calls itself in the database.
+    /// This process's name in the database.
     pub(crate) holder: String,
     tokens: Option<Tokens>,
     pub(crate) attempts: Attempts,
-    /// Whether callers must say who they are. `auto` requires it until the address is known to be a
-    /// loopback one.
+    /// Whether callers must authenticate. With `auto` they must until the address is known to be
+    /// loopback.
     required: AtomicBool,
-    /// Open on a loopback address: to the machine's own names only,
+    /// Whether the server is open on a loopback address: only under the machine's own names,
     local_only: AtomicBool,
     /// and to pages of these origins.
     origins: OnceLock<Vec<String>>,
     entries: RwLock<HashMap<String, Arc<Entry>>>,
     pub(crate) subjects: RwLock<HashMap<String, Arc<Meter>>>,
-    /// The last change to the keys that was read.
+    /// The last change to the keys that has been read.
     seen: AtomicI64,
     looked: tokio::sync::Mutex<Option<Instant>>,
     pub(crate) dirty: Mutex<Vec<Arc<Meter>>>,
-    /// One writer at a time: counts that were taken must be written before more are.
+    /// One writer at a time: counts that were taken from a meter must be written before more are
+    /// taken.
     pub(crate) writing: tokio::sync::Mutex<()>,
 }
 
@@ -74,11 +75,11 @@ pub(crate) struct Entry {
 }
 
 impl Access {
-    /// Opens the records, and begins to write counts and to read changes. With the mode `auto`
-    /// callers must say who they are until [`Access::check_listen`] has seen a loopback address.
+    /// Opens the records, and starts to write counts and read changes. With the mode `auto` callers
+    /// must authenticate until [`Access::check_listen`] has seen a loopback address.
     ///
     /// # Errors
-    /// When the configuration cannot work, or the database cannot be read.
+    /// If the configuration cannot work, or the database cannot be read.
     pub async fn open(config: AccessConfig, database: Database) -> Result<Self, Fault> {
         config.validate().map_err(|error| error.within("access"))?;
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
@@ -106,13 +107,13 @@ impl Access {
     }
 
     /// Lets pages of these origins call where `auto` leaves a loopback address open to this machine
-    /// (elsewhere keys decide, and browsers). The first call counts.
+    /// (elsewhere keys and browsers decide). Only the first call has an effect.
     pub fn allow_pages(&self, origins: &[String]) {
         self.0.origins.get_or_init(|| origins.to_vec());
     }
 
-    /// Decides what `auto` means at this address, and refuses an address that others reach while
-    /// nobody could be told apart. To be called before the port is served.
+    /// Decides what `auto` means at this address. Refuses an address that can be reached from
+    /// elsewhere while callers could not authenticate. Must be called before the port is served.
     ///
     /// # Errors
     /// On an address other than loopback when access is required and there is neither a usable key
@@ -121,8 +122,8 @@ impl Access {
         let config = &self.0.config;
         let required = config.required_at(listen);
         self.0.required.store(required, Ordering::Release);
-        // Whatever the mode: that anyone may come does not mean that every page in a browser of
-        // this machine may.
+        // In every mode: a server that is open to all callers must not be open to every page in a
+        // browser of this machine.
         let loopback = listen.ip().to_canonical().is_loopback();
         self.0.local_only.store(!required && loopback, Ordering::Release);
         if !required {
@@ -146,14 +147,14 @@ impl Access {
         Ok(())
     }
 
-    /// Whether callers must say who they are.
+    /// Whether callers must authenticate.
     pub fn is_required(&self) -> bool {
         self.0.required.load(Ordering::Acquire)
     }
 
-    /// Admits a request or refuses it: reads its credential, which leaves the headers, checks it,
-    /// the scopes its path needs, and the caller's limits, and puts a [`Caller`] into its
-    /// extensions. For requests from the network only.
+    /// Admits a request or refuses it. Reads the credential and removes it from the headers, checks
+    /// it, the scopes that the path needs and the caller's limits, and puts a [`Caller`] into the
+    /// request's extensions. For requests from the network only.
     ///
     /// # Errors
     /// `UNAUTHENTICATED` (`NO_KEY`, `SEVERAL_CREDENTIALS`, `BAD_HEADER`, `MISTYPED_KEY`,
@@ -177,8 +178,8 @@ impl Access {
         }
     }
 
-    /// What a 401 answer at this path says in `WWW-Authenticate`: a browser shows its password box
-    /// at pages.
+    /// The `WWW-Authenticate` header of a 401 answer at this path. At pages it makes a browser show
+    /// its password dialog.
     pub fn challenge(path: &str) -> &'static str {
         if need::is_page(path) {
             "Basic realm=\"isomer: a key as the password\", charset=\"UTF-8\""
@@ -187,11 +188,11 @@ impl Access {
         }
     }
 
-    /// Writes what was counted. To be called when a server has drained; a process that is killed
-    /// loses at most the last half second's counts.
+    /// Writes the counts. Must be called when a server has drained. A process that is killed loses
+    /// at most the counts of the last half second.
     ///
     /// # Errors
-    /// When the database cannot be written.
+    /// If the database cannot be written.
     pub async fn flush(&self) -> Result<(), Fault> {
         self.0.write_counts().await
     }
@@ -220,9 +221,9 @@ impl Inner {
         self.enter(found, scopes, parts).await
     }
 
-    /// Where a server stands open anyone may come; a key of ours is still held to what it says, so
-    /// that limits can be tried out and a revoked key never seems to work. What other clients must
-    /// send for want of a key is passed over.
+    /// Admits a request to an open server. A key of this gateway still applies its scopes and
+    /// limits, so that limits can be tried out and a revoked key never seems to work. Other
+    /// credentials are ignored: some clients cannot omit one.
     async fn admit_open(self: &Arc<Self>, parts: &Parts, need: Need) -> Result<Caller, Fault> {
         if self.local_only.load(Ordering::Acquire) {
             host::check_local(parts, self.origins.get().map_or(&[], Vec::as_slice))?;
@@ -263,8 +264,9 @@ impl Inner {
         Ok(Found::Subject(tokens.verify(text).await?))
     }
 
-    /// Scopes first, then limits; the rate last, so that a request refused for another reason costs
-    /// none of it. Budgets count for what `spends` something.
+    /// Checks scopes first, then limits, and the rate last, so that a request that is refused for
+    /// another reason does not count against the rate. Budgets apply only if the request `spends`
+    /// something.
     async fn enter(self: &Arc<Self>, found: Found, needed: crate::Scopes, parts: &Parts) -> Result<Caller, Fault> {
         let now = micros_now();
         let (name, scopes, meter, identity) = match &found {
@@ -332,7 +334,7 @@ impl Inner {
         }
     }
 
-    /// Takes one request of the rate and counts it.
+    /// Takes one request from the rate limiter and counts it.
     pub(crate) fn take_request(&self, identity: &Identity, meter: &Arc<Meter>, name: &str) -> Result<(), Fault> {
         let now = micros_now();
         match identity {
@@ -356,7 +358,7 @@ impl Inner {
         }
     }
 
-    /// The meter and the limits of who is counted under `principal`.
+    /// The meter and the limits of the account `principal`.
     pub(crate) fn account(&self, principal: &str) -> (Arc<Meter>, crate::Limits) {
         match principal.strip_prefix("key:").and_then(|id| self.entry(id)) {
             Some(entry) => (Arc::clone(&entry.meter), entry.record.limits.clone()),
@@ -388,7 +390,7 @@ impl Inner {
         Arc::clone(meter)
     }
 
-    /// Takes over a key as it is now. Its meters stay.
+    /// Stores a key's current record. Its meters stay.
     pub(crate) fn put(&self, record: KeyRecord) {
         let mut entries = self.entries.write();
         let known = entries.get(&record.id);
@@ -402,7 +404,7 @@ impl Inner {
         entries.insert(record.id.clone(), Arc::new(Entry { record, meter }));
     }
 
-    /// Reads what changed in the keys, by whomever.
+    /// Reads all changes to the keys since the last read.
     pub(crate) async fn read_changes(&self) -> Result<(), Fault> {
         let since = self.seen.load(Ordering::Acquire);
         for record in store::changed_since(&self.database, since).await? {
@@ -412,8 +414,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Asks the database for keys that were made elsewhere a moment ago. All who wait share one
-    /// look.
+    /// Reads keys that were created elsewhere a moment ago. Concurrent callers share one read
+    /// (single-flight).
     async fn look_again(&self) {
         let arrived = Instant::now();
         let mut looked = self.looked.lock().await;
@@ -424,8 +426,8 @@ impl Inner {
             tokio::time::sleep_until((before + LOOKS).into()).await;
         }
         *looked = Some(Instant::now());
-        // When it fails the key stays unknown to us; that the database is away stands in the log
-        // already.
+        // If this fails, the key stays unknown here; the log already says that the database is
+        // unavailable.
         let _ = self.read_changes().await;
     }
 }
@@ -449,7 +451,7 @@ impl KeyRecord {
     }
 }
 
-/// Whether anything in the headers begins as a key of ours.
+/// Whether any header contains a key of this gateway.
 fn carries_ours(parts: &Parts) -> bool {
     let ours = |value: &http::HeaderValue| {
         let mut parts = value.as_bytes().windows(key::PREFIX.len());

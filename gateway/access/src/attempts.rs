@@ -1,8 +1,7 @@
-//! Refused attempts at what only administrators may do: each is an event of the audit log, up to a
-//! rate.
+//! Audits refused attempts at administrators' calls, up to a rate.
 //!
-//! Without a bound, a caller could fill the table with attempts. What is beyond it is counted, and
-//! the next event says how many there were.
+//! Without a bound, a caller could fill the table with attempts. Attempts beyond it are counted,
+//! and the next event reports their number.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +11,13 @@ use parking_lot::Mutex;
 
 use crate::{Access, Scope, Scopes, caller::signature};
 
-/// Events in one window.
+/// Most events in one window.
 const MOST: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Longest path that is written down.
+/// Longest path that is recorded.
 const LONGEST_PATH: usize = 200;
 
-/// How many attempts were written down lately.
+/// The number of attempts that were recorded recently.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts(Mutex<Window>);
 
@@ -30,7 +29,7 @@ struct Window {
 }
 
 impl Attempts {
-    /// Whether this one may be written down, and how many before it were not.
+    /// Whether this attempt may be recorded, and how many before it were not.
     fn take(&self, now: Instant) -> Option<u64> {
         let mut window = self.0.lock();
         if window.begun.is_none_or(|begun| now.duration_since(begun) >= WINDOW) {
@@ -47,8 +46,7 @@ impl Attempts {
 }
 
 impl Access {
-    /// Puts a refusal for want of a scope on the audit log, if it was one that only administrators
-    /// have.
+    /// Audits a refusal for a missing scope, if only administrators have that scope.
     pub(crate) async fn note_attempt(&self, parts: &Parts, needed: Scopes, who: (&str, &str), fault: &Fault) {
         if Scopes::NONE.lacks(needed) != Some(Scope::Admin) {
             return;
@@ -59,10 +57,10 @@ impl Access {
         let path: String = parts.uri.path().chars().take(LONGEST_PATH).collect();
         let target = match left_out {
             0 => path,
-            more => format!("{path}, after {more} more that were not written down"),
+            more => format!("{path}, after {more} more that were not recorded"),
         };
         let (name, principal) = who;
-        // The request is refused whether or not this can be written.
+        // The request is refused even if the attempt cannot be recorded.
         if let Err(error) = self
             .keys()
             .audit(&signature(name, principal), "attempt", &target, Err(fault))

@@ -1,10 +1,11 @@
-//! Who did what to keys and providers: written once, never changed, each event sealed by a hash
-//! over the one before it.
+//! The audit log of changes to keys and providers. Events are written once and never changed; each
+//! has a hash over itself and the previous event.
 //!
-//! The hash of event n is SHA-256 over the hash of event n − 1 and the event's fields. Whoever
-//! changes or takes out an event breaks the chain from there on; whoever takes away the newest ones
-//! contradicts the head, which stands in a table of its own. Who can write the whole database can
-//! make a new chain: keep a head's hash elsewhere (it is logged with every event) and compare.
+//! The hash of event n is SHA-256 over the hash of event n − 1 and the event's fields. If an event
+//! is changed or removed, the chain breaks from there on; if the newest events are removed, the
+//! chain contradicts the head, which is in a separate table. A person who can write the whole
+//! database can create a new chain, so keep a head's hash elsewhere (it is logged with every event)
+//! and compare.
 
 use isomer_database::{Database, failed};
 use isomer_service_kit::Fault;
@@ -18,27 +19,27 @@ use crate::{access::micros_now, key};
 pub struct AuditEvent {
     /// 1 for the first.
     pub seq: i64,
-    /// When, in microseconds since 1970.
+    /// Time in microseconds since 1970.
     pub at: i64,
-    /// Who: a caller's name with what it is counted under, or `local:uid N` for the command line.
+    /// The author: a caller's name with its principal, or `local:uid N` for the command line.
     pub who: String,
-    /// What was done, e.g. `keys.create`.
+    /// The act, e.g. `keys.create`.
     pub act: String,
-    /// To what, e.g. `key:0123456789ab`, with what changed.
+    /// The object of the act, e.g. `key:0123456789ab`, with what changed.
     pub target: String,
     /// `OK`, or the reason of the fault.
     pub outcome: String,
-    /// The seal, in hexadecimal.
+    /// The hash, in hexadecimal.
     pub hash: String,
 }
 
 impl AuditEvent {
-    /// The hash that seals this event after one with the hash `previous` (empty for the first).
+    /// The hash of this event after one with the hash `previous` (empty for the first event).
     pub fn seal(&self, previous: &str) -> String {
         let mut hash = Sha256::new();
         let (seq, at) = (self.seq.to_string(), self.at.to_string());
         for part in [previous, &seq, &at, &self.who, &self.act, &self.target, &self.outcome] {
-            // Lengths keep fields apart whatever they hold.
+            // Lengths keep fields apart whatever they contain.
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part.as_bytes());
         }
@@ -55,7 +56,7 @@ pub struct AuditHead {
     pub hash: String,
 }
 
-/// Follows a chain of events and stops at the first that does not fit.
+/// Follows a chain of events up to the first that does not fit.
 #[derive(Debug, Default)]
 pub struct Verifier {
     head: AuditHead,
@@ -65,8 +66,8 @@ impl Verifier {
     /// Takes the next event, oldest first.
     ///
     /// # Errors
-    /// `DATA_LOSS` with the reason `AUDIT_BROKEN` when an event is missing before it, or it is not
-    /// what was written.
+    /// `DATA_LOSS` with the reason `AUDIT_BROKEN` if an event before this one is missing, or this
+    /// one was changed.
     pub fn follow(&mut self, event: &AuditEvent) -> Result<(), Fault> {
         let expected = self.head.seq + 1;
         if event.seq != expected {
@@ -85,7 +86,7 @@ impl Verifier {
     /// Ends the chain.
     ///
     /// # Errors
-    /// As [`Verifier::follow`], when the newest events were taken away.
+    /// As [`Verifier::follow`], if the newest events were removed.
     pub fn end(self, head: &AuditHead) -> Result<AuditHead, Fault> {
         if self.head != *head {
             let message = format!(
@@ -107,7 +108,7 @@ fn broken(message: String) -> Fault {
     .hint("compare with a copy or with the log lines `audit`, which hold each event's hash")
 }
 
-/// What is put down about an act.
+/// The record of an act.
 #[derive(Debug, Clone)]
 pub(crate) struct Act<'a> {
     pub(crate) who: &'a str,
@@ -116,9 +117,10 @@ pub(crate) struct Act<'a> {
     pub(crate) outcome: &'a str,
 }
 
-/// Appends an event within a transaction, so that an act and its record stand or fall together.
+/// Appends an event within a transaction, so that an act and its record are committed together or
+/// not at all.
 pub(crate) async fn append(transaction: &mut Transaction<'_, Any>, act: Act<'_>) -> Result<AuditEvent, Fault> {
-    // The write to the head comes first: it makes appenders wait for each other.
+    // The head is written first, so that appenders wait for each other.
     let head = sqlx::query("UPDATE audit_head SET seq = seq + 1 WHERE id = 1 RETURNING seq, hash")
         .fetch_one(&mut **transaction)
         .await
@@ -155,8 +157,8 @@ pub(crate) async fn append(transaction: &mut Transaction<'_, Any>, act: Act<'_>)
     Ok(event)
 }
 
-/// Says an event in the log, once it is in the database: the copy that a tamperer with the database
-/// does not reach.
+/// Logs an event once it is in the database: an attacker who changes the database does not reach
+/// this copy.
 pub(crate) fn log(event: &AuditEvent) {
     tracing::info!(
         seq = event.seq,

@@ -1,4 +1,4 @@
-//! Days and months in UTC, as budgets count them.
+//! Days and months in UTC, by which budgets count.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub enum Period {
     /// From 00:00 UTC to 00:00 UTC.
     Day,
-    /// From 00:00 UTC on the first to 00:00 UTC on the first.
+    /// From 00:00 UTC on the first to 00:00 UTC on the first of the next month.
     Month,
     /// As long as the key lives.
     Total,
@@ -34,7 +34,7 @@ impl fmt::Display for Period {
 /// A day in UTC, counted from 1970-01-01.
 pub(crate) type Day = i64;
 
-/// Microseconds since 1970, as times stand in the database.
+/// Microseconds since 1970, the form of times in the database.
 pub fn micros_now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
@@ -44,12 +44,12 @@ pub(crate) fn day_of(micros: i64) -> Day {
     micros.div_euclid(86_400_000_000)
 }
 
-/// The first day of the month that `day` lies in.
+/// The first day of the month of `day`.
 pub(crate) fn month_begin(day: Day) -> Day {
     date(day).map_or(day, |date| day - i64::from(date.day()) + 1)
 }
 
-/// From `now` until the period that it lies in is over; none for [`Period::Total`].
+/// The time from `now` until the end of the current period; none for [`Period::Total`].
 pub(crate) fn until_end(period: Period, now: i64) -> Option<Duration> {
     let today = day_of(now);
     let next = match period {
@@ -74,15 +74,15 @@ pub fn rfc3339(micros: i64) -> String {
     }
 }
 
-/// Reads a time of expiry: a date (`2027-01-31`, its beginning in UTC), a time in RFC 3339, or a
-/// while from `now` (`90d`, `12h`, `30m`, `45s`).
+/// Reads an expiry: a date (`2027-01-31`, its beginning in UTC), a time in RFC 3339, or a duration
+/// from `now` (`90d`, `12h`, `30m`, `45s`).
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` on `expires` for anything else.
 pub fn read_expiry(text: &str, now: i64) -> Result<i64, Fault> {
     let refuse = || {
         Fault::invalid("expires", format!("`{text}` is not a time"))
-            .hint("give a while (90d, 12h), a date (2027-01-31) or a time (2027-01-31T12:00:00Z)")
+            .hint("give a duration (90d, 12h), a date (2027-01-31) or a time (2027-01-31T12:00:00Z)")
     };
     let micros = |seconds: i64| seconds.checked_mul(1_000_000);
     if let Some((number, unit)) = text.split_at_checked(text.len().saturating_sub(1))

@@ -1,4 +1,4 @@
-//! The caller, which is put into the extensions of every admitted request.
+//! The caller of a request; it is put into the extensions of every admitted request.
 
 use std::{fmt, sync::Arc};
 
@@ -12,8 +12,8 @@ use crate::{
     scope::{Scope, Scopes},
 };
 
-/// The caller that makes a request. Cheap to clone. While a clone lives, the request counts as in
-/// flight, so a handler that answers in a stream keeps one until the stream has ended.
+/// The caller of a request. Cheap to clone. The request counts as in flight while a clone lives, so
+/// a handler that answers with a stream keeps one until the stream has ended.
 #[derive(Clone)]
 pub struct Caller(Arc<Known>);
 
@@ -28,11 +28,11 @@ pub(crate) struct Account {
     pub(crate) meter: Arc<Meter>,
     pub(crate) access: Arc<Inner>,
     pub(crate) identity: Identity,
-    /// Held, not read.
+    /// Held only; never read.
     pub(crate) _place: Permit,
 }
 
-/// Where a caller's rights come from.
+/// The source of a caller's rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Identity {
     /// An API key, by its id.
@@ -42,7 +42,7 @@ pub(crate) enum Identity {
 }
 
 impl Caller {
-    /// Anyone, where a server stands open.
+    /// Any caller of an open server.
     pub(crate) fn anyone() -> Self {
         Self(Arc::new(Known {
             name: "anyone".to_owned(),
@@ -51,7 +51,7 @@ impl Caller {
         }))
     }
 
-    /// Someone without rights, e.g. who asks whether the server lives.
+    /// A caller without rights, e.g. a health probe.
     pub(crate) fn nobody() -> Self {
         Self(Arc::new(Known {
             name: "nobody".to_owned(),
@@ -68,14 +68,14 @@ impl Caller {
         }))
     }
 
-    /// The key's name, the token's subject, `anyone` where the server stands open, `nobody` at the
-    /// probes. Never secret.
+    /// The key's name, the token's subject, `anyone` at an open server, `nobody` for probes. Never
+    /// secret.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// What the caller is counted and audited under: `key:ID`, `jwt:DIGEST`, or the name where
-    /// nothing is counted.
+    /// The account under which the caller is counted and audited: `key:ID`, `jwt:DIGEST`, or the
+    /// name if nothing is counted.
     pub fn principal(&self) -> &str {
         self.0
             .account
@@ -83,12 +83,12 @@ impl Caller {
             .map_or(&self.0.name, |account| &account.meter.principal)
     }
 
-    /// Whether what the caller uses is counted: not where a server stands open to anyone.
+    /// Whether the caller's use is counted; it is not at a server that is open to anyone.
     pub fn is_counted(&self) -> bool {
         self.0.account.is_some()
     }
 
-    /// Name and principal in one, as the audit log has it.
+    /// Name and principal together, as in the audit log.
     pub(crate) fn signature(&self) -> String {
         match &self.0.account {
             Some(account) => signature(&self.0.name, &account.meter.principal),
@@ -96,13 +96,13 @@ impl Caller {
         }
     }
 
-    /// What the caller may ask for.
+    /// The caller's scopes.
     pub fn scopes(&self) -> Scopes {
         self.0.scopes
     }
 
-    /// Refuses a caller who lacks a scope that the path alone did not show to be needed, e.g.
-    /// `transform` for an `augment` in the body of `/v1/embeddings`.
+    /// Refuses a caller without a scope whose need the path alone did not show, e.g. `transform`
+    /// for an `augment` in the body of `/v1/embeddings`.
     ///
     /// # Errors
     /// `PERMISSION_DENIED` with the reason `WRONG_SCOPE`.
@@ -113,12 +113,12 @@ impl Caller {
         Err(faults::wrong_scope(&self.0.name, scope))
     }
 
-    /// Sets aside what a request may use at most, tokens and billionths of a US dollar; nothing
-    /// where the caller has no budget.
+    /// Reserves the most that a request may use, in tokens and billionths of a US dollar. Reserves
+    /// nothing for a caller without budgets.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED`: a budget is used up (`BUDGET_EXCEEDED`), or what is left of it is set
-    /// aside for other requests (`BUDGET_RESERVED`).
+    /// `RESOURCE_EXHAUSTED`: a budget is used up (`BUDGET_EXCEEDED`), or its rest is reserved for
+    /// other requests (`BUDGET_RESERVED`).
     pub async fn reserve(&self, tokens: u64, cost_nano_usd: u64) -> Result<Option<Reservation>, Fault> {
         let Some(account) = &self.0.account else {
             return Ok(None);
@@ -134,11 +134,11 @@ impl Caller {
             .await
     }
 
-    /// Admits one more message of a stream: it counts as a request, and waits until the rate of
-    /// requests permits it.
+    /// Admits one more message of a stream: it counts as a request and waits until the rate limiter
+    /// permits it.
     ///
     /// # Errors
-    /// As when a request begins, but for the rate.
+    /// As at the beginning of a request, except for the rate.
     pub async fn next_message(&self) -> Result<(), Fault> {
         let Some(account) = &self.0.account else { return Ok(()) };
         loop {
@@ -154,8 +154,8 @@ impl Caller {
         }
     }
 
-    /// Charges for what was used: tokens, and billionths of a US dollar by the provider's price.
-    /// Kept at once, written within a second.
+    /// Charges what was used: tokens, and billionths of a US dollar at the provider's price.
+    /// Counted at once, written within a second.
     pub fn charge(&self, tokens: u64, cost_nano_usd: u64) {
         let Some(account) = &self.0.account else { return };
         account.access.count(
@@ -168,11 +168,11 @@ impl Caller {
         );
     }
 
-    /// Checks again what may have changed since the request began: revocation, expiry, budgets. For
-    /// streams, before each message is worked on.
+    /// Checks again the conditions that may have changed since the request began: revocation,
+    /// expiry, budgets. For streams, before each message.
     ///
     /// # Errors
-    /// As when a request begins.
+    /// As at the beginning of a request.
     pub fn still_welcome(&self) -> Result<(), Fault> {
         let Some(account) = &self.0.account else { return Ok(()) };
         account
@@ -191,7 +191,7 @@ impl fmt::Debug for Caller {
     }
 }
 
-/// How a caller is named on the audit log.
+/// A caller's name in the audit log.
 pub(crate) fn signature(name: &str, principal: &str) -> String {
     format!("{name} ({principal})")
 }

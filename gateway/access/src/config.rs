@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::jwt::JwtConfig;
 
-/// Whether callers must say who they are.
+/// Whether callers must authenticate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -16,36 +16,36 @@ pub enum Mode {
     Auto,
     /// Required everywhere.
     Required,
-    /// Anyone who reaches the port may do everything. On an address that others reach this must be
-    /// meant.
+    /// Anyone who can reach the port may do everything. On an address that can be reached from
+    /// elsewhere, this must be intended.
     Open,
 }
 
-/// Who may look at what tells about the server itself.
+/// Who may read information about the server itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Requirement {
     /// Anyone.
     Open,
-    /// Any key or token that is valid, whatever its scopes.
+    /// Any valid key or token, whatever its scopes.
     #[default]
     Identity,
     /// The scope `admin`.
     Admin,
 }
 
-/// Who may ask for what: the section `access`.
+/// Who may call what, and how much: the section `access`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessConfig {
-    /// Whether callers must say who they are: `auto` (open on loopback, required elsewhere),
+    /// Whether callers must authenticate: `auto` (open on loopback, required elsewhere),
     /// `required`, `open`.
     pub mode: Mode,
     /// Who may read `/metrics` where access is required: `open`, `identity`, `admin`.
     pub metrics: Requirement,
-    /// Who may ask for server reflection where access is required: `open`, `identity`, `admin`.
+    /// Who may use server reflection where access is required: `open`, `identity`, `admin`.
     pub reflection: Requirement,
-    /// Tokens of an identity provider (JWT), beside the keys; absent: keys only.
+    /// Tokens of an identity provider (JWT), in addition to keys; absent: keys only.
     pub jwt: Option<JwtConfig>,
 }
 
@@ -59,7 +59,7 @@ impl Validate for AccessConfig {
 }
 
 impl AccessConfig {
-    /// Whether callers of a server at `listen` must say who they are.
+    /// Whether callers of a server at `listen` must authenticate.
     pub fn required_at(&self, listen: SocketAddr) -> bool {
         match self.mode {
             Mode::Auto => !listen.ip().to_canonical().is_loopback(),

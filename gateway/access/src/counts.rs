@@ -1,4 +1,4 @@
-//! The beat of a door: counts are written, and changes that others made to the keys are read.
+//! Periodic work: writes counts, and reads changes that others made to the keys.
 
 use std::{
     sync::{Arc, Weak},
@@ -15,13 +15,14 @@ use crate::{
     store,
 };
 
-/// How often counts are written, and changes that others made to the keys are read: what a killed
-/// process loses at most, and how long another gateway's revocation takes to be seen here.
+/// Interval at which counts are written and other gateways' changes to keys are read. A killed
+/// process loses at most one interval's counts, and another gateway's revocation is seen here after
+/// at most one interval.
 const BEAT: Duration = Duration::from_millis(500);
-/// Counts are written in transactions of so many callers.
+/// Most callers whose counts are written in one transaction.
 const CHUNK: usize = 200;
-/// A subject of an identity provider that was not seen for so long is forgotten until it comes
-/// again.
+/// A subject of an identity provider that was not seen for this long, in microseconds, is forgotten
+/// until it returns.
 const FORGET_AFTER: i64 = 600_000_000;
 
 impl Inner {
@@ -51,8 +52,8 @@ impl Inner {
             for (day, spent) in meter.take() {
                 store::add_usage(&mut transaction, &meter.principal, day, spent, meter.last_used()).await?;
             }
-            // In the same transaction: others see what was used either here or there, and never in
-            // neither place.
+            // In the same transaction, so that other gateways always see the use either here or
+            // there.
             if let Some(aside) = meter.shrink() {
                 self.note(&mut transaction, meter, aside, micros_now()).await?;
             }
@@ -61,24 +62,25 @@ impl Inner {
         let today = day_of(micros_now());
         for meter in meters {
             if meter.is_holding() {
-                // Renewed with the next write.
+                // The reservation is renewed with the next write.
                 self.queue(meter);
             }
-            // What other gateways wrote comes back with it. Who has no budget need not know.
+            // The write also returns the use that other gateways wrote. A caller without budgets
+            // does not need it.
             if !meter.is_loaded() {
                 meter.written();
                 continue;
             }
             match store::sums(&self.database, &meter.principal, today).await {
                 Ok((sums, _)) => meter.loaded(sums),
-                // It is written: counting it again would be wrong.
+                // It has been written, so counting it again would be wrong.
                 Err(_) => meter.written(),
             }
         }
         Ok(())
     }
 
-    /// Removes the rows of gateways that are gone. They count no more in any case.
+    /// Removes the rows of gateways that are gone. They no longer count anyway.
     async fn forget_reservations(&self) {
         let query = "DELETE FROM access_reserved WHERE holder <> '' AND lease < $1";
         let done = sqlx::query(query)
@@ -86,7 +88,7 @@ impl Inner {
             .execute(self.database.pool())
             .await;
         if let Err(error) = done {
-            tracing::debug!(%error, "old reservations are removed another time");
+            tracing::debug!(%error, "old reservations cannot be removed now; trying again later");
         }
     }
 
@@ -99,7 +101,7 @@ impl Inner {
     }
 }
 
-/// Writes counts and reads changes until the last [`Access`] is gone.
+/// Writes counts and reads changes until the last [`Access`] is dropped.
 pub(crate) async fn beat(access: Weak<Inner>) {
     let mut away = false;
     let mut beats = 0_u32;
@@ -110,12 +112,12 @@ pub(crate) async fn beat(access: Weak<Inner>) {
             Ok(()) => access.read_changes().await,
             Err(fault) => Err(fault),
         };
-        // Said once when it goes and once when it comes back.
+        // Logged once when the database becomes unavailable, and once when it is back.
         match (&outcome, away) {
             (Err(fault), false) => {
                 tracing::error!(%fault, "counts wait in memory, and other gateways' keys are not seen")
             }
-            (Ok(()), true) => tracing::info!("the database is back"),
+            (Ok(()), true) => tracing::info!("the database is available again"),
             _ => {}
         }
         away = outcome.is_err();

@@ -1,5 +1,5 @@
-//! Reading a credential from a request's headers. One, in one form; anything odd is refused,
-//! because two readers of one request (a proxy and this server) must never take it for two
+//! Reads a credential from a request's headers: one credential, in one form. Anything else is
+//! refused, because two readers of one request (a proxy and this server) must never take it for two
 //! different callers.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -8,16 +8,16 @@ use isomer_service_kit::{Fault, config::Secret};
 
 use crate::{faults, key};
 
-/// The headers that carry a key and nothing else; the second is Azure's.
+/// The headers that carry only a key; the second is Azure's.
 const KEY_HEADERS: [HeaderName; 2] = [HeaderName::from_static("x-api-key"), HeaderName::from_static("api-key")];
 /// Longer tokens are not read.
 const MOST_BYTES: usize = 16 << 10;
 
-/// What a request says about who sends it, not checked yet.
+/// A request's credential, not checked yet.
 #[derive(Debug)]
 pub(crate) enum Credential {
     None,
-    /// Begins as our keys do.
+    /// Begins like a key of this gateway.
     Key(Secret),
     /// Has the form of a JWT.
     Token(Secret),
@@ -25,15 +25,16 @@ pub(crate) enum Credential {
     Other,
 }
 
-/// Every header that may carry a credential.
+/// All headers that may carry a credential.
 pub(crate) fn headers() -> impl Iterator<Item = HeaderName> {
     [header::AUTHORIZATION].into_iter().chain(KEY_HEADERS)
 }
 
-/// Reads the headers. `basic`: whether a password box's form is understood (pages, read only).
+/// Reads the headers. `basic`: whether the form of a browser's password dialog is accepted (for
+/// pages, read only).
 ///
-/// Each header may be there once. Clients that were told their key and Azure's header send it
-/// twice: equal ones are one.
+/// Each header may occur once. Clients that have both their own key header and Azure's send the key
+/// twice; equal keys count as one.
 pub(crate) fn read(headers: &HeaderMap, basic: bool) -> Result<Credential, Fault> {
     let mut found: Option<(HeaderName, String)> = None;
     for name in self::headers() {
@@ -55,7 +56,7 @@ pub(crate) fn read(headers: &HeaderMap, basic: bool) -> Result<Credential, Fault
     }
 }
 
-/// What a header holds, without the scheme before it.
+/// The content of a header without its scheme.
 fn key_in(name: &HeaderName, value: &HeaderValue, basic: bool) -> Result<String, Fault> {
     let text = visible(name, value)?;
     if *name != header::AUTHORIZATION {
@@ -70,15 +71,14 @@ fn key_in(name: &HeaderName, value: &HeaderValue, basic: bool) -> Result<String,
     if basic && scheme.eq_ignore_ascii_case("basic") {
         let decoded = BASE64_STANDARD.decode(rest).map_err(|_| refuse())?;
         let decoded = String::from_utf8(decoded).map_err(|_| refuse())?;
-        // The user's name is whatever was typed; the password is the key.
+        // The user name is ignored; the password is the key.
         let (_, password) = decoded.split_once(':').ok_or_else(refuse)?;
         return Ok(password.to_owned());
     }
     Err(refuse())
 }
 
-/// The headers that carry credentials leave the request, so that no upstream, log or trace gets to
-/// see them.
+/// Removes the headers that carry credentials, so that no upstream, log or trace sees them.
 pub(crate) fn remove(headers: &mut HeaderMap) {
     for name in self::headers().chain([header::PROXY_AUTHORIZATION]) {
         headers.remove(name);

@@ -1,4 +1,4 @@
-//! The refusals. Their reasons are part of the interface.
+//! The refusals. Their reasons are part of the public interface.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tonic::Code;
 
 use crate::{calendar::Period, scope::Scope};
 
-/// How to make a key, said wherever one is missing.
+/// How to create a key; part of every hint about a missing key.
 pub(crate) const MAKE_A_KEY: &str = "make a key with `isomer keys create --name NAME --scope encode`";
 
 fn unauthenticated(reason: &str, message: impl Into<String>) -> Fault {
@@ -140,13 +140,13 @@ pub(crate) fn too_many_at_once(name: &str, most: u32) -> Fault {
         "TOO_MANY_AT_ONCE",
         format!("{name} may have {most} requests in flight"),
     )
-    .hint("wait for answers before asking for more")
+    .hint("wait for answers before sending more")
     .retry_after(Duration::from_millis(100))
 }
 
-/// Requests in flight may use up what is left of a budget.
+/// The rest of a budget may be used up by requests in flight.
 pub(crate) fn budget_reserved(name: &str, per: Period, what: &str) -> Fault {
-    let message = format!("what is left of {name}'s budget of {what} is set aside for its requests in flight");
+    let message = format!("what is left of {name}'s budget of {what} is reserved for its requests in flight");
     Fault::new(Code::ResourceExhausted, "BUDGET_RESERVED", message)
         .with("per", per.to_string())
         .hint("wait for them to end, send fewer requests at once, or ask for a larger budget")

@@ -11,18 +11,18 @@ use crate::{JwtConfig, Scopes, credential, host, jwks, jwt::Tokens, key};
 pub struct TokenReader(Tokens);
 
 impl TokenReader {
-    /// A reader of its own cache.
+    /// A reader with its own cache.
     ///
     /// # Errors
-    /// A configuration that cannot work.
+    /// If the configuration cannot work.
     pub fn new(config: JwtConfig) -> Result<Self, Fault> {
         Tokens::new(config).map(Self)
     }
 
-    /// Name, scopes and expiry (microseconds since 1970) of the subject of a token that holds.
+    /// Name, scopes and expiry (microseconds since 1970) of the subject of a valid token.
     ///
     /// # Errors
-    /// A token that does not hold.
+    /// If the token is not valid.
     pub async fn verify(&self, text: &str) -> Result<(String, Scopes, i64), Fault> {
         let subject = self.0.verify(text).await?;
         Ok((subject.name.clone(), subject.scopes, subject.expires))
@@ -42,12 +42,12 @@ pub fn key_id(text: &str) -> Option<&str> {
     key::read(text).map(|key| key.id)
 }
 
-/// A text with everything taken out that looks like a key's secret part.
+/// A text without everything that looks like a key's secret part.
 pub fn without_keys(text: &str) -> String {
     key::without_keys(text)
 }
 
-/// Reads the credential of a request; `true` where there is one.
+/// Reads the credential of a request; `true` if there is one.
 ///
 /// # Errors
 /// As the reader's.
@@ -56,7 +56,7 @@ pub fn credential(headers: &HeaderMap, basic: bool) -> Result<bool, Fault> {
     Ok(!matches!(found, credential::Credential::None))
 }
 
-/// Whether a request is meant for this machine and sent by a page of it.
+/// Whether a request is addressed to this machine and sent by one of its own pages.
 ///
 /// # Errors
 /// As the check's.

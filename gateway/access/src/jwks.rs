@@ -1,5 +1,5 @@
-//! An identity provider's public keys, from a file or an address, kept and fetched again with
-//! measure.
+//! An identity provider's public keys, from a file or an address. They are kept, and fetched again
+//! at a bounded rate.
 
 use std::{
     path::PathBuf,
@@ -25,20 +25,20 @@ use crate::{
     jwt::{FETCH_TIMEOUT, JwtConfig},
 };
 
-/// A set of keys is a few kilobytes.
+/// Largest set of keys that is read; a set is a few kilobytes.
 const MOST_BYTES: usize = 1 << 20;
 const MOST_KEYS: usize = 256;
-/// A modulus of fewer bytes (2048 bits) is not protection; one of more takes long to compute with.
+/// A shorter modulus (below 2048 bits) is not secure; a longer one takes too long to compute with.
 const MODULUS_BYTES: std::ops::RangeInclusive<usize> = 256..=512;
 
-/// The keys and where they come from.
+/// The keys and their source.
 #[derive(Debug)]
 pub(crate) struct KeySet {
     source: Source,
     refresh: Duration,
     max_age: Duration,
     keys: RwLock<Arc<Vec<PublicKey>>>,
-    /// Changes whenever the keys do.
+    /// Incremented whenever the keys change.
     generation: AtomicU64,
     state: tokio::sync::Mutex<State>,
 }
@@ -73,7 +73,7 @@ impl KeySet {
         let source = match (&config.jwks_url, &config.jwks_file) {
             (Some(url), _) => {
                 let bad = |why: String| Fault::invalid("access.jwt.jwks_url", why).hint("give an https address");
-                let url = url.parse().map_err(|error| bad(format!("is no URL: {error}")))?;
+                let url = url.parse().map_err(|error| bad(format!("is not a URL: {error}")))?;
                 Source::Url(url, http_client(config)?)
             }
             (None, Some(path)) => Source::File(path.clone()),
@@ -93,10 +93,11 @@ impl KeySet {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Fetches keys that are missing or too old. When that fails, those there are go on for now.
+    /// Fetches keys that are missing or too old. If that fails, the existing keys stay in use for
+    /// now.
     pub(crate) async fn keep_fresh(&self) {
-        // Whoever fetches holds the lock; the others go on with the keys there are, unless there
-        // are none.
+        // The caller that fetches holds the lock. Others use the existing keys, and wait only if
+        // there are none.
         let Ok(mut state) = self.state.try_lock() else {
             if self.snapshot().is_empty() {
                 drop(self.state.lock().await);
@@ -108,8 +109,8 @@ impl KeySet {
         }
     }
 
-    /// The key for a token with this key id and algorithm. An unknown id makes the keys be fetched
-    /// again.
+    /// The key for a token with this key id and algorithm. An unknown id causes the keys to be
+    /// fetched again.
     pub(crate) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Arc<DecodingKey>, Fault> {
         if let Some(found) = self.pick(id, algorithm)? {
             return Ok(found);
@@ -121,8 +122,8 @@ impl KeySet {
         }
         if state.fetched.is_none() {
             return Err(
-                Fault::unavailable("IDENTITY_PROVIDER", "the identity provider's keys cannot be had")
-                    .hint("look into the gateway's log; check access.jwt")
+                Fault::unavailable("IDENTITY_PROVIDER", "the identity provider's keys cannot be fetched")
+                    .hint("see the gateway's log; check access.jwt")
                     .retry_after(self.refresh),
             );
         }
@@ -145,7 +146,7 @@ impl KeySet {
         Ok(first.map(|key| Arc::clone(&key.key)))
     }
 
-    /// Fetches, unless that was tried a moment ago.
+    /// Fetches the keys, unless that was tried a moment ago.
     async fn fetch(&self, state: &mut State) {
         if state.tried.is_some_and(|at| at.elapsed() < self.refresh) {
             return;
@@ -162,7 +163,7 @@ impl KeySet {
                 self.generation.fetch_add(1, Ordering::AcqRel);
                 state.fetched = Some(Instant::now());
             }
-            Err(error) => tracing::error!(%error, "keys of the identity provider cannot be had"),
+            Err(error) => tracing::error!(%error, "keys of the identity provider cannot be fetched"),
         }
     }
 
@@ -200,7 +201,7 @@ fn http_client(config: &JwtConfig) -> Result<reqwest::Client, Fault> {
     }
     builder
         .build()
-        .map_err(|error| Fault::internal(format!("no HTTP client can be made: {error}")))
+        .map_err(|error| Fault::internal(format!("no HTTP client can be created: {error}")))
 }
 
 #[derive(Deserialize)]
@@ -208,10 +209,10 @@ struct Document {
     keys: Vec<Value>,
 }
 
-/// The keys of a set that signatures can be verified with. Others in it (encryption, unknown kinds)
-/// are passed over, as RFC 7517 asks.
+/// The keys of a set that can verify signatures. Other keys in it (encryption, unknown kinds) are
+/// skipped, as RFC 7517 requires.
 pub(crate) fn parse(text: &[u8]) -> Result<Vec<PublicKey>, String> {
-    let document: Document = serde_json::from_slice(text).map_err(|error| format!("no set of keys: {error}"))?;
+    let document: Document = serde_json::from_slice(text).map_err(|error| format!("not a set of keys: {error}"))?;
     if document.keys.len() > MOST_KEYS {
         return Err(format!("the set has more than {MOST_KEYS} keys"));
     }
@@ -240,7 +241,7 @@ fn public_key(value: Value) -> Option<PublicKey> {
         AlgorithmParameters::RSA(rsa) => {
             let modulus = base64::Engine::decode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, &rsa.n).ok()?;
             if !MODULUS_BYTES.contains(&modulus.len()) {
-                tracing::warn!(key = ?common.key_id, bytes = modulus.len(), "an RSA key outside 2048 to 4096 bits is passed over");
+                tracing::warn!(key = ?common.key_id, bytes = modulus.len(), "an RSA key outside 2048 to 4096 bits is ignored");
                 return None;
             }
             AlgorithmFamily::Rsa.algorithms()
@@ -251,7 +252,7 @@ fn public_key(value: Value) -> Option<PublicKey> {
             _ => return None,
         },
         AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => &[Algorithm::EdDSA],
-        // A shared secret has no place in a set that everyone may read.
+        // A shared secret must not be in a public set.
         _ => return None,
     };
     let algorithms: Vec<Algorithm> = match common.key_algorithm {

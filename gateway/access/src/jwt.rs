@@ -21,40 +21,40 @@ use crate::{
     verified::Verified,
 };
 
-/// Tokens that are accepted beside keys: the section `access.jwt`.
+/// Tokens that are accepted in addition to keys: the section `access.jwt`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JwtConfig {
-    /// The claim `iss` of every token, to the letter.
+    /// The claim `iss` that every token must have, exactly.
     pub issuer: String,
     /// The claim `aud` must name one of these.
     pub audiences: Vec<String>,
-    /// Where the provider's public keys are (JWKS, RFC 7517): an `https` address. Either this or
+    /// Address (`https`) of the provider's public keys (JWKS, RFC 7517). Either this or
     /// `jwks_file`.
     pub jwks_url: Option<String>,
-    /// A file with them instead, read again as often as an address would be.
+    /// A file with these keys instead, read again as often as an address would be fetched.
     pub jwks_file: Option<PathBuf>,
     /// PEM file with the authorities to trust for `jwks_url`; absent: the platform's.
     pub ca_file: Option<PathBuf>,
     /// Whether `jwks_url` may be plain `http` on a loopback address.
     pub allow_loopback: bool,
-    /// Algorithms that signatures may have: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384,
-    /// EdDSA. A shared secret (HS…) or no signature is never one.
+    /// Permitted signature algorithms: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384,
+    /// EdDSA. Shared secrets (HS…) and unsigned tokens are never accepted.
     pub algorithms: Vec<String>,
-    /// How far clocks may differ, in seconds.
+    /// Largest difference between clocks that is tolerated, in seconds.
     pub leeway_seconds: u64,
-    /// An unknown key id makes the keys be fetched again, at most once in so many seconds.
+    /// Least number of seconds between two fetches of the keys because of an unknown key id.
     pub refresh_seconds: u64,
-    /// Keys are fetched again after so many seconds in any case, so that one that was withdrawn
-    /// stops working.
+    /// Keys are always fetched again after this number of seconds, so that a withdrawn key stops
+    /// working.
     pub max_age_seconds: u64,
-    /// The claim that holds the scopes: words apart by spaces, or a list. Dots lead into objects:
-    /// `realm_access.roles`.
+    /// The claim that holds the scopes: words separated by spaces, or a list. Dots lead into
+    /// objects: `realm_access.roles`.
     pub scopes_claim: String,
-    /// What stands before our words there, e.g. `isomer:` for `isomer:encode`. Other words are
-    /// passed over.
+    /// Prefix of our scopes in that claim, e.g. `isomer:` for `isomer:encode`. Other words are
+    /// ignored.
     pub scope_prefix: String,
-    /// Limits of every subject, each by itself.
+    /// Limits of each subject.
     pub limits: Limits,
 }
 
@@ -86,7 +86,7 @@ impl JwtConfig {
             return Err(refuse("is empty".to_owned()));
         }
         let parsed = self.algorithms.iter().map(|name| match name.parse() {
-            // Anyone who knows a public key could sign with it as if it were the secret.
+            // Anyone who knows a public key could sign with it as if it were a shared secret.
             Ok(Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512) => {
                 Err(refuse(format!("`{name}` signs with a shared secret")))
             }
@@ -108,7 +108,7 @@ impl Validate for JwtConfig {
         }
         if self.audiences.is_empty() || self.audiences.iter().any(String::is_empty) {
             let hint = "give the `aud` that the provider puts into tokens for this gateway";
-            return Err(ConfigError::new("audiences", "names nobody", hint));
+            return Err(ConfigError::new("audiences", "is empty", hint));
         }
         self.algorithms()?;
         if self.leeway_seconds > 600 {
@@ -142,7 +142,7 @@ impl Validate for JwtConfig {
             (None, Some(_)) => Ok(()),
             _ => Err(ConfigError::new(
                 "jwks_url",
-                "where are the keys?",
+                "is missing, and so is jwks_file",
                 "give either jwks_url or jwks_file",
             )),
         }
@@ -152,7 +152,7 @@ impl Validate for JwtConfig {
 fn check_url(url: &str, allow_loopback: bool) -> Result<(), ConfigError> {
     let refuse = |message: &str, hint: &str| Err(ConfigError::new("jwks_url", format!("`{url}` {message}"), hint));
     let Ok(url) = reqwest::Url::parse(url) else {
-        return refuse("is no URL", "give an https address");
+        return refuse("is not a URL", "give an https address");
     };
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -162,13 +162,13 @@ fn check_url(url: &str, allow_loopback: bool) -> Result<(), ConfigError> {
         "http" if loopback && allow_loopback => Ok(()),
         "http" if loopback => refuse("is plain text", "give an https address, or set allow_loopback = true"),
         _ => refuse(
-            "is not https: anyone on the way could put in keys of his own",
+            "is not https: anyone on the network path could replace the keys",
             "give an https address",
         ),
     }
 }
 
-/// The identity that a token stands for.
+/// The identity of a token.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     /// `jwt:` and a digest of issuer and subject.
@@ -199,7 +199,7 @@ impl Tokens {
         })
     }
 
-    /// The subject of a token that holds.
+    /// The subject of a valid token.
     pub(crate) async fn verify(&self, text: &str) -> Result<Arc<Subject>, Fault> {
         self.keys.keep_fresh().await;
         let generation = self.keys.generation();
@@ -217,9 +217,9 @@ impl Tokens {
                 header.alg
             )));
         }
-        // RFC 7515: what must be understood and is not makes a token invalid.
+        // RFC 7515: a critical header that is not understood makes a token invalid.
         if header.crit.is_some() || header.extras.inner().contains_key("crit") {
-            return Err(faults::bad_token("it has critical headers that are not understood"));
+            return Err(faults::bad_token("it has unknown critical headers"));
         }
         let kind = header.typ.as_deref().unwrap_or("JWT");
         if !kind.eq_ignore_ascii_case("jwt") && !kind.eq_ignore_ascii_case("at+jwt") {
@@ -250,9 +250,9 @@ impl Tokens {
                 "its claim `sub` is empty, too long, or has control characters",
             ));
         }
-        // An issuer that is a list of several could be read as any of them.
+        // An issuer that is a list could be read as any of its elements.
         if claims.get("iss").and_then(Value::as_str) != Some(self.config.issuer.as_str()) {
-            return Err(faults::bad_token("its issuer is another"));
+            return Err(faults::bad_token("its issuer is not the configured one"));
         }
         let expires = claims.get("exp").and_then(Value::as_f64).unwrap_or_default() + self.config.leeway_seconds as f64;
         let digest = Sha256::digest(format!("{}\0{name}", self.config.issuer).as_bytes());
@@ -265,7 +265,7 @@ impl Tokens {
     }
 
     fn scopes(&self, claims: &Map<String, Value>) -> Scopes {
-        // A claim may have dots in its name (`https://example.org/scope`), or lie within another.
+        // A claim may have dots in its name (`https://example.org/scope`), or be nested in another.
         let whole = claims.get(&self.config.scopes_claim);
         let claim = whole.or_else(|| {
             let mut path = self.config.scopes_claim.split('.');
@@ -288,13 +288,13 @@ fn refused(kind: &ErrorKind) -> Fault {
     match kind {
         ErrorKind::ExpiredSignature => faults::expired_token(),
         ErrorKind::ImmatureSignature => faults::bad_token("it is not valid yet (`nbf`)"),
-        ErrorKind::InvalidIssuer => faults::bad_token("its issuer is another"),
+        ErrorKind::InvalidIssuer => faults::bad_token("its issuer is not the configured one"),
         ErrorKind::InvalidAudience => faults::bad_token("it is meant for another audience"),
         ErrorKind::MissingRequiredClaim(claim) => faults::bad_token(format!("the claim `{claim}` is missing")),
-        ErrorKind::InvalidClaimFormat(claim) => faults::bad_token(format!("the claim `{claim}` has another form")),
+        ErrorKind::InvalidClaimFormat(claim) => faults::bad_token(format!("the claim `{claim}` has an invalid form")),
         ErrorKind::InvalidSignature => faults::bad_token("its signature is wrong"),
-        ErrorKind::InvalidAlgorithm => faults::bad_token("its algorithm does not fit its key"),
-        // What was sent is not repeated.
+        ErrorKind::InvalidAlgorithm => faults::bad_token("its algorithm does not match its key"),
+        // Parts of the token are not repeated in the message.
         _ => faults::bad_token("it cannot be read, or its algorithm is not among those allowed"),
     }
 }

@@ -2,17 +2,16 @@
 //!
 //! * id: 12 characters of `0-9a-z`, public; logs and lists show it;
 //! * secret: 43 characters of `0-9A-Za-z`, 256 bits from the system's random numbers;
-//! * checksum: 6 characters of `0-9A-Za-z`, from the first four bytes of SHA-256 over all that
-//!   stands before it. It tells a mistyped key from an unknown one without a look into the
-//!   database, and lets a scanner for leaked secrets be sure of a find:
-//!   `iso_[0-9a-z]{12}_[0-9A-Za-z]{49}`.
+//! * checksum: 6 characters of `0-9A-Za-z`, from the first four bytes of SHA-256 over everything
+//!   before it. It tells a mistyped key from an unknown one without a database lookup, and lets a
+//!   scanner for leaked secrets confirm a match: `iso_[0-9a-z]{12}_[0-9A-Za-z]{49}`.
 
 use isomer_service_kit::{Fault, config::Secret};
 use rand::{TryRngCore, rngs::OsRng};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What every key begins with.
+/// Prefix of every key.
 pub(crate) const PREFIX: &str = "iso_";
 const ID_LENGTH: usize = 12;
 /// 62^43 is a little over 2^256.
@@ -21,7 +20,7 @@ const CHECKSUM_LENGTH: usize = 6;
 const LENGTH: usize = PREFIX.len() + ID_LENGTH + 1 + SECRET_LENGTH + CHECKSUM_LENGTH;
 const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// SHA-256 of a key's text: all that is stored of it. 256 random bits need no slow hash.
+/// SHA-256 of a key's text, which is all that is stored of it. 256 random bits need no slow hash.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyDigest([u8; 32]);
 
@@ -40,7 +39,7 @@ impl KeyDigest {
         hex::encode(self.0)
     }
 
-    /// Equality that takes the same time wherever the difference is.
+    /// Constant-time equality.
     pub(crate) fn matches(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -52,7 +51,7 @@ impl std::fmt::Debug for KeyDigest {
     }
 }
 
-/// A new key: its public id, and the text that is shown once.
+/// A new key: its public id, and its text, which is shown once.
 #[derive(Debug)]
 pub(crate) struct FreshKey {
     pub(crate) id: String,
@@ -60,10 +59,10 @@ pub(crate) struct FreshKey {
     pub(crate) digest: KeyDigest,
 }
 
-/// Makes a key.
+/// Creates a key.
 ///
 /// # Errors
-/// When the system gives no random numbers.
+/// If the system returns no random numbers.
 pub(crate) fn fresh() -> Result<FreshKey, Fault> {
     let id = random(ID_LENGTH, &DIGITS[..36])?;
     let mut text = format!("{PREFIX}{id}_{}", random(SECRET_LENGTH, DIGITS)?);
@@ -84,7 +83,7 @@ pub(crate) struct PresentedKey<'a> {
     pub(crate) digest: KeyDigest,
 }
 
-/// Reads a key; `None` when it is mistyped or cut short.
+/// Reads a key; `None` if it is mistyped or cut short.
 pub(crate) fn read(text: &str) -> Option<PresentedKey<'_>> {
     if text.len() != LENGTH || !text.is_ascii() {
         return None;
@@ -102,8 +101,8 @@ pub(crate) fn read(text: &str) -> Option<PresentedKey<'_>> {
     })
 }
 
-/// `text` with everything that looks like a key's secret part taken out: the net under what people
-/// type into names.
+/// `text` without everything that looks like a key's secret part: a safeguard for what people type
+/// into names.
 pub(crate) fn without_keys(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -138,8 +137,8 @@ fn checksum(body: &str) -> String {
 
 /// Characters drawn evenly from `digits`.
 fn random(length: usize, digits: &[u8]) -> Result<String, Fault> {
-    // Bytes from the last, incomplete round of the alphabet would make its first characters
-    // likelier.
+    // Bytes from the last, incomplete round of the alphabet would make its first characters more
+    // likely.
     let fair = 256 / digits.len() * digits.len();
     let mut text = String::with_capacity(length);
     let mut bytes = [0_u8; 64];

@@ -1,4 +1,4 @@
-//! Making, changing and revoking keys; reading the audit log. Every change and its audit event are
+//! Creates, changes and revokes keys, and reads the audit log. Every change and its audit event are
 //! one transaction.
 
 use isomer_database::{Database, failed};
@@ -19,54 +19,54 @@ const NAME_BYTES: usize = 200;
 /// Keys and events in a page.
 pub(crate) const PAGE: i64 = 200;
 
-/// The records of keys in a database, with or without a server around them. Cheap to clone.
+/// The records of keys in a database, with or without a server. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Keys {
     database: Database,
-    /// Is told of every change at once.
+    /// Notified of every change at once.
     access: Option<Access>,
 }
 
-/// What a new key is to be.
+/// The properties of a new key.
 #[derive(Debug, Clone, Default)]
 pub struct NewKey {
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
-    /// What it may ask for; at least one.
+    /// Its scopes; at least one.
     pub scopes: Scopes,
-    /// How much it may have.
+    /// Its limits.
     pub limits: Limits,
-    /// When it ends, in microseconds since 1970; absent: never.
+    /// Its expiry in microseconds since 1970; absent: never.
     pub expires: Option<i64>,
 }
 
-/// What is to change in a key; absent stays.
+/// A change to a key; absent fields stay.
 #[derive(Debug, Clone, Default)]
 pub struct KeyChange {
-    /// Another name.
+    /// New name.
     pub name: Option<String>,
-    /// Other scopes.
+    /// New scopes.
     pub scopes: Option<Scopes>,
-    /// Other limits, all of them.
+    /// New limits, replacing all of them.
     pub limits: Option<Limits>,
-    /// Another end; `Some(None)`: never.
+    /// New expiry; `Some(None)`: never.
     pub expires: Option<Option<i64>>,
 }
 
 impl Keys {
-    /// Opens the records, and makes the tables where there are none.
+    /// Opens the records, and creates the tables if they do not exist.
     ///
     /// # Errors
-    /// When the database cannot be read or written.
+    /// If the database cannot be read or written.
     pub async fn open(database: Database) -> Result<Self, Fault> {
         store::prepare(&database).await?;
         Ok(Self { database, access: None })
     }
 
-    /// Makes a key. Its text is given here and never again: only its SHA-256 is kept.
+    /// Creates a key. Its text is returned here only: only its SHA-256 is stored.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` on the field that cannot be meant.
+    /// `INVALID_ARGUMENT` on the invalid field.
     pub async fn create(&self, who: &str, new: NewKey) -> Result<(KeyRecord, Secret), Fault> {
         let now = micros_now();
         check_name(&new.name)?;
@@ -96,7 +96,7 @@ impl Keys {
         Ok((record, fresh.text))
     }
 
-    /// A key and what it used.
+    /// A key and its usage.
     ///
     /// # Errors
     /// `NOT_FOUND`.
@@ -109,10 +109,10 @@ impl Keys {
         Ok((record, usage))
     }
 
-    /// A page of keys, oldest first; with the token of the next page, empty on the last.
+    /// A page of keys, oldest first, with the token of the next page, which is empty on the last.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for a token that was not given out.
+    /// `INVALID_ARGUMENT` for a token that this server did not issue.
     pub async fn list(&self, page_size: u32, page_token: &str) -> Result<(Vec<(KeyRecord, Usage)>, String), Fault> {
         let size = page_length(page_size);
         let after = match page_token.split_once('.') {
@@ -136,8 +136,8 @@ impl Keys {
     /// Changes a key.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `FAILED_PRECONDITION` for a revoked key, `INVALID_ARGUMENT` on the field that
-    /// cannot be meant.
+    /// `NOT_FOUND`, `FAILED_PRECONDITION` for a revoked key, `INVALID_ARGUMENT` on the invalid
+    /// field.
     pub async fn update(&self, who: &str, id: &str, change: KeyChange) -> Result<(KeyRecord, Usage), Fault> {
         let id = check_id(id)?;
         change.name.as_deref().map_or(Ok(()), check_name)?;
@@ -162,8 +162,8 @@ impl Keys {
         Ok((record, usage))
     }
 
-    /// Revokes a key for good. Its record stays, for the audit log's sake. A key that is revoked
-    /// already stays as it was.
+    /// Revokes a key permanently. Its record stays, for the audit log. A key that is revoked
+    /// already is not changed.
     ///
     /// # Errors
     /// `NOT_FOUND`.
@@ -211,10 +211,10 @@ impl Keys {
         }
     }
 
-    /// Puts an act on the audit log.
+    /// Writes an act to the audit log.
     ///
     /// # Errors
-    /// When the database cannot be written: then the act must not be said to be done.
+    /// If the database cannot be written. Then the act must not be reported as done.
     pub async fn audit(&self, who: &str, act: &str, target: &str, outcome: Result<(), &Fault>) -> Result<(), Fault> {
         let outcome = match outcome {
             Ok(()) => "OK",
@@ -237,15 +237,15 @@ impl Keys {
     /// Events after number `after`, oldest first, at most 200.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub async fn audit_events(&self, after: i64, most: u32) -> Result<Vec<AuditEvent>, Fault> {
         audit::page(&self.database, after, page_length(most)).await
     }
 
-    /// The newest event's number and hash, as the database has it.
+    /// The newest event's number and hash in the database.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub async fn audit_head(&self) -> Result<AuditHead, Fault> {
         audit::head(&self.database).await
     }
@@ -263,7 +263,7 @@ impl Keys {
 }
 
 impl Access {
-    /// The keys behind this door. What is changed through it holds at once.
+    /// The keys of this access. A change through them takes effect at once.
     pub fn keys(&self) -> Keys {
         Keys {
             database: self.0.database.clone(),
@@ -271,12 +271,12 @@ impl Access {
         }
     }
 
-    /// Puts an act of an administrator on the audit log: who ([`crate::Caller::principal`] and
-    /// name), what (`providers.create`), to what, and how it ended. Never hand it a secret; what
-    /// looks like a key of ours is taken out.
+    /// Writes an administrator's act to the audit log: its author ([`crate::Caller::principal`] and
+    /// name), the act (`providers.create`), its object and its outcome. Never pass a secret; parts
+    /// that look like a key of this gateway are removed.
     ///
     /// # Errors
-    /// When the database cannot be written: then the act must not be said to be done.
+    /// If the database cannot be written. Then the act must not be reported as done.
     pub async fn audit(
         &self,
         who: &crate::Caller,
@@ -304,7 +304,7 @@ async fn append(
     audit::append(transaction, act).await
 }
 
-/// What the audit log says of a key.
+/// A key's description in the audit log.
 fn described(record: &KeyRecord) -> String {
     let limits = serde_json::to_string(&record.limits).unwrap_or_default();
     let expires = record.expires.map_or_else(|| "never".to_owned(), rfc3339);
@@ -319,7 +319,7 @@ fn check_name(name: &str) -> Result<(), Fault> {
     if name.trim().is_empty() || name.len() > NAME_BYTES || name.chars().any(char::is_control) {
         return Err(
             Fault::invalid("name", "is empty, longer than 200 bytes, or has control characters")
-                .hint("say who the key is for, e.g. `search-team`"),
+                .hint("name the key's user, e.g. `search-team`"),
         );
     }
     if key::without_keys(name) != name {
@@ -338,16 +338,16 @@ fn check_scopes(scopes: Scopes) -> Result<(), Fault> {
 
 fn check_expiry(expires: Option<i64>, now: i64) -> Result<(), Fault> {
     match expires {
-        Some(at) if at <= now => Err(Fault::invalid("expires", "is past").hint("give a time to come, e.g. 90d")),
+        Some(at) if at <= now => Err(Fault::invalid("expires", "is in the past").hint("give a future time, e.g. 90d")),
         _ => Ok(()),
     }
 }
 
-/// An id as it was given out, or with the `iso_` that it is shown with.
+/// An id as issued, or with the `iso_` prefix with which it is shown.
 fn check_id(id: &str) -> Result<&str, Fault> {
     let bare = id.strip_prefix(key::PREFIX).unwrap_or(id);
     if bare.len() != 12 || !bare.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase()) {
-        // Never repeated: it may be a whole key.
+        // The value is never repeated in the message: it may be a whole key.
         return Err(Fault::invalid("id", "is not the id of a key")
             .hint("give the 12 characters after `iso_`; `isomer keys list` shows them"));
     }
@@ -362,7 +362,7 @@ fn unknown(id: &str) -> Fault {
 }
 
 fn bad_page() -> Fault {
-    Fault::invalid("page_token", "was not given out here").hint("give the next_page_token of the page before, or none")
+    Fault::invalid("page_token", "was not issued here").hint("give the next_page_token of the previous page, or none")
 }
 
 fn page_length(asked: u32) -> i64 {

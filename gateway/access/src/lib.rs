@@ -1,25 +1,24 @@
 //! Decides which requests a caller may make of the gateway, and how much it may use.
 //!
 //! * [`Access`] admits a request from the network or refuses it with a
-//!   [`Fault`](isomer_service_kit::Fault), and puts a [`Caller`] into its extensions, who is
-//!   charged for what is used.
-//! * [`Keys`] makes, changes and revokes API keys, with or without a running gateway.
+//!   [`Fault`](isomer_service_kit::Fault), and puts the [`Caller`], which is charged for its use,
+//!   into the request's extensions.
+//! * [`Keys`] creates, changes and revokes API keys, with or without a running gateway.
 //! * [`AccessServer`]: the same over gRPC.
-//! * [`DeferredCharge`]: what work that goes on after its request costs who asked for it, across
-//!   restarts.
-//! * [`JwtConfig`]: tokens of an identity provider beside the keys.
-//! * [`AuditEvent`], [`Verifier`]: what administrators did, in a chain that shows tampering.
+//! * [`DeferredCharge`]: charges a caller for work that goes on after its request, across restarts.
+//! * [`JwtConfig`]: tokens of an identity provider, in addition to keys.
+//! * [`AuditEvent`], [`Verifier`]: acts of administrators, in a chain that shows tampering.
 //!
 //! # What is exact and what is not
 //!
-//! Counts live in memory and are written twice a second, so a killed process loses at most the last
+//! Counts are kept in memory and written twice a second, so a killed process loses at most the last
 //! half second of them (and none when it drains). Budgets are shared by all gateways of one
-//! database: each knows of the others' use about half a second late. What a request may use at most
-//! is set aside in the database while the request is in flight ([`Caller::reserve`]), so a budget
-//! is overdrawn by at most one request, however many come at once and at however many gateways.
-//! Rates and concurrency are each gateway process's own. A revocation is seen at once where it was
-//! made, and by other gateways of the database within half a second; while the database is away,
-//! keys go on as they were last known.
+//! database: each knows of the others' use about half a second late. The most that a request may
+//! use is reserved in the database while the request is in flight ([`Caller::reserve`]), so a
+//! budget is overdrawn by at most one request, however many requests and gateways there are. Rates
+//! and concurrency are bounded per gateway process. A revocation takes effect at once at the
+//! gateway that made it, and within half a second at other gateways of the database. While the
+//! database is unavailable, keys stay as they were last known.
 
 mod access;
 mod attempts;

@@ -1,4 +1,4 @@
-//! How much a caller may have.
+//! Limits of a caller.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::Period;
 
-/// One billionth of a US dollar, the unit costs are counted in: a single token at two cents a
+/// Billionths of a US dollar, the unit in which costs are counted: a single token at two cents a
 /// million is twenty of them.
 pub(crate) const NANO: f64 = 1e9;
-/// A thousand keys' sums of so many dollars still fit a BIGINT.
+/// Largest budget in dollars, so that the sum over a thousand keys still fits a BIGINT.
 const MOST_DOLLARS: f64 = 9e6;
 
-/// What a key, or a subject of an identity provider, may have. Absent: no limit.
+/// Limits of a key, or of a subject of an identity provider. Absent: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Requests a second on average, over each gateway process by itself; a burst of two seconds'
+    /// Requests per second on average, for each gateway process separately; a burst of two seconds'
     /// worth passes at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<f64>,
-    /// Requests in flight at once, streams until they end included, over each gateway process by
-    /// itself.
+    /// Requests in flight at once, including streams until they end, for each gateway process
+    /// separately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<u32>,
     /// Budgets, at most one for each period; shared by all gateways of one database.
@@ -30,9 +30,9 @@ pub struct Limits {
     pub budgets: Vec<Budget>,
 }
 
-/// What may be spent within a period. A request is admitted while less than this is spent or set
-/// aside for the requests in flight, so a budget is overdrawn by at most one request. What a
-/// request may use at most is set aside while it is in flight.
+/// The budget of a period. A request is admitted while less than this is spent or reserved for
+/// requests in flight, so a budget is overdrawn by at most one request. The most that a request may
+/// use is reserved while it is in flight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
@@ -41,7 +41,7 @@ pub struct Budget {
     /// Tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// US dollars, by the prices of the providers asked.
+    /// US dollars, at the prices of the providers that are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }
@@ -53,10 +53,10 @@ impl Budget {
     }
 }
 
-/// Dollars in billionths, rounded up: what is used is never counted as less.
+/// Dollars in billionths, rounded up: use is never counted as less than it is.
 pub fn nano(dollars: f64) -> u64 {
-    // A cast saturates; what is not a number is nothing. The last digit of a product such as 0.07 ×
-    // 10⁹ is noise.
+    // A cast saturates; NaN counts as zero. The last digit of a product such as 0.07 × 10⁹ is
+    // noise.
     let exact = dollars * NANO;
     let rounded = exact.round();
     if (exact - rounded).abs() < 1e-3 {
@@ -67,10 +67,10 @@ pub fn nano(dollars: f64) -> u64 {
 }
 
 impl Limits {
-    /// Checks the numbers.
+    /// Checks the values.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` on the first that cannot be meant.
+    /// `INVALID_ARGUMENT` on the first invalid limit.
     pub fn check(&self) -> Result<(), Fault> {
         if let Some(rate) = self.requests_per_second
             && !(rate.is_finite() && rate > 0.0 && rate <= 1e6)

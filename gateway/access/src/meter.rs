@@ -1,4 +1,4 @@
-//! What one caller has used: pure bookkeeping, without a clock or a database of its own.
+//! One caller's usage: pure bookkeeping, without a clock or a database.
 
 use std::{
     collections::BTreeMap,
@@ -18,10 +18,10 @@ use crate::{
     limits::Limits,
 };
 
-/// A burst: so many seconds' worth of requests pass at once.
+/// Length of a burst: requests of this many seconds pass at once.
 const BURST_SECONDS: f64 = 2.0;
 
-/// What was used in some time.
+/// Usage within some time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
     pub(crate) requests: u64,
@@ -38,7 +38,7 @@ impl Spent {
     }
 }
 
-/// What the database knew, on a day.
+/// The database's sums, on one day.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) as_of: Day,
@@ -48,7 +48,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// What was used in the period that `today` lies in.
+    /// Usage in the current period of `today`.
     pub(crate) fn of(&self, per: Period, today: Day) -> Spent {
         match per {
             Period::Day if self.as_of == today => self.day,
@@ -79,31 +79,31 @@ impl Sums {
 #[derive(Debug, Default)]
 struct Ledger {
     known: Option<Sums>,
-    /// On its way to the database.
+    /// Being written to the database.
     leaving: BTreeMap<Day, Spent>,
-    /// Not sent yet.
+    /// Not yet written.
     pending: BTreeMap<Day, Spent>,
-    /// Set aside for the requests in flight.
+    /// Reserved for the requests in flight.
     held: Spent,
-    /// What the database lets this process set aside, counts that are not written included.
+    /// The most that the database lets this process reserve, unwritten counts included.
     granted: Spent,
 }
 
-/// The meters of one caller. Shared by all its requests, whatever becomes of its limits.
+/// The meters of one caller. All its requests share them, even if its limits change.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    /// `key:ID` or `jwt:DIGEST`: what the counts are kept under.
+    /// `key:ID` or `jwt:DIGEST`: the account of the counts.
     pub(crate) principal: String,
     in_flight: AtomicU32,
-    /// Requests that may pass, and when the bucket was filled last, in microseconds since 1970.
+    /// The rate limiter's bucket, and the time when it was last filled, in microseconds since 1970.
     bucket: Mutex<Option<(Bucket, i64)>>,
     ledger: Mutex<Ledger>,
     last_used: AtomicI64,
-    /// In the queue of meters to write.
+    /// Whether the meter is in the queue to be written.
     queued: AtomicBool,
 }
 
-/// A place among the requests that one caller may have in flight.
+/// A permit for one of the requests that a caller may have in flight.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<Meter>);
 
@@ -125,7 +125,7 @@ impl Meter {
         }
     }
 
-    /// Takes a place, or says that there is none.
+    /// Takes a permit, or refuses if none is left.
     pub(crate) fn enter(self: &Arc<Self>, name: &str, limits: &Limits) -> Result<Permit, Fault> {
         let most = limits.max_concurrency.unwrap_or(u32::MAX);
         self.in_flight
@@ -134,7 +134,7 @@ impl Meter {
         Ok(Permit(Arc::clone(self)))
     }
 
-    /// Whether anything is left of every budget.
+    /// Refuses if a budget is used up.
     pub(crate) fn check_budgets(&self, name: &str, limits: &Limits, now: i64) -> Result<(), Fault> {
         if limits.budgets.is_empty() {
             return Ok(());
@@ -162,18 +162,18 @@ impl Meter {
         Ok(())
     }
 
-    /// Takes one request out of the bucket, or says when there will be one.
+    /// Takes one request from the bucket, or returns when one will be available.
     pub(crate) fn take_request(&self, name: &str, limits: &Limits, now: i64) -> Result<(), Fault> {
         let Some(rate) = limits.requests_per_second else {
             return Ok(());
         };
-        // Less than one request would never let anything through.
+        // A bucket of less than one request would never let any pass.
         let most = (rate * BURST_SECONDS).max(1.0);
         let mut bucket = self.bucket.lock();
         let (bucket, at) = bucket.get_or_insert((Bucket::full(rate, most), now));
-        // The limits may have been changed since.
+        // The limits may have changed since.
         bucket.change(rate, most);
-        // A clock that was set back gives nothing and takes nothing.
+        // A clock that was set back neither fills nor empties the bucket.
         bucket.pass(Duration::from_micros(u64::try_from(now - *at).unwrap_or(0)));
         *at = now;
         bucket
@@ -181,14 +181,14 @@ impl Meter {
             .map_err(|wait| faults::rate_limited(name, rate, wait))
     }
 
-    /// Counts what was used. True when the meter is to be queued for writing.
+    /// Counts usage. True if the meter must be queued for writing.
     pub(crate) fn add(&self, spent: Spent, now: i64) -> bool {
         self.last_used.fetch_max(now, Ordering::Relaxed);
         self.ledger.lock().pending.entry(day_of(now)).or_default().add(spent);
         !self.queued.swap(true, Ordering::AcqRel)
     }
 
-    /// Sets `most` aside if the grant has room for it.
+    /// Reserves `most` if the grant has room for it.
     pub(crate) fn hold_within_grant(&self, most: Spent) -> bool {
         let mut ledger = self.ledger.lock();
         let mut wanted = ledger.in_use();
@@ -200,31 +200,31 @@ impl Meter {
         fits
     }
 
-    /// Sets `most` aside without a grant.
+    /// Reserves `most` without a grant.
     pub(crate) fn hold(&self, most: Spent) {
         self.ledger.lock().held.add(most);
     }
 
-    /// The database has granted so much, and `most` of it is set aside.
+    /// Records the database's grant, of which `most` is reserved.
     pub(crate) fn granted(&self, granted: Spent, most: Spent) {
         let mut ledger = self.ledger.lock();
         ledger.granted = granted;
         ledger.held.add(most);
     }
 
-    /// Gives back what was set aside for a request. What the request used has been counted.
+    /// Releases a request's reservation. What the request used has been counted.
     pub(crate) fn release(&self, most: Spent) {
         let held = &mut self.ledger.lock().held;
         held.tokens = held.tokens.saturating_sub(most.tokens);
         held.cost = held.cost.saturating_sub(most.cost);
     }
 
-    /// What is set aside, and what was counted and is not written.
+    /// Reservations, and unwritten counts.
     pub(crate) fn in_use(&self) -> Spent {
         self.ledger.lock().in_use()
     }
 
-    /// What is known of the database's sums; nothing where it was never asked.
+    /// The last known sums of the database; zero if it was never read.
     pub(crate) fn known(&self, today: Day) -> Sums {
         self.ledger.lock().known.unwrap_or(Sums {
             as_of: today,
@@ -232,8 +232,8 @@ impl Meter {
         })
     }
 
-    /// After [`Meter::take`]: shrinks the grant to what is still in use once what was taken is
-    /// written. `None` where nothing was granted.
+    /// After [`Meter::take`]: shrinks the grant to what is still in use once the taken counts are
+    /// written. `None` if nothing was granted.
     pub(crate) fn shrink(&self) -> Option<Spent> {
         let mut ledger = self.ledger.lock();
         if ledger.granted == Spent::default() && ledger.held == Spent::default() {
@@ -246,35 +246,35 @@ impl Meter {
         Some(kept)
     }
 
-    /// Marks the meter as one to look at with the next write. True when it was not.
+    /// Marks the meter for the next write. True if it was not marked before.
     pub(crate) fn queue(&self) -> bool {
         !self.queued.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether requests in flight have set something aside.
+    /// Whether requests in flight hold reservations.
     pub(crate) fn is_holding(&self) -> bool {
         self.ledger.lock().held != Spent::default()
     }
 
-    /// Whether the database has been asked what was used before.
+    /// Whether earlier usage has been read from the database.
     pub(crate) fn is_loaded(&self) -> bool {
         self.ledger.lock().known.is_some()
     }
 
-    /// What the database said before anything was counted here. Of several that ask at once the
-    /// first is believed.
+    /// Sets the database's sums before anything was counted here. Of concurrent calls, the first
+    /// one counts.
     pub(crate) fn begin(&self, sums: Sums) {
         self.ledger.lock().known.get_or_insert(sums);
     }
 
-    /// What the database says, once everything taken has been written there.
+    /// Sets the database's sums after all taken counts were written.
     pub(crate) fn loaded(&self, sums: Sums) {
         let mut ledger = self.ledger.lock();
         ledger.known = Some(sums);
         ledger.leaving.clear();
     }
 
-    /// Everything taken has been written, but the database was not asked for its sums.
+    /// All taken counts were written, but the database's sums were not read.
     pub(crate) fn written(&self) {
         let mut ledger = self.ledger.lock();
         let leaving = std::mem::take(&mut ledger.leaving);
@@ -283,8 +283,8 @@ impl Meter {
         }
     }
 
-    /// What is to be written; [`Meter::loaded`], [`Meter::written`] or [`Meter::put_back`] must
-    /// follow.
+    /// Takes the counts to be written; [`Meter::loaded`], [`Meter::written`] or [`Meter::put_back`]
+    /// must follow.
     pub(crate) fn take(&self) -> Vec<(Day, Spent)> {
         self.queued.store(false, Ordering::Release);
         let mut ledger = self.ledger.lock();
@@ -295,7 +295,7 @@ impl Meter {
         pending.into_iter().collect()
     }
 
-    /// Writing failed: it is tried again.
+    /// Puts the taken counts back after a failed write.
     pub(crate) fn put_back(&self) {
         let mut ledger = self.ledger.lock();
         let leaving = std::mem::take(&mut ledger.leaving);
@@ -305,12 +305,12 @@ impl Meter {
         self.queued.store(true, Ordering::Release);
     }
 
-    /// Time of the last request, 0 for none since this process began.
+    /// Time of the last request; 0 if there was none since this process began.
     pub(crate) fn last_used(&self) -> i64 {
         self.last_used.load(Ordering::Relaxed)
     }
 
-    /// Nothing in flight and nothing to write.
+    /// Whether nothing is in flight and nothing is to be written.
     pub(crate) fn is_quiet(&self) -> bool {
         let ledger = self.ledger.lock();
         self.in_flight.load(Ordering::Acquire) == 0
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(fault.retry_after, Some(Duration::from_millis(200)));
         assert!(meter.take_request("a", &limits, NOON + 199_000).is_err());
         assert!(meter.take_request("a", &limits, NOON + 201_000).is_ok());
-        // Set back by an hour: nothing breaks.
+        // The clock is set back by an hour: nothing breaks.
         assert!(meter.take_request("a", &limits, NOON - 3_600_000_000).is_err());
         let passed = (0..50)
             .filter(|tenth| meter.take_request("a", &limits, NOON + DAY + tenth * 100_000).is_ok())
@@ -436,7 +436,7 @@ mod tests {
             assert_eq!(fault.reason, "BUDGET_EXCEEDED");
             let half_a_day = Duration::from_secs(43_200);
             assert_eq!(fault.retry_after, (per != Period::Total).then_some(half_a_day));
-            // Midnight here ends the day and the month.
+            // Midnight ends the day and the month.
             let next = meter.check_budgets("a", &budget(per, 100), NOON + DAY);
             assert_eq!(next.is_ok(), per != Period::Total);
         }

@@ -1,12 +1,12 @@
-//! What is measured here.
+//! Metrics of this crate.
 
 use isomer_service_kit::{metric_name, metric_names::Metric};
 
-/// Requests refused at the door, by `reason`.
+/// Requests refused by the auth layer, by `reason`.
 pub(crate) const REFUSED: &str = metric_name!("access", "refused", "total");
 
 /// Every metric of this crate.
-pub(crate) const ALL: &[Metric] = &[Metric::counter(REFUSED, "Requests refused at the door.")];
+pub(crate) const ALL: &[Metric] = &[Metric::counter(REFUSED, "Requests refused by the auth layer.")];
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! What a path asks of who calls it.
+//! The identity and scopes that a path requires of its caller.
 
 use http::{Method, header, request::Parts};
 
@@ -7,7 +7,7 @@ use crate::{
     scope::{Scope, Scopes},
 };
 
-/// What must be shown at a path.
+/// The requirement of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Nothing.
@@ -16,9 +16,9 @@ pub(crate) enum Need {
     Scopes(Scopes),
 }
 
-/// The scopes a request needs. Unknown paths need an identity, so that strangers cannot map what is
-/// here; an unknown service of ours needs `admin`, so that one that is added later and forgotten
-/// here stands closed, not open.
+/// The scopes that a request needs. Unknown paths need an identity, so that strangers cannot map
+/// the server. An unknown Isomer service needs `admin`, so that a service that is added later and
+/// forgotten here is closed, not open.
 pub(crate) fn need(parts: &Parts, config: &AccessConfig) -> Need {
     if is_preflight(parts) {
         return Need::Nothing;
@@ -51,8 +51,8 @@ pub(crate) fn need(parts: &Parts, config: &AccessConfig) -> Need {
     }
 }
 
-/// Whether a path is one of the HTTP APIs for encoding and reranking: OpenAI's, Cohere's, Ollama's,
-/// text-embeddings-inference's, which also takes texts at the server's own address.
+/// Whether a path belongs to the HTTP APIs for encoding and reranking: those of OpenAI, Cohere,
+/// Ollama and text-embeddings-inference, which also takes texts at the server's root path.
 fn is_encoding(method: &Method, path: &str) -> bool {
     const BELOW: [&str; 5] = ["/v1/", "/v2/", "/openai/", "/api/", "/tei/"];
     const ALONE: [&str; 9] = [
@@ -71,23 +71,22 @@ fn is_encoding(method: &Method, path: &str) -> bool {
         || (path == "/" && method == Method::POST)
 }
 
-/// Whether a request uses up anything that a budget limits. Who has used up a budget may still see,
-/// stop and forget runs and read the reports of those that were paid for.
+/// Whether a request uses anything that a budget limits. A caller whose budget is used up may still
+/// see, cancel and delete runs and read the reports of paid runs.
 pub(crate) fn spends(parts: &Parts) -> bool {
     let path = parts.uri.path();
     let run = path.strip_prefix("/isomer.eval.v1.RunService/");
     !(path.starts_with("/runs/") || run.is_some_and(|method| method != "CreateRun"))
 }
 
-/// The pages a browser is pointed at, which asks for a password of its own (`Basic`) and cannot
-/// send `Bearer`.
+/// The pages that a browser opens. It asks for a password itself (`Basic`) and cannot send
+/// `Bearer`.
 pub(crate) fn is_page(path: &str) -> bool {
     path == "/" || path == "/runs" || path.starts_with("/runs/")
 }
 
-/// A browser asking whether it may ask (CORS): it carries no credentials by definition, and reaches
-/// no handler but the one that answers such questions. A gRPC request, which has a content type,
-/// never passes as one.
+/// A browser's CORS preflight: it carries no credentials by definition, and reaches only the
+/// handler that answers preflights. A gRPC request, which has a content type, never counts as one.
 fn is_preflight(parts: &Parts) -> bool {
     parts.method == Method::OPTIONS
         && parts.headers.contains_key(header::ORIGIN)
@@ -142,7 +141,7 @@ mod tests {
             ("/tei/one/embed", &[Scope::Encode]),
             ("/embed", &[Scope::Encode]),
             ("/info", &[Scope::Encode]),
-            // Texts of the hub's client; the page is asked for with GET.
+            // Texts of the hub's client; the page is requested with GET.
             ("/", &[Scope::Encode]),
             ("/openai/deployments/one/embeddings", &[Scope::Encode]),
             ("/runs/r1/report.html", &[Scope::Evaluate]),

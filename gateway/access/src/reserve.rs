@@ -1,15 +1,15 @@
-//! Reservations: what a request may use at most is set aside while it is in flight, and the rest is
-//! given back when it ends.
+//! Reservations: the most that a request may use is reserved while it is in flight, and the rest is
+//! released when it ends.
 //!
-//! A request is admitted while less than the budget is spent or set aside, so that requests that
-//! come at once overdraw a budget by at most the last of them. Gateways of one database share this:
-//! each has a row of `access_reserved` for each caller with what it has set aside and what it has
-//! counted but not written yet. A row is changed only by its gateway; the row without a holder is
-//! the lock that gateways take before they look at each other's rows.
+//! A request is admitted while less than the budget is spent or reserved, so that concurrent
+//! requests overdraw a budget by at most the last of them. Gateways of one database share this:
+//! each has a row of `access_reserved` per caller, with its reservations and its unwritten counts.
+//! Only its own gateway changes a row; the row without a holder is the lock that gateways take
+//! before they read each other's rows.
 //!
-//! To ask the database for each request would be slow. So a gateway takes some more than it needs
-//! (a grant), and serves what follows out of it. With each write of counts the grant shrinks to
-//! what is in use.
+//! Asking the database for each request would be slow. So a gateway reserves somewhat more than it
+//! needs (a grant), and serves later requests from it. With each write of counts the grant shrinks
+//! to what is in use.
 
 use std::sync::Arc;
 
@@ -27,15 +27,15 @@ use crate::{
     store,
 };
 
-/// How long a row counts without being renewed: a gateway that was killed keeps nothing for longer.
+/// How long a row counts without being renewed, so that a killed gateway holds nothing for longer.
 const LEASE_MICROS: i64 = 15_000_000;
-/// A grant takes this part of what is left beyond the request, so that several gateways can each
-/// have some.
+/// A grant takes this fraction of the budget's rest beyond the request, so that several gateways
+/// can each have some.
 const SHARE: u64 = 8;
 
-/// What a request has set aside. Dropping it gives back what the request did not use.
+/// A request's reservation. Dropping it releases what the request did not use.
 #[derive(Debug)]
-#[must_use = "dropping it gives back what was set aside"]
+#[must_use = "dropping it releases the reservation"]
 pub struct Reservation {
     access: Arc<Inner>,
     meter: Arc<Meter>,
@@ -50,7 +50,7 @@ impl Drop for Reservation {
 }
 
 impl Inner {
-    /// Sets aside what a request may use at most; nothing where the caller has no budget.
+    /// Reserves the most that a request may use; reserves nothing for a caller without budgets.
     pub(crate) async fn reserve(
         self: &Arc<Self>,
         identity: &Identity,
@@ -63,8 +63,7 @@ impl Inner {
             return Ok(None);
         }
         if !meter.hold_within_grant(most) {
-            // One at a time, and not while counts are written: what a meter holds is looked at
-            // once.
+            // One at a time, and not while counts are written: a meter's values are read together.
             let _alone = self.writing.lock().await;
             if !meter.hold_within_grant(most) {
                 self.grant(meter, name, &limits, most).await?;
@@ -81,7 +80,8 @@ impl Inner {
     async fn grant(&self, meter: &Meter, name: &str, limits: &Limits, most: Spent) -> Result<(), Fault> {
         let now = micros_now();
         match self.grant_shared(meter, name, limits, most, now).await {
-            // As everywhere: while the database is away, this gateway goes by what it knows itself.
+            // As everywhere: while the database is unavailable, this gateway decides by what it
+            // knows.
             Err(fault) if fault.reason == "DATABASE" => {
                 let known = meter.known(day_of(now));
                 decide(name, limits, &known, meter.in_use(), most, now)?;
@@ -140,7 +140,7 @@ impl Inner {
         })
     }
 
-    /// Writes down what this gateway has set aside for a caller.
+    /// Records this gateway's reservations for a caller.
     pub(crate) async fn note(
         &self,
         transaction: &mut Transaction<'_, Any>,
@@ -162,14 +162,14 @@ impl Inner {
         Ok(())
     }
 
-    /// Has the meter looked at with the next write of counts.
+    /// Queues the meter for the next write of counts.
     pub(crate) fn queue(&self, meter: &Arc<Meter>) {
         if meter.queue() {
             self.dirty.lock().push(Arc::clone(meter));
         }
     }
 
-    /// The limits as they are now.
+    /// The current limits.
     fn limits_of(&self, identity: &Identity) -> Result<Limits, Fault> {
         match identity {
             Identity::Key(id) => {
@@ -181,7 +181,7 @@ impl Inner {
     }
 }
 
-/// Whether a request may begin when so much is `written` and so much is set `aside`; what of the
+/// Whether a request may begin if `written` is spent and `aside` is reserved, and how much of the
 /// rest may be granted beyond it.
 fn decide(name: &str, limits: &Limits, written: &Sums, aside: Spent, most: Spent, now: i64) -> Result<Spent, Fault> {
     let mut spare = Spent {
@@ -215,8 +215,8 @@ fn decide(name: &str, limits: &Limits, written: &Sums, aside: Spent, most: Spent
             }
         }
     }
-    // What no budget limits needs no grant of its own, but must not keep the next request from
-    // being served out of this one.
+    // A quantity without a budget needs no grant, but must not keep the next request from being
+    // served from this one.
     let bounded = |spare: u64| if spare == u64::MAX { i64::MAX as u64 / 4 } else { spare };
     Ok(Spent {
         requests: 0,

@@ -1,4 +1,4 @@
-//! What a caller may ask for.
+//! Scopes: what a caller may do.
 
 use std::{fmt, str::FromStr};
 
@@ -22,7 +22,7 @@ impl Scope {
     /// Every scope, in the order they are shown.
     pub const ALL: [Self; 4] = [Self::Encode, Self::Transform, Self::Evaluate, Self::Admin];
 
-    /// The word for it: `encode`, `transform`, `evaluate` or `admin`.
+    /// Its name: `encode`, `transform`, `evaluate` or `admin`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Encode => "encode",
@@ -60,7 +60,7 @@ impl FromStr for Scope {
 pub struct Scopes(u8);
 
 impl Scopes {
-    /// No scope: enough to be known, not to do anything.
+    /// No scope: enough to be identified, not to do anything.
     pub const NONE: Self = Self(0);
     /// Every scope.
     pub const ALL: Self = Self(0b1111);
@@ -76,17 +76,17 @@ impl Scopes {
         Self(bits)
     }
 
-    /// Whether the scope is in it.
+    /// Whether the set contains the scope.
     pub fn has(self, scope: Scope) -> bool {
         self.0 & scope.bit() != 0
     }
 
-    /// The first scope of `needed` that is not in it.
+    /// The first scope of `needed` that the set lacks.
     pub fn lacks(self, needed: Self) -> Option<Scope> {
         needed.iter().find(|scope| !self.has(*scope))
     }
 
-    /// True when there is none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -107,7 +107,7 @@ impl Scopes {
         })
     }
 
-    /// The words, apart by commas.
+    /// The names, separated by commas.
     pub fn joined(self) -> String {
         self.iter().map(Scope::name).collect::<Vec<_>>().join(",")
     }

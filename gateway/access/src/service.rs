@@ -17,8 +17,7 @@ use crate::{
     wire,
 };
 
-/// The service. Serve it behind the door only ([`Access::admit`]): a request that no [`Caller`]
-/// came with is refused.
+/// The service. Serve it only behind [`Access::admit`]: a request without a [`Caller`] is refused.
 #[derive(Debug, Clone)]
 pub struct AccessServer {
     access: Access,
@@ -26,7 +25,7 @@ pub struct AccessServer {
 }
 
 impl AccessServer {
-    /// The service over the keys of a door.
+    /// The service over the keys of `access`.
     pub fn new(access: Access) -> Self {
         Self {
             keys: access.keys(),
@@ -34,14 +33,16 @@ impl AccessServer {
         }
     }
 
-    /// The administrator who asks; with the request's message.
+    /// The administrator that calls, and the request's message.
     async fn administrator<T>(&self, request: Request<T>, act: &str) -> Result<(String, T), Status> {
         let (_, extensions, message) = request.into_parts();
         let Some(caller) = extensions.get::<Caller>() else {
-            let fault = Fault::new(Code::Unauthenticated, "NO_CALLER", "this service is not behind a door");
-            return Err(fault
-                .hint("a mistake in how the gateway is put together; nothing was done")
-                .into());
+            let fault = Fault::new(
+                Code::Unauthenticated,
+                "NO_CALLER",
+                "this service is not behind the auth layer",
+            );
+            return Err(fault.hint("the gateway is composed wrongly; nothing was done").into());
         };
         if let Err(fault) = caller.require(Scope::Admin) {
             self.access.audit(caller, act, "", Err(&fault)).await?;
@@ -141,7 +142,7 @@ impl AccessService for AccessServer {
         request: Request<ListAuditEventsRequest>,
     ) -> Result<Response<ListAuditEventsResponse>, Status> {
         let (_, message) = self.administrator(request, "audit.list").await?;
-        // The head last: it is never behind the events, unless somebody set it back.
+        // The head is read last: it is never older than the events, unless it was set back.
         let events = self.keys.audit_events(message.after, message.page_size).await?;
         let head = self.keys.audit_head().await?;
         Ok(Response::new(ListAuditEventsResponse {

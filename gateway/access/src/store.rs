@@ -12,7 +12,7 @@ use crate::{
     scope::Scopes,
 };
 
-/// The tables. A step is never changed once it was released; a new one is added.
+/// The tables. A released step is never changed; a new step is added instead.
 const STEPS: &[&str] = &[
     "CREATE TABLE api_keys (id TEXT NOT NULL PRIMARY KEY, digest TEXT NOT NULL, name TEXT NOT NULL, scopes TEXT NOT NULL, \
      limits TEXT NOT NULL, created BIGINT NOT NULL, created_by TEXT NOT NULL, expires BIGINT NOT NULL, revoked BIGINT NOT NULL, \
@@ -26,11 +26,12 @@ const STEPS: &[&str] = &[
      target TEXT NOT NULL, outcome TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE audit_head (id BIGINT NOT NULL PRIMARY KEY, seq BIGINT NOT NULL, hash TEXT NOT NULL)",
     "INSERT INTO audit_head (id, seq, hash) VALUES (1, 0, '')",
-    // What of some work's use has been charged to whom, and which process follows it until when.
+    // Deferred charges: how much of some work's use has been charged to which account, and which
+    // process follows the work until when.
     "CREATE TABLE access_tabs (work TEXT NOT NULL PRIMARY KEY, principal TEXT NOT NULL, name TEXT NOT NULL, tokens BIGINT NOT NULL, \
      cost BIGINT NOT NULL, opened BIGINT NOT NULL, holder TEXT NOT NULL, lease BIGINT NOT NULL)",
-    // What a gateway has set aside for the requests of a caller that are in flight, until when that
-    // counts. No holder: the lock.
+    // A gateway's reservations for a caller's requests in flight, and until when they count. The
+    // row without a holder is the lock.
     "CREATE TABLE access_reserved (principal TEXT NOT NULL, holder TEXT NOT NULL, tokens BIGINT NOT NULL, cost BIGINT NOT NULL, \
      lease BIGINT NOT NULL, PRIMARY KEY (principal, holder))",
 ];
@@ -43,32 +44,32 @@ pub struct KeyRecord {
     /// The public part: 12 characters; shown as `iso_ID`.
     pub id: String,
     pub(crate) digest: KeyDigest,
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
-    /// What it may ask for.
+    /// Its scopes.
     pub scopes: Scopes,
-    /// How much it may have.
+    /// Its limits.
     pub limits: Limits,
-    /// When it was made.
+    /// When it was created.
     pub created: i64,
     /// Its creator.
     pub created_by: String,
-    /// When it ends; absent: never.
+    /// When it expires; absent: never.
     pub expires: Option<i64>,
-    /// When it was revoked; absent: it was not.
+    /// When it was revoked; absent: not revoked.
     pub revoked: Option<i64>,
-    /// Grows with every change to any key.
+    /// Number of the last change; grows with every change to any key.
     pub(crate) changed: i64,
 }
 
-/// What a key has used.
+/// A key's usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
     /// Since 00:00 UTC.
     pub day: Used,
     /// Since 00:00 UTC on the first of the month.
     pub month: Used,
-    /// Ever.
+    /// In total.
     pub total: Used,
     /// Last request, in microseconds since 1970; absent: none yet.
     pub last_used: Option<i64>,
@@ -100,7 +101,7 @@ pub(crate) async fn prepare(database: &Database) -> Result<(), Fault> {
 }
 
 /// Numbers a change to the keys. As the first statement of a transaction it makes writers wait for
-/// each other, so that the numbers appear in their order.
+/// each other, so that the numbers become visible in order.
 pub(crate) async fn next_change(transaction: &mut Transaction<'_, Any>) -> Result<i64, Fault> {
     sqlx::query("UPDATE access_counters SET value = value + 1 WHERE name = 'keys' RETURNING value")
         .fetch_one(&mut **transaction)
@@ -157,7 +158,7 @@ pub(crate) async fn one(transaction: &mut Transaction<'_, Any>, id: &str) -> Res
     .transpose()
 }
 
-/// Keys that changed since the change `since`, oldest change first.
+/// Keys that changed after the change `since`, oldest change first.
 pub(crate) async fn changed_since(database: &Database, since: i64) -> Result<Vec<KeyRecord>, Fault> {
     let query = format!("SELECT {COLUMNS} FROM api_keys WHERE changed > $1 ORDER BY changed");
     sqlx::query(sqlx::AssertSqlSafe(query))
@@ -170,7 +171,7 @@ pub(crate) async fn changed_since(database: &Database, since: i64) -> Result<Vec
         .collect()
 }
 
-/// A page of keys in the order of their making: those after `(created, id)`.
+/// A page of keys in the order of creation: those after `(created, id)`.
 pub(crate) async fn page(database: &Database, after: (i64, &str), most: i64) -> Result<Vec<KeyRecord>, Fault> {
     let query = format!(
         "SELECT {COLUMNS} FROM api_keys WHERE created > $1 OR (created = $1 AND id > $2) ORDER BY created, id LIMIT $3"
@@ -187,7 +188,7 @@ pub(crate) async fn page(database: &Database, after: (i64, &str), most: i64) -> 
         .collect()
 }
 
-/// Adds to what a caller used on a day.
+/// Adds to a caller's usage of a day.
 pub(crate) async fn add_usage(
     transaction: &mut Transaction<'_, Any>,
     principal: &str,
@@ -216,13 +217,13 @@ const SUMS: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(requests), 0) AS BIGINT),
                     CAST(COALESCE(SUM(cost), 0) AS BIGINT), CAST(COALESCE(MAX(last_used), 0) AS BIGINT) FROM access_usage WHERE \
                     principal = $1 AND day >= $2";
 
-/// What a caller used until now, as the database knows it, and when last.
+/// A caller's usage so far in the database, and the time of its last request.
 pub(crate) async fn sums(database: &Database, principal: &str, today: Day) -> Result<(Sums, i64), Fault> {
     let mut connection = database.pool().acquire().await.map_err(failed)?;
     sums_in(&mut connection, principal, today).await
 }
 
-/// The same as a transaction sees it.
+/// The same within a transaction.
 pub(crate) async fn sums_in(connection: &mut AnyConnection, principal: &str, today: Day) -> Result<(Sums, i64), Fault> {
     let mut periods = [Spent::default(); 3];
     let mut last_used = 0;

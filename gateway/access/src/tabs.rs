@@ -1,12 +1,12 @@
-//! Tabs: what is charged for work that goes on after the request that asked for it was answered,
-//! such as a run.
+//! Deferred charges: the charge for work that goes on after the request that asked for it was
+//! answered, such as a run.
 //!
-//! A tab remembers in the database who pays and what of the work has been charged. Whoever follows
-//! the work says again and again what it has used in all; the difference is added to the payer's
-//! count in the same transaction as it is noted on the tab. So nothing is charged twice, whoever
-//! follows and however often that one is killed, and nothing is lost that was told once. One
-//! gateway at a time holds a tab; one that is not renewed is taken over by another gateway of the
-//! database, or by the same after a restart.
+//! A deferred charge records in the database who pays and how much of the work has been charged.
+//! The follower of the work repeatedly reports the work's total use; the difference is added to the
+//! payer's count in the same transaction in which the charge is updated. So nothing is charged
+//! twice, however often a follower is killed or replaced, and no reported use is lost. One gateway
+//! at a time holds a deferred charge; one that is not renewed is taken over by another gateway of
+//! the database, or by the same gateway after a restart.
 
 use std::time::{Duration, Instant};
 
@@ -23,15 +23,15 @@ use crate::{
     store,
 };
 
-/// How long a tab is held without being renewed.
+/// How long a deferred charge is held without being renewed.
 const LEASE: Duration = Duration::from_secs(15);
-/// A tab is renewed when so much of its lease has gone by.
+/// A deferred charge is renewed when this much of its lease has passed.
 const RENEW_AFTER: Duration = Duration::from_secs(5);
-/// A tab that nobody could follow for so long is forgotten: the server that did the work is gone
-/// for good.
+/// A deferred charge that could not be followed for this long is forgotten: the server of the work
+/// is gone for good.
 const FORGET_AFTER: Duration = Duration::from_secs(90 * 86_400);
 
-/// What some work has used in all.
+/// The total use of some work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Total {
     /// Tokens read and written by models.
@@ -40,7 +40,7 @@ pub struct Total {
     pub cost_nano_usd: u64,
 }
 
-/// The tab of some work, held by this process.
+/// The deferred charge of some work, held by this process.
 #[derive(Debug)]
 pub struct DeferredCharge {
     access: Access,
@@ -52,12 +52,12 @@ pub struct DeferredCharge {
 }
 
 impl Access {
-    /// Opens the tab of `work` (a name that is its own, e.g. `run:ID`) for who asked for it; what
-    /// was used `already` is not charged. None where nothing is counted for the caller, or where
-    /// the work has a tab: who opened it first pays.
+    /// Opens the deferred charge of `work` (a unique name, e.g. `run:ID`) for the caller that asked
+    /// for the work; the use `already` is not charged. None if nothing is counted for the caller,
+    /// or if the work has a deferred charge already: the caller that opened it first pays.
     ///
     /// # Errors
-    /// When the database cannot be written.
+    /// If the database cannot be written.
     pub async fn open_tab(&self, caller: &Caller, work: &str, already: Total) -> Result<Option<DeferredCharge>, Fault> {
         if !caller.is_counted() {
             return Ok(None);
@@ -87,10 +87,10 @@ impl Access {
         }))
     }
 
-    /// Takes over the tabs that nobody holds any more.
+    /// Takes over the deferred charges that no process holds any more.
     ///
     /// # Errors
-    /// When the database cannot be read or written.
+    /// If the database cannot be read or written.
     pub async fn take_over_tabs(&self) -> Result<Vec<DeferredCharge>, Fault> {
         let now = micros_now();
         let old = now - FORGET_AFTER.as_micros() as i64;
@@ -100,7 +100,7 @@ impl Access {
             .execute(self.0.database.pool())
             .await
             .map_err(failed)?;
-        // One statement: of two gateways that want a tab one gets it.
+        // One statement: of two gateways that want a deferred charge, one gets it.
         let query = "UPDATE access_tabs SET holder = $1, lease = $2 WHERE lease < $3 RETURNING work, principal, name, tokens, cost";
         sqlx::query(query)
             .bind(&self.0.holder)
@@ -114,11 +114,11 @@ impl Access {
             .collect()
     }
 
-    /// Gives up all tabs, so that another process need not wait for their leases to end. Those who
-    /// still hold one here find it gone.
+    /// Releases all deferred charges, so that another process need not wait for their leases to
+    /// end. Holders in this process find theirs gone.
     ///
     /// # Errors
-    /// When the database cannot be written.
+    /// If the database cannot be written.
     pub async fn release_tabs(&self) -> Result<(), Fault> {
         sqlx::query("UPDATE access_tabs SET holder = '', lease = 0 WHERE holder = $1")
             .bind(&self.0.holder)
@@ -142,39 +142,39 @@ impl Access {
 }
 
 impl DeferredCharge {
-    /// What is worked on.
+    /// The name of the work.
     pub fn work(&self) -> &str {
         &self.work
     }
 
-    /// Who pays: `key:ID` or `jwt:DIGEST`.
+    /// The payer: `key:ID` or `jwt:DIGEST`.
     pub fn principal(&self) -> &str {
         &self.principal
     }
 
-    /// What of the work has been charged.
+    /// How much of the work's use has been charged.
     pub fn charged(&self) -> Total {
         self.charged
     }
 
-    /// Charges what the work has used beyond what has been charged for it, `used` being all of it;
-    /// numbers that went back charge nothing. False when the tab is not held here any more: then
-    /// nothing was charged, and it is another's to follow.
+    /// Charges the difference between `used`, the work's total use, and what has been charged; a
+    /// smaller total charges nothing. False if this process no longer holds the deferred charge:
+    /// then nothing was charged, and another process follows the work.
     ///
     /// # Errors
-    /// When the database cannot be written; nothing was charged then, and the next call does.
+    /// If the database cannot be written. Then nothing was charged, and the next call charges it.
     pub async fn charge(&mut self, used: Total) -> Result<bool, Fault> {
         let grown = used.tokens > self.charged.tokens || used.cost_nano_usd > self.charged.cost_nano_usd;
         if !grown && self.renewed.elapsed() < RENEW_AFTER {
             return Ok(true);
         }
         let inner = &self.access.0;
-        // Counts that were taken out of a meter must not be read back with these.
+        // Counts that were taken from a meter must not be read back with these.
         let _alone = inner.writing.lock().await;
         let mut transaction = inner.database.pool().begin().await.map_err(failed)?;
         let now = micros_now();
-        // A write first: of two who charge for one tab the second waits, and sees what the first
-        // has charged.
+        // The write comes first: of two processes that charge for one work, the second waits and
+        // sees what the first has charged.
         let renewal = "UPDATE access_tabs SET lease = $1 WHERE work = $2 AND holder = $3 RETURNING tokens, cost";
         let row = sqlx::query(renewal)
             .bind(lease(now))
@@ -195,7 +195,7 @@ impl DeferredCharge {
                 tokens: after.tokens - before.tokens,
                 cost: after.cost_nano_usd - before.cost_nano_usd,
             };
-            // No request: the time of the last one stays.
+            // This is not a request: the time of the last request stays.
             store::add_usage(&mut transaction, &self.principal, day_of(now), spent, 0).await?;
             self.note(&mut transaction, after).await?;
         }
@@ -203,8 +203,8 @@ impl DeferredCharge {
         (self.charged, self.renewed) = (after, Instant::now());
         let (meter, limits) = inner.account(&self.principal);
         if after != before && !limits.budgets.is_empty() {
-            // Before the next request is admitted, not with the next count. When it fails, that
-            // count brings it.
+            // Updated before the next request is admitted, not with the next count. If this fails,
+            // the next count does it.
             if let Ok((sums, _)) = store::sums(&inner.database, &self.principal, day_of(now)).await {
                 meter.loaded(sums);
             }
@@ -223,9 +223,9 @@ impl DeferredCharge {
         Ok(())
     }
 
-    /// Whether work for this payer may go on: the key was not revoked, and something is left of
-    /// every budget. A key or token that has expired meanwhile does not stop what it was good for
-    /// when it was asked.
+    /// Whether work for this payer may go on: its key is not revoked, and something is left of
+    /// every budget. A key or token that has expired since does not stop work that it was allowed
+    /// to start.
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` (`BUDGET_EXCEEDED`), `UNAUTHENTICATED` (`REVOKED_KEY`), `UNAVAILABLE`
@@ -250,10 +250,10 @@ impl DeferredCharge {
         meter.check_budgets(&self.name, &limits, now)
     }
 
-    /// Forgets the tab: the work has ended, and all of it has been charged.
+    /// Removes the deferred charge: the work has ended and all of its use has been charged.
     ///
     /// # Errors
-    /// When the database cannot be written.
+    /// If the database cannot be written.
     pub async fn close(&self) -> Result<(), Fault> {
         sqlx::query("DELETE FROM access_tabs WHERE work = $1")
             .bind(&self.work)
@@ -264,7 +264,7 @@ impl DeferredCharge {
     }
 }
 
-/// When a lease that is taken now ends, in microseconds since 1970.
+/// The end of a lease that is taken now, in microseconds since 1970.
 fn lease(now: i64) -> i64 {
     now + LEASE.as_micros() as i64
 }

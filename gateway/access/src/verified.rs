@@ -1,5 +1,5 @@
-//! Tokens that were verified a moment ago: a signature costs a tenth of a millisecond, and clients
-//! send the same token again and again.
+//! A cache of recently verified tokens: verifying a signature costs a tenth of a millisecond, and
+//! clients send the same token again and again.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,11 +7,10 @@ use parking_lot::RwLock;
 
 use crate::{access::micros_now, jwt::Subject};
 
-/// So many tokens are remembered.
+/// Most tokens that are cached.
 const MOST: usize = 4096;
 
-/// Remembered by the SHA-256 of the token, and only as long as the keys are those it was verified
-/// with.
+/// Keyed by the SHA-256 of the token, and valid only as long as the keys that verified it.
 #[derive(Debug, Default)]
 pub(crate) struct Verified(RwLock<Remembered>);
 

@@ -1,4 +1,4 @@
-//! Keys and events, between our types and those of the protocol.
+//! Conversions of keys and events between our types and the protocol's.
 
 use isomer_proto::gateway::v1::{
     AccessScope, ApiKey, AuditEvent as WireEvent, BudgetPeriod, KeyBudget, KeyLimits, KeyUsage,
@@ -14,12 +14,12 @@ use crate::{
     store::{KeyRecord, Usage, Used},
 };
 
-/// A required field is absent.
+/// The fault for a required field that is absent.
 pub(crate) fn missing(field: &str) -> Fault {
     Fault::invalid(field, "is missing").hint("give it")
 }
 
-/// A fault on a field of a key, seen from the request that holds the key.
+/// Renames a fault's field of a key, as seen from the request that holds the key.
 pub(crate) fn within_key(mut fault: Fault) -> Fault {
     fault.field = fault.field.map(|field| match field.as_str() {
         "expires" => "key.expire_time".to_owned(),
@@ -28,7 +28,7 @@ pub(crate) fn within_key(mut fault: Fault) -> Fault {
     fault
 }
 
-/// Refuses fields that only the gateway writes: a caller who sends them believes that they count.
+/// Refuses fields that only the gateway writes: a caller that sends them would expect an effect.
 pub(crate) fn only_settable(key: &ApiKey, with_id: bool) -> Result<(), Fault> {
     let written = [
         (!with_id && !key.id.is_empty(), "key.id"),
@@ -174,7 +174,7 @@ pub(crate) fn event(event: &AuditEvent) -> WireEvent {
 impl TryFrom<WireEvent> for AuditEvent {
     type Error = Fault;
 
-    /// An event as it was told, for whoever verifies a chain far from its database.
+    /// An event as received over the wire, for verifying a chain without its database.
     fn try_from(event: WireEvent) -> Result<Self, Fault> {
         Ok(Self {
             at: micros("time", event.time.unwrap_or_default())?,

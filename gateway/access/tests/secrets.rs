@@ -1,4 +1,4 @@
-//! Secrets in logs: everything that is logged, told or printed while keys and tokens pass through
+//! Secrets in logs: all output that is logged, returned or printed while keys and tokens are used
 //! is searched for them.
 #![allow(
     clippy::unwrap_used,
@@ -44,7 +44,7 @@ async fn no_key_and_no_token_is_ever_logged_or_printed() {
         .with_ansi(false)
         .with_writer(move || log.clone())
         .finish();
-    // This test has a process of its own.
+    // This test runs in its own process.
     tracing::subscriber::set_global_default(subscriber).unwrap();
     let mut printed = String::new();
     let mut print = |text: String| printed.push_str(&text);

@@ -1,4 +1,4 @@
-//! A request as other protocols can say it.
+//! A request in the form in which other protocols can express it.
 
 use std::collections::HashMap;
 
@@ -11,65 +11,65 @@ use tonic::Code;
 
 use crate::{estimate, limits::Most};
 
-/// Pieces of one request in flight at once, where neither the provider's limits nor its protocol
-/// say otherwise.
+/// Parts of one request in flight at once, unless the provider's limits or its protocol set another
+/// number.
 pub(crate) const AT_ONCE: usize = 8;
 
-/// What a protocol can say of a request.
+/// What a protocol can express in a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Abilities {
     /// The protocol's name in vector spaces and errors, e.g. `cohere`.
     pub(crate) kind: &'static str,
     pub(crate) input_types: InputTypes,
-    /// What can be asked of texts that are too long.
+    /// What can be requested for texts that are too long.
     pub(crate) cuts: &'static [Cut],
-    /// Whether fewer columns can be asked for.
+    /// Whether fewer columns can be requested.
     pub(crate) dimensions: bool,
-    /// Whether token ids can be sent for texts.
+    /// Whether token ids can be sent in place of texts.
     pub(crate) token_ids: bool,
-    /// Most texts in one request, by the protocol.
+    /// Most texts per request in the protocol.
     pub(crate) most_items: Most,
-    /// Most tokens in one request, by the protocol.
+    /// Most tokens per request in the protocol.
     pub(crate) most_tokens: Most,
-    /// Most documents to rank in one request, by the protocol.
+    /// Most documents to rank per request in the protocol.
     pub(crate) most_documents: Most,
-    /// Pieces of one request in flight at once, where the provider's limits do not say.
+    /// Parts of one request in flight at once, unless the provider's limits set another number.
     pub(crate) at_once: usize,
 }
 
-/// Whether a protocol knows kinds of input.
+/// Whether a protocol has kinds of input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InputTypes {
-    /// Texts are texts.
+    /// The protocol has none.
     None,
-    /// One may be given.
+    /// A kind may be given.
     Optional,
-    /// One must be given.
+    /// A kind must be given.
     Required,
 }
 
-/// What becomes of a text that is too long.
+/// What to do with a text that is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// What the server does by itself, where the protocol cannot ask for anything and the caller
-    /// did not.
+    /// The server's default, for a protocol without this option and a caller that did not choose
+    /// one.
     AsItIs,
-    /// The request is refused.
+    /// Refuse the request.
     Refuse,
-    /// The beginning goes.
+    /// Cut the beginning.
     Head,
-    /// The end goes.
+    /// Cut the end.
     Tail,
 }
 
-/// A request, read.
+/// A parsed request.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     /// The model's name at the provider.
     pub(crate) model: String,
     /// The provider's word for the kind of input.
     pub(crate) input_type: Option<String>,
-    /// What is put in front of each text, by us.
+    /// The prompt that this gateway prepends to each text.
     pub(crate) literal: String,
     pub(crate) cut: Cut,
     pub(crate) dimensions: Option<u32>,
@@ -77,22 +77,22 @@ pub(crate) struct Ask {
     pub(crate) dtype: Dtype,
 }
 
-/// What to encode.
+/// The items to encode.
 #[derive(Debug)]
 pub(crate) enum Items {
-    /// Texts with the literal prompt in front.
+    /// Texts, with the literal prompt prepended.
     Texts(Vec<String>),
     Tokens(Vec<Vec<u32>>),
 }
 
-/// Part of [`Items`].
+/// A part of [`Items`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Piece<'a> {
     Texts(&'a [String]),
     Tokens(&'a [Vec<u32>]),
 }
 
-/// A prompt as a request names it.
+/// A request's prompt.
 pub(crate) enum Prompt<'a> {
     Default,
     Named(&'a str),
@@ -129,7 +129,7 @@ impl Abilities {
             .with("kind", self.kind)
     }
 
-    /// Everything of a request but what is to be encoded.
+    /// Reads everything of a request except the items.
     pub(crate) fn read(
         &self,
         model: String,
@@ -139,7 +139,7 @@ impl Abilities {
         match Output::try_from(request.output) {
             Ok(Output::Unspecified | Output::TextVector) => {}
             Ok(Output::TokenVectors) => {
-                let message = format!("{} gives one vector a text", self.kind);
+                let message = format!("{} gives one vector per text", self.kind);
                 return Err(self.unserved("output", message, "ask for OUTPUT_TEXT_VECTOR"));
             }
             Err(_) => return Err(unknown("output", request.output)),
@@ -177,7 +177,7 @@ impl Abilities {
         }
         let can: Vec<&str> = self.cuts.iter().map(|cut| cut.name()).collect();
         let hint = match can.as_slice() {
-            [] => "leave it out: the server does what it does".to_owned(),
+            [] => "leave it out: the server applies its default".to_owned(),
             can => format!("leave it out, or ask for {}", can.join(" or ")),
         };
         Err(self.unserved("truncation", format!("{} cannot be asked for {said}", self.kind), &hint))
@@ -188,7 +188,7 @@ impl Abilities {
             Ok(Dtype::Unspecified | Dtype::F32) => Ok(Dtype::F32),
             Ok(dtype @ (Dtype::F16 | Dtype::Ubinary)) => Ok(dtype),
             Ok(Dtype::Int8) => {
-                let message = format!("{} gives no calibrated 8-bit integers", self.kind);
+                let message = format!("{} does not return calibrated 8-bit integers", self.kind);
                 Err(self.unserved("output_dtype", message, "ask for DTYPE_F32, DTYPE_F16 or DTYPE_UBINARY"))
             }
             Err(_) => Err(unknown("output_dtype", dtype)),
@@ -208,8 +208,8 @@ impl Abilities {
                 Some(input_type) => (Some(input_type.clone()), String::new()),
                 None => return Err(unknown_prompt(name, input_types)),
             },
-            // The caller's own prompt is in place of any other; where there must be a kind of
-            // input, it is the default one.
+            // The caller's own prompt replaces any other. If a kind of input is required, the
+            // default kind is used.
             Prompt::Literal(text) if self.input_types == InputTypes::Required => (default(), text.to_owned()),
             Prompt::Literal(text) => (None, text.to_owned()),
         };
@@ -226,7 +226,7 @@ impl Abilities {
         Ok((input_type, literal))
     }
 
-    /// What to encode, with the literal prompt in front of texts.
+    /// The items to encode, with the literal prompt prepended to texts.
     pub(crate) fn items(&self, inputs: Vec<Input>, literal: &str) -> Result<Items, Fault> {
         if inputs.is_empty() {
             return Err(Fault::invalid("inputs", "is empty").hint("give at least one text"));
@@ -272,8 +272,8 @@ impl Cut {
 }
 
 impl Ask {
-    /// The prompt as a vector space names it: the literal text, or `input_type:NAME`; of both, the
-    /// kind of input on a line of its own.
+    /// The prompt in a vector space: the literal text, or `input_type:NAME`; if there are both, the
+    /// kind of input is on a separate line.
     pub(crate) fn prompt(&self) -> String {
         match (&self.input_type, self.literal.as_str()) {
             (None, literal) => literal.to_owned(),
@@ -284,7 +284,7 @@ impl Ask {
 }
 
 impl Items {
-    /// Tokens of each: counted where they are tokens, else estimated.
+    /// The number of tokens of each item: counted for token ids, estimated for texts.
     pub(crate) fn sizes(&self) -> Vec<u64> {
         match self {
             Self::Texts(texts) => texts.iter().map(|text| estimate::tokens(text)).collect(),
@@ -311,7 +311,7 @@ impl<'a> Piece<'a> {
     /// The texts.
     ///
     /// # Errors
-    /// Where they are token ids: [`Abilities::items`] refuses those to protocols without them.
+    /// If the items are token ids: [`Abilities::items`] refuses those for protocols without them.
     pub(crate) fn texts(self) -> Result<&'a [String], Fault> {
         match self {
             Self::Texts(texts) => Ok(texts),

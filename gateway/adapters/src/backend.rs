@@ -1,4 +1,4 @@
-//! The interface.
+//! The interface of all encoder servers.
 
 use std::fmt::Debug;
 
@@ -9,34 +9,34 @@ use isomer_proto::encoder::v1::{
 use isomer_service_kit::Fault;
 use tokio::time::Instant;
 
-/// A server that answers for encoders, in the terms of `isomer.encoder.v1`, whatever protocol it
-/// speaks. Dropping a future drops the call behind it.
+/// A server of encoders in the terms of `isomer.encoder.v1`, whatever its protocol. Dropping a
+/// future cancels the call.
 #[tonic::async_trait]
 pub trait EncoderBackend: Debug + Send + Sync + 'static {
-    /// The encoders it answers for, as far as they can be told without loading anything.
+    /// The server's encoders, as far as they are known without loading anything.
     async fn list(&self) -> Result<Vec<Encoder>, Fault>;
 
-    /// One of them, in full: with the vector space of its default settings.
+    /// One encoder in full, with the vector space of its default settings.
     async fn get(&self, encoder_id: &str) -> Result<Encoder, Fault>;
 
-    /// Vectors, one row per input in the order of the inputs, whatever the provider's own limits on
+    /// Encodes: one row per input in the order of the inputs, whatever the provider's own limits on
     /// batches.
     async fn encode(&self, request: EncodeRequest, deadline: Option<Instant>) -> Result<EncodeResponse, Fault>;
 
-    /// Tokens of texts; `UNIMPLEMENTED` where the provider does not count.
+    /// Counts the tokens of texts; `UNIMPLEMENTED` if the provider does not count them.
     async fn count_tokens(
         &self,
         request: CountTokensRequest,
         deadline: Option<Instant>,
     ) -> Result<CountTokensResponse, Fault>;
 
-    /// Tokens of texts with the parts that they stand for; `UNIMPLEMENTED` where the provider's
+    /// Tokens of texts with the parts that they stand for; `UNIMPLEMENTED` if the provider's
     /// protocol has no such call.
     async fn tokenize(&self, request: TokenizeRequest, _deadline: Option<Instant>) -> Result<TokenizeResponse, Fault> {
         Err(unserved(&request.encoder_id))
     }
 
-    /// Texts of tokens; `UNIMPLEMENTED` likewise.
+    /// Texts of tokens; `UNIMPLEMENTED` as for [`tokenize`](Self::tokenize).
     async fn detokenize(
         &self,
         request: DetokenizeRequest,
@@ -45,21 +45,21 @@ pub trait EncoderBackend: Debug + Send + Sync + 'static {
         Err(unserved(&request.encoder_id))
     }
 
-    /// Documents by relevance; `UNIMPLEMENTED` where the provider has no cross-encoder.
+    /// Documents by relevance; `UNIMPLEMENTED` if the provider has no cross-encoder.
     async fn rerank(&self, request: RerankRequest, deadline: Option<Instant>) -> Result<RerankResponse, Fault>;
 
-    /// Whether it would answer now; cheap, for being asked every few seconds.
+    /// Checks whether the server is healthy; cheap, because it is called every few seconds.
     async fn healthy(&self) -> Result<(), Fault>;
 
-    /// Whether it takes ids that [`list`](Self::list) does not name, such as folders of models:
-    /// whoever routes to it must ask it whether it knows an id.
+    /// Whether the server accepts ids that [`list`](Self::list) does not name, such as folders of
+    /// models. Then a router must ask the server whether it knows an id.
     fn is_open(&self) -> bool {
         false
     }
 }
 
 pub(crate) fn unserved(encoder_id: &str) -> Fault {
-    Fault::unimplemented(format!("the provider of `{encoder_id}` does not tell its tokens"))
+    Fault::unimplemented(format!("the provider of `{encoder_id}` does not return tokens"))
         .field("encoder_id")
         .hint("ask CountTokens for their number, or an encoder of this server")
 }

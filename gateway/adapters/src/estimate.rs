@@ -1,14 +1,14 @@
-//! Tokens of a text, where the provider does not count them before it is asked.
+//! Estimates a text's tokens, for providers that do not count them before a request.
 
-/// Tokens that an encoder puts around a text.
+/// Special tokens that an encoder adds to a text.
 const MARKS: u64 = 2;
-/// Bytes a token. English has above four, other alphabets and Han three to five, digits and source
-/// code about three: a limit that is kept by this measure is kept by the provider's own for all but
-/// texts of rare signs.
+/// Bytes per token. English has above four, other alphabets and Han three to five, digits and
+/// source code about three. So a limit that is kept by this estimate is kept by the provider's
+/// count, except for texts of rare characters.
 const BYTES: u64 = 3;
 
-/// On the high side, so that what is cut by it fits: a token for every three bytes, and two around
-/// the text.
+/// A high estimate, so that batches cut by it fit: a token for every three bytes, and two special
+/// tokens.
 pub(crate) fn tokens(text: &str) -> u64 {
     (text.len() as u64).div_ceil(BYTES) + MARKS
 }
@@ -19,8 +19,8 @@ mod tests {
 
     #[test]
     fn an_estimate_is_above_what_tokenizers_say() {
-        // Counted with the tokenizers of all-MiniLM-L6-v2 and multilingual-e5-small, the larger of
-        // both, special tokens included.
+        // Counted with the tokenizers of all-MiniLM-L6-v2 and multilingual-e5-small, the larger
+        // count of both, special tokens included.
         for (text, counted) in [
             ("", 2),
             ("The quick brown fox jumps over the lazy dog.", 15),

@@ -6,7 +6,7 @@ use isomer_service_kit::{Fault, config::Secret};
 
 use crate::rest::failure;
 
-/// What an answer that is not a success is to the caller.
+/// The caller's fault for an answer that is not a success.
 pub fn failure(status: StatusCode, headers: &HeaderMap, body: &[u8], secret: &str) -> Fault {
     failure::of_status("provider", status, headers, body, &Secret::new(secret))
 }

@@ -1,5 +1,4 @@
-//! Calls over gRPC: the channel behind the guard, what goes with each call, what becomes of its
-//! failures.
+//! Calls over gRPC: the guarded channel, the metadata of each call, and the mapping of failures.
 
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::{
     target::{Target, authorization, read_secret},
 };
 
-/// A server that speaks gRPC.
+/// A gRPC server.
 #[derive(Debug)]
 pub(crate) struct Grpc {
     pub(crate) target: Target,
@@ -37,7 +36,7 @@ impl Grpc {
         Ok(Self { target, channel })
     }
 
-    /// Makes one call: the provider's headers and secret go with it, the time left too.
+    /// Makes one call with the provider's headers, the secret and the time left.
     pub(crate) async fn call<M, A, F>(
         &self,
         message: M,
@@ -72,8 +71,7 @@ impl Grpc {
         within(&target.id, target.timeout, deadline, answer).await
     }
 
-    /// A call of a method by its path, for protocols whose messages are described where they are
-    /// used.
+    /// Calls a method by its path, for protocols whose messages are described where they are used.
     pub(crate) async fn unary<M, A>(&self, path: &'static str, message: M, deadline: Deadline) -> Result<A, Fault>
     where
         M: prost::Message + 'static,
@@ -91,12 +89,12 @@ impl Grpc {
     }
 }
 
-/// How near to the end of its time a call may say that its time is over.
+/// Slack within which DEADLINE_EXCEEDED counts as the caller's own deadline.
 const AT_THE_END: Duration = Duration::from_millis(100);
 
-/// Never comes back where a call failed because its time is over: its own clocks (the client's, the
-/// server's) and whoever waits for it go by the same instant, and the latter knows whose time it
-/// was.
+/// Never returns if a call failed because of the deadline. The call's own clocks (the client's and
+/// the server's) and the caller's timeout expire at the same instant, and only the caller's timeout
+/// knows whose deadline it was.
 pub async fn out_of_time(status: &Status, until: Instant) {
     let over = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
     if over && Instant::now() + AT_THE_END >= until {
@@ -104,7 +102,7 @@ pub async fn out_of_time(status: &Status, until: Instant) {
     }
 }
 
-/// What a failed call is to the caller.
+/// The caller's fault for a failed call.
 fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
     if let Some(refused) = Refused::behind(status) {
         return Fault::from(refused.clone()).with("provider", id);
@@ -133,8 +131,8 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
         )
         .field("provider.secret")
         .hint("correct the secret that provider.secret names"),
-        // The connection's own failures have no better code: nothing says whether the provider has
-        // seen the call.
+        // A failure of the connection has no better code: it is unknown whether the provider
+        // received the call.
         Code::Unknown | Code::Cancelled if std::error::Error::source(status).is_some() => {
             unavailable("PROVIDER_UNAVAILABLE")
         }

@@ -1,8 +1,8 @@
 //! Encoder providers of every kind behind one interface.
 //!
-//! A provider is a server of somebody else's that turns text into vectors. [`connect`] makes an
-//! [`EncoderBackend`] of it, whatever it speaks; what its protocol cannot say is refused, never
-//! guessed.
+//! A provider is a server of another party that turns text into vectors. [`connect`] makes an
+//! [`EncoderBackend`] of it, whatever its protocol. Requests that its protocol cannot express are
+//! refused, never guessed.
 //!
 //! | kind | prompts by name | texts that are too long | fewer dimensions | token ids | counts | reranks | texts at once |
 //! |---|---|---|---|---|---|---|---|
@@ -17,12 +17,11 @@
 //! | Open Inference Protocol v2 | | the model's | | | | | what the model takes |
 //! | Hugging Face Inference | prompt names | error, head, tail | | | | | 32 |
 //!
-//! Prompt names are mapped to the provider's words by `Provider.input_types`; a literal prompt is
-//! put in front of each text. Where a request does not say what becomes of a text that is too long,
-//! its tail is cut; where the protocol cannot ask for that, the server does what it does by itself.
-//! Vectors come as 32-bit floats; they are scaled, and made into 16-bit floats or bits, here.
-//! Vector spaces are named `kind/model`, with `@revision` where the server tells one, and sealed as
-//! embed-svc's are.
+//! `Provider.input_types` maps prompt names to the provider's words; a literal prompt is prepended
+//! to each text. If a request does not say how to cut a text that is too long, its tail is cut; if
+//! the protocol has no such option, the server's default applies. Vectors arrive as 32-bit floats;
+//! they are scaled and converted to 16-bit floats or bits here. Vector spaces are named
+//! `kind/model`, with `@revision` if the server reports one, and have a digest as embed-svc's do.
 
 mod ask;
 mod backend;

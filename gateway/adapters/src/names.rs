@@ -1,16 +1,16 @@
-//! Ids that clients know and names that the provider knows.
+//! Ids that clients use and the provider's names for them.
 
 use std::collections::{BTreeMap, HashMap};
 
 use isomer_service_kit::Fault;
 
-/// Encoder id offered → name at the provider, in the order of the ids. Empty: any, unchanged.
+/// Offered encoder id → name at the provider, in the order of the ids. Empty: any id, unchanged.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names(BTreeMap<String, String>);
 
 impl Names {
     /// # Errors
-    /// An empty id or name.
+    /// If an id or a name is empty.
     pub(crate) fn new(encoders: &HashMap<String, String>) -> Result<Self, Fault> {
         if let Some((id, _)) = encoders.iter().find(|(id, name)| id.is_empty() || name.is_empty()) {
             return Err(Fault::invalid(
@@ -37,7 +37,7 @@ impl Names {
     /// `NOT_FOUND`.
     pub(crate) fn theirs(&self, encoder_id: &str) -> Result<String, Fault> {
         if encoder_id.is_empty() {
-            return Err(Fault::invalid("encoder_id", "is empty").hint("name an encoder; ListEncoders names them"));
+            return Err(Fault::invalid("encoder_id", "is empty").hint("name an encoder; ListEncoders lists them"));
         }
         if self.is_open() {
             return Ok(encoder_id.to_owned());
@@ -45,7 +45,7 @@ impl Names {
         self.0.get(encoder_id).cloned().ok_or_else(|| {
             Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{encoder_id}` here"))
                 .field("encoder_id")
-                .hint("ListEncoders names those there are")
+                .hint("ListEncoders lists the encoders")
                 .with("encoder_id", encoder_id)
         })
     }

@@ -1,5 +1,4 @@
-//! What is known of a provider before it is called: where it is, how it is reached, what goes with
-//! every call.
+//! A provider's address, TLS settings and headers, read and checked before any call.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -18,18 +17,18 @@ use url::Url;
 
 use crate::{AddressGuard, Surroundings};
 
-/// How long a call may take where the provider's limits do not say.
+/// Timeout of a call if the provider's limits do not set one.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A provider's place, read and checked.
+/// A provider's address and settings, read and checked.
 #[derive(Debug)]
 pub(crate) struct Target {
     /// The provider's id, for errors.
     pub(crate) id: String,
-    /// `http` or `https`, with the host in its one normal form: `0x7f.1` is `127.0.0.1` here.
+    /// `http` or `https`, with the host normalised: `0x7f.1` becomes `127.0.0.1`.
     pub(crate) url: Url,
     pub(crate) tls: Option<ClientTls>,
-    /// The provider's own headers; the secret is not among them.
+    /// The provider's own headers, without the secret.
     pub(crate) headers: HeaderMap,
     pub(crate) secret: SecretSource,
     pub(crate) timeout: Duration,
@@ -38,7 +37,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// `grpc` says whether the protocol is gRPC; then `grpc://` is a scheme too.
+    /// `grpc` says whether the protocol is gRPC; then `grpc://` is a valid scheme too.
     pub(crate) fn new(provider: &Provider, surroundings: &Surroundings, grpc: bool) -> Result<Self, Fault> {
         let url = address(&provider.address, grpc)?;
         let secret = secret_source(provider.secret.as_ref())?;
@@ -64,32 +63,32 @@ impl Target {
         self.url.host_str().unwrap_or_default().trim_matches(['[', ']'])
     }
 
-    /// The port, the scheme's usual one where the address names none.
+    /// The port; the scheme's default if the address has none.
     pub(crate) fn port(&self) -> u16 {
         self.url.port_or_known_default().unwrap_or_default()
     }
 
-    /// The same as a gRPC client's configuration.
+    /// The same settings for a gRPC client.
     pub(crate) fn client_config(&self) -> ClientConfig {
         ClientConfig {
             address: self.url.as_str().trim_end_matches('/').to_owned(),
             tls: self.tls.clone(),
-            // The secret is read anew for every call.
+            // The secret is read again for every call.
             ..ClientConfig::default()
         }
     }
 }
 
-/// `Authorization: Bearer` with the secret, marked so that nothing prints it; nothing where there
-/// is none.
+/// `Authorization: Bearer` with the secret, marked as sensitive so that it is never printed; none
+/// if there is no secret.
 pub(crate) fn authorization(secret: &Secret) -> Result<Option<HeaderValue>, Fault> {
     bearer(secret).map_err(|_| Fault::internal("a secret that was checked cannot be sent in a header"))
 }
 
-/// Where a provider's secret is. It is not read yet.
+/// The source of a provider's secret. The secret is not read yet.
 fn secret_source(reference: Option<&SecretRef>) -> Result<SecretSource, Fault> {
     let empty = || {
-        Fault::invalid("provider.secret", "names no place")
+        Fault::invalid("provider.secret", "has no source")
             .hint("set `environment` to a variable's name or `file` to a path, or leave `secret` out")
     };
     match reference.map(|reference| reference.source.as_ref()) {
@@ -101,7 +100,7 @@ fn secret_source(reference: Option<&SecretRef>) -> Result<SecretSource, Fault> {
     }
 }
 
-/// A provider's secret as it is now; `FAILED_PRECONDITION` where it is missing.
+/// A provider's current secret; `FAILED_PRECONDITION` if it is missing.
 pub(crate) fn read_secret(source: &SecretSource) -> Result<Secret, Fault> {
     source.read().map_err(|missing| {
         Fault::precondition("PROVIDER_SECRET_MISSING", missing.message)
@@ -124,9 +123,9 @@ fn address(text: &str, grpc: bool) -> Result<Url, Fault> {
         ("http", _) | ("grpc", true) => "http",
         ("https", _) | ("grpcs", true) => "https",
         ("grpc" | "grpcs", false) => return Err(bad("this kind of provider does not speak gRPC".into(), form)),
-        _ => return Err(bad(format!("{text:?} has another scheme"), form)),
+        _ => return Err(bad(format!("{text:?} has an unsupported scheme"), form)),
     };
-    // Only with a scheme that browsers know does the reader bring a host into its one normal form.
+    // Only for the schemes of the web does the parser normalise the host.
     let url = Url::parse(&format!("{scheme}://{rest}")).map_err(|error| bad(format!("{text:?}: {error}"), form))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(bad(
@@ -138,7 +137,7 @@ fn address(text: &str, grpc: bool) -> Result<Url, Fault> {
         return Err(bad("holds a query or a fragment".into(), form));
     }
     if grpc && url.path() != "/" {
-        return Err(bad("holds a path, which gRPC has no use for".into(), form));
+        return Err(bad("holds a path, which gRPC does not use".into(), form));
     }
     Ok(url)
 }
@@ -148,7 +147,7 @@ fn tls(settings: Option<&TlsSettings>, url: &Url) -> Result<Option<ClientTls>, F
         return Ok(None);
     };
     if url.scheme() != "https" {
-        return Err(Fault::invalid("provider.tls", "the address is a plain-text one")
+        return Err(Fault::invalid("provider.tls", "is set, but the address is plain text")
             .hint("write https:// or grpcs:// in the address, or leave `tls` out"));
     }
     let path = |text: &String| (!text.is_empty()).then(|| PathBuf::from(text));

@@ -1,4 +1,4 @@
-//! A load over so many connections.
+//! Puts a load on a server over a given number of connections.
 
 use std::{
     collections::BTreeMap,
@@ -22,43 +22,43 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::vectors;
 
-/// Of texts to choose from; more than any cache that is measured keeps would be another
-/// measurement.
+/// Distinct texts to choose from. More texts than the measured caches keep would measure something
+/// else.
 const TEXTS: u64 = 4096;
 const LARGEST_ANSWER: usize = 1 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Where `/v1/embeddings` is.
+    /// Address of `/v1/embeddings`.
     #[arg(long, required_unless_present = "grpc", conflicts_with = "grpc")]
     http: Option<Uri>,
-    /// Where an `EncoderService` is.
+    /// Address of an `EncoderService`.
     #[arg(long)]
     grpc: Option<Uri>,
     #[arg(long)]
     model: String,
-    /// `authorization: Bearer KEY`.
+    /// Sent as `authorization: Bearer KEY`.
     #[arg(long)]
     key: Option<String>,
     #[arg(long, default_value_t = 64)]
     connections: u64,
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
-    /// Seconds before the measurement.
+    /// Seconds of load before the measurement.
     #[arg(long, default_value_t = 1.0)]
     warm_up: f64,
-    /// Requests a second over all connections; without it as many as are answered.
+    /// Requests per second over all connections; absent: as many as are answered.
     #[arg(long)]
     rate: Option<f64>,
-    /// `float` or `base64`, over HTTP.
+    /// `float` or `base64`; over HTTP only.
     #[arg(long, default_value = "float")]
     encoding_format: String,
-    /// The vectors are a model's, not those of `upstream`: only their number is checked.
+    /// The vectors come from a model rather than from `upstream`: only their number is checked.
     #[arg(long)]
     any_vectors: bool,
 }
 
-/// What one connection saw.
+/// Measurements of one connection.
 #[derive(Default)]
 struct Seen {
     /// In microseconds.
@@ -112,9 +112,9 @@ pub(crate) async fn run(options: Box<Options>) -> Value {
     })
 }
 
-/// When each connection's requests are due: connections take turns, evenly spaced. A thread of its
-/// own keeps the time, since tokio's timers round up to milliseconds, at which requests would come
-/// in bunches.
+/// The times at which each connection's requests are due: connections take turns, evenly spaced. A
+/// separate thread keeps the time, because Tokio's timers round up to milliseconds, which would
+/// send requests in bursts.
 fn paced(connections: u64, rate: f64, start: Instant, end: Instant) -> Vec<UnboundedReceiver<Instant>> {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..connections).map(|_| unbounded_channel()).unzip();
     thread::spawn(move || {
@@ -193,7 +193,7 @@ impl Asker {
         Self::Http(sender, address)
     }
 
-    /// Whether the vector is right, or what went wrong in a word.
+    /// Whether the vector is right, or a word for the failure.
     async fn ask(&mut self, options: &Options, text: &str) -> Result<bool, String> {
         match self {
             Self::Grpc(client) => {
@@ -241,8 +241,8 @@ impl Asker {
     }
 }
 
-/// Parsing every answer in full would measure the client: the first element says whose vector it
-/// is.
+/// Only the first element is compared, which shows whose vector it is: parsing every answer in full
+/// would measure the client.
 fn is_right(options: &Options, body: &Bytes, text: &str) -> bool {
     let Ok(body) = std::str::from_utf8(body) else {
         return false;

@@ -1,4 +1,4 @@
-//! An upstream that costs nothing: what is measured in front of it is the front.
+//! An upstream that costs next to nothing, so that only the server in front of it is measured.
 
 use std::net::SocketAddr;
 
@@ -66,7 +66,7 @@ async fn embeddings(Json(asked): Json<Asked>) -> Json<Value> {
     }))
 }
 
-/// The service. Not a stub of `isomer-stubs`: those keep what they are asked, which costs time and
+/// The service. Not a stub of `isomer-stubs`: those record their requests, which costs time and
 /// memory.
 pub(crate) struct Instant;
 

@@ -1,11 +1,11 @@
-//! Vectors that follow from the text, so that a wrong one is seen.
+//! Vectors that are computed from the text, so that a wrong one is noticed.
 
 use axum::body::Bytes;
 
 pub(crate) const DIMENSIONS: usize = 384;
 
-/// The vector of a text, of length 1. Its elements are all different, with as many digits as those
-/// of a model.
+/// The vector of a text, of length 1. Its elements are all different and have as many digits as a
+/// model's.
 pub(crate) fn of(text: &str) -> Vec<f32> {
     let seed = text
         .bytes()

@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProvidersConfig {
-    /// TOML file that declares providers, one `[[provider]]` table each; its changes are taken
+    /// TOML file that declares providers, one `[[provider]]` table each; changes to it take effect
     /// within seconds.
     pub file: Option<PathBuf>,
-    /// How often the database is asked whether another gateway changed something, in seconds.
+    /// Interval in seconds at which the database is checked for changes of other gateways.
     pub poll_seconds: u64,
-    /// Longest lease that a provider may ask for, in seconds.
+    /// Longest lease that a provider may request, in seconds.
     pub max_lease_seconds: u64,
-    /// Most providers stored and leased.
+    /// Most stored and leased providers.
     pub max_providers: usize,
-    /// Environment variables that a provider registered by rpc may name as its secret (looked at
-    /// when it is registered or changed); `*` stands for any characters. None by default: the
-    /// gateway sends their values to addresses that callers name, so name only what each caller
+    /// Environment variables that a provider registered by rpc may name as its secret (checked when
+    /// it is registered or changed); `*` stands for any characters. None by default: the gateway
+    /// sends their values to addresses that callers name, so list only variables that each caller
     /// with the scope `admin` may read.
     pub secret_environment: Vec<String>,
     /// Folders whose files a provider registered by rpc may name (secrets, TLS). Absolute; none: no

@@ -1,4 +1,4 @@
-//! Providers for people and programs: JSON, and the TOML of [`crate::file`].
+//! Providers as documents for people and programs: JSON, and the TOML of [`crate::file`].
 
 use isomer_proto::gateway::v1::{Provider, ProviderSource, ProviderState, secret_ref::Source};
 use jiff::Timestamp;
@@ -6,18 +6,19 @@ use serde_json::{Map, Value, json};
 
 use crate::kind;
 
-/// A provider with the proto's names; the kind by its short name, lengths of time in seconds, times
-/// in RFC 3339. What is not set is left out.
+/// A provider with the proto's names: the kind by its short name, durations in seconds, times in
+/// RFC 3339. Unset fields are left out.
 pub fn json(provider: &Provider) -> Value {
     let mut document = settings(provider);
     document.extend(ours(provider));
     Value::Object(document)
 }
 
-/// A provider as a `[[provider]]` table of a file, what the gateway set in comments above it.
+/// A provider as a `[[provider]]` table of a file. Fields that the gateway sets are comments above
+/// it.
 ///
 /// # Errors
-/// When a value has no form in TOML.
+/// If a value has no form in TOML.
 pub fn toml(provider: &Provider) -> Result<String, toml::ser::Error> {
     let table = json!({ "provider": [settings(provider)] });
     let comments = ours(provider).into_iter().map(|(name, value)| match value {
@@ -37,7 +38,7 @@ pub fn source(source: ProviderSource) -> &'static str {
     }
 }
 
-/// The name of a state: `serving`, `unavailable`, `refused`; `unknown` where nobody has looked yet.
+/// The name of a state: `serving`, `unavailable`, `refused`; `unknown` before the first check.
 pub fn state(state: ProviderState) -> &'static str {
     match state {
         ProviderState::Unspecified => "unknown",
@@ -47,12 +48,12 @@ pub fn state(state: ProviderState) -> &'static str {
     }
 }
 
-/// A time in RFC 3339; none where it is not a time.
+/// A time in RFC 3339; none if it is not valid.
 pub fn time(at: &prost_types::Timestamp) -> Option<String> {
     Some(Timestamp::new(at.seconds, at.nanos).ok()?.to_string())
 }
 
-/// What its owner sets.
+/// Fields that the provider's owner sets.
 fn settings(provider: &Provider) -> Map<String, Value> {
     let mut document = Map::new();
     let mut put = |name: &str, value: Value| {
@@ -119,7 +120,7 @@ fn settings(provider: &Provider) -> Map<String, Value> {
     document
 }
 
-/// What the gateway sets.
+/// Fields that the gateway sets.
 fn ours(provider: &Provider) -> Map<String, Value> {
     let mut document = Map::new();
     let times = [
@@ -150,7 +151,7 @@ fn sorted(names: &std::collections::HashMap<String, String>) -> Value {
         .collect()
 }
 
-/// Seconds, whole where they are.
+/// Seconds; a whole number if possible.
 fn seconds(duration: &prost_types::Duration) -> Value {
     match duration.nanos {
         0 => json!(duration.seconds),

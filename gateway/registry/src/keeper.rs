@@ -1,4 +1,4 @@
-//! Ends leases on time and notices what other gateways change.
+//! Ends leases on time and watches for changes of other gateways.
 
 use std::{sync::Weak, time::Duration};
 
@@ -7,7 +7,7 @@ use crate::{metric_names, registry::Inner};
 /// Shortest pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs until the registry is gone.
+/// Runs until the registry is dropped.
 pub(crate) async fn keep(registry: Weak<Inner>) {
     let mut failing = false;
     loop {
@@ -15,7 +15,7 @@ pub(crate) async fn keep(registry: Weak<Inner>) {
         let leases = inner.leases.clone();
         let quiet = inner.quiet();
         let quiet = if failing { quiet.max(PAUSE) } else { quiet };
-        // Nobody is kept alive by waiting.
+        // Waiting must not keep the registry alive.
         drop(inner);
         tokio::select! {
             () = tokio::time::sleep(quiet) => {}
@@ -32,10 +32,10 @@ pub(crate) async fn keep(registry: Weak<Inner>) {
             Err(fault) => {
                 metrics::counter!(metric_names::DATABASE_ERRORS).increment(1);
                 if !failing {
-                    tracing::error!(%fault, "the database of providers cannot be read: those known stay, leases end");
+                    tracing::error!(%fault, "the database of providers cannot be read: known providers stay, leases end");
                 }
                 failing = true;
-                // A lease that ran out is over, whether its row can be deleted or not.
+                // An expired lease is over even if its row cannot be deleted.
                 inner.publish();
             }
         }

@@ -1,8 +1,8 @@
-//! Kinds of providers: their short names, and what each of them can say.
+//! Kinds of providers: their short names and properties.
 
 use isomer_proto::gateway::v1::ProviderKind;
 
-/// Every kind.
+/// All kinds.
 pub const ALL: [ProviderKind; 10] = [
     ProviderKind::Isomer,
     ProviderKind::TeiGrpc,
@@ -33,7 +33,7 @@ pub fn name(kind: ProviderKind) -> &'static str {
     }
 }
 
-/// The kind of a short name.
+/// The kind with a short name.
 pub fn named(name: &str) -> Option<ProviderKind> {
     ALL.into_iter().find(|kind| self::name(*kind) == name)
 }
@@ -43,7 +43,7 @@ pub fn names() -> [&'static str; 10] {
     ALL.map(name)
 }
 
-/// Whether it is called over gRPC rather than plain HTTP.
+/// Whether providers of this kind are called over gRPC rather than plain HTTP.
 pub(crate) fn is_grpc(kind: ProviderKind) -> bool {
     matches!(
         kind,
@@ -51,18 +51,18 @@ pub(crate) fn is_grpc(kind: ProviderKind) -> bool {
     )
 }
 
-/// Whether it can say which encoders it offers.
+/// Whether providers of this kind can list their encoders.
 pub(crate) fn lists_encoders(kind: ProviderKind) -> bool {
     kind == ProviderKind::Isomer
 }
 
-/// Whether its protocol has a word for what a text is for.
+/// Whether the kind's protocol has input types.
 pub(crate) fn has_input_types(kind: ProviderKind) -> bool {
     use ProviderKind::{CohereV2, HuggingFace, Jina, TeiGrpc, TeiHttp, Voyage};
     matches!(kind, CohereV2 | HuggingFace | Jina | TeiGrpc | TeiHttp | Voyage)
 }
 
-/// Whether its protocol takes no text without one.
+/// Whether the kind's protocol requires an input type.
 pub(crate) fn needs_input_types(kind: ProviderKind) -> bool {
     kind == ProviderKind::CohereV2
 }

@@ -1,17 +1,17 @@
-//! Which encoder providers there are.
+//! The registry of encoder providers.
 //!
 //! A provider is stored by an operator, declared in a file, or registers itself with a lease.
-//! [`Registry`] puts the three together, serves them (`isomer.gateway.v1.ProviderService`) and
-//! tells whoever watches ([`Registry::watch`]) what is alive.
+//! [`Registry`] combines the three, serves them (`isomer.gateway.v1.ProviderService`) and notifies
+//! watchers ([`Registry::watch`]) of the live providers.
 //!
-//! * [`Screening`]: what the registry asks its owner before it takes a provider in.
+//! * [`Screening`]: the registry's questions to its owner before it accepts a provider.
 //! * [`mod@file`]: the form of providers in TOML, read and written by hand or by `isomer
 //!   providers`; [`document`] writes it, and JSON.
 //! * [`kind`]: kinds of providers, by name.
 //!
-//! Inside: `validate`, `mask` and `page` say what a request may say (pure); `store` has the
-//! records, `declared` keeps an eye on the file, `keeper` on leases and on what other gateways
-//! change; `state` is what is known of all that.
+//! Inside: `validate`, `mask` and `page` are the rules for requests (pure); `store` holds the
+//! records, `declared` watches the file, `keeper` watches leases and the changes of other gateways;
+//! `state` is this process's view of all of them.
 
 mod config;
 mod declared;

@@ -4,10 +4,10 @@ use isomer_proto::gateway::v1::Provider;
 use isomer_service_kit::{Fault, config::suggest};
 use prost_types::FieldMask;
 
-/// Takes one field over from the second to the first.
+/// Copies one field from the second provider to the first.
 type Copy = fn(&mut Provider, &Provider);
 
-/// Fields of a provider that its owner sets.
+/// Fields that the provider's owner sets.
 const FIELDS: &[(&str, Copy)] = &[
     ("kind", |to, from| to.kind = from.kind),
     ("address", |to, from| to.address.clone_from(&from.address)),
@@ -32,7 +32,7 @@ macro_rules! nested {
     };
 }
 
-/// Fields of its messages.
+/// Fields of nested messages.
 const NESTED: &[(&str, Copy)] = &[
     nested!(limits.max_batch_items),
     nested!(limits.max_batch_tokens),
@@ -62,7 +62,7 @@ const OURS: &[&str] = &[
 pub(crate) struct Changes(Vec<Copy>);
 
 impl Changes {
-    /// What a mask names; without one, the fields that are set in `wanted`.
+    /// The fields that a mask names; without a mask, the fields that are set in `wanted`.
     pub(crate) fn of(mask: Option<&FieldMask>, wanted: &Provider) -> Result<Self, Fault> {
         let all = || FIELDS.iter().map(|(_, copy)| *copy);
         let Some(mask) = mask else {
@@ -80,7 +80,7 @@ impl Changes {
         }
     }
 
-    /// A provider after the changes.
+    /// The provider after the changes.
     pub(crate) fn applied(&self, to: &Provider, wanted: &Provider) -> Provider {
         let mut changed = to.clone();
         for copy in &self.0 {
@@ -89,9 +89,9 @@ impl Changes {
         changed
     }
 
-    /// Whether the lease is among them.
+    /// Whether the lease is one of the changed fields.
     pub(crate) fn has_lease(&self) -> bool {
-        // Functions have no equality that can be relied on: what they do has.
+        // Functions cannot be compared reliably, but their effects can.
         let probe = Provider {
             lease: Some(prost_types::Duration::default()),
             ..Provider::default()
@@ -115,9 +115,12 @@ fn named(path: &str) -> Result<Copy, Fault> {
         return refuse(format!("`{path}` is set by the gateway"), "leave it out".to_owned());
     }
     if path == "*" {
-        return refuse("`*` stands beside other fields".to_owned(), "give it alone".to_owned());
+        return refuse(
+            "`*` is given together with other fields".to_owned(),
+            "give it alone".to_owned(),
+        );
     }
-    // Of a map or a secret only the whole can be named; of a message, its fields.
+    // A map or a secret can be named only as a whole; a message can be named by its fields.
     if let Some((parent, _)) = path.split_once('.') {
         let within: Vec<&str> = NESTED
             .iter()

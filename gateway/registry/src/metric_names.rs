@@ -1,33 +1,30 @@
-//! What the registry measures.
+//! Metrics of the registry.
 
 use isomer_service_kit::{metric_name, metric_names::Metric};
 use metrics::Unit;
 
 /// Live providers, by `source` (`stored`, `declared`, `leased`).
 pub const PROVIDERS: &str = metric_name!("gateway", "registered", "providers");
-/// Contents of the file of providers that could not be taken.
+/// Contents of the providers file that could not be applied.
 pub const FILE_ERRORS: &str = metric_name!("gateway", "providers_file_errors", "total");
-/// 1 while the newest content of the file of providers is not in force, else 0.
+/// 1 while the current content of the providers file is not in force, else 0.
 pub const FILE_BROKEN: &str = metric_name!("gateway", "providers_file_broken", "flag");
-/// Leases that ran out.
+/// Leases that expired.
 pub const LEASES_EXPIRED: &str = metric_name!("gateway", "leases_expired", "total");
-/// Looks into the database that failed.
+/// Reads of the database that failed.
 pub const DATABASE_ERRORS: &str = metric_name!("gateway", "providers_database_errors", "total");
 
 /// Every metric of this crate.
 pub const ALL: &[Metric] = &[
     Metric::gauge(PROVIDERS, Unit::Count, "Live providers."),
-    Metric::counter(
-        FILE_ERRORS,
-        "Contents of the file of providers that could not be taken.",
-    ),
+    Metric::counter(FILE_ERRORS, "Contents of the providers file that could not be applied."),
     Metric::gauge(
         FILE_BROKEN,
         Unit::Count,
-        "1 while the newest content of the file of providers is not in force.",
+        "1 while the current content of the providers file is not in force.",
     ),
-    Metric::counter(LEASES_EXPIRED, "Leases of providers that ran out."),
-    Metric::counter(DATABASE_ERRORS, "Looks into the database of providers that failed."),
+    Metric::counter(LEASES_EXPIRED, "Leases of providers that expired."),
+    Metric::counter(DATABASE_ERRORS, "Reads of the database of providers that failed."),
 ];
 
 #[cfg(test)]

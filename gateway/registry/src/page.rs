@@ -1,14 +1,14 @@
-//! How large a page is.
+//! Sizes of pages.
 
 use prost::Message;
 
 const PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;
-/// Most bytes of a page: gRPC clients take 4 MiB unless told otherwise. One provider has less than
-/// half of that.
+/// Most bytes of a page: gRPC clients accept 4 MiB by default. One provider is smaller than half of
+/// that.
 const PAGE_BYTES: usize = 3 << 20;
 
-/// Cuts a list after the first page; true when something was cut off.
+/// Cuts a list after the first page; true if something was cut off.
 pub(crate) fn cut<M: Message>(list: &mut Vec<M>, size: usize) -> bool {
     let mut bytes = 0_usize;
     let fits = |message: &M| {
@@ -21,7 +21,7 @@ pub(crate) fn cut<M: Message>(list: &mut Vec<M>, size: usize) -> bool {
     list.len() < whole
 }
 
-/// The page size asked for.
+/// The page size for a request.
 pub(crate) fn size(asked: u32) -> usize {
     match usize::try_from(asked).unwrap_or(LARGEST_PAGE) {
         0 => PAGE,

@@ -1,4 +1,4 @@
-//! The rpc face.
+//! The gRPC service.
 
 use isomer_proto::gateway::v1::{
     CheckProviderRequest, CheckProviderResponse, CreateProviderRequest, CreateProviderResponse, DeleteProviderRequest,
@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{Registry, page, time::timestamp};
 
-/// What page tokens are of.
+/// The list that page tokens belong to.
 const LIST: &str = "ListProviders";
 
 /// `isomer.gateway.v1.ProviderService` over a [`Registry`].

@@ -1,4 +1,4 @@
-//! What is known in this process, and what of it is alive.
+//! This process's view of the registry, and the live part of it.
 
 use isomer_proto::gateway::v1::{Provider, ProviderSource, ProviderState};
 use isomer_service_kit::Fault;
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::time::{Micros, timestamp};
 
-/// A provider as it is stored: what its owner said, and what the gateway adds.
+/// A stored provider: its owner's settings and the gateway's fields.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Record {
     /// Without the fields that the gateway sets.
@@ -15,7 +15,7 @@ pub(crate) struct Record {
     pub(crate) etag: String,
     pub(crate) created: Micros,
     pub(crate) updated: Micros,
-    /// When its lease runs out; 0: never.
+    /// When its lease expires; 0: never.
     pub(crate) expires: Micros,
 }
 
@@ -24,7 +24,7 @@ impl Record {
         self.expires == 0 || self.expires > now
     }
 
-    /// As a client sees it, its state apart.
+    /// The provider as clients see it, except its state.
     pub(crate) fn shown(&self) -> Provider {
         let source = match self.expires {
             0 => ProviderSource::Stored,
@@ -55,10 +55,10 @@ pub(crate) fn settings(provider: &Provider) -> Provider {
     }
 }
 
-/// A digest of a provider's settings: equal settings have equal etags, in every process.
+/// A digest of a provider's settings: equal settings have equal etags in every process.
 pub(crate) fn etag(provider: &Provider) -> String {
     let mut rest = settings(provider);
-    // Maps have no order of their own, and so no encoding that stays the same.
+    // Maps have no fixed order, so their encoding is not stable.
     let maps = [&mut rest.encoders, &mut rest.headers, &mut rest.input_types].map(std::mem::take);
     let mut digest = Sha256::new();
     let mut put = |bytes: &[u8]| {
@@ -78,21 +78,22 @@ pub(crate) fn etag(provider: &Provider) -> String {
     hex::encode(&digest.finalize()[..16])
 }
 
-/// Everything known in this process.
+/// The view of this process.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// What the database held when it was last read.
+    /// The database's content at the last read.
     pub(crate) stored: Vec<Record>,
-    /// Its counter of changes then.
+    /// The database's change counter at the last read.
     pub(crate) changes: i64,
-    /// What the file declares; sorted by nothing.
+    /// The file's declared providers, in no particular order.
     pub(crate) declared: Vec<Provider>,
-    /// Why the file's newest content is not in force.
+    /// Why the file's current content is not in force.
     pub(crate) file_error: Option<Fault>,
 }
 
 impl State {
-    /// Live providers in order of id. What the file declares stands before a record of the same id.
+    /// Live providers in order of id. A declared provider takes precedence over a record of the
+    /// same id.
     pub(crate) fn live(&self, now: Micros) -> Vec<Provider> {
         let recorded = self
             .stored
@@ -110,20 +111,19 @@ impl State {
         self.declared.iter().any(|provider| provider.id == id)
     }
 
-    /// Whether a lease that was known has run out.
+    /// Whether a known lease has expired.
     pub(crate) fn is_due(&self, now: Micros) -> bool {
         self.stored.iter().any(|record| !record.is_alive(now))
     }
 
-    /// When the next lease runs out.
+    /// When the next lease expires.
     pub(crate) fn next_expiry(&self, now: Micros) -> Option<Micros> {
         let leases = self.stored.iter().map(|record| record.expires);
         leases.filter(|expires| *expires > now).min()
     }
 }
 
-/// Whether two lists hold the same providers with the same settings; leases that were renewed
-/// aside.
+/// Whether two lists have the same providers with the same settings; renewed leases do not count.
 pub(crate) fn same(a: &[Provider], b: &[Provider]) -> bool {
     let key = |provider: &Provider| (provider.source, provider.id.clone(), provider.etag.clone());
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| key(a) == key(b))

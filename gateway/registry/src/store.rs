@@ -1,9 +1,9 @@
-//! Records in the database: one row a provider.
+//! Records in the database: one row per provider.
 //!
-//! Each change also counts up `provider_changes`, first of all: whoever reads the counter knows
-//! whether to read the rows again, and changes of several processes come one after another.
-//! Renewing a lease is not counted. Whoever believes that a lease ran out asks for its deletion,
-//! which looks at the row as it is, and reads the rows again.
+//! Each change increments `provider_changes` first. So a reader of the counter knows whether to
+//! read the rows again, and changes of several processes happen one after another. Renewing a lease
+//! does not increment it. A process that finds a lease expired requests the deletion, which checks
+//! the current row, and then reads the rows again.
 
 use isomer_database::{Database, failed};
 use isomer_proto::gateway::v1::Provider;
@@ -15,7 +15,7 @@ use crate::{state::Record, time::Micros};
 
 const STEPS: &[&str] = &[
     // body: the provider's settings in protobuf, in hexadecimal. lease: its length in microseconds,
-    // 0 without one.
+    // 0 for none.
     "CREATE TABLE providers (
         id TEXT NOT NULL PRIMARY KEY,
         body TEXT NOT NULL,
@@ -29,13 +29,13 @@ const STEPS: &[&str] = &[
     "INSERT INTO provider_changes (one, changes) VALUES (1, 0)",
 ];
 
-/// What became of a new record.
+/// The outcome of an insertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inserted {
     Done,
     /// Its id is taken.
     Taken,
-    /// There are as many as may be.
+    /// The limit is reached.
     Full,
 }
 
@@ -51,21 +51,21 @@ impl Store {
         Ok(Self { database })
     }
 
-    /// How often something was changed, by any process.
+    /// The number of changes so far, by any process.
     pub(crate) async fn changes(&self) -> Result<i64, Fault> {
         let row = sqlx::query("SELECT changes FROM provider_changes WHERE one = 1");
         let row = row.fetch_one(self.database.pool()).await.map_err(failed)?;
         row.try_get("changes").map_err(failed)
     }
 
-    /// Every record, those whose lease ran out included.
+    /// All records, including those with an expired lease.
     pub(crate) async fn all(&self) -> Result<Vec<Record>, Fault> {
         let rows = sqlx::query("SELECT id, body, etag, created, updated, expires FROM providers ORDER BY id");
         let rows = rows.fetch_all(self.database.pool()).await.map_err(failed)?;
         rows.iter().map(record).collect()
     }
 
-    /// The live record of an id.
+    /// The live record with this id.
     pub(crate) async fn find(&self, id: &str, now: Micros) -> Result<Option<Record>, Fault> {
         let row = sqlx::query(
             "SELECT id, body, etag, created, updated, expires FROM providers
@@ -80,7 +80,7 @@ impl Store {
         row.as_ref().map(record).transpose()
     }
 
-    /// Adds a record, in place of one whose lease ran out. `most`: live records that there may be.
+    /// Adds a record, replacing one whose lease has expired. `most`: most live records.
     pub(crate) async fn insert(
         &self,
         record: &Record,
@@ -122,8 +122,8 @@ impl Store {
         Ok(Inserted::Done)
     }
 
-    /// Puts a record in the place of the one with the etag `before`; false when that is gone.
-    /// `lease`: the lease's length where it begins anew, else it runs on.
+    /// Replaces the record with the etag `before`; false if it is gone. `lease`: the lease's length
+    /// if the lease restarts; otherwise it runs on.
     pub(crate) async fn replace(
         &self,
         record: &Record,
@@ -159,7 +159,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Begins a lease anew; gives its end, or none where no live record with a lease is.
+    /// Restarts a lease; returns its end, or none if there is no live record with a lease.
     pub(crate) async fn renew(&self, id: &str, now: Micros) -> Result<Option<Micros>, Fault> {
         let row = sqlx::query(
             "UPDATE providers SET expires = lease + $1 WHERE id = $2 AND lease > 0 AND expires > $3 RETURNING expires",
@@ -169,7 +169,7 @@ impl Store {
         row.map(|row| row.try_get("expires").map_err(failed)).transpose()
     }
 
-    /// Deletes the live record with this etag; false when there is none.
+    /// Deletes the live record with this etag; false if there is none.
     pub(crate) async fn delete(&self, id: &str, etag: &str, now: Micros) -> Result<bool, Fault> {
         let mut transaction = self.begin().await?;
         let deleted =
@@ -187,7 +187,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Deletes the records whose lease ran out; how many.
+    /// Deletes records with an expired lease; returns their number.
     pub(crate) async fn sweep(&self, now: Micros) -> Result<u64, Fault> {
         let mut transaction = self.begin().await?;
         let swept = sqlx::query("DELETE FROM providers WHERE expires > 0 AND expires <= $1");
@@ -203,8 +203,8 @@ impl Store {
         Ok(swept)
     }
 
-    /// A transaction that has counted itself: from here on no other process changes anything until
-    /// it ends. Dropped, it changes nothing.
+    /// A transaction that has incremented the counter: no other process can change anything until
+    /// it ends. Dropping it changes nothing.
     async fn begin(&self) -> Result<Transaction<'static, Any>, Fault> {
         let mut transaction = self.database.pool().begin().await.map_err(failed)?;
         sqlx::query("UPDATE provider_changes SET changes = changes + 1 WHERE one = 1")

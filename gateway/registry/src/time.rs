@@ -1,4 +1,4 @@
-//! Times as the records have them: microseconds since 1970; 0 is not a time.
+//! Times as in the records: microseconds since 1970; 0 means none.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,12 +13,12 @@ pub(crate) fn now() -> Micros {
     micros(since)
 }
 
-/// A length of time.
+/// A duration in microseconds.
 pub(crate) fn micros(duration: Duration) -> Micros {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// A time as protos have it; none for 0.
+/// A time as a protobuf timestamp; none for 0.
 pub(crate) fn timestamp(at: Micros) -> Option<Timestamp> {
     (at != 0).then(|| Timestamp {
         seconds: at.div_euclid(1_000_000),
@@ -26,13 +26,13 @@ pub(crate) fn timestamp(at: Micros) -> Option<Timestamp> {
     })
 }
 
-/// What is left until `at`.
+/// The time left until `at`.
 pub(crate) fn until(at: Micros, now: Micros) -> Duration {
     Duration::from_micros(u64::try_from(at.saturating_sub(now)).unwrap_or_default())
 }
 
-/// A length of time as protos have it; none where it is negative or not in the proto's form
-/// (nanoseconds under a second).
+/// A duration from protobuf; none if it is negative or not in the canonical form (nanoseconds under
+/// a second).
 pub(crate) fn length(duration: &prost_types::Duration) -> Option<Duration> {
     let nanos = u32::try_from(duration.nanos)
         .ok()

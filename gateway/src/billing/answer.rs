@@ -1,7 +1,7 @@
-//! The usage in the messages of an answer, where the server does not report it while it works.
+//! Usage read from the messages of an answer, where the server does not report it during the call.
 //!
-//! Servers of this version report ([`isomer_usage::report`]); others may be older, or somebody
-//! else's.
+//! Servers of this version report it ([`isomer_usage::report`]); other servers may be older
+//! versions or other implementations.
 
 use std::{
     pin::Pin,
@@ -22,14 +22,14 @@ use isomer_usage::{report::Provisional, sum};
 use prost::{DecodeError, Message};
 use tonic::{Code, Status, body::Body};
 
-/// Bytes of a gRPC frame before its message: whether it is compressed, and its length.
+/// Bytes of a gRPC frame before its message: the compression flag and the length.
 const HEAD: usize = 5;
-/// Bytes of text that a token is taken for where nothing was counted.
+/// Bytes of text that count as one token where no usage was reported.
 const BYTES_PER_TOKEN: u64 = 4;
 
 pub(crate) type Read = fn(&[u8]) -> Result<Option<Usage>, DecodeError>;
 
-/// How the usage of a method's answers is read; none for methods that use up nothing.
+/// How to read the usage of a method's answers; none for methods that use no model.
 pub(crate) fn reader(path: &str) -> Option<Read> {
     Some(match path {
         "/isomer.transform.v1.TransformService/Transform" => |bytes| Ok(TransformResponse::decode(bytes)?.usage),
@@ -44,13 +44,13 @@ pub(crate) fn reader(path: &str) -> Option<Read> {
         "/isomer.transform.v1.AugmentationService/EncodeAugmented" => {
             |bytes| Ok(EncodeAugmentedResponse::decode(bytes)?.usage)
         }
-        // What a run uses is charged as it goes on (`runs`).
+        // RunService is not listed: a run is charged while it goes on (`runs`).
         "/isomer.eval.v1.TaskService/Score" => |bytes| Ok(ScoreResponse::decode(bytes)?.usage),
         _ => return None,
     })
 }
 
-/// What a call may use, as far as that can be told from the size of its message.
+/// Estimates what a call may use from the size of its message.
 pub(crate) fn estimate(message: &[u8]) -> Usage {
     Usage {
         tokens: (message.len() as u64).div_ceil(BYTES_PER_TOKEN),
@@ -59,7 +59,7 @@ pub(crate) fn estimate(message: &[u8]) -> Usage {
     }
 }
 
-/// An answer whose usage is read as it passes.
+/// Reads an answer's usage while passing the answer on.
 pub(crate) fn counted(body: Body, read: Read, call: Provisional) -> Body {
     Body::new(Counted {
         body,
@@ -79,24 +79,24 @@ struct Counted {
     ledger: Ledger,
 }
 
-/// The count of one answer.
+/// The usage of one answer.
 struct Ledger {
     read: Read,
-    /// The part of a frame that has come so far.
+    /// Bytes of a frame that is not complete yet.
     waiting: Vec<u8>,
     passed: u64,
     used: Option<Usage>,
 }
 
 impl Ledger {
-    /// Takes over what has come.
+    /// Adds received bytes.
     fn take(&mut self, bytes: &[u8]) {
         self.passed = self.passed.saturating_add(bytes.len() as u64);
         self.waiting.extend_from_slice(bytes);
         let mut begin = 0;
         while let Some(frame) = frame(&self.waiting[begin..]) {
             begin += HEAD + frame.len();
-            // What cannot be read is counted by its size at the end.
+            // A message that cannot be decoded is charged by its size at the end.
             if let Ok(Some(usage)) = (self.read)(frame) {
                 sum::add(self.used.get_or_insert_default(), &usage);
             }
@@ -104,7 +104,8 @@ impl Ledger {
         self.waiting.drain(..begin);
     }
 
-    /// What the answer used: what it says, or else what was passed on of it.
+    /// What the answer used: the usage it reports, or else an estimate from the bytes that were
+    /// passed on.
     fn total(&self) -> Usage {
         self.used.unwrap_or_else(|| Usage {
             tokens: self.passed.div_ceil(BYTES_PER_TOKEN),
@@ -114,7 +115,7 @@ impl Ledger {
     }
 }
 
-/// The message of the first frame, if it is there whole.
+/// The message of the first frame, if the frame is complete.
 pub(crate) fn frame(bytes: &[u8]) -> Option<&[u8]> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
@@ -123,8 +124,8 @@ pub(crate) fn frame(bytes: &[u8]) -> Option<&[u8]> {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        // A caller who leaves before the count comes has still had the work done. Nothing came at
-        // all: then the estimate of the call counts.
+        // A caller that disconnects before the usage arrives has still caused the work. If nothing
+        // arrived at all, the call's estimate stands.
         if self.ledger.passed > 0 {
             self.call.end(&self.ledger.total());
         }
@@ -175,7 +176,7 @@ mod tests {
 
     const USAGE: &str = ".isomer.common.v1.Usage";
 
-    /// Whether a message, or one that it holds, has a usage.
+    /// Whether a message, or a message inside it, has a usage.
     fn has_usage(name: &str, messages: &HashMap<String, DescriptorProto>, depth: usize) -> bool {
         let fields = messages
             .get(name)

@@ -1,14 +1,14 @@
-//! What calls cost, and who pays: the one place that decides it, for gRPC, HTTP, the page and
-//! streams alike.
+//! What calls cost and who pays. This is decided here alone, for gRPC, HTTP, the page and streams.
 //!
-//! * [`charged`] gives each call of a caller who pays a [`Count`], and charges what is added to it,
-//!   when it is added. So it does not matter how the call ends: with an answer, with an error, at
-//!   its deadline, or because the caller is gone.
-//! * The router adds what encoders used (`routing`), and the way to other services adds what those
-//!   report while they work, or else what their answers say ([`answer`]).
-//! * [`reserve`] sets aside what a call may use at most ([`most`]) before it begins.
+//! * [`charged`] gives each call of a paying caller a [`Count`], and charges each addition to it at
+//!   once. So it does not matter how the call ends: with an answer, with an error, at its deadline,
+//!   or because the caller disconnects.
+//! * The router adds what encoders used (`routing`). The proxy to other services adds what they
+//!   report during the call, or else the usage in their answers ([`answer`]).
+//! * [`reserve`] reserves the most that a call may use ([`most`]) before the call begins.
 //!
-//! Runs go on after their request. They are charged by their tabs (`runs`), from the same sums.
+//! Runs go on after their request. They are charged through deferred charges (`runs`), with the
+//! same sums.
 
 pub(crate) mod answer;
 pub(crate) mod most;
@@ -37,7 +37,7 @@ use tokio::time::Instant;
 
 use crate::routing::{Answer, Router};
 
-/// Routes whose calls are charged to those who make them.
+/// Routes whose calls are charged to their callers.
 pub(crate) fn charged(routes: Routes) -> Routes {
     routes.layer(middleware::from_fn(charge))
 }
@@ -50,13 +50,13 @@ async fn charge(request: Request, next: Next) -> Response {
     let Some(caller) = caller.cloned() else {
         return next.run(request).await;
     };
-    // The caller counts as in flight as long as anything may still be charged.
+    // The caller counts as in flight as long as the call may still be charged.
     let count = Count::telling(move |used| caller.charge(sum::charged_tokens(used), used.cost_nano_usd));
     let response = count.scope(next.run(request)).await;
     response.map(|body| Body::new(Counted { body, count }))
 }
 
-/// A body that is made in the scope of its call's count.
+/// A body that is polled in the scope of its call's count.
 struct Counted {
     body: Body,
     count: Count,
@@ -81,7 +81,8 @@ impl http_body::Body for Counted {
     }
 }
 
-/// Sets aside what a call may use at most. What is returned is to be held until the call has ended.
+/// Reserves the most that a call may use. The caller of this function holds the reservation until
+/// the call has ended.
 ///
 /// # Errors
 /// As [`Caller::reserve`].
@@ -92,7 +93,7 @@ pub(crate) async fn reserve(caller: Option<&Caller>, most: &Usage) -> Result<Opt
     }
 }
 
-/// Encodes for a caller who may pay.
+/// Encodes, and reserves what the call may cost if the caller pays.
 ///
 /// # Errors
 /// As [`reserve`] and [`Router::encode`].
@@ -106,7 +107,7 @@ pub(crate) async fn encode(
     router.encode(request, deadline).await
 }
 
-/// Reranks for a caller who may pay.
+/// Reranks, and reserves what the call may cost if the caller pays.
 ///
 /// # Errors
 /// As [`reserve`] and [`Router::rerank`].

@@ -1,7 +1,7 @@
-//! What a call may use at most, as far as that can be told before it begins.
+//! Upper bounds of what a call may use, as far as they can be known before it begins.
 //!
-//! Too high a number only makes calls that come at once wait for each other near the end of a
-//! budget; too low a number lets them overdraw it. So the numbers are on the high side.
+//! Too high a bound only makes concurrent calls wait for each other near the end of a budget; too
+//! low a bound lets them overdraw it. So the bounds are on the high side.
 
 use isomer_access::nano;
 use isomer_proto::{
@@ -17,19 +17,19 @@ use prost::Message;
 
 use crate::routing::Router;
 
-/// Bytes of text that make a token, at least. English has more than four.
+/// Fewest bytes of text per token. English has more than four.
 const BYTES_PER_TOKEN: u64 = 3;
-/// Tokens that an encoder puts around a text.
+/// Special tokens that an encoder adds to a text.
 const MARKS: u64 = 2;
-/// Tokens of a prompt around a text.
+/// Tokens of the prompt around a text.
 const PROMPT: u64 = 1000;
 /// Tokens of an answer where the request sets no limit.
 const ANSWER: u64 = 2048;
 /// Tokens of a judge's answer.
 const RATING: u64 = 512;
-/// Attempts at a text where the request does not say.
+/// Attempts at a text where the request does not set them.
 const ATTEMPTS: u32 = 3;
-/// Calls to a generator of one attempt: a translation there and back.
+/// Calls to a generator in one attempt: a translation and its back-translation.
 const CALLS: u64 = 2;
 
 fn tokens(text: &str) -> u64 {
@@ -44,7 +44,8 @@ fn encoded(router: &Router, encoder_id: &str, tokens: u64) -> Usage {
     }
 }
 
-/// Every attempt may use all of it, and only those that were cut off without an answer do.
+/// Each attempt may use all of the tokens: an attempt that is cut off without an answer is charged
+/// in full.
 pub(super) fn of_encode(router: &Router, request: &EncodeRequest) -> Usage {
     let of = |input: &Input| match &input.input {
         Some(input::Input::Text(text)) => tokens(text),
@@ -62,13 +63,13 @@ pub(super) fn of_rerank(router: &Router, request: &RerankRequest) -> Usage {
     encoded(router, &request.encoder_id, all.saturating_mul(router.attempts()))
 }
 
-/// What a call that is passed on may use: a method's path and its message. Nothing for methods that
+/// What a proxied call may use, from its method's path and its message. Nothing for methods that
 /// use no model.
 pub(crate) fn of_passed_on(router: &Router, path: &str, message: &[u8]) -> Usage {
-    // A message that cannot be read is refused by the server, which then has used nothing.
+    // The server refuses a message that cannot be decoded, and then uses nothing.
     let read = || -> Result<Usage, prost::DecodeError> {
         Ok(match path {
-            // Both have the same fields.
+            // Both methods take the same request.
             "/isomer.transform.v1.TransformService/Transform"
             | "/isomer.transform.v1.TransformService/TransformStream" => {
                 of_transform(&TransformRequest::decode(message)?)
@@ -95,8 +96,8 @@ pub(crate) fn of_passed_on(router: &Router, path: &str, message: &[u8]) -> Usage
             "/isomer.transform.v1.AugmentationService/EncodeAugmented" => {
                 of_augmented(router, &EncodeAugmentedRequest::decode(message)?)
             }
-            // The size of the data set is not known yet; data that comes with the request is in the
-            // message.
+            // The size of the data set is not known yet. Data that is sent with the request is part
+            // of the message.
             "/isomer.eval.v1.TaskService/Score" => Usage {
                 tokens: (message.len() as u64).div_ceil(BYTES_PER_TOKEN),
                 ..Usage::default()

@@ -1,5 +1,5 @@
 //! Cohere's API, versions 1 and 2: `POST /v1/embed`, `/v2/embed`, `/v2/rerank`. `/v1/rerank` is
-//! with OpenAI's shapes, where Jina's and Voyage's clients ask too.
+//! served in `openai`, because Jina's and Voyage's clients use it too.
 //!
 //! <https://docs.cohere.com/reference/embed>, <https://docs.cohere.com/reference/rerank>
 
@@ -28,7 +28,7 @@ use crate::openai::{
     nulls, rerank,
 };
 
-/// The shape of its errors: a message.
+/// The shape of this API's errors: an object with a message.
 #[derive(Debug)]
 pub(super) struct Cohere;
 
@@ -55,7 +55,7 @@ pub(super) fn table() -> Vec<super::Route> {
     ]
 }
 
-/// A request to embed, of either version.
+/// A request to embed, in either version.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Embed {
@@ -71,7 +71,7 @@ struct Embed {
     images: Option<Value>,
     inputs: Option<Value>,
     max_tokens: Option<Value>,
-    /// Which request is served first; all are served as they come.
+    /// Order of service at Cohere. Ignored: requests are served in the order of arrival.
     #[serde(rename = "priority")]
     _priority: Option<i64>,
 }
@@ -116,13 +116,13 @@ enum Truncate {
     None,
     Start,
     End,
-    /// As the encoder does it, which is at the end where it can be told.
+    /// The encoder's default: at the end, where the encoder lets the side be chosen.
     #[default]
     #[serde(skip)]
     Unsaid,
 }
 
-/// One vector, as a type has it.
+/// One vector in one of the element types.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Vector {
@@ -208,7 +208,7 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
         Some(InputType::Image) => {
             return Err(Refused::invalid(
                 "input_type",
-                "is `image`, and encoders here read texts",
+                "is `image`, but encoders here read texts only",
             ));
         }
     };
@@ -221,7 +221,7 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
         .find(|kind| matches!(kind, EmbeddingType::Int8 | EmbeddingType::Uint8))
     {
         let message = format!(
-            "`{}` needs ranges from a calibration set; ask for float, base64, binary or ubinary, or over gRPC for DTYPE_INT8",
+            "`{}` needs ranges from a calibration set; request float, base64, binary or ubinary, or DTYPE_INT8 over gRPC",
             other.name()
         );
         return Err(Refused::invalid("embedding_types", message));
@@ -253,7 +253,7 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
     let one = |kind: EmbeddingType, vector: &Bytes| match kind {
         EmbeddingType::Base64 => Vector::Base64(BASE64_STANDARD.encode(vector)),
         EmbeddingType::Ubinary => Vector::Bytes(signs(vector).map(i16::from).collect()),
-        // As numpy has it: the same bytes, less 128.
+        // As numpy: the bytes of `ubinary` minus 128.
         EmbeddingType::Binary => Vector::Bytes(signs(vector).map(|byte| i16::from(byte) - 128).collect()),
         EmbeddingType::Float | EmbeddingType::Int8 | EmbeddingType::Uint8 => Vector::Floats(Numbers(vector.clone())),
     };
@@ -270,8 +270,8 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
     })
 }
 
-/// One bit a dimension, set where the value is above 0, eight to a byte, the first in the highest
-/// bit (as `numpy.packbits`).
+/// One bit per dimension, set if the value is above 0; eight bits per byte, the first in the
+/// highest bit (as `numpy.packbits`).
 fn signs(vector: &[u8]) -> impl Iterator<Item = u8> {
     let bits: Vec<bool> = embeddings::floats(vector).map(|value| value > 0.0).collect();
     let bytes: Vec<u8> = bits
@@ -325,8 +325,8 @@ async fn rerank_2(State(backends): State<Backends>, call: Call, body: Result<Bod
     })))
 }
 
-/// Which version answered, and what it counts. Cohere counts a search of up to a hundred documents
-/// as one unit; here it says nothing of a price.
+/// The API version that answered, and its units. Cohere bills a search of up to a hundred documents
+/// as one unit; here the number implies no price.
 fn meta(version: &str, units: Value) -> Value {
     json!({ "api_version": { "version": version }, "billed_units": units })
 }

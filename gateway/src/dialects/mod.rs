@@ -1,9 +1,9 @@
-//! HTTP APIs of other servers, so that their clients work unchanged: Cohere's,
-//! text-embeddings-inference's, Ollama's, the hub's.
+//! HTTP APIs of other servers, so that their clients work unchanged: those of Cohere,
+//! text-embeddings-inference, Ollama and the Hugging Face hub.
 //!
-//! Each API is a module that turns its requests into ours and our answers into its own, errors
-//! included. Encoding, reranking and charging are those of [`crate::openai`]. A field that would
-//! change the result and that we do not support is refused by name; one that cannot change it
+//! Each module translates one API's requests into ours and our answers and errors into that API's.
+//! Encoding, reranking and charging are those of [`crate::openai`]. A field that would change the
+//! result and is not supported is refused by name; a field that cannot change the result
 //! (`keep_alive`, `priority`) is accepted.
 
 mod cohere;
@@ -22,7 +22,7 @@ use crate::{billing, openai::Backends};
 pub(crate) use model::{Purpose, prompt};
 use refusal::Dialect;
 
-/// Adds the routes and their shapes of errors.
+/// Adds the routes and the shapes of their errors.
 pub(crate) fn add(services: Services, backends: &Backends) -> Services {
     let mut services = services
         .http(billing::charged(routes(backends)))
@@ -36,7 +36,7 @@ pub(crate) fn add(services: Services, backends: &Backends) -> Services {
     services
 }
 
-/// A path and who answers there.
+/// A path and its handler.
 type Route = (&'static str, MethodRouter<Backends>);
 
 fn table() -> Vec<Route> {

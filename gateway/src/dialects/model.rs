@@ -1,4 +1,4 @@
-//! Which encoder is meant, and which of its prompts.
+//! Which encoder a request means, and which of the encoder's prompts.
 
 use isomer_proto::encoder::v1::{Capability, Encoder, encode_request::Prompt};
 use isomer_service_kit::Fault;
@@ -6,21 +6,21 @@ use tokio::time::Instant;
 
 use crate::routing::Router;
 
-/// What texts are for, as clients say it.
+/// What the texts of a request are for, in the terms of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// What is searched for.
+    /// Search queries.
     Query,
-    /// What is found.
+    /// Documents to be found.
     Document,
-    /// What a classifier reads.
+    /// Texts for a classifier.
     Classification,
-    /// What is clustered.
+    /// Texts to be clustered.
     Clustering,
 }
 
 impl Purpose {
-    /// Names that encoders give their prompts for it, the commonest first.
+    /// Names that encoders give their prompts for this purpose, the most common first.
     fn prompts(self) -> &'static [&'static str] {
         match self {
             Self::Query => &["query", "search_query"],
@@ -30,7 +30,7 @@ impl Purpose {
         }
     }
 
-    /// The encoder's own prompt for it; none where it has none.
+    /// The encoder's own prompt for this purpose; none if the encoder has none.
     fn prompt(self, encoder: &Encoder) -> Option<String> {
         let has =
             |name: &&&str| encoder.prompts.contains_key(**name) || encoder.prompt_names.iter().any(|own| own == **name);
@@ -38,10 +38,10 @@ impl Purpose {
     }
 }
 
-/// The prompt under which an encoder reads texts of a purpose.
+/// The prompt with which an encoder encodes texts of a purpose.
 ///
 /// # Errors
-/// An unknown encoder.
+/// If the encoder is unknown.
 pub(crate) async fn prompt(
     router: &Router,
     encoder_id: &str,
@@ -53,10 +53,10 @@ pub(crate) async fn prompt(
     Ok(purpose.prompt(&encoder).map(Prompt::PromptName))
 }
 
-/// The only encoder with a capability: what a client means that names none.
+/// The only encoder with a capability: the one that a request means if it names none.
 ///
 /// # Errors
-/// None or several have it, with what to do.
+/// If no encoder or several encoders have the capability; the hint says what to do.
 pub(super) async fn only(router: &Router, capability: Capability) -> Result<String, Fault> {
     let what = match capability {
         Capability::Rerank => "cross-encoder",
@@ -65,7 +65,7 @@ pub(super) async fn only(router: &Router, capability: Capability) -> Result<Stri
     let mut able = router.list().await;
     able.retain(|encoder| match capability {
         Capability::Rerank => encoder.capabilities().any(|own| own == Capability::Rerank),
-        // An encoder that is not loaded yet may not have said what it can do.
+        // An encoder that is not loaded yet may not have reported its capabilities.
         _ => encoder.capabilities().all(|own| own != Capability::Rerank),
     });
     match able.as_mut_slice() {
@@ -79,7 +79,7 @@ pub(super) async fn only(router: &Router, capability: Capability) -> Result<Stri
                 format!("is not named, and this server has {} {what}s", several.len()),
             )
             .hint(format!(
-                "put the name into the address: /tei/NAME in front of the path, or ?model=NAME behind it, e.g. {}",
+                "put the name into the address: /tei/NAME before the path, or ?model=NAME after it, e.g. {}",
                 names.join(", ")
             )))
         }

@@ -1,5 +1,5 @@
-//! Ollama's API, as far as it is about embeddings: `/api/embed`, `/api/embeddings`, `/api/tags`,
-//! `/api/show`, `/api/version`.
+//! Ollama's API for embeddings: `/api/embed`, `/api/embeddings`, `/api/tags`, `/api/show`,
+//! `/api/version`.
 //!
 //! <https://github.com/ollama/ollama/blob/main/docs/api.md>
 
@@ -24,7 +24,7 @@ use super::{
 use crate::json::Json;
 use crate::openai::{ApiError, Backends, Body, Call, embeddings, inputs::Inputs, nulls};
 
-/// The shape of its errors: a sentence.
+/// The shape of this API's errors: a string.
 #[derive(Debug)]
 pub(super) struct Ollama;
 
@@ -39,7 +39,7 @@ impl Dialect for Ollama {
 
 type Answer<T> = Result<Json<T>, Refused<Ollama>>;
 
-/// Options of a model that change nothing about vectors: where it runs, and how it would write.
+/// Options of a model that do not change vectors: where the model runs, and how it generates text.
 const WITHOUT_EFFECT: [&str; 25] = [
     "f16_kv",
     "frequency_penalty",
@@ -87,7 +87,7 @@ struct Embed {
     dimensions: Option<u32>,
     #[serde(default, deserialize_with = "nulls::or_default")]
     options: Map<String, Value>,
-    /// How long the model stays in memory, which is not for a request to say here.
+    /// How long Ollama keeps the model in memory. Ignored: a request does not decide that here.
     #[serde(default, rename = "keep_alive")]
     _keep_alive: Option<Value>,
 }
@@ -118,8 +118,8 @@ struct EmbeddedOne {
     embedding: Numbers,
 }
 
-/// Whom a client means that puts a tag behind the name: `NAME:latest` is `NAME`, unless an encoder
-/// is called so.
+/// The encoder that a client means by a name with a tag: `NAME:latest` is `NAME`, unless an encoder
+/// has that very id.
 async fn named(backends: &Backends, model: String) -> String {
     let Some(plain) = model.strip_suffix(":latest") else {
         return model;
@@ -139,7 +139,7 @@ fn check_options(options: &Map<String, Value>) -> Result<(), Refused<Ollama>> {
         None => Ok(()),
         Some(name) => Err(Fault::invalid(
             format!("options.{name}"),
-            "is not supported, and might change the vectors",
+            "is not supported and might change the vectors",
         )
         .hint("leave it out; a text is cut at the encoder's own length")
         .into()),
@@ -151,18 +151,18 @@ async fn embed(State(backends): State<Backends>, call: Call, body: Result<Body<E
     let Body(request) = body?;
     check_options(&request.options)?;
     let texts = match request.input {
-        // An empty list is one of no texts, whatever it would have held.
+        // An empty list has no element to show its kind, so it is a list of no texts.
         Inputs::Tokens(ids) if ids.is_empty() => Vec::new(),
         Inputs::Text(text) => vec![text],
         Inputs::Texts(texts) => texts,
         Inputs::Tokens(_) | Inputs::ManyTokens(_) => {
             return Err(Refused::invalid(
                 "input",
-                "holds numbers, should be a string or a list of strings",
+                "holds numbers; should be a string or a list of strings",
             ));
         }
     };
-    // Ollama answers a request of no texts with no vectors; clients ask so to load a model.
+    // Ollama answers a request without texts with no vectors; clients send one to load a model.
     if texts.is_empty() {
         return Ok(Json(Embedded {
             model: request.model,
@@ -175,7 +175,7 @@ async fn embed(State(backends): State<Backends>, call: Call, body: Result<Body<E
     let truncation = match request.truncate {
         Some(false) => Truncation::Error,
         Some(true) => Truncation::Tail,
-        // As the encoder does it: not every provider can be told.
+        // The encoder's default: not every provider lets the side be chosen.
         None => Truncation::Unspecified,
     };
     let wanted = wanted(&backends, request.model.clone(), texts, truncation, request.dimensions).await;
@@ -206,7 +206,7 @@ async fn embeddings_of_one(
     .await;
     let encoded = embeddings::encode(&backends, &call, wanted).await?;
     let one = encoded.vectors()?.into_iter().next();
-    let one = one.ok_or_else(|| Fault::internal("the encoder gave no vector for the text"))?;
+    let one = one.ok_or_else(|| Fault::internal("the encoder returned no vector for the text"))?;
     Ok(Json(EmbeddedOne {
         embedding: Numbers(one),
     }))
@@ -236,7 +236,8 @@ fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What is known of an encoder; what Ollama counts and we do not is empty.
+/// What is known about an encoder. Facts that Ollama reports and this server does not know are
+/// empty.
 fn details(encoder: &Encoder) -> Value {
     json!({
         "parent_model": "",
@@ -271,7 +272,7 @@ async fn tags(State(backends): State<Backends>) -> Json<Value> {
 #[derive(Debug, Deserialize)]
 struct Show {
     model: Option<String>,
-    /// What older clients call it.
+    /// The name of this field in older clients.
     name: Option<String>,
 }
 

@@ -13,21 +13,21 @@ use tonic::Code;
 
 use crate::openai::ApiError;
 
-/// How an API tells of failures.
+/// The shape of an API's errors.
 pub(super) trait Dialect: Sized {
-    /// Its names for fields of ours, e.g. `inputs` and `texts`.
+    /// The API's names for our fields, e.g. `inputs` and `texts`.
     const FIELDS: &'static [(&'static str, &'static str)];
 
     /// The body.
     fn body(message: String, fault: &Fault) -> Value;
 
-    /// A failure as its clients read it.
+    /// An error as the API's clients read it.
     fn respond(fault: Fault) -> Response {
         Refused::<Self>::from(fault).into_response()
     }
 }
 
-/// A failure in the shape of an API.
+/// An error in the shape of an API.
 #[derive(Debug)]
 pub(super) struct Refused<D>(Fault, PhantomData<D>);
 
@@ -44,13 +44,13 @@ impl<D> From<ApiError> for Refused<D> {
 }
 
 impl<D: Dialect> Refused<D> {
-    /// What a field of the request cannot be.
+    /// A field of the request that has an invalid value.
     pub(super) fn invalid(field: &str, message: impl Into<String>) -> Self {
         Fault::invalid(field, message).into()
     }
 
-    /// The message with its field in front and the remedy behind it: these shapes have no places
-    /// for them.
+    /// The message with its field in front and the hint after it: these shapes have no separate
+    /// fields for them.
     fn message(&self) -> String {
         let Self(fault, _) = self;
         let mut message = match &fault.field {
@@ -82,7 +82,8 @@ pub(super) fn named(fields: &[(&str, &str)], field: &str) -> String {
 impl<D: Dialect> IntoResponse for Refused<D> {
     fn into_response(self) -> Response {
         let status = match self.0.code {
-            // What an encoder cannot do is the request's mistake to those who ask over HTTP.
+            // Over HTTP, a request for something that the encoder cannot do counts as a bad
+            // request.
             Code::Unimplemented if self.0.field.is_some() => StatusCode::BAD_REQUEST,
             _ => self.0.http_status(),
         };

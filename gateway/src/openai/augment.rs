@@ -21,12 +21,12 @@ use crate::{billing, catalogue};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Augment {
-    /// Transformations that make the variants; each goes to each generator.
+    /// Transformations that make the variants; each of them runs on each generator.
     transformations: Vec<String>,
-    /// Who makes them; none: the service's default.
+    /// Generators that make the variants; empty: the service's default.
     #[serde(default)]
     generators: Vec<String>,
-    /// Only the first so many sources.
+    /// Use only the first `k` sources.
     k: Option<u32>,
     #[serde(default)]
     pooling: Pooling,
@@ -34,11 +34,11 @@ pub(super) struct Augment {
     normalise_before: Option<bool>,
     normalise_after: Option<bool>,
     seed: Option<u64>,
-    /// Seconds.
+    /// In seconds.
     generation_budget: Option<f64>,
     #[serde(default)]
     missing_variants: MissingVariants,
-    /// Language of the texts (BCP-47); detected where it is not given.
+    /// Language of the texts (BCP-47); absent: detected.
     language: Option<String>,
 }
 
@@ -60,8 +60,8 @@ enum MissingVariants {
 }
 
 impl Augment {
-    /// Generator by generator within a transformation; one that needs none is one source, whoever
-    /// is named.
+    /// Sources ordered by transformation, then by generator. A transformation that needs no
+    /// generator is one source, whatever generators are named.
     fn sources(&self, served: &[TransformationInfo]) -> Result<Vec<VariantSource>, ApiError> {
         let default = [String::new()];
         let none = ["none".to_owned()];
@@ -83,7 +83,7 @@ impl Augment {
             }));
         }
         if sources.is_empty() {
-            return Err(ApiError::invalid("augment.transformations", "names no transformation")
+            return Err(ApiError::invalid("augment.transformations", "is empty")
                 .hint("name some, e.g. [\"paraphrase\"], or leave `augment` out"));
         }
         Ok(sources)
@@ -120,10 +120,11 @@ pub(super) async fn encode(
     let mut client = backends.augmentation()?;
     request.check_augmented()?;
     if request.truncation.is_some() {
-        return Err(
-            ApiError::invalid("truncation", "augmented vectors are of texts cut at their end, always")
-                .hint("leave it out"),
-        );
+        return Err(ApiError::invalid(
+            "truncation",
+            "with `augment`, texts that are too long are always cut at their end",
+        )
+        .hint("leave it out"));
     }
     let served = match &backends.augmentation {
         Some(servers) => catalogue::served(servers).await?,
@@ -178,7 +179,7 @@ pub(super) async fn encode(
     })
 }
 
-/// What went into one vector.
+/// The sources of one vector.
 fn used(variants: &Variants) -> Value {
     let missing = variants.missing.iter().map(|missing| {
         let reason = match missing.reason() {

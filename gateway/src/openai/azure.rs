@@ -1,5 +1,5 @@
-//! Azure's addresses of the same: `POST /openai/deployments/DEPLOYMENT/embeddings`. The deployment
-//! is the encoder, ids with a slash included; `api-version` is not looked at.
+//! Embeddings at Azure's addresses: `POST /openai/deployments/DEPLOYMENT/embeddings`. The
+//! deployment is the encoder; ids with a slash work too. `api-version` is ignored.
 //!
 //! <https://learn.microsoft.com/azure/ai-foundry/openai/reference#embeddings>
 
@@ -11,8 +11,8 @@ use http::StatusCode;
 
 use super::{Backends, Body, Call, embeddings, error::ApiError};
 
-/// What `/v1/embeddings` does. A `model` in the body is the client's own name for the deployment
-/// and says nothing here.
+/// As `/v1/embeddings`. A `model` in the body is the client's own name for the deployment and is
+/// ignored.
 pub(super) async fn create(
     State(backends): State<Backends>,
     path: Result<Path<String>, PathRejection>,
@@ -21,7 +21,7 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let Path(path) = path.map_err(|rejection| ApiError::invalid("model", rejection.body_text()))?;
     let Some(deployment) = path.strip_suffix("/embeddings") else {
-        // Told as any path that is not served.
+        // The answer for any path that is not served.
         return Ok(StatusCode::NOT_FOUND.into_response());
     };
     let Body(mut request) = body?;

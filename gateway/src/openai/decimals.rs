@@ -1,18 +1,18 @@
 //! 32-bit floats as JSON numbers: short decimals that read back as the same bits.
 //!
-//! Most of an answer's text, and of the work to write it, is digits. The numbers of a vector lie in
-//! a narrow range, in which a decimal can be found by exact means: an f32 times a power of ten is
-//! right to 53 bits, and nine digits tell any two f32 apart. Fewer are tried, and taken where the
-//! decimal still lies nearer to the number than to its neighbours.
+//! Digits are most of an answer's text, and writing them is most of its work. The numbers of a
+//! vector lie in a narrow range, in which exact arithmetic finds a decimal: an f32 times a power of
+//! ten is right to 53 bits, and nine digits tell any two f32 apart. Fewer digits are tried first,
+//! and taken if the decimal is still nearer to the number than to its neighbours.
 
-/// Bytes that a number takes at most, with a comma.
+/// Most bytes of one number, with its comma.
 pub(super) const LONGEST: usize = 17;
 
-/// Powers of ten that are exact in binary64, as far as they are needed.
+/// The powers of ten that are needed, all exact in binary64.
 const TENS: [f64; 14] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13];
-/// Magnitudes that are written here: others are rare in vectors.
+/// Magnitudes that this module writes: others are rare in vectors.
 const RANGE: std::ops::Range<f64> = 1e-5..10.0;
-/// What the products' rounding may be off, in units of the ninth digit, many times over.
+/// A generous bound on the rounding error of the products, in units of the ninth digit.
 const SLACK: f64 = 1e-6;
 /// `00` to `99`.
 const PAIRS: [[u8; 2]; 100] = {
@@ -25,7 +25,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Appends the numbers as a JSON array. What is not finite has no number in JSON and becomes
+/// Appends the numbers as a JSON array. A number that is not finite has no form in JSON and becomes
 /// `null`.
 pub(super) fn array(values: impl ExactSizeIterator<Item = f32>, out: &mut Vec<u8>) {
     out.reserve(values.len() * LONGEST + 2);
@@ -56,13 +56,13 @@ fn number(value: f32, out: &mut Vec<u8>) {
 /// `digits` with the point after the first of them, times 10^-`shift`.
 struct Decimal {
     digits: u32,
-    /// How many digits that is.
+    /// The number of digits.
     places: usize,
     shift: usize,
 }
 
 impl Decimal {
-    /// `magnitude` is that of `value`, in [`RANGE`].
+    /// `magnitude` is the absolute value of `value`, in [`RANGE`].
     fn shortest(value: f32, magnitude: f64) -> Self {
         let mut shift = 0;
         while magnitude * TENS[shift] < 1.0 {
@@ -85,7 +85,7 @@ impl Decimal {
             found.digits = shorter;
             found.places -= 1;
         }
-        // Rounded up to the next power of ten (0.0099999998 to 0.01).
+        // Rounding up has reached the next power of ten (0.0099999998 to 0.01).
         if f64::from(found.digits) >= TENS[found.places] {
             found = Self {
                 digits: 1,
@@ -100,7 +100,7 @@ impl Decimal {
         // The sign, zeros before and after the point, nine digits and a point.
         let mut text = *b"-0.0000000000000";
         let mut end = match self.shift {
-            // A place for the point, and `.0` after a single digit.
+            // Room for the point, and for `.0` after a single digit.
             0 => 1 + 1 + self.places.max(2),
             shift => 2 + shift + self.places,
         };
@@ -118,7 +118,7 @@ impl Decimal {
             text[end - 1] = b'0' + digits as u8;
         }
         if self.shift == 0 {
-            // Its digits were written from the third place on.
+            // The digits were written from index 2 on.
             text[1] = text[2];
             text[2] = b'.';
         }
@@ -126,7 +126,7 @@ impl Decimal {
     }
 }
 
-/// Half of the distance to the nearer neighbour of a number in [`RANGE`].
+/// Half the distance to the nearer neighbour of a number in [`RANGE`].
 fn half_gap(value: f32) -> f64 {
     let bits = value.to_bits();
     // Below a power of two the numbers are twice as dense.
@@ -146,7 +146,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Digits that say something.
+    /// Significant digits.
     fn digits(text: &str) -> usize {
         let before_exponent = text.split('e').next().unwrap();
         let digits: String = before_exponent.chars().filter(char::is_ascii_digit).collect();
@@ -160,7 +160,7 @@ mod tests {
         fits && text.parse::<f32>().unwrap().to_bits() == value.to_bits()
     }
 
-    /// Whether the text has no more digits than Rust's own.
+    /// Whether the text has no more digits than Rust's own formatting.
     fn is_short(value: f32) -> bool {
         digits(&text(value)) <= digits(&format!("{value:?}"))
     }
@@ -191,14 +191,14 @@ mod tests {
 
     #[test]
     fn every_number_reads_back_as_the_same_bits() {
-        // A stride that meets every exponent and every pattern of low bits; the whole of them is
-        // the test below.
+        // A stride that meets every exponent and every pattern of low bits; the test below covers
+        // all numbers.
         for bits in (0..=u32::MAX).step_by(2_503) {
             let value = f32::from_bits(bits);
             let right = !value.is_finite() || holds(value) && is_short(value);
             assert!(right, "{value:?} as {}", text(value));
         }
-        // Powers of two, where the neighbours are at unlike distances, and those beside them;
+        // Powers of two, whose neighbours are at unequal distances, and the numbers beside them;
         // decimals of few digits.
         for exponent in 100_u32..140 {
             for bits in (exponent << 23) - 3..(exponent << 23) + 3 {

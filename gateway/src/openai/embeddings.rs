@@ -30,17 +30,17 @@ use crate::{
     dialects::{Purpose, prompt},
 };
 
-/// Header of the answer with the digest of the vectors' space: vectors of two spaces may not be
-/// compared.
+/// Header of the answer with the digest of the vectors' space: vectors of different spaces may not
+/// be compared.
 const VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-vector-space");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What is asked for. `user` is taken and not used.
+/// The request. `user` is accepted and not used.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
-    /// Azure's addresses name it instead.
+    /// Absent at Azure's addresses, which name the model themselves.
     #[serde(default, deserialize_with = "nulls::or_default")]
     pub(super) model: String,
     pub(super) input: Inputs,
@@ -49,28 +49,28 @@ pub(crate) struct Request {
     pub(super) dimensions: Option<u32>,
     #[serde(default, rename = "user")]
     _user: Option<String>,
-    /// One of the encoder's prompts by name.
+    /// The name of one of the encoder's prompts.
     pub(super) prompt_name: Option<String>,
     /// What to do with a text that is too long; absent: drop its end.
     pub(super) truncation: Option<TruncationName>,
     pub(super) augment: Option<Augment>,
-    /// Voyage: what the texts are for. The encoder's own prompt for it is taken.
+    /// Voyage: what the texts are for. Selects the encoder's own prompt for that purpose.
     input_type: Option<InputType>,
     /// Voyage's name for `dimensions`.
     output_dimension: Option<u32>,
-    /// Voyage: the elements' type.
+    /// Voyage: type of the elements.
     output_dtype: Option<String>,
     /// Jina's name for `encoding_format`.
     embedding_type: Option<EncodingFormat>,
-    /// Jina: unit length.
+    /// Jina: whether vectors have unit length.
     normalized: Option<bool>,
     /// Jina: an adapter of the model.
     task: Option<Value>,
-    /// Jina: one vector for each part of a text that was read as a whole.
+    /// Jina: one vector for each part of a text that was encoded as a whole.
     late_chunking: Option<bool>,
 }
 
-/// What texts are for, as Voyage has it.
+/// What texts are for, in Voyage's terms.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum InputType {
@@ -91,7 +91,7 @@ impl Inputs {
         all.into_iter().map(|input| Input { input: Some(input) }).collect()
     }
 
-    /// The texts, where they are texts.
+    /// The texts; token ids are refused.
     pub(crate) fn into_texts(self) -> Result<Vec<String>, ApiError> {
         match self {
             Self::Text(text) => Ok(vec![text]),
@@ -113,7 +113,7 @@ enum EncodingFormat {
     Base64,
 }
 
-/// What to do with a text that is too long: our names, or Voyage's yes and no.
+/// What to do with a text that is too long: our names, or Voyage's booleans.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(
     untagged,
@@ -143,31 +143,31 @@ impl TruncationName {
 }
 
 impl Request {
-    /// Refuses what augmented vectors do not know.
+    /// Refuses fields that augmented vectors do not support.
     pub(super) fn check_augmented(&self) -> Result<(), ApiError> {
         if self.input_type.is_some() {
-            return Err(ApiError::invalid("input_type", "is not known with `augment`")
+            return Err(ApiError::invalid("input_type", "is not supported with `augment`")
                 .hint("name the prompt with `prompt_name`"));
         }
         if self.normalized.is_some() {
-            return Err(
-                ApiError::invalid("normalized", "is not known with `augment`").hint("use `augment.normalise_after`")
-            );
+            return Err(ApiError::invalid("normalized", "is not supported with `augment`")
+                .hint("use `augment.normalise_after`"));
         }
         Ok(())
     }
 
-    /// Refuses what would change the vectors and is not offered, and gives other servers' names of
-    /// a field their meaning.
+    /// Refuses unsupported fields that would change the vectors, and maps other servers' names of a
+    /// field to ours.
     fn settle(&mut self) -> Result<(), ApiError> {
         if self.model.is_empty() {
             return Err(ApiError::invalid("model", "is missing").hint("name an encoder; GET /v1/models lists them"));
         }
         if self.task.as_ref().is_some_and(|task| !task.is_null()) {
-            return Err(
-                ApiError::invalid("task", "chooses one of Jina's adapters, which encoders here have not")
-                    .hint("name one of the encoder's prompts with `prompt_name`, or leave it out"),
-            );
+            return Err(ApiError::invalid(
+                "task",
+                "chooses one of Jina's adapters, but encoders here have no adapters",
+            )
+            .hint("name one of the encoder's prompts with `prompt_name`, or leave it out"));
         }
         if self.late_chunking == Some(true) {
             return Err(
@@ -185,7 +185,7 @@ impl Request {
             if self.dimensions.is_some_and(|own| own != wanted) {
                 return Err(ApiError::invalid(
                     "output_dimension",
-                    "is not what `dimensions` says; give one of them",
+                    "differs from `dimensions`; give one of the two",
                 ));
             }
             self.dimensions = Some(wanted);
@@ -196,25 +196,25 @@ impl Request {
         if self.input_type.is_some() && self.prompt_name.is_some() {
             return Err(ApiError::invalid(
                 "input_type",
-                "is given beside `prompt_name`; give one of them",
+                "is given together with `prompt_name`; give one of the two",
             ));
         }
         Ok(())
     }
 }
 
-/// Vectors with what they cost.
+/// Vectors and their usage.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) matrix: Matrix,
     pub(crate) space: VectorSpace,
     pub(crate) usage: Usage,
     pub(crate) errors: Vec<ItemError>,
-    /// Rows of each input, where that is not one.
+    /// Rows per input; empty if every input has one row.
     pub(crate) row_counts: Vec<u32>,
-    /// How long it took, where the encoder says so.
+    /// Durations, if the encoder reports them.
     pub(crate) timing: Option<Timing>,
-    /// What augmentation has to say.
+    /// The answer's `augment` field.
     pub(super) augment: Option<Value>,
 }
 
@@ -222,8 +222,8 @@ impl Encoded {
     /// The vectors, each as little-endian 32-bit floats.
     ///
     /// # Errors
-    /// The first text that failed, since an answer over HTTP has no place for it; a matrix that is
-    /// not of 32-bit floats.
+    /// The error of the first text that failed, since an answer over HTTP cannot hold errors of
+    /// single texts; or if the matrix is not of 32-bit floats.
     pub(crate) fn vectors(&self) -> Result<Vec<Bytes>, Fault> {
         if let Some(first) = self.errors.first() {
             let fault = Fault::new(Code::from_i32(first.code), "ITEM_FAILED", first.message.clone());
@@ -240,7 +240,7 @@ impl Encoded {
     }
 }
 
-/// The numbers of a vector that [`Encoded::vectors`] gave.
+/// The numbers of a vector from [`Encoded::vectors`].
 pub(crate) fn floats(vector: &[u8]) -> impl ExactSizeIterator<Item = f32> {
     isomer_service_kit::vectors::floats(vector)
 }
@@ -264,7 +264,7 @@ pub(super) async fn create(
     off_runtime(size, move || answer(model, format, encoded)).await?
 }
 
-/// The same over gRPC.
+/// The same request for gRPC.
 async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<EncodeRequest, Fault> {
     let purpose = request.input_type.map(|kind| match kind {
         InputType::Query => Purpose::Query,
@@ -289,7 +289,7 @@ async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<En
     })
 }
 
-/// Vectors of texts, charged to the caller.
+/// Encodes texts and charges the caller.
 ///
 /// # Errors
 /// As [`crate::routing::Router::encode`].
@@ -298,7 +298,8 @@ pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequ
     let answer = answer.response;
     let mut usage = answer.usage.unwrap_or_default();
     if usage.cached_texts > 0 {
-        // No model ran for these, and nothing is charged; OpenAI's number is that of what was sent.
+        // No model ran for cached texts and nothing is charged for them; OpenAI's `prompt_tokens`
+        // counts the tokens that were sent.
         usage.tokens = answer.token_counts.iter().map(|count| u64::from(*count)).sum();
     }
     Ok(Encoded {
@@ -333,7 +334,7 @@ struct Tokens {
     total_tokens: u64,
 }
 
-/// OpenAI's list, written by hand: nearly all of it is numbers, which [`decimals`] writes.
+/// OpenAI's list. Written by hand because nearly all of it is numbers, which [`decimals`] writes.
 fn body<'a>(
     model: &str,
     format: EncodingFormat,

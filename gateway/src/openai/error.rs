@@ -9,12 +9,12 @@ use isomer_service_kit::{Fault, with_subject};
 use serde_json::json;
 use tonic::{Code, Status};
 
-/// A failure as OpenAI's clients read it: `{"error": {"message", "type", "param", "code"}}`.
+/// An error as OpenAI's clients read it: `{"error": {"message", "type", "param", "code"}}`.
 #[derive(Debug)]
 pub(crate) struct ApiError(Fault);
 
 impl ApiError {
-    /// Names the request's field to blame.
+    /// Sets the field of the request that the error is about.
     pub(super) fn at(self, param: &str) -> Self {
         Self(self.0.field(param))
     }
@@ -23,7 +23,7 @@ impl ApiError {
         Self(Fault::invalid(param, message))
     }
 
-    /// What went wrong, for another shape.
+    /// The underlying fault, for an answer in another shape.
     pub(crate) fn into_fault(self) -> Fault {
         self.0
     }
@@ -45,7 +45,7 @@ impl From<Status> for ApiError {
     }
 }
 
-/// OpenAI's name of a field that gRPC calls otherwise: `inputs[3].text` is `input[3]`.
+/// OpenAI's name for a field of the gRPC message: `inputs[3].text` is `input[3]`.
 fn param(field: &str) -> String {
     for (ours, theirs) in [("encoder_id", "model"), ("inputs", "input"), ("items", "input")] {
         let Some(rest) = field.strip_prefix(ours) else { continue };
@@ -60,7 +60,7 @@ fn param(field: &str) -> String {
     }
 }
 
-/// The kind of an error, from its HTTP status.
+/// The kind of an error, from the HTTP status.
 fn kind(status: u16) -> &'static str {
     match status {
         401 => "authentication_error",
@@ -75,7 +75,8 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let fault = self.0;
         let status = match fault.code {
-            // What an encoder cannot do is the request's mistake to those who ask over HTTP.
+            // Over HTTP, a request for something that the encoder cannot do counts as a bad
+            // request.
             Code::Unimplemented if fault.field.is_some() => http::StatusCode::BAD_REQUEST,
             _ => fault.http_status(),
         };
@@ -93,7 +94,7 @@ impl IntoResponse for ApiError {
             reason => Some(reason),
         };
         let body = json!({
-            // Where Voyage's clients look.
+            // Voyage's clients read this field.
             "detail": message,
             "error": {
                 "message": message,

@@ -1,8 +1,8 @@
-//! `input` of `/v1/embeddings`, in OpenAI's four forms, read straight into what it becomes.
+//! `input` of `/v1/embeddings` in OpenAI's four forms, deserialised without a buffer in between.
 //!
-//! serde's untagged enums keep the whole list in a buffer and then try form after form; two bytes
-//! of `""` cost a hundred so. Here the first element says which form it is, and there is a most of
-//! elements.
+//! serde's untagged enums buffer the whole list and then try one form after the other: two bytes of
+//! `""` then cost a hundred bytes. Here the first element determines the form, and the number of
+//! elements is bounded.
 
 use std::{fmt, marker::PhantomData};
 
@@ -11,11 +11,11 @@ use serde::{
     de::{Error, SeqAccess, Visitor},
 };
 
-/// Most texts, or lists of token ids, of one request. Encoders take fewer and say how many.
+/// Most texts, or lists of token ids, in one request. Encoders accept fewer and report their limit.
 const MOST: usize = 65_536;
 const FORMS: &str = "a string, a list of strings, a list of token ids, or a list of such lists";
 
-/// A text, texts, a text's token ids, or those of texts.
+/// A text, several texts, the token ids of one text, or those of several texts.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Inputs {
     Text(String),
@@ -25,7 +25,7 @@ pub(crate) enum Inputs {
 }
 
 impl Inputs {
-    /// The texts; none where these are tokens.
+    /// The texts; none for token ids.
     pub(crate) fn texts(self) -> Option<Vec<String>> {
         match self {
             Self::Text(text) => Some(vec![text]),
@@ -34,23 +34,23 @@ impl Inputs {
         }
     }
 
-    /// The token ids of each text; none where these are texts.
+    /// The token ids of each text; none for texts.
     pub(crate) fn token_ids(self) -> Option<Vec<Vec<u32>>> {
         match self {
             Self::Tokens(ids) => Some(vec![ids]),
             Self::ManyTokens(lists) => Some(lists),
-            // An empty list shows no kind.
+            // An empty list does not show its kind.
             Self::Texts(texts) if texts.is_empty() => Some(Vec::new()),
             Self::Text(_) | Self::Texts(_) => None,
         }
     }
 }
 
-/// [`bounded`], with an empty list for `null`. With `#[serde(default)]` beside it, for a field that
-/// is left out.
+/// [`bounded`], with an empty list for `null`. For a field that may be absent, combine it with
+/// `#[serde(default)]`.
 ///
 /// # Errors
-/// A list that is too long, and what its elements refuse.
+/// If the list is too long or an element is invalid.
 pub(crate) fn bounded_or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -64,7 +64,7 @@ pub(crate) fn bounded_or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(list.map_or_else(Vec::new, |Bounded(list)| list))
 }
 
-/// A list of at most as many elements as an input may hold.
+/// A list of no more elements than an input may hold.
 pub(crate) fn bounded<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     deserializer.deserialize_seq(BoundedVisitor(PhantomData))
 }
@@ -126,7 +126,7 @@ impl<'de> Visitor<'de> for InputsVisitor {
         let mixed = || A::Error::custom(format!("input should be {FORMS}; this list holds two kinds"));
         let too_many = || A::Error::custom(format!("input holds more than {MOST} elements; send fewer at once"));
         Ok(match list.next_element()? {
-            // An empty list is one of no texts, whatever it would have held.
+            // An empty list has no element to show its kind, so it is a list of no texts.
             None => Inputs::Texts(Vec::new()),
             Some(Element::Text(first)) => {
                 let mut texts = vec![first];
@@ -140,7 +140,8 @@ impl<'de> Visitor<'de> for InputsVisitor {
                 Inputs::Texts(texts)
             }
             Some(Element::Token(first)) => {
-                // A text may have very many tokens; they take no more than they took on the way.
+                // A text may have very many tokens; in memory they take no more bytes than in the
+                // request.
                 let mut tokens = vec![first];
                 while let Some(next) = list.next_element()? {
                     let Element::Token(token) = next else {
@@ -249,7 +250,7 @@ mod tests {
         for element in [r#""""#, "[]"] {
             let list = |count: usize| format!("[{}]", vec![element; count].join(","));
             assert!(read(&list(MOST)).is_ok());
-            // What comes after the bound is not read: it is not JSON.
+            // Nothing after the bound is read: the rest is not JSON.
             let cut = list(MOST + 1).replace(']', ",") + "@@@";
             if element == r#""""# {
                 assert!(read(&cut).unwrap_err().contains("more than 65536"));

@@ -1,14 +1,13 @@
-//! HTTP in OpenAI's shapes beside gRPC: `/v1/embeddings`, `/v1/models`, `/v1/rerank`; embeddings at
-//! Azure's addresses too.
+//! HTTP in OpenAI's shapes beside gRPC: `/v1/embeddings`, `/v1/models`, `/v1/rerank`, and
+//! embeddings at Azure's addresses.
 //!
-//! What OpenAI's own clients send is understood, what they read is answered. More than they know is
-//! asked for by further fields (`augment`, `prompt_name`, `truncation`); a field that nobody knows
-//! is refused, since a misspelt one would otherwise change vectors in silence. Bodies must be
-//! `application/json`: a page of another origin cannot send that without the browser's asking
-//! first.
+//! OpenAI's own clients can send all their fields and get the answers they read. Additional fields
+//! (`augment`, `prompt_name`, `truncation`) offer what those clients do not know. An unknown field
+//! is refused, because a misspelt one would otherwise change vectors silently. Bodies must be
+//! `application/json`: a page of another origin cannot send that without a CORS preflight.
 //!
-//! Shapes: <https://platform.openai.com/docs/api-reference/embeddings>; of `/v1/rerank` Cohere's
-//! and Jina's, which agree.
+//! Shapes: <https://platform.openai.com/docs/api-reference/embeddings>; `/v1/rerank` follows
+//! Cohere's and Jina's APIs, which agree.
 
 mod augment;
 mod azure;
@@ -47,16 +46,16 @@ use crate::{billing, proxy::Servers, routing::Router};
 /// The services that these routes call.
 #[derive(Debug, Clone)]
 pub struct Backends {
-    /// The way to every encoder.
+    /// Routes to every encoder.
     pub router: Router,
     /// An `AugmentationService`.
     pub augmentation: Option<Servers>,
-    /// Largest message, in bytes.
+    /// Largest message that is accepted, in bytes.
     pub max_message_bytes: usize,
 }
 
-/// Adds the routes, and their shape of errors to everything below `/v1/` and `/openai/`, whoever
-/// refuses.
+/// Adds the routes, and gives every error below `/v1/` and `/openai/` OpenAI's shape, whichever
+/// layer raises it.
 pub(crate) fn add(services: Services, backends: Backends) -> Services {
     let shape = |fault| ApiError::from(fault).into_response();
     services
@@ -65,7 +64,7 @@ pub(crate) fn add(services: Services, backends: Backends) -> Services {
         .refusals("/openai/", shape)
 }
 
-/// Every route there is.
+/// All routes.
 fn table() -> Vec<(&'static str, MethodRouter<Backends>)> {
     vec![
         ("/v1/embeddings", post(embeddings::create)),
@@ -97,12 +96,12 @@ impl Backends {
 
 fn absent() -> ApiError {
     ApiError::from(
-        Fault::unimplemented("this gateway has not been given a transform service")
+        Fault::unimplemented("this gateway has no transform service")
             .hint("name one in its configuration: transform.address"),
     )
 }
 
-/// Who asks, and until when.
+/// The caller and the deadline of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Call {
     caller: Option<Caller>,
@@ -119,7 +118,7 @@ impl Call {
 }
 
 impl Call {
-    /// The same of a gRPC request.
+    /// The same for a gRPC request.
     pub(crate) fn of_grpc(extensions: &tonic::Extensions) -> Self {
         Self {
             caller: extensions.get::<Caller>().cloned(),
@@ -140,7 +139,7 @@ impl<S: Sync> FromRequestParts<S> for Call {
     }
 }
 
-/// A request's body as JSON.
+/// A request body that is parsed as JSON.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Body<T> {
@@ -180,7 +179,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let fault = Fault::new(
         Code::InvalidArgument,
         "UNSUPPORTED_MEDIA_TYPE",
-        format!("the body is {media_type:?}, should be JSON"),
+        format!("the body has the media type {media_type:?}; should be application/json"),
     );
     Err(ApiError::from(
         fault.hint("send the header `Content-Type: application/json`"),

@@ -1,4 +1,4 @@
-//! `GET /v1/models`: the encoders.
+//! `GET /v1/models`: lists the encoders.
 
 use axum::{
     Json,
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::{Backends, Call, error::ApiError};
 
-/// Every encoder that can be asked for, loaded or not.
+/// All encoders, loaded or not.
 pub(super) async fn list(State(backends): State<Backends>) -> Json<Value> {
     let models: Vec<Value> = backends.router.list().await.iter().map(model).collect();
     Json(json!({ "object": "list", "data": models }))
 }
 
-/// One of them; loads it if need be.
+/// One encoder; loads it if necessary.
 pub(super) async fn get(
     State(backends): State<Backends>,
     call: Call,
@@ -25,8 +25,8 @@ pub(super) async fn get(
     Ok(Json(model(&backends.router.get(&id, call.deadline).await?)))
 }
 
-/// OpenAI's four fields, and what a client of embeddings wants to know. When a model was made is
-/// not known: 0.
+/// OpenAI's four fields, and facts that clients of embeddings need. The time at which a model was
+/// made is not known: 0.
 fn model(encoder: &Encoder) -> Value {
     json!({
         "id": encoder.id,

@@ -1,4 +1,4 @@
-//! What is refused before a handler sees it: below `/v1/` and `/openai/` in OpenAI's shape too.
+//! Refusals that no handler sees have OpenAI's shape too below `/v1/` and `/openai/`.
 #![allow(clippy::unwrap_used)]
 
 use std::{net::SocketAddr, sync::Arc};
@@ -18,7 +18,7 @@ use super::{add, tests::backends};
 
 const MOST: usize = 4096;
 
-/// Lets nobody in who says `stranger`.
+/// Refuses requests with a header `stranger`.
 #[derive(Debug)]
 struct NoStrangers;
 
@@ -73,7 +73,7 @@ impl Front {
 async fn error_of(answer: Response) -> Value {
     assert_eq!(answer.headers()[header::CONTENT_TYPE], "application/json");
     let body: Value = answer.json().await.unwrap();
-    // OpenAI's shape, and the sentence where Voyage's clients look.
+    // OpenAI's shape, and a message in the field that Voyage's clients read.
     assert_eq!(body.as_object().unwrap().len(), 2, "{body}");
     assert_eq!(body["detail"], body["error"]["message"]);
     body["error"].clone()

@@ -21,12 +21,13 @@ pub(super) struct Request {
     top_k: Option<u32>,
     #[serde(default, deserialize_with = "nulls::or_default")]
     return_documents: bool,
-    /// The label to rank by, where the model has several.
+    /// The label to rank by, if the model has several.
     #[serde(default, deserialize_with = "nulls::or_default")]
     label: String,
-    /// Voyage: whether a pair that is too long is cut. Pairs are always cut.
+    /// Voyage: whether a pair that is too long is cut. Only `true` is accepted: pairs are always
+    /// cut.
     truncation: Option<bool>,
-    /// Cohere: most parts of a document. A document is one part, cut at the encoder's length.
+    /// Cohere: most chunks per document. A document is one chunk here, cut at the encoder's length.
     max_chunks_per_doc: Option<u32>,
 }
 
@@ -52,7 +53,7 @@ pub(super) async fn create(
     Body(request): Body<Request>,
 ) -> Result<Json<Value>, ApiError> {
     if request.truncation == Some(false) {
-        let message = "is false, and pairs that are too long are always cut; leave it out";
+        let message = "is false, but pairs that are too long are always cut; leave it out";
         return Err(ApiError::invalid("truncation", message));
     }
     if request.max_chunks_per_doc == Some(0) {
@@ -62,7 +63,7 @@ pub(super) async fn create(
         (Some(_), Some(_)) => {
             return Err(ApiError::invalid(
                 "top_k",
-                "is given beside `top_n`, which means the same; give one",
+                "is given together with `top_n`, which means the same; give one of the two",
             ));
         }
         (one, other) => one.or(other),
@@ -87,7 +88,7 @@ pub(super) async fn create(
         shown
     });
     let tokens = answer.usage.unwrap_or_default().tokens;
-    // Voyage's clients read the results under another name.
+    // Voyage's clients read the results from another field.
     let results_are = if voyage { "data" } else { "results" };
     Ok(Json(json!({
         "object": "list",
@@ -97,7 +98,7 @@ pub(super) async fn create(
     })))
 }
 
-/// Documents by relevance, charged to the caller.
+/// Ranks documents by relevance and charges the caller.
 ///
 /// # Errors
 /// As [`crate::routing::Router::rerank`].

@@ -1,4 +1,4 @@
-//! The routes before a stub encoder: a text's vector is (its length, 1), token ids' is (their
+//! The routes over a stub encoder: a text's vector is (its length, 1), that of token ids is (their
 //! number, 2).
 #![allow(clippy::unwrap_used)]
 
@@ -68,7 +68,7 @@ fn encode(request: &EncodeRequest) -> Result<EncodeResponse, Status> {
             ..VectorSpace::default()
         }),
         token_counts: rows.iter().map(|row| row[0] as u32).collect(),
-        // Texts of eight letters are taken from a cache.
+        // Texts of eight letters count as cached.
         usage: Some(Usage {
             tokens: if cached > 0 { 0 } else { 7 },
             cached_texts: cached,
@@ -79,7 +79,7 @@ fn encode(request: &EncodeRequest) -> Result<EncodeResponse, Status> {
     })
 }
 
-/// A token a word, its id the word's length.
+/// One token per word; its id is the word's length.
 fn tokenize(request: &TokenizeRequest) -> TokenizeResponse {
     let word = |text: &str, word: &str| {
         let start = word.as_ptr() as usize - text.as_ptr() as usize;

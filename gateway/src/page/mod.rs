@@ -1,8 +1,8 @@
-//! The page at `/`: encoders and providers with how they fare, runs with their reports, and a box
-//! to try two texts in.
+//! The page at `/`: encoders and providers with their health, runs with their reports, and a form
+//! to try two texts.
 //!
-//! One document from the server, without scripts: what is read needs none, and the box is a form
-//! that answers with the page again.
+//! One document from the server, without scripts: reading it needs none, and the form answers with
+//! the page again.
 
 mod runs;
 mod trial;
@@ -21,35 +21,35 @@ use isomer_access::{Caller, Scope};
 use isomer_proto::transform::v1::TransformationInfo;
 use isomer_service_kit::{Fault, plain_refusal};
 
-use crate::{catalogue, front::Behind, routing::Router};
+use crate::{catalogue, front::UpstreamServers, routing::Router};
 use trial::Trial;
 
-/// Longest wait for a trial: a local generator may have to be loaded.
+/// Longest duration of a trial: a local generator may have to be loaded first.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Longest wait for the list of transformations.
 const LISTING: Duration = Duration::from_secs(2);
 
-/// What the page shows and asks.
+/// The services that the page shows and calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Pages {
     pub(crate) router: Router,
-    pub(crate) behind: Behind,
+    pub(crate) upstream_servers: UpstreamServers,
     pub(crate) max_message_bytes: usize,
 }
 
-/// `/`, `/runs/ID/report.html` and the report's other forms.
+/// Routes of `/` and of `/runs/ID/report.html` with the report's other forms.
 pub(crate) fn routes(pages: Pages) -> Routes {
     let add = |routes: Routes<Pages>, (path, route)| routes.route(path, route);
     table().into_iter().fold(Routes::new(), add).with_state(pages)
 }
 
-/// Every page there is.
+/// All pages.
 fn table() -> Vec<(&'static str, MethodRouter<Pages>)> {
     vec![("/", get(home)), ("/runs/{id}/{file}", get(report))]
 }
 
-/// Reads the query of a trial, and says what is wrong with it.
+/// Reads the query of a trial and returns what is wrong with it.
 pub(crate) fn read_trial(query: &str) -> Option<String> {
     Trial::read(query).check().err().map(|fault| fault.to_string())
 }
@@ -87,7 +87,7 @@ async fn home(
         served(&pages)
     );
     let served = served.unwrap_or_else(|fault| {
-        let why = format!("the transform service does not say what it serves: {fault}");
+        let why = format!("the transformations of the transform service cannot be listed: {fault}");
         trial.problems.push(why);
         Vec::new()
     });
@@ -96,13 +96,13 @@ async fn home(
             Html(html),
             "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
         ),
-        Err(error) => plain_refusal(Fault::internal(format!("the page cannot be made: {error}"))),
+        Err(error) => plain_refusal(Fault::internal(format!("the page cannot be rendered: {error}"))),
     }
 }
 
-/// The transformations that can be tried; none where there is no transform service.
+/// The transformations that can be tried; none if there is no transform service.
 async fn served(pages: &Pages) -> Result<Vec<TransformationInfo>, Fault> {
-    let Some(servers) = &pages.behind.transform else {
+    let Some(servers) = &pages.upstream_servers.transform else {
         return Ok(Vec::new());
     };
     let late = |_| Fault::unavailable("CATALOGUE_TIMEOUT", format!("no answer within {} s", LISTING.as_secs()));
@@ -111,10 +111,11 @@ async fn served(pages: &Pages) -> Result<Vec<TransformationInfo>, Fault> {
         .map_err(late)?
 }
 
-/// A trial costs something: a page from elsewhere must not be able to have one run, e.g. as an
-/// image.
+/// Whether the caller may run the trial. A trial costs something, so a page of another origin must
+/// not be able to start one, e.g. as the address of an image.
 fn may_try(headers: &HeaderMap, caller: Option<&Caller>, trial: &Trial) -> Result<(), Fault> {
-    // A request without the header is not a page's, or the door has refused it (`UNKNOWN_PAGE`).
+    // A request without the header does not come from a page, or the auth layer has refused it
+    // (`UNKNOWN_PAGE`).
     let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
     if !matches!(site, None | Some("same-origin" | "none")) {
         let fault = Fault::precondition(
@@ -138,7 +139,7 @@ async fn report(
     Path((id, file)): Path<(String, String)>,
 ) -> Response {
     match runs::report(&pages, caller.as_ref().map(|caller| &caller.0), &id, &file).await {
-        // A report has no script.
+        // A report has no scripts.
         Ok((content, media_type)) => document(
             ([(header::CONTENT_TYPE, media_type)], content),
             "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'",
@@ -147,7 +148,8 @@ async fn report(
     }
 }
 
-/// A document that loads nothing from anywhere, whatever texts are in it.
+/// A response with headers that keep the document from loading anything, whatever texts it
+/// contains.
 fn document(content: impl IntoResponse, policy: &'static str) -> Response {
     let mut response = content.into_response();
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! Runs of eval-svc and their reports.
+//! Lists eval-svc's runs and fetches their reports.
 
 use isomer_access::Caller;
 use isomer_proto::eval::v1::{
@@ -11,19 +11,19 @@ use tonic::{Request, metadata::MetadataValue};
 use super::Pages;
 use crate::{proxy::Servers, runs::viewer};
 
-/// Runs shown, the newest.
+/// How many runs are shown, the newest first.
 const SHOWN: u32 = 50;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 fn client(pages: &Pages) -> Result<RunServiceClient<Servers>, Fault> {
-    let channel = pages.behind.runs().ok_or_else(|| {
-        Fault::not_found("NO_RUNS", "this gateway has not been given an evaluation service")
+    let channel = pages.upstream_servers.runs().ok_or_else(|| {
+        Fault::not_found("NO_RUNS", "this gateway has no evaluation service")
             .hint("name one in its configuration: eval.address")
     })?;
     Ok(RunServiceClient::new(channel).max_decoding_message_size(pages.max_message_bytes))
 }
 
-/// Says for whom the runs are shown.
+/// Names the caller whose runs are shown.
 fn name<T>(request: &mut Request<T>, caller: Option<&Caller>) {
     if let Some(principal) = viewer(caller) {
         let value = principal.parse().unwrap_or(MetadataValue::from_static("unknown"));
@@ -31,7 +31,7 @@ fn name<T>(request: &mut Request<T>, caller: Option<&Caller>) {
     }
 }
 
-/// The newest runs, or why there are none to show.
+/// The newest runs, or the reason why they cannot be shown.
 pub(super) async fn list(pages: &Pages, caller: Option<&Caller>) -> Result<Vec<Run>, Fault> {
     let mut request = Request::new(ListRunsRequest {
         page_size: SHOWN,
@@ -46,7 +46,7 @@ pub(super) async fn list(pages: &Pages, caller: Option<&Caller>) -> Result<Vec<R
     Ok(answer.into_inner().runs)
 }
 
-/// One form of a report, by the name of its file.
+/// One format of a report, by its file name.
 pub(super) async fn report(
     pages: &Pages,
     caller: Option<&Caller>,
@@ -59,8 +59,10 @@ pub(super) async fn report(
         "report.md" => ReportFormat::Markdown,
         "junit.xml" => ReportFormat::Junit,
         other => {
-            return Err(Fault::not_found("NO_SUCH_PATH", format!("a report has no `{other}`"))
-                .hint("one of report.html, report.json, report.md, junit.xml"));
+            return Err(
+                Fault::not_found("NO_SUCH_PATH", format!("a report has no file `{other}`"))
+                    .hint("one of report.html, report.json, report.md, junit.xml"),
+            );
         }
     };
     let mut request = Request::new(GetReportRequest {

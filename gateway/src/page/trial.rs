@@ -1,4 +1,4 @@
-//! The box: two texts, some encoders, transformations of the first, and how near they all are.
+//! The trial: two texts, some encoders, transformations of the first text, and their cosines.
 
 use isomer_access::Caller;
 use isomer_proto::{
@@ -19,16 +19,16 @@ const LONGEST: usize = 2000;
 /// Most encoders and most transformations of one trial.
 const MOST: usize = 8;
 
-/// What was asked, and what came of it.
+/// A trial's input and results.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
     pub(super) first: String,
     pub(super) second: String,
     pub(super) encoders: Vec<String>,
     pub(super) transformations: Vec<String>,
-    /// The first text changed: name of the transformation and text.
+    /// Variants of the first text: name of the transformation, and text.
     pub(super) variants: Vec<(String, String)>,
-    /// Encoder, cosine of the first text with the second (where there is one), then with each
+    /// Per encoder, the cosine of the first text with the second (if there is one), then with each
     /// variant.
     pub(super) rows: Vec<(String, Vec<f64>)>,
     pub(super) problems: Vec<String>,
@@ -59,7 +59,7 @@ impl Trial {
         !self.transformations.is_empty()
     }
 
-    /// Transforms, encodes, compares. What fails is said beside what did not.
+    /// Transforms, encodes and compares. Failures are shown beside the results.
     pub(super) async fn run(&mut self, pages: &Pages, caller: Option<&Caller>) {
         if let Err(fault) = self.check() {
             self.problems.push(fault.to_string());
@@ -96,7 +96,7 @@ impl Trial {
         for (name, text) in [("first text", &self.first), ("second text", &self.second)] {
             if text.chars().count() > LONGEST {
                 return Err(
-                    Fault::invalid(name, format!("has more than {LONGEST} characters")).hint("try a shorter one")
+                    Fault::invalid(name, format!("has more than {LONGEST} characters")).hint("try a shorter text")
                 );
             }
         }
@@ -119,8 +119,8 @@ impl Trial {
 }
 
 async fn change(pages: &Pages, caller: Option<&Caller>, name: &str, text: &str) -> Result<String, Fault> {
-    let channel = pages.behind.transform.clone().ok_or_else(|| {
-        Fault::unimplemented("this gateway has not been given a transform service")
+    let channel = pages.upstream_servers.transform.clone().ok_or_else(|| {
+        Fault::unimplemented("this gateway has no transform service")
             .hint("name one in its configuration: transform.address")
     })?;
     let (kind, needs_generator) = catalogue::named(&catalogue::served(&channel).await?, name)?;
@@ -199,7 +199,7 @@ async fn cosines(
     Ok(rows[1..].iter().map(|other| cosine(&rows[0], other)).collect())
 }
 
-/// NaN where one of them is zero: there is no angle to it.
+/// NaN if one of them is the zero vector, which has no direction.
 fn cosine(a: &[f64], b: &[f64]) -> f64 {
     let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()

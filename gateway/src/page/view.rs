@@ -1,4 +1,4 @@
-//! What the template shows.
+//! The values that the page's template shows.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ struct TrialView {
     problems: Vec<String>,
 }
 
-/// The page.
+/// Renders the page.
 pub(super) fn page(
     pages: &Pages,
     encoders: &[Encoder],
@@ -86,7 +86,7 @@ pub(super) fn page(
     runs: &Result<Vec<Run>, Fault>,
     trial: &Trial,
 ) -> Result<String, minijinja::Error> {
-    let standings = pages.router.standings();
+    let provider_health = pages.router.provider_health();
     let refusals: BTreeMap<String, String> = pages.router.refusals().into_iter().collect();
     let known = |number: u32| Some(number).filter(|number| *number > 0);
     let encoder_rows: Vec<EncoderRow> = encoders
@@ -97,7 +97,7 @@ pub(super) fn page(
             max_tokens: known(encoder.max_tokens),
             architecture: encoder.architecture.clone(),
             loaded: encoder.loaded,
-            providers: standings
+            providers: provider_health
                 .iter()
                 .filter(|(_, _, ids)| ids.contains(&encoder.id))
                 .map(|(provider, ..)| provider.clone())
@@ -105,32 +105,35 @@ pub(super) fn page(
             refusal: refusals.get(&encoder.id).cloned(),
         })
         .collect();
-    let provider_rows: Vec<ProviderRow> = standings
+    let provider_rows: Vec<ProviderRow> = provider_health
         .into_iter()
-        .map(|(id, standing, ids)| ProviderRow {
+        .map(|(id, health, ids)| ProviderRow {
             id,
-            state: standing.state,
-            why: standing.why,
-            latency: standing
+            state: health.state,
+            why: health.why,
+            latency: health
                 .latency
                 .map(|latency| format!("{:.1} ms", latency.as_secs_f64() * 1e3)),
-            outstanding: standing.outstanding,
-            answered: standing.answered,
-            failed: standing.failed,
+            outstanding: health.outstanding,
+            answered: health.answered,
+            failed: health.failed,
             encoders: ids.len(),
         })
         .collect();
-    let behind = [("transform", &pages.behind.transform), ("eval", &pages.behind.eval)];
-    let servers = behind.into_iter().flat_map(|(service, servers)| {
-        let each = servers.iter().flat_map(Servers::standings);
-        each.map(move |(name, standing)| ServerRow {
+    let upstream_servers = [
+        ("transform", &pages.upstream_servers.transform),
+        ("eval", &pages.upstream_servers.eval),
+    ];
+    let servers = upstream_servers.into_iter().flat_map(|(service, servers)| {
+        let each = servers.iter().flat_map(Servers::server_health);
+        each.map(move |(name, health)| ServerRow {
             service,
             name,
-            state: standing.state,
-            why: standing.why,
-            outstanding: standing.outstanding,
-            answered: standing.answered,
-            failed: standing.failed,
+            state: health.state,
+            why: health.why,
+            outstanding: health.outstanding,
+            answered: health.answered,
+            failed: health.failed,
         })
     });
     let server_rows: Vec<ServerRow> = servers.collect();
@@ -197,7 +200,8 @@ fn trial_view(trial: &Trial, encoders: &[Encoder], served: &[TransformationInfo]
             || fresh && first_loaded.is_some_and(|first| first.id == encoder.id),
         hint: "",
     });
-    // Those that make one text of one text, in its own language; first those that are done at once.
+    // Transformations that make one text from one text in its own language; those without a
+    // generator first, because they are fast.
     let of_one = |kind: &Kind| !matches!(kind, Kind::Distractors(_) | Kind::MultiSwap(_) | Kind::Continuation(_));
     let mut shown: Vec<_> = served
         .iter()
@@ -207,7 +211,7 @@ fn trial_view(trial: &Trial, encoders: &[Encoder], served: &[TransformationInfo]
     let transformations = shown.into_iter().map(|info| Choice {
         name: info.name.clone(),
         chosen: trial.transformations.contains(&info.name) || fresh && info.name == "stopword_removal",
-        hint: if info.needs_generator { "asks a generator" } else { "" },
+        hint: if info.needs_generator { "uses a generator" } else { "" },
     });
     let mut columns = Vec::new();
     columns.extend((!trial.second.is_empty()).then(|| "second text".to_owned()));

@@ -1,8 +1,9 @@
-//! Passes a gRPC service's calls on to a server behind it.
+//! Forwards a gRPC service's calls to a server behind the gateway.
 //!
-//! Messages are passed on as they are: frames, metadata, deadlines (`grpc-timeout`, what is left of
-//! it) and trailers pass through, and a caller that goes away drops the call behind it. What a call
-//! uses is charged to its caller (`billing`), and runs as they go on (`runs`).
+//! Messages are forwarded unchanged: frames, metadata, deadlines (`grpc-timeout` with the time that
+//! is left) and trailers pass through, and the upstream call is cancelled if the caller
+//! disconnects. What a call uses is charged to its caller (`billing`); runs are charged while they
+//! go on (`runs`).
 
 mod servers;
 
@@ -27,9 +28,9 @@ pub use servers::Servers;
 pub(crate) struct Upstream {
     /// Full gRPC service name, e.g. `isomer.encoder.v1.EncoderService`.
     pub(crate) service: &'static str,
-    /// The server that answers for it.
+    /// The servers that answer its calls.
     pub(crate) servers: Servers,
-    /// Where the prices of encoders are known; none where nothing is set aside for a call.
+    /// The router that knows the prices of encoders; none where nothing is reserved for a call.
     pub(crate) prices: Option<routing::Router>,
 }
 
@@ -41,11 +42,11 @@ pub(crate) fn route(upstream: Upstream) -> Router {
 
 pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    // How large it may be was decided at the door.
+    // The server's limits have already bounded its size.
     let body = match to_bytes(body, usize::MAX).await {
         Ok(body) => body,
         Err(error) => {
-            let fault = Fault::invalid("request", format!("did not arrive whole: {error}"));
+            let fault = Fault::invalid("request", format!("was not received completely: {error}"));
             return Status::from(fault.hint("send it again")).into_http();
         }
     };

@@ -1,9 +1,9 @@
-//! Servers behind the gateway that do the same work, and the way to whichever is well.
+//! Servers behind the gateway that serve the same, and the choice of a healthy one for each call.
 //!
 //! The rules are those of encoders (`routing`): the less busy of two, health checks, breakers, a
-//! budget of retries. What differs: an answer is whatever the server says itself, its own failures
-//! included. Only where no answer came at all is another server asked, and where a call may not be
-//! repeated, only as long as nothing of it was sent.
+//! budget of retries. One thing differs: whatever a server itself returns is the answer, errors
+//! included. Another server is asked only if no answer came at all, and for a call that may not be
+//! repeated, only if nothing of it was sent.
 
 use std::{
     pin::Pin,
@@ -40,16 +40,16 @@ use crate::{
     },
 };
 
-/// Methods that do something twice when they are asked twice. All others only answer, or end in the
-/// same state.
+/// Methods whose effect would happen twice if they were called twice. All others only read, or end
+/// in the same state.
 const ONCE: &[&str] = &[
     "/isomer.eval.v1.RunService/CreateRun",
     "/isomer.eval.v1.RunService/DeleteRun",
 ];
-/// What to do where no server answers.
+/// What to do if no server answers.
 pub(super) const HINT: &str =
     "start that service, or correct its address or its TLS settings in the gateway's configuration";
-/// The reason of a server that has no place for one more request.
+/// The reason with which a server refuses a request because it has no capacity for it.
 const OVERLOADED: &str = "OVERLOADED";
 
 /// One server.
@@ -65,8 +65,7 @@ impl AsRef<Arc<Peer>> for Server {
     }
 }
 
-/// Servers that do the same work; a generated client runs over them as over a channel. Cheap to
-/// clone.
+/// Servers that serve the same. A generated client uses them like a channel. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Servers {
     policy: Arc<Policy>,
@@ -74,8 +73,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Servers elsewhere, by their addresses. Each is asked for its health as long as it is used.
-    /// Must be called inside a tokio runtime.
+    /// Servers elsewhere, by their addresses. Each server's health is polled until it is dropped.
+    /// Must be called inside a Tokio runtime.
     pub(crate) fn remote(routing: &RoutingConfig, servers: impl IntoIterator<Item = (String, GrpcChannel)>) -> Self {
         let made = Self::new(routing, servers);
         for server in made.all.iter() {
@@ -84,14 +83,14 @@ impl Servers {
         made
     }
 
-    /// The services of this process.
+    /// The services of this process, which need no health checks.
     pub fn here(routing: &RoutingConfig, name: &str, channel: GrpcChannel) -> Self {
         Self::new(routing, [(name.to_owned(), channel)])
     }
 
     fn new(routing: &RoutingConfig, servers: impl IntoIterator<Item = (String, GrpcChannel)>) -> Self {
-        // How long an answer takes says nothing of the server: one call lists what there is, the
-        // next has a language model write pages.
+        // The time of an answer says nothing about the server's health: one call reads a list, the
+        // next has a language model write pages. So timeouts, hedging and slowness are off.
         let config = RoutingConfig {
             attempt_timeout_ms: 0,
             hedge_after_ms: None,
@@ -110,7 +109,7 @@ impl Servers {
         }
     }
 
-    /// The first of them alone: for what only one can answer, because it keeps it.
+    /// The first server alone: for calls about state that only one server keeps.
     pub(crate) fn first(&self) -> Self {
         Self {
             all: self.all.iter().take(1).cloned().collect(),
@@ -118,22 +117,23 @@ impl Servers {
         }
     }
 
-    /// The health of each, for people.
-    pub(crate) fn standings(&self) -> Vec<(String, PeerHealth)> {
+    /// The health of each server, to be shown to people.
+    pub(crate) fn server_health(&self) -> Vec<(String, PeerHealth)> {
         let now = Instant::now();
-        let of = |server: &Arc<Server>| (server.peer.name.clone(), server.peer.standing(now));
+        let of = |server: &Arc<Server>| (server.peer.name.clone(), server.peer.health(now));
         self.all.iter().map(of).collect()
     }
 
-    /// Sends a call with one request message. How large that may be was decided at the door.
+    /// Sends a call with one request message. The server's limits have already bounded the
+    /// message's size.
     ///
     /// # Errors
-    /// Where no server answered; what one answered is an answer, also where it is an error.
+    /// If no server answered. An error that a server returned is an answer.
     pub(crate) async fn ask(&self, request: Request<Body>) -> Result<Response<Body>, Fault> {
         let (mut parts, body) = request.into_parts();
         let body = axum::body::Body::new(body);
         let bytes = to_bytes(body, usize::MAX).await.map_err(|error| {
-            Fault::invalid("request", format!("did not arrive whole: {error}")).hint("send it again")
+            Fault::invalid("request", format!("was not received completely: {error}")).hint("send it again")
         })?;
         let deadline = parts.extensions.get::<CallDeadline>().map(|deadline| deadline.0);
         let once = ONCE.contains(&parts.uri.path());
@@ -146,12 +146,12 @@ impl Servers {
             again: &|| !(once && sent.load(Ordering::Acquire)),
         };
         let alone = self.all.len() == 1;
-        // What the call uses is counted where somebody counts it, and asked of whoever works for
-        // it.
+        // The upstream call is asked to report its usage only where this call is counted; a
+        // client's own header is removed.
         parts.headers.remove(report::HEADER);
         let counted = isomer_usage::current().and_then(|_| answer::reader(parts.uri.path()));
         let used = counted.map(|read| {
-            // A compressed answer could not be read in passing.
+            // Usage cannot be read from a compressed answer.
             parts.headers.remove("grpc-accept-encoding");
             (read, Provisional::begin(answer::estimate(&bytes)))
         });
@@ -192,7 +192,8 @@ impl Servers {
         let (answer, _, attempt) = match answered {
             Ok(answered) => answered,
             Err(fault) => {
-                // Nobody took it up, unless time was too short: then the estimate counts.
+                // No server began the call, unless the deadline was too short; then the estimate
+                // stands.
                 if let Some((_, call)) = used.filter(|_| fault.code != Code::DeadlineExceeded) {
                     call.end(&Usage::default());
                 }
@@ -205,7 +206,7 @@ impl Servers {
             Some((read, call)) => answer.map(|body| answer::counted(body, read, call)),
             None => answer,
         };
-        // A server that streams is busy until the stream ends.
+        // A server counts as busy until its stream ends.
         Ok(answer.map(|body| {
             Body::new(body.map_frame(move |frame| {
                 let _busy = &attempt;
@@ -215,8 +216,8 @@ impl Servers {
     }
 }
 
-/// An answer whose head came before anything else: waits until the server says something, so that
-/// another can be asked where it says nothing.
+/// Waits for the first frame of an answer whose head was sent early, so that another server can be
+/// asked if nothing follows.
 async fn begun(answer: Response<Body>) -> Result<Response<Body>, Status> {
     if !report::is_reported(answer.headers()) {
         return Ok(answer);
@@ -242,12 +243,12 @@ async fn begun(answer: Response<Body>) -> Result<Response<Body>, Status> {
     }
 }
 
-/// What is an answer: everything that a gRPC server says itself, but that it has no place where
-/// another may have one.
+/// Decides what counts as an answer: everything that a gRPC server itself returns, except that it
+/// is overloaded while another server may have capacity.
 fn heard(answer: Result<Response<Body>, Status>, alone: bool) -> Result<Response<Body>, Fault> {
     let answer = answer.map_err(|status| Fault::from_status(&status))?;
     if answer.status() != StatusCode::OK {
-        // Somebody on the way, such as a proxy whose upstream is gone.
+        // A proxy in between answered, for instance one whose upstream is gone.
         return Err(Fault::unavailable("NOT_GRPC", format!("answered {}", answer.status())));
     }
     let told = Status::from_header_map(answer.headers()).filter(|status| status.code() == Code::ResourceExhausted);
@@ -261,7 +262,7 @@ fn late() -> Fault {
     Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "no answer in time").hint("allow more time")
 }
 
-/// A message to send, as often as it takes; remembers whether it was taken up.
+/// A message that can be sent in several attempts, and that records whether sending has begun.
 struct Message {
     bytes: Option<Bytes>,
     sent: Arc<AtomicBool>,
@@ -296,7 +297,7 @@ impl Service<Request<Body>> for Servers {
     }
 }
 
-/// Asks a server for its health until nobody uses it any more.
+/// Polls a server's health until the server is dropped.
 async fn watch(server: Weak<Server>, config: RoutingConfig) {
     let mut ticks = interval(Duration::from_millis(config.health_interval_ms));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -308,7 +309,7 @@ async fn watch(server: Weak<Server>, config: RoutingConfig) {
     }
 }
 
-/// Whether the whole server serves.
+/// Whether the server as a whole reports SERVING.
 async fn serves(channel: &GrpcChannel) -> Result<(), Fault> {
     let check = HealthCheckRequest::default();
     match HealthClient::new(channel.clone()).check(check).await {
@@ -317,10 +318,10 @@ async fn serves(channel: &GrpcChannel) -> Result<(), Fault> {
             let status = answer.get_ref().status().as_str_name();
             Err(Fault::unavailable(
                 "NOT_SERVING",
-                format!("the server says that it is {status}"),
+                format!("the server reports {status}"),
             ))
         }
-        // A server that answers at all can be asked.
+        // A server without the health service counts as healthy, since it answered.
         Err(status) if status.code() == Code::Unimplemented => Ok(()),
         Err(status) => Err(Fault::from_status(&status)),
     }

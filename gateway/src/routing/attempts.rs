@@ -168,10 +168,10 @@ fn nobody<R: AsRef<Arc<Peer>>>(order: &SendOptions<'_, R>) -> Fault {
     let states: Vec<String> = peers
         .iter()
         .map(|peer| {
-            let standing = peer.standing(now);
-            match standing.why {
-                Some(why) => format!("`{}` is {}: {why}", peer.name, standing.state),
-                None => format!("`{}` is {}", peer.name, standing.state),
+            let health = peer.health(now);
+            match health.why {
+                Some(why) => format!("`{}` is {}: {why}", peer.name, health.state),
+                None => format!("`{}` is {}", peer.name, health.state),
             }
         })
         .collect();
@@ -179,7 +179,7 @@ fn nobody<R: AsRef<Arc<Peer>>>(order: &SendOptions<'_, R>) -> Fault {
     let after = soonest.map_or(Duration::from_secs(1), |at| at.saturating_duration_since(now));
     Fault::unavailable(
         "NO_PROVIDER",
-        format!("no {} can be asked now: {}", order.kind, states.join("; ")),
+        format!("no {} is available now: {}", order.kind, states.join("; ")),
     )
     .hint(order.hint)
     .retry_after(after.max(Duration::from_millis(100)))
@@ -271,11 +271,11 @@ where
     let answer = tokio::select! {
         answer = call(Arc::clone(&replica)) => answer,
         () = silent(order.replicas, &replica) => {
-            let message = format!("{kind} `{name}` says nothing any more: it was taken out while it was asked");
+            let message = format!("{kind} `{name}` no longer answers: it was ejected during the request");
             Err(Fault::unavailable("PROVIDER_OUT", message))
         }
         () = too_long => {
-            let message = format!("{kind} `{name}` gave no answer within {limit} ms");
+            let message = format!("{kind} `{name}` did not answer within {limit} ms");
             Err(Fault::new(Code::DeadlineExceeded, TIMEOUT, message))
         }
     };

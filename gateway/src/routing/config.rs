@@ -1,4 +1,4 @@
-//! How requests find their way.
+//! Configuration of routing.
 
 use std::time::Duration;
 
@@ -13,39 +13,40 @@ use super::breaker::BreakerRules;
 pub struct RoutingConfig {
     /// Most times a request is sent, the first included; encoding the same text twice does no harm.
     pub attempts: u32,
-    /// Longest one attempt may take before another provider is tried, in milliseconds; 0: no limit.
+    /// Longest duration of one attempt before another provider is tried, in milliseconds; 0: no
+    /// limit.
     pub attempt_timeout_ms: u64,
-    /// Tokens, estimated, above which a request is sent to providers in parts, each with attempts
-    /// of its own; 0: never. Work in this process is not cut.
+    /// Requests of more than this many tokens (estimated) are sent to providers in parts, each with
+    /// its own attempts; 0: never. Work in this process is not split.
     pub part_tokens: u64,
     /// Retries allowed, as a share of requests…
     pub retry_ratio: f64,
-    /// …and in any case, each second.
+    /// …and in any case this many per second.
     pub retries_per_second: f64,
-    /// After how many milliseconds without an answer a second provider is asked as well; absent:
+    /// After this many milliseconds without an answer a second provider is called as well; absent:
     /// never.
     pub hedge_after_ms: Option<u64>,
-    /// How often each provider is asked whether it is well, in milliseconds.
+    /// Interval of each provider's health checks, in milliseconds.
     pub health_interval_ms: u64,
-    /// How long it may take to say so, in milliseconds. Two failures in a row take it out, one
+    /// Timeout of a health check, in milliseconds. Two failures in a row eject a provider, one
     /// success brings it back.
     pub health_timeout_ms: u64,
-    /// Failures in a row that stop requests to a provider for a while (circuit breaker).
+    /// Failures in a row that stop requests to a provider for a time (circuit breaker).
     pub breaker_failures: u32,
-    /// That while at first, in milliseconds; it doubles with each failed trial.
+    /// That time at first, in milliseconds; it doubles with each failed trial.
     pub breaker_first_ms: u64,
-    /// That while at most, in milliseconds.
+    /// The longest such time, in milliseconds.
     pub breaker_longest_ms: u64,
-    /// A provider so many times as slow as the fastest for the same encoder is asked only when the
-    /// others are gone; 0: never mind.
+    /// A provider slower than `slow_factor` × the fastest of the same encoder is used only when no
+    /// other is healthy; 0: speed does not matter.
     pub slow_factor: f64,
-    /// Seconds over which a provider that came (back) gets its full share.
+    /// Seconds over which a provider that was added or came back reaches its full share.
     pub warmup_seconds: u64,
-    /// Memory for answers kept, in bytes; 0: none are kept. What runs in this process keeps its
-    /// own.
+    /// Memory for cached answers, in bytes; 0: no cache. Encoders of this process have their own
+    /// cache.
     pub cache_bytes: u64,
-    /// How often each remote encoder's vectors are compared with those it gave first, in seconds;
-    /// 0: never. Three short texts are encoded each time.
+    /// Interval in seconds at which each remote encoder's vectors are compared with its first ones;
+    /// 0: never. Each comparison encodes three short texts.
     pub probe_interval_seconds: u64,
 }
 

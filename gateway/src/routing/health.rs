@@ -25,7 +25,7 @@ pub(super) async fn watch(router: Weak<Shared>) {
     let mut ticks = interval(Duration::from_millis(config.health_interval_ms));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut probed = Instant::now();
-    // The router was made from a first look at them.
+    // The router was created with a first check of them.
     let mut tick = 1_u32;
     let mut looking: Option<JoinHandle<()>> = None;
     loop {
@@ -72,12 +72,12 @@ async fn check(shared: &Shared, patience: Duration) {
     futures::future::join_all(checks).await;
 }
 
-/// One health check. No answer in time counts as a failure.
+/// Makes one health check. No answer in time counts as a failure.
 pub(crate) async fn ask(peer: &Peer, patience: Duration, answer: impl Future<Output = Result<(), Fault>>) {
     let heard = timeout(patience, answer).await;
     let silent = heard.is_err();
     let outcome = heard.unwrap_or_else(|_| {
-        let message = format!("no word on its health within {} ms", patience.as_millis());
+        let message = format!("no answer to a health check within {} ms", patience.as_millis());
         Err(Fault::unavailable("HEALTH_TIMEOUT", message))
     });
     peer.checked(outcome, silent);
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::routing::{Fixed, Router, RoutingConfig};
 
-    /// An open provider that hangs on its list, but for the first time.
+    /// An open provider whose list hangs, except the first time.
     #[derive(Debug, Default)]
     struct Lister {
         looks: AtomicUsize,
@@ -111,7 +111,7 @@ mod tests {
         meanwhile: Arc<Mutex<Option<usize>>>,
     }
 
-    /// A look at the list, until its end.
+    /// A read of the list, until it ends.
     struct Look {
         before: usize,
         checks: Arc<AtomicUsize>,

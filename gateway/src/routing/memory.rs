@@ -1,8 +1,9 @@
-//! What providers gave first, across restarts.
+//! Remembers the providers' first vectors across restarts.
 //!
-//! A model that was exchanged while no gateway ran is noticed like one exchanged while a gateway
-//! runs. A fingerprint belongs to one version of a provider's record. Any change of the record is
-//! consent to a new fingerprint, and so is deleting the provider and registering it again.
+//! A model that was exchanged while no gateway ran is noticed like one that is exchanged while a
+//! gateway runs. A fingerprint belongs to one version of a provider's record. Any change of the
+//! record is consent to a new fingerprint, and so is deleting the provider and registering it
+//! again.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,8 +17,7 @@ use sqlx::Row;
 use super::{router::settings, space::Fingerprint};
 
 const STEPS: &[&str] = &[
-    // settings: the provider as it was written down, in protobuf, in hexadecimal. taken: the
-    // fingerprint as JSON.
+    // settings: the provider's record, in protobuf, in hexadecimal. taken: the fingerprint as JSON.
     "CREATE TABLE fingerprints (
         provider TEXT NOT NULL,
         encoder TEXT NOT NULL,
@@ -42,7 +42,7 @@ struct First {
 }
 
 impl Memory {
-    /// Reads all there is. What cannot be read any more is forgotten: it is taken anew.
+    /// Reads all fingerprints. Unreadable ones are dropped and taken again.
     pub(crate) async fn open(database: Database) -> Result<Arc<Self>, Fault> {
         database.migrate("fingerprints", STEPS).await?;
         let rows = sqlx::query("SELECT provider, encoder, settings, taken FROM fingerprints");
@@ -75,19 +75,19 @@ impl Memory {
         self.first.lock()
     }
 
-    /// Takes what is left of a provider that is gone.
+    /// Removes the fingerprints of a deleted provider.
     pub(crate) async fn forget(&self, provider: &str) {
         if self.first().remove(provider).is_none() {
             return;
         }
         let query = sqlx::query("DELETE FROM fingerprints WHERE provider = $1").bind(provider);
         if let Err(error) = query.execute(self.database.pool()).await {
-            tracing::warn!(provider, fault = %failed(error), "what the provider gave first could not be forgotten");
+            tracing::warn!(provider, fault = %failed(error), "the fingerprints of a provider could not be deleted");
         }
     }
 }
 
-/// The memory of one provider as it is written down.
+/// The stored fingerprints of one provider.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
     memory: Arc<Memory>,
@@ -102,14 +102,14 @@ impl Kept {
         }
     }
 
-    /// What the provider gave first for an encoder.
+    /// The provider's first fingerprint of an encoder.
     pub(super) fn first(&self, encoder_id: &str) -> Option<Arc<Fingerprint>> {
         let memory = self.memory.first();
         let first = memory.get(&self.settings.id)?.get(encoder_id)?;
         (first.settings == self.settings).then(|| Arc::clone(&first.taken))
     }
 
-    /// Remembers it. Where the database is away it is remembered until this process ends.
+    /// Stores the fingerprint. If the database is unavailable, it is kept until this process ends.
     pub(super) async fn keep(&self, encoder_id: &str, taken: &Arc<Fingerprint>) {
         let provider = &self.settings.id;
         let first = First {
@@ -134,7 +134,7 @@ impl Kept {
             .bind(hex::encode(self.settings.encode_to_vec()))
             .bind(json);
         if let Err(error) = query.execute(self.memory.database.pool()).await {
-            tracing::warn!(provider, encoder = encoder_id, fault = %failed(error), "what the provider gave first could not be written down");
+            tracing::warn!(provider, encoder = encoder_id, fault = %failed(error), "the fingerprint of a provider could not be stored");
         }
     }
 }

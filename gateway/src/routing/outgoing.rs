@@ -14,7 +14,7 @@ pub(super) struct Outgoing<R> {
 }
 
 impl<R: Clone> Outgoing<R> {
-    /// A request of which there is one attempt (`once`), or there may be several.
+    /// A request with one attempt (`once`), or with several.
     pub(super) fn new(request: R, once: bool) -> Self {
         Self {
             request: Mutex::new(Some(request)),

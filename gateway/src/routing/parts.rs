@@ -1,8 +1,8 @@
 //! Long requests in parts.
 //!
-//! Each part is a request of its own: it has its own attempts and their time, and what it brought
-//! stays while another part is repeated. With a cache it stays longer, so that a caller who comes
-//! back after a failure pays for the missing parts alone.
+//! Each part is a separate request with its own attempts and time limits, and its answer is kept
+//! while another part is repeated. With a cache the answer is kept longer, so that a caller that
+//! retries after a failure pays only for the missing parts.
 
 use std::ops::Range;
 
@@ -17,9 +17,8 @@ use isomer_service_kit::Fault;
 /// Parts in flight at once for each provider: one works, and one waits for it.
 const FOR_EACH: usize = 2;
 
-/// Runs of inputs with at most so many tokens, estimated; an input that has more by itself goes
-/// alone. One run where `most` is 0, and for int8, whose ranges may come from all texts of a
-/// request.
+/// Runs of inputs with at most `most` tokens, estimated; an input that has more by itself is sent
+/// alone. One run if `most` is 0, and for int8, whose ranges may come from all texts of a request.
 pub(super) fn cut(request: &EncodeRequest, most: u64) -> Vec<Range<usize>> {
     let count = request.inputs.len();
     if most == 0 || request.output_dtype() == Dtype::Int8 {
@@ -39,10 +38,10 @@ pub(super) fn cut(request: &EncodeRequest, most: u64) -> Vec<Range<usize>> {
     parts
 }
 
-/// Has each part answered by `send`, several at once, and puts the answers together.
+/// Sends the parts with `send`, several at once, and joins the answers.
 ///
 /// # Errors
-/// The first that `send` gives; answers of different vector spaces.
+/// The first error of `send`; answers of different vector spaces.
 pub(super) async fn send<F, Fut>(
     request: &EncodeRequest,
     parts: Vec<Range<usize>>,

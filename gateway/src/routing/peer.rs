@@ -28,7 +28,7 @@ const SICK_AFTER: u32 = 2;
 /// A provider or server that requests can be sent to.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// For people: an id in the registry, an address, `this process`.
+    /// Name for people: an id in the registry, an address, `this process`.
     pub(crate) name: String,
     /// Whether it is in this process, so that a call takes as long as its work does and would fail
     /// again if it were repeated.
@@ -47,7 +47,7 @@ struct State {
     /// Why it is unhealthy, once health checks have failed.
     sick: Option<String>,
     failed_checks: u32,
-    /// When it came, or came back.
+    /// When it was added, or came back.
     since: Instant,
     /// Cancelled when the peer is ejected for silence. Requests waiting for it are then sent to
     /// another peer, if one is healthy.
@@ -55,7 +55,7 @@ struct State {
     last_failure: Option<String>,
 }
 
-/// What is known of a replica, for people.
+/// The health of a replica, for people.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerHealth {
     pub(crate) state: &'static str,
@@ -86,7 +86,7 @@ impl Peer {
         }
     }
 
-    /// One in this process.
+    /// A peer in this process.
     pub(crate) fn here(name: String, rules: BreakerRules) -> Self {
         Self {
             here: true,
@@ -99,7 +99,7 @@ impl Peer {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held; were it to, the numbers in it would still be sound.
+        // Nothing panics while the lock is held; even if it did, the numbers would still be sound.
         self.state.lock()
     }
 
@@ -109,7 +109,7 @@ impl Peer {
         state.sick.is_none() && state.breaker.allows(now)
     }
 
-    /// How unwelcome one more request is: requests in flight over the share it should get.
+    /// Load of the peer: requests in flight over the share that it should get.
     pub(crate) fn load(&self, now: Instant, warmup: Duration) -> f64 {
         let age = now.saturating_duration_since(self.state().since).as_secs_f64();
         let warm = if warmup.is_zero() {
@@ -139,7 +139,7 @@ impl Peer {
         self.state().sick.is_some()
     }
 
-    /// Ends when it is next found to be silent.
+    /// Completes when the peer is next found to be silent.
     pub(crate) fn silenced(&self) -> impl Future<Output = ()> + use<> {
         self.state().out.clone().cancelled_owned()
     }
@@ -195,7 +195,7 @@ impl Peer {
 
     /// Its state for people: [`HEALTHY`], `unhealthy` while its health checks fail, or `circuit
     /// open` after failures of its own, with the last one.
-    pub(crate) fn standing(&self, now: Instant) -> PeerHealth {
+    pub(crate) fn health(&self, now: Instant) -> PeerHealth {
         let state = self.state();
         let (name, why) = match &state.sick {
             Some(why) => ("unhealthy", Some(why.clone())),

@@ -14,21 +14,20 @@ pub(crate) struct Replica {
     /// Its name is its id in the registry; `this process` for what runs here.
     pub(crate) peer: Arc<Peer>,
     pub(crate) backend: Arc<dyn EncoderBackend>,
-    /// How its vectors are looked at.
+    /// Options of its probes.
     pub(crate) check: CheckOptions,
-    /// US dollars for a million tokens; 0 where it costs nothing or nobody knows.
+    /// US dollars per million tokens; 0 if it is free or unknown.
     pub(crate) price_per_million_tokens: f64,
-    /// What it gave first; absent for what the configuration names.
+    /// Its stored fingerprints; absent for encoders that the configuration names.
     pub(super) kept: Option<Kept>,
-    /// False for what runs in this process: it is not asked for its health, and keeps its own
-    /// answers.
+    /// False for encoders of this process: they have no health checks and their own cache.
     pub(crate) remote: bool,
-    /// What it offered when last asked.
+    /// Its encoders when last listed.
     known: Mutex<Vec<Encoder>>,
 }
 
 impl Replica {
-    /// One that the configuration names.
+    /// A replica that the configuration names.
     pub(crate) fn new(name: String, backend: Arc<dyn EncoderBackend>, remote: bool, rules: BreakerRules) -> Self {
         Self {
             peer: Arc::new(if remote {
@@ -49,7 +48,7 @@ impl Replica {
         &self.peer.name
     }
 
-    /// What it gave first for an encoder, as far as that is remembered.
+    /// Its first fingerprint of an encoder, if known.
     pub(super) fn first(&self, encoder_id: &str) -> Option<Arc<Fingerprint>> {
         self.kept.as_ref()?.first(encoder_id)
     }

@@ -33,7 +33,7 @@ pub(super) struct Route {
     asked: AtomicBool,
     /// Held while claims are compared; when that was last.
     compared: AsyncMutex<Option<Instant>>,
-    /// Whether a first look was tried at what a single provider gives.
+    /// Whether a first fingerprint of a single provider has been tried.
     looked: AtomicBool,
 }
 
@@ -48,14 +48,14 @@ struct Claim {
 enum State {
     /// Not compared yet.
     New,
-    /// Serves the route's vector space: what it gave first, and what its answers say of themselves.
+    /// Serves the route's vector space: its first fingerprint, and the identity in its answers.
     Held(Option<Arc<Fingerprint>>, Option<Identity>),
     /// Serves another one.
     Refused(String),
 }
 
 impl Claim {
-    /// Holds a first look, or what is remembered of one, against what the provider gives now.
+    /// Compares a first fingerprint, or the stored one, with the provider's current vectors.
     async fn hold(&self, encoder_id: &str, taken: Fingerprint, identity: Option<Identity>) {
         let first = match self.replica.first(encoder_id) {
             Some(first) => first,
@@ -83,7 +83,7 @@ impl Claim {
             provider = self.replica.name(),
             encoder = encoder_id,
             why,
-            "provider is of another vector space: not asked"
+            "provider serves another vector space: it gets no requests"
         );
         ::metrics::counter!(metrics::OTHER_SPACE, "provider" => self.replica.name().to_owned()).increment(1);
         *self.state() = State::Refused(why.to_owned());
@@ -170,7 +170,7 @@ impl Route {
         })
     }
 
-    /// What the first provider that was looked at gives.
+    /// The fingerprint of the first provider that was checked.
     pub(super) fn reference(&self) -> Option<(String, Arc<Fingerprint>)> {
         self.claims.iter().find_map(|claim| match &*claim.state() {
             State::Held(Some(fingerprint), _) => Some((claim.replica.name().to_owned(), Arc::clone(fingerprint))),
@@ -213,8 +213,8 @@ impl Route {
         *last = Some(Instant::now());
     }
 
-    /// Takes the probes' vectors again, of those asked for: says who changed, and compares who
-    /// could not be before.
+    /// Takes the fingerprints again, if the route is in use: reports providers that changed, and
+    /// compares those that could not be compared before.
     pub(super) async fn probe(&self) {
         if !self.asked.load(Ordering::Relaxed) || !self.remote() {
             return;
@@ -228,7 +228,7 @@ impl Route {
                 _ => continue,
             };
             let Ok(taken) = Fingerprint::take(&claim.replica, &self.encoder_id).await else {
-                // Health checks and requests speak of servers that do not answer.
+                // Health checks and requests report servers that do not answer.
                 continue;
             };
             match before {
@@ -242,15 +242,15 @@ impl Route {
         }
     }
 
-    /// Whether there is something to look at before the next probe is due: claims that could not be
-    /// compared, or a single provider that was not looked at since this process began.
+    /// Whether a check is needed before the next probe is due: for claims that could not be
+    /// compared, or for a single provider that was not checked since this process began.
     pub(super) fn wants_look(&self, probing: bool) -> bool {
         if !self.asked.load(Ordering::Relaxed) || !self.remote() {
             return false;
         }
         let any = |wanted: fn(&State) -> bool| self.claims.iter().any(|claim| wanted(&claim.state()));
         if any(|state| matches!(state, State::New)) {
-            // Not while somebody is at it: probes would pile up behind a provider that does not
+            // Not while a comparison runs: probes would pile up behind a provider that does not
             // answer.
             return self.compared.try_lock().is_ok();
         }
@@ -258,8 +258,8 @@ impl Route {
         probing && alone && any(|state| matches!(state, State::Held(..))) && !self.looked.swap(true, Ordering::Relaxed)
     }
 
-    /// Holds an answer's vector space against what the provider answered before and what others of
-    /// the route answer.
+    /// Compares an answer's vector space with the provider's earlier answers and with those of the
+    /// route's other providers.
     pub(super) fn fits(&self, replica: &Arc<Replica>, space: Option<&VectorSpace>) -> Result<(), Fault> {
         let Some(claim) = self.claims.iter().find(|claim| Arc::ptr_eq(&claim.replica, replica)) else {
             return Ok(());

@@ -51,11 +51,12 @@ pub struct Router {
 /// Encoders that the configuration names, not the registry.
 #[derive(Debug)]
 pub struct Fixed {
-    /// Where, for people: `this process`, an address.
+    /// Name for people: `this process`, an address.
     pub name: String,
-    /// The way there.
+    /// The backend that serves them.
     pub backend: Arc<dyn EncoderBackend>,
-    /// Whether it is another process: asked for its health, and its answers kept.
+    /// Whether the encoders run in another process: then they have health checks, and their answers
+    /// are cached.
     pub remote: bool,
 }
 
@@ -64,7 +65,7 @@ pub struct Fixed {
 pub struct Answer {
     /// The vectors.
     pub response: EncodeResponse,
-    /// What the tokens cost at the prices of the providers that were asked, in billionths of a US
+    /// Cost of the tokens at the prices of the providers that were used, in billionths of a US
     /// dollar.
     pub cost_nano_usd: u64,
 }
@@ -73,8 +74,8 @@ pub(super) struct Shared {
     pub(super) policy: Policy,
     cache: Option<Cache>,
     table: RwLock<Arc<Table>>,
-    /// Held while the table is made, so that what is learnt of one list of providers never takes
-    /// the place of a later one; the number of the last route.
+    /// Held while the table is made, so that results from one list of providers never replace those
+    /// from a later list; the number of the last route.
     making: AsyncMutex<u64>,
     fixed: Vec<Member>,
     memory: Option<Arc<Memory>>,
@@ -92,8 +93,8 @@ impl std::fmt::Debug for Shared {
 
 impl Router {
     /// A router over the encoders that the configuration names and the providers of a registry,
-    /// followed as they change. Without a `memory` what providers gave first is forgotten with this
-    /// process.
+    /// whose changes it follows. Without a `memory`, fingerprints are forgotten when this process
+    /// ends.
     pub(crate) async fn new(
         config: RoutingConfig,
         memory: Option<Arc<Memory>>,
@@ -136,13 +137,13 @@ impl Router {
     /// Vectors for texts: from the cache, from a request in flight, or from a provider.
     ///
     /// # Errors
-    /// `NOT_FOUND` where no provider offers the encoder; `FAILED_PRECONDITION` with the reason
-    /// `OTHER_SPACE` where the providers that offer it have changed it; `UNAVAILABLE` where none of
-    /// them answers; the provider's own refusal.
+    /// `NOT_FOUND` if no provider offers the encoder; `FAILED_PRECONDITION` with the reason
+    /// `OTHER_SPACE` if the providers that offer it have changed it; `UNAVAILABLE` if none of them
+    /// answers; the provider's own refusal.
     pub async fn encode(&self, request: EncodeRequest, deadline: Option<Instant>) -> Result<Answer, Fault> {
         let shared = &self.shared;
         let route = shared.table().route(&request.encoder_id)?;
-        // Every server says so; the cache would answer it by itself.
+        // Every server refuses it, but the cache would answer it by itself.
         if request.inputs.is_empty() {
             return Err(Fault::invalid("inputs", "is empty").hint("give at least one text"));
         }
@@ -155,7 +156,7 @@ impl Router {
             let (route, send) = (&route, &send);
             async move {
                 match &shared.cache {
-                    // Routes that stand for an unlisted id have no number of their own.
+                    // Routes for unlisted ids have no number of their own.
                     Some(cache) if route.remote() && route.generation > 0 && cache::applies(&request) => {
                         cache.encode(route.generation, request, send).await
                     }
@@ -163,7 +164,7 @@ impl Router {
                 }
             }
         };
-        // Work in this process takes the time that it takes, and batches best whole.
+        // Work in this process has no time limit, and batches best as a whole.
         let most = if route.remote() {
             shared.policy.config.part_tokens
         } else {
@@ -278,14 +279,14 @@ impl Router {
         self.shared.send(&replicas, request, deadline, call).await
     }
 
-    /// The highest price among the providers of an encoder, in US dollars for a million tokens.
+    /// The highest price among the providers of an encoder, in US dollars per million tokens.
     pub(crate) fn highest_price(&self, encoder_id: &str) -> f64 {
         let route = self.shared.table().route(encoder_id);
         let prices = route.iter().flat_map(|route| route.replicas());
         prices.fold(0.0, |highest, replica| replica.price_per_million_tokens.max(highest))
     }
 
-    /// How often a request is sent at most.
+    /// Most attempts per request.
     pub(crate) fn attempts(&self) -> u64 {
         let config = &self.shared.policy.config;
         let hedged = if config.hedge_after_ms.is_some() { 2 } else { 1 };
@@ -293,20 +294,20 @@ impl Router {
     }
 
     /// Each provider with its health and the encoders it offers, for people.
-    pub(crate) fn standings(&self) -> Vec<(String, PeerHealth, Vec<String>)> {
+    pub(crate) fn provider_health(&self) -> Vec<(String, PeerHealth, Vec<String>)> {
         let now = Instant::now();
         let table = self.shared.table();
         let of = |member: &Member| {
             (
                 member.replica.name().to_owned(),
-                member.replica.peer.standing(now),
+                member.replica.peer.health(now),
                 member.encoders.clone(),
             )
         };
         table.replicas.iter().map(of).collect()
     }
 
-    /// What is wrong with the vector spaces of encoders: id and reason.
+    /// Faults in the vector spaces of encoders: id and reason.
     pub(crate) fn refusals(&self) -> Vec<(String, String)> {
         let table = self.shared.table();
         table
@@ -348,7 +349,7 @@ impl Shared {
     {
         let order = SendOptions {
             kind: "provider",
-            hint: "`isomer providers list` shows how each does; start it, or correct its address",
+            hint: "`isomer providers list` shows the state of each; start it, or correct its address",
             replicas,
             deadline,
             again: &|| true,
@@ -420,7 +421,7 @@ impl Shared {
         }
     }
 
-    /// A registered provider behind its backend.
+    /// A registered provider with its backend.
     pub(super) fn replica(&self, provider: &Provider, backend: Arc<dyn EncoderBackend>) -> Replica {
         let mut replica = Replica::new(provider.id.clone(), backend, true, self.policy.config.breaker());
         replica.check = CheckOptions::of(provider);
@@ -429,7 +430,7 @@ impl Shared {
         replica
     }
 
-    /// Asks open providers what they list now.
+    /// Reads the lists of open providers again.
     pub(super) async fn look_at_listings(&self) {
         let mut generation = self.making.lock().await;
         let members = self.table().replicas.clone();
@@ -448,8 +449,8 @@ impl Shared {
     }
 }
 
-/// A provider without what the registry writes: when it was made, how long its lease lasts, how it
-/// does.
+/// A provider without the fields that the registry writes: when it was created, when its lease
+/// ends, its state.
 pub(super) fn settings(provider: &Provider) -> Provider {
     Provider {
         create_time: None,

@@ -9,8 +9,8 @@ use isomer_service_kit::Fault;
 use super::{Router, router::settings, space::Fingerprint};
 
 impl Router {
-    /// Refuses a provider that cannot be connected to as it is written down, or that claims an
-    /// encoder id which another one serves from other weights.
+    /// Refuses a provider whose record does not allow a connection, or that claims an encoder id
+    /// which another provider serves with other weights.
     ///
     /// # Errors
     /// Those of [`isomer_adapters::connect`], such as `ADDRESS_REFUSED`; `FAILED_PRECONDITION` with
@@ -79,7 +79,7 @@ impl Router {
     /// Probes a provider, registered or not.
     ///
     /// # Errors
-    /// When it cannot be called at all as it is written down.
+    /// If its record does not allow a call.
     pub async fn check(&self, candidate: &Provider) -> Result<CheckProviderResponse, Fault> {
         let backend = (self.shared.connect)(&settings(candidate))?;
         let mut ids: Vec<String> = candidate.encoders.keys().cloned().collect();
@@ -87,17 +87,17 @@ impl Router {
             ids = backend.list().await?.into_iter().map(|encoder| encoder.id).collect();
         }
         ids.sort();
-        // One encoder stands for its provider: each probe costs some dozen calls, which somebody
-        // may pay for.
+        // One encoder represents its provider: each probe takes a dozen calls, which may cost
+        // money.
         let Some(id) = ids.first() else {
             return Ok(CheckProviderResponse {
-                verdict: "it lists no encoder: there is nothing to look at".to_owned(),
+                verdict: "it lists no encoder: there is nothing to check".to_owned(),
                 ..CheckProviderResponse::default()
             });
         };
         let mut answer: CheckProviderResponse = check::check(&*backend, id, &CheckOptions::of(candidate)).await.into();
         if ids.len() > 1 {
-            answer.verdict += &format!(" (looked at `{id}`, the first of {} encoders)", ids.len());
+            answer.verdict += &format!(" (checked `{id}`, the first of {} encoders)", ids.len());
         }
         Ok(answer)
     }

@@ -1,8 +1,9 @@
 //! Checks whether two providers answer in one vector space, and whether a provider still answers in
 //! the space that it began with.
 //!
-//! What a provider says of its space is compared first: the digest of its weights and its pipeline.
-//! Then the vectors of a few fixed texts, since most APIs know no digests.
+//! What a provider reports about its space is compared first: the digest of its weights and its
+//! pipeline. Then the vectors of a few fixed texts are compared, because most APIs report no
+//! digests.
 
 use isomer_adapters::check;
 use isomer_proto::common::v1::VectorSpace;
@@ -30,7 +31,7 @@ impl Identity {
     pub(super) fn of(space: &VectorSpace) -> Self {
         Self {
             weights: space.weights_digest.clone(),
-            // A request may ask for unit length, which is one step more of the same model.
+            // A request may ask for unit length, which adds one step to the same model.
             pipeline: space.pooling.trim_end_matches(">normalize").to_owned(),
         }
     }
@@ -38,7 +39,8 @@ impl Identity {
     /// How an answer's model differs from this one, in words; absent where it does not, or where
     /// one of them does not say.
     pub(super) fn differs(&self, other: &Self) -> Option<String> {
-        // Names of pipelines mean something only beside digests: who has none made them up.
+        // Names of pipelines are comparable only together with digests: without a digest, the
+        // gateway has made them up.
         if self.weights.is_empty() || other.weights.is_empty() {
             return None;
         }

@@ -1,8 +1,8 @@
-//! What one attempt at a provider uses.
+//! The usage of one attempt at a provider.
 //!
-//! An attempt that was cut off without an answer, e.g. one that lost against its hedge, is billed
-//! by many providers all the same: it counts by an estimate of its inputs. One that the provider
-//! refused counts nothing.
+//! Many providers bill an attempt that was cut off without an answer, e.g. one that lost against
+//! its hedge: it counts by an estimate of its inputs. An attempt that the provider refused counts
+//! nothing.
 
 use isomer_access::nano;
 use isomer_proto::{
@@ -15,7 +15,7 @@ use tonic::Code;
 
 use super::replica::Replica;
 
-/// Bytes of text that make a token, where nothing was counted.
+/// Bytes of text that count as one token where nothing was counted.
 const BYTES_PER_TOKEN: u64 = 4;
 
 fn estimate(bytes: u64) -> u64 {
@@ -38,17 +38,17 @@ pub(super) fn of_rerank(replica: &Replica, request: &RerankRequest) -> Usage {
     priced(replica, usage)
 }
 
-/// Ends an attempt by what came of it.
+/// Ends an attempt by its result.
 pub(super) fn end(open: Open, replica: &Replica, answer: Result<Option<Usage>, &Fault>) {
     match answer {
         Ok(usage) => open.end(&priced(replica, usage.unwrap_or_default())),
-        // It was cut off: dropping the attempt counts its bound.
+        // The attempt was cut off: dropping it counts its estimate.
         Err(fault) if matches!(fault.code, Code::DeadlineExceeded | Code::Cancelled) => drop(open),
         Err(_) => open.nothing(),
     }
 }
 
-/// At the price that the registry names for the provider, whatever it says itself.
+/// Usage at the price in the registry, whatever the provider reports.
 fn priced(replica: &Replica, usage: Usage) -> Usage {
     Usage {
         cost_nano_usd: nano(usage.tokens as f64 * replica.price_per_million_tokens / 1e6),

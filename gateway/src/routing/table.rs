@@ -1,4 +1,4 @@
-//! Which provider serves which encoder at present.
+//! Which provider currently serves which encoder.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,21 +14,21 @@ pub(super) struct Table {
     pub(super) routes: BTreeMap<String, Arc<Route>>,
 }
 
-/// A provider and what it is known to offer.
+/// A provider and the encoders it is known to offer.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     pub(super) replica: Arc<Replica>,
-    /// What it was made from; absent for what runs here.
+    /// The record it was made from; absent for encoders of this process.
     pub(super) settings: Option<Provider>,
-    /// Ids it declares; those of an open one are what it lists.
+    /// Ids that it declares; for an open provider, those that it lists.
     pub(super) encoders: Vec<String>,
-    /// Whether it takes ids that it does not list.
+    /// Whether it accepts ids that it does not list.
     pub(super) open: bool,
 }
 
 impl Table {
-    /// The table of these providers. Routes whose providers are the same ones as in `before` stay,
-    /// with what they have learnt.
+    /// The table of these providers. Routes with the same providers as in `before` are kept, with
+    /// what they have learnt.
     pub(super) fn new(replicas: Vec<Member>, before: &Self, next_generation: &mut u64) -> Self {
         let mut claims: BTreeMap<String, Vec<Arc<Replica>>> = BTreeMap::new();
         for member in &replicas {

@@ -1,4 +1,4 @@
-//! The router over backends that do as they are told.
+//! The router over backends with set behaviour.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -33,9 +33,9 @@ use super::{Fixed, Memory, Router, RoutingConfig};
 /// How a fake provider behaves.
 #[derive(Debug, Clone, Default)]
 struct Manner {
-    /// Stands for the weights: another number, other vectors.
+    /// Stands for the weights: another number gives other vectors.
     weights: u32,
-    /// Whether it tells the digest of its weights.
+    /// Whether it reports the digest of its weights.
     tells: bool,
     fails: Option<Code>,
     hangs: bool,
@@ -44,11 +44,11 @@ struct Manner {
     /// The text on which it fails, once.
     fails_once_on: Option<&'static str>,
     sick: bool,
-    /// Says nothing of its health.
+    /// Does not answer health checks.
     silent: bool,
-    /// Does not say whether it cut texts.
+    /// Does not report whether it cut texts.
     cuts_untold: bool,
-    /// Is asked for encoders that nobody lists.
+    /// Accepts encoder ids that no provider lists.
     open: bool,
 }
 
@@ -241,8 +241,8 @@ async fn scene_with(config: RoutingConfig, memory: Option<Arc<Memory>>, fakes: &
 }
 
 fn states(scene: &Scene) -> Vec<&'static str> {
-    let standings = scene.router.standings();
-    standings.iter().map(|(_, standing, _)| standing.state).collect()
+    let providers = scene.router.provider_health();
+    providers.iter().map(|(_, health, _)| health.state).collect()
 }
 
 /// Without a cache, so that every request is sent, and without warm-up, so that shares are even.
@@ -254,7 +254,7 @@ fn plain() -> RoutingConfig {
         health_timeout_ms: 50,
         breaker_first_ms: 20,
         breaker_longest_ms: 40,
-        // Probes are requests too, and tests count.
+        // Probes are requests too, and the tests count requests.
         probe_interval_seconds: 0,
         ..RoutingConfig::default()
     }
@@ -288,7 +288,7 @@ fn rows(response: &EncodeResponse) -> Vec<[f32; 2]> {
 #[tokio::test]
 async fn requests_are_shared_by_replicas_and_answers_are_priced() {
     let (a, b) = (Fake::new(1), Fake::new(1));
-    // A moment in which the machine stands still would make the one that was asked then the slow
+    // A pause of the whole machine would make the provider that was in use at that moment the slow
     // one.
     let config = RoutingConfig {
         slow_factor: 0.0,
@@ -300,7 +300,7 @@ async fn requests_are_shared_by_replicas_and_answers_are_priced() {
         assert_eq!(rows(&answer.response), [vector(1, "four")]);
         assert_eq!(answer.cost_nano_usd, 8_000);
     }
-    // One more each: the comparison of their spaces.
+    // One more request each, for the comparison of their spaces.
     assert_eq!(a.asked() + b.asked(), 202);
     assert!(a.asked() > 60 && b.asked() > 60, "{} and {}", a.asked(), b.asked());
 }
@@ -315,7 +315,7 @@ async fn a_failing_replica_costs_no_caller_anything_and_gets_a_rest() {
     for _ in 0..100 {
         scene.router.encode(request(&["x"]), None).await.unwrap();
     }
-    // A trial in 20 ms at most, and what it takes to open.
+    // One trial per 20 ms at most, and the requests that open the breaker.
     let trials = begun.elapsed().as_millis() as usize / 20;
     assert!(
         a.asked() < 20 + trials,
@@ -488,7 +488,7 @@ async fn a_provider_is_refused_where_its_encoder_is_served_from_other_weights() 
     );
     router.admit(&provider("same", "e")).await.unwrap();
     router.admit(&provider("b", "another")).await.unwrap();
-    // Its own next version is not a rival.
+    // A new version of the same provider is not a rival.
     router.admit(&provider("a", "e")).await.unwrap();
     same.set(|manner| manner.fails = Some(Code::Unavailable));
     let fault = router.admit(&provider("same", "e")).await.unwrap_err();
@@ -549,7 +549,7 @@ async fn a_provider_that_was_exchanged_while_no_gateway_ran_is_noticed() {
     let fault = refused.unwrap_err();
     assert_eq!(fault.reason, "OTHER_SPACE");
     assert!(fault.message.contains("have changed"), "{fault}");
-    // Taking it out and registering it again is consent, across another restart too.
+    // Deleting it and registering it again is consent, also across another restart.
     scene.registry.send(Vec::new().into()).unwrap();
     sleep(Duration::from_millis(200)).await;
     drop(scene);
@@ -581,7 +581,7 @@ async fn whether_texts_were_cut_is_kept_and_never_made_up() {
     assert_eq!(cut(&["one", "twotwo"]).await, [false, true]);
     assert_eq!(cut(&["twotwo"]).await, [true], "out of the cache");
     fake.set(|manner| manner.cuts_untold = true);
-    // An answer is told of all its texts or of none.
+    // An answer reports truncation for all of its texts or for none.
     assert!(cut(&["three"]).await.is_empty());
     assert!(cut(&["three", "one"]).await.is_empty());
 }
@@ -604,7 +604,7 @@ async fn texts_are_encoded_once_among_requests_and_kept() {
     assert_eq!(rows(&again.response), [vector(1, "twotwo"), vector(1, "three")]);
     let usage = again.response.usage.unwrap();
     assert_eq!((usage.tokens, usage.cached_texts), (5, 1));
-    // Another prompt, another vector.
+    // Another prompt gives another vector.
     let prompted = EncodeRequest {
         normalise: Some(true),
         ..request(&["one"])
@@ -727,14 +727,14 @@ async fn work_in_this_process_takes_its_time_and_is_not_repeated() {
     let router = own(impatient.clone(), &fake).await;
     let answer = router.encode(request(&["slow"]), None).await.unwrap();
     assert_eq!((rows(&answer.response).len(), fake.asked()), (1, 1));
-    // What fails once would fail again.
+    // Work that fails once would fail again.
     fake.set(|manner| {
         manner.takes = Duration::ZERO;
         manner.fails = Some(Code::Internal);
     });
     let fault = router.encode(request(&["broken"]), None).await.unwrap_err();
     assert_eq!((fault.code, fake.asked()), (Code::Internal, 2));
-    // The same of a provider elsewhere ends at the limit of an attempt.
+    // A provider elsewhere is limited by the attempt's timeout.
     let far = Fake::new(1);
     far.set(|manner| manner.takes = Duration::from_millis(300));
     let scene = scene(impatient, &[("a", &far)]).await;
@@ -752,7 +752,7 @@ fn many(count: usize) -> EncodeRequest {
 async fn a_long_request_to_a_slow_provider_is_answered_in_parts() {
     let slow = Fake::new(1);
     slow.set(|manner| manner.takes_a_text = Duration::from_secs(1));
-    // A hundred seconds of work, which one attempt may not take.
+    // A hundred seconds of work, more than one attempt may take.
     let whole = RoutingConfig {
         part_tokens: 0,
         ..plain()
@@ -774,13 +774,13 @@ async fn a_long_request_to_a_slow_provider_is_answered_in_parts() {
     assert_eq!((answer.token_counts.len(), answer.usage.unwrap().tokens), (100, 1600));
     assert_eq!(slow.texts.load(Ordering::SeqCst), 100, "each text once");
 
-    // What has come is kept: the part that failed is repeated, the others are not.
+    // Parts that were answered are kept: only the part that failed is repeated.
     slow.set(|manner| manner.fails_once_on = Some("text number 0055"));
     slow.texts.store(0, Ordering::SeqCst);
     here.router.encode(many(100), None).await.unwrap();
     assert_eq!(slow.texts.load(Ordering::SeqCst), 110);
 
-    // A request that fails in the end leaves its parts in the cache for the next try.
+    // A request that fails in the end leaves its parts in the cache for the next one.
     let cached = RoutingConfig {
         cache_bytes: 1 << 20,
         attempts: 1,
@@ -803,8 +803,8 @@ async fn one_that_answers_others_meanwhile_is_busy_and_has_not_failed() {
         ..plain()
     };
     let here = scene(config, &[("a", &queued)]).await;
-    let failed = |here: &Scene| here.router.standings()[0].1.failed;
-    // The first waits behind the second, as in a queue.
+    let failed = |here: &Scene| here.router.provider_health()[0].1.failed;
+    // The first request waits behind the second, as in a queue.
     queued.set(|manner| manner.hangs = true);
     let (first, ()) = tokio::join!(here.router.encode(request(&["a"]), None), async {
         sleep(Duration::from_millis(100)).await;
@@ -815,7 +815,7 @@ async fn one_that_answers_others_meanwhile_is_busy_and_has_not_failed() {
         (first.unwrap_err().reason.as_str(), failed(&here)),
         ("ATTEMPT_TIMEOUT", 0)
     );
-    // One that answers nobody has failed.
+    // A provider that answers no request has failed.
     silent.set(|manner| manner.takes = Duration::from_secs(5));
     let config = RoutingConfig {
         attempts: 1,

@@ -1,4 +1,4 @@
-//! CreateRun, passed on as it is; of the answer the run is read, so that it can be charged for.
+//! Forwards CreateRun unchanged and reads the run from the answer, so that the run can be charged.
 
 use std::{
     collections::VecDeque,
@@ -34,10 +34,10 @@ use crate::{
 };
 
 const PATH: &str = "/isomer.eval.v1.RunService/CreateRun";
-/// Between attempts to write down who pays for a run, while the database is away.
+/// Wait between attempts to record who pays for a run, while the database is unavailable.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// RunService behind the gateway, its runs charged.
+/// RunService behind the gateway, with its runs charged.
 pub(crate) fn route(upstream: Upstream, follower: Follower) -> Router {
     let create = {
         let upstream = upstream.clone();
@@ -55,25 +55,26 @@ async fn create(upstream: Upstream, follower: Follower, request: Request) -> Res
         return proxy::forward(upstream, request).await;
     };
     let (mut parts, body) = request.into_parts();
-    // A compressed answer could not be read in passing.
+    // The run cannot be read from a compressed answer.
     parts.headers.remove("grpc-accept-encoding");
-    // How large it may be was decided at the door.
+    // The server's limits have already bounded its size.
     let body = match to_bytes(body, usize::MAX).await {
         Ok(body) => body,
         Err(error) => {
-            let fault = Fault::invalid("spec", format!("did not arrive whole: {error}"));
+            let fault = Fault::invalid("spec", format!("was not received completely: {error}"));
             return Status::from(fault.hint("send the request again")).into_http();
         }
     };
     let gone = Gone(Arc::default());
     let left = Arc::clone(&gone.0);
-    // In a task of its own: whoever left at the right moment would have a run that nobody pays for.
+    // In a separate task: otherwise a client that disconnects at the right moment would get a run
+    // that nobody pays for.
     let made = tokio::spawn(make(upstream, follower, caller, (parts, body), left).in_current_span()).await;
     drop(gone);
     made.unwrap_or_else(|error| Status::from(Fault::internal(format!("a task died: {error}"))).into_http())
 }
 
-/// Says when it is dropped that the client has left.
+/// When dropped, records that the client has disconnected.
 struct Gone(Arc<AtomicBool>);
 
 impl Drop for Gone {
@@ -104,7 +105,7 @@ async fn make(
     let made = answer::frame(&data).and_then(|message| CreateRunResponse::decode(message).ok()?.run);
     if let Some(run) = made {
         open(&follower, &caller, &run).await;
-        // Nobody knows its id, and nobody can come back for it.
+        // No client knows the run's id, and no request id leads back to the run.
         if !named && left.load(Ordering::Acquire) && !ended(&run) {
             abandon(&follower, run.id).await;
         }
@@ -112,13 +113,13 @@ async fn make(
     Response::from_parts(head, Body::new(Replayed(frames)))
 }
 
-/// Writes down who pays before the client knows the run; while the database is away the run goes on
-/// and that is tried again.
+/// Records who pays before the client learns the run's id. While the database is unavailable, the
+/// run goes on and recording is tried again.
 async fn open(follower: &Follower, caller: &Caller, run: &Run) {
     let Err(fault) = follower.open(caller, run).await else {
         return;
     };
-    tracing::error!(run = run.id, payer = caller.principal(), %fault, "who pays for a run cannot be written down; it is tried again");
+    tracing::error!(run = run.id, payer = caller.principal(), %fault, "the payer of a run cannot be recorded; trying again");
     let (weak, stop) = (Arc::downgrade(&follower.0), follower.0.stop.clone());
     let (caller, run) = (caller.clone(), run.clone());
     tokio::spawn(stop.run_until_cancelled_owned(async move {
@@ -135,14 +136,14 @@ async fn open(follower: &Follower, caller: &Caller, run: &Run) {
 async fn abandon(follower: &Follower, id: String) {
     let request = CancelRunRequest {
         id: id.clone(),
-        reason: "its client left before it was made".to_owned(),
+        reason: "its client disconnected before the run was created".to_owned(),
     };
     if let Err(status) = follower.0.runs.clone().cancel_run(request).await {
-        tracing::warn!(run = id, %status, "a run whose client has left goes on");
+        tracing::warn!(run = id, %status, "a run whose client has disconnected cannot be cancelled");
     }
 }
 
-/// Every frame of a body, and its data in one.
+/// All frames of a body, and their data joined.
 async fn frames(mut body: Body) -> Result<(VecDeque<Frame<Bytes>>, Vec<u8>), axum::Error> {
     let (mut frames, mut data) = (VecDeque::new(), Vec::new());
     while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
@@ -153,7 +154,7 @@ async fn frames(mut body: Body) -> Result<(VecDeque<Frame<Bytes>>, Vec<u8>), axu
     Ok((frames, data))
 }
 
-/// A body that has been read, as it was.
+/// Replays a body that has been read.
 struct Replayed(VecDeque<Frame<Bytes>>);
 
 impl http_body::Body for Replayed {

@@ -1,4 +1,4 @@
-//! One run, followed to its end.
+//! Follows one run to its end.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -14,12 +14,12 @@ use tonic::{Code, Request, Status};
 use super::{Intervals, PREFIX, ended, used};
 use crate::proxy::Servers;
 
-/// Longest wait for an answer of the server that runs it.
+/// Longest wait for an answer of the server that executes the run.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a reason, well below what RunService takes.
+/// Most bytes of a reason, well below what RunService accepts.
 const LONGEST_REASON: usize = 900;
 
-/// A run, its tab, and what it takes to follow it.
+/// A run's deferred charge, and what is needed to follow the run.
 #[derive(Debug)]
 pub(super) struct Following {
     pub(super) access: Access,
@@ -31,8 +31,9 @@ pub(super) struct Following {
 type Ending = Pin<Box<dyn Future<Output = Option<Run>> + Send>>;
 
 impl Following {
-    /// Charges what the run uses until it has ended, or another process has the tab. Its end is
-    /// listened for as well as looked for: a run may be deleted the moment it has ended.
+    /// Charges what the run uses until the run has ended or another process has taken over its
+    /// deferred charge. The end is both watched for and polled for: a run may be deleted the moment
+    /// it has ended.
     pub(super) async fn follow(mut self) {
         let id = self.tab.work().trim_start_matches(PREFIX).to_owned();
         let mut ending = end_of(self.runs.clone(), id.clone(), Duration::ZERO);
@@ -41,7 +42,7 @@ impl Following {
         let mut stopping = false;
         loop {
             let seen = match last.take() {
-                // It has ended and could not be charged for: that is tried again.
+                // The run has ended but could not be charged; try again.
                 Some(run) => {
                     tokio::time::sleep(wait).await;
                     Ok(run)
@@ -67,7 +68,10 @@ impl Following {
                     }
                 },
                 Err(status) if status.code() == Code::NotFound => {
-                    tracing::warn!(run = id, "a run was forgotten before its end was seen");
+                    tracing::warn!(
+                        run = id,
+                        "the evaluation service no longer knows a run whose end was not seen"
+                    );
                     return self.close().await;
                 }
                 Err(status) => Err(Fault::from_status(&status)),
@@ -84,7 +88,7 @@ impl Following {
                 }
                 Err(fault) => {
                     if wait == self.pace.look {
-                        tracing::warn!(run = id, %fault, "what a run uses cannot be charged now; it is tried again");
+                        tracing::warn!(run = id, %fault, "what a run uses cannot be charged now; trying again");
                     }
                     wait = (wait * 2).min(self.pace.longest);
                 }
@@ -96,10 +100,10 @@ impl Following {
         let mut request = Request::new(GetRunRequest { id: id.to_owned() });
         request.extensions_mut().insert(CallDeadline(Instant::now() + PATIENCE));
         let answer = self.runs.get_run(request).await?.into_inner();
-        answer.run.ok_or_else(|| Status::internal("an answer without a run"))
+        answer.run.ok_or_else(|| Status::internal("the answer has no run"))
     }
 
-    /// Stops the run for its payer, and puts that down once.
+    /// Cancels the run because its payer may not go on, and audits that once.
     async fn stop(&mut self, id: &str, fault: &Fault, stopping: &mut bool) {
         let mut request = Request::new(CancelRunRequest {
             id: id.to_owned(),
@@ -120,21 +124,21 @@ impl Following {
             .audit("gateway", "runs.cancel", &target, outcome)
             .await
         {
-            tracing::warn!(run = id, %fault, "not on the audit log");
+            tracing::warn!(run = id, %fault, "the cancellation of a run was not written to the audit log");
         }
     }
 
     async fn close(&self) {
         if let Err(fault) = self.tab.close().await {
-            // Whoever takes it over finds the run ended and nothing left to charge.
-            tracing::warn!(work = self.tab.work(), %fault, "a tab stays open");
+            // The process that takes it over finds the run ended and nothing left to charge.
+            tracing::warn!(work = self.tab.work(), %fault, "a deferred charge stays open");
         }
     }
 }
 
-/// What the run says of why it was stopped.
+/// The reason that the run's status gives for its cancellation.
 fn reason(fault: &Fault) -> String {
-    let mut reason = format!("{fault}; what was finished is kept");
+    let mut reason = format!("{fault}; finished work is kept");
     let mut end = reason.len().min(LONGEST_REASON);
     while !reason.is_char_boundary(end) {
         end -= 1;
@@ -143,13 +147,13 @@ fn reason(fault: &Fault) -> String {
     reason
 }
 
-/// The run as it ended; none where the server stops telling.
+/// The run as it ended; none if the server's stream ends first.
 fn end_of(mut runs: RunServiceClient<Servers>, id: String, wait: Duration) -> Ending {
     Box::pin(async move {
         tokio::time::sleep(wait).await;
         let request = WatchRunRequest {
             id,
-            // From beyond the end: of what happens on the way nothing is wanted.
+            // Beyond the last event: events before the end are not needed.
             after_sequence: u64::MAX,
         };
         let mut events = runs.watch_run(request).await.ok()?.into_inner();

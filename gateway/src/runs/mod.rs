@@ -1,10 +1,11 @@
-//! Runs, charged to those who asked for them while they go on.
+//! Charges runs, while they go on, to the callers that created them.
 //!
-//! * [`create`]: the way to `RunService.CreateRun` for callers whose use is counted; the run gets a
-//!   tab before its id is told.
-//! * [`follow`]: whoever follows the run charges what it has used and stops it where a budget is
-//!   used up.
-//! * this file: what is followed here, also what another process or an earlier one has left.
+//! * [`create`]: forwards `RunService.CreateRun` for callers whose use is counted. A run gets its
+//!   deferred charge before its id is returned.
+//! * [`follow`]: the follower of a run charges what the run has used and cancels the run when a
+//!   budget is used up.
+//! * This file: the runs that are followed in this process, including those taken over from another
+//!   process or an earlier one.
 
 mod create;
 mod follow;
@@ -28,14 +29,14 @@ use crate::proxy::Servers;
 pub(crate) use create::route;
 pub(crate) use owner::{named, viewer};
 
-/// How often things are looked at.
+/// How often the follower polls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Intervals {
-    /// What a run has used.
+    /// Interval between looks at what a run has used.
     pub(crate) look: Duration,
-    /// A run whose server does not answer, at most.
+    /// Longest interval for a run whose server does not answer.
     pub(crate) longest: Duration,
-    /// Whether others have left runs that nobody follows.
+    /// Interval between looks for runs of other processes that nobody follows any more.
     pub(crate) take_over: Duration,
 }
 
@@ -49,7 +50,8 @@ impl Default for Intervals {
     }
 }
 
-/// Follows the runs of one server for their payers. Cheap to clone; ends with the last clone.
+/// Follows the runs of one server for their payers. Cheap to clone; following ends when the last
+/// clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Follower(Arc<Inner>);
 
@@ -58,15 +60,15 @@ struct Inner {
     access: Access,
     runs: RunServiceClient<Servers>,
     pace: Intervals,
-    /// Runs that are followed here.
+    /// Runs that this process follows.
     followed: Arc<Mutex<HashSet<String>>>,
     stop: CancellationToken,
     _stop: DropGuard,
 }
 
 impl Follower {
-    /// Follows what was left, and from now on what is opened. Must be called inside a tokio
-    /// runtime.
+    /// Takes over the runs that have no follower, and follows each run that is opened from now on.
+    /// Must be called inside a Tokio runtime.
     pub(crate) fn start(access: Access, runs: Servers, max_message_bytes: usize, pace: Intervals) -> Self {
         let stop = CancellationToken::new();
         let inner = Arc::new(Inner {
@@ -81,17 +83,17 @@ impl Follower {
         Self(inner)
     }
 
-    /// Opens the tab of a run that was just asked for, and follows it. A run that has ended has no
-    /// tab any more, or never had one.
+    /// Opens the deferred charge of a run that was just created, and follows the run. A run that
+    /// has ended has no deferred charge any more, or never had one.
     ///
     /// # Errors
-    /// When the database cannot be written.
+    /// If the database cannot be written.
     pub(crate) async fn open(&self, caller: &Caller, run: &Run) -> Result<(), Fault> {
         if ended(run) {
             return Ok(());
         }
-        // A repeated request leads to the run that there is. What it used while it was nobody's is
-        // nobody's.
+        // A repeated request leads to an existing run. What the run used before it had a payer is
+        // charged to nobody.
         let already = match run.start_time {
             Some(_) => used(run),
             None => Total::default(),
@@ -103,8 +105,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Waits until nothing is followed, at most so long: for a process whose runs have just been
-    /// ended.
+    /// Waits until no run is followed, at most `most`: for a process whose runs have just ended.
     pub async fn settled(&self, most: Duration) {
         let until = Instant::now() + most;
         while !self.0.followed.lock().is_empty() && Instant::now() < until {
@@ -130,12 +131,12 @@ impl Inner {
             Box::pin(stop.run_until_cancelled(following.follow())).await;
             followed.lock().remove(&work);
         };
-        // What it asks every few seconds would drown what callers ask.
+        // Not sampled: a trace every few seconds would drown the traces of callers.
         tokio::spawn(following.instrument(unsampled()));
     }
 }
 
-/// Takes over runs that nobody follows until the follower is gone.
+/// Takes over runs without a follower until this follower is dropped.
 async fn take_over(inner: Weak<Inner>) {
     let mut away = false;
     loop {
@@ -144,7 +145,7 @@ async fn take_over(inner: Weak<Inner>) {
         if let Err(fault) = &taken
             && !away
         {
-            tracing::warn!(%fault, "runs that others left are not looked for");
+            tracing::warn!(%fault, "runs left by other processes cannot be looked up; trying again");
         }
         away = taken.is_err();
         taken.into_iter().flatten().for_each(|tab| held.follow(tab));
@@ -158,7 +159,7 @@ async fn take_over(inner: Weak<Inner>) {
 
 const PREFIX: &str = "run:";
 
-/// The name of a run's tab.
+/// The name of a run's deferred charge.
 fn work(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
@@ -170,7 +171,7 @@ fn ended(run: &Run) -> bool {
     )
 }
 
-/// What a run has used in all.
+/// What a run has used in total.
 fn used(run: &Run) -> Total {
     let Some(counters) = &run.counters else {
         return Total::default();

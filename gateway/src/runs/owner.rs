@@ -1,9 +1,9 @@
-//! Whose runs are whose: the gateway tells the evaluation service who asks, and that service keeps
-//! runs apart by it.
+//! Ownership of runs: the gateway tells the evaluation service which caller a request comes from,
+//! and that service keeps the runs of callers apart.
 //!
-//! `CreateRun` always names the caller, whose run it becomes. Everything else names a caller that
-//! may see only its own runs; an administrator, and whoever comes where access is not divided, is
-//! not named and sees all.
+//! `CreateRun` always names the caller, which then owns the run. All other calls name a caller that
+//! may see only its own runs. Administrators, and callers without access control, are not named and
+//! see all runs.
 
 use axum::{Router, extract::Request, middleware, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -12,7 +12,7 @@ use isomer_service_kit::CALLER;
 
 const NAME: HeaderName = HeaderName::from_static(CALLER);
 
-/// RunService with its callers named.
+/// RunService with its callers named in a header.
 pub(crate) fn named(routes: Router) -> Router {
     routes.layer(middleware::from_fn(name))
 }
@@ -24,7 +24,7 @@ async fn name(mut request: Request, next: middleware::Next) -> Response {
     next.run(request).await
 }
 
-/// Replaces whatever the client says of itself.
+/// Replaces whatever a client claims in the header.
 fn set(headers: &mut HeaderMap, caller: Option<&Caller>, creates: bool) {
     headers.remove(NAME);
     let named = if creates {
@@ -32,14 +32,14 @@ fn set(headers: &mut HeaderMap, caller: Option<&Caller>, creates: bool) {
     } else {
         viewer(caller)
     };
-    // A principal that no header can hold would otherwise see everything.
+    // A principal that does not fit a header would otherwise see everything.
     if let Some(principal) = named {
         let value = HeaderValue::from_str(principal).unwrap_or(HeaderValue::from_static("unknown"));
         headers.insert(NAME, value);
     }
 }
 
-/// Who may see only its own runs; absent: whoever sees all.
+/// The caller that may see only its own runs; absent: one that sees all runs.
 pub(crate) fn viewer(caller: Option<&Caller>) -> Option<&str> {
     caller
         .filter(|caller| caller.is_counted() && !caller.scopes().has(Scope::Admin))
@@ -82,7 +82,7 @@ mod tests {
 
     fn told(caller: Option<&Caller>, creates: bool) -> Option<String> {
         let mut headers = HeaderMap::new();
-        // A client that says it is another.
+        // A client that claims to be another.
         headers.insert(NAME, HeaderValue::from_static("key:another"));
         set(&mut headers, caller, creates);
         headers.get(NAME).map(|value| value.to_str().unwrap().to_owned())

@@ -1,5 +1,5 @@
-//! A certificate authority for tests of TLS, and what it gave out, as the files that servers and
-//! clients are configured with.
+//! A certificate authority for tests of TLS, with the certificates it has issued, as files for the
+//! configuration of servers and clients.
 #![allow(clippy::unwrap_used, reason = "only tests depend on it")]
 
 use std::{fs, path::PathBuf};
@@ -7,16 +7,17 @@ use std::{fs, path::PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use tempfile::TempDir;
 
-/// An authority with a certificate for a server and one for a client, in a folder that goes when it
-/// is dropped.
+/// An authority with a certificate for a server and one for a client, in a folder that is removed
+/// when the authority is dropped.
 #[derive(Debug)]
 pub struct Authority(TempDir);
 
 impl Authority {
-    /// A new one, which nobody else's certificates pass at; `name` is the host in both of its own.
+    /// A new authority, which accepts no other authority's certificates. `name` is the host name in
+    /// both certificates.
     ///
     /// # Panics
-    /// When there is no room for temporary files.
+    /// If no temporary files can be written.
     pub fn new(name: &str) -> Self {
         let authority = Self(TempDir::new().unwrap());
         let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -37,8 +38,8 @@ impl Authority {
         authority
     }
 
-    /// A file of its folder. There are `ca.pem`, `server.pem`, `server.key`, `client.pem` and
-    /// `client.key`; others are for the test to write.
+    /// A file in the authority's folder. `ca.pem`, `server.pem`, `server.key`, `client.pem` and
+    /// `client.key` exist; the test may write others.
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

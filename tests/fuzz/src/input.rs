@@ -1,4 +1,5 @@
-//! Splitting a target's bytes into what its reader takes, and files for readers that take a path.
+//! Splits a target's bytes into what its reader takes, and writes files for readers that take a
+//! path.
 
 use std::path::{Path, PathBuf};
 
@@ -20,15 +21,15 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// One of several, chosen by the next byte. Corpora write the choice as a letter: `a` is the
-    /// first.
+    /// One of several values, chosen by the next byte. Corpora write the choice as a letter: `a` is
+    /// the first value.
     pub fn choice<T: Copy>(&mut self, of: &[T]) -> Option<T> {
         let byte = usize::from(self.byte().wrapping_sub(b'a'));
         of.get(byte % of.len().max(1)).copied()
     }
 
-    /// What comes before the next occurrence of the byte, which is taken too; everything where
-    /// there is none.
+    /// The bytes before the next occurrence of `end`, which is consumed too; all bytes if it does
+    /// not occur.
     pub fn until(&mut self, end: u8) -> &'a [u8] {
         let mut parts = self.0.splitn(2, |byte| *byte == end);
         let first = parts.next().unwrap_or_default();
@@ -37,12 +38,12 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The bytes as text, replacing what is not UTF-8.
+/// The bytes as text, with invalid UTF-8 replaced.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A folder that goes when it is dropped; `None` where none can be made.
+/// A folder that is removed when dropped; `None` if it cannot be created.
 pub fn folder() -> Option<TempDir> {
     tempfile::tempdir().ok()
 }

@@ -1,4 +1,4 @@
-//! Mutations of corpus entries, the same for the same seed.
+//! Mutations of corpus entries; the same seed gives the same mutations.
 
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
@@ -28,7 +28,7 @@ const ODD: &[&[u8]] = &[
     b"\xf0\x9f\x92\xa9",
 ];
 
-/// Makes changed copies of corpus entries.
+/// Makes mutated copies of corpus entries.
 #[derive(Debug)]
 pub struct Mutator {
     random: ChaCha8Rng,
@@ -42,7 +42,7 @@ impl Mutator {
         }
     }
 
-    /// A changed copy of one of the entries, at most `longest` bytes long.
+    /// A mutated copy of one of the entries, at most `longest` bytes long.
     pub fn next(&mut self, entries: &[Vec<u8>], longest: usize) -> Vec<u8> {
         let mut bytes = entries.choose(&mut self.random).cloned().unwrap_or_default();
         for _ in 0..self.random.random_range(1..=4) {

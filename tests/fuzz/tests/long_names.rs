@@ -5,7 +5,8 @@ use std::fs;
 
 use isomer_embed::folder::ModelFolder;
 
-/// Spelling help once compared such a name with every known one, for minutes.
+/// Regression: suggestions for misspelt names once compared such a name with every known one, which
+/// took minutes.
 #[test]
 fn a_class_name_of_100_000_characters_is_refused_in_a_short_sentence() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Every target on its committed corpus, and on a bounded number of mutations of it: the same at
-//! every run. This needs no fuzzer.
+//! Runs every target on its committed corpus and on a bounded number of mutations of it, the same
+//! in every run. No fuzzer is needed.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{collections::BTreeSet, fs, path::Path};
@@ -7,12 +7,12 @@ use std::{collections::BTreeSet, fs, path::Path};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use isomer_fuzz::{TARGETS, mutate::Mutator, target};
 
-/// Mutations of a target's corpus.
+/// Number of mutations per target.
 const MUTATIONS: usize = 200;
-/// Bytes of all corpora together: they are part of the repository.
+/// Most bytes of all corpora together, because they are part of the repository.
 const LARGEST: u64 = 1 << 20;
 
-/// A target's inputs: lines of a name and of bytes in base64.
+/// A target's inputs: lines with a name and with bytes in base64.
 fn corpus(name: &str) -> Vec<Vec<u8>> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("corpus/{name}.txt"));
     let text = fs::read_to_string(file).unwrap();
@@ -70,7 +70,7 @@ fn the_corpora_stay_small_and_name_real_files() {
         for file in target.reads.iter().filter_map(|file| file.split(':').next()) {
             assert!(
                 root.join(file).is_file(),
-                "{} reads {file}, which is not there",
+                "{} reads {file}, which does not exist",
                 target.name
             );
         }

@@ -1,4 +1,4 @@
-"""An encoder provider in plain Python, against Isomer's protos alone: what it takes to bring one's own encoder.
+"""An encoder provider in plain Python, against Isomer's protos alone: how to bring your own encoder.
 
 The encoder hashes words and their trigrams into 256 columns (feature hashing, Weinberger et al. 2009): no model, no file, the same
 vectors everywhere. Run it, and any gateway can route to it.
@@ -26,13 +26,13 @@ ENCODER = "hashing-256"
 DIMENSIONS = 256
 MAX_TOKENS = 4096
 MAX_BATCH_ITEMS = 512
-# Part of the vector space: changes whenever equal texts begin to get other vectors.
+# Part of the vector space: must change whenever the vectors of equal texts change.
 VERSION = "hashing/1"
 PROMPTS = {"query": "query: "}
 
 
 def words_of(text):
-    """Words in lower case, of letters and digits, in Unicode's composed form; signs that are neither count one each."""
+    """Words in lower case, of letters and digits, in Unicode's composed form; every other sign is a word of its own."""
     words, word = [], []
     for char in unicodedata.normalize("NFC", text).lower():
         if char.isalnum():
@@ -76,7 +76,7 @@ def scaled(values):
 
 
 class Refused(Exception):
-    """A request that cannot be answered: a gRPC code and what to do about it."""
+    """A request that cannot be answered: a gRPC code and a hint."""
 
     def __init__(self, code, message):
         super().__init__(message)
@@ -84,7 +84,7 @@ class Refused(Exception):
 
 
 def service(stubs, keys):
-    """The EncoderService; where there are keys, callers must bring one of them."""
+    """The EncoderService; if keys are set, callers must send one of them."""
     encoder = stubs.message("isomer/encoder/v1/encoder")
     common = stubs.message("isomer/common/v1/common")
     base = stubs.grpc("isomer/encoder/v1/encoder").EncoderServiceServicer
@@ -214,7 +214,7 @@ def service(stubs, keys):
 
 
 def stay_registered(stubs, gateway, name, address, lease_seconds, stopped):
-    """Registers with a gateway and renews the lease until told to stop; then the gateway is told to forget us."""
+    """Registers with a gateway and renews the lease until `stop` is set; then deletes the registration."""
     provider = stubs.message("isomer/gateway/v1/provider")
     client = stubs.grpc("isomer/gateway/v1/provider").ProviderServiceStub(isomer_client.channel(gateway))
     ours = provider.Provider(
@@ -231,7 +231,7 @@ def stay_registered(stubs, gateway, name, address, lease_seconds, stopped):
             client.RenewLease(provider.RenewLeaseRequest(id=name), timeout=lease_seconds / 3)
         except grpc.RpcError as error:
             if error.code() == grpc.StatusCode.NOT_FOUND:
-                # The lease ran out, or the gateway lost its memory.
+                # The lease expired, or the gateway lost its records.
                 client.CreateProvider(provider.CreateProviderRequest(provider=ours), timeout=30)
             else:
                 print(f"the lease was not renewed: {isomer_client.described(error)}", file=sys.stderr)
@@ -241,7 +241,7 @@ def stay_registered(stubs, gateway, name, address, lease_seconds, stopped):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--listen", default="127.0.0.1:0", help="address to listen on (port 0: any free one)")
-    parser.add_argument("--key", action="append", default=[], help="let in only callers with one of these keys")
+    parser.add_argument("--key", action="append", default=[], help="accept only callers with one of these keys")
     parser.add_argument("--register", metavar="GATEWAY", help="gateway (host:port) to register with")
     parser.add_argument("--id", default="python-hashing", help="id to register under")
     parser.add_argument("--lease", type=int, default=30, help="seconds of the lease")

@@ -19,23 +19,23 @@ use tonic::{Request, Response, Status, Streaming, codegen::BoxStream, metadata::
 
 use crate::rpc::{self, Handler, handlers};
 
-/// An `Encode` request as it came.
+/// An `Encode` request as it was received.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// When it came.
+    /// When it was received.
     pub at: Instant,
     /// Its metadata.
     pub metadata: MetadataMap,
     /// Its message.
     pub request: EncodeRequest,
-    /// Whether it has been answered with vectors.
+    /// Whether it was answered with vectors.
     pub answered: bool,
 }
 
 /// Lists and describes its encoders, answers the other rpcs with the closures it is given, and
 /// records the `Encode` requests.
 ///
-/// An rpc without a closure is unimplemented, but for `EncodeStream`: each of its requests is
+/// An rpc without a closure is unimplemented, except `EncodeStream`: each of its messages is
 /// answered as by `Encode`, one after another.
 #[derive(Clone, Default)]
 pub struct StubEncoder {
@@ -57,7 +57,7 @@ struct InFlight {
     most: usize,
 }
 
-/// An encoder that has an id, and says nothing more about itself.
+/// A description of an encoder that has an id and no other facts.
 pub fn named(id: &str) -> Encoder {
     Encoder {
         id: id.to_owned(),
@@ -65,7 +65,7 @@ pub fn named(id: &str) -> Encoder {
     }
 }
 
-/// The texts of a request. Panics at an input that is not a text.
+/// The texts of a request. Panics on an input that is not a text.
 pub fn texts(request: &EncodeRequest) -> impl Iterator<Item = &str> + Clone {
     request.inputs.iter().map(|input| match &input.input {
         Some(input::Input::Text(text)) => text.as_str(),
@@ -89,8 +89,8 @@ pub fn matrix<R: AsRef<[f32]>>(rows: impl IntoIterator<Item = R>) -> Matrix {
     }
 }
 
-/// An answer with a vector for each text. By its usage a text has so many tokens. It says nothing
-/// about truncation or the vector space.
+/// An answer with a vector for each text. Its usage counts `tokens_of_a_text` tokens per text. It
+/// has no truncation flags and no vector space.
 pub fn answer<R: AsRef<[f32]>>(rows: impl IntoIterator<Item = R>, tokens_of_a_text: u64) -> EncodeResponse {
     let embeddings = matrix(rows);
     let texts = embeddings.rows.into();
@@ -105,7 +105,7 @@ pub fn answer<R: AsRef<[f32]>>(rows: impl IntoIterator<Item = R>, tokens_of_a_te
     }
 }
 
-/// What an encoder service answers for an id that it does not know.
+/// The error of an encoder service for an unknown id.
 pub fn unknown(id: &str) -> Status {
     Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`"))
         .field("id")
@@ -113,7 +113,7 @@ pub fn unknown(id: &str) -> Status {
 }
 
 impl StubEncoder {
-    /// A service with these encoders. `ListEncoders` gives one a page.
+    /// A service with these encoders. `ListEncoders` returns one encoder per page.
     pub fn of(encoders: impl IntoIterator<Item = Encoder>) -> Self {
         Self {
             encoders: encoders.into_iter().collect(),
@@ -136,7 +136,7 @@ impl StubEncoder {
         on_rerank sets rerank: RerankRequest => RerankResponse;
     }
 
-    /// Keeps no requests, for tests that send many large ones.
+    /// Records no requests, for tests that send many large ones.
     #[must_use]
     pub fn unrecorded(self) -> Self {
         Self {
@@ -145,14 +145,14 @@ impl StubEncoder {
         }
     }
 
-    /// The `Encode` requests that have come, in order.
+    /// The `Encode` requests that were received, in order.
     pub fn calls(&self) -> Vec<Call> {
         assert!(!self.unrecorded, "the stub keeps no requests");
         self.calls.lock().clone()
     }
 
-    /// The texts of all `Encode` requests that have been answered with vectors, in the order in
-    /// which they came.
+    /// The texts of all `Encode` requests that were answered with vectors, in the order of the
+    /// requests.
     pub fn texts(&self) -> Vec<String> {
         let calls = self.calls();
         calls
@@ -162,12 +162,12 @@ impl StubEncoder {
             .collect()
     }
 
-    /// Forgets the requests that have come. None may be in flight.
+    /// Forgets the recorded requests. None may be in flight.
     pub fn forget(&self) {
         self.calls.lock().clear();
     }
 
-    /// The largest number of `Encode` requests that were being answered at once.
+    /// The largest number of `Encode` requests that were in flight at once.
     pub fn most_in_flight(&self) -> usize {
         self.in_flight.lock().most
     }
@@ -182,13 +182,13 @@ impl StubEncoder {
         rpc::channel(Services::new().add(self.service())).await
     }
 
-    /// Serves it on a port of its own; see [`rpc::serve`].
+    /// Serves it on its own port; see [`rpc::serve`].
     pub async fn serve(&self) -> String {
         rpc::serve(self.service()).await
     }
 }
 
-/// Counts a request out, also when its client goes away.
+/// Counts a request as finished, also if its client disconnects.
 struct Counted(Arc<Mutex<InFlight>>);
 
 impl Counted {

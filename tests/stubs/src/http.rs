@@ -1,4 +1,4 @@
-//! A server over HTTP whose answers a closure makes.
+//! A server over HTTP whose answers come from a closure.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-/// Serves routes on a port of its own of the loopback interface, until the runtime ends.
+/// Serves routes on a free loopback port until the runtime ends.
 pub async fn serve(routes: Router) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -15,7 +15,7 @@ pub async fn serve(routes: Router) -> SocketAddr {
     address
 }
 
-/// What a stub was sent.
+/// A request that a stub received.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// The method, in capitals.
@@ -24,16 +24,16 @@ pub struct Call {
     pub path: String,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body; null where it is not JSON.
+    /// The body; null if it is not JSON.
     pub body: Value,
 }
 
-/// What a stub answers.
+/// The answer of a stub.
 #[derive(Debug, Clone)]
 pub struct Reply {
     /// The status.
     pub status: u16,
-    /// Headers beside those of every answer.
+    /// Headers in addition to those of every answer.
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: String,
@@ -47,12 +47,12 @@ impl Reply {
         Self::of(200, body)
     }
 
-    /// This status with this JSON.
+    /// The given status with this JSON.
     pub fn of(status: u16, body: Value) -> Self {
         Self::text(status, body.to_string()).header("content-type", "application/json")
     }
 
-    /// This status with this body.
+    /// The given status with this body.
     pub fn text(status: u16, body: impl Into<String>) -> Self {
         Self {
             status,
@@ -67,14 +67,14 @@ impl Reply {
         Self::text(200, "").after(Duration::MAX)
     }
 
-    /// The same with a header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// The same after a pause.
+    /// Adds a delay.
     #[must_use]
     pub fn after(mut self, time: Duration) -> Self {
         self.after = time;
@@ -82,7 +82,7 @@ impl Reply {
     }
 }
 
-/// A running stub that records what it was sent.
+/// A running stub that records its requests.
 #[derive(Debug, Clone)]
 pub struct Stub {
     /// Its base URL, e.g. `http://127.0.0.1:1234`.
@@ -90,18 +90,18 @@ pub struct Stub {
     record: Record,
 }
 
-/// What the routes of a stub record.
+/// The record of a stub's routes.
 #[derive(Debug, Clone, Default)]
 pub struct Record(Arc<Mutex<(Vec<Call>, usize)>>);
 
 impl Record {
-    /// The calls that have come, in order.
+    /// The requests that were received, in order.
     pub fn calls(&self) -> Vec<Call> {
         self.0.lock().0.clone()
     }
 
-    /// Calls that have come and were not answered: those in flight, and those whose client went
-    /// away before the answer.
+    /// The number of requests that were received and not answered: those in flight, and those whose
+    /// client disconnected before the answer.
     pub fn unanswered(&self) -> usize {
         let record = self.0.lock();
         record.0.len() - record.1
@@ -109,19 +109,19 @@ impl Record {
 }
 
 impl Stub {
-    /// Serves answers on a port of its own.
+    /// Serves answers on a free port.
     pub async fn start(answer: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
         let record = Record::default();
         let address = format!("http://{}", serve(router(record.clone(), answer)).await);
         Self { address, record }
     }
 
-    /// The calls that have come, in order.
+    /// The requests that were received, in order.
     pub fn calls(&self) -> Vec<Call> {
         self.record.calls()
     }
 
-    /// The calls of one path.
+    /// The requests to one path.
     pub fn calls_of(&self, path: &str) -> Vec<Call> {
         self.calls().into_iter().filter(|call| call.path == path).collect()
     }

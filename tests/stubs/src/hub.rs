@@ -1,4 +1,5 @@
-//! The Hugging Face hub, as far as downloads ask it: what is in a repository, and files in ranges.
+//! A stub of the Hugging Face hub with the calls that downloads use: the content of a repository,
+//! and files in ranges.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,29 +18,29 @@ use parking_lot::Mutex;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-/// The commit that every branch is at.
+/// The commit to which every branch points.
 pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// The files of a repository by their paths.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// What a hub has and how it answers. Models and datasets are served alike.
+/// A hub's content and how it answers. Models and datasets are served alike.
 #[derive(Default)]
 pub struct Hub {
-    /// The repositories by `org/name`. Every repository that is not named has the files of `""`,
-    /// where there are any.
+    /// The repositories by `org/name`. A repository that is not listed has the files of `""`, if
+    /// there are any.
     pub repositories: BTreeMap<String, Files>,
-    /// Paths that are listed beside the files.
+    /// Paths that are listed in addition to the files.
     pub listed_too: Vec<String>,
-    /// Gives a file's etag in place of [`Asked::etag`].
+    /// Returns a file's etag, in place of [`Asked::etag`].
     pub etag: Option<Box<dyn Fn(&Asked<'_>) -> String + Send + Sync>>,
-    /// The status of every question about a repository.
+    /// The status of every answer about a repository.
     pub refuses: Option<u16>,
-    /// Questions about a repository are never answered.
+    /// Requests about a repository are never answered.
     pub hangs: bool,
 }
 
-/// A file that is asked for.
+/// A file that is requested.
 #[derive(Debug)]
 pub struct Asked<'a> {
     /// The repository.
@@ -48,13 +49,13 @@ pub struct Asked<'a> {
     pub path: &'a str,
     /// Its content.
     pub data: &'a [u8],
-    /// How many requests for files the hub has had, with this one.
+    /// How many requests for files the hub has received, this one included.
     pub number: usize,
 }
 
 impl Asked<'_> {
-    /// An etag as the hub gives small files: forty hexadecimal digits, which are not the SHA-256 of
-    /// its content.
+    /// An etag as the hub gives to small files: forty hexadecimal digits, which are not the SHA-256
+    /// of the content.
     pub fn etag(&self) -> String {
         let place = format!("{}/{}", self.repository, self.path);
         hex::encode(Sha256::digest(place))[..40].to_owned()
@@ -77,7 +78,7 @@ struct Seen {
 }
 
 impl Hub {
-    /// A hub where every repository has these files.
+    /// A hub in which every repository has these files.
     pub fn of(files: Files) -> Self {
         Self {
             repositories: [(String::new(), files)].into(),
@@ -85,7 +86,7 @@ impl Hub {
         }
     }
 
-    /// Serves it on a port of its own.
+    /// Serves the hub on a free port.
     pub async fn serve(self) -> Arc<Running> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let running = Arc::new(Running {
@@ -104,14 +105,14 @@ impl Hub {
 }
 
 impl Running {
-    /// How many questions held this text. A question is `info ORG/NAME@REVISION`, or `file PATH
-    /// FROM-TO` for a file that is there.
+    /// How many recorded requests contain this text. A request is recorded as `info
+    /// ORG/NAME@REVISION`, or as `file PATH FROM-TO` for a file that exists.
     pub fn asked(&self, part: &str) -> usize {
         let seen = self.seen.lock();
         seen.asked.iter().filter(|question| question.contains(part)).count()
     }
 
-    /// The `Authorization` headers that came with questions about repositories.
+    /// The `Authorization` headers of requests about repositories.
     pub fn authorizations(&self) -> Vec<String> {
         self.seen.lock().authorizations.clone()
     }
@@ -169,7 +170,7 @@ async fn file(
         let mut seen = running.seen.lock();
         assert!(
             seen.told.contains(&revision),
-            "files are asked for at the commit that was named"
+            "files are requested at the commit that the hub named"
         );
         seen.asked.push(format!("file {path} {range}"));
     }

@@ -1,8 +1,8 @@
-//! Stub servers that tests put in place of real ones, a module for each kind, and the messages that
+//! Stub servers that tests put in place of real ones, one module per kind, and the messages that
 //! several tests send ([`request`]).
 //!
-//! A stub records what it is asked. What it answers is a closure, so that the test itself shows
-//! what is special about its stub:
+//! A stub records its requests. Its answers come from a closure, so that the test itself shows what
+//! is special about its stub:
 //!
 //! ```
 //! use isomer_stubs::encoder::{StubEncoder, answer, named, texts};
@@ -18,10 +18,10 @@
 //! assert!(encoder.calls().is_empty());
 //! ```
 //!
-//! A service that one test alone needs implements the generated trait in that test: the rpcs it
+//! A service that only one test needs implements the generated trait in that test: the rpcs it
 //! leaves out are unimplemented.
 //!
-//! The crate is a dev-dependency only. Its stubs panic where a test is set up wrongly.
+//! The crate is a dev-dependency only. Its stubs panic if a test is set up wrongly.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -8,7 +8,7 @@ use isomer_proto::{
     },
 };
 
-/// A request to an encoder for the vectors of texts.
+/// A request for the vectors of texts.
 pub fn encode<T: Into<String>>(encoder: &str, texts: impl IntoIterator<Item = T>) -> EncodeRequest {
     let input = |text: T| Input {
         input: Some(input::Input::Text(text.into())),
@@ -49,7 +49,7 @@ pub fn score(task: TaskType, encoder: &str, source: dataset_ref::Source) -> Scor
     }
 }
 
-/// The dataset of a request for a score, to be changed.
+/// The dataset of a request for a score, for a test to change.
 pub fn dataset(request: &mut ScoreRequest) -> &mut DatasetInput {
     match &mut request.input {
         Some(score_request::Input::Dataset(input)) => input,

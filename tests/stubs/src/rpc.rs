@@ -1,4 +1,4 @@
-//! What the stubs of gRPC services share: a handler for an rpc, and ways to reach a service.
+//! Shared by the stubs of gRPC services: a handler for an rpc, and ways to reach a service.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
@@ -51,8 +51,7 @@ impl<Q, A> Handler<Q, A> {
     }
 }
 
-/// Methods of a stub that set its handlers, each with its rpc's request and what a closure gives
-/// for it.
+/// Methods of a stub that set its handlers, each with its rpc's request and the closure's answer.
 macro_rules! handlers {
     ($($(#[$doc:meta])* $method:ident sets $field:ident: $request:ty => $answer:ty;)*) => {$(
         $(#[$doc])*
@@ -68,12 +67,13 @@ macro_rules! handlers {
 }
 pub(crate) use handlers;
 
-/// A channel in memory to services that are served with the default limits.
+/// An in-memory channel to services that are served with the default limits.
 pub async fn channel(services: Services) -> GrpcChannel {
     memory::channel(services, &LimitsConfig::default()).await.unwrap()
 }
 
-/// Serves services until the runtime ends, with all that a server of ours has. Returns the address.
+/// Serves services until the runtime ends, with everything that an Isomer server has. Returns the
+/// address.
 pub fn start(services: Services, config: ServerConfig) -> SocketAddr {
     let listener = server::bind(&config).unwrap();
     let address = listener.local_addr().unwrap();
@@ -81,8 +81,8 @@ pub fn start(services: Services, config: ServerConfig) -> SocketAddr {
     address
 }
 
-/// Serves one gRPC service and nothing else, not even health, on a port of its own. Returns its
-/// address as `grpc://HOST:PORT`.
+/// Serves one gRPC service and nothing else, not even health, on a free port. Returns the address
+/// as `grpc://HOST:PORT`.
 pub async fn serve<S>(service: S) -> String
 where
     S: Service<http::Request<Body>, Error = Infallible> + NamedService + Clone + Send + Sync + 'static,

@@ -1,7 +1,7 @@
-//! Circles inside a crate: modules, or files, that need each other.
+//! Circles inside a crate: modules, or files, that use each other.
 //!
-//! `circles.txt` lists those that there are, each with its reason. A circle that is not listed
-//! fails, and so does a listed one that is gone: the list only becomes shorter.
+//! `circles.txt` lists the known circles, each with its reason. A circle that is not listed fails
+//! the test, and so does a listed one that no longer exists: the list can only become shorter.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ const LISTED: &str = include_str!("circles.txt");
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
-/// Everything that can be reached from a name, itself only by a way round.
+/// All names that can be reached from a name; the name itself only through another one.
 fn reached(arrows: &Arrows, from: &str) -> BTreeSet<String> {
     let mut open = vec![from.to_owned()];
     let mut found = BTreeSet::new();
@@ -57,7 +57,7 @@ fn between_modules(uses: &BTreeSet<Use>) -> BTreeSet<Vec<String>> {
     circles(&arrows(uses, |one| one.modules.clone()))
 }
 
-/// Without those whose files are modules that are a circle by themselves.
+/// Circles between files, without those whose modules already form the same circle.
 fn between_files(uses: &BTreeSet<Use>) -> BTreeSet<Vec<String>> {
     let mut top = BTreeMap::new();
     for one in uses {
@@ -74,13 +74,13 @@ fn between_files(uses: &BTreeSet<Use>) -> BTreeSet<Vec<String>> {
     all
 }
 
-/// The file that a crate in a folder begins with.
+/// The root file of the crate in a folder.
 fn root(folder: &Path) -> Option<PathBuf> {
     let files = ["src/lib.rs", "src/main.rs"].map(|file| folder.join(file));
     files.into_iter().find(|file| file.is_file())
 }
 
-/// Every circle as the list writes it, with the uses that close it.
+/// Every circle in the form of the list, with the uses that close it.
 fn found() -> BTreeMap<String, Vec<String>> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut all = BTreeMap::new();
@@ -127,13 +127,13 @@ fn every_circle_inside_a_crate_is_listed_with_its_reason_and_every_listed_one_is
     let gone: Vec<&String> = listed.iter().filter(|circle| !found.contains_key(*circle)).collect();
     assert!(
         new.is_empty() && gone.is_empty(),
-        "new circles, to be opened (move what both sides need to a module of its own):\n{}\n\n\
-         gone, to be taken out of tests/tests/arrows/circles.txt: {gone:#?}",
+        "new circles; break them (move what both sides need to a module of its own):\n{}\n\n\
+         no longer circles; remove them from tests/tests/arrows/circles.txt: {gone:#?}",
         new.join("\n")
     );
 }
 
-/// A crate of some files.
+/// The uses in a crate of these files.
 fn uses_of(files: &[(&str, &str)]) -> BTreeSet<Use> {
     let folder = tempfile::tempdir().unwrap();
     for (path, text) in files {
@@ -159,7 +159,7 @@ fn two_modules_that_need_each_other_are_a_circle_and_one_that_needs_another_is_n
     ]);
     assert_eq!(names(&between_modules(&one_way)), [""; 0]);
     assert_eq!(one_way.len(), 3, "{one_way:?}");
-    // Back by a path in a macro, over a third.
+    // Back through a path in a macro, over a third module.
     let round = uses_of(&[
         root,
         ("a.rs", "use crate::b::B;"),
@@ -168,7 +168,11 @@ fn two_modules_that_need_each_other_are_a_circle_and_one_that_needs_another_is_n
         ("c/d.rs", "pub const SOME: u8 = 1; fn g() -> super::super::a::A {}"),
     ]);
     assert_eq!(names(&between_modules(&round)), ["a b c"]);
-    assert_eq!(names(&between_files(&round)), [""; 0], "the same circle is told once");
+    assert_eq!(
+        names(&between_files(&round)),
+        [""; 0],
+        "the same circle is reported once"
+    );
     // Two files of one module.
     let inside = uses_of(&[
         ("lib.rs", "mod c;"),
@@ -207,7 +211,7 @@ fn a_name_that_is_passed_on_leads_to_the_file_that_has_it() {
             "{seen}"
         );
     }
-    // A module and what is inside it are one room.
+    // A module and its child modules count as one.
     for seen in [
         "use super::Fourth;",
         "use std::fmt::Debug;",

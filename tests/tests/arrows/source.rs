@@ -1,7 +1,7 @@
-//! The modules of one crate, and which file names something of which other file.
+//! The modules of one crate, and which file uses items of which other file.
 //!
-//! Files are read as tokens, macros included. A name that a module passes on (`pub use`) leads to
-//! the file that has it. What is compiled for tests only does not count.
+//! Files are read as tokens, macros included. A name that a module re-exports (`pub use`) leads to
+//! the file that defines it. Code that is compiled only for tests does not count.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Words that the name of an item follows.
 const ITEMS: [&str; 8] = ["fn", "struct", "enum", "trait", "type", "const", "static", "union"];
-/// Re-exports that lead on and on are followed so far.
+/// Longest chain of re-exports that is followed.
 const DEEPEST: usize = 16;
 
 #[derive(Default)]
@@ -21,9 +21,9 @@ struct Module {
     parent: Option<usize>,
     file: usize,
     children: BTreeMap<String, usize>,
-    /// Paths that `use` gives a name.
+    /// Paths to which `use` gives a name.
     bound: BTreeMap<String, Vec<String>>,
-    /// Paths that `use` takes everything of.
+    /// Paths of glob imports.
     globs: Vec<Vec<String>>,
     items: BTreeSet<String>,
     /// Every path of two or more names, and every path of a `use`.
@@ -39,14 +39,14 @@ pub(crate) struct Source {
     folder: PathBuf,
 }
 
-/// A file that names something of another.
+/// A file's use of an item of another file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Use {
     pub(crate) from: String,
     pub(crate) to: String,
-    /// Top-level modules of both.
+    /// Top-level modules of both files.
     pub(crate) modules: (String, String),
-    /// What is named.
+    /// The path of the item.
     pub(crate) path: String,
 }
 
@@ -83,7 +83,7 @@ impl Source {
         self.modules.len() - 1
     }
 
-    /// Reads what a module is made of. `path`: its file; `below`: the folder of its child modules.
+    /// Reads the items of a module. `path` is its file; `below` is the folder of its child modules.
     fn items(&mut self, module: usize, tokens: TokenStream, path: &Path, below: &Path) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let (mut i, mut given_path, mut test) = (0, None, false);
@@ -139,7 +139,7 @@ impl Source {
         }
     }
 
-    /// A `mod`: in the file of its name, or in braces.
+    /// A `mod`: in its own file or inline.
     fn child(
         &mut self,
         parent: usize,
@@ -203,7 +203,7 @@ impl Source {
         }
     }
 
-    /// The module that has what a path names, as seen from a module; `None` for other crates.
+    /// The module that defines what a path names, as seen from a module; `None` for other crates.
     fn resolve(&self, from: usize, path: &[String], depth: usize) -> Option<usize> {
         let (first, rest) = path.split_first()?;
         let mut at = match first.as_str() {
@@ -225,7 +225,7 @@ impl Source {
         Some(at)
     }
 
-    /// Where a name of a module leads; `None` where it is an item of its own, or of another crate.
+    /// Where a name in a module leads; `None` if it is an item of that module, or of another crate.
     fn step(&self, at: usize, name: &str, depth: usize) -> Option<usize> {
         let module = &self.modules[at];
         if depth > DEEPEST || module.items.contains(name) {
@@ -235,7 +235,7 @@ impl Source {
             return Some(*child);
         }
         if let Some(path) = module.bound.get(name) {
-            // `use x::x`: the name that is asked for is not the one to begin with.
+            // `use x::x`: the first name of the path is not the name that is being resolved.
             let own = path.first().is_some_and(|first| first == name);
             return if own { None } else { self.resolve(at, path, depth + 1) };
         }
@@ -259,7 +259,7 @@ impl Source {
         false
     }
 
-    /// The top-level module that a module is in.
+    /// The top-level module that contains a module.
     fn top(&self, mut module: usize) -> String {
         while let Some(parent) = self.modules[module].parent.filter(|parent| *parent != 0) {
             module = parent;
@@ -269,8 +269,8 @@ impl Source {
         named.map_or_else(|| "the root".to_owned(), |(name, _)| name.clone())
     }
 
-    /// Every use of one file by another. A module and those inside it are one room: they do not
-    /// count.
+    /// All uses of one file by another. A module and its child modules count as one: uses between
+    /// them are left out.
     pub(crate) fn uses(&self) -> BTreeSet<Use> {
         let mut all = BTreeSet::new();
         for (from, module) in self.modules.iter().enumerate() {
@@ -307,7 +307,7 @@ fn ident(tokens: &[TokenTree], at: usize) -> Option<String> {
     }
 }
 
-/// The names of a path that begins at a token, and the place after them.
+/// The names of a path that begins at a token, and the index after them.
 fn path_at(tokens: &[TokenTree], start: usize) -> (Vec<String>, usize) {
     let mut names: Vec<String> = ident(tokens, start).into_iter().collect();
     let mut at = start + 1;
@@ -321,7 +321,7 @@ fn path_at(tokens: &[TokenTree], start: usize) -> (Vec<String>, usize) {
     (names, at)
 }
 
-/// The place after an item: after its braces or its semicolon.
+/// The index after an item: after its braces or its semicolon.
 fn after_item(tokens: &[TokenTree], start: usize) -> usize {
     let ends = |token: &TokenTree| match token {
         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,

@@ -80,7 +80,7 @@ pub async fn grpc(harness: &Harness, key: &Key, path: &str, messages: Vec<Vec<u8
         // The client's own clock may be a little ahead of the server's.
         (End::Deadline, Err(status)) if matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled) => Ok(()),
         (End::Error, Err(status)) if status.code() != Code::DeadlineExceeded => Ok(()),
-        (_, ended) => Err(format!("it ended so: {ended:?}")),
+        (_, ended) => Err(format!("it ended in another way: {ended:?}")),
     }
 }
 
@@ -99,7 +99,7 @@ pub async fn free(harness: &Harness, key: &Key, path: &str) -> Result<(), String
 pub async fn refused(harness: &Harness, key: &Key, path: &str) -> Result<(), String> {
     match all(harness, key, path, vec![Vec::new()], End::Answer).await {
         Err(status) if status.code() == Code::Unimplemented && Fault::from_status(&status).hint.is_some() => Ok(()),
-        ended => Err(format!("it ended so: {ended:?}")),
+        ended => Err(format!("it ended in another way: {ended:?}")),
     }
 }
 

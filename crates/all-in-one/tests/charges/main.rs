@@ -49,11 +49,11 @@ fn every_rpc_and_every_route_has_a_case() {
     let mut rows = rpcs();
     rows.extend(isomer_gateway::http_paths().into_iter().map(str::to_owned));
     let cases: BTreeSet<String> = cases::all().into_iter().map(|case| case.row.to_owned()).collect();
-    assert_eq!(rows, cases, "left: what is served; right: what has a case");
+    assert_eq!(rows, cases, "left: rows that are served; right: rows with a case");
 }
 
 /// Harnesses that are used at the same time: most of a case is waiting.
-const HOUSES: usize = 4;
+const HARNESSES: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_models_counted_is_what_the_key_was_charged() {
@@ -62,7 +62,7 @@ async fn what_the_models_counted_is_what_the_key_was_charged() {
         .iter()
         .flat_map(|case| case.ends.iter().map(move |end| (case, *end)));
     let calls: Vec<(&Case, End)> = calls.collect();
-    let shares = (0..HOUSES).map(|harness| calls.iter().copied().skip(harness).step_by(HOUSES));
+    let shares = (0..HARNESSES).map(|harness| calls.iter().copied().skip(harness).step_by(HARNESSES));
     let wrong = join(in_vain(&free), join_all(shares.map(in_turn))).await;
     let wrong: Vec<String> = wrong.1.into_iter().chain([wrong.0]).flatten().collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -80,7 +80,9 @@ async fn in_vain(cases: &[Case]) -> Vec<String> {
     }
     let (charged, counted) = (harness.settled(&key).await, harness.models.counted().since(&before));
     if (charged, counted) != Default::default() {
-        wrong.push(format!("what uses nothing: counted {counted:?}, charged {charged:?}"));
+        wrong.push(format!(
+            "calls that use nothing: counted {counted:?}, charged {charged:?}"
+        ));
     }
     wrong
 }

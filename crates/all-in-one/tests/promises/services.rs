@@ -687,7 +687,7 @@ fn gateway() -> Vec<Row> {
     vec![
         row(
             "AccessService.CreateKey",
-            "INVALID_ARGUMENT names the field that cannot be meant",
+            "INVALID_ARGUMENT names the invalid field",
             vec![
                 call(
                     "gateway.v1.AccessService/CreateKey",

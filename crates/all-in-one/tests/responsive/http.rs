@@ -35,7 +35,7 @@ fn post(row: &'static str, body: Value) -> Row {
     };
     Row {
         name: row.to_owned(),
-        what: "as large a body as may be",
+        what: "the largest body that is allowed",
         takes: Takes::Moving,
         way: Way::Http(format!("{path}{query}"), body.to_string()),
     }

@@ -49,7 +49,7 @@ fn every_rpc_and_every_route_has_a_case() {
     let cases: BTreeSet<String> = cases
         .chain(http::READ_NO_BODY.iter().map(ToString::to_string))
         .collect();
-    assert_eq!(served, cases, "left: what is served; right: what has a case");
+    assert_eq!(served, cases, "left: rows that are served; right: rows with a case");
 }
 
 /// How health answered while a call was in flight.

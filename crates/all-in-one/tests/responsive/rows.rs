@@ -286,13 +286,13 @@ fn encoders() -> Vec<Row> {
     vec![
         grpc(
             &e("Encode"),
-            "as many and long texts as may be",
+            "as many and as long texts as allowed",
             Takes::Moving,
             encode(),
         ),
         grpc(
             &e("EncodeStream"),
-            "as many and long texts as may be",
+            "as many and as long texts as allowed",
             Takes::Moving,
             EncodeStreamRequest {
                 client_index: 1,
@@ -301,7 +301,7 @@ fn encoders() -> Vec<Row> {
         ),
         grpc(
             &e("CountTokens"),
-            "as many and long texts as may be",
+            "as many and as long texts as allowed",
             Takes::Moving,
             CountTokensRequest {
                 encoder_id: ENCODER.to_owned(),
@@ -311,7 +311,7 @@ fn encoders() -> Vec<Row> {
         ),
         grpc(
             &e("Tokenize"),
-            "as many and long texts as may be",
+            "as many and as long texts as allowed",
             Takes::Moving,
             TokenizeRequest {
                 encoder_id: ENCODER.to_owned(),
@@ -321,7 +321,7 @@ fn encoders() -> Vec<Row> {
         ),
         grpc(
             &e("Detokenize"),
-            "as many and long lists as may be",
+            "as many and as long lists as allowed",
             Takes::Moving,
             DetokenizeRequest {
                 encoder_id: ENCODER.to_owned(),
@@ -336,7 +336,7 @@ fn encoders() -> Vec<Row> {
         ),
         grpc(
             &e("Rerank"),
-            "as many and long documents as may be",
+            "as many and as long documents as allowed",
             Takes::Moving,
             RerankRequest {
                 encoder_id: ENCODER.to_owned(),
@@ -358,7 +358,7 @@ fn tei() -> Vec<Row> {
     };
     let text = || long(LARGE / 6, 7);
     // The text is the first field of each of these.
-    let one = |rpc| row(rpc, "a text as long as may be", field(1, text().as_bytes()));
+    let one = |rpc| row(rpc, "the longest text that is allowed", field(1, text().as_bytes()));
     let mut rows: Vec<Row> = [
         "Embed/Embed",
         "Embed/EmbedStream",
@@ -383,7 +383,7 @@ fn tei() -> Vec<Row> {
     };
     rows.push(row(
         "Rerank/Rerank",
-        "as many and long documents as may be",
+        "as many and as long documents as allowed",
         documents.encode_to_vec(),
     ));
     let ids = tei::DecodeRequest {
@@ -391,9 +391,9 @@ fn tei() -> Vec<Row> {
         ..tei::DecodeRequest::default()
     };
     for rpc in ["Tokenize/Decode", "Tokenize/DecodeStream"] {
-        rows.push(row(rpc, "as many tokens as may be", ids.encode_to_vec()));
+        rows.push(row(rpc, "as many tokens as allowed", ids.encode_to_vec()));
     }
-    rows.push(row("Info/Info", "an unknown field as long as may be", unknown()));
+    rows.push(row("Info/Info", "the longest unknown field that is allowed", unknown()));
     rows
 }
 
@@ -432,7 +432,7 @@ fn small() -> Vec<Row> {
         let (_, request) = requests.iter().find(|(path, _)| path == name).unwrap();
         Row {
             name: (*name).to_owned(),
-            what: "a text as long as may be",
+            what: "the longest text that is allowed",
             takes: Takes::Moving,
             way: Way::Grpc(texted(request, 3).unwrap_or_else(unknown)),
         }

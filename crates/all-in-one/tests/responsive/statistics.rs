@@ -87,7 +87,7 @@ pub fn rows() -> Vec<Row> {
         ),
         row(
             "ComparePairs",
-            "as many systems as may be",
+            "as many systems as allowed",
             ComparePairsRequest {
                 systems: series(100, 20),
                 resamples: 20 * SCALE,
@@ -96,7 +96,7 @@ pub fn rows() -> Vec<Row> {
         ),
         row(
             "CompareRanks",
-            "as many systems as may be",
+            "as many systems as allowed",
             CompareRanksRequest {
                 systems: series(if cfg!(debug_assertions) { 30 } else { 100 }, 1000 * SCALE as usize),
                 ..CompareRanksRequest::default()

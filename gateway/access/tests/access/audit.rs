@@ -9,7 +9,7 @@ use tonic::{Code, Request};
 
 use crate::support::*;
 
-/// A request as it comes through the door.
+/// A request that has passed the auth layer.
 async fn through<T>(access: &isomer_access::Access, key: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     let caller = ask_with(access, "/metrics", key).await.unwrap();
@@ -101,7 +101,7 @@ async fn keys_are_managed_over_grpc_and_every_act_is_written_down_without_secret
     assert_eq!(acts, ["keys.create", "keys.create", "keys.update", "keys.revoke"]);
     let text = format!("{log:?}");
     assert!(!text.contains(&created.secret[17..]) && !text.contains(&admin[17..]));
-    // The chain can be verified from what was told alone.
+    // The chain can be verified from the listed events alone.
     let mut verifier = Verifier::default();
     for event in log.events {
         verifier.follow(&AuditEvent::try_from(event).unwrap()).unwrap();
@@ -317,7 +317,7 @@ async fn an_attempt_without_the_scope_is_written_down_at_the_door() {
         let fault = ask_with(&access, path, &secret).await.unwrap_err();
         assert_eq!(fault.reason, "WRONG_SCOPE");
     }
-    // Of what needs another scope nothing is written down, nor of what is allowed.
+    // Calls that need another scope are not audited, and neither are allowed calls.
     ask_with(&access, "/isomer.eval.v1.RunService/ListRuns", &secret)
         .await
         .unwrap_err();

@@ -86,8 +86,8 @@ async fn mistyped_unknown_and_foreign_keys_are_told_apart() {
         );
         assert!(!fault.to_string().contains(sent), "a credential is never repeated");
     }
-    // The id of a key that exists with the secret of another: the same answer as for one that does
-    // not.
+    // The id of an existing key with the secret of another key gets the same answer as an unknown
+    // key.
     let body = format!("iso_{id}_{}", &text[17..60]);
     let forged = format!("{body}{}", checksum(&body));
     let fault = ask_with(&access, ENCODE, &forged).await.unwrap_err();
@@ -95,7 +95,7 @@ async fn mistyped_unknown_and_foreign_keys_are_told_apart() {
     assert_eq!(fault.reason, "UNKNOWN_KEY");
 }
 
-/// The checksum as it is documented, written down a second time.
+/// The documented checksum, implemented a second time.
 fn checksum(body: &str) -> String {
     use sha2::Digest;
     let digits = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -120,7 +120,7 @@ async fn a_revoked_key_is_refused_at_once_and_for_good() {
     assert_eq!(
         caller.still_welcome().unwrap_err().reason,
         "REVOKED_KEY",
-        "streams that began before end too"
+        "streams that began earlier end too"
     );
     let again = KeyChange {
         name: Some("again".to_owned()),

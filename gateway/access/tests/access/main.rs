@@ -1,4 +1,4 @@
-//! Who is let in, who is not, and what is said to them.
+//! Which requests are admitted, which are refused, and with what message.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

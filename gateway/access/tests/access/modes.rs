@@ -21,7 +21,10 @@ async fn auto_is_open_on_loopback_and_asks_elsewhere() {
         assert_eq!(AccessConfig::default().required_at(at(listen)), required, "{listen}");
     }
     let access = door_with(AccessConfig::default()).await;
-    assert!(access.is_required(), "until the address is known, everyone is asked");
+    assert!(
+        access.is_required(),
+        "until the address is known, every caller needs a key"
+    );
     access.check_listen(at("127.0.0.1:50051")).await.unwrap();
     assert!(!access.is_required());
     let anyone = ask(&access, KEYS, &[("host", "localhost:50051")]).await.unwrap();
@@ -72,7 +75,7 @@ async fn an_open_loopback_answers_pages_of_the_origins_that_were_named() {
     let named = ask(&access, "/v1/embeddings", &from("https://app.example")).await;
     assert_eq!(named.unwrap().name(), "anyone");
     let other = ask(&access, "/v1/embeddings", &from("https://evil.example")).await;
-    assert_eq!(other.unwrap_err().reason, "FOREIGN_ORIGIN", "`*` names nobody");
+    assert_eq!(other.unwrap_err().reason, "FOREIGN_ORIGIN", "`*` names no origin");
 }
 
 #[tokio::test]
@@ -140,8 +143,8 @@ async fn a_browser_may_show_a_page_with_the_key_as_its_password() {
         parts
     };
     access.admit(&mut get("/runs/r1")).await.unwrap();
-    // A form on another site could be sent with a remembered password: it opens nothing that
-    // changes anything.
+    // A form on another site could be sent with a remembered password, so a password opens nothing
+    // that changes state.
     let mut posted = request("/runs/r1", &[("authorization", &basic)]);
     assert_eq!(access.admit(&mut posted).await.unwrap_err().reason, "BAD_HEADER");
     assert_eq!(access.admit(&mut get(KEYS)).await.unwrap_err().reason, "BAD_HEADER");

@@ -1,4 +1,4 @@
-//! What is set aside while requests are in flight.
+//! Reservations while requests are in flight.
 
 use std::{env, time::Duration};
 
@@ -48,9 +48,9 @@ async fn requests_at_once_overdraw_a_budget_by_at_most_one_of_them() {
                 }
             }
         }
-        // 30, 60, 90, and the one that may overdraw.
+        // 30, 60, 90, and the one request that may overdraw.
         assert_eq!(held.len(), 4, "{most:?}");
-        // One has used 10, the others nothing: the rest is there again.
+        // One request has used 10, the others nothing: the rest can be reserved again.
         caller.charge(most.0 / 3, most.1 / 3);
         drop(held);
         let _again = caller.reserve(most.0, most.1).await.unwrap().unwrap();
@@ -63,7 +63,7 @@ async fn gateways_of_one_database_share_what_is_set_aside_and_what_is_not_writte
     shared(&folder.path().join("gateway.sqlite").display().to_string()).await;
 }
 
-/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be made, e.g.
+/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be created, e.g.
 /// `postgres://isomer@127.0.0.1/test`.
 #[tokio::test]
 async fn gateways_of_one_postgresql_share_it_too() {
@@ -103,12 +103,12 @@ async fn shared(database: &str) {
     for one in asked.collect::<Vec<_>>() {
         admitted += usize::from(one.await.unwrap().is_ok());
     }
-    // 11 are 990 tokens, and one more begins while less than 1000 are spent.
+    // 11 requests are 990 tokens, and one more begins while less than 1000 are spent.
     assert!(
         admitted <= 12,
         "{admitted} of 60 at 90 tokens each were served out of 1000"
     );
-    // What one has set aside as a grant and not used comes back with its next write.
+    // What a gateway has been granted and not used is returned with its next write.
     let mut served = admitted;
     for _ in 0..100 {
         for caller in &callers {
@@ -149,7 +149,8 @@ async fn messages_of_a_stream_wait_for_the_rate_of_requests_and_count_as_request
     let (id, text) = make(&access.keys(), key(&[Scope::Encode], rate)).await;
     let caller = ask_with(&access, ENCODE, &text).await.unwrap();
     let begun = std::time::Instant::now();
-    // A burst of 100, of which the stream itself took one; the other 26 come at 50 a second.
+    // A burst of 100, of which the stream itself took one; the other 26 are admitted at 50 a
+    // second.
     for _ in 0..125 {
         caller.next_message().await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Requests, and doors with keys.
+//! Requests, and access with keys.
 
 use http::request::Parts;
 use isomer_access::{Access, AccessConfig, Caller, Keys, Limits, Mode, NewKey, Scope, Scopes};
@@ -8,7 +8,7 @@ use isomer_service_kit::Fault;
 pub(crate) const ENCODE: &str = "/isomer.encoder.v1.EncoderService/Encode";
 pub(crate) const KEYS: &str = "/isomer.gateway.v1.AccessService/CreateKey";
 
-/// A door that asks everyone.
+/// Access that requires a key of every caller.
 pub(crate) async fn door() -> Access {
     door_with(AccessConfig {
         mode: Mode::Required,
@@ -30,7 +30,7 @@ pub(crate) fn request(path: &str, headers: &[(&str, &str)]) -> Parts {
     request.body(()).unwrap().into_parts().0
 }
 
-/// Who was admitted.
+/// The caller that was admitted.
 pub(crate) async fn ask(access: &Access, path: &str, headers: &[(&str, &str)]) -> Result<Caller, Fault> {
     let mut parts = request(path, headers);
     access.admit(&mut parts).await?;
@@ -54,7 +54,7 @@ pub(crate) fn key(scopes: &[Scope], limits: Limits) -> NewKey {
     }
 }
 
-/// A new key's id and text.
+/// The id and text of a new key.
 pub(crate) async fn make(keys: &Keys, new: NewKey) -> (String, String) {
     let (record, text) = keys.create("test", new).await.unwrap();
     (record.id, text.expose().unwrap().to_owned())

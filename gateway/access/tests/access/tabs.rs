@@ -51,7 +51,7 @@ async fn what_a_tab_charges_uses_up_a_budget_at_once_and_the_run_may_still_be_se
     used_up(&file_in(folder.path())).await;
 }
 
-/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be made, e.g.
+/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be created, e.g.
 /// `postgres://isomer@127.0.0.1/test`.
 #[tokio::test]
 async fn postgresql_keeps_tabs_as_sqlite_does() {
@@ -83,26 +83,29 @@ async fn charged_once(database: &str) {
         .unwrap()
         .unwrap();
     let again = first.open_tab(&caller, "run:1", Total::default()).await.unwrap();
-    assert!(again.is_none(), "who opened it first pays");
+    assert!(again.is_none(), "the caller that opened it first pays");
     for tokens in [100, 100, 250, 40] {
         assert!(tab.charge(used(tokens)).await.unwrap());
     }
     let spent = async |access: &Access| access.keys().get(&id).await.unwrap().1.total;
-    assert_eq!(spent(&first).await.tokens, 250, "what goes back charges nothing");
+    assert_eq!(spent(&first).await.tokens, 250, "a smaller total charges nothing");
     assert!((spent(&first).await.cost_usd - 0.25).abs() < 1e-9);
 
     let second = open(database).await;
-    assert!(second.take_over_tabs().await.unwrap().is_empty(), "it is held");
+    assert!(
+        second.take_over_tabs().await.unwrap().is_empty(),
+        "another gateway holds it"
+    );
     first.release_tabs().await.unwrap();
     let mut taken = second.take_over_tabs().await.unwrap();
     assert_eq!(taken.len(), 1);
     let mut taken = taken.remove(0);
     assert_eq!((taken.work(), taken.charged()), ("run:1", used(250)));
-    assert!(!tab.charge(used(300)).await.unwrap(), "the first holds it no more");
+    assert!(!tab.charge(used(300)).await.unwrap(), "the first no longer holds it");
     assert!(taken.charge(used(300)).await.unwrap());
     assert_eq!(spent(&second).await.tokens, 300);
 
-    // The second is killed: nobody renews it.
+    // The second gateway is killed, so its lease is not renewed.
     let time_goes_by = "UPDATE access_tabs SET lease = lease - 16000000";
     let keeper = Database::open(database).await.unwrap();
     sqlx::raw_sql(time_goes_by).execute(keeper.pool()).await.unwrap();
@@ -111,7 +114,10 @@ async fn charged_once(database: &str) {
         (back.len(), back[0].charged(), back[0].principal()),
         (1, used(300), format!("key:{id}").as_str())
     );
-    assert!(!taken.charge(used(350)).await.unwrap(), "if it was not dead after all");
+    assert!(
+        !taken.charge(used(350)).await.unwrap(),
+        "also if the second gateway was only slow"
+    );
     assert!(back[0].charge(used(400)).await.unwrap());
     assert_eq!(spent(&first).await.tokens, 400);
     back[0].close().await.unwrap();
@@ -133,7 +139,7 @@ async fn used_up(database: &str) {
     assert_eq!(fault.reason, "BUDGET_EXCEEDED");
     for method in ["GetRun", "CancelRun", "GetReport"] {
         let path = format!("/isomer.eval.v1.RunService/{method}");
-        ask_with(&access, &path, &text).await.expect("it uses up nothing");
+        ask_with(&access, &path, &text).await.expect("the call uses nothing");
     }
     access.keys().revoke("test", &id).await.unwrap();
     assert_eq!(tab.check().await.unwrap_err().reason, "REVOKED_KEY");

@@ -1,4 +1,4 @@
-//! A small identity provider: keys of three kinds, a JWKS on a port, tokens of any form.
+//! A stub identity provider: keys of three kinds, a JWKS served on a port, tokens of any form.
 
 use std::{
     net::SocketAddr,
@@ -20,7 +20,7 @@ pub(crate) const ISSUER: &str = "https://login.example.org/";
 pub(crate) const AUDIENCE: &str = "isomer";
 pub(crate) const ENCODE: &str = "/isomer.encoder.v1.EncoderService/Encode";
 
-/// Test keys made for this file with `openssl genpkey`; they protect nothing.
+/// Test keys generated for this file with `openssl genpkey`; they protect nothing.
 pub(crate) const RSA: &str = include_str!("rsa.pem");
 pub(crate) const EC: &str = include_str!("ec.pem");
 pub(crate) const ED: &str = include_str!("ed.pem");
@@ -61,7 +61,7 @@ pub(crate) fn token(algorithm: Algorithm, id: &str, claims: &Value) -> String {
     encode(&header(algorithm, id), claims, &signer(algorithm)).unwrap()
 }
 
-/// A token put together by hand, with any header and any signature.
+/// A token assembled by hand, with any header and any signature.
 pub(crate) fn by_hand(header: &Value, claims: &Value, signature: &[u8]) -> String {
     let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
     format!(
@@ -72,7 +72,7 @@ pub(crate) fn by_hand(header: &Value, claims: &Value, signature: &[u8]) -> Strin
     )
 }
 
-/// A provider on a port of its own, which counts how often its keys are asked for.
+/// A provider on its own port, which counts the requests for its keys.
 #[derive(Clone)]
 pub(crate) struct Provider {
     pub(crate) address: SocketAddr,

@@ -1,4 +1,4 @@
-//! What an attacker tries at the door: forged and borrowed tokens.
+//! Attacks on authentication: forged and borrowed tokens.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

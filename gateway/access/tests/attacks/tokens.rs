@@ -108,7 +108,7 @@ async fn forged_tokens_are_refused() {
     let access = door(provider.config()).await;
     let claims = claims();
     let modulus = public(Algorithm::RS256, "r")["n"].as_str().unwrap().to_owned();
-    // An HMAC whose secret is the public key, in the forms in which it is lying about.
+    // An HMAC with the public key as its secret, in each form in which the public key is available.
     let hmac =
         |algorithm, secret: &[u8]| encode(&header(algorithm, "r"), &claims, &EncodingKey::from_secret(secret)).unwrap();
     let genuine = token(Algorithm::ES256, "e", &claims);
@@ -121,7 +121,7 @@ async fn forged_tokens_are_refused() {
     embedded.jwk = serde_json::from_value(public(Algorithm::EdDSA, "d")).unwrap();
     let mut pointing = header(Algorithm::EdDSA, "d");
     pointing.jku = Some(format!("http://{}/jwks.json", provider.address));
-    // Signed with the genuine key: only the header is wrong.
+    // Signed with the genuine key: only the header is invalid.
     let critical = |names: &[&str]| {
         let mut header = header(Algorithm::ES256, "e");
         header.crit = Some(names.iter().map(|name| (*name).to_owned()).collect());
@@ -157,7 +157,7 @@ async fn forged_tokens_are_refused() {
             by_hand(&json!({ "alg": "ES256", "kid": "e" }), &claims, &[0; 64]),
         ),
         ("an unknown key id", token(Algorithm::ES256, "../e", &claims)),
-        ("a critical header that nobody knows", critical(&["exp2"])),
+        ("an unknown critical header", critical(&["exp2"])),
         ("a critical header of a known name", critical(&["exp"])),
         ("an empty list of critical headers", critical(&[])),
         ("not JSON", "YWJj.YWJj.YWJj".to_owned()),
@@ -218,7 +218,7 @@ async fn new_keys_are_found_and_withdrawn_ones_forgotten_with_measure() {
     let old = token(Algorithm::ES256, "old", &claims());
     ask(&access, ENCODE, &old).await.unwrap();
     provider.publish(&[public(Algorithm::EdDSA, "new")]);
-    // However many unknown ids come, the provider is asked no more than once a second.
+    // However many unknown ids arrive, the provider is asked at most once a second.
     for n in 0..50 {
         let unknown = token(Algorithm::EdDSA, &format!("guess{n}"), &claims());
         assert_eq!(ask(&access, ENCODE, &unknown).await.unwrap_err().reason, "BAD_TOKEN");

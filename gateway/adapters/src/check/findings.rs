@@ -1,4 +1,4 @@
-//! What is asked of an encoder that gives vectors.
+//! The checks of an encoder that returns vectors.
 
 use isomer_proto::{common::v1::VectorSpace, encoder::v1::Encoder};
 use isomer_service_kit::Fault;
@@ -12,36 +12,38 @@ use super::{
     texts, told,
 };
 
-/// Least cosine of two answers to one call. A server of our own gives 1; one that batches calls of
-/// several callers in 16 bits loses the last of their bits, and hosted ones run on mixed hardware.
+/// Least cosine of two answers to the same call. A server of our own gives 1; a server that batches
+/// calls of several callers in 16 bits loses the last of their bits, and hosted servers run on
+/// mixed hardware.
 const DETERMINISTIC: f64 = 0.9999;
 /// Least cosine of a text alone and in a batch: padding and kernels chosen by size change more than
 /// a repeated call does. The bound is that of text-embeddings-inference's own tests.
 const BATCH: f64 = 0.999;
-/// How far from 1 a vector may be that is said to be of unit length: 16-bit arithmetic keeps 8
-/// bits.
+/// Largest difference from 1 of the length of a vector that is described as of unit length: 16-bit
+/// arithmetic keeps 8 bits.
 const UNIT: f64 = 1e-2;
-/// Most cosine that two texts without anything in common may have. Encoders with a narrow cone of
-/// vectors reach 0.95; one that ignores its input gives 1.
+/// Largest cosine of two texts without anything in common. Encoders with a narrow cone of vectors
+/// reach 0.95; an encoder that ignores its input gives 1.
 const DISTINCT: f64 = 0.9995;
-/// Words of the long text where the encoder does not say how much it takes, and most where it does.
+/// Words of the long text: the number if the encoder does not report its limit, and the most if it
+/// does.
 const LONG: (usize, usize) = (10_000, 20_000);
-/// Calls of which the middle one is the latency, and texts of the batch.
+/// Calls whose median is the latency, and texts of the batch.
 const LATENCY: (usize, usize) = (5, 32);
-/// An id that nobody has.
+/// An id that no encoder has.
 const NOBODY: &str = "isomer-check-no-such-encoder";
 
-/// What the first answer gave.
+/// Results of the first answer.
 pub(super) struct First {
     pub(super) vector_space: Option<VectorSpace>,
     pub(super) fingerprint: Fingerprint,
 }
 
-/// Asks everything; stops where there are no vectors to look at.
+/// Runs all checks; stops if there are no vectors.
 pub(super) async fn look(probe: &mut Probe<'_>, encoder: &Encoder) -> Option<First> {
     let healthy = probe.backend.healthy().await;
     match healthy {
-        Ok(()) => probe.note("health", true, "says that it is well"),
+        Ok(()) => probe.note("health", true, "reports that it is healthy"),
         Err(fault) => probe.note("health", false, told(&fault)),
     }
     let (answer, vectors) = match probe.vectors(texts::SAMPLES).await {
@@ -120,7 +122,7 @@ async fn space(probe: &mut Probe<'_>, encoder: &Encoder, first: Option<&VectorSp
         probe.essential("vector_space", false, "answers name no vector space");
         return;
     };
-    // The description is asked for with the default prompt.
+    // The description is of the default prompt.
     let described = encoder
         .vector_space
         .as_ref()
@@ -184,7 +186,7 @@ async fn order(probe: &mut Probe<'_>, vectors: &Vectors) {
     }
 }
 
-/// Whether a refusal is one: of the text, not of a server that broke over it.
+/// Whether a fault refuses the text, rather than reporting a server that broke over it.
 fn refused(fault: &Fault) -> bool {
     matches!(
         fault.code,
@@ -192,7 +194,7 @@ fn refused(fault: &Fault) -> bool {
     )
 }
 
-/// Notes a text that may be refused.
+/// Notes the result for a text that may be refused.
 fn taken_or_refused(probe: &mut Probe<'_>, name: &'static str, what: &str, answer: Result<(bool, Vectors), Fault>) {
     match answer {
         Ok((true, _)) => probe.note(name, true, format!("{what}: a vector, the text cut")),
@@ -210,7 +212,7 @@ async fn one(probe: &Probe<'_>, text: &str) -> Result<(bool, Vectors), Fault> {
 async fn long(probe: &mut Probe<'_>, encoder: &Encoder) {
     let words = match encoder.max_tokens as usize {
         0 => LONG.0,
-        // Every word is a token at least.
+        // Every word is at least one token.
         tokens => (tokens + tokens / 4).min(LONG.1),
     };
     let answer = one(probe, &texts::long(words)).await;

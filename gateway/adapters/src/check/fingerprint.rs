@@ -1,15 +1,15 @@
-//! Whether a provider's vectors are still what they were.
+//! Detects whether a provider's vectors have changed.
 
 use serde::{Deserialize, Serialize};
 
 use super::numbers::{Vectors, cosine};
 
-/// Least cosine of a text's vectors then and now. The same weights give more than 0.9999 whatever
-/// the hardware, in 16 bits too; weights trained a little further, or cut to 8 bits, give less than
-/// 0.999.
+/// Least cosine of a text's vectors before and now. The same weights give more than 0.9999 on any
+/// hardware, in 16 bits too; weights that were trained a little further, or quantised to 8 bits,
+/// give less than 0.999.
 const SAME: f64 = 0.9995;
 
-/// The vectors of a few fixed texts. May be kept: it reads and writes as JSON.
+/// The vectors of a few fixed texts. Can be stored: it serialises to JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fingerprint {
     vectors: Vec<Vec<f32>>,
@@ -22,11 +22,10 @@ impl Fingerprint {
         }
     }
 
-    /// Whether both are of the same vector space: the weights, the prompt and the pipeline are the
-    /// same.
+    /// Whether both are of the same vector space: same weights, prompt and pipeline.
     ///
     /// # Errors
-    /// In words, how they differ.
+    /// A description of the difference.
     pub fn agrees(&self, other: &Self) -> Result<(), String> {
         let columns = |fingerprint: &Self| fingerprint.vectors.first().map_or(0, Vec::len);
         if self.vectors.len() != other.vectors.len() || columns(self) != columns(other) {
@@ -45,7 +44,7 @@ impl Fingerprint {
             .fold((1.0_f64, 1.0_f64), |(least, most), ratio| {
                 (least.min(ratio), most.max(ratio))
             });
-        // Unit length, or another scale, is another space even where the directions are the same.
+        // Vectors of another length are another space even if their directions are the same.
         if ratio.0 < 0.95 || ratio.1 > 1.05 {
             return Err(format!(
                 "the vectors of fixed texts are {:.3} to {:.3} times as long as they were",

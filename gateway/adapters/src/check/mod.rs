@@ -1,7 +1,7 @@
-//! A probe of a provider, for real: a dozen small calls, and what they show in words.
+//! The probe of a provider: a dozen small real calls, and a description of their results.
 //!
-//! The findings that a vector's meaning hangs on decide whether a provider is usable; the others
-//! say what to expect of it.
+//! Findings on which the meaning of vectors depends decide whether a provider is usable; the others
+//! describe its behaviour.
 
 mod findings;
 mod fingerprint;
@@ -25,12 +25,12 @@ pub use fingerprint::Fingerprint;
 
 use numbers::Vectors;
 
-/// How to look.
+/// Options of a probe.
 #[derive(Debug, Clone)]
 pub struct CheckOptions {
     /// Prompt to encode with; `None`: the encoder's default.
     pub prompt_name: Option<String>,
-    /// Longest that a call may take.
+    /// Longest duration of a call.
     pub call_timeout: Duration,
 }
 
@@ -44,8 +44,8 @@ impl Default for CheckOptions {
 }
 
 impl CheckOptions {
-    /// For this provider: with the first of its prompts where none is the default and its protocol
-    /// may need one.
+    /// Options for this provider: its first prompt if none is the default and its protocol may need
+    /// one.
     pub fn of(provider: &Provider) -> Self {
         let prompt_name = match provider.input_types.contains_key("") {
             true => None,
@@ -58,10 +58,10 @@ impl CheckOptions {
     }
 }
 
-/// What a probe found.
+/// The result of a probe.
 #[derive(Debug, Clone, Default)]
 pub struct CheckReport {
-    /// One a question, in the order in which they were asked.
+    /// One finding per check, in the order of the checks.
     pub findings: Vec<ProbeFinding>,
     /// Whether the provider may be routed to.
     pub usable: bool,
@@ -69,12 +69,11 @@ pub struct CheckReport {
     pub verdict: String,
     /// The space of its vectors.
     pub vector_space: Option<VectorSpace>,
-    /// What to compare a later probe with; `None` for a cross-encoder, or where there were no
-    /// vectors.
+    /// For comparison with a later probe; `None` for a cross-encoder, or if there were no vectors.
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// Probes an encoder of a provider. Never fails: what goes wrong is what it found.
+/// Probes an encoder of a provider. Never fails: failures are findings.
 pub async fn check(backend: &dyn EncoderBackend, encoder_id: &str, options: &CheckOptions) -> CheckReport {
     let mut probe = Probe {
         backend,
@@ -105,11 +104,11 @@ pub async fn check(backend: &dyn EncoderBackend, encoder_id: &str, options: &Che
     }
 }
 
-/// The vectors of a few fixed texts, for comparing with those of another time, and what the
-/// provider says of their space. Costs one small call.
+/// The vectors of a few fixed texts, for comparison with those of another time, and the provider's
+/// description of their space. Costs one small call.
 ///
 /// # Errors
-/// When the provider does not answer with vectors.
+/// If the provider does not answer with vectors.
 pub async fn fingerprint(
     backend: &dyn EncoderBackend,
     encoder_id: &str,
@@ -136,7 +135,7 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Notes something that decides.
+    /// Notes a finding that decides whether the provider is usable.
     fn essential(&mut self, name: &'static str, passed: bool, detail: impl Into<String>) -> bool {
         if !passed {
             self.essential_failed.push(name);
@@ -145,7 +144,7 @@ impl Probe<'_> {
         passed
     }
 
-    /// Notes something to know.
+    /// Notes a finding for information.
     fn note(&mut self, name: &'static str, passed: bool, detail: impl Into<String>) {
         self.findings.push(ProbeFinding {
             name: name.to_owned(),
@@ -170,7 +169,7 @@ impl Probe<'_> {
         }
     }
 
-    /// Encodes texts as anyone would.
+    /// Encodes texts as any caller would.
     async fn vectors<T: AsRef<str>>(&self, texts: &[T]) -> Result<(EncodeResponse, Vectors), Fault> {
         let answer = self.backend.encode(self.request(texts), self.deadline()).await?;
         let vectors = Vectors::read(&answer, texts.len())?;
@@ -210,12 +209,12 @@ impl Probe<'_> {
     }
 }
 
-/// A failure in a finding.
+/// A fault, as text of a finding.
 fn told(fault: &Fault) -> String {
     format!("{}: {fault}", code_name(fault.code))
 }
 
-/// The outcome of a probe as a message's fields.
+/// A probe's result as the fields of the message.
 impl From<CheckReport> for isomer_proto::gateway::v1::CheckProviderResponse {
     fn from(report: CheckReport) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Vectors of an answer, and how they are compared.
+//! The vectors of an answer, and their comparison.
 
 use isomer_proto::{common::v1::Dtype, encoder::v1::EncodeResponse};
 use isomer_service_kit::Fault;
@@ -10,7 +10,7 @@ pub(super) struct Vectors(pub(super) Vec<Vec<f32>>);
 
 impl Vectors {
     /// # Errors
-    /// `DATA_LOSS`: no such matrix, or one with values that are not numbers.
+    /// `DATA_LOSS`: the matrix does not fit, or has values that are not finite.
     pub(super) fn read(answer: &EncodeResponse, count: usize) -> Result<Self, Fault> {
         let bad = |what: String| Err(Fault::new(Code::DataLoss, "PROVIDER_ANSWER", what));
         if let Some(error) = answer.errors.first() {
@@ -41,7 +41,7 @@ impl Vectors {
         self.0.first().map_or(0, Vec::len)
     }
 
-    /// The least cosine and the largest absolute difference of rows at the same place.
+    /// The least cosine and the largest absolute difference of corresponding rows.
     pub(super) fn apart(&self, other: &Self) -> Apart {
         let pairs = self.0.iter().zip(&other.0);
         let least = pairs.clone().map(|(a, b)| cosine(a, b)).fold(1.0, f64::min);
@@ -56,7 +56,7 @@ impl Vectors {
     }
 }
 
-/// How far two sets of vectors are apart.
+/// The difference of two sets of vectors.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Apart {
     pub(super) cosine: f64,
@@ -78,7 +78,7 @@ pub(super) fn length(vector: &[f32]) -> f64 {
     vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt()
 }
 
-/// Cosine; 1 for two vectors without length, 0 for one.
+/// Cosine; 1 for two zero vectors, 0 if one is zero.
 pub(super) fn cosine(a: &[f32], b: &[f32]) -> f64 {
     if a.len() != b.len() {
         return -1.0;

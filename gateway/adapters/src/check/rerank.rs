@@ -1,4 +1,4 @@
-//! What is asked of a cross-encoder.
+//! The checks of a cross-encoder.
 
 use isomer_proto::encoder::v1::RerankRequest;
 use isomer_service_kit::Fault;
@@ -6,18 +6,18 @@ use isomer_service_kit::Fault;
 use super::{Probe, told};
 
 const QUERY: &str = "At what temperature does water boil?";
-/// The second answers the query.
+/// The second document answers the query.
 const DOCUMENTS: [&str; 3] = [
     "The harbour was quiet before sunrise.",
     "Water boils at 100 degrees Celsius at sea level.",
     "Interest rates were left unchanged by the central bank.",
 ];
-/// Most that a score may differ between two calls: 16-bit arithmetic in batches of others.
+/// Largest difference of a score between two calls: 16-bit arithmetic in batches with other calls.
 const SAME: f32 = 1e-2;
 
 pub(super) async fn look(probe: &mut Probe<'_>) {
     match probe.backend.healthy().await {
-        Ok(()) => probe.note("health", true, "says that it is well"),
+        Ok(()) => probe.note("health", true, "reports that it is healthy"),
         Err(fault) => probe.note("health", false, told(&fault)),
     }
     let first = match scores(probe, &DOCUMENTS).await {

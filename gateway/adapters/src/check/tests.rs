@@ -10,7 +10,7 @@ use isomer_service_kit::vectors::sealed;
 
 use super::*;
 
-/// A way to be wrong.
+/// A way in which an encoder can be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -25,7 +25,7 @@ enum Flaw {
     Down,
 }
 
-/// An encoder of our own that hashes the bytes of a text.
+/// A test encoder that hashes the bytes of a text.
 #[derive(Debug)]
 struct Toy(Flaw, AtomicU32);
 

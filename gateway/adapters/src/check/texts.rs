@@ -1,4 +1,4 @@
-//! The texts that a probe encodes. They stay as they are: fingerprints are compared over years.
+//! The texts that a probe encodes. They never change, because fingerprints are compared over years.
 
 /// Texts of different meaning, length and script.
 pub(super) const SAMPLES: &[&str] = &[
@@ -9,14 +9,14 @@ pub(super) const SAMPLES: &[&str] = &[
     "水は百度で沸騰する。",
 ];
 
-/// More of them, for a batch.
+/// More texts, for a batch.
 pub(super) fn many(count: usize) -> Vec<String> {
     (0..count)
         .map(|number| format!("{} ({number})", SAMPLES[number % SAMPLES.len()]))
         .collect()
 }
 
-/// Texts that break careless code, with what they are.
+/// Texts that break careless code, with their descriptions.
 pub(super) const UNICODE: &[(&str, &str)] = &[
     ("NFC", "caf\u{e9} cr\u{e8}me br\u{fb}l\u{e9}e"),
     ("NFD", "cafe\u{301} cre\u{300}me bru\u{302}le\u{301}e"),
@@ -31,7 +31,7 @@ pub(super) const UNICODE: &[(&str, &str)] = &[
 /// A text with a character that ends strings in C.
 pub(super) const NUL: &str = "before\0after";
 
-/// A text of so many words.
+/// A text of `words` words.
 pub(super) fn long(words: usize) -> String {
     SAMPLES[2].split(' ').cycle().take(words).collect::<Vec<_>>().join(" ")
 }

@@ -9,19 +9,19 @@ use isomer_service_kit::Fault;
 use super::{Facts, Foreign, Shape};
 use crate::ask::{Ask, Cut, Items, Prompt};
 
-/// What a model's dimensions are learnt from, where nothing but a vector tells them.
+/// The text from whose vector a model's dimensions are learnt, if no description gives them.
 const SAMPLE: &str = "isomer";
 
 impl Foreign {
-    /// Whether a model scores pairs. Where the server does not say, its name does: those that
-    /// rerank have it in their names at all providers that have both.
+    /// Whether a model scores pairs. If the server does not say, the name decides: at all providers
+    /// that have both kinds, models that rerank say so in their names.
     pub(super) fn reranks(model: &str, facts: &Facts) -> bool {
         facts
             .reranks
             .unwrap_or_else(|| model.to_ascii_lowercase().contains("rerank"))
     }
 
-    /// An ask for vectors as they come by default; `None` where the protocol needs a kind of input
+    /// A request for vectors under default settings; `None` if the protocol needs a kind of input
     /// and there is no default one.
     fn by_default(&self, model: &str) -> Option<Ask> {
         let (input_type, literal) = self
@@ -40,7 +40,7 @@ impl Foreign {
         })
     }
 
-    /// Learns what a model's vectors are like, by one short text, unless that is known.
+    /// Learns the properties of a model's vectors from one short text, unless they are known.
     pub(super) async fn measure(&self, model: &str, facts: &Facts) -> Result<(), Fault> {
         if Self::reranks(model, facts) || self.shape(&self.identity(model, facts), None).is_some() {
             return Ok(());
@@ -65,7 +65,7 @@ impl Foreign {
         Ok(())
     }
 
-    /// Names of kinds of input that requests may give as prompts, sorted.
+    /// Sorted names of the kinds of input that requests may use as prompts.
     fn prompt_names(&self, reranks: bool) -> Vec<String> {
         let named = self.input_types.keys().filter(|name| !name.is_empty() && !reranks);
         let mut names: Vec<String> = named.cloned().collect();

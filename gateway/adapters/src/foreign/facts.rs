@@ -1,4 +1,4 @@
-//! What servers tell of their models, and for how long that is believed.
+//! Cached facts that servers report about their models.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use super::Foreign;
 use crate::limits::{Deadline, within};
 
-/// How long what a server says of its model is taken to hold: it may be started again with another.
+/// How long facts are valid: a server may be restarted with another model.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// What a server tells of a model. Empty, 0 and `None`: it does not say.
+/// Facts that a server reports about a model. Empty, 0 and `None` mean unknown.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
-    /// Which weights, as the server names them.
+    /// The revision of the weights, as the server names it.
     pub(crate) revision: String,
     /// Arithmetic other than 32-bit floats.
     pub(crate) arithmetic: String,
@@ -23,21 +23,22 @@ pub(crate) struct Facts {
     pub(crate) dimensions: u32,
     pub(crate) max_tokens: u32,
     pub(crate) max_items: u32,
-    /// Whether it scores pairs instead of giving vectors.
+    /// Whether the model scores pairs in place of returning vectors.
     pub(crate) reranks: Option<bool>,
-    /// Whether the server scales to unit length or not as it is asked, with unit length by default.
+    /// Whether the server scales vectors to unit length or not as requested; the default is unit
+    /// length.
     pub(crate) normalises_as_asked: bool,
     /// Open Inference Protocol: the model's tensors.
     pub(crate) tensors: Option<crate::kinds::TensorNames>,
 }
 
-/// Facts by model, with the time of asking.
+/// Facts by model, with the time at which they were read.
 #[derive(Debug, Default)]
 pub(super) struct KnownFacts(Mutex<HashMap<String, (Instant, Facts)>>);
 
 impl KnownFacts {
-    /// Those that are fresh. Of many who come when they are no longer, one is sent to ask and the
-    /// others take them once more.
+    /// Returns the cached facts if fresh. When they expire, one caller refreshes them and
+    /// concurrent callers get the old facts once more.
     fn fresh(&self, model: &str, now: Instant) -> Option<Facts> {
         let mut kept = self.0.lock();
         let (asked, facts) = kept.get_mut(model)?;
@@ -58,7 +59,7 @@ impl KnownFacts {
 }
 
 impl Foreign {
-    /// What the server tells of a model, asked at most once a minute.
+    /// The server's facts about a model, read at most once a minute.
     pub(super) async fn facts(&self, model: &str, deadline: Deadline) -> Result<Facts, Fault> {
         let now = Instant::now();
         if let Some(facts) = self.facts.fresh(model, now) {
@@ -66,7 +67,7 @@ impl Foreign {
         }
         let asked = within(&self.id, self.timeout, deadline, self.protocol.facts(model)).await;
         let found = asked.as_ref().ok().map(|facts| (now, facts.clone()));
-        // Nothing is believed of a server that does not answer.
+        // Nothing is cached for a server that does not answer.
         self.facts.put(model, found);
         asked
     }
@@ -83,8 +84,11 @@ mod tests {
         assert!(known.fresh("m", start).is_none());
         known.put("m", Some((start, Facts::default())));
         assert!(known.fresh("m", start + FRESH / 2).is_some());
-        assert!(known.fresh("m", start + FRESH).is_none(), "one is sent to ask");
-        assert!(known.fresh("m", start + FRESH).is_some(), "the others go on");
+        assert!(known.fresh("m", start + FRESH).is_none(), "one caller refreshes");
+        assert!(
+            known.fresh("m", start + FRESH).is_some(),
+            "the others use the old facts"
+        );
         known.put("m", None);
         assert!(known.fresh("m", start).is_none());
     }

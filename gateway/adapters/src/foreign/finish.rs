@@ -1,4 +1,4 @@
-//! From a provider's vectors to an answer.
+//! Makes an answer from a provider's vectors.
 
 use isomer_proto::{
     common::v1::{Dtype, Matrix, Timing, Usage, VectorSpace},
@@ -14,14 +14,15 @@ use crate::{
     rest::bad_answer,
 };
 
-/// How far from 1 the length of a vector may be that counts as of unit length: what vectors lose
-/// that were scaled, or travelled, in 16 bits (bfloat16 keeps 8 bits of each value).
+/// Largest difference from 1 of the length of a vector that counts as normalised: the error of
+/// vectors that were scaled or sent in 16 bits (bfloat16 keeps 8 bits of each value).
 const UNIT_TOLERANCE: f64 = 1e-2;
 
 /// Puts vectors into the order of their texts.
 ///
 /// # Errors
-/// `DATA_LOSS`: another number of vectors than of texts, an index twice or of no text.
+/// `DATA_LOSS`: a number of vectors other than that of texts, a repeated index, or an index without
+/// a text.
 pub(crate) fn in_order(
     id: &str,
     count: usize,
@@ -47,7 +48,7 @@ fn length(vector: &[f32]) -> f64 {
     vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt()
 }
 
-/// `None` where no vector has a length.
+/// Whether the vectors are of unit length; `None` if all are zero.
 fn of_unit_length(vectors: &[Vec<f32>]) -> Option<bool> {
     let mut lengths = vectors
         .iter()
@@ -59,7 +60,7 @@ fn of_unit_length(vectors: &[Vec<f32>]) -> Option<bool> {
 }
 
 impl Foreign {
-    /// Refuses what is known not to be had, before it costs anything.
+    /// Refuses requests that are known to be impossible, before they cost anything.
     pub(super) fn check_normalise(&self, ask: &Ask, facts: &Facts) -> Result<(), Fault> {
         let known = self.shape(&self.identity(&ask.model, facts), ask.dimensions);
         match known.filter(|_| !facts.normalises_as_asked) {
@@ -75,7 +76,7 @@ impl Foreign {
                 Code::Unimplemented,
                 "NOT_IN_PROTOCOL",
                 format!(
-                    "`{}` gives vectors of unit length; what they were before, {kind} does not say",
+                    "`{}` returns vectors of unit length, and {kind} does not report their original length",
                     ask.model
                 ),
             )
@@ -85,8 +86,8 @@ impl Foreign {
         Ok(())
     }
 
-    /// What the model is called in vector spaces: the protocol, the model, and the revision where
-    /// the server names one.
+    /// The model's name in vector spaces: the protocol, the model, and the revision if the server
+    /// reports one.
     pub(super) fn identity(&self, model: &str, facts: &Facts) -> String {
         let kind = self.protocol.abilities().kind;
         match facts.revision.as_str() {
@@ -95,7 +96,8 @@ impl Foreign {
         }
     }
 
-    /// Looks at vectors, and remembers what they are like; what was remembered must still be so.
+    /// Checks vectors and remembers their properties; properties that are already known must still
+    /// hold.
     pub(super) fn learn(&self, ask: &Ask, facts: &Facts, rows: &[Vec<f32>]) -> Result<Shape, Fault> {
         let bad = |what: String| Err(bad_answer(&self.id, what));
         let cols = rows.first().map_or(0, Vec::len);
@@ -136,7 +138,7 @@ impl Foreign {
                 dimensions,
                 unit: measured.unwrap_or(false),
             };
-            // Vectors without length say nothing about others.
+            // A zero vector says nothing about others.
             if measured.is_some() {
                 shapes.insert(key, shape);
             }
@@ -183,7 +185,7 @@ impl Foreign {
             token_counts: cost.each,
             truncated: match ask.cut {
                 Cut::Refuse => vec![false; count],
-                // Other protocols do not say.
+                // Other protocols do not report it.
                 _ => Vec::new(),
             },
             vector_space: Some(self.space(ask, facts, shape, scaled)),
@@ -252,7 +254,7 @@ impl Foreign {
     }
 }
 
-/// To unit length; a vector without length stays as it is.
+/// Scales a row to unit length; a zero vector stays as it is.
 fn scale(row: &mut [f32]) {
     let length = length(row);
     if length > 0.0 {

@@ -1,4 +1,4 @@
-//! Providers that speak another protocol: what all of them have in common.
+//! The common part of providers with other protocols.
 
 mod describe;
 mod facts;
@@ -36,24 +36,24 @@ pub(crate) use finish::in_order;
 
 use facts::KnownFacts;
 
-/// How long a list waits for what a server says of its models.
+/// How long a list waits for a server's facts about its models.
 const LISTED: Duration = Duration::from_secs(2);
 
-/// What one protocol does its own way.
+/// The specific part of one protocol.
 #[tonic::async_trait]
 pub(crate) trait Protocol: Debug + Send + Sync + 'static {
-    /// What it can say.
+    /// What the protocol can express.
     fn abilities(&self) -> Abilities;
 
-    /// What the server tells of a model.
+    /// The server's facts about a model.
     async fn facts(&self, _model: &str) -> Result<Facts, Fault> {
         Ok(Facts::default())
     }
 
-    /// Vectors of one piece of a request.
+    /// Vectors of one part of a request.
     async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault>;
 
-    /// Tokens of texts, special tokens included. The literal prompt is in front of them already.
+    /// Tokens of texts, special tokens included. The literal prompt has been prepended.
     async fn count(
         &self,
         _model: &str,
@@ -69,13 +69,13 @@ pub(crate) trait Protocol: Debug + Send + Sync + 'static {
         Err(unserved(self.abilities().kind, "does not rerank"))
     }
 
-    /// Whether documents may be scored in several requests: where a score depends on its document
-    /// alone.
+    /// Whether documents may be scored in several requests, because a score depends only on its
+    /// document.
     fn rerank_in_pieces(&self) -> bool {
         false
     }
 
-    /// Whether the server would answer.
+    /// Whether the server is healthy.
     async fn healthy(&self) -> Result<(), Fault>;
 }
 
@@ -85,25 +85,25 @@ fn unserved(kind: &str, what: &str) -> Fault {
         .hint("ask another encoder")
 }
 
-/// Vectors of a piece, in its order.
+/// Vectors of a part, in its order.
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) vectors: Vec<Vec<f32>>,
-    /// Tokens of all of them.
+    /// Tokens of all texts together.
     pub(crate) tokens: Option<u64>,
-    /// Tokens of each.
+    /// Tokens of each text.
     pub(crate) each: Option<Vec<u32>>,
 }
 
 impl Rows {
-    /// Tokens of all of them, where the provider counts them at all.
+    /// Tokens of all texts together, if the provider counts them.
     fn used(&self) -> Option<u64> {
         let sum = |each: &Vec<u32>| each.iter().map(|count| u64::from(*count)).sum();
         self.tokens.or_else(|| self.each.as_ref().map(sum))
     }
 }
 
-/// What to rank.
+/// A request to rank documents.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RerankOrder<'a> {
     pub(crate) model: &'a str,
@@ -112,14 +112,14 @@ pub(crate) struct RerankOrder<'a> {
     pub(crate) top_n: Option<u32>,
 }
 
-/// Index of a document and its score, and what that cost.
+/// Indices of documents with their scores, and the usage.
 #[derive(Debug)]
 pub(crate) struct Scores {
     pub(crate) scores: Vec<(usize, f32)>,
     pub(crate) tokens: Option<u64>,
 }
 
-/// A protocol behind the interface.
+/// A provider behind its protocol.
 #[derive(Debug)]
 pub(crate) struct Foreign {
     id: String,
@@ -128,27 +128,27 @@ pub(crate) struct Foreign {
     input_types: HashMap<String, String>,
     batches: Batches,
     pace: ProviderLimiter,
-    /// Longest that a call may take.
+    /// Longest duration of a call.
     timeout: Duration,
     /// The provider that answers, for spans.
     provider: gen_ai::Provider,
     facts: KnownFacts,
     shapes: Mutex<HashMap<(String, Option<u32>), Shape>>,
-    /// That of the last answer: mostly the next one's too, and its digest takes longer than the
-    /// comparison.
+    /// The vector space of the last answer: the next answer mostly has the same one, and computing
+    /// its digest takes longer than comparing.
     last_space: Mutex<VectorSpace>,
 }
 
-/// What the vectors of a model are like.
+/// Properties of a model's vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     dimensions: u32,
-    /// Whether they are of unit length as the provider gives them.
+    /// Whether the provider's vectors are of unit length.
     unit: bool,
 }
 
 impl Foreign {
-    /// `target` is where the provider is.
+    /// `target` is the provider's address with its settings.
     pub(crate) fn new(provider: &Provider, protocol: Box<dyn Protocol>, target: &Target) -> Result<Self, Fault> {
         let timeout = target.timeout;
         let abilities = protocol.abilities();
@@ -161,7 +161,7 @@ impl Foreign {
         if abilities.input_types == InputTypes::None && !provider.input_types.is_empty() {
             return Err(Fault::invalid(
                 "provider.input_types",
-                format!("{} knows no kinds of input", abilities.kind),
+                format!("{} has no kinds of input", abilities.kind),
             )
             .hint("leave it out; clients can give literal_prompt"));
         }
@@ -200,14 +200,14 @@ impl Foreign {
         shapes.get(&(identity.to_owned(), dimensions)).copied()
     }
 
-    /// Remembers what a model's vectors are like by default.
+    /// Remembers the properties of a model's default vectors.
     fn keep(&self, identity: &str, shape: Shape) {
         let mut shapes = self.shapes.lock();
         shapes.insert((identity.to_owned(), None), shape);
     }
 
-    /// The provider's limits and those of the protocol, which for texts to encode and for documents
-    /// to rank may differ.
+    /// The limits of the provider and of the protocol, which may differ for texts to encode and
+    /// documents to rank.
     fn batches(&self, most: Most, facts: &Facts) -> Batches {
         Batches {
             items: self.batches.items.and(most).and(Most::of(facts.max_items)),
@@ -216,7 +216,7 @@ impl Foreign {
         }
     }
 
-    /// Vectors of all items, in their order, with what they cost.
+    /// Vectors of all items, in their order, with their cost.
     async fn rows(
         &self,
         ask: &Ask,
@@ -268,12 +268,12 @@ impl Foreign {
     }
 }
 
-/// What vectors cost.
+/// The cost of vectors.
 #[derive(Debug, Default)]
 struct Cost {
     tokens: u64,
     estimated: bool,
-    /// Tokens of each text; estimates where the provider counts whole requests.
+    /// Tokens of each text; estimates if the provider counts only whole requests.
     each: Vec<u32>,
 }
 
@@ -285,8 +285,8 @@ fn number(value: u64) -> u32 {
 impl EncoderBackend for Foreign {
     async fn list(&self) -> Result<Vec<Encoder>, Fault> {
         let described = self.names.each().map(|(id, model)| async move {
-            // What cannot be told now is left out; a server that is down still offers what it
-            // offers.
+            // Facts that cannot be read in time are left out; the encoders of a server that is down
+            // stay listed.
             let deadline = Some(Instant::now() + LISTED);
             let facts = self.facts(model, deadline).await.unwrap_or_default();
             self.describe(id, model, &facts)

@@ -60,7 +60,7 @@ impl Foreign {
                 model,
                 query: &query,
                 documents: &documents[range.clone()],
-                // The best of a piece may be none of the whole.
+                // The best documents of a part may not be among the best of all.
                 top_n: top_n.filter(|_| !several),
             };
             let tokens: u64 = sizes[range.clone()].iter().sum();

@@ -10,8 +10,7 @@ use tracing::Instrument;
 use super::Foreign;
 
 impl Foreign {
-    /// Does the work of a call within its span. `tokens` is what the provider says that the call
-    /// used.
+    /// Runs a call within its span. `tokens` extracts the usage that the provider reports.
     pub(super) async fn traced<T>(
         &self,
         operation: Operation,

@@ -1,14 +1,14 @@
-//! Answers of somebody else's encoder service, looked at.
+//! Validates answers of other encoder services.
 
 use isomer_encoder_client::answer::{self, Asked};
 use isomer_proto::encoder::v1::EncodeResponse;
 use isomer_service_kit::Fault;
 use tonic::Code;
 
-/// The answer, if it can be one to what was asked.
+/// Returns the answer if it is valid for the request.
 ///
 /// # Errors
-/// `DATA_LOSS`: rows, columns, element type or bytes that do not fit, values that are not numbers,
+/// `DATA_LOSS`: rows, columns, element type or bytes that do not fit, values that are not finite,
 /// no vector space.
 pub(super) fn sound(id: &str, answer: EncodeResponse, asked: Asked) -> Result<EncodeResponse, Fault> {
     let bad = |what: String| {

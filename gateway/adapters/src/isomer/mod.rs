@@ -1,6 +1,6 @@
-//! Providers that speak `isomer.encoder.v1.EncoderService`: our embed-svc, in this process or
-//! elsewhere, and whatever anyone wrote against our protos. Nothing is translated but the encoder's
-//! id; the vector space is the provider's own.
+//! Providers of `isomer.encoder.v1.EncoderService`: our embed-svc, in this process or elsewhere,
+//! and any third-party server of our protos. Only the encoder's id is translated; the vector space
+//! is the provider's own.
 
 mod join;
 
@@ -32,18 +32,18 @@ use crate::{
 };
 
 const SERVICE: &str = "isomer.encoder.v1.EncoderService";
-/// Encoders asked for at once when they are listed.
+/// Page size for listing encoders.
 const PAGE: u32 = 1000;
-/// Most pages of a list: a provider that never comes to an end would keep us for ever.
+/// Most pages of a list, so that a provider whose list never ends cannot hold a request for ever.
 const PAGES: usize = 100;
 
-/// An `EncoderService` behind the interface.
+/// A client of an `EncoderService`.
 #[derive(Debug, Clone)]
 pub struct IsomerBackend {
     channel: GrpcChannel,
     names: Names,
     max_message_bytes: usize,
-    /// What only a server of somebody else's needs.
+    /// Settings that only a registered provider has.
     far: Option<Arc<Far>>,
 }
 
@@ -55,9 +55,9 @@ struct Far {
 }
 
 impl IsomerBackend {
-    /// An encoder service over a channel that is there already, such as embed-svc in this process:
-    /// every id it accepts is offered, and it is trusted to keep its own limits.
-    /// `max_message_bytes` is the largest message to take from it.
+    /// An encoder service over an existing channel, such as embed-svc in this process: every id
+    /// that it accepts is offered, and it keeps its own limits. `max_message_bytes` is the largest
+    /// message that is accepted from it.
     pub fn over(channel: GrpcChannel, max_message_bytes: usize) -> Self {
         Self {
             channel,
@@ -67,7 +67,7 @@ impl IsomerBackend {
         }
     }
 
-    /// A registered one.
+    /// A registered provider.
     pub(crate) fn new(provider: &Provider, surroundings: &Surroundings) -> Result<Self, Fault> {
         if !provider.input_types.is_empty() {
             return Err(Fault::invalid(
@@ -96,7 +96,7 @@ impl IsomerBackend {
             .max_encoding_message_size(self.max_message_bytes)
     }
 
-    /// One call, after its turn.
+    /// Makes one call after waiting for the limits.
     async fn call<M, A, F>(
         &self,
         message: M,
@@ -193,7 +193,7 @@ impl EncoderBackend for IsomerBackend {
             let known = all.iter().find(|encoder| encoder.id == name).cloned();
             Encoder {
                 id: id.to_owned(),
-                // An id that is accepted need not be listed.
+                // An id may be accepted without being listed.
                 ..known.unwrap_or_default()
             }
         });
@@ -222,8 +222,7 @@ impl EncoderBackend for IsomerBackend {
         };
         let sizes = sizes(&request);
         let total = sizes.iter().sum();
-        // The ranges of int8 may come from the texts of the request: in pieces they would not be
-        // the same.
+        // The ranges of int8 may come from the texts of the request; in parts they would differ.
         let whole = request.output_dtype == i32::from(Dtype::Int8);
         let pieces = far.batches.cut(&sizes);
         if whole || pieces.len() <= 1 {
@@ -316,7 +315,7 @@ impl EncoderBackend for IsomerBackend {
         };
         let mut client = HealthClient::new(self.channel.clone());
         let answer = match &self.far {
-            // Not after its turn: whether a provider is well is not the load's business.
+            // Without waiting for the limits: a provider's health does not depend on its load.
             Some(far) => {
                 far.grpc
                     .call(check, None, async |request| client.check(request).await)
@@ -329,11 +328,12 @@ impl EncoderBackend for IsomerBackend {
             Ok(answer) => Err(Fault::unavailable(
                 "PROVIDER_NOT_SERVING",
                 format!(
-                    "the provider says that its encoder service is {}",
+                    "the provider reports {} for its encoder service",
                     answer.status().as_str_name()
                 ),
             )),
-            // A provider need not speak grpc.health; it is well if it can say what it has.
+            // A provider need not serve grpc.health; it counts as healthy if it can list its
+            // encoders.
             Err(fault) if matches!(fault.code, Code::Unimplemented | Code::NotFound) => {
                 let request = ListEncodersRequest {
                     page_size: 1,
@@ -354,7 +354,7 @@ impl EncoderBackend for IsomerBackend {
     }
 }
 
-/// A server of our interface that is older than a method of it.
+/// The fault for a server whose version of our interface lacks a method.
 fn older(fault: Fault, encoder_id: &str) -> Fault {
     match fault.code {
         Code::Unimplemented => unserved(encoder_id),
@@ -370,7 +370,7 @@ fn told_all(what: &str, found: usize, count: usize) -> Result<(), Fault> {
     Err(Fault::new(Code::DataLoss, "PROVIDER_ANSWER", message))
 }
 
-/// Tokens of each input, estimated.
+/// Estimated tokens of each input.
 fn sizes(request: &EncodeRequest) -> Vec<u64> {
     let prompt = match &request.prompt {
         Some(Prompt::LiteralPrompt(text)) => text.len() as u64 / 3,

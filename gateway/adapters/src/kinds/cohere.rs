@@ -1,10 +1,10 @@
 //! Cohere's API, version 2.
 //!
 //! Source: <https://docs.cohere.com/reference/embed> and
-//! <https://docs.cohere.com/reference/rerank>. At most 96 texts; the kind of input
-//! (`search_document`, `search_query`, `classification`, `clustering`) must be given; too long a
-//! text is cut at its end or its start, or refused. Reranking is billed in searches and does not
-//! say its tokens.
+//! <https://docs.cohere.com/reference/rerank>. At most 96 texts. The kind of input
+//! (`search_document`, `search_query`, `classification`, `clustering`) is required. A text that is
+//! too long is cut at its end or its start, or refused. Reranking is billed in searches and reports
+//! no tokens.
 
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ struct Meta {
 
 #[derive(Deserialize)]
 struct BilledUnits {
-    /// A number with a fraction in their schema.
+    /// Cohere's schema allows a fraction.
     input_tokens: Option<f64>,
 }
 
@@ -129,7 +129,7 @@ impl Protocol for Cohere {
     }
 
     async fn healthy(&self) -> Result<(), Fault> {
-        // The list of models is of the first version and costs nothing.
+        // The list of models belongs to version 1 and costs nothing.
         self.0.answers(self.0.url("v1/models")).await
     }
 }

@@ -1,9 +1,10 @@
 //! Hugging Face Inference: feature extraction.
 //!
 //! Source: <https://huggingface.co/docs/inference-providers/tasks/feature-extraction>. An address
-//! without a path is the router's (`https://router.huggingface.co`), where each model has its own;
-//! an address with a path is an endpoint of one model (Inference Endpoints) and is posted to as it
-//! is. What is asked for are the fields of text-embeddings-inference, which runs behind it.
+//! without a path is the router's (`https://router.huggingface.co`), where each model has its own
+//! path. An address with a path is an endpoint of one model (Inference Endpoints) and is used
+//! unchanged. The fields of the request are those of text-embeddings-inference, which runs behind
+//! it.
 
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct HuggingFace {
     rest: Rest,
-    /// Whether the address is one model's own.
+    /// Whether the address is the endpoint of one model.
     endpoint: bool,
 }
 
@@ -34,7 +35,7 @@ struct Request<'a> {
     prompt_name: Option<&'a str>,
 }
 
-/// One vector a text; a model without pooling gives one a token.
+/// One vector per text; a model without pooling returns one per token.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Answer {
@@ -74,7 +75,7 @@ impl Protocol for HuggingFace {
             cuts: &[Cut::Refuse, Cut::Head, Cut::Tail],
             dimensions: false,
             token_ids: false,
-            // text-embeddings-inference takes so many unless it is told otherwise.
+            // The default limit of text-embeddings-inference.
             most_items: Most::of(32),
             most_tokens: Most::UNKNOWN,
             most_documents: Most::UNKNOWN,

@@ -2,9 +2,9 @@
 //!
 //! Source: <https://api.jina.ai/openapi.json>, <https://jina.ai/embeddings> and
 //! <https://jina.ai/reranker>. The kind of input is called `task` (`retrieval.query`,
-//! `retrieval.passage`, `text-matching`, `classification`, `separation`) and may be left out; too
-//! long a text is cut at its end or refused. `late_chunking` makes the vector of a text depend on
-//! the texts beside it and is never asked for.
+//! `retrieval.passage`, `text-matching`, `classification`, `separation`) and is optional. A text
+//! that is too long is cut at its end or refused. `late_chunking` makes a text's vector depend on
+//! the other texts of the request and is never used.
 
 use isomer_service_kit::Fault;
 use serde::Serialize;

@@ -1,5 +1,4 @@
-//! Answers as OpenAI shapes them, which Voyage and Jina took over: a list of vectors with their
-//! indices.
+//! Answers in OpenAI's shape, which Voyage and Jina use too: a list of vectors with their indices.
 
 use std::fmt;
 
@@ -28,9 +27,9 @@ struct Item {
     embedding: Vector,
 }
 
-/// Numbers, or the same numbers as little-endian 32-bit floats in base64. A server that knows no
-/// base64 answers numbers though asked for it. Read by hand: an untagged enum would first try to
-/// read the text as numbers, and write an error that holds all of it.
+/// Numbers, or the same numbers as little-endian 32-bit floats in base64. A server without base64
+/// returns numbers although base64 was requested. Deserialised by hand: an untagged enum would
+/// first try to read the text as numbers, and write an error that contains all of it.
 #[derive(Debug)]
 enum Vector {
     Floats(Vec<f32>),
@@ -59,8 +58,7 @@ impl<'de> Visitor<'de> for VectorVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vector, A::Error> {
         let mut values = Vec::with_capacity(list.size_hint().unwrap_or(0));
         while let Some(value) = list.next_element::<f64>()? {
-            // Beyond what an f32 can hold it becomes infinite, which is noticed with its text's
-            // number.
+            // A value beyond f32 becomes infinite, which is detected later with its text's number.
             values.push(value as f32);
         }
         Ok(Vector::Floats(values))
@@ -74,7 +72,7 @@ struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// OpenAI-compatible servers that do not count answer 0.
+    /// OpenAI-compatible servers that do not count tokens report 0.
     fn tokens(&self) -> Option<u64> {
         self.prompt_tokens.or(self.total_tokens).filter(|tokens| *tokens > 0)
     }
@@ -111,7 +109,7 @@ fn floats(text: &str) -> Option<Vec<f32>> {
         .then(|| isomer_service_kit::vectors::floats(&bytes).collect())
 }
 
-/// `{"index", "relevance_score"}`, as Cohere shapes it and Voyage and Jina do too.
+/// `{"index", "relevance_score"}`, in Cohere's shape, which Voyage and Jina use too.
 #[derive(Debug, Deserialize)]
 pub(super) struct Relevance {
     index: usize,

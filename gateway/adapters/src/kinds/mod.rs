@@ -1,5 +1,5 @@
-//! The protocols, one a file. Their shapes are those of the public documents that each file names;
-//! looked up in November 2026.
+//! The protocols, one per file. Their messages follow the public documents that each file names, as
+//! of November 2026.
 
 mod cohere;
 mod hugging_face;
@@ -20,7 +20,7 @@ use isomer_service_kit::Fault;
 
 use crate::{Surroundings, foreign::Protocol, grpc::Grpc, rest::Rest, target::Target};
 
-/// The protocol of a kind, and where the provider is. `None` for a kind that is none of these.
+/// The protocol of a kind, with the provider's target. `None` for other kinds.
 pub(crate) fn protocol(
     provider: &Provider,
     surroundings: &Surroundings,

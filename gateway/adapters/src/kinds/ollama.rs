@@ -2,9 +2,9 @@
 //!
 //! Source: <https://docs.ollama.com/api/embed>,
 //! <https://docs.ollama.com/api-reference/show-model-details> and
-//! <https://docs.ollama.com/api/tags>. Too long a text is cut at its end or refused. The digest of
-//! the model's manifest is taken for its revision: a tag such as `latest` can be another model
-//! tomorrow.
+//! <https://docs.ollama.com/api/tags>. A text that is too long is cut at its end or refused. The
+//! digest of the model's manifest serves as its revision, because a tag such as `latest` can be
+//! another model tomorrow.
 
 use std::collections::HashMap;
 

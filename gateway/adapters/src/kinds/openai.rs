@@ -2,9 +2,9 @@
 //! others).
 //!
 //! Source: <https://platform.openai.com/docs/api-reference/embeddings>. Texts or token ids, at most
-//! 2048 and 300,000 tokens; `dimensions` where the model has been trained for it; base64 of
-//! little-endian floats, which OpenAI's own clients ask for too. A text that is too long is an
-//! error there, so that can be asked for; cutting cannot.
+//! 2048 of them and 300,000 tokens; `dimensions` if the model was trained for it; base64 of
+//! little-endian floats, which OpenAI's own clients request too. A text that is too long is an
+//! error there, so refusal can be requested and cutting cannot.
 
 use isomer_service_kit::Fault;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What both interfaces of text-embeddings-inference have in common.
+//! The common part of text-embeddings-inference's two interfaces.
 
 use isomer_service_kit::Fault;
 
@@ -8,13 +8,13 @@ use crate::{
     limits::Most,
 };
 
-/// Both say the same.
+/// Both have the same abilities.
 pub(super) const ABILITIES: Abilities = Abilities {
     kind: "tei",
     input_types: InputTypes::Optional,
     cuts: &[Cut::Refuse, Cut::Head, Cut::Tail],
     dimensions: true,
-    // It takes ids, but turns them into text and that into tokens again.
+    // The server accepts ids, but turns them into text and tokenizes that again.
     token_ids: false,
     most_items: Most::UNKNOWN,
     most_tokens: Most::UNKNOWN,
@@ -27,7 +27,7 @@ pub(super) fn side(cut: Cut) -> &'static str {
     if cut == Cut::Head { "Left" } else { "Right" }
 }
 
-/// What a server says of its one model.
+/// A server's description of its one model.
 pub(super) struct Info {
     pub(super) model: String,
     pub(super) served_as: String,
@@ -41,8 +41,8 @@ pub(super) struct Info {
 
 impl Info {
     /// # Errors
-    /// When the server runs another model than the provider's record says: its vectors would be
-    /// taken for those of that one.
+    /// If the server runs another model than the provider's record names: its vectors would be
+    /// taken for those of the named model.
     pub(super) fn facts(self, id: &str, model: &str) -> Result<Facts, Fault> {
         if self.model != model && self.served_as != model {
             return Err(Fault::precondition(

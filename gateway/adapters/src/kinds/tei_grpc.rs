@@ -1,7 +1,7 @@
 //! text-embeddings-inference over gRPC.
 //!
 //! Source: `proto/tei.proto` of <https://github.com/huggingface/text-embeddings-inference>, package
-//! `tei.v1`. A call carries one text; the server batches the calls that it has at once.
+//! `tei.v1`. A call carries one text; the server forms batches of concurrent calls.
 
 use isomer_proto::tei::v1::{
     EmbedRequest, EmbedResponse, EncodeRequest, EncodeResponse, InfoRequest, InfoResponse, ModelType, RerankRequest,
@@ -17,8 +17,8 @@ use crate::{
     limits::{Deadline, Most},
 };
 
-/// Texts in flight at once where the provider's limits do not say: each is a call of its own, out
-/// of which the server makes batches.
+/// Texts in flight at once if the provider's limits do not say: each is a separate call, and the
+/// server forms batches of them.
 const AT_ONCE: usize = 32;
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl TeiGrpc {
             revision: info.model_sha.unwrap_or_default(),
             dtype: info.model_dtype,
             max_tokens: info.max_input_length,
-            // A limit of its HTTP interface.
+            // This is a limit of its HTTP interface only.
             max_items: 0,
         })
     }

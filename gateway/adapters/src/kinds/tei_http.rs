@@ -1,8 +1,8 @@
 //! text-embeddings-inference over HTTP.
 //!
 //! Source: <https://huggingface.github.io/text-embeddings-inference/> (`/embed`, `/rerank`,
-//! `/tokenize`, `/info`). The tokens of a request come in the header `x-compute-tokens`; how many
-//! texts it takes at once is in `/info`.
+//! `/tokenize`, `/info`). The header `x-compute-tokens` gives the tokens of a request, and `/info`
+//! the most texts per request.
 
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::{
     rest::{Answer, Rest},
 };
 
-/// Tokens of a request.
+/// Header with the tokens of a request.
 const TOKENS: &str = "x-compute-tokens";
 
 #[derive(Debug)]

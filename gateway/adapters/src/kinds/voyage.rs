@@ -1,9 +1,9 @@
 //! Voyage AI.
 //!
 //! Source: <https://docs.voyageai.com/reference/embeddings-api> and
-//! <https://docs.voyageai.com/reference/reranker-api>. At most 1000 texts and, for the models that
-//! take least, 120,000 tokens; no text is empty; the kind of input (`query`, `document`) may be
-//! left out; too long a text is cut at its end or refused.
+//! <https://docs.voyageai.com/reference/reranker-api>. At most 1000 texts and 120,000 tokens (the
+//! lowest limit of its models); no text may be empty. The kind of input (`query`, `document`) is
+//! optional. A text that is too long is cut at its end or refused.
 
 use isomer_service_kit::Fault;
 use serde::Serialize;
@@ -95,7 +95,7 @@ impl Protocol for Voyage {
     }
 
     async fn healthy(&self) -> Result<(), Fault> {
-        // There is no path for it: that the server says so is an answer.
+        // This path does not exist, and a 404 shows that the server answers.
         self.0.answers(self.0.url("v1/models")).await
     }
 }

@@ -1,4 +1,4 @@
-//! Requests cut into what a provider takes at once.
+//! Splits requests into batches that a provider accepts.
 
 use std::{future::Future, ops::Range};
 
@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::gateway::v1::ProviderLimits;
 use isomer_service_kit::Fault;
 
-/// Most of something in a request; 0 in a message means that no limit is known.
+/// A limit per request; 0 in a message means that no limit is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Most(usize);
 
@@ -29,13 +29,13 @@ impl Most {
         count <= self.0
     }
 
-    /// As a message says it.
+    /// The number in a message.
     pub(crate) fn number(self) -> u32 {
         u32::try_from(self.0).unwrap_or(0)
     }
 }
 
-/// What fits into one request, and how many of them go at once.
+/// The size of a request's batches, and how many of them are in flight at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Batches {
     pub(crate) items: Most,
@@ -44,7 +44,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// `at_once` is used where the limits do not say.
+    /// `at_once` applies if the limits do not say.
     pub(crate) fn new(limits: Option<&ProviderLimits>, at_once: usize) -> Self {
         let limits = limits.cloned().unwrap_or_default();
         Self {
@@ -57,8 +57,8 @@ impl Batches {
         }
     }
 
-    /// Cuts items of these sizes, in tokens, into runs that fit. An item that is too large by
-    /// itself goes alone: what becomes of it is the provider's to say.
+    /// Splits items of these sizes, in tokens, into runs that fit. An item that is too large by
+    /// itself is sent alone: the provider decides what to do with it.
     pub(crate) fn cut(&self, sizes: &[u64]) -> Vec<Range<usize>> {
         let mut pieces = Vec::new();
         let (mut first, mut tokens) = (0, 0_u64);
@@ -76,8 +76,8 @@ impl Batches {
         pieces
     }
 
-    /// Calls once a piece, several at once, and gives the answers in the order of the pieces. The
-    /// first failure ends all.
+    /// Calls `call` once per part, several at once, and returns the answers in the order of the
+    /// parts. The first failure ends all calls.
     pub(crate) async fn each<T, F>(
         &self,
         pieces: Vec<Range<usize>>,

@@ -1,4 +1,4 @@
-//! What a provider can take: how fast, how much at once, how much in one request.
+//! Limits of a provider: rate, concurrency, and size of one request.
 
 mod batches;
 
@@ -15,10 +15,10 @@ use tokio::{
 };
 use tonic::Code;
 
-/// When a caller's patience ends; `None`: never.
+/// The time until which a caller waits; `None`: for ever.
 pub(crate) type Deadline = Option<Instant>;
 
-/// How fast one provider is called; shared by all who call it.
+/// The rate limiter of one provider, shared by all callers.
 #[derive(Debug)]
 pub(crate) struct ProviderLimiter {
     id: String,
@@ -44,12 +44,12 @@ impl ProviderLimiter {
         })
     }
 
-    /// Waits until a request of so many tokens may go. What is returned is held until the answer is
-    /// there.
+    /// Waits until a request of `tokens` tokens may be sent. The caller holds the returned permit
+    /// until the answer has arrived.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` with a hint, at once, when its turn would come after the deadline; then
-    /// it has used up nothing. `DEADLINE_EXCEEDED` when no other request ended in time.
+    /// `RESOURCE_EXHAUSTED` with a hint, at once, if the request could be sent only after the
+    /// deadline; then it has used up nothing. `DEADLINE_EXCEEDED` if no permit became free in time.
     pub(crate) async fn turn(&self, tokens: u64, deadline: Deadline) -> Result<Option<OwnedSemaphorePermit>, Fault> {
         self.pace.turn(tokens, deadline).await.map_err(|no_turn| match no_turn {
             NoTurn::Deadline => late(&self.id),
@@ -63,11 +63,11 @@ impl ProviderLimiter {
     }
 }
 
-/// Waits for a call, as long as both the caller and the provider's own limit allow.
+/// Waits for a call until the caller's deadline or the provider's timeout, whichever is earlier.
 ///
 /// # Errors
-/// `DEADLINE_EXCEEDED` when the caller's time is over; `UNAVAILABLE` (`PROVIDER_TIMEOUT`) when the
-/// provider's is, since another one may still answer in time.
+/// `DEADLINE_EXCEEDED` at the caller's deadline; `UNAVAILABLE` (`PROVIDER_TIMEOUT`) at the
+/// provider's timeout, because another provider may still answer in time.
 pub(crate) async fn within<T>(
     id: &str,
     timeout: Duration,
@@ -90,7 +90,7 @@ pub(crate) async fn within<T>(
     answer
 }
 
-/// The caller's time is over.
+/// The fault for the caller's deadline.
 pub(crate) fn late(id: &str) -> Fault {
     let message = format!("provider `{id}` did not answer before the caller's deadline");
     Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).with("provider", id)

@@ -1,4 +1,4 @@
-//! What a failed HTTP call is to the caller.
+//! Maps failures of HTTP calls to faults.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use isomer_outbound::{
 use isomer_service_kit::{Fault, config::Secret};
 use tonic::Code;
 
-/// Reason of a 404 or 405: the server is there, the path is not.
+/// Reason of a 404 or 405: the server answers, but the path does not exist.
 pub(super) const NOTHING_THERE: &str = "PROVIDER_NOT_FOUND";
-/// When to try again where a provider is busy and does not say.
+/// Time before another attempt if a busy provider does not give one.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A connection that was not made, or broke.
+/// A connection that failed or broke.
 pub(super) fn of_connection(id: &str, error: &reqwest::Error, secret: &Secret) -> Fault {
     if let Some(refused) = Refused::behind(error) {
         return Fault::from(refused.clone()).with("provider", id);
@@ -55,7 +55,7 @@ pub(crate) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body:
             .field("provider.address")
             .hint("redirects are not followed: give the address that it leads to"),
         501 => Fault::new(Code::Unimplemented, "PROVIDER_REFUSED", message),
-        // 424 is how text-embeddings-inference says that its model failed.
+        // text-embeddings-inference answers 424 if its model failed.
         408 | 424 | 425 | 500.. => {
             let fault = Fault::unavailable("PROVIDER_UNAVAILABLE", message);
             match after {

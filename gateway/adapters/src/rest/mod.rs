@@ -1,5 +1,5 @@
-//! Calls over HTTP with JSON: the client behind the guard, what goes with each call, what becomes
-//! of its failures.
+//! Calls over HTTP with JSON: the guarded client, the headers of each call, and the mapping of
+//! failures.
 
 pub(crate) mod failure;
 mod span;
@@ -25,16 +25,16 @@ use crate::{
     target::{Target, authorization, read_secret},
 };
 
-/// A server that speaks HTTP and JSON.
+/// A server with an HTTP API in JSON.
 #[derive(Debug)]
 pub(crate) struct Rest {
     pub(crate) target: Target,
     client: Client,
-    /// The address as it is written in requests; where TLS expects another name, with that one.
+    /// The base URL of requests; if TLS expects another name, it has that name.
     base: Url,
 }
 
-/// An answer with what its headers say.
+/// An answer with the facts in its headers.
 #[derive(Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) headers: HeaderMap,
@@ -53,7 +53,7 @@ impl Rest {
                     .hint("give a readable PEM file of the right kind")
             })?;
             if let Some(name) = &tls.server_name {
-                // The name in the certificate is asked for, the address is connected to.
+                // Requests name the host of the certificate, and connect to the provider's address.
                 host = target.url.host_str().map(ToOwned::to_owned);
                 base.set_host(Some(name)).map_err(|error| {
                     Fault::invalid("provider.tls.server_name", format!("{name:?}: {error}")).hint("give a host's name")
@@ -70,8 +70,8 @@ impl Rest {
         Ok(Self { target, client, base })
     }
 
-    /// The URL of a path of the protocol. A first part that the address has already (`/v1`) is not
-    /// put there twice.
+    /// The URL of a path of the protocol. A first segment that is already part of the address
+    /// (`/v1`) is not added twice.
     pub(crate) fn url(&self, path: &str) -> Url {
         let mut url = self.base.clone();
         if path.is_empty() {
@@ -99,7 +99,8 @@ impl Rest {
         self.json(self.client.get(url), deadline).await
     }
 
-    /// Whether the server answers at all: with success, or that there is nothing at that path.
+    /// Whether the server answers at all: with success, or with the answer that the path does not
+    /// exist.
     pub(crate) async fn answers(&self, url: Url) -> Result<(), Fault> {
         match self.exchange(self.client.get(url), None).await {
             Err(fault) if fault.reason == failure::NOTHING_THERE => Ok(()),
@@ -117,7 +118,7 @@ impl Rest {
         Ok(Answer { headers, body: read? })
     }
 
-    /// An answer that is none to what was asked.
+    /// The fault for an answer that does not fit the request.
     pub(crate) fn bad_answer(&self, what: impl std::fmt::Display) -> Fault {
         bad_answer(&self.target.id, what)
     }
@@ -142,7 +143,7 @@ impl Rest {
         outcome
     }
 
-    /// `answered` becomes the status of the answer, once there is one.
+    /// `answered` is set to the status of the answer, once there is one.
     async fn send(
         &self,
         request: RequestBuilder,
@@ -170,7 +171,7 @@ impl Rest {
     }
 }
 
-/// `DATA_LOSS`: an answer that is none to what was asked.
+/// `DATA_LOSS`: an answer that does not fit the request.
 pub(crate) fn bad_answer(id: &str, what: impl std::fmt::Display) -> Fault {
     Fault::new(Code::DataLoss, "PROVIDER_ANSWER", format!("provider `{id}`: {what}"))
         .hint("check the provider with CheckProvider")

@@ -5,7 +5,8 @@ use isomer_service_kit::{Fault, error::code_name};
 use reqwest::Request;
 use tracing::{Span, field::Empty};
 
-/// The span of a request. An address holds no user, password or query: such providers are refused.
+/// The span of a request. An address contains no user, password or query: such providers are
+/// refused.
 pub(super) fn of(request: &Request) -> Span {
     let (method, url) = (request.method().as_str(), request.url());
     tracing::info_span!(
@@ -22,13 +23,13 @@ pub(super) fn of(request: &Request) -> Span {
     )
 }
 
-/// How the call ended: with a status, unless there was no answer; with a fault, unless it can be
-/// used.
+/// Records how the call ended: with a status if there was an answer, and with a fault if it cannot
+/// be used.
 pub(super) fn ended(span: &Span, status: Option<StatusCode>, fault: Option<&Fault>) {
     if let Some(status) = status {
         span.record("http.response.status_code", i64::from(status.as_u16()));
     }
-    // To a client 4xx is a failure too.
+    // For a client, 4xx is a failure too.
     let failure = status.filter(|status| status.is_client_error() || status.is_server_error());
     let kind = match (&failure, fault) {
         (Some(status), _) => status.as_str(),

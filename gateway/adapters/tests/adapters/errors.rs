@@ -1,4 +1,4 @@
-//! What goes wrong at a provider, and on the way there.
+//! Errors of a provider and of the connection to it.
 
 use std::time::Duration;
 
@@ -161,7 +161,7 @@ async fn the_callers_deadline_and_the_providers_timeout_are_told_apart() {
     assert!(start.elapsed() < Duration::from_secs(25));
 }
 
-/// Where a provider may not be.
+/// The error for an address at which a provider may not be.
 async fn refused(provider: &Provider, surroundings: &Surroundings) -> Fault {
     match isomer_adapters::connect(provider, surroundings) {
         Err(fault) => fault,
@@ -228,7 +228,7 @@ async fn a_redirect_is_not_followed_and_the_secret_not_sent_there() {
 #[tokio::test]
 async fn the_secret_is_in_no_debug_output_and_no_error() {
     let stub = Stub::start(|call| {
-        // A server that repeats what it was sent, in an error and in a broken answer.
+        // A server that repeats what it received, in an error and in a malformed answer.
         let seen = call.headers["authorization"].to_str().unwrap().to_owned();
         match call.body["input"][0].as_str() {
             Some("error") => Reply::of(500, json!({"error": {"message": seen, "code": seen}})),

@@ -1,5 +1,6 @@
-//! A stub server over gRPC for protocols whose messages are described by hand: it deals in bytes,
-//! the tests in full descriptions of their own, by the field numbers of the published .proto files.
+//! A stub server over gRPC for protocols whose messages are described by hand. It passes bytes; the
+//! tests have their own full descriptions of the messages, by the field numbers of the published
+//! .proto files.
 
 use std::{
     collections::HashMap,
@@ -17,10 +18,10 @@ use tonic::{
     server::{Grpc, UnaryService},
 };
 
-/// Answers a message with a message, both as bytes.
+/// Answers a message with a message, both encoded.
 pub(crate) type Method = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, Status> + Send + Sync>;
 
-/// What was called: path, metadata, message.
+/// The calls: path, metadata, message.
 type Calls = Arc<Mutex<Vec<(String, MetadataMap, Vec<u8>)>>>;
 
 pub(crate) struct GrpcStub {
@@ -28,7 +29,7 @@ pub(crate) struct GrpcStub {
     calls: Calls,
 }
 
-/// Decodes, answers, encodes.
+/// A method that decodes its message and encodes its answer.
 pub(crate) fn method<M: Message + Default, A: Message>(
     answer: impl Fn(M) -> Result<A, Status> + Send + Sync + 'static,
 ) -> Method {
@@ -58,14 +59,14 @@ impl GrpcStub {
         Self { address, calls }
     }
 
-    /// The messages that a path was sent.
+    /// The messages that were sent to a path.
     pub(crate) fn sent<M: Message + Default>(&self, path: &str) -> Vec<M> {
         let calls = self.calls.lock();
         let sent = calls.iter().filter(|(called, ..)| called == path);
         sent.map(|(_, _, bytes)| M::decode(bytes.as_slice()).unwrap()).collect()
     }
 
-    /// The metadata of the first call of a path.
+    /// The metadata of the first call to a path.
     pub(crate) fn metadata(&self, path: &str) -> MetadataMap {
         let calls = self.calls.lock();
         calls.iter().find(|(called, ..)| called == path).unwrap().1.clone()

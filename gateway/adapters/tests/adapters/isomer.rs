@@ -15,8 +15,8 @@ use tonic::{Code, Status};
 
 use crate::support::{SECRET, connect, of, provider, rows, vector, vectors, with_secret};
 
-/// An encoder service with two encoders, of which `theirs` encodes. Each answer is changed before
-/// it is sent.
+/// An encoder service with two encoders, of which only `theirs` encodes. `change` is applied to
+/// each answer before it is sent.
 fn toy(change: impl Fn(&mut EncodeResponse) + Send + Sync + 'static) -> StubEncoder {
     let encoder = |id| Encoder {
         max_tokens: 99,
@@ -44,11 +44,11 @@ fn toy(change: impl Fn(&mut EncodeResponse) + Send + Sync + 'static) -> StubEnco
     })
 }
 
-/// One that takes half a minute.
+/// An encoder service that takes half a minute to answer.
 fn slow() -> StubEncoder {
     StubEncoder::default().on_encode(|_| async {
         tokio::time::sleep(Duration::from_secs(30)).await;
-        Err(Status::internal("nobody waits for this"))
+        Err(Status::internal("no test waits for this"))
     })
 }
 

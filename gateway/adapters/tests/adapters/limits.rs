@@ -1,4 +1,4 @@
-//! Requests larger than what a provider takes, and faster.
+//! Requests that are larger or more frequent than a provider accepts.
 
 use std::{
     sync::{
@@ -16,7 +16,7 @@ use crate::support::{Reply, Stub, connect, listed, of, provider, rows, texts, ve
 
 #[tokio::test]
 async fn a_large_request_goes_in_pieces_and_comes_back_in_order() {
-    // The first pieces answer last.
+    // The first parts are answered last.
     let stub = Stub::start(|call| {
         let first: u64 = texts(&call.body["input"])[0].parse().unwrap();
         Reply::ok(listed(call)).after(Duration::from_millis(60_u64.saturating_sub(first * 3)))
@@ -50,7 +50,7 @@ async fn pieces_hold_the_limit_of_tokens() {
         max_batch_tokens: 12,
         ..ProviderLimits::default()
     });
-    // By the estimate 4 tokens each: six bytes and the marks.
+    // The estimate is 4 tokens each: two for six bytes, and two special tokens.
     let answer = connect(&limited).encode(of(&["abcdef"; 7]), None).await.unwrap();
     assert_eq!(rows(&answer).len(), 7);
     let sizes: Vec<usize> = stub

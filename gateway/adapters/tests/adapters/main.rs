@@ -1,5 +1,5 @@
-//! Providers of every kind, played by stub servers that assert what they were sent and answer in
-//! the shapes of the public documents.
+//! Providers of every kind, as stub servers that assert the requests they receive and answer in the
+//! shapes of the public documents.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod errors;

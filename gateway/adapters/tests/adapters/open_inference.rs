@@ -9,7 +9,7 @@ use crate::{
     support::{connect, of, provider, rows, vector, vectors},
 };
 
-/// `inference`, as published, as far as a server needs it.
+/// `inference` as published, with the parts that a server needs.
 mod oip {
     use super::Message;
 

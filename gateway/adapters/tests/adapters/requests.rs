@@ -1,5 +1,5 @@
-//! What a protocol cannot say is refused, with the field and the hint; what we do ourselves is done
-//! right.
+//! A request that a protocol cannot express is refused with its field and a hint; work that we do
+//! in place of the provider is done right.
 
 use half::f16;
 use isomer_proto::{
@@ -13,7 +13,7 @@ use tonic::Code;
 use crate::support::{Reply, Stub, connect, listed, named, of, provider, rows, try_connect};
 
 async fn refused(kind: ProviderKind, types: &[(&str, &str)], request: EncodeRequest) -> isomer_service_kit::Fault {
-    // Nothing may be called: nobody listens there.
+    // No call may be made: no server listens at this address.
     let mut provider = provider(kind, "http://127.0.0.1:9");
     provider.input_types = types
         .iter()
@@ -196,7 +196,7 @@ async fn a_record_that_cannot_work_is_refused_by_field() {
     );
 }
 
-/// A server that gives the vector [3, -4] for every text.
+/// A server whose vector is [3, -4] for every text.
 async fn unscaled() -> Stub {
     Stub::start(|call| {
         let count = call.body["input"].as_array().unwrap().len();

@@ -1,4 +1,4 @@
-//! Providers one pays: what each is sent, to the last field, and what becomes of its answer.
+//! Commercial providers: the request that each is sent, in every field, and how its answer is read.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use isomer_proto::{
@@ -17,7 +17,7 @@ async fn openai_is_sent_texts_or_tokens_and_answers_floats_or_base64() {
     let stub = Stub::start(|call| {
         let mut answer = listed(call);
         if call.body["model"] == "theirs" && call.body["dimensions"].is_null() {
-            // As OpenAI does it when it is asked for base64.
+            // As OpenAI answers when base64 is requested.
             for item in answer["data"].as_array_mut().unwrap() {
                 let values: Vec<f32> = serde_json::from_value(item["embedding"].clone()).unwrap();
                 let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -78,11 +78,11 @@ async fn openai_is_sent_token_ids_as_they_are() {
     };
     let request = EncodeRequest {
         inputs: vec![ids(&[1, 2, 3]), ids(&[4])],
-        ..literal("not put in front of ids", &[])
+        ..literal("not prepended to ids", &[])
     };
     let answer = backend.encode(request, None).await.unwrap();
     let call = &stub.calls()[0];
-    // A path that the address has already is not there twice.
+    // A path that is part of the address is not added a second time.
     assert_eq!(call.path, "/v1/embeddings");
     assert!(!call.headers.contains_key("authorization"));
     assert_eq!(call.body["input"], json!([[1, 2, 3], [4]]));

@@ -1,4 +1,4 @@
-//! The kinds that one runs oneself over HTTP, and Hugging Face's, which speaks like one of them.
+//! The self-hosted kinds over HTTP, and Hugging Face's, which uses the protocol of one of them.
 
 use isomer_adapters::check::{CheckOptions, check};
 use isomer_proto::{
@@ -118,7 +118,7 @@ async fn tei_is_sent_its_fields_and_tells_its_limits() {
         ("tei/theirs@abc123", "float16>provider")
     );
     let calls = stub.calls_of("/embed");
-    assert_eq!(calls.len(), 2, "two texts at once are what the server takes");
+    assert_eq!(calls.len(), 2, "the server accepts two texts at once");
     assert_posted(&calls[0]);
     let plain = json!({"inputs": ["one", "two"], "normalize": true, "truncate": true, "truncation_direction": "Right"});
     assert!(calls.iter().any(|call| call.body == plain), "{calls:?}");
@@ -149,7 +149,7 @@ async fn tei_is_sent_its_fields_and_tells_its_limits() {
         stub.calls_of("/tokenize")[0].body,
         json!({"inputs": ["a", "abc"], "add_special_tokens": true})
     );
-    // Its protocol lists them, but nothing of ours asks yet.
+    // The protocol has this call, but this kind does not offer it yet.
     let told = backend.tokenize(TokenizeRequest::default(), None).await;
     let read = backend.detokenize(DetokenizeRequest::default(), None).await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Providers, requests to them, and what they answer.
+//! Providers, requests to them, and their answers.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tempfile::NamedTempFile;
 /// The secret of every provider that has one.
 pub(crate) const SECRET: &str = "sk-stub-secret-42";
 
-/// A vector of unit length that tells texts apart.
+/// A vector of unit length that differs from text to text.
 pub(crate) fn vector(text: &str) -> Vec<f32> {
     let mut values = [0.5_f32; 4];
     for (at, byte) in text.bytes().enumerate() {
@@ -26,7 +26,7 @@ pub(crate) fn vector(text: &str) -> Vec<f32> {
     values.iter().map(|value| value / length).collect()
 }
 
-/// The texts of a list in JSON.
+/// The texts of a JSON list.
 pub(crate) fn texts(list: &Value) -> Vec<String> {
     let list = list.as_array().expect("a list of texts");
     list.iter()
@@ -34,7 +34,7 @@ pub(crate) fn texts(list: &Value) -> Vec<String> {
         .collect()
 }
 
-/// An answer in OpenAI's shape; a text has seven tokens.
+/// An answer in OpenAI's shape; each text has seven tokens.
 pub(crate) fn listed(call: &Call) -> Value {
     let tokens = 7 * openai::inputs(&call.body).len() as u64;
     openai::embeddings(&call.body, vector, tokens)
@@ -50,7 +50,7 @@ pub(crate) fn provider(kind: ProviderKind, address: &str) -> Provider {
     }
 }
 
-/// The provider with the secret in a file.
+/// The provider, with its secret in a file.
 pub(crate) fn with_secret(mut provider: Provider) -> (Provider, NamedTempFile) {
     let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), format!("{SECRET}\n")).unwrap();
@@ -135,7 +135,7 @@ pub(crate) fn rank(top_n: Option<u32>) -> RerankRequest {
     }
 }
 
-/// Sent by everyone with a secret.
+/// Headers of every call to a provider with a secret.
 pub(crate) fn assert_posted(call: &Call) {
     assert_eq!(call.method, "POST");
     assert_eq!(call.headers["authorization"], format!("Bearer {SECRET}"));

@@ -12,7 +12,7 @@ use crate::{
     support::{SECRET, connect, named, of, provider, rows, vector, vectors, with_secret},
 };
 
-/// `tei.v1`, as published.
+/// `tei.v1` as published.
 mod tei {
     use super::Message;
 
@@ -250,7 +250,7 @@ async fn tei_is_sent_a_text_a_call() {
     let long = backend.encode(of(&["long"]), None).await.unwrap_err();
     assert_eq!(long.code, Code::InvalidArgument);
     backend.healthy().await.unwrap();
-    // What it can be asked for by name is told, without a text that nobody knows.
+    // The names of its prompts are reported, without their texts, which the server does not tell.
     let described = backend.get("ours").await.unwrap();
     assert_eq!(described.prompt_names, ["query"]);
     assert!(described.prompts.is_empty());

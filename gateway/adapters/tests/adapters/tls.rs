@@ -13,7 +13,7 @@ use tonic::Code;
 
 use crate::support::{Reply, connect, listed, of, provider, rows, vectors};
 
-/// The name in the server's certificate, which nobody resolves.
+/// The name in the server's certificate; it is never resolved.
 const NAME: &str = "encoder.test";
 
 fn file(authority: &Authority, name: &str) -> String {
@@ -33,7 +33,7 @@ fn settings(authority: &Authority, server_name: &str, with_certificate: bool) ->
     }
 }
 
-/// Serves OpenAI's shapes to those with a certificate of the authority.
+/// Serves OpenAI's shapes to clients with a certificate of the authority.
 fn serve(authority: &Authority) -> SocketAddr {
     let config = ServerConfig {
         tls: Some(TlsConfig {
@@ -77,7 +77,7 @@ async fn grpc_is_secured_the_same_way() {
     let authority = Authority::new(NAME);
     let address = serve(&authority);
     let fine = secured(address, ProviderKind::Isomer, settings(&authority, NAME, true));
-    // Behind TLS there is no such service: the connection was made.
+    // The connection is made; the error is that the server has no such service.
     let fault = connect(&fine).encode(of(&["one"]), None).await.unwrap_err();
     assert_ne!(fault.code, Code::Unavailable, "{fault}");
     for (name, with_certificate) in [("", true), ("other.test", true), (NAME, false)] {

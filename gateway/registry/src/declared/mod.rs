@@ -1,8 +1,8 @@
-//! The gateway's file of providers: what it declares, and its changes.
+//! The gateway's file of declared providers, and its changes.
 //!
-//! The file is looked at twice a second. New content is taken when two looks in a row see the same,
-//! so that a file which is being written is not taken half. Content that cannot be used changes
-//! nothing but [`crate::Registry::file_error`].
+//! The file is read twice a second. New content is applied when two reads in a row agree, so that a
+//! file is not applied while it is being written. Content that is invalid changes only
+//! [`crate::Registry::file_error`].
 
 use std::{
     collections::HashSet,
@@ -24,19 +24,19 @@ use crate::{
 };
 
 const LOOK: Duration = Duration::from_millis(500);
-/// Larger files are somebody's mistake.
+/// Larger files are a mistake.
 const LARGEST: u64 = 16 << 20;
 
-/// What was read, or why nothing could be.
+/// The file's content, or why it could not be read.
 type Content = Result<String, String>;
 
-/// The file, and what was seen of it.
+/// The file and its last known content.
 #[derive(Debug)]
 pub(crate) struct Watched {
     path: PathBuf,
-    /// What was judged last.
+    /// The content that was validated last.
     judged: Content,
-    /// What the last look saw.
+    /// The content of the last read.
     seen: Content,
 }
 
@@ -56,7 +56,7 @@ impl Watched {
         Ok((watched, declared))
     }
 
-    /// Takes changes until the registry is gone.
+    /// Applies changes until the registry is dropped.
     pub(crate) async fn follow(mut self, registry: Weak<Inner>) {
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -78,10 +78,10 @@ impl Watched {
         let declared = judge(&self.path, &self.judged, inner.config());
         let file = self.path.display();
         match &declared {
-            Ok(declared) => tracing::info!(%file, providers = declared.len(), "file of providers taken"),
+            Ok(declared) => tracing::info!(%file, providers = declared.len(), "the providers file was applied"),
             Err(fault) => {
                 metrics::counter!(metric_names::FILE_ERRORS).increment(1);
-                tracing::error!(%file, %fault, "file of providers not taken: what it declared before stays");
+                tracing::error!(%file, %fault, "the providers file was not applied: its previous content stays in force");
             }
         }
         metrics::gauge!(metric_names::FILE_BROKEN).set(if declared.is_ok() { 0.0 } else { 1.0 });
@@ -93,7 +93,7 @@ impl Watched {
                         .iter()
                         .filter(|p| state.stored.iter().any(|r| r.settings.id == p.id))
                     {
-                        tracing::warn!(provider = %provider.id, "a stored provider of this id is hidden by the file's");
+                        tracing::warn!(provider = %provider.id, "the providers file hides a stored provider of this id");
                     }
                     state.declared = declared;
                     state.file_error = None;
@@ -118,7 +118,7 @@ async fn content(path: &Path) -> Content {
     String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
 }
 
-/// The providers that a file declares, each found valid.
+/// The providers that a file declares, each validated.
 fn judge(path: &Path, content: &Content, config: &ProvidersConfig) -> Result<Vec<Provider>, Fault> {
     let named = |mut fault: Fault| {
         fault.message = format!("{}: {}", path.display(), fault.message);
@@ -153,7 +153,7 @@ fn judge(path: &Path, content: &Content, config: &ProvidersConfig) -> Result<Vec
     Ok(written.into_iter().map(|written| written.provider).collect())
 }
 
-/// Paths are as seen from the file's folder.
+/// Makes paths absolute, relative to the file's folder.
 fn absolute(provider: &mut Provider, folder: &Path) {
     let mut paths = Vec::new();
     if let Some(Source::File(path)) = provider.secret.as_mut().and_then(|secret| secret.source.as_mut()) {

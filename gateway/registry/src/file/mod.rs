@@ -1,8 +1,8 @@
-//! Providers in TOML: one `[[provider]]` table each, with the proto's names; a kind by its short
-//! name (`tei-grpc`), lengths of time in seconds. The gateway's file of providers is such a file,
-//! and so is what `isomer providers apply` reads.
+//! Providers in TOML: one `[[provider]]` table each, with the proto's names, the kind by its short
+//! name (`tei-grpc`), durations in seconds. The gateway's providers file has this form, and so has
+//! the input of `isomer providers apply`.
 //!
-//! Read by hand rather than through serde, so that each error can name the line, the path and the
+//! Parsed by hand rather than with serde, so that each error can name the line, the path and the
 //! nearest known name.
 
 use std::{collections::HashMap, ops::Range};
@@ -41,18 +41,17 @@ const LIMITS: &[&str] = &[
 const SECRET: &[&str] = &["environment", "file"];
 const TLS: &[&str] = &["ca_file", "certificate_file", "key_file", "server_name"];
 
-/// A provider that was read, and where its fields stand.
+/// A provider that was read, with the lines of its fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Written {
-    /// The provider. Its fields have the right types; whether their values can be used is another
-    /// question.
+    /// The provider. Its fields have the right types; their values are not validated yet.
     pub provider: Provider,
-    /// Line of each path that was written, `provider` being the table itself.
+    /// The line of each path in the file; `provider` is the table itself.
     lines: HashMap<String, usize>,
 }
 
 impl Written {
-    /// The line of a field's path (`provider.limits.timeout`), or of the nearest table around it.
+    /// The line of a field's path (`provider.limits.timeout`), or of the nearest enclosing table.
     pub fn line(&self, path: &str) -> usize {
         let ends = path.match_indices(['.', '[']).map(|(end, _)| end).chain([path.len()]);
         let mut paths: Vec<&str> = ends.map(|end| &path[..end]).collect();
@@ -65,7 +64,7 @@ impl Written {
     }
 }
 
-/// Reads the providers of a file, in its order.
+/// Reads the providers of a file, in the file's order.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` with the line in the message, the path as the field
@@ -100,7 +99,7 @@ pub fn read(text: &str) -> Result<Vec<Written>, Fault> {
                 value: table.get_ref(),
             };
             let provider = provider(&place, &mut lines)?;
-            // What is known of a place in this file is told by the path in a request.
+            // Lines are looked up by the path in a request, which names one provider.
             let inner = |path: String| path.replacen(&place.path, "provider", 1);
             written.push(Written {
                 provider,
@@ -186,7 +185,7 @@ fn tls(place: &Place<'_>, lines: &mut HashMap<String, usize>) -> Result<TlsSetti
     Ok(tls)
 }
 
-/// A value of the file, its path and where it stands.
+/// A value of the file, with its path and position.
 struct Place<'a> {
     text: &'a str,
     key: &'a str,
@@ -212,7 +211,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The entries of a table, noting where they stand.
+    /// The entries of a table; records their lines.
     fn fields(&self, lines: &mut HashMap<String, usize>) -> Result<Vec<Place<'a>>, Fault> {
         lines.insert(self.path.clone(), line(self.text, &self.span));
         let table = self.value.as_table().ok_or_else(|| self.misfit("a table"))?;
@@ -233,7 +232,7 @@ impl<'a> Place<'a> {
             .ok_or_else(|| self.misfit("a text in quotes"))
     }
 
-    /// A table of texts.
+    /// A table of strings.
     fn names(&self, lines: &mut HashMap<String, usize>) -> Result<HashMap<String, String>, Fault> {
         lines.insert(self.path.clone(), line(self.text, &self.span));
         let table = self.value.as_table().ok_or_else(|| self.misfit("a table of names"))?;
@@ -243,7 +242,7 @@ impl<'a> Place<'a> {
                 format!("{}[\"{}\"]", self.path, key.get_ref()),
                 line(self.text, &place.span),
             );
-            // A dot in a bare key makes tables of it: the usual mistake with names of models.
+            // A dot in a bare key creates a table: a common mistake with names of models.
             let value = place.value.as_str().ok_or_else(|| match place.value.as_table() {
                 Some(_) => place.refuse("is a table", "put a name with dots into quotes"),
                 None => place.misfit("a text in quotes"),
@@ -294,7 +293,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The line, from 1, where a span begins.
+/// The line, counted from 1, in which a span begins.
 fn line(text: &str, span: &Range<usize>) -> usize {
     let before = text.as_bytes().get(..span.start).unwrap_or_default();
     before.iter().filter(|byte| **byte == b'\n').count() + 1

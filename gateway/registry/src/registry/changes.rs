@@ -1,4 +1,4 @@
-//! Changes: who may be taken in, and what becomes of the records.
+//! Changes to the registry: admission, updates, leases and deletion.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     validate::{self, Author},
 };
 
-/// Longest that a provider may be looked at before it is taken in.
+/// Longest time for checking a provider before it is admitted.
 const ADMISSION: Duration = Duration::from_secs(30);
 
 impl Registry {
@@ -27,14 +27,14 @@ impl Registry {
         self.insert(wanted).await
     }
 
-    /// Adds a provider that was found valid; the caller holds `changing`.
+    /// Adds a validated provider; the caller holds `changing`.
     async fn insert(&self, wanted: &Provider) -> Result<Provider, Fault> {
         let inner = &self.inner;
         if inner.state().declares(&wanted.id) {
             return Err(taken(&wanted.id).hint(format!("{} declares it: choose another id", inner.file())));
         }
         inner.refuse_stay_without_database(wanted)?;
-        // Told before the provider is called; the database has the last word.
+        // Checked before the provider is called; the database decides in the end.
         if inner.store.find(&wanted.id, now()).await?.is_some() {
             return Err(taken(&wanted.id).hint("update it, or choose another id"));
         }
@@ -57,7 +57,7 @@ impl Registry {
             Inserted::Taken => return Err(taken(&wanted.id).hint("update it, or choose another id")),
             Inserted::Full => {
                 let most = inner.config.max_providers;
-                let told = format!("there are {most} providers, which is the most");
+                let told = format!("there are {most} providers already, which is the limit");
                 return Err(Fault::new(Code::ResourceExhausted, "TOO_MANY_PROVIDERS", told)
                     .hint("delete some, or raise providers.max_providers"));
             }
@@ -71,7 +71,7 @@ impl Registry {
     pub(crate) async fn update(&self, request: &UpdateProviderRequest) -> Result<Provider, Fault> {
         let inner = &self.inner;
         let Some(wanted) = &request.provider else {
-            return Err(Fault::invalid("provider", "is missing").hint("say which provider and what becomes of it"));
+            return Err(Fault::invalid("provider", "is missing").hint("give the provider's id and its new fields"));
         };
         validate::id(&wanted.id)?;
         let changes = Changes::of(request.update_mask.as_ref(), wanted)?;
@@ -131,12 +131,13 @@ impl Registry {
             return Ok(expires);
         }
         match inner.store.find(id, now).await? {
-            Some(_) => Err(
-                Fault::precondition("NO_LEASE", format!("provider `{id}` has no lease: it stays"))
-                    .field("id")
-                    .hint("there is nothing to renew"),
-            ),
-            None => Err(unknown(id).hint("its lease ran out, or it was deleted: register it again")),
+            Some(_) => Err(Fault::precondition(
+                "NO_LEASE",
+                format!("provider `{id}` has no lease, so it does not expire"),
+            )
+            .field("id")
+            .hint("there is nothing to renew")),
+            None => Err(unknown(id).hint("its lease expired, or it was deleted: register it again")),
         }
     }
 
@@ -144,7 +145,8 @@ impl Registry {
         let inner = &self.inner;
         validate::id(id).map_err(|fault| fault.field("id"))?;
         inner.refuse_declared(id)?;
-        // Not held up by a provider that is being looked at: an update of this one finds it gone.
+        // Does not wait for a provider that is being checked: a concurrent update finds this one
+        // gone.
         let before = inner.store.find(id, now()).await?.ok_or_else(|| unknown(id))?;
         if !etag.is_empty() && etag != before.etag {
             return Err(changed(id));
@@ -161,7 +163,7 @@ impl Registry {
 impl Inner {
     pub(super) fn screening(&self) -> Result<&Arc<dyn Screening>, Fault> {
         let starting = || {
-            Fault::unavailable("STARTING", "the gateway cannot look at providers yet")
+            Fault::unavailable("STARTING", "the gateway cannot check providers yet")
                 .retry_after(Duration::from_secs(1))
                 .hint("try again in a moment")
         };
@@ -172,11 +174,11 @@ impl Inner {
         let admission = self.screening()?.admit(candidate);
         tokio::time::timeout(ADMISSION, admission).await.unwrap_or_else(|_| {
             let told = format!(
-                "provider `{}` could not be looked at within {} s",
+                "provider `{}` could not be checked within {} s",
                 candidate.id,
                 ADMISSION.as_secs()
             );
-            Err(Fault::new(Code::DeadlineExceeded, "SLOW_PROVIDER", told).hint("see whether its address answers"))
+            Err(Fault::new(Code::DeadlineExceeded, "SLOW_PROVIDER", told).hint("check that its address answers"))
         })
     }
 
@@ -232,7 +234,7 @@ fn changed(id: &str) -> Fault {
     Fault::new(
         Code::Aborted,
         "ETAG_MISMATCH",
-        format!("provider `{id}` is not as you know it: somebody changed it"),
+        format!("provider `{id}` has changed since it was read"),
     )
     .hint("read it again and repeat your change")
     .with("provider", id)

@@ -1,4 +1,4 @@
-//! The registry: one view over what is stored, leased and declared, and the only way to change it.
+//! The registry: one view of stored, leased and declared providers, and the only way to change it.
 
 mod changes;
 
@@ -29,11 +29,10 @@ use crate::{
     validate::{self, Author},
 };
 
-/// Longest that leases of a gateway without a database are left alone, should the clock be set
-/// meanwhile.
+/// Longest wait for lease ends in a gateway without a database, in case the clock is set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
-/// The providers of a gateway. Cheap to clone; its tasks end with the last clone.
+/// The providers of a gateway. Cheap to clone; its tasks end when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Registry {
     inner: Arc<Inner>,
@@ -43,16 +42,17 @@ pub struct Registry {
 pub(crate) struct Inner {
     config: ProvidersConfig,
     store: Store,
-    /// Whether what is stored outlives the process.
+    /// Whether stored providers survive the process.
     durable: bool,
     screening: OnceLock<Arc<dyn Screening>>,
     state: Mutex<State>,
     live: watch::Sender<Arc<[Provider]>>,
-    /// Held while a provider is judged and stored, so that two that contradict each other meet.
+    /// Held while a provider is checked and stored, so that of two that contradict each other the
+    /// second meets the first.
     changing: tokio::sync::Mutex<()>,
-    /// Held while rows are read, so that an older reading never replaces a newer one.
+    /// Held while rows are read, so that an older read never replaces a newer one.
     reading: tokio::sync::Mutex<()>,
-    /// Told when a lease may end sooner than the keeper expects.
+    /// Notified when a lease may end sooner than the keeper expects.
     pub(crate) leases: Arc<Notify>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -65,12 +65,12 @@ impl Drop for Inner {
 }
 
 impl Registry {
-    /// Reads what the database holds and what the file declares, and keeps an eye on both. Without
-    /// a database only providers with a lease can be registered, and they are forgotten when the
-    /// process ends. Must be called inside a tokio runtime.
+    /// Reads the database and the file, and watches both. Without a database only providers with a
+    /// lease can be registered, and they are forgotten when the process ends. Must be called inside
+    /// a Tokio runtime.
     ///
     /// # Errors
-    /// When the configuration, the database or the file cannot be used; the field is `providers.…`.
+    /// If the configuration, the database or the file cannot be used; the field is `providers.…`.
     pub async fn open(config: ProvidersConfig, database: Option<Database>) -> Result<Self, Fault> {
         config.validate().map_err(|error| error.within("providers"))?;
         describe(metric_names::ALL);
@@ -110,47 +110,47 @@ impl Registry {
         Ok(Self { inner })
     }
 
-    /// Sets who judges and probes providers. Until then changes are answered `UNAVAILABLE`. The
-    /// first one stays. To let both go it must not hold a `Registry` itself; a receiver of
-    /// [`Registry::watch`] will do.
+    /// Sets the screening, which admits and probes providers. Until then changes are answered
+    /// `UNAVAILABLE`. Only the first call has an effect. The screening must not hold a `Registry`
+    /// itself, or neither is ever dropped; it may hold a receiver of [`Registry::watch`].
     pub fn screen_with(&self, screening: Arc<dyn Screening>) {
         if self.inner.screening.set(screening).is_err() {
             tracing::warn!("the registry has a screening already");
         }
     }
 
-    /// Live providers in order of id, now and whenever they change. A renewed lease is not a
-    /// change: `expire_time` is that of the last one. A provider's settings are the same as long as
-    /// its id and etag are. States are not filled in.
+    /// Live providers in order of id, updated on every change. A renewed lease is not a change:
+    /// `expire_time` may be out of date. A provider's settings are unchanged as long as its id and
+    /// etag are. States are not filled in.
     pub fn watch(&self) -> watch::Receiver<Arc<[Provider]>> {
         self.inner.live.subscribe()
     }
 
-    /// The rpc face, for `Services::add`.
+    /// The gRPC service, for `Services::add`.
     pub fn service(&self) -> ProviderServiceServer<ProviderHandler> {
-        ProviderServiceServer::new(self.face())
+        ProviderServiceServer::new(self.handler())
     }
 
-    /// The implementation of the rpcs, for who puts something around it.
-    pub fn face(&self) -> ProviderHandler {
+    /// The handler of the rpcs, for callers that wrap it.
+    pub fn handler(&self) -> ProviderHandler {
         ProviderHandler::new(self.clone())
     }
 
-    /// Why the newest content of the file of providers is not in force; none when it is, or there
-    /// is no file.
+    /// Why the current content of the providers file is not in force; none if it is, or if there is
+    /// no file.
     pub fn file_error(&self) -> Option<Fault> {
         self.inner.state().file_error.clone()
     }
 
-    /// Live providers in order of id, with how they do, after a look whether another gateway
-    /// changed something.
+    /// Live providers in order of id, with their states, after a check for changes of other
+    /// gateways.
     pub async fn list(&self) -> Result<Vec<Provider>, Fault> {
         self.inner.refresh().await?;
         let live = self.inner.state().live(now());
         Ok(live.into_iter().map(|provider| self.with_status(provider)).collect())
     }
 
-    /// One of them.
+    /// One live provider.
     ///
     /// # Errors
     /// `NOT_FOUND`.
@@ -159,12 +159,12 @@ impl Registry {
         found.ok_or_else(|| unknown(id))
     }
 
-    /// Probes a provider that is registered, or one that is not yet.
+    /// Probes a provider, registered or not.
     pub(crate) async fn check(&self, candidate: &Provider) -> Result<CheckProviderResponse, Fault> {
         self.inner.screening()?.check(candidate).await
     }
 
-    /// A candidate for a check: its id may be left out.
+    /// A candidate for a check: its id may be absent.
     pub(crate) fn candidate(&self, candidate: &Provider) -> Result<Provider, Fault> {
         let mut candidate = settings(candidate);
         if candidate.id.is_empty() {
@@ -196,7 +196,7 @@ impl Inner {
         self.state.lock()
     }
 
-    /// Tells the watchers what is alive now.
+    /// Notifies the watchers of the live providers.
     pub(crate) fn publish(&self) {
         let state = self.state();
         let live: Arc<[Provider]> = state.live(now()).into();
@@ -209,7 +209,7 @@ impl Inner {
             };
             metrics::gauge!(metric_names::PROVIDERS, "source" => label).set(number as f64);
         }
-        // Still holding the state: an older list must not come after a newer one.
+        // The state is still locked: an older list must not follow a newer one.
         self.live.send_if_modified(|told| {
             let news = !same(told, &live);
             *told = live;
@@ -220,7 +220,7 @@ impl Inner {
     /// Reads all rows.
     pub(crate) async fn reload(&self) -> Result<(), Fault> {
         let _one = self.reading.lock().await;
-        // The counter first: what changes in between is read again, never missed.
+        // The counter is read first: changes in between cause another read and are never missed.
         let changes = self.store.changes().await?;
         let stored = self.store.all().await?;
         {
@@ -242,21 +242,21 @@ impl Inner {
         self.reload().await
     }
 
-    /// Takes away what ran out, and looks for changes of other processes.
+    /// Removes expired leases, and checks for changes of other processes.
     pub(crate) async fn look(&self) -> Result<(), Fault> {
         if self.state().is_due(now()) {
-            // Looks at the rows as they are: another process may have renewed the lease.
+            // The rows decide: another process may have renewed the lease.
             let swept = self.store.sweep(now()).await?;
             metrics::counter!(metric_names::LEASES_EXPIRED).increment(swept);
             if swept > 0 {
-                tracing::info!(providers = swept, "leases ran out");
+                tracing::info!(providers = swept, "leases expired");
             }
             return self.reload().await;
         }
         self.refresh().await
     }
 
-    /// How long nothing is expected to happen.
+    /// How long no lease is expected to end.
     pub(crate) fn quiet(&self) -> Duration {
         let longest = match self.durable {
             true => Duration::from_secs(self.config.poll_seconds),

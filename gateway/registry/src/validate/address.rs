@@ -1,5 +1,5 @@
-//! Addresses. Whether the gateway may call one (loopback, private networks) is decided where it is
-//! called.
+//! Validates addresses. Whether the gateway may call an address (loopback, private networks) is
+//! decided at the call.
 
 use http::Uri;
 use isomer_proto::gateway::v1::ProviderKind;
@@ -10,7 +10,7 @@ use crate::kind;
 
 const LONGEST: usize = 2048;
 
-/// Checks an address; true when it asks for TLS.
+/// Validates an address; true if it uses TLS.
 pub(super) fn address(address: &str, kind: ProviderKind) -> Result<bool, Fault> {
     let grpc = kind::is_grpc(kind);
     let example = match grpc {
@@ -21,13 +21,12 @@ pub(super) fn address(address: &str, kind: ProviderKind) -> Result<bool, Fault> 
     if address.is_empty() {
         return refuse("is missing".to_owned());
     }
-    // What stands before an @ may be a password: from here on the address is not repeated to
-    // anyone.
+    // The part before an @ may be a password, so from here on the address is not repeated.
     let authority = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
         let told = "holds a user or a password, which would be shown";
-        return Err(Fault::invalid("provider.address", told).hint("put what is secret into secret"));
+        return Err(Fault::invalid("provider.address", told).hint("put the secret into the field secret"));
     }
     if address.contains(['?', '#']) {
         return refuse("has a query or a fragment".to_owned());
@@ -65,7 +64,7 @@ pub(super) fn address(address: &str, kind: ProviderKind) -> Result<bool, Fault> 
         _ => {}
     }
     if grpc && !matches!(uri.path(), "" | "/") {
-        return refuse(format!("`{}` has a path, which gRPC has no use for", shown(address)));
+        return refuse(format!("`{}` has a path, which gRPC does not use", shown(address)));
     }
     Ok(encrypted)
 }

@@ -1,5 +1,6 @@
-//! Where secrets and TLS files are kept. The gateway reads them on behalf of a caller and sends
-//! secrets where the caller says, so a caller may name only what the operator set aside for that.
+//! Validates where secrets and TLS files are kept. The gateway reads them on behalf of a caller and
+//! sends secrets to addresses that the caller names, so a caller may name only what the operator
+//! permits.
 
 use std::path::{Component, Path};
 
@@ -30,7 +31,7 @@ impl FileRules<'_> {
         let field = "provider.secret.environment";
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         if name.is_empty() || name.len() > 255 || !name.bytes().all(legal) || name.as_bytes()[0].is_ascii_digit() {
-            // A secret pasted here by mistake must not come back in an error.
+            // A secret that was pasted here by mistake must not appear in the error.
             return Err(Fault::invalid(field, "is not the name of an environment variable")
                 .hint("give the variable's name, e.g. OPENAI_API_KEY, not the secret"));
         }
@@ -104,7 +105,7 @@ impl FileRules<'_> {
     }
 }
 
-/// Whether a name is what a pattern says, `*` being any characters.
+/// Whether a name matches a pattern, in which `*` stands for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

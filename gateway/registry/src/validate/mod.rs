@@ -1,5 +1,5 @@
-//! What a provider may say. The first thing wrong is told with its field
-//! (`provider.limits.timeout`) and how to fix it.
+//! Validates providers. The first invalid field is reported by its path (`provider.limits.timeout`)
+//! with a hint.
 
 mod address;
 mod files;
@@ -28,7 +28,7 @@ pub(crate) enum Author {
     Operator,
 }
 
-/// Checks a provider's fields, as far as they can be without calling it.
+/// Validates a provider's fields, as far as that needs no call.
 pub(crate) fn provider(provider: &Provider, author: Author, config: &ProvidersConfig) -> Result<(), Fault> {
     id(&provider.id)?;
     let kind = kind_of(provider)?;
@@ -69,7 +69,7 @@ pub(crate) fn provider(provider: &Provider, author: Author, config: &ProvidersCo
     Ok(())
 }
 
-/// Checks an id.
+/// Validates an id.
 pub(crate) fn id(id: &str) -> Result<(), Fault> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let legal = (1..=63).contains(&id.len()) && id.bytes().all(inner) && !id.starts_with('-') && !id.ends_with('-');
@@ -101,7 +101,7 @@ fn kind_of(provider: &Provider) -> Result<ProviderKind, Fault> {
 fn encoders(encoders: &HashMap<String, String>, kind: ProviderKind) -> Result<(), Fault> {
     if encoders.is_empty() && !kind::lists_encoders(kind) {
         let told = format!(
-            "is empty, and a provider of kind {} cannot say what it offers",
+            "is empty, and a provider of kind {} cannot list its encoders",
             kind::name(kind)
         );
         return Err(
@@ -130,12 +130,12 @@ fn input_types(types: &HashMap<String, String>, kind: ProviderKind) -> Result<()
         return Err(Fault::invalid("provider.input_types", told)
             .hint("give an input type for each prompt name, and for \"\" where requests name none"));
     }
-    // The empty name stands for requests that name no prompt.
+    // The empty name is for requests that name no prompt.
     entries("provider.input_types", ["a prompt name", "an input type"], 0, types)
 }
 
-/// Names to names: not endless, without control characters or blanks around them. `shortest`: bytes
-/// of a key at least.
+/// Validates a map of names: bounded, without control characters or surrounding blanks. `shortest`:
+/// least bytes of a key.
 fn entries(field: &str, what: [&str; 2], shortest: usize, entries: &HashMap<String, String>) -> Result<(), Fault> {
     if entries.len() > MOST_ENTRIES {
         let told = format!("has {} entries", entries.len());
@@ -190,7 +190,7 @@ fn limits(limits: &ProviderLimits) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The lease asked for, if it is within bounds.
+/// The requested lease, if it is within bounds.
 pub(crate) fn lease(lease: &prost_types::Duration, config: &ProvidersConfig) -> Result<Duration, Fault> {
     let most = config.max_lease_seconds;
     let told = |told: &str| {
@@ -209,14 +209,14 @@ pub(crate) fn lease(lease: &prost_types::Duration, config: &ProvidersConfig) -> 
 }
 
 fn within(field: &str, value: f64, most: f64, unit: &str) -> Result<(), Fault> {
-    // Not a number is in no range.
+    // NaN is in no range.
     if (0.0..=most).contains(&value) {
         return Ok(());
     }
     Err(Fault::invalid(field, format!("{value} is out of range")).hint(format!("give 0 (none known) to {most} {unit}")))
 }
 
-/// A value in an error: not endless.
+/// A value shortened for an error message.
 fn shown(value: &str) -> String {
     const SHOWN: usize = 80;
     match value.char_indices().nth(SHOWN) {

@@ -6,7 +6,7 @@ use prost_types::Duration as Lease;
 
 use super::*;
 
-/// One of an HTTP kind that uses every field.
+/// A valid provider of an HTTP kind that uses every field.
 fn sound() -> Provider {
     let names = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
     Provider {
@@ -54,7 +54,8 @@ fn judged(change: impl FnOnce(&mut Provider)) -> Result<(), Fault> {
     provider(&candidate, Author::Caller, &config())
 }
 
-/// A change is refused with this field, and with words about what is wrong and how to fix it.
+/// Asserts that a change is refused with this field, with these words in the error, and with a
+/// hint.
 fn refused(field: &str, words: &str, change: impl FnOnce(&mut Provider)) {
     let fault = judged(change).expect_err(&format!("{field} {words}"));
     assert_eq!(fault.field.as_deref(), Some(field), "{fault}");
@@ -151,7 +152,7 @@ fn addresses_have_the_scheme_of_their_kind_a_host_and_nothing_secret() {
 
 #[test]
 fn encoders_are_named_where_the_provider_cannot_list_them() {
-    refused("provider.encoders", "cannot say what it offers", |p| p.encoders.clear());
+    refused("provider.encoders", "cannot list its encoders", |p| p.encoders.clear());
     judged(|p| {
         p.set_kind(ProviderKind::Isomer);
         p.address = "grpcs://a:1".to_owned();
@@ -211,14 +212,14 @@ fn a_caller_names_only_secrets_and_files_set_aside_for_providers() {
             secret(variable(name)),
         );
     }
-    // By default no variable is lent, whatever it is called.
+    // By default no variable is permitted, whatever its name.
     let mut candidate = sound();
     candidate.secret = Some(SecretRef {
         source: variable("OPENAI_API_KEY"),
     });
     let fault = provider(&candidate, Author::Caller, &ProvidersConfig::default()).unwrap_err();
     assert_eq!(fault.field.as_deref(), Some("provider.secret.environment"), "{fault}");
-    // A secret that was pasted where its name belongs does not come back.
+    // A secret that was pasted in place of its name does not appear in the error.
     let fault = judged(secret(variable("sk-geheim"))).unwrap_err().to_string();
     assert!(fault.contains("not the secret") && !fault.contains("geheim"), "{fault}");
     for path in ["key", "/etc/providers/../shadow", ""] {
@@ -231,7 +232,7 @@ fn a_caller_names_only_secrets_and_files_set_aside_for_providers() {
             secret(file(path)),
         );
     }
-    // The operator's own file may name any.
+    // The operator's own file may name any variable and file.
     let mut declared = sound();
     declared.lease = None;
     for source in [variable("MY_SECRET"), file("/run/secrets/key")] {

@@ -22,7 +22,7 @@ async fn a_provider_is_created_read_changed_and_deleted() {
     };
     let wanted = Provider {
         secret: Some(secret.clone()),
-        // What the gateway sets is not taken from a caller.
+        // Fields that the gateway sets are not taken from a caller.
         etag: "mine".to_owned(),
         source: ProviderSource::Declared.into(),
         state_detail: "splendid".to_owned(),
@@ -98,7 +98,7 @@ async fn whoever_watches_is_told_of_changes_and_of_nothing_else() {
     assert!(watch.has_changed().unwrap());
     let seen: Vec<String> = watch.borrow_and_update().iter().map(|p| p.id.clone()).collect();
     assert_eq!(seen, ["a", "b"]);
-    // An update that changes nothing is none.
+    // An update that changes nothing is not announced.
     let before = gateway.update(provider("a"), &[]).await.unwrap();
     let after = gateway.update(provider("a"), &["*"]).await.unwrap();
     assert_eq!(before.etag, after.etag);
@@ -128,7 +128,8 @@ async fn what_is_wrong_is_refused_with_its_field_before_anybody_is_asked() {
 
     gateway.create(provider("a")).await.unwrap();
     let asked = gateway.gatekeeper.asked.load(Ordering::SeqCst);
-    // An update is judged as a whole: this one would leave a kind without encoders.
+    // An update is checked as a whole: this one would leave a provider of this kind without
+    // encoders.
     let refused = gateway
         .update(
             Provider {
@@ -273,7 +274,7 @@ async fn an_update_may_register_what_is_missing() {
     };
     let refused = client.update_provider(request(incomplete, true)).await.unwrap_err();
     assert_eq!(fault(refused).field.as_deref(), Some("provider.kind"));
-    // Who knows an etag knows the provider: that it is gone is news.
+    // A caller that has an etag knew the provider, so the error says that it is gone.
     let known = Provider {
         etag: "known".to_owned(),
         ..provider("a")

@@ -1,4 +1,4 @@
-//! Providers that a file declares.
+//! Providers declared in a file.
 
 use std::{fs, path::Path};
 
@@ -30,7 +30,7 @@ async fn the_file_is_followed_and_a_broken_one_changes_nothing_until_it_is_repai
     let gateway = gateway(&file).await;
     assert_eq!(gateway.watched(), ["one"]);
 
-    // As editors do it: a new file takes the place of the old one.
+    // As editors save: a new file replaces the old one.
     let draft = folder.path().join(".draft");
     fs::write(&draft, declaration("one") + &declaration("two")).unwrap();
     fs::rename(&draft, &file).unwrap();

@@ -1,4 +1,4 @@
-//! Providers that registered themselves.
+//! Providers that register themselves.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn a_lease_that_is_not_renewed_ends_at_its_time_and_the_id_is_free_again()
     let (made, ends) = (created.create_time.unwrap(), created.expire_time.unwrap());
     assert_eq!((ends.seconds - made.seconds, ends.nanos), (1, made.nanos));
     watch.borrow_and_update();
-    // Nobody asks: the watchers are told.
+    // No call is made: the watchers are notified.
     tokio::time::timeout(Duration::from_secs(30), watch.changed())
         .await
         .unwrap()
@@ -83,7 +83,7 @@ async fn a_lease_begins_anew_with_an_update_that_has_it_and_runs_on_with_others(
     );
     let updated = gateway.update(priced, &["lease"]).await.unwrap();
     assert!(updated.expire_time.unwrap().seconds >= created.expire_time.unwrap().seconds + 30);
-    // Without a lease it stays.
+    // Without a lease the provider stays.
     let updated = gateway.update(provider("a"), &["lease"]).await.unwrap();
     assert_eq!((updated.expire_time, updated.source()), (None, ProviderSource::Stored));
     let refused = renew(&gateway, "a").await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Lists, a page at a time.
+//! Lists of several pages.
 
 use isomer_proto::gateway::v1::ListProvidersRequest;
 use isomer_registry::ProvidersConfig;
@@ -29,7 +29,8 @@ async fn pages_hold_every_provider_once_in_order_though_the_list_changes_between
         }
         request.page_token = page.next_page_token;
         if seen.len() == 2 {
-            // Before the place that was read to, and the very one it goes on from.
+            // One provider is added before the position that was read to, and the one at that
+            // position is removed.
             gateway.create(provider("a-b")).await.unwrap();
             let delete = isomer_proto::gateway::v1::DeleteProviderRequest {
                 id: "b".to_owned(),

@@ -1,4 +1,4 @@
-//! What outlives a process, and what several of them share.
+//! Records that survive a process, and records that several processes share.
 
 use std::{path::Path, time::Duration};
 
@@ -37,7 +37,7 @@ async fn two_gateways_on_one_file_see_each_others_changes() {
     two_gateways(&folder.path().join("records.sqlite")).await;
 }
 
-/// `ISOMER_TEST_POSTGRES` names a database that may be filled, e.g.
+/// `ISOMER_TEST_POSTGRES` names a database whose tables may be replaced, e.g.
 /// `postgres://isomer@127.0.0.1/test`.
 #[tokio::test]
 async fn postgresql_keeps_what_sqlite_does() {
@@ -58,13 +58,13 @@ async fn postgresql_keeps_what_sqlite_does() {
 
 async fn two_gateways(place: &Path) {
     let (one, other) = (Gateway::on(place).await, Gateway::on(place).await);
-    // Who reads sees it at once, who watches within the time between two looks.
+    // Reads see the change at once; watchers see it within one polling interval.
     let created = one.create(provider("a")).await.unwrap();
     assert_eq!(other.registry.get("a").await.unwrap(), created);
     until(|| other.watched() == ["a"]).await;
     assert_eq!(other.create(provider("a")).await.unwrap_err().code, Code::AlreadyExists);
 
-    // A change through one makes the other's etag an old one.
+    // A change through one gateway makes the other gateway's etag stale.
     let change = Provider {
         price_per_million_tokens: 1.0,
         etag: created.etag,
@@ -77,8 +77,8 @@ async fn two_gateways(place: &Path) {
     let refused = one.update(change, &["price_per_million_tokens"]).await.unwrap_err();
     assert_eq!(refused.code, Code::Aborted);
 
-    // A lease that one renews does not end at the other, which is told of nothing; not even for a
-    // moment.
+    // A lease that one gateway renews does not end at the other, not even for a moment, and that
+    // gateway's watchers are not notified.
     one.create(leased("lease", 5000)).await.unwrap();
     let mut watch = other.registry.watch();
     until(|| other.watched() == ["a", "lease"]).await;
@@ -144,7 +144,7 @@ async fn the_registrys_tasks_end_with_it() {
     let Gateway { registry, client, .. } = gateway;
     let watch = registry.watch();
     drop((registry, client));
-    // The sender is gone only when nobody holds the registry any more.
+    // The sender is dropped only when the registry has no holder left.
     until(|| watch.has_changed().is_err()).await;
 }
 

@@ -22,14 +22,13 @@ use tonic::Status;
 
 pub(crate) type Client = ProviderServiceClient<GrpcChannel>;
 
-/// Refuses addresses that say `impostor`, takes its time with those that say `slow`, and counts how
-/// often it was asked.
+/// Refuses addresses with `impostor`, is slow for those with `slow`, and counts its calls.
 #[derive(Debug, Default)]
 pub(crate) struct Gatekeeper {
     pub(crate) asked: AtomicUsize,
-    /// Candidates that it looks at now.
+    /// Candidates that are being checked.
     looking: AtomicUsize,
-    /// Most that it ever looked at together.
+    /// Most candidates that were checked at the same time.
     pub(crate) at_once: AtomicUsize,
 }
 
@@ -67,8 +66,7 @@ impl Screening for Gatekeeper {
     }
 }
 
-/// A gateway's registry and a client of it.
-/// Lends the secrets that the tests name; by default none are.
+/// Permits the secrets that the tests name; by default no secret is permitted.
 pub(crate) fn lending() -> ProvidersConfig {
     ProvidersConfig {
         secret_environment: vec!["*_API_KEY".to_owned(), "*_TOKEN".to_owned()],
@@ -76,6 +74,7 @@ pub(crate) fn lending() -> ProvidersConfig {
     }
 }
 
+/// A gateway's registry and a client of it.
 pub(crate) struct Gateway {
     pub(crate) registry: Registry,
     pub(crate) client: Client,
@@ -96,7 +95,7 @@ impl Gateway {
         }
     }
 
-    /// With a database in memory, taken for one that lasts.
+    /// With a database in memory that is treated as persistent.
     pub(crate) async fn in_memory() -> Self {
         let database = Database::open("sqlite::memory:").await.unwrap();
         Self::open(lending(), Some(database)).await
@@ -136,7 +135,7 @@ impl Gateway {
             .map_err(fault)
     }
 
-    /// Ids of the providers that the gateway's other parts are told of.
+    /// Ids of the providers that watchers of the registry see.
     pub(crate) fn watched(&self) -> Vec<String> {
         self.registry
             .watch()
@@ -161,7 +160,7 @@ pub(crate) fn provider(id: &str) -> Provider {
     }
 }
 
-/// One that stays for so many milliseconds unless it renews.
+/// A provider whose lease ends after `milliseconds` unless it is renewed.
 pub(crate) fn leased(id: &str, milliseconds: i64) -> Provider {
     Provider {
         lease: Some(prost_types::Duration {
@@ -172,7 +171,7 @@ pub(crate) fn leased(id: &str, milliseconds: i64) -> Provider {
     }
 }
 
-/// Waits until something is so, for thirty seconds at most.
+/// Waits until the condition holds, for at most thirty seconds.
 pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {

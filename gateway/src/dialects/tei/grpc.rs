@@ -1,7 +1,7 @@
 //! text-embeddings-inference's API over gRPC (`tei.v1`).
 //!
-//! No request of it names a model. Here the model is the one that the metadata names
-//! (`isomer-encoder`), or the only encoder there is.
+//! Its requests name no model. The model is the encoder that the metadata names (`isomer-encoder`),
+//! or the only encoder.
 
 #[cfg(test)]
 #[path = "grpc_tests.rs"]
@@ -38,9 +38,9 @@ use crate::{
     },
 };
 
-/// Names the encoder, in a request's metadata.
+/// The key of a request's metadata that names the encoder.
 const ENCODER: &str = "isomer-encoder";
-/// Our names for fields, and those of these messages.
+/// Our names for fields, and their names in these messages.
 const FIELDS: &[(&str, &str)] = &[
     ("inputs", "inputs"),
     ("encoder_id", ENCODER),
@@ -75,12 +75,12 @@ pub(crate) fn add(services: Services, backends: &Backends) -> Services {
 #[derive(Debug, Clone)]
 struct Tei(Backends);
 
-/// What is known of a request beside its message.
+/// What is known about a request apart from its message.
 #[derive(Debug, Clone)]
 struct Asked {
     call: Call,
     named: Named,
-    /// The encoder that is meant, once it was looked up: one for all messages of a stream.
+    /// The encoder that the request means, once looked up: the same for all messages of a stream.
     meant: Arc<OnceCell<String>>,
     arrived: Instant,
 }
@@ -103,7 +103,7 @@ impl Asked {
     async fn encoder(&self, backends: &Backends, capability: Capability) -> Result<String, Fault> {
         let look_up = || self.named.or_only(backends, capability);
         let found = self.meant.get_or_try_init(look_up).await.cloned();
-        // The remedy of the same API over HTTP is an address.
+        // Over HTTP the hint names an address; over gRPC it names the metadata.
         found.map_err(|fault| match fault.field.as_deref() {
             Some("model") => fault.hint(format!("name one in the request's metadata: {ENCODER}")),
             _ => fault,
@@ -111,7 +111,7 @@ impl Asked {
     }
 }
 
-/// A failure with the field's name in these messages, each of which holds one text.
+/// An error whose field has its name in these messages, which hold one text each.
 fn told(mut fault: Fault) -> Status {
     fault.field = fault.field.map(|field| {
         let field = refusal::named(FIELDS, &field);
@@ -177,7 +177,7 @@ impl Tei {
         let (encoded, mut vectors) = self.vectors(asked, wanted, Output::TextVector).await?;
         let vector = vectors.next();
         Ok(tei::EmbedResponse {
-            embeddings: vector.ok_or_else(|| Fault::internal("the encoder gave no vector"))?,
+            embeddings: vector.ok_or_else(|| Fault::internal("the encoder returned no vector"))?,
             metadata: metadata(asked.arrived, read, Some(&encoded.usage), encoded.timing.as_ref()),
         })
     }
@@ -279,7 +279,7 @@ impl Tei {
         })
     }
 
-    /// Answers a request.
+    /// Answers one request.
     async fn one<T, A, F>(
         &self,
         request: Request<T>,
@@ -293,7 +293,7 @@ impl Tei {
         answered.map(Response::new).map_err(told)
     }
 
-    /// Answers each message of a stream, in the order sent.
+    /// Answers each message of a stream, in the order in which the messages were sent.
     fn each<T, A, F>(
         &self,
         request: Request<Streaming<T>>,
@@ -399,9 +399,9 @@ impl Embed for Tei {
     }
 }
 
-/// No model here labels one text.
+/// The refusal of calls that classify single texts: no model here does.
 fn of_pairs(call: &str) -> Status {
-    Fault::unimplemented("the models here that classify read pairs of texts, not one text")
+    Fault::unimplemented("classification models here read pairs of texts, not single texts")
         .hint(format!("call {call}"))
         .into()
 }
@@ -462,7 +462,7 @@ impl Rerank for Tei {
             if bytes > most {
                 let fault = Fault::invalid(
                     "text",
-                    format!("makes {bytes} bytes with those before, the most is {most}"),
+                    format!("brings the stream to {bytes} bytes, the most is {most}"),
                 );
                 return Err(fault.hint("send fewer documents").into());
             }

@@ -1,5 +1,5 @@
-//! `tei.v1` before the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a
-//! document's relevance its length.
+//! `tei.v1` over the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a
+//! document's relevance is its length.
 #![allow(clippy::unwrap_used)]
 
 use isomer_proto::tei::v1::{
@@ -50,7 +50,7 @@ async fn texts_become_vectors_one_by_one_and_in_streams() {
         let answer = answers.message().await.unwrap().unwrap();
         assert_eq!(answer.embeddings, [text.len() as f32, 1.0]);
     }
-    // A text that is too long is refused unless it may be cut, and ends the stream.
+    // A text that is too long is refused unless `truncate` is set, and ends the stream.
     let status = answers.message().await.unwrap_err();
     assert_eq!(
         (status.code(), status.message()),
@@ -134,7 +134,7 @@ async fn documents_are_ranked_whole_or_in_a_stream() {
         .unwrap()
         .into_inner();
     assert_eq!(streamed.ranks, whole.ranks);
-    // All of a stream is held at once, so that it is no longer than a message.
+    // The whole stream is held in memory, so it may be no larger than a message.
     let large = RerankStreamRequest {
         text: "a".repeat(300_000),
         ..RerankStreamRequest::default()

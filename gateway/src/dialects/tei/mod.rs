@@ -1,10 +1,10 @@
-//! text-embeddings-inference's API over HTTP, and what the hub's own client asks for: `/embed`,
-//! `/embed_all`, `/rerank`, `/predict`, `/similarity`, `/tokenize`, `/decode`, `/info`, `/health`,
-//! `POST /`; and over gRPC ([`grpc`]).
+//! text-embeddings-inference's API over HTTP, with the calls of the Hugging Face hub's own client:
+//! `/embed`, `/embed_all`, `/rerank`, `/predict`, `/similarity`, `/tokenize`, `/decode`, `/info`,
+//! `/health`, `POST /`; and over gRPC ([`grpc`]).
 //!
-//! Such a server has one model, so that no request names one. Here the model is the only encoder
-//! there is (the only cross-encoder for `/rerank` and `/predict`), or the one that the address
-//! names: `/tei/NAME/embed`, or `/embed?model=NAME`.
+//! A text-embeddings-inference server has one model, so its requests name none. Here the model is
+//! the only encoder (the only cross-encoder for `/rerank` and `/predict`), or the one that the
+//! address names: `/tei/NAME/embed`, or `/embed?model=NAME`.
 //!
 //! <https://huggingface.github.io/text-embeddings-inference/>
 
@@ -47,7 +47,7 @@ use crate::openai::{
     nulls,
 };
 
-/// Paths that are this API's.
+/// Paths of this API.
 pub(super) const OWN: [&str; 12] = [
     "/tei/",
     "/embed",
@@ -63,7 +63,7 @@ pub(super) const OWN: [&str; 12] = [
     "/ping",
 ];
 
-/// The shape of its errors: a sentence and a kind.
+/// The shape of this API's errors: a message and a kind.
 #[derive(Debug)]
 pub(super) struct Tei;
 
@@ -113,7 +113,7 @@ pub(super) fn table() -> Vec<super::Route> {
     ]
 }
 
-/// The model that the address names; none where it names none.
+/// The model that the address names, if it names one.
 #[derive(Debug, Clone)]
 struct Named(Option<String>);
 
@@ -156,7 +156,7 @@ enum Direction {
     Right,
 }
 
-/// As that server: a text that is too long is refused unless it may be cut.
+/// As in text-embeddings-inference, a text that is too long is refused unless `truncate` is set.
 fn truncation(truncate: bool, direction: Direction) -> Truncation {
     match (truncate, direction) {
         (false, _) => Truncation::Error,
@@ -186,7 +186,8 @@ impl Embed {
             prompt: self.prompt_name.map(Prompt::PromptName),
             truncation: truncation(self.truncate, self.truncation_direction).into(),
             dimensions: self.dimensions,
-            // That server scales to unit length unless it is told not to; token vectors never.
+            // text-embeddings-inference scales vectors to unit length by default; token vectors are
+            // never scaled.
             normalise: (output == Output::TextVector).then_some(self.normalize.unwrap_or(true)),
             output_dtype: Dtype::F32.into(),
             output: output.into(),
@@ -208,7 +209,7 @@ async fn embed(
     Ok(Json(encoded.vectors()?.into_iter().map(Numbers).collect()))
 }
 
-/// One vector a token, text by text.
+/// One vector per token, text by text.
 async fn embed_all(
     State(backends): State<Backends>,
     named: Named,
@@ -219,7 +220,7 @@ async fn embed_all(
     if request.normalize.is_some() {
         return Err(Refused::invalid(
             "normalize",
-            "is for one vector a text; vectors of tokens are as the model gives them",
+            "applies to one vector per text; token vectors are never normalised",
         ));
     }
     let encoder = named.or_only(&backends, Capability::Dense).await?;
@@ -235,7 +236,8 @@ async fn embed_sparse() -> Refused<Tei> {
 }
 
 fn sparse(dense: &str) -> Fault {
-    Fault::unimplemented("no encoder here gives sparse vectors (SPLADE)").hint(format!("ask {dense} for dense vectors"))
+    Fault::unimplemented("no encoder here produces sparse vectors (SPLADE)")
+        .hint(format!("ask {dense} for dense vectors"))
 }
 
 #[derive(Debug, Deserialize)]
@@ -274,7 +276,7 @@ async fn similarity(
     cosines(&backends, named, &call, request.inputs, request.parameters).await
 }
 
-/// Cosines of a sentence with others.
+/// Cosines of one sentence with others.
 async fn cosines(
     backends: &Backends,
     named: Named,
@@ -303,7 +305,7 @@ async fn cosines(
     let wanted = request.request(encoder, Output::TextVector);
     let vectors = embeddings::encode(backends, call, wanted).await?.vectors()?;
     let Some((source, others)) = vectors.split_first() else {
-        return Err(Fault::internal("the encoder gave no vectors").into());
+        return Err(Fault::internal("the encoder returned no vectors").into());
     };
     let dot = |other: &bytes::Bytes| {
         floats(source)
@@ -314,8 +316,7 @@ async fn cosines(
     Ok(Json(others.iter().map(|other| dot(other) as f32).collect()))
 }
 
-/// What the hub's client sends to a server's address itself: texts to embed, or sentences to
-/// compare.
+/// What the hub's client posts to the server's root path: texts to embed, or sentences to compare.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hub {
@@ -341,7 +342,7 @@ struct HubParameters {
     dimensions: Option<u32>,
 }
 
-/// An object is sentences to compare.
+/// An object holds sentences to compare.
 #[derive(Debug)]
 enum HubInputs {
     Compare(Compared),
@@ -406,7 +407,7 @@ async fn hub(
     let dimensions = dimensions.or(parameters.dimensions);
     match inputs {
         HubInputs::Compare(inputs) => {
-            let message = "is given with sentences to compare, which have cosines and no vectors";
+            let message = "is given with sentences to compare, for which the answer holds cosines and no vectors";
             if normalize.is_some() {
                 return Err(Refused::invalid("normalize", message));
             }
@@ -436,7 +437,8 @@ async fn hub(
     }
 }
 
-/// The encoder that is asked about: the one named, the only encoder, or the only cross-encoder.
+/// The encoder that the request asks about: the one it names, the only encoder, or the only
+/// cross-encoder.
 async fn described(backends: &Backends, named: Named, call: &Call) -> Result<Encoder, Fault> {
     let id = match named.0 {
         Some(id) => id,
@@ -490,7 +492,7 @@ fn kind(encoder: &Encoder) -> Value {
     json!({ "embedding": { "pooling": pooling } })
 }
 
-/// Whether the server answers; `/readyz` asks the services behind it too.
+/// Whether this server answers; `/readyz` also checks the services behind it.
 async fn health() -> &'static str {
     ""
 }

@@ -30,7 +30,7 @@ pub(super) struct Rank {
     raw_scores: bool,
     #[serde(default, deserialize_with = "nulls::or_default")]
     return_text: bool,
-    /// Pairs that are too long are cut, the longer side first.
+    /// Ignored: pairs that are too long are always cut, the longer side first.
     #[serde(default, rename = "truncate")]
     _truncate: Option<bool>,
     #[serde(default, deserialize_with = "nulls::or_default")]
@@ -45,17 +45,17 @@ pub(super) struct Ranked {
     pub(super) score: f32,
 }
 
-/// Whether pairs can be scored so.
+/// Whether pairs can be scored in this way.
 pub(super) fn check(raw_scores: bool, direction: Direction) -> Result<(), Fault> {
     if raw_scores {
-        let message = "is true, and scores here have gone through the model's own function";
+        let message = "is true, but scores here have passed through the model's own activation function";
         return Err(Fault::invalid("raw_scores", message).hint("leave it out"));
     }
     match direction {
         Direction::Right => Ok(()),
         Direction::Left => Err(Fault::invalid(
             "truncation_direction",
-            "is Left, and pairs are cut on the right only",
+            "is Left, but pairs are cut on the right only",
         )),
     }
 }
@@ -78,7 +78,7 @@ pub(super) async fn rerank(
     Ok(Json(ranked))
 }
 
-/// Documents by relevance, with their texts if `return_text`, and what that cost.
+/// Documents by relevance, with their texts if `return_text` is set, and the usage.
 pub(super) async fn ranked(
     backends: &Backends,
     call: &Call,
@@ -96,8 +96,8 @@ pub(super) async fn ranked(
     Ok((ranked.collect(), answer.usage))
 }
 
-/// What is classified: a pair of texts, or several pairs. One text alone is for models that read
-/// one, and none here does.
+/// What is classified: a pair of texts, or several pairs. A single text needs a model that reads
+/// single texts, and none here does.
 #[derive(Debug)]
 enum Classified {
     One,
@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for Classified {
     }
 }
 
-const FORMS: &str = "should be a pair of texts, or a list of pairs: the models here that classify read pairs";
+const FORMS: &str = "should be a pair of texts, or a list of pairs: classification models here read pairs of texts";
 
 struct ClassifiedVisitor;
 
@@ -232,8 +232,7 @@ pub(super) async fn predict(
     }))
 }
 
-/// The labels of a pair of texts with their scores, best first, and the answer that they were taken
-/// from.
+/// The labels of a pair of texts with their scores, best first, and the answer that they come from.
 pub(super) async fn labels(
     backends: &Backends,
     encoder: &Encoder,
@@ -251,7 +250,7 @@ pub(super) async fn labels(
     };
     let answer = rerank::rank(backends, call, wanted).await?;
     let result = answer.results.first();
-    let result = result.ok_or_else(|| Fault::internal("the encoder gave no score for the pair"))?;
+    let result = result.ok_or_else(|| Fault::internal("the encoder returned no score for the pair"))?;
     let mut labelled: Vec<Labelled> = if result.label_scores.is_empty() {
         let label = if label.is_empty() { "LABEL_0".to_owned() } else { label };
         vec![Labelled {
@@ -270,7 +269,7 @@ pub(super) async fn labels(
     Ok((labelled, answer))
 }
 
-/// Scores as shares of 1.
+/// Scores as shares that sum to 1.
 fn softmax(scores: &[f32]) -> Vec<f32> {
     let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let powers: Vec<f32> = scores.iter().map(|score| (score - most).exp()).collect();

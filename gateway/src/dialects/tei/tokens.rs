@@ -13,7 +13,7 @@ use crate::{
     openai::{ApiError, Backends, Body, Call, inputs::Inputs},
 };
 
-/// What that server does where nothing is said.
+/// The default of text-embeddings-inference.
 fn yes() -> bool {
     true
 }

@@ -60,10 +60,10 @@ fn base64(bytes: &[u8]) -> String {
     base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A token. After the letter `a` it stands as it is sent; after `b` come a header and claims in
-/// JSON, one line each, which are signed here, so that mutations reach what is behind the
-/// signature. `EXP` in the claims stands for a time to come. A token holds only if everything that
-/// it must say is so.
+/// A token. After the letter `a`, the token follows as it is sent. After `b` follow a header and
+/// claims in JSON, on one line each; they are signed here, so that mutations reach the code behind
+/// the signature check. `EXP` in the claims stands for a time in the future. A token is accepted
+/// only if all required claims hold.
 pub(super) fn jwt(data: &[u8]) {
     thread_local! {
         static READER: OnceCell<Option<Reader>> = const { OnceCell::new() };
@@ -77,7 +77,7 @@ pub(super) fn jwt(data: &[u8]) {
         if !signed {
             let sent = text(input.0);
             let held = reader.runtime.block_on(reader.tokens.verify(&sent));
-            assert!(held.is_err(), "a token that nobody signed holds");
+            assert!(held.is_err(), "a token without a valid signature is accepted");
             return;
         }
         let now = SystemTime::now()
@@ -108,7 +108,7 @@ pub(super) fn jwt(data: &[u8]) {
         assert!(!name.is_empty() && name.len() <= 255 && !name.chars().any(char::is_control));
         assert!(
             expires / 1_000_000 >= i64::try_from(now).unwrap_or(i64::MAX),
-            "an expired token holds"
+            "an expired token is accepted"
         );
     });
 }
@@ -120,8 +120,8 @@ pub(super) fn key_set(data: &[u8]) {
     }
 }
 
-/// Headers of a request, one a line. An API key in them is well formed, and none is left in a text
-/// that keys were taken out of.
+/// Headers of a request, one per line. An API key in them is well formed, and no key is left in a
+/// text from which keys were removed.
 pub(super) fn credentials(data: &[u8]) {
     let all = text(data);
     let left = fuzz::without_keys(&all);
@@ -132,7 +132,7 @@ pub(super) fn credentials(data: &[u8]) {
     for word in all.split_ascii_whitespace() {
         if let Some(id) = fuzz::key_id(word) {
             let rest = word.strip_prefix("iso_").unwrap_or_default();
-            assert!(rest.starts_with(id), "a key has the id that it says");
+            assert!(rest.starts_with(id), "a key has the id that it contains");
         }
     }
     let mut headers = HeaderMap::new();

@@ -1,4 +1,4 @@
-//! What language models answer. The original that was asked about comes first, up to a zero byte.
+//! Answers of language models. The original text comes first, up to a zero byte.
 
 use isomer_transform::{
     catalogue::Kind,
@@ -30,7 +30,7 @@ pub(super) fn texts(data: &[u8]) {
     let _ = language::detect(&raw);
 }
 
-/// A list. No item is longer than the answer, and a set has no more texts than are wanted, all
+/// A list. No item is longer than the answer, and a set has at most as many texts as requested, all
 /// different.
 pub(super) fn lists(data: &[u8]) {
     const WANTED: usize = 4;
@@ -42,11 +42,11 @@ pub(super) fn lists(data: &[u8]) {
     assert!(set.texts.len() <= WANTED);
     assert_eq!(set.texts.len() < WANTED, set.failed.contains(&checks::Check::TooFew));
     for (i, one) in set.texts.iter().enumerate() {
-        assert!(!set.texts[..i].contains(one), "a text is there twice");
+        assert!(!set.texts[..i].contains(one), "a text occurs twice");
     }
 }
 
-/// A rating, which is on its scale.
+/// A rating; it is on its scale.
 pub(super) fn ratings(data: &[u8]) {
     let answer = text(data);
     for scale in Scale::ALL {
@@ -57,7 +57,7 @@ pub(super) fn ratings(data: &[u8]) {
     }
 }
 
-/// A rewrite under the guards of meaning. A text is not warned about beside itself.
+/// A rewrite and the checks of meaning. No check fires for a text compared with itself.
 pub(super) fn guards(data: &[u8]) {
     let mut input = Input(data);
     let (original, rewrite) = (text(input.until(0)), text(input.0));
@@ -66,5 +66,5 @@ pub(super) fn guards(data: &[u8]) {
         let _ = guards::run(Kind::Paraphrase, &original, &rewrite, source, source);
     }
     let same = guards::run(Kind::Paraphrase, &original, &original, english, english);
-    assert!(same.fired.is_empty(), "{:?} of a text beside itself", same.fired);
+    assert!(same.fired.is_empty(), "{:?} of a text compared with itself", same.fired);
 }

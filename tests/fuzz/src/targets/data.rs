@@ -9,9 +9,9 @@ use isomer_eval::{
 
 use crate::input::{Input, text};
 
-/// Files of a data set. The first letter is the task; lines of `=== NAME` begin a file. `NAME.gz`
-/// is compressed here first, so that mutations reach what is inside. A data set that loads is the
-/// same when it is loaded again.
+/// Files of a data set. The first letter selects the task; lines of `=== NAME` begin a file.
+/// `NAME.gz` is compressed here first, so that mutations reach its content. A data set that loads
+/// is the same when it is loaded again.
 pub(super) fn rows(data: &[u8]) {
     let mut input = Input(data);
     let Some(task) = input.choice(&TaskType::ALL) else {
@@ -62,7 +62,7 @@ fn packed(content: &[u8]) -> Vec<u8> {
     if read.is_ok() { out } else { Vec::new() }
 }
 
-/// A suite file. What is wrong is said with the name of the file.
+/// A suite file. Every error names the file.
 pub(super) fn suite(data: &[u8]) {
     if let Err(error) = Suite::parse(&text(data), "fuzz.toml", None) {
         assert!(error.to_string().contains("fuzz.toml"), "{error}");

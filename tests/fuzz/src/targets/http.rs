@@ -86,7 +86,7 @@ impl EncoderBackend for Stub {
         })
     }
 
-    /// One token a text.
+    /// One token per text.
     async fn tokenize(&self, request: TokenizeRequest, _: Option<Instant>) -> Result<TokenizeResponse, Fault> {
         let tokens = |text: String| TextTokens {
             tokens: vec![Token {
@@ -126,7 +126,7 @@ impl EncoderBackend for Stub {
         Ok(())
     }
 
-    /// Asked for each id, so that the first request need not wait for a list.
+    /// Answers each id, so that the first request need not wait for a list.
     fn is_open(&self) -> bool {
         true
     }
@@ -148,7 +148,7 @@ impl Front {
     }
 }
 
-/// The paths that take a body, in one order whatever the routes' is.
+/// The paths that take a body, in an order that does not depend on the routes' order.
 static PATHS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let mut paths: Vec<&str> = http_paths().into_iter().filter(|path| !path.contains('{')).collect();
     paths.sort_unstable();
@@ -156,8 +156,8 @@ static PATHS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     paths
 });
 
-/// A body to any of the paths, which a first line names, `GET ` before it where it is not posted
-/// to. The answer is JSON or a sentence, and never an internal error.
+/// A body for any of the paths. The first line names the path, with `GET ` before it if it takes no
+/// POST. The answer is JSON or a sentence, and never an internal error.
 pub(super) fn dialects(data: &[u8]) {
     thread_local! {
         static FRONT: OnceCell<Option<Front>> = const { OnceCell::new() };
@@ -168,7 +168,7 @@ pub(super) fn dialects(data: &[u8]) {
         Some(path) => (Method::GET, path),
         None => (Method::POST, line.as_str()),
     };
-    // An unknown path is taken for the first one that is posted to.
+    // An unknown path stands for the first path that takes a POST.
     let path = PATHS.iter().find(|known| **known == path).or(PATHS.get(1));
     let Some(path) = path else { return };
     FRONT.with(|front| {
@@ -194,12 +194,12 @@ pub(super) fn dialects(data: &[u8]) {
             status.is_success() || !body.is_empty() || status == StatusCode::METHOD_NOT_ALLOWED,
             "{path}: {status}"
         );
-        // A health check may answer nothing, a page and metrics are not JSON.
+        // A health check may have an empty answer, and a page and metrics are not JSON.
         if status.is_success() && method == Method::POST {
             assert!(!body.is_empty(), "{path}");
         }
-        // Vectors here are short: an answer much larger than its request would be one that a caller
-        // can make cheaply.
+        // Vectors are short here: a caller could cheaply cause an answer that is much larger than
+        // its request.
         assert!(
             body.len() <= 4096 + 256 * data.len(),
             "{} bytes for {}",
@@ -212,6 +212,6 @@ pub(super) fn dialects(data: &[u8]) {
 /// The query of the page's trial.
 pub(super) fn page(data: &[u8]) {
     if let Some(problem) = fuzz::trial(&text(data)) {
-        assert!(problem.len() < 1000, "the problem is as long as what was sent");
+        assert!(problem.len() < 1000, "the message repeats a long input");
     }
 }

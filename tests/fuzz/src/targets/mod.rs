@@ -10,29 +10,29 @@ mod providers;
 mod settings;
 mod wire;
 
-/// A reader with what must hold of it.
+/// A reader and the properties that must hold of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// The name of its corpus folder.
     pub name: &'static str,
-    /// Gives the bytes to the reader.
+    /// Passes the bytes to the reader.
     pub run: fn(&[u8]),
     /// Longest input that is tried.
     pub longest: usize,
-    /// The files of its reader, below the root of the repository: those whose coverage counts.
-    /// `FILE: NAME NAME` counts these functions of the file alone, where the rest of it never sees
-    /// bytes from outside.
+    /// The files of the reader, relative to the root of the repository: their coverage is counted.
+    /// `FILE: NAME NAME` counts only these functions of the file, for a file whose other functions
+    /// never read untrusted bytes.
     pub reads: &'static [&'static str],
 }
 
-/// The target of this name.
+/// The target with this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
 macro_rules! targets {
     ($($run:path, $longest:expr, [$($file:literal),* $(,)?];)*) => {
-        /// Every target.
+        /// All targets.
         pub const TARGETS: &[Target] = &[$(Target {
             name: last(stringify!($run)),
             run: $run,
@@ -42,7 +42,7 @@ macro_rules! targets {
     };
 }
 
-/// What follows the last `:` of a path.
+/// The part of a path after its last `:`.
 const fn last(path: &'static str) -> &'static str {
     let bytes = path.as_bytes();
     let mut at = bytes.len();

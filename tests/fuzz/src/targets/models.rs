@@ -17,8 +17,8 @@ use crate::input::{Input, file, folder, text};
 /// The smallest safetensors file: no tensors.
 const NO_TENSORS: &[u8] = b"\x02\0\0\0\0\0\0\0{}";
 
-/// Both readers of safetensors. What one of them opens, the other opens too, and no tensor is
-/// larger than its file.
+/// Both readers of safetensors. A file that one of them opens is opened by the other too, and no
+/// tensor is larger than its file.
 pub(super) fn safetensors(data: &[u8]) {
     let Some(folder) = folder() else { return };
     let Some(path) = file(folder.path(), "model.safetensors", data) else {
@@ -58,7 +58,8 @@ pub(super) fn gguf(data: &[u8]) {
     }
 }
 
-/// A `tokenizer.json`, and a text through it. A cut text is no longer than the limit.
+/// A `tokenizer.json`, and a text that it tokenizes. A text that is cut is no longer than the
+/// limit.
 pub(super) fn tokenizer(data: &[u8]) {
     const LIMIT: usize = 8;
     const TEXT: &str = "A man is playing a guitar, isn't he? Größe 10";
@@ -94,7 +95,7 @@ pub(super) fn tokenizer(data: &[u8]) {
         let _ = tokenizer.text_of(&tokens.ids, false);
     }
     let _ = tokenizer.text_of(&[0, u32::MAX], true);
-    // Longer than a piece of it.
+    // Longer than the parts into which texts are cut.
     let long = TEXT.repeat(400);
     for cut in [Cut::Tail, Cut::Head] {
         if let Ok(tokens) = tokenizer.encode("", &long, LIMIT, cut) {
@@ -111,7 +112,7 @@ pub(super) fn tokenizer(data: &[u8]) {
     }
 }
 
-/// The small files of a model folder: lines of `=== NAME` begin a file. Nothing outside the folder
+/// The small files of a model folder: lines of `=== NAME` begin a file. No file outside the folder
 /// is named.
 pub(super) fn model_folder(data: &[u8]) {
     let Some(folder) = folder() else { return };
@@ -133,7 +134,7 @@ pub(super) fn model_folder(data: &[u8]) {
     }
     if let Ok(weights) = model_folder_of::inspect(root, ModelKind::Encoder) {
         for name in weights {
-            assert!(fuzz::is_listable(&name), "{name} leads outside the folder");
+            assert!(fuzz::is_listable(&name), "{name} points outside the folder");
         }
     }
     let Ok(read) = ModelFolder::read(root) else { return };
@@ -151,8 +152,8 @@ pub(super) fn word_vectors(data: &[u8]) {
     }
 }
 
-/// The parameters of an ONNX model. What is written can be opened and is not much larger than the
-/// model.
+/// The parameters of an ONNX model. The converted file can be opened and is not much larger than
+/// the model.
 pub(super) fn onnx(data: &[u8]) {
     let Some(folder) = folder() else { return };
     let to = folder.path().join("model.safetensors");
@@ -180,7 +181,7 @@ pub(super) fn e5s1(data: &[u8]) {
     let _ = assemble::e5s1::tokenizer(data, name, MAP, Path::new("map"));
 }
 
-/// The words of a Parquet file: as many as it says, and not much more than it holds.
+/// The words of a Parquet file: as many as the file declares, and not much more than it holds.
 pub(super) fn parquet_words(data: &[u8]) {
     if let Ok(words) = fuzz::parquet_words(data) {
         assert!(words.len() <= 8 * data.len());

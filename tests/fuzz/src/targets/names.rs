@@ -15,14 +15,14 @@ fn assert_stays(name: &str) {
     assert!(!name.is_empty() && !name.contains('\0'), "{name:?}");
     assert!(
         path.components().all(|part| matches!(part, Component::Normal(_))),
-        "{name:?} leads outside"
+        "{name:?} points outside the cache's folder"
     );
     let cache = Path::new("/cache");
     assert!(cache.join(path).starts_with(cache));
 }
 
-/// Names of repositories, revisions, files and etags. One that is taken stays inside the cache's
-/// folder, and reads the same when it is written.
+/// Names of repositories, revisions, files and etags. A name that is accepted stays inside the
+/// cache's folder, and is the same when it is written and read again.
 pub(super) fn hub_names(data: &[u8]) {
     let all = text(data);
     if let Some(model) = HubModel::parse(&all) {

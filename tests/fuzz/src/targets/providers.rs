@@ -1,4 +1,4 @@
-//! What servers of others answer, and where they may be.
+//! Answers and addresses of other servers.
 
 use std::{
     cell::OnceCell,
@@ -21,7 +21,7 @@ use url::Url;
 
 use crate::input::{Input, text};
 
-/// The kinds that speak JSON over HTTP.
+/// The kinds that use JSON over HTTP.
 const KINDS: [ProviderKind; 7] = [
     ProviderKind::Openai,
     ProviderKind::CohereV2,
@@ -32,10 +32,10 @@ const KINDS: [ProviderKind; 7] = [
     ProviderKind::HuggingFace,
 ];
 const TEXTS: usize = 2;
-/// Ends what a provider tells of its model.
+/// Ends a provider's answer about its model.
 const FACTS_END: u8 = 0x1e;
 
-/// What the server answers: to questions about a model, and to everything else.
+/// The server's answers: about a model, and to all other requests.
 #[derive(Debug, Default, Clone)]
 struct Said {
     facts: Vec<u8>,
@@ -83,14 +83,14 @@ fn backend(kind: ProviderKind, address: SocketAddr) -> Option<Arc<dyn EncoderBac
     };
     provider.set_kind(kind);
     if kind == ProviderKind::CohereV2 {
-        // It wants one in each request.
+        // This kind requires one in each request.
         let any = (String::new(), "search_document".to_owned());
         provider.input_types = [any].into();
     }
     connect(&provider, &surroundings).ok()
 }
 
-/// Reads requests with a length and answers each.
+/// Reads requests with a length and answers each of them.
 fn answer(mut stream: &TcpStream, said: &Mutex<Said>) -> Option<()> {
     let _ = stream.set_nodelay(true);
     let mut buffer = Vec::new();
@@ -131,10 +131,11 @@ fn answer(mut stream: &TcpStream, said: &Mutex<Said>) -> Option<()> {
     }
 }
 
-/// The answers of a provider: a letter for the kind, one for what is asked, what it tells of its
-/// model, `FACTS_END`, and its answer to two texts or to a question and two documents. Without
-/// `FACTS_END` it answers everything alike. What is taken has a vector for each text, each as long
-/// as the matrix says, and only finite numbers; a rank is of a document that was sent.
+/// The answers of a provider: a letter for the kind, a letter for the request, its answer about its
+/// model, `FACTS_END`, and its answer to two texts or to a query and two documents. Without
+/// `FACTS_END`, both kinds of request get the same answer. An accepted answer has a vector for each
+/// text, each as long as the matrix declares, with finite numbers only; a rank belongs to a
+/// document that was sent.
 pub(super) fn embeddings(data: &[u8]) {
     thread_local! {
         static SERVER: OnceCell<Option<Server>> = const { OnceCell::new() };
@@ -153,7 +154,7 @@ pub(super) fn embeddings(data: &[u8]) {
             work: work.to_vec(),
         };
         server.runtime.block_on(async {
-            // A new one each time: a backend remembers what it was told of a model.
+            // A new backend each time, because a backend remembers the facts of a model.
             let Some(backend) = backend(KINDS[kind % KINDS.len()], server.address) else {
                 return;
             };
@@ -172,7 +173,7 @@ pub(super) fn embeddings(data: &[u8]) {
     });
 }
 
-/// A request for other vectors than those that a provider gives by itself.
+/// A request for vectors in another form than the provider's own.
 fn changed() -> EncodeRequest {
     EncodeRequest {
         dimensions: Some(2),
@@ -227,9 +228,9 @@ async fn rerank(backend: &dyn EncoderBackend) {
     }
 }
 
-/// An answer that is not a success: the status in decimal, the header Retry-After, the body, one
-/// line each. The provider's secret is in no message, and the fault survives its way through a gRPC
-/// status.
+/// An answer that is not a success: the status in decimal, the header Retry-After and the body, on
+/// one line each. No message contains the provider's secret, and the fault is the same after a
+/// conversion to a gRPC status and back.
 pub(super) fn failures(data: &[u8]) {
     const SECRET: &str = "sk-0123456789";
     let mut input = Input(data);
@@ -251,17 +252,17 @@ pub(super) fn failures(data: &[u8]) {
         assert_eq!(again.code, code);
         assert_eq!(again.retry_after.is_some(), wait.is_some());
         if let Some(wait) = again.retry_after {
-            // Whoever waits adds it to the time that it is.
+            // A caller that waits adds this duration to the current time.
             assert!(
                 tokio::time::Instant::now().checked_add(wait).is_some(),
-                "{wait:?} leads out of time"
+                "{wait:?} from now cannot be represented"
             );
         }
     }
 }
 
-/// A provider's address. One that is taken is none of this machine, of its network or of a cloud's
-/// metadata service.
+/// A provider's address. An accepted address does not belong to this machine, its network or a
+/// cloud's metadata service.
 pub(super) fn addresses(data: &[u8]) {
     let address = text(data);
     let Ok(guard) = AddressGuard::new(&GuardConfig::default()) else {
@@ -277,10 +278,10 @@ pub(super) fn addresses(data: &[u8]) {
         url::Host::Ipv6(ip) => {
             assert!(
                 !ip.is_loopback() && !ip.is_unspecified() && !ip.is_multicast(),
-                "{ip} is taken"
+                "{ip} is accepted"
             );
             let first = ip.segments()[0];
-            assert!(first & 0xfe00 != 0xfc00 && first & 0xffc0 != 0xfe80, "{ip} is taken");
+            assert!(first & 0xfe00 != 0xfc00 && first & 0xffc0 != 0xfe80, "{ip} is accepted");
             match ip.to_ipv4() {
                 Some(ip) => ip,
                 None => return,
@@ -290,6 +291,6 @@ pub(super) fn addresses(data: &[u8]) {
     };
     assert!(
         !ip.is_loopback() && !ip.is_private() && !ip.is_link_local() && !ip.is_unspecified() && !ip.is_broadcast(),
-        "{ip} is taken"
+        "{ip} is accepted"
     );
 }

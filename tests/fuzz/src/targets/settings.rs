@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::input::{Input, folder, text};
 
-/// A file of providers. What is read can be written, and reads the same again.
+/// A file of providers. A file that is read can be written, and reads the same again.
 pub(super) fn provider_file(data: &[u8]) {
     let all = text(data);
     let Ok(read) = file::read(&all) else { return };
@@ -31,8 +31,8 @@ pub(super) fn provider_file(data: &[u8]) {
     }
 }
 
-/// A configuration file; after a line `===`, variables of an environment, `NAME=VALUE` a line. What
-/// is wrong is said with a field.
+/// A configuration file; after a line `===`, environment variables, one `NAME=VALUE` per line.
+/// Every error names a field.
 pub(super) fn configuration(data: &[u8]) {
     let Some(folder) = folder() else { return };
     let path = folder.path().join("isomer.toml");
@@ -53,7 +53,7 @@ pub(super) fn configuration(data: &[u8]) {
     }
 }
 
-/// A configuration with every shape that a key may have. It does not refuse unknown keys itself.
+/// A configuration with a key of every shape. It does not refuse unknown keys itself.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Shapes {
@@ -82,8 +82,8 @@ impl Validate for Shapes {
     }
 }
 
-/// A prompt file; the first letter says of which purpose. A prompt that is read can be rendered,
-/// and holds the text that it is for.
+/// A prompt file; the first letter selects the purpose. A prompt that is read can be rendered, and
+/// then contains the text.
 pub(super) fn prompt_file(data: &[u8]) {
     let mut input = Input(data);
     let Some(purpose) = input.choice(&Purpose::ALL) else {
@@ -100,7 +100,7 @@ pub(super) fn prompt_file(data: &[u8]) {
     };
     assert!(!messages.is_empty());
     if purpose != Purpose::JudgeFluency {
-        // A space breaks up what could end the text's quotation.
+        // A space breaks up a sequence that could end the text's quotation.
         let bare = |text: &str| text.replace(' ', "");
         assert!(
             messages

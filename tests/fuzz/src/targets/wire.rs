@@ -1,4 +1,4 @@
-//! Messages of gRPC and Connect, before their handlers see them.
+//! Messages of gRPC and Connect, before their handlers receive them.
 
 use isomer_proto::{
     encoder::v1::{EncodeRequest, RerankRequest, input},
@@ -12,7 +12,7 @@ use crate::input::Input;
 /// Largest message that is tried.
 const MOST: usize = 1 << 20;
 
-/// Messages by their full names, and how many elements of them take memory of their own.
+/// Messages by their full names, and the number of their elements that allocate memory.
 const MESSAGES: &[(&str, fn(&[u8]) -> Option<usize>)] = &[
     ("isomer.encoder.v1.EncodeRequest", |wire| {
         let request = EncodeRequest::decode(wire).ok()?;
@@ -30,11 +30,11 @@ const MESSAGES: &[(&str, fn(&[u8]) -> Option<usize>)] = &[
     }),
 ];
 
-/// What the count takes an element for, at the least.
+/// The least that the count adds per element.
 const ELEMENT: usize = 200;
 
-/// The count of a message's elements, made before it is decoded, is at least what the decoder then
-/// makes of it.
+/// The count of a message's elements is made before the message is decoded. It is at least the
+/// number of elements of the decoded message.
 pub(super) fn grpc_messages(data: &[u8]) {
     let mut input = Input(data);
     let Some((name, elements)) = input.choice(MESSAGES) else {
@@ -49,8 +49,8 @@ pub(super) fn grpc_messages(data: &[u8]) {
     );
 }
 
-/// Compressed messages. Nothing larger than the bound comes out, and what is packed is unpacked to
-/// the same.
+/// Compressed messages. Nothing larger than the bound is unpacked, and a packed message is unpacked
+/// to the same bytes.
 pub(super) fn grpc_compression(data: &[u8]) {
     let mut input = Input(data);
     let zstd = input.byte() == b'b';
@@ -63,8 +63,8 @@ pub(super) fn grpc_compression(data: &[u8]) {
     }
 }
 
-/// Connect's envelopes. In whatever pieces they come, they are the same, and none is larger than
-/// the bound.
+/// Connect's envelopes. They are the same however the bytes are split, and no envelope is larger
+/// than the bound.
 pub(super) fn connect_frames(data: &[u8]) {
     const MOST: usize = 4096;
     let mut input = Input(data);
@@ -80,7 +80,7 @@ pub(super) fn connect_frames(data: &[u8]) {
     }
 }
 
-/// Messages in JSON. What is read can be written, and read again.
+/// Messages in JSON. A message that is read can be written and read again.
 pub(super) fn connect_json(data: &[u8]) {
     const NAMES: &[&str] = &[
         "isomer.encoder.v1.EncodeRequest",

@@ -1,5 +1,6 @@
-//! A language model behind OpenAI's interface: says what it is told to, as badly as it is told to,
-//! and counts. Bodies of answers in OpenAI's shapes, for a [`Stub`](crate::http::Stub) over HTTP.
+//! A stub of a language model with OpenAI's API, which answers as well or as badly as its test
+//! says, and counts requests. Also bodies of answers in OpenAI's shapes, for a
+//! [`Stub`](crate::http::Stub) over HTTP.
 
 use std::{
     collections::VecDeque,
@@ -28,44 +29,45 @@ use texts::{given, obeyed, polyglot, reversed};
 /// How one request is answered.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// With a made-up paraphrase: the text's words in reverse order after a new word. It passes the
+    /// A made-up paraphrase: the text's words in reverse order after a new word. It passes the
     /// checks.
     Good,
-    /// With the text itself, as a model does that does not follow its prompt.
+    /// The text itself, as from a model that does not follow its prompt.
     Echo,
-    /// With this text.
+    /// This text.
     Text(String),
-    /// As the inner answer says, after a pause.
+    /// The inner answer, after a pause.
     Slow(Duration, Box<Answer>),
-    /// With this status and, perhaps, `Retry-After` (its literal value).
+    /// This status, optionally with `Retry-After` (its literal value).
     Status(u16, Option<String>),
-    /// With JSON that ends in the middle, under status 200.
+    /// JSON that ends in the middle, with status 200.
     TruncatedJson,
-    /// With this body under status 200.
+    /// This body with status 200.
     Raw(String),
-    /// With this status and the `Authorization` of the request in the message.
+    /// This status, with the request's `Authorization` in the message.
     EchoKey(u16),
-    /// As `Good`, after this pause, with the number of the call in it: as a model whose answers
-    /// differ each time.
+    /// As `Good`, after this pause, with the number of the call in it: as from a model whose
+    /// answers differ each time.
     Varied(Duration),
-    /// With `OK` where something outside `<text>` … `</text>` says to, else well: as a model that
-    /// obeys its prompt, not the text it is given.
+    /// `OK` if an instruction outside `<text>` … `</text>` says so, otherwise as `Good`: as from a
+    /// model that obeys its prompt and not the text.
     Obedient,
-    /// As the inner answer says, but 429 while more than so many requests are being answered.
+    /// The inner answer, but 429 while more than this number of requests are in flight.
     AtMost(usize, Box<Answer>),
-    /// One call in five goes wrong, after this pause like the good ones: 500, 429 with
-    /// `Retry-After`, never, JSON that ends in the middle, in turn.
+    /// One call in five fails, after this pause like the good ones: in turn with 500, with 429 and
+    /// `Retry-After`, with no answer, and with JSON that ends in the middle.
     OneInFiveFails(Duration),
-    /// To a text to go on with (`/completions`): with as many of the words ` one`, ` two`, … as
-    /// tokens were asked for, beginning after the last of them in the text. To a conversation: 400.
+    /// For a text to continue (`/completions`): as many of the words ` one`, ` two`, … as tokens
+    /// were requested, beginning after the last of these words in the text. For a conversation:
+    /// 400.
     Continue,
-    /// With a sentence in the language that the prompt asks to translate into, or else in English.
+    /// A sentence in the language into which the prompt asks to translate, otherwise in English.
     Polyglot,
-    /// Never.
+    /// No answer.
     Hang,
 }
 
-/// What `OneInFiveFails` says to the call of a number.
+/// The answer of `OneInFiveFails` to a call, by the call's number.
 fn one_in_five(pause: Duration, number: usize) -> Answer {
     // A multiplicative hash, so that faults do not fall on every fifth text.
     let mixed = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
@@ -79,10 +81,10 @@ fn one_in_five(pause: Duration, number: usize) -> Answer {
     Answer::Slow(pause, Box::new(answer))
 }
 
-/// One request as it came.
+/// A request as it was received.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// When it came.
+    /// When it was received.
     pub at: Instant,
     /// Its message.
     pub body: Value,
@@ -91,7 +93,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The content of the last message, or the text to go on with.
+    /// The content of the last message, or the text to continue.
     pub fn user(&self) -> &str {
         self.body["messages"]
             .as_array()
@@ -101,7 +103,7 @@ impl Seen {
             .unwrap_or_default()
     }
 
-    /// The text to go on with; `None` in a conversation.
+    /// The text to continue; `None` for a conversation.
     pub fn prompt(&self) -> Option<&str> {
         self.body["prompt"].as_str()
     }
@@ -115,17 +117,17 @@ impl Seen {
             .collect()
     }
 
-    /// The seed; 0 where there is none.
+    /// The seed; 0 if none is given.
     pub fn seed(&self) -> u64 {
         self.body["seed"].as_u64().unwrap_or_default()
     }
 
-    /// The most tokens of the answer; 0 where it is not limited.
+    /// The most tokens of the answer; 0 if it is not limited.
     pub fn max_tokens(&self) -> u64 {
         self.body["max_tokens"].as_u64().unwrap_or_default()
     }
 
-    /// The temperature; NaN where there is none.
+    /// The temperature; NaN if none is given.
     pub fn temperature(&self) -> f64 {
         self.body["temperature"].as_f64().unwrap_or(f64::NAN)
     }
@@ -133,10 +135,10 @@ impl Seen {
 
 #[derive(Debug)]
 struct Inner {
-    /// Answers for the next requests, then `always`.
+    /// Answers to the next requests; after these, `always`.
     script: VecDeque<Answer>,
     always: Answer,
-    /// Answers for texts that contain a mark, before anything else.
+    /// Answers for texts that contain a mark; they take precedence.
     marked: Vec<(String, VecDeque<Answer>)>,
     seen: Vec<Seen>,
     in_flight: usize,
@@ -157,7 +159,7 @@ impl Drop for Stub {
     }
 }
 
-/// Counts a request out again, also when its client goes away.
+/// Counts a request as finished, also if its client disconnects.
 struct InFlight(Arc<Mutex<Inner>>);
 
 impl Drop for InFlight {
@@ -167,7 +169,7 @@ impl Drop for InFlight {
 }
 
 impl Stub {
-    /// Starts one that always answers so.
+    /// Starts a stub that always gives this answer.
     pub async fn start(always: Answer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -194,13 +196,13 @@ impl Stub {
         format!("http://{}/v1", self.address)
     }
 
-    /// Answers the next requests so, one each, before falling back on what it always does.
+    /// Gives these answers to the next requests, one each, before it returns to its usual answer.
     pub fn script(&self, answers: impl IntoIterator<Item = Answer>) {
         self.inner.lock().script.extend(answers);
     }
 
-    /// Answers requests whose last message contains `mark` so, one each; the last one again and
-    /// again.
+    /// Gives these answers to requests whose last message contains `mark`, one each; the last
+    /// answer is repeated.
     pub fn mark(&self, mark: &str, answers: impl IntoIterator<Item = Answer>) {
         self.inner
             .lock()
@@ -208,27 +210,27 @@ impl Stub {
             .push((mark.to_owned(), answers.into_iter().collect()));
     }
 
-    /// How many requests have come.
+    /// The number of requests that were received.
     pub fn calls(&self) -> usize {
         self.inner.lock().seen.len()
     }
 
-    /// What has come.
+    /// The requests that were received.
     pub fn seen(&self) -> Vec<Seen> {
         self.inner.lock().seen.clone()
     }
 
-    /// Requests being answered now.
+    /// The number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.inner.lock().in_flight
     }
 
-    /// Waits until so many requests have come.
+    /// Waits until `calls` requests were received.
     pub async fn wait_for_calls(&self, calls: usize) {
         self.wait(|inner| inner.seen.len() >= calls).await;
     }
 
-    /// Waits until no request is being answered.
+    /// Waits until no request is in flight.
     pub async fn wait_until_idle(&self) {
         self.wait(|inner| inner.in_flight == 0).await;
     }
@@ -240,10 +242,10 @@ impl Stub {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("waited for ten seconds in vain: {:?}", self.inner.lock());
+        panic!("the condition did not hold within ten seconds: {:?}", self.inner.lock());
     }
 
-    /// Most requests that were being answered at once.
+    /// The largest number of requests that were in flight at once.
     pub fn most_in_flight(&self) -> usize {
         self.inner.lock().most_in_flight
     }
@@ -323,7 +325,7 @@ async fn give(mut answer: Answer, seen: &Seen) -> Response {
     }
 }
 
-/// A model's answer to a conversation. `usage` is the tokens that it has read and written.
+/// A model's answer to a conversation. `usage` is the tokens that it read and wrote.
 pub fn chat_completion(text: &str, usage: (u64, u64)) -> Value {
     json!({
         "id": "chatcmpl-stub",
@@ -335,13 +337,13 @@ pub fn chat_completion(text: &str, usage: (u64, u64)) -> Value {
     })
 }
 
-/// The texts that a request for embeddings holds. Panics where its input is not a list of texts.
+/// The texts of a request for embeddings. Panics if its input is not a list of texts.
 pub fn inputs(request: &Value) -> Vec<&str> {
     let inputs = request["input"].as_array().expect("a list of texts");
     inputs.iter().map(|text| text.as_str().expect("a text")).collect()
 }
 
-/// The answer to a request for embeddings, backwards: clients go by the index.
+/// The answer to a request for embeddings, in reverse order: clients must go by the index.
 pub fn embeddings(request: &Value, vector: impl Fn(&str) -> Vec<f32>, tokens: u64) -> Value {
     let vectors = inputs(request).into_iter().map(vector).enumerate();
     let mut data: Vec<Value> = vectors

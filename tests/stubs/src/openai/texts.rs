@@ -1,8 +1,8 @@
-//! What the stub says.
+//! The stub's texts.
 
 use super::Seen;
 
-/// Words that a continued text counts with.
+/// The words with which a continued text counts.
 pub fn numbers() -> Vec<&'static str> {
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen \
      nineteen twenty twenty-one twenty-two twenty-three twenty-four twenty-five"
@@ -10,7 +10,7 @@ pub fn numbers() -> Vec<&'static str> {
         .collect()
 }
 
-/// Sentences that mean much the same, each in the language of its name.
+/// Sentences of much the same meaning, each in the language of its name.
 pub const SENTENCES: [(&str, &str, &str); 6] = [
     (
         "en",
@@ -63,13 +63,13 @@ pub(super) fn obeyed(seen: &Seen) -> String {
     }
 }
 
-/// What stands between the prompt's delimiters.
+/// The text between the prompt's delimiters.
 pub(super) fn given(prompt: &str) -> &str {
     let after = prompt.rsplit("<text>").next().unwrap_or_default();
     after.split("</text>").next().unwrap_or_default().trim()
 }
 
-/// The words between the prompt's delimiters, reversed, after one that is not among them.
+/// The words between the prompt's delimiters, reversed, after a word that is not among them.
 pub(super) fn reversed(prompt: &str) -> String {
     let words: Vec<&str> = given(prompt).split_whitespace().rev().collect();
     format!("Indeed {}", words.join(" "))

@@ -1,4 +1,4 @@
-//! The protocol's messages, as far as they are used.
+//! The parts of the protocol's messages that are used.
 
 use prost::Message;
 
@@ -65,7 +65,7 @@ pub(super) struct InferInput {
 }
 
 impl InferInput {
-    /// Texts as a tensor of strings: `[n]`, or `[n, 1]` where the model's has rank 2.
+    /// Texts as a tensor of strings: `[n]`, or `[n, 1]` if the model's input has rank 2.
     pub(super) fn of_texts(name: &str, rank: usize, texts: &[String]) -> Self {
         let mut shape = vec![1; rank.max(1)];
         shape[0] = i64::try_from(texts.len()).unwrap_or(i64::MAX);
@@ -101,7 +101,7 @@ pub(super) struct Contents {
 pub(super) struct InferResponse {
     #[prost(message, repeated, tag = "5")]
     pub(super) outputs: Vec<InferInput>,
-    /// One for each output, in their order, where contents are raw.
+    /// One for each output, in their order, if contents are raw.
     #[prost(bytes = "vec", repeated, tag = "6")]
     pub(super) raw_output_contents: Vec<Vec<u8>>,
 }

@@ -2,10 +2,10 @@
 //! Server and others.
 //!
 //! Source: `open_inference_grpc.proto` of <https://github.com/kserve/open-inference-protocol>,
-//! package `inference`; the messages below describe the fields that are used, by its numbers. A
-//! model that can be offered takes strings (one `BYTES` tensor) and gives vectors (a tensor of rank
-//! 2 in `FP32`, `FP16` or `FP64`); what its tensors are called, the model's metadata tells. The
-//! protocol knows no truncation, no kinds of input and no fewer dimensions: those are in the model.
+//! package `inference`. The messages below describe the fields that are used, by its numbers. A
+//! usable model takes strings (one `BYTES` tensor) and returns vectors (a tensor of rank 2 in
+//! `FP32`, `FP16` or `FP64`); the model's metadata gives the names of its tensors. The protocol has
+//! no truncation, no kinds of input and no choice of dimensions: the model decides them.
 
 mod messages;
 mod tensors;
@@ -66,7 +66,7 @@ impl Protocol for OpenInference {
         Ok(Facts {
             revision: match metadata.versions.as_slice() {
                 [one] => one.clone(),
-                // Which of several answers is the server's to choose.
+                // If there are several versions, the server chooses one.
                 _ => String::new(),
             },
             architecture: metadata.platform,
@@ -113,7 +113,7 @@ impl Protocol for OpenInference {
         }
         Err(Fault::unavailable(
             "PROVIDER_NOT_SERVING",
-            "the server says that it is not live",
+            "the server reports that it is not live",
         ))
     }
 }

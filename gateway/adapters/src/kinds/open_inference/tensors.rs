@@ -1,10 +1,10 @@
-//! Which tensors of a model are texts and vectors, and the vectors out of an answer.
+//! Finds the tensors of texts and vectors of a model, and reads vectors from an answer.
 
 use isomer_service_kit::{Fault, vectors};
 
 use super::messages::{InferResponse, ModelMetadata, TensorMetadata};
 
-/// What outputs are called that are a text's vector, where a model has several.
+/// Names of outputs that hold a text's vector, for models with several outputs.
 const VECTORS: [&str; 5] = [
     "sentence_embedding",
     "sentence_embeddings",
@@ -19,15 +19,15 @@ pub(crate) struct Names {
     pub(super) input: String,
     pub(super) input_rank: usize,
     pub(super) output: String,
-    /// Columns; 0 where the model does not say.
+    /// Columns; 0 if the model does not say.
     pub(super) dimensions: u32,
-    /// Texts at once; 0 for any number.
+    /// Most texts at once; 0: any number.
     pub(super) most: u32,
 }
 
 impl Names {
     /// # Errors
-    /// A model that takes something else than texts alone, or gives no vectors.
+    /// If the model takes other inputs than one tensor of texts, or returns no vectors.
     pub(super) fn of(metadata: &ModelMetadata, model: &str) -> Result<Self, Fault> {
         let unfit = |what: String, hint: &str| {
             Err(Fault::precondition("PROVIDER_OTHER_MODEL", format!("`{model}` {what}"))
@@ -82,7 +82,7 @@ fn listed(tensors: &[TensorMetadata]) -> String {
 /// The vectors of `count` texts.
 ///
 /// # Errors
-/// In words, what is wrong with the answer.
+/// A description of the fault in the answer.
 pub(super) fn vectors(answer: InferResponse, output: &str, count: usize) -> Result<Vec<Vec<f32>>, String> {
     let at = answer.outputs.iter().position(|tensor| tensor.name == output);
     let at = at.ok_or_else(|| format!("the answer has no tensor {output}"))?;
