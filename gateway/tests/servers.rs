@@ -181,6 +181,11 @@ struct Gateway {
 
 /// A gateway in front of servers that transform and score.
 async fn gateway(addresses: &[&String]) -> Gateway {
+    gateway_with(addresses, false).await
+}
+
+/// A gateway in front of servers whose runs are shared, or are the first's.
+async fn gateway_with(addresses: &[&String], shared_runs: bool) -> Gateway {
     let home = TempDir::new().unwrap();
     let servers = Some(ServersConfig {
         addresses: addresses.iter().map(|address| (*address).clone()).collect(),
@@ -197,6 +202,7 @@ async fn gateway(addresses: &[&String]) -> Gateway {
         },
         transform: servers.clone(),
         eval: servers,
+        shared_runs,
         ..GatewayConfig::default()
     };
     let listener = server::bind(&config.server).unwrap();
@@ -382,6 +388,22 @@ async fn a_run_is_asked_for_once_and_lives_with_the_first() {
         "it is unknown whether the run was created, so there is no retry"
     );
     assert_eq!(b.asked(), 0);
+}
+
+#[tokio::test]
+async fn runs_that_servers_share_are_asked_of_each_of_them() {
+    let (a, b) = (Stub::new("a"), Stub::new("b"));
+    let ((first, dies), (second, _lives)) = (a.serve().await, b.serve().await);
+    let gateway = gateway_with(&[&first, &second], true).await;
+    let mut seen = BTreeSet::new();
+    for _ in 0..50 {
+        seen.insert(gateway.run().await.unwrap());
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["a", "b"]);
+    dies.abort();
+    for _ in 0..20 {
+        assert_eq!(gateway.run().await.unwrap(), "b", "the other answers for all runs");
+    }
 }
 
 #[tokio::test]
