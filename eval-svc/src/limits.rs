@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of a run. What is absent is left to whoever is asked next: request, suite; else there is
-/// none.
+/// Limits of a run. Where the request sets none, the suite's limit holds; where neither does, there
+/// is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {

@@ -276,7 +276,7 @@ pub(crate) struct AugmentArgs {
     /// Transformations that make the variants; each goes to each --generator.
     #[arg(long, env = "ISOMER_AUGMENT", value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) augment: Vec<String>,
-    /// Who makes the variants (eval: or the translations of --pivot): `local:ID` or
+    /// Generator of the variants (eval: or of the translations of --pivot): `local:ID` or
     /// `openai:MODEL@URL`; repeat for several [default: the server's].
     #[arg(long = "generator", env = "ISOMER_AUGMENT_GENERATOR", value_name = "SPEC")]
     pub(crate) generators: Vec<String>,
@@ -543,7 +543,7 @@ pub(crate) struct TransformArgs {
     /// Sample among so many of the likeliest tokens [default: the generator's].
     #[arg(long, env = "ISOMER_TOP_K", value_name = "N")]
     pub(crate) top_k: Option<u32>,
-    /// Whether a text that came back as it was is asked for again.
+    /// Whether another attempt is made when the generator returns a text unchanged.
     #[arg(long, env = "ISOMER_RETRY_IDENTICAL", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     pub(crate) retry_identical: bool,
     /// Least temperature of attempts after the first [default: 0.7].
@@ -837,13 +837,13 @@ pub(crate) struct CheckArgs {
     pub(crate) fleet: FleetArgs,
 }
 
-/// Who rates what became of the texts of a check.
+/// The judge that rates the transformed texts of a check.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Judge")]
 pub(crate) struct CheckJudgeArgs {
-    /// A language model that rates what became of the texts, as --generator names one; `none`:
-    /// nobody. The report then says how drift goes with the ratings. Best another model than the
-    /// generator [default: the suite's, else nobody].
+    /// Language model that rates the transformed texts, named as for --generator; `none`: no judge.
+    /// The report then shows how drift goes with the ratings. Use another model than the generator
+    /// [default: the suite's judge, else none].
     #[arg(long, env = "ISOMER_JUDGE", value_name = "SPEC")]
     pub(crate) judge: Option<String>,
     /// Most texts that are rated of each data set, transformation and seed; 0: all [default: the

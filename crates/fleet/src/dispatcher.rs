@@ -122,7 +122,7 @@ impl Dispatcher {
         &self.inner.blobs
     }
 
-    /// The answer of a unit, whose usage counts for whoever asks first.
+    /// The answer of a unit, whose usage counts for the first dispatcher that reads it.
     ///
     /// # Errors
     /// As [`Dispatcher::request_for`].

@@ -309,7 +309,7 @@ async fn what_a_repository_does_not_hold_is_said_with_what_it_holds() {
     let refused = read(&closed, TaskType::Sts, hub("org/pairs"), LoadOptions::default())
         .await
         .unwrap_err();
-    assert!(refused.to_string().contains("was not given a way to the hub"));
+    assert!(refused.to_string().contains("has no access to the hub"));
 }
 
 const PARTS: &[u8] =

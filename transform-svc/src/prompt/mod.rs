@@ -67,7 +67,7 @@ impl Placeholder {
     }
 }
 
-/// Who speaks in a message.
+/// The role of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The operator.
@@ -76,7 +76,7 @@ pub enum Role {
     User,
     /// The model, in an example.
     Assistant,
-    /// Nobody: the one message is a text that the model continues as it stands, without a template.
+    /// No role: the only message is a text that the model continues as it is, without a template.
     Text,
 }
 
@@ -95,7 +95,7 @@ impl Role {
 /// A chat message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks.
+    /// Its role.
     pub role: Role,
     /// What.
     pub content: String,

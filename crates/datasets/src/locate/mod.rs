@@ -199,7 +199,7 @@ impl DatasetLocator {
         let Some(resolver) = &self.hub else {
             return Err(DatasetError::Hub {
                 dataset: wanted.to_string(),
-                message: "this service was not given a way to the hub".to_owned(),
+                message: "this service has no access to the hub".to_owned(),
             });
         };
         // Boxed, since few requests come here but all of them would carry its size.

@@ -1,5 +1,5 @@
 //! The same analysis over all datasets, the English ones and the others, as HTEB reports them side
-//! by side. Datasets whose language nobody says are in neither: they are a scope of their own.
+//! by side. Datasets of unknown language are in neither: they are a scope of their own.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub enum Scope {
     English,
     /// Those that are known to be in another language, on one side at least.
     Multilingual,
-    /// Those whose language nobody says.
+    /// Those of unknown language.
     Unknown,
 }
 
