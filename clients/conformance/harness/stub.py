@@ -18,6 +18,7 @@ from isomer_client.proto.common.v1 import common_pb2 as common
 from isomer_client.proto.encoder.v1 import encoder_pb2 as pb
 from isomer_client.proto.encoder.v1 import encoder_pb2_grpc
 from isomer_client.proto.eval.v1 import run_pb2, run_pb2_grpc
+from isomer_client.proto.gateway.v1 import access_pb2_grpc
 
 from . import vectors
 
@@ -111,7 +112,7 @@ class Encoder(encoder_pb2_grpc.EncoderServiceServicer):
         self._lock = threading.Lock()
         self._open = {}
 
-    def _begin(self, context, method, **entry):
+    def begin(self, context, method, **entry):
         metadata = {key: value for key, value in context.invocation_metadata() if isinstance(value, str)}
         noted = self._journal.note(metadata.get("x-case", ""), method=method, metadata=metadata, peer=context.peer(), **entry)
         noted["deadline"] = context.time_remaining()
@@ -130,7 +131,7 @@ class Encoder(encoder_pb2_grpc.EncoderServiceServicer):
         return answer
 
     def ListEncoders(self, request, context):
-        noted = self._begin(context, "ListEncoders")
+        noted = self.begin(context, "ListEncoders")
         names = sorted(ENCODERS)
         # Pages of five, whatever is asked for.
         start = int(request.page_token or 0)
@@ -154,7 +155,7 @@ class Encoder(encoder_pb2_grpc.EncoderServiceServicer):
         )
 
     def GetEncoder(self, request, context):
-        noted = self._begin(context, "GetEncoder")
+        noted = self.begin(context, "GetEncoder")
 
         def call():
             self._known(request.id, "id")
@@ -170,11 +171,11 @@ class Encoder(encoder_pb2_grpc.EncoderServiceServicer):
 
     def Encode(self, request, context):
         texts = [item.text for item in request.inputs]
-        noted = self._begin(context, "Encode", encoder=request.encoder_id, texts=texts)
+        noted = self.begin(context, "Encode", encoder=request.encoder_id, texts=texts)
         return self._answered(context, noted, lambda: self._encode(request, texts, noted, context))
 
     def Rerank(self, request, context):
-        noted = self._begin(context, "Rerank", encoder=request.encoder_id, texts=list(request.documents))
+        noted = self.begin(context, "Rerank", encoder=request.encoder_id, texts=list(request.documents))
 
         def call():
             self._known(request.encoder_id, "encoder_id")
@@ -284,7 +285,7 @@ class Runs(run_pb2_grpc.RunServiceServicer):
         self._runs = {}
 
     def CreateRun(self, request, context):
-        noted = self._encoder._begin(context, "CreateRun", request_id=request.request_id)
+        noted = self._encoder.begin(context, "CreateRun", request_id=request.request_id)
         run = self._runs.setdefault(request.request_id, run_pb2.Run(id=f"run-{len(self._runs) + 1}"))
         noted["answered"] = time.monotonic()
         if noted["number"] == 1:
@@ -293,7 +294,7 @@ class Runs(run_pb2_grpc.RunServiceServicer):
         return run_pb2.CreateRunResponse(run=run)
 
     def WatchRun(self, request, context):
-        noted = self._encoder._begin(context, "WatchRun", after=request.after_sequence)
+        noted = self._encoder.begin(context, "WatchRun", after=request.after_sequence)
         for sequence in range(request.after_sequence + 1, 7):
             if noted["number"] == 1 and sequence == 4:
                 noted["answered"] = time.monotonic()
@@ -303,6 +304,17 @@ class Runs(run_pb2_grpc.RunServiceServicer):
                 event.ended.CopyFrom(run_pb2.Run(id=request.id, state=run_pb2.RUN_STATE_SUCCEEDED))
             yield event
         noted["answered"] = time.monotonic()
+
+
+class Access(access_pb2_grpc.AccessServiceServicer):
+    """Makes a key, and its answer is lost."""
+
+    def __init__(self, encoder):
+        self._encoder = encoder
+
+    def CreateKey(self, request, context):
+        self._encoder.begin(context, "CreateKey")["answered"] = time.monotonic()
+        context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")
 
 
 class Stub:
@@ -324,6 +336,7 @@ class Stub:
         encoder = Encoder(self, self.journal)
         encoder_pb2_grpc.add_EncoderServiceServicer_to_server(encoder, server)
         run_pb2_grpc.add_RunServiceServicer_to_server(Runs(encoder, self.journal), server)
+        access_pb2_grpc.add_AccessServiceServicer_to_server(Access(encoder), server)
         healthy = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
         healthy.set("", health_pb2.HealthCheckResponse.SERVING)
