@@ -19,6 +19,35 @@ def judge(case, result, reference, journal, proxy):
     return problems
 
 
+def planted(case, result, journal):
+    """Results as clients with faults would report them, each with the fault's name: the judge must find every one."""
+    for number, (step, found) in enumerate(zip(case["step"], result["steps"])):
+
+        def changed(**parts):
+            steps = [*result["steps"]]
+            steps[number] = {**found, **parts}  # noqa: B023
+            return {"steps": steps}
+
+        if "error" in step["expect"]:
+            yield "an answer in place of an error", changed(error=None, ok={"rows": []}), journal
+            yield "an error of another code", changed(error={**found["error"], "code": "UNKNOWN", "reason": "", "field": None}), journal
+            continue
+        rows = (found.get("ok") or {}).get("rows") or []
+        other = next((place for place, row in enumerate(rows) if row != rows[0]), None)
+        if other is not None:
+            swapped = [*rows]
+            swapped[0], swapped[other] = rows[other], rows[0]
+            yield "two rows changed places", changed(ok={**found["ok"], "rows": swapped}), journal
+        if rows and "leave_after" not in step:
+            yield "a row is lost", changed(ok={**found["ok"], "rows": rows[1:]}), journal
+            yield "a row is doubled", changed(ok={**found["ok"], "rows": [rows[0], *rows]}), journal
+        if step["expect"] and not rows and step["op"] not in ("fork", "encode"):
+            yield "an answer without content", changed(ok={}), journal
+    if "journal" in case:
+        yield "no request came", result, []
+    yield "a step is left out", {"steps": result["steps"][1:]}, journal
+
+
 def judge_step(step, found, reference, proxy):
     expect, problems = step["expect"], []
     elapsed = found.get("elapsed_ms", 0)

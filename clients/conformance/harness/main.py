@@ -10,7 +10,8 @@ import sys
 import time
 
 from . import cases as case_files
-from .judge import judge
+from . import provider
+from .judge import judge, planted
 from .reference import Reference
 from .servers import Failed, ROOT, Servers
 
@@ -28,6 +29,16 @@ def runners(wanted):
     return found
 
 
+def providers(wanted):
+    """The provider of each language that has one."""
+    found = []
+    for path in sorted((ROOT / "clients").glob("*/conformance.json")):
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if "provider" in told and (not wanted or told["language"] in wanted):
+            found.append({**told["provider"], "language": told["language"], "needs": told.get("needs", []), "folder": path.parent})
+    return found
+
+
 def run(runner, cases, servers):
     """A runner's results, and how long it took; or why there are none."""
     missing = [name for name in runner["needs"] if not shutil.which(name)]
@@ -40,7 +51,7 @@ def run(runner, cases, servers):
     started = time.monotonic()
     try:
         done = subprocess.run(
-            [*command, str(given), str(taken)], cwd=runner["folder"], stdin=subprocess.DEVNULL, timeout=PATIENCE_SECONDS, env=dict(os.environ)
+            [*command, str(given), str(taken)], cwd=runner["folder"], stdin=subprocess.DEVNULL, timeout=PATIENCE_SECONDS, env=quiet()
         )
     except subprocess.TimeoutExpired:
         return f"FAILED: not over after {PATIENCE_SECONDS} s", 0
@@ -48,6 +59,11 @@ def run(runner, cases, servers):
     if done.returncode != 0 or not taken.exists():
         return f"FAILED: the runner ended with {done.returncode}", took
     return json.loads(taken.read_text(encoding="utf-8"))["results"], took
+
+
+def quiet():
+    """gRPC's C core writes what it thinks of each refused handshake to stderr."""
+    return {"GRPC_VERBOSITY": "NONE", **os.environ}
 
 
 def verdicts(name, cases, results, reference, servers):
@@ -63,6 +79,22 @@ def verdicts(name, cases, results, reference, servers):
         else:
             told[case["id"]] = "; ".join(problems) or "ok"
     return told
+
+
+def missed(name, cases, results, told, reference, servers):
+    """Faults that are planted into good results, and that the judge does not find."""
+    count, lines = 0, []
+    for case in cases:
+        if told[case["id"]] != "ok":
+            continue
+        stub = servers.fragile if case["server"] == "fragile" else servers.stub
+        journal = stub.journal.of(f"{name}/{case['id']}")
+        for fault, result, noted in planted(case, results[case["id"]], journal):
+            count += 1
+            if not judge(case, result, reference, noted, servers.proxy):
+                lines.append(f"the judge takes this for good: {name}: {case['id']}: {fault}")
+    print(f"{name}: the judge found {count - len(lines)} of {count} planted faults", flush=True)
+    return lines
 
 
 def table(cases, columns):
@@ -98,6 +130,7 @@ def main():
     columns, failed = {}, []
     try:
         with Servers(arguments.isomer) as servers:
+            found = runners(arguments.only)
             if arguments.serve:
                 path = pathlib.Path("conformance-cases.json")
                 path.write_text(json.dumps({"version": 1, "cases": case_files.resolved(cases, servers.names, "by-hand")}, indent=1))
@@ -105,7 +138,6 @@ def main():
                 while True:
                     time.sleep(1)
             reference = Reference(servers)
-            found = runners(arguments.only)
             if not found:
                 sys.exit("there is no runner of that name")
             for runner in found:
@@ -114,6 +146,12 @@ def main():
                 name = runner["name"]
                 columns[name] = results if isinstance(results, str) else verdicts(name, cases, results, reference, servers)
                 print(f"{name}: {results if isinstance(results, str) else f'{took:.0f} s'}", flush=True)
+                if not isinstance(results, str):
+                    failed += missed(name, cases, results, columns[name], reference, servers)
+            for told in providers(arguments.only):
+                verdict = "skipped: one case was asked for" if arguments.case else provider.check(told, servers)
+                print(f"{told['language']}: provider: {verdict}", flush=True)
+                failed += [f"{told['language']}: provider: {verdict}"] if not verdict.startswith(("ok", "skipped")) else []
             reference.close()
     except Failed as error:
         sys.exit(str(error))

@@ -119,7 +119,8 @@ class Reference:
 
     def _value_score_dataset(self, step):
         inputs = task_pb2.DatasetInput(dataset=task_pb2.DatasetRef(named=step["dataset"]), encoder_id=step["encoder"], limit=step["limit"])
-        answer = task_pb2_grpc.TaskServiceStub(self._gateway).Score(task_pb2.ScoreRequest(dataset=inputs), metadata=self._key, timeout=60)
+        request = task_pb2.ScoreRequest(dataset=inputs, task_type=task_pb2.TASK_TYPE_STS)
+        answer = task_pb2_grpc.TaskServiceStub(self._gateway).Score(request, metadata=self._key, timeout=60)
         return {"main_score_key": answer.main_score_key, "main_score": answer.main_score, "items": answer.items}
 
 

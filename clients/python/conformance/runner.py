@@ -161,7 +161,7 @@ class Steps:
         return {"main_score_key": found.main_score_key, "main_score": found.main_score, "items": found.items}
 
     async def score_dataset(self, step):
-        found = await got(self.client.tasks.score_dataset(step["dataset"], **chosen(step, "encoder", "limit")))
+        found = await got(self.client.tasks.score_dataset(step["dataset"], **chosen(step, "encoder", "task", "limit")))
         return {"main_score_key": found.main_score_key, "main_score": found.main_score, "items": found.items}
 
     async def adjust_p_values(self, step):
@@ -174,7 +174,7 @@ class Steps:
 
     async def run(self, step):
         runs = self.client.runs
-        spec = runs.spec(step["suite"], step["encoders"], **chosen(step, "transformations", "limit"))
+        spec = runs.spec(step["suite"], step["encoders"], **chosen(step, "transformations", "generator", "limit"))
         made, events = await got(runs.create(spec)), []
         ended = await got(runs.wait(made.id, progress=events.append))
         reports = [await got(runs.report(made.id, form)) for form in step["formats"]]
