@@ -57,14 +57,23 @@ def prompt_of_role(encoder: encoder_pb2.Encoder, role: str) -> Optional[str]:
     The whole role goes before its task, and the task before its part; letter case, hyphens and
     underscores do not matter. These are the rules of `isomer.eval.v1.EncoderPrompt`.
     """
-    named = {plain(name): name for name in [*encoder.prompts, *encoder.prompt_names]}
     task, _, part = role.rpartition("-")
     wanted = [role]
     if part.lower() in ("query", *PARTS):
-        wanted += [f"{task}-{other}" for other in PARTS.get(part.lower(), ())] if task else []
-        wanted += [task] if task else []
-        wanted += [part, *PARTS.get(part.lower(), ())]
-    return next((named[plain(one)] for one in wanted if plain(one) in named), None)
+        wanted = [role, task, part] if task else [part]
+    return first_prompt(encoder, wanted)
+
+
+def first_prompt(encoder: encoder_pb2.Encoder, roles: Sequence[str]) -> Optional[str]:
+    """The encoder's own prompt for the first of the roles that it has one for."""
+    named = {plain(name): name for name in [*encoder.prompts, *encoder.prompt_names]}
+    for role in roles:
+        task, dash, part = role.rpartition("-")
+        for one in (part, *PARTS.get(part.lower(), ())):
+            found = named.get(plain(f"{task}{dash}{one}"))
+            if found is not None:
+                return found
+    return None
 
 
 def plain(role: str) -> str:
