@@ -274,8 +274,9 @@ class Server:
         def serving(request: bytes, context: Any) -> bytes:
             return b"\x08\x01"
 
-        check: Any = {"Check": grpc.unary_unary_rpc_method_handler(serving)}
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("grpc.health.v1.Health", check),))
+        made: Any = grpc
+        check = {"Check": made.unary_unary_rpc_method_handler(serving)}
+        self._server.add_generic_rpc_handlers((made.method_handlers_generic_handler("grpc.health.v1.Health", check),))
         if credentials is None:
             port = self._server.add_insecure_port(listen)
         else:

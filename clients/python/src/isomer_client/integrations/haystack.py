@@ -27,7 +27,8 @@ def _gase_fields(gase: Optional[Gase]) -> Optional[Dict[str, Any]]:
 def _gase_of(fields: Optional[Dict[str, Any]]) -> Optional[Gase]:
     if fields is None or isinstance(fields, Gase):
         return fields
-    return Gase(**{**fields, "sources": [Source(**source) for source in fields["sources"]]})
+    made: Dict[str, Any] = {**fields, "sources": [Source(**source) for source in fields["sources"]]}
+    return Gase(**made)
 
 
 class _Embedder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -48,7 +48,8 @@ class IsomerReranker(BaseDocumentCompressor):
     def __init__(
         self, encoder: str, client: Optional[Client] = None, *, top_n: Optional[int] = None, label: str = "", **connection: Any
     ) -> None:
-        super().__init__(encoder=encoder, top_n=top_n, label=label)
+        fields: Dict[str, Any] = {"encoder": encoder, "top_n": top_n, "label": label}
+        super().__init__(**fields)
         self._client = client or Client(**connection)
 
     def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Optional[Callbacks] = None) -> Sequence[Document]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -73,7 +73,8 @@ class IsomerRerank(BaseNodePostprocessor):
     def __init__(
         self, encoder: str, client: Optional[Client] = None, *, top_n: Optional[int] = None, label: str = "", **connection: Any
     ) -> None:
-        super().__init__(encoder=encoder, top_n=top_n, label=label)  # type: ignore[call-arg]
+        fields: Dict[str, Any] = {"encoder": encoder, "top_n": top_n, "label": label}
+        super().__init__(**fields)
         self._client = client or Client(**connection)
 
     @classmethod

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 from mteb.models.abs_encoder import AbsEncoder
@@ -20,7 +20,7 @@ from ..encoding import first_prompt
 from ..proto.common.v1 import common_pb2
 from .vectors import Gase, Vectors
 
-SIMILARITIES = {
+SIMILARITIES: Dict[int, Any] = {
     common_pb2.SIMILARITY_COSINE: ScoringFunction.COSINE,
     common_pb2.SIMILARITY_DOT: ScoringFunction.DOT_PRODUCT,
 }
@@ -70,17 +70,9 @@ class IsomerEncoder(AbsEncoder):
         self, encoder: str, client: Optional[Client] = None, *, gase: Optional[Gase] = None, dimensions: Optional[int] = None, **connection: Any
     ) -> None:
         self._vectors = Vectors(encoder, client, gase=gase, dimensions=dimensions, **connection)
-        self._meta = meta(self._vectors, "dense")
+        self.mteb_model_meta = meta(self._vectors, "dense")
 
-    @property
-    def mteb_model_meta(self) -> ModelMeta:
-        return self._meta
-
-    @mteb_model_meta.setter
-    def mteb_model_meta(self, value: ModelMeta) -> None:
-        self._meta = value
-
-    def encode(  # type: ignore[override]
+    def encode(
         self, inputs: Any, *, task_metadata: Any, hf_split: str, hf_subset: str, prompt_type: Any = None, **kwargs: Any
     ) -> Any:
         part = getattr(prompt_type, "value", None)
@@ -98,15 +90,7 @@ class IsomerCrossEncoder:
 
     def __init__(self, encoder: str, client: Optional[Client] = None, *, label: str = "", **connection: Any) -> None:
         self._vectors, self._label = Vectors(encoder, client, **connection), label
-        self._meta = meta(self._vectors, "cross-encoder")
-
-    @property
-    def mteb_model_meta(self) -> ModelMeta:
-        return self._meta
-
-    @mteb_model_meta.setter
-    def mteb_model_meta(self, value: ModelMeta) -> None:
-        self._meta = value
+        self.mteb_model_meta = meta(self._vectors, "cross-encoder")
 
     def predict(
         self, inputs1: Any, inputs2: Any, *, task_metadata: Any, hf_split: str, hf_subset: str, prompt_type: Any = None, **kwargs: Any

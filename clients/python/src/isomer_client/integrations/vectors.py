@@ -56,7 +56,8 @@ class Vectors:
         if gase is None or (gase.queries_only and role != "query"):
             options: Any = {"dimensions": self.dimensions, "collection": self.plain, **more}
             found: Any = self.client.encode(list(texts), encoder=self.encoder, role=role, **options)
-            return found.vectors
+            rows: Rows = found.vectors
+            return rows
         if not texts:
             return np.empty((0, self.width()), np.float32)
         found = self.client.encode_augmented(
@@ -71,7 +72,8 @@ class Vectors:
             prompt_name=more.get("prompt_name") or self.prompt_name(role),
             collection=self.augmented,
         )
-        return found.vectors
+        augmented: Rows = found.vectors
+        return augmented
 
     def prompt_name(self, role: Optional[str]) -> Optional[str]:
         return None if role is None else prompt_of_role(self.described(), role)
