@@ -4,7 +4,8 @@ import select
 import socket
 import threading
 
-# The first bytes of a request's messages that let the server be killed: a few requests have come by then.
+# The first bytes of a request's messages that let the server be killed: a few requests have come by
+# then.
 AFTER_BYTES = 6_000
 
 

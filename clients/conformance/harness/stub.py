@@ -14,6 +14,7 @@ from google.protobuf import any_pb2, duration_pb2
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from isomer_client.errors import HINT
 from isomer_client.proto.common.v1 import common_pb2 as common
 from isomer_client.proto.encoder.v1 import encoder_pb2 as pb
 from isomer_client.proto.encoder.v1 import encoder_pb2_grpc
@@ -69,7 +70,7 @@ def failure(code, reason, message, field=None, hint=None, retry=None):
     """A status with details as every Isomer server makes them."""
     info = error_details_pb2.ErrorInfo(reason=reason, domain="isomer")
     if hint:
-        info.metadata["mend"] = hint
+        info.metadata[HINT] = hint
     details = [info]
     if field:
         message = f"{field} {message}"

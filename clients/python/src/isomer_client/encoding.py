@@ -195,7 +195,8 @@ class Checker:
     def __init__(self, options: Options, collection: Optional[Collection], known: Optional[Known]) -> None:
         self._options = options
         self._collection = collection
-        # Ranges of int8 may come from the texts of each request: the spaces of two calls then differ.
+        # Ranges of int8 may come from the texts of each request: the spaces of two calls then
+        # differ.
         self._known = None if options.dtype == "int8" else known
         self._first: Optional[VectorSpace] = None
 

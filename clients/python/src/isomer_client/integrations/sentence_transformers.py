@@ -153,8 +153,8 @@ class IsomerSentenceTransformer:
             raise InvalidArgument(f"precision: there is no `{precision}`", field="precision", hint=f"one of {', '.join(PRECISIONS)}")
         prompts = {"prompt_name": prompt_name, "prompt": prompt}
         dimensions = truncate_dim or self.truncate_dim
-        # sentence-transformers cuts vectors that are of unit length already; the server scales after
-        # it has cut.
+        # sentence-transformers cuts vectors that are of unit length already; the server scales
+        # after it has cut.
         cut_here = dimensions is not None and not normalize and precision == "float32"
         # `normalise` is absent, not False: the encoder's own default applies, as in
         # sentence-transformers. Calls of other widths are the caller's to keep apart.
