@@ -18,6 +18,18 @@ def test_a_str_in_place_of_a_list_is_refused(stub: Any) -> None:
         client.encode("river", encoder="plain")
 
 
+def test_texts_without_a_length_are_taken_too(stub: Any) -> None:
+    texts: Any = (f"text {number}" for number in range(40))
+    with Client(stub.address) as client:
+        assert client.encode(texts, encoder="plain").vectors.shape == (40, 16)
+
+
+def test_the_time_of_a_call_is_for_all_of_its_requests(stub: Any) -> None:
+    with Client(stub.address, metadata={"x-case": "deadline"}) as client:
+        client.encode(["river"] * 40, encoder="plain", timeout=7)
+    assert all(entry["deadline"] <= 7 for entry in stub.journal.of("deadline"))
+
+
 def test_a_closed_client_says_so(stub: Any) -> None:
     client = Client(stub.address)
     client.encode(["river"], encoder="plain")

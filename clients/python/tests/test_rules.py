@@ -12,12 +12,14 @@ from isomer_client import (
     Client,
     Collection,
     InvalidArgument,
+    NewKey,
     NotFound,
     OidcClientCredentials,
     ResourceExhausted,
     RetryPolicy,
     SpaceMismatch,
     Tls,
+    Token,
     Unavailable,
     VectorSpace,
     administering,
@@ -130,6 +132,9 @@ def test_settings_that_cannot_be_meant_name_their_field(arguments: Any, field: s
 
 
 def test_secrets_are_not_shown() -> None:
+    settings = Settings("127.0.0.1:1", key="hidden", metadata=(("x-secret", "hidden"),), tls=None)
+    assert "hidden" not in repr(settings) and "hidden" not in repr(Tls(private_key=b"hidden"))
+    assert "hidden" not in repr(NewKey("id", "hidden")) and "hidden" not in repr(Token("hidden"))
     credentials = OidcClientCredentials("me", "hidden", token_url="https://login.example/token")
     assert "hidden" not in repr(credentials)
     with pytest.raises(InvalidArgument):

@@ -151,6 +151,12 @@ def not_one_text(texts: Any) -> None:
         raise InvalidArgument("texts is one text", field="texts", reason="INVALID_ARGUMENT", hint="give a list: [text]")
 
 
+def listed(texts: Sequence[Text]) -> Sequence[Text]:
+    """The same, as something with a length."""
+    not_one_text(texts)
+    return texts if hasattr(texts, "__len__") else list(texts)
+
+
 def size(text: Text) -> int:
     """Bytes of a text in a request, about."""
     if isinstance(text, str):

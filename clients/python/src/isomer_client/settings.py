@@ -28,7 +28,7 @@ class Tls:
     """Authorities to trust; none: the system's."""
     certificate: Optional[PemSource] = None
     """The client's certificate chain (mTLS), with `private_key`."""
-    private_key: Optional[PemSource] = None
+    private_key: Optional[PemSource] = dataclasses.field(default=None, repr=False)
     server_name: Optional[str] = None
     """Name expected in the server's certificate; none: the address's host."""
 
@@ -61,9 +61,10 @@ class Settings:
 
     address: str = DEFAULT_ADDRESS
     tls: Optional[Tls] = None
-    key: Optional[str] = None
-    token: Any = None
-    metadata: Tuple[Tuple[str, str], ...] = ()
+    # Never in what is printed of these settings.
+    key: Optional[str] = dataclasses.field(default=None, repr=False)
+    token: Any = dataclasses.field(default=None, repr=False)
+    metadata: Tuple[Tuple[str, str], ...] = dataclasses.field(default=(), repr=False)
     timeout: Optional[float] = 120.0
     retries: RetryPolicy = RetryPolicy()
     in_flight: int = 4

@@ -120,10 +120,12 @@ class Client(Transformations):
         self._encoders[id] = answer.encoder
         return answer.encoder
 
-    def _known(self, id: str, timeout: Optional[float]) -> encoder_pb2.Encoder:
-        """The same, asked for once."""
-        known = self._encoders.get(id)
-        return known if known is not None else self.encoder(id, timeout=timeout)
+    def _known(self, id: str, operation: Operation) -> encoder_pb2.Encoder:
+        """The same, asked for once, within the time of what needs it."""
+        if id not in self._encoders:
+            answer = self._transport.call(methods.GET_ENCODER, encoder_pb2.GetEncoderRequest(id=id), operation)
+            self._encoders[id] = answer.encoder
+        return self._encoders[id]
 
     # Vectors
 
@@ -162,9 +164,9 @@ class Client(Transformations):
             partial: whether texts that fail leave rows of zeros; without it they raise TextsFailed.
             timeout: seconds for all of it.
         """
-        encoding.not_one_text(texts)
+        texts = encoding.listed(texts)
         operation = Operation(timeout)
-        known = self._known(encoder, timeout)
+        known = self._known(encoder, operation)
         asked = encoding.prompt(known, prompt_name, prompt, role)
         options = Options(encoder, asked, truncation, dimensions, normalise, dtype, priority).checked()
         if not len(texts):
@@ -203,7 +205,7 @@ class Client(Transformations):
         """
         encoding.not_one_text(texts)
         operation = Operation(timeout)
-        known = self._known(encoder, timeout)
+        known = self._known(encoder, operation)
         asked = encoding.prompt(known, prompt_name, prompt, role)
         options = Options(encoder, asked, truncation, dimensions, normalise, dtype, priority).checked()
         parts = self._parts(texts, known, options, collection, operation)
@@ -269,7 +271,7 @@ class Client(Transformations):
         """A vector for each token of each text. Arguments as `encode`."""
         encoding.not_one_text(texts)
         operation = Operation(timeout)
-        known = self._known(encoder, timeout)
+        known = self._known(encoder, operation)
         asked = encoding.prompt(known, prompt_name, prompt, role)
         options = Options(encoder, asked, truncation, dimensions, normalise, dtype, None, tokens=True).checked()
         checker = encoding.Checker(options, collection, self._spaces)
@@ -303,7 +305,7 @@ class Client(Transformations):
         """Any number of documents scored against a query by a cross-encoder, best first."""
         encoding.not_one_text(documents)
         operation = Operation(timeout)
-        known = self._known(encoder, timeout)
+        known = self._known(encoder, operation)
 
         def one(batch: encoding.Batch, operation: Operation) -> Tuple[int, encoder_pb2.RerankResponse]:
             start, some = batch
