@@ -28,7 +28,7 @@ PROMPTS = {"query": "query: ", "passage": "passage: "}
 # Each encoder, and what is wrong with it.
 ENCODERS = {
     "plain": "nothing",
-    "reversed": "of requests that are there together, the last is answered first",
+    "reversed": "of three requests the last is answered first",
     "fails-once": "the request with the text `text 20` is answered UNAVAILABLE once",
     "overloaded-twice": "RESOURCE_EXHAUSTED with RetryInfo of 300 ms, twice",
     "overloaded-long": "RESOURCE_EXHAUSTED with RetryInfo of 60 s",
@@ -262,12 +262,13 @@ class Encoder(encoder_pb2_grpc.EncoderServiceServicer):
             return self._open.setdefault(key, noted) is noted
 
     def _wait_for_later(self, noted, context):
-        """Until a request that came later is answered, or none comes for half a second."""
-        until = time.monotonic() + 0.5
+        """Until three requests are there and those that came later are answered; after 5 s in any case."""
+        until = time.monotonic() + 5
         case = noted["metadata"].get("x-case", "")
+        last = (noted["number"] + 2) // 3 * 3
         while time.monotonic() < until and context.is_active():
-            later = [one for one in self._journal.of(case) if one["method"] == "Encode" and one["number"] > noted["number"]]
-            if any(one["answered"] for one in later):
+            later = [one for one in self._journal.of(case) if one["method"] == "Encode" and noted["number"] < one["number"] <= last]
+            if len(later) == last - noted["number"] and all(one["answered"] for one in later):
                 return
             time.sleep(0.01)
 

@@ -22,7 +22,7 @@ def address() -> Iterator[str]:
     binary = os.environ.get("ISOMER")
     assert binary, "ISOMER names the command line's binary: start this with clients/python/integrations/run"
     _, url = generator.serve()
-    config = f'{ENCODERS}\n[transform]\ndefault_generator = "stub"\n[transform.generators.stub]\nmodel = "stub"\nurl = "{url}"\napi_key_env = ""\n'
+    config = f'{ENCODERS}\n[addresses]\nallow = ["127.0.0.1"]\n[transform]\ndefault_generator = "stub"\n[transform.generators.stub]\nmodel = "stub"\nurl = "{url}"\napi_key_env = ""\n'
     with tempfile.TemporaryDirectory(prefix="isomer-integrations-") as folder:
         server = Isomer(str(pathlib.Path(binary).resolve()), pathlib.Path(folder), "integrations", config).start()
         yield server.address
