@@ -28,7 +28,7 @@ class SentenceTransformers(Provider):
         return Description(
             id=self._name.rpartition("/")[2],
             version=f"sentence-transformers/{digest.hexdigest()[:16]}",
-            dimensions=self._model.get_sentence_embedding_dimension(),
+            dimensions=self._model.get_embedding_dimension(),
             prompts={name: text for name, text in self._model.prompts.items() if text},
         )
 
