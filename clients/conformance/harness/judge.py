@@ -148,13 +148,14 @@ def judge_journal(expect, journal):
     if "most_texts" in expect and max(len(one["texts"]) for one in entries) > expect["most_texts"]:
         problems.append(f"a request had more than {expect['most_texts']} texts")
     if expect.get("out_of_order"):
-        answered = [one["answered"] for one in entries]
+        answered = [one["answered"] or float("inf") for one in entries]
         if answered == sorted(answered):
             problems.append("the stub could not answer a later request first: they did not come together")
     if "apart_ms" in expect:
-        gaps = [1000 * (later["time"] - one["answered"]) for one, later in zip(entries, entries[1:])]
-        if min(gaps) < expect["apart_ms"]:
-            problems.append(f"asked again after {min(gaps):.0f} ms, before {expect['apart_ms']} ms")
+        gaps = [1000 * (later["time"] - (one["answered"] or later["time"])) for one, later in zip(entries, entries[1:])]
+        least = min(gaps, default=float("inf"))
+        if least < expect["apart_ms"]:
+            problems.append(f"asked again after {least:.0f} ms, before {expect['apart_ms']} ms")
     if expect.get("cancelled") and not all(one["cancelled"] for one in entries):
         problems.append("the server was not told that the call is over")
     if "deadline_most_s" in expect:

@@ -42,7 +42,7 @@ class Part:
             stream = self._transport.stream(method, request, operation)
             try:
                 for answer in stream:
-                    attempt = 1
+                    attempt = 2
                     resume(answer)
                     yield answer
                     if over(answer):
