@@ -1,0 +1,1 @@
+"""What `clients/conformance/run` is made of."""

@@ -1,0 +1,79 @@
+"""Client of Isomer: texts to vectors, transformations, scores and robustness checks, over gRPC.
+
+`Client` blocks, `AsyncClient` is for asyncio; their methods are the same.
+"""
+
+from ._aio.client import AsyncClient
+from ._sync.client import Client
+from ._sync_transport import Cancel
+from ._version import VERSION as __version__
+from .credentials import AsyncTokenSource, OidcClientCredentials, Token, TokenSource
+from .errors import (
+    Aborted,
+    AlreadyExists,
+    BadAnswer,
+    Cancelled,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    IsomerError,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    ServerFault,
+    SpaceMismatch,
+    TextsFailed,
+    Unauthenticated,
+    Unavailable,
+    Unimplemented,
+)
+from .results import AugmentedEmbeddings, Embeddings, ItemError, NewKey, Ranked, Ranking, Report, TokenEmbeddings, Transformed, Usage
+from .retry import NO_RETRIES, RetryPolicy
+from .settings import Tls
+from .spaces import Collection, VectorSpace
+from .transforming import Sampling, Source
+
+__all__ = [
+    "Aborted",
+    "AlreadyExists",
+    "AsyncClient",
+    "AsyncTokenSource",
+    "AugmentedEmbeddings",
+    "BadAnswer",
+    "Cancel",
+    "Cancelled",
+    "Client",
+    "Collection",
+    "DeadlineExceeded",
+    "Embeddings",
+    "FailedPrecondition",
+    "InvalidArgument",
+    "IsomerError",
+    "ItemError",
+    "NO_RETRIES",
+    "NewKey",
+    "NotFound",
+    "OidcClientCredentials",
+    "PermissionDenied",
+    "Ranked",
+    "Ranking",
+    "Report",
+    "ResourceExhausted",
+    "RetryPolicy",
+    "Sampling",
+    "ServerFault",
+    "Source",
+    "SpaceMismatch",
+    "TextsFailed",
+    "Tls",
+    "Token",
+    "TokenEmbeddings",
+    "TokenSource",
+    "Transformed",
+    "Unauthenticated",
+    "Unavailable",
+    "Unimplemented",
+    "Usage",
+    "VectorSpace",
+    "__version__",
+]

@@ -1,0 +1,1 @@
+"""The client's methods, written for asyncio; clients/python/generate makes the blocking ones of them."""
