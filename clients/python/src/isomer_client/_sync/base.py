@@ -42,7 +42,7 @@ class Part:
             stream = self._transport.stream(method, request, operation)
             try:
                 for answer in stream:
-                    attempt = 2
+                    attempt = 1
                     resume(answer)
                     yield answer
                     if over(answer):

@@ -175,7 +175,7 @@ class VectorSpace(_message.Message):
     """Element type that the vectors were delivered in."""
     augmentation: _builtins.str
     """Set where vectors are pooled from several variants of a text (GASE): a canonical description of
-    how. Empty otherwise.
+    the pooling. Empty otherwise.
     """
     quantisation: _builtins.str
     """DTYPE_INT8: SHA-256 (hex) of the ranges that the values were scaled by. Empty otherwise."""
@@ -326,8 +326,8 @@ class Provenance(_message.Message):
     attempts: _builtins.int
     """Attempts made, the successful one included; 0 when the answer came from the cache."""
     cache_hit: _builtins.bool
-    """True when the text came from the cache, or from a request of the same moment that generated and
-    counted it.
+    """True when the text came from the cache, or from a concurrent request that generated and counted
+    it.
     """
     content_key: _builtins.str
     """Content address: the cache key, BLAKE3 (hex)."""

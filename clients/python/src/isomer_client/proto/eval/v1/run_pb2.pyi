@@ -40,7 +40,7 @@ class _RunStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunState.Val
     RUN_STATE_CANCELLED: _RunState.ValueType  # 5
 
 class RunState(_RunState, metaclass=_RunStateEnumTypeWrapper):
-    """Where a run stands."""
+    """State of a run."""
 
 RUN_STATE_UNSPECIFIED: RunState.ValueType  # 0
 RUN_STATE_PENDING: RunState.ValueType  # 1
@@ -64,7 +64,7 @@ class _StageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stage.ValueType
     STAGE_REPORT: _Stage.ValueType  # 5
     STAGE_JUDGE: _Stage.ValueType  # 6
     """Between STAGE_SCORE and STAGE_REPORT, where the run names a judge: once the rounds of a
-    sequential gate are over, so that nothing is rated that the report does not speak of.
+    sequential gate are over, so that only texts of the report are rated.
     """
 
 class Stage(_Stage, metaclass=_StageEnumTypeWrapper):
@@ -78,7 +78,7 @@ STAGE_SCORE: Stage.ValueType  # 4
 STAGE_REPORT: Stage.ValueType  # 5
 STAGE_JUDGE: Stage.ValueType  # 6
 """Between STAGE_SCORE and STAGE_REPORT, where the run names a judge: once the rounds of a
-sequential gate are over, so that nothing is rated that the report does not speak of.
+sequential gate are over, so that only texts of the report are rated.
 """
 Global___Stage: _TypeAlias = Stage  # noqa: Y015
 
@@ -184,7 +184,7 @@ class _GateAdjustEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateAdjust
     """
 
 class GateAdjust(_GateAdjust, metaclass=_GateAdjustEnumTypeWrapper):
-    """What becomes of the chance of error where several encoders are judged."""
+    """How the chance of error is adjusted for several encoders."""
 
 GATE_ADJUST_UNSPECIFIED: GateAdjust.ValueType  # 0
 GATE_ADJUST_NONE: GateAdjust.ValueType  # 1
@@ -215,15 +215,15 @@ class _GateBasisEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateBasis.V
     for `margin`.
     """
     GATE_BASIS_BOUNDED: _GateBasis.ValueType  # 5
-    """Bounds of the mean that hold whatever the law of the values, which lie in a known range. The
-    default. Over few groups they decide nothing, and such a rule is refused: a collapse on few
-    data sets could not be noticed.
+    """Bounds of the mean that hold whatever the distribution of the values, which lie in a known
+    range. The default. Over few groups they decide nothing, and such a rule is refused: a collapse
+    on few data sets could not be noticed.
     """
     GATE_BASIS_STUDENTISED_BOOTSTRAP: _GateBasis.ValueType  # 6
     """Studentised bootstrap bounds of the mean over groups of data sets. Not for `margin`."""
 
 class GateBasis(_GateBasis, metaclass=_GateBasisEnumTypeWrapper):
-    """What is held against a limit."""
+    """What is compared with a limit."""
 
 GATE_BASIS_UNSPECIFIED: GateBasis.ValueType  # 0
 GATE_BASIS_POINT: GateBasis.ValueType  # 1
@@ -239,9 +239,9 @@ GATE_BASIS_BOOTSTRAP: GateBasis.ValueType  # 4
 for `margin`.
 """
 GATE_BASIS_BOUNDED: GateBasis.ValueType  # 5
-"""Bounds of the mean that hold whatever the law of the values, which lie in a known range. The
-default. Over few groups they decide nothing, and such a rule is refused: a collapse on few
-data sets could not be noticed.
+"""Bounds of the mean that hold whatever the distribution of the values, which lie in a known
+range. The default. Over few groups they decide nothing, and such a rule is refused: a collapse
+on few data sets could not be noticed.
 """
 GATE_BASIS_STUDENTISED_BOOTSTRAP: GateBasis.ValueType  # 6
 """Studentised bootstrap bounds of the mean over groups of data sets. Not for `margin`."""
@@ -262,7 +262,7 @@ class _GateUnitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateUnit.Val
     """Groups of data sets, their members averaged first: what other data sets would give."""
 
 class GateUnit(_GateUnit, metaclass=_GateUnitEnumTypeWrapper):
-    """What counts as drawn: what a rule's chance of error is over."""
+    """The unit of sampling: what a rule's chance of error refers to."""
 
 GATE_UNIT_UNSPECIFIED: GateUnit.ValueType  # 0
 GATE_UNIT_ITEM: GateUnit.ValueType  # 1
@@ -288,7 +288,7 @@ class _GateUndecidedEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateUnd
     """It is reported as undecided and blocks: exit code 4. The default."""
 
 class GateUndecided(_GateUndecided, metaclass=_GateUndecidedEnumTypeWrapper):
-    """What becomes of a gate whose rules the data leave undecided."""
+    """What it means for the gate if the data leave a rule undecided."""
 
 GATE_UNDECIDED_UNSPECIFIED: GateUndecided.ValueType  # 0
 GATE_UNDECIDED_WARN: GateUndecided.ValueType  # 1
@@ -307,7 +307,7 @@ class _GateSequentialEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateSe
     DESCRIPTOR: _descriptor.EnumDescriptor
     GATE_SEQUENTIAL_UNSPECIFIED: _GateSequential.ValueType  # 0
     GATE_SEQUENTIAL_OFF: _GateSequential.ValueType  # 1
-    """Everything is run, and looked at once."""
+    """Everything is run, with one look at the end."""
     GATE_SEQUENTIAL_POCOCK: _GateSequential.ValueType  # 2
     """Spent about evenly: stops clear cases early."""
     GATE_SEQUENTIAL_OBRIEN_FLEMING: _GateSequential.ValueType  # 3
@@ -323,13 +323,13 @@ class GateSequential(_GateSequential, metaclass=_GateSequentialEnumTypeWrapper):
     """Whether the run goes in rounds (data sets, then seeds) and stops as soon as every rule of every
     encoder is decided, and how the chance of error is spent on the looks. Over all looks together it
     stays at most alpha. INVALID_ARGUMENT with rules on GATE_BASIS_POINT or GATE_BASIS_BOOTSTRAP,
-    which no early look can decide. A run that stopped early reports on the data sets and seeds that
-    are in, or on the items.
+    which no early look can decide. A run that stopped early reports on the data sets and seeds, or
+    on the items, that it has finished.
     """
 
 GATE_SEQUENTIAL_UNSPECIFIED: GateSequential.ValueType  # 0
 GATE_SEQUENTIAL_OFF: GateSequential.ValueType  # 1
-"""Everything is run, and looked at once."""
+"""Everything is run, with one look at the end."""
 GATE_SEQUENTIAL_POCOCK: GateSequential.ValueType  # 2
 """Spent about evenly: stops clear cases early."""
 GATE_SEQUENTIAL_OBRIEN_FLEMING: GateSequential.ValueType  # 3
@@ -401,7 +401,7 @@ class RunSpec(_message.Message):
     generator_id: _builtins.str
     """Generator; empty: the suite's, else the server's default."""
     limit: _builtins.int
-    """Overrides the number of rows of each dataset: a sample of at most so many (see
+    """Overrides the number of rows of each dataset: a sample of at most this many (see
     DatasetInput.limit).
     """
     baseline_encoder_id: _builtins.str
@@ -426,12 +426,12 @@ class RunSpec(_message.Message):
 
     @_builtins.property
     def gate(self) -> Global___Gate:
-        """Rules to hold the scores against, and how; laid over the suite's own gate."""
+        """Rules for the scores, and how they are decided; merged with the suite's own gate."""
 
     @_builtins.property
     def judge(self) -> Global___Judge:
-        """Who rates what became of the texts; what is set here replaces what the suite's `[judge]` says.
-        Absent: the suite's, else nobody.
+        """The judge that rates the transformed texts; fields that are set here override the suite's
+        `[judge]`. Absent: the suite's, else none.
         """
 
     @_builtins.property
@@ -442,13 +442,13 @@ class RunSpec(_message.Message):
 
     @_builtins.property
     def separation(self) -> Global___Separation:
-        """Whether encoders tell rewrites from changes of meaning; what is set here replaces what the
-        suite's `[separation]` says. Absent: the suite's, else on.
+        """Whether encoders tell rewrites from changes of meaning; fields that are set here override the
+        suite's `[separation]`. Absent: the suite's, else on.
         """
 
     @_builtins.property
     def limits(self) -> Global___RunLimits:
-        """What the run may take; what is set here replaces what the suite's `[limits]` says."""
+        """Limits of the run; fields that are set here override the suite's `[limits]`."""
 
     def __init__(
         self,
@@ -489,8 +489,8 @@ Global___RunSpec: _TypeAlias = RunSpec  # noqa: Y015
 
 @_typing.final
 class RunLimits(_message.Message):
-    """What a run may take. A run is refused where its plan, with one attempt for each text, is above a
-    limit, and fails (RESOURCE_EXHAUSTED) when it has taken more; what was made is kept. Calls in
+    """Limits of a run. A run is refused where its plan, with one attempt for each text, is above a
+    limit, and fails (RESOURCE_EXHAUSTED) when it has taken more; finished work is kept. Calls in
     flight at that moment are finished and paid for.
     """
 
@@ -580,9 +580,9 @@ Global___Separation: _TypeAlias = Separation  # noqa: Y015
 
 @_typing.final
 class Judge(_message.Message):
-    """A language model that rates pairs of a text and what a transformation made of it. The report then
-    says how they are rated and how the drift of each encoder goes with the ratings (Spearman's rho
-    with a bootstrap interval).
+    """A language model that rates pairs of a text and its transformation. The report then gives the
+    ratings and how the drift of each encoder correlates with them (Spearman's rho with a bootstrap
+    interval).
 
     Besides them it rates 48 pairs of ours whose rating is known: identical texts, paraphrases by
     people, unrelated texts. A judge that does not tell them apart accepts no rewrite that counts.
@@ -600,7 +600,7 @@ class Judge(_message.Message):
     ACCEPT_FIELD_NUMBER: _builtins.int
     generator_id: _builtins.str
     """As in isomer.transform.v1.TransformSpec. Empty: the suite's; INVALID_ARGUMENT when it has none
-    and a field below is set. `none`: nobody, whatever the suite says.
+    and a field below is set. `none`: no judge, whatever the suite says.
     """
     sample: _builtins.int
     """Most texts rated of each data set, transformation and seed, drawn by the run's first seed and
@@ -639,9 +639,9 @@ Global___Judge: _TypeAlias = Judge  # noqa: Y015
 
 @_typing.final
 class Gate(_message.Message):
-    """Rules that an encoder keeps or breaks, and how they are decided. What is set here replaces what
-    the suite's `[gate]` says; rules are added to the suite's, and one of the same kind, quantity,
-    task and data set takes its place.
+    """Rules that an encoder keeps or breaks, and how they are decided. Fields that are set here
+    override the suite's `[gate]`; rules are added to the suite's, and one of the same kind,
+    quantity, task and data set takes its place.
 
     The unit of observation is the item or the group of data sets (GateUnit), seeds averaged first.
     Points are main scores x 100.
@@ -699,7 +699,7 @@ class Gate(_message.Message):
     to 1; absent: the suite's, else 0.1.
     """
     without_suite_rules: _builtins.bool
-    """Leaves the rules of the suite out: those of this message are all there are."""
+    """Leaves the rules of the suite out: only those of this message apply."""
     @_builtins.property
     def rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___GateRule]: ...
     def __init__(
@@ -786,8 +786,8 @@ class GateRule(_message.Message):
     min_score: _builtins.float
     """Least score, in points; -100 to 100."""
     margin: _builtins.float
-    """Non-inferiority: at most so many points below the baseline encoder, paired over data sets; 0
-    to 200. Needs RunSpec.baseline_encoder_id or the suite's `baseline`.
+    """Non-inferiority: at most this many points below the baseline encoder, paired over data sets;
+    0 to 200. Needs RunSpec.baseline_encoder_id or the suite's `baseline`.
     """
     min_separation: _builtins.float
     """Least share of texts whose rewrite is nearer to the text than to a copy with another meaning,
@@ -946,7 +946,7 @@ class Run(_message.Message):
     id: _builtins.str
     state: Global___RunState.ValueType
     error: _builtins.str
-    """Why it failed, or was cancelled where the one who did said why."""
+    """Why it failed, or the reason that was given for its cancellation."""
     error_code: _builtins.int
     """`google.rpc.Code` of the failure; CANCELLED with the reason of a cancellation."""
     verdict: Global___Verdict.ValueType
@@ -999,7 +999,7 @@ Global___Run: _TypeAlias = Run  # noqa: Y015
 
 @_typing.final
 class RunCounters(_message.Message):
-    """What a run did and what it found done already. Once the run has succeeded, texts_planned =
+    """What a run did, and what it found in caches. Once the run has succeeded, texts_planned =
     texts_generated + texts_by_rule + texts_cached. Seeds that share one text (a greedy local
     generator) count it as generated once and as cached for the others.
     """
@@ -1049,12 +1049,12 @@ class RunCounters(_message.Message):
     """Of these, asked of the judge now, and found in the cache."""
     ratings_cached: _builtins.int
     ratings_missing: _builtins.int
-    """Of these, without a rating: no answer was one, or the judge failed."""
+    """Of these, without a rating: no answer was a rating, or the judge failed."""
     judge_calls: _builtins.int
     """Calls to the judge, retries included. Not part of generator_calls."""
     generator_tokens: _builtins.int
-    """Tokens that generators read (prompts included) and wrote for this run. What a cache answered
-    costs none.
+    """Tokens that generators read (prompts included) and wrote for this run. Cached answers cost
+    none.
     """
     generated_tokens: _builtins.int
     judge_tokens: _builtins.int
@@ -1253,7 +1253,7 @@ Global___RunPlan: _TypeAlias = RunPlan  # noqa: Y015
 
 @_typing.final
 class PlannedGeneration(_message.Message):
-    """What is asked of the generator under one transformation, or for one kind of changed copies."""
+    """Requests to the generator for one transformation, or for one kind of changed copies."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1279,7 +1279,7 @@ Global___PlannedGeneration: _TypeAlias = PlannedGeneration  # noqa: Y015
 
 @_typing.final
 class PlannedEncoding(_message.Message):
-    """What is asked of an encoder."""
+    """Requests to an encoder."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1422,7 +1422,7 @@ class WatchRunResponse(_message.Message):
     ENDED_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     message: _builtins.str
-    """Something to tell a person: a warning, a decision of the plan."""
+    """A message for people: a warning, a decision of the plan."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -1460,8 +1460,8 @@ class CancelRunRequest(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     reason: _builtins.str
-    """Why, for whoever looks at the run: told as a message to those who watch it, and kept as its
-    `error`. At most 1,000 bytes; INVALID_ARGUMENT otherwise.
+    """The reason: sent as a message to the run's watchers, and kept as its `error`. At most 1,000
+    bytes; INVALID_ARGUMENT otherwise.
     """
     def __init__(
         self,

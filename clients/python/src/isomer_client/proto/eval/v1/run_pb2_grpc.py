@@ -92,8 +92,8 @@ class RunServiceServicer(object):
     def CreateRun(self, request, context):
         """Plans a run and starts it. INVALID_ARGUMENT names the line or field of a broken suite;
         NOT_FOUND an unknown encoder, generator, judge or dataset. All of a run's inputs are checked
-        before anything is generated; a judge is asked to rate one pair of ours, so that one that
-        cannot be reached or does not know its model is told now (field `spec.judge`).
+        before anything is generated; a judge is asked to rate one pair of ours, so that a judge that
+        cannot be reached, or does not know its model, is reported now (field `spec.judge`).
         RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
         FAILED_PRECONDITION where the plan is above RunSpec.limits.
         """
@@ -102,9 +102,9 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PlanRun(self, request, context):
-        """What a run of this spec would take, before it costs: texts, calls, tokens, money, and what the
-        caches hold already. No generator, encoder or judge is asked for anything but what it is, and
-        no run is made. Errors as CreateRun, but limits refuse nothing here.
+        """What a run of this spec would use, before it costs anything: texts, calls, tokens, money, and
+        what the caches hold already. Generators, encoders and judges are asked only for their
+        description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

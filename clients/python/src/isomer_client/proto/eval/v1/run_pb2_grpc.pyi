@@ -44,15 +44,15 @@ class RunServiceStub:
     CreateRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.CreateRunRequest, _run_pb2.CreateRunResponse]
     """Plans a run and starts it. INVALID_ARGUMENT names the line or field of a broken suite;
     NOT_FOUND an unknown encoder, generator, judge or dataset. All of a run's inputs are checked
-    before anything is generated; a judge is asked to rate one pair of ours, so that one that
-    cannot be reached or does not know its model is told now (field `spec.judge`).
+    before anything is generated; a judge is asked to rate one pair of ours, so that a judge that
+    cannot be reached, or does not know its model, is reported now (field `spec.judge`).
     RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
     FAILED_PRECONDITION where the plan is above RunSpec.limits.
     """
     PlanRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.PlanRunRequest, _run_pb2.PlanRunResponse]
-    """What a run of this spec would take, before it costs: texts, calls, tokens, money, and what the
-    caches hold already. No generator, encoder or judge is asked for anything but what it is, and
-    no run is made. Errors as CreateRun, but limits refuse nothing here.
+    """What a run of this spec would use, before it costs anything: texts, calls, tokens, money, and
+    what the caches hold already. Generators, encoders and judges are asked only for their
+    description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.GetRunRequest, _run_pb2.GetRunResponse]
     ListRuns: _grpc.UnaryUnaryMultiCallable[_run_pb2.ListRunsRequest, _run_pb2.ListRunsResponse]
@@ -80,15 +80,15 @@ class RunServiceAsyncStub(RunServiceStub):
     CreateRun: _aio.UnaryUnaryMultiCallable[_run_pb2.CreateRunRequest, _run_pb2.CreateRunResponse]  # type: ignore[assignment]
     """Plans a run and starts it. INVALID_ARGUMENT names the line or field of a broken suite;
     NOT_FOUND an unknown encoder, generator, judge or dataset. All of a run's inputs are checked
-    before anything is generated; a judge is asked to rate one pair of ours, so that one that
-    cannot be reached or does not know its model is told now (field `spec.judge`).
+    before anything is generated; a judge is asked to rate one pair of ours, so that a judge that
+    cannot be reached, or does not know its model, is reported now (field `spec.judge`).
     RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
     FAILED_PRECONDITION where the plan is above RunSpec.limits.
     """
     PlanRun: _aio.UnaryUnaryMultiCallable[_run_pb2.PlanRunRequest, _run_pb2.PlanRunResponse]  # type: ignore[assignment]
-    """What a run of this spec would take, before it costs: texts, calls, tokens, money, and what the
-    caches hold already. No generator, encoder or judge is asked for anything but what it is, and
-    no run is made. Errors as CreateRun, but limits refuse nothing here.
+    """What a run of this spec would use, before it costs anything: texts, calls, tokens, money, and
+    what the caches hold already. Generators, encoders and judges are asked only for their
+    description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_run_pb2.GetRunRequest, _run_pb2.GetRunResponse]  # type: ignore[assignment]
     ListRuns: _aio.UnaryUnaryMultiCallable[_run_pb2.ListRunsRequest, _run_pb2.ListRunsResponse]  # type: ignore[assignment]
@@ -119,8 +119,8 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_run_pb2.CreateRunResponse, _abc.Awaitable[_run_pb2.CreateRunResponse]]:
         """Plans a run and starts it. INVALID_ARGUMENT names the line or field of a broken suite;
         NOT_FOUND an unknown encoder, generator, judge or dataset. All of a run's inputs are checked
-        before anything is generated; a judge is asked to rate one pair of ours, so that one that
-        cannot be reached or does not know its model is told now (field `spec.judge`).
+        before anything is generated; a judge is asked to rate one pair of ours, so that a judge that
+        cannot be reached, or does not know its model, is reported now (field `spec.judge`).
         RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
         FAILED_PRECONDITION where the plan is above RunSpec.limits.
         """
@@ -131,9 +131,9 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_pb2.PlanRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.PlanRunResponse, _abc.Awaitable[_run_pb2.PlanRunResponse]]:
-        """What a run of this spec would take, before it costs: texts, calls, tokens, money, and what the
-        caches hold already. No generator, encoder or judge is asked for anything but what it is, and
-        no run is made. Errors as CreateRun, but limits refuse nothing here.
+        """What a run of this spec would use, before it costs anything: texts, calls, tokens, money, and
+        what the caches hold already. Generators, encoders and judges are asked only for their
+        description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
         """
 
     @_abc_1.abstractmethod

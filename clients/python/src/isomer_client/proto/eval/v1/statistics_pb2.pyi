@@ -60,8 +60,8 @@ class _WilcoxonMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Wilcox
     WILCOXON_METHOD_NORMAL: _WilcoxonMethod.ValueType  # 2
     """Normal approximation with tie correction; continuity correction as asked for."""
     WILCOXON_METHOD_CONDITIONAL: _WilcoxonMethod.ValueType  # 3
-    """Exact given the ties and zeros that are there: the distribution over all sign permutations of
-    these ranks.
+    """Exact, given the present ties and zeros: the distribution over all sign permutations of these
+    ranks.
     """
 
 class WilcoxonMethod(_WilcoxonMethod, metaclass=_WilcoxonMethodEnumTypeWrapper):
@@ -78,8 +78,8 @@ statistic is rounded against the alternative.
 WILCOXON_METHOD_NORMAL: WilcoxonMethod.ValueType  # 2
 """Normal approximation with tie correction; continuity correction as asked for."""
 WILCOXON_METHOD_CONDITIONAL: WilcoxonMethod.ValueType  # 3
-"""Exact given the ties and zeros that are there: the distribution over all sign permutations of
-these ranks.
+"""Exact, given the present ties and zeros: the distribution over all sign permutations of these
+ranks.
 """
 Global___WilcoxonMethod: _TypeAlias = WilcoxonMethod  # noqa: Y015
 
@@ -99,7 +99,7 @@ class _ZeroMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ZeroMethod
     """Ranked, half of their ranks to each side."""
 
 class ZeroMethod(_ZeroMethod, metaclass=_ZeroMethodEnumTypeWrapper):
-    """What becomes of differences that are zero in the signed-rank test (scipy's `zero_method`)."""
+    """How the signed-rank test treats differences of zero (scipy's `zero_method`)."""
 
 ZERO_METHOD_UNSPECIFIED: ZeroMethod.ValueType  # 0
 """WILCOX."""
@@ -243,7 +243,7 @@ class CompareRequest(_message.Message):
     """The normal approximation moves its statistic half a rank towards the mean."""
     @_builtins.property
     def reference(self) -> Global___ScoreSeries:
-        """What the others are compared with."""
+        """The system that the others are compared with."""
 
     @_builtins.property
     def treatments(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoreSeries]:
@@ -532,7 +532,7 @@ class AgreementRequest(_message.Message):
     def raters(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgreementRequest.Rater]: ...
     @_builtins.property
     def scale(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Values that could have been given; absent: those that were."""
+        """Possible values; absent: the given ones."""
 
     def __init__(
         self,
@@ -1118,15 +1118,15 @@ class PlanDesignRequest(_message.Message):
     ALTERNATIVE_FIELD_NUMBER: _builtins.int
     STUDENT_FIELD_NUMBER: _builtins.int
     sd_between: _builtins.float
-    """Without a pilot, or in place of what it says:
-    Standard deviation of the true differences between data sets.
+    """Without a pilot, or overriding it: standard deviation of the true differences between data
+    sets.
     """
     sd_seeds: _builtins.float
     """Standard deviation over seeds within a data set."""
     datasets: _builtins.int
     seeds: _builtins.int
     effect: _builtins.float
-    """An effect to be detected; absent: only the smallest one is told."""
+    """An effect to be detected; absent: only the smallest detectable one is returned."""
     alpha: _builtins.float
     """Chance of a false alarm; 0: 0.05."""
     power: _builtins.float

@@ -171,9 +171,9 @@ class StatisticsServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PlanDesign(self, request, context):
-        """What a design of so many data sets and seeds can detect, and what an effect would take.
-        INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither differences
-        nor spreads.
+        """What a design with these numbers of data sets and seeds can detect, and what design an effect
+        needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither
+        differences nor spreads.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

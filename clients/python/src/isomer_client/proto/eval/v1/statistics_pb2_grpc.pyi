@@ -77,9 +77,9 @@ class StatisticsServiceStub:
     unequal lengths, NaN, a constant series (its correlation is undefined, not 0).
     """
     PlanDesign: _grpc.UnaryUnaryMultiCallable[_statistics_pb2.PlanDesignRequest, _statistics_pb2.PlanDesignResponse]
-    """What a design of so many data sets and seeds can detect, and what an effect would take.
-    INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither differences
-    nor spreads.
+    """What a design with these numbers of data sets and seeds can detect, and what design an effect
+    needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither
+    differences nor spreads.
     """
 
 @_typing.type_check_only
@@ -131,9 +131,9 @@ class StatisticsServiceAsyncStub(StatisticsServiceStub):
     unequal lengths, NaN, a constant series (its correlation is undefined, not 0).
     """
     PlanDesign: _aio.UnaryUnaryMultiCallable[_statistics_pb2.PlanDesignRequest, _statistics_pb2.PlanDesignResponse]  # type: ignore[assignment]
-    """What a design of so many data sets and seeds can detect, and what an effect would take.
-    INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither differences
-    nor spreads.
+    """What a design with these numbers of data sets and seeds can detect, and what design an effect
+    needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither
+    differences nor spreads.
     """
 
 class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -242,9 +242,9 @@ class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _statistics_pb2.PlanDesignRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_statistics_pb2.PlanDesignResponse, _abc.Awaitable[_statistics_pb2.PlanDesignResponse]]:
-        """What a design of so many data sets and seeds can detect, and what an effect would take.
-        INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither differences
-        nor spreads.
+        """What a design with these numbers of data sets and seeds can detect, and what design an effect
+        needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither
+        differences nor spreads.
         """
 
 def add_StatisticsServiceServicer_to_server(servicer: StatisticsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

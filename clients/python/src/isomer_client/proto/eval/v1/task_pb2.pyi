@@ -271,7 +271,7 @@ class DatasetInfo(_message.Message):
     """Folder on the server that holds it; empty: it comes from the hub or its cache."""
     @_builtins.property
     def fields(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Columns there that have other names than ours: our name to theirs."""
+        """Columns whose names differ from ours: our name to theirs."""
 
     @_builtins.property
     def transformed_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -418,7 +418,7 @@ class DatasetRef(_message.Message):
     server's data folders, else the hub's repository at the catalogue's revision.
     """
     named: _builtins.str
-    """What a person would write: a dataset that ships with Isomer, a name of the catalogue or a
+    """A name as people write it: a dataset that ships with Isomer, a name of the catalogue or a
     Hugging Face id, tried in this order.
     """
     split: _builtins.str
@@ -799,7 +799,7 @@ Global___GradedVectors: _TypeAlias = GradedVectors  # noqa: Y015
 
 @_typing.final
 class PairScores(_message.Message):
-    """Scores of pairs, from whatever scores pairs (a cross-encoder, a paraphrase classifier), for
+    """Scores of pairs, from any model that scores pairs (a cross-encoder, a paraphrase classifier), for
     graded-ranking.
     """
 
@@ -921,7 +921,7 @@ Global___ClusteringVectors: _TypeAlias = ClusteringVectors  # noqa: Y015
 
 @_typing.final
 class TaskOptions(_message.Message):
-    """What mteb's tasks set one by one."""
+    """Settings of single tasks in mteb."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -940,7 +940,7 @@ class TaskOptions(_message.Message):
     legacy_clustering: _builtins.bool
     """Clustering: the older form (one k-means a set) under mteb-v2 too, for data of single rows."""
     train_limit: _builtins.int
-    """Classification: a sample of at most so many train rows, in proportion to labels; absent: all."""
+    """Classification: a sample of at most this many train rows, in proportion to labels; absent: all."""
     tag_parts_of_speech: _builtins.bool
     """Clsd, from a data set: the part of speech of each word that differs, from a tagger of English,
     where the data does not give it (`distractor_pos`). INVALID_ARGUMENT where the targets are in
@@ -1103,7 +1103,7 @@ Global___RetrievalVectors: _TypeAlias = RetrievalVectors  # noqa: Y015
 @_typing.final
 class SearchIndex(_message.Message):
     """An approximate index in place of the exact search, for retrieval. It changes scores: the answer
-    says so, and how much of what the exact search finds was found.
+    says so, and reports the share of the exact search's documents that it found.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1171,7 +1171,7 @@ Global___SearchIndex: _TypeAlias = SearchIndex  # noqa: Y015
 
 @_typing.final
 class SearchReport(_message.Message):
-    """What an approximate search was, and what it found of the exact answer."""
+    """The settings of an approximate search, and its recall."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1209,7 +1209,7 @@ class SearchReport(_message.Message):
     """Queries compared with the exact search: all, or up to 1,000 at equal steps."""
     @_builtins.property
     def recalls(self) -> _containers.RepeatedCompositeFieldContainer[Global___SearchReport.Recall]:
-        """At 10, 100 and 1000, as far as so many documents are wanted."""
+        """At 10, 100 and 1000, up to the number of documents that are wanted."""
 
     def __init__(
         self,
@@ -1330,8 +1330,8 @@ Global___PromptUse: _TypeAlias = PromptUse  # noqa: Y015
 
 @_typing.final
 class UnusedPrompt(_message.Message):
-    """A prompt that was there and not used: none of the texts has its role, or a more specific prompt
-    went before it.
+    """A prompt that was available and not used: none of the texts has its role, or a more specific
+    prompt went before it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1400,7 +1400,7 @@ class DatasetInput(_message.Message):
     PROMPTS_FIELD_NUMBER: _builtins.int
     encoder_id: _builtins.str
     limit: _builtins.int
-    """A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or
+    """A sample of at most this many rows (pairs, queries, texts, groups), in proportion to labels or
     gold scores where rows have them; a corpus and train rows are always whole; absent: all rows.
     The result says how it was drawn (notes, and `isomer_sample` beside mteb's scores).
     """
@@ -1454,7 +1454,7 @@ Global___DatasetInput: _TypeAlias = DatasetInput  # noqa: Y015
 class DatasetPivot(_message.Message):
     """Every text of a data set translated before it is encoded, by the transform service this server
     was given (the CLSD paper, section 3.2). Texts that cannot be translated stay as they were, and
-    are counted. What equals its target or differs from it in one word is looked for in the
+    are counted. Texts that equal their target, or differ from it in one word, are looked for in the
     translations.
     """
 
@@ -1499,7 +1499,7 @@ Global___DatasetPivot: _TypeAlias = DatasetPivot  # noqa: Y015
 
 @_typing.final
 class PivotReport(_message.Message):
-    """What a pivot came to; counts are of distinct texts."""
+    """The result of a pivot; counts are of distinct texts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1574,7 +1574,7 @@ class PivotReport(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Who translated and by which prompt, with digests: what all texts share."""
+        """The generator and prompt of the translations, with digests: the facts that all texts share."""
 
     @_builtins.property
     def kept_texts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PivotReport.Kept]:
@@ -1722,7 +1722,7 @@ class DeltaInterval(_message.Message):
     method: _builtins.str
     """How it was made."""
     note: _builtins.str
-    """What a reader must know; may be empty."""
+    """A remark for readers; may be empty."""
     def __init__(
         self,
         *,
@@ -1744,7 +1744,7 @@ Global___DeltaInterval: _TypeAlias = DeltaInterval  # noqa: Y015
 
 @_typing.final
 class AugmentationReport(_message.Message):
-    """What augmentation came to."""
+    """The result of augmentation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1980,7 +1980,7 @@ class ScoreResponse(_message.Message):
 
     @_builtins.property
     def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What a person should know about how the data was read or scored, e.g. queries left out."""
+        """Remarks for people on how the data was read or scored, e.g. queries left out."""
 
     @_builtins.property
     def search(self) -> Global___SearchReport:
@@ -2002,7 +2002,7 @@ class ScoreResponse(_message.Message):
 
     @_builtins.property
     def unused_prompts(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnusedPrompt]:
-        """Prompts that nothing got."""
+        """Prompts that no text got."""
 
     @_builtins.property
     def truncation(self) -> Global___TruncationReport:

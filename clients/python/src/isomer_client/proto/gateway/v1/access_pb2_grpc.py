@@ -93,7 +93,7 @@ class AccessServiceServicer(object):
 
     def CreateKey(self, request, context):
         """Makes a key. Its text is in this answer and nowhere else: only its SHA-256 is kept.
-        INVALID_ARGUMENT names the field that cannot be meant.
+        INVALID_ARGUMENT names the invalid field.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

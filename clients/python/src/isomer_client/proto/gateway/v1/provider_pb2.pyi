@@ -39,8 +39,8 @@ class _ProviderKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Provider
     PROVIDER_KIND_TEI_HTTP: _ProviderKind.ValueType  # 3
     """text-embeddings-inference over HTTP, likewise."""
     PROVIDER_KIND_OPENAI: _ProviderKind.ValueType  # 4
-    """OpenAI's `/embeddings`, and the many servers that imitate it (vLLM, LiteLLM, LM Studio); the
-    address ends in `/v1` where the server's does.
+    """OpenAI's `/embeddings`, and the many OpenAI-compatible servers (vLLM, LiteLLM, LM Studio); the
+    address includes `/v1` if the server's paths do.
     """
     PROVIDER_KIND_COHERE_V2: _ProviderKind.ValueType  # 5
     """Cohere's API, version 2."""
@@ -60,8 +60,8 @@ class _ProviderKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Provider
     """
 
 class ProviderKind(_ProviderKind, metaclass=_ProviderKindEnumTypeWrapper):
-    """What protocol a provider speaks. In files and on the command line a kind is written in lower case
-    with dashes and without the prefix: `tei-grpc`.
+    """Protocol of a provider. In files and on the command line a kind is written in lower case with
+    dashes and without the prefix: `tei-grpc`.
     """
 
 PROVIDER_KIND_UNSPECIFIED: ProviderKind.ValueType  # 0
@@ -74,8 +74,8 @@ one is refused.
 PROVIDER_KIND_TEI_HTTP: ProviderKind.ValueType  # 3
 """text-embeddings-inference over HTTP, likewise."""
 PROVIDER_KIND_OPENAI: ProviderKind.ValueType  # 4
-"""OpenAI's `/embeddings`, and the many servers that imitate it (vLLM, LiteLLM, LM Studio); the
-address ends in `/v1` where the server's does.
+"""OpenAI's `/embeddings`, and the many OpenAI-compatible servers (vLLM, LiteLLM, LM Studio); the
+address includes `/v1` if the server's paths do.
 """
 PROVIDER_KIND_COHERE_V2: ProviderKind.ValueType  # 5
 """Cohere's API, version 2."""
@@ -128,7 +128,7 @@ class _ProviderState:
 class _ProviderStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ProviderState.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     PROVIDER_STATE_UNSPECIFIED: _ProviderState.ValueType  # 0
-    """The gateway has not looked yet."""
+    """The gateway has not checked it yet."""
     PROVIDER_STATE_SERVING: _ProviderState.ValueType  # 1
     """It answers and gets requests."""
     PROVIDER_STATE_UNAVAILABLE: _ProviderState.ValueType  # 2
@@ -144,7 +144,7 @@ class ProviderState(_ProviderState, metaclass=_ProviderStateEnumTypeWrapper):
     """Whether requests are sent to a provider."""
 
 PROVIDER_STATE_UNSPECIFIED: ProviderState.ValueType  # 0
-"""The gateway has not looked yet."""
+"""The gateway has not checked it yet."""
 PROVIDER_STATE_SERVING: ProviderState.ValueType  # 1
 """It answers and gets requests."""
 PROVIDER_STATE_UNAVAILABLE: ProviderState.ValueType  # 2
@@ -159,10 +159,10 @@ Global___ProviderState: _TypeAlias = ProviderState  # noqa: Y015
 
 @_typing.final
 class SecretRef(_message.Message):
-    """Where a secret is kept; the secret itself never travels, is never stored and never shown. Which
-    variables and files a provider registered by rpc may name is the operator's to say:
-    `providers.secret_environment` (by default names that end in `_API_KEY` or `_TOKEN`) and
-    `providers.file_dirs` (by default none). The gateway's file of providers may name any.
+    """Where a secret is kept; the secret itself is never sent, stored or shown. The operator decides
+    which variables and files a provider registered by rpc may name: `providers.secret_environment`
+    (by default names that end in `_API_KEY` or `_TOKEN`) and `providers.file_dirs` (by default
+    none). The gateway's file of providers may name any.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -224,7 +224,7 @@ Global___TlsSettings: _TypeAlias = TlsSettings  # noqa: Y015
 
 @_typing.final
 class ProviderLimits(_message.Message):
-    """What a provider can take. 0 or absent: no limit is known."""
+    """Limits of a provider. 0 or absent: no limit is known."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -353,7 +353,7 @@ class Provider(_message.Message):
     id: _builtins.str
     """1 to 63 of `a-z`, `0-9` and `-`, beginning and ending with a letter or a digit. Never changes."""
     kind: Global___ProviderKind.ValueType
-    """What it speaks."""
+    """Its protocol."""
     address: _builtins.str
     """`grpc://host:port` or `grpcs://host:port` (with TLS) for kinds over gRPC, `http://` or
     `https://` with port and path as need be for the others. No user, password, query or fragment.
@@ -369,16 +369,16 @@ class Provider(_message.Message):
     state: Global___ProviderState.ValueType
     """Whether requests are sent to it, as this gateway sees it; set by the gateway."""
     state_detail: _builtins.str
-    """Why, in words; set by the gateway."""
+    """The reason for the state, in words; set by the gateway."""
     @_builtins.property
     def encoders(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Encoder id offered to clients to model name at the provider, at most 1,000. May be empty for
-        PROVIDER_KIND_ISOMER only, which can say what it offers.
+        PROVIDER_KIND_ISOMER only, which can list its encoders.
         """
 
     @_builtins.property
     def limits(self) -> Global___ProviderLimits:
-        """What it can take."""
+        """Its limits."""
 
     @_builtins.property
     def secret(self) -> Global___SecretRef:
@@ -408,7 +408,7 @@ class Provider(_message.Message):
     @_builtins.property
     def lease(self) -> _duration_pb2.Duration:
         """How long the provider stays unless it renews, 1 second to `providers.max_lease_seconds` (a day
-        by default); absent: for good. An update that contains it begins it anew.
+        by default); absent: for good. An update that contains the lease restarts it.
         """
 
     @_builtins.property
@@ -454,7 +454,7 @@ Global___Provider: _TypeAlias = Provider  # noqa: Y015
 
 @_typing.final
 class ProbeFinding(_message.Message):
-    """One thing a probe looked at."""
+    """One finding of a probe."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -624,18 +624,18 @@ class UpdateProviderRequest(_message.Message):
     UPDATE_MASK_FIELD_NUMBER: _builtins.int
     ALLOW_MISSING_FIELD_NUMBER: _builtins.int
     allow_missing: _builtins.bool
-    """Register the provider where it is not there. All of its fields are taken then, whatever the
-    mask says.
+    """Register the provider if it does not exist. All of its fields are then used, whatever the mask
+    says.
     """
     @_builtins.property
     def provider(self) -> Global___Provider:
-        """Says by `id` which one; the rest as `update_mask` has it."""
+        """`id` selects the provider; `update_mask` selects the fields to change."""
 
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """Fields to change: names of Provider's fields, and of the fields of `limits` and `tls`
         (`limits.timeout`). A field that is named and not set is emptied. Absent: all fields that are
-        set. `*`: all. A map (`encoders`) is taken whole.
+        set. `*`: all. A map (`encoders`) is replaced as a whole.
         """
 
     def __init__(
@@ -722,7 +722,7 @@ class DeleteProviderRequest(_message.Message):
     ETAG_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     etag: _builtins.str
-    """The provider's etag as it is known to the caller; empty: whatever it is."""
+    """The provider's etag as known to the caller; empty: any."""
     def __init__(
         self,
         *,
@@ -789,14 +789,14 @@ class CheckProviderResponse(_message.Message):
     VERDICT_FIELD_NUMBER: _builtins.int
     VECTOR_SPACE_FIELD_NUMBER: _builtins.int
     usable: _builtins.bool
-    """Whether it can be given to clients."""
+    """Whether it can serve clients."""
     verdict: _builtins.str
     """The verdict in words."""
     @_builtins.property
     def findings(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProbeFinding]: ...
     @_builtins.property
     def vector_space(self) -> _common_pb2.VectorSpace:
-        """The space of its vectors by default settings, where it could be found out."""
+        """The space of its vectors under default settings, if it is known."""
 
     def __init__(
         self,

@@ -26,14 +26,14 @@ if _version_not_supported:
 
 
 class ProviderServiceStub(object):
-    """Registers encoders that live elsewhere. A provider comes from one of three places
+    """Registers encoders of other servers. A provider comes from one of three places
     (`Provider.source`): an operator stored it through this service, the gateway's file of providers
     declares it, or it registered itself with a lease.
 
     A provider that registers itself calls UpdateProvider with its own description, a `lease` and
     `allow_missing`, then RenewLease about three times within each lease; NOT_FOUND says that the
-    lease ran out (or the gateway lost it): register again. DeleteProvider when it stops, so that no
-    request is sent its way any more.
+    lease ran out (or the gateway lost it): register again. It calls DeleteProvider when it stops, so
+    that no more requests are sent to it.
 
     Gateways that share a database share what is stored and leased; a change made through one of them
     is seen by the others within `providers.poll_seconds` (2 by default), and at once by the reading
@@ -90,14 +90,14 @@ class ProviderServiceStub(object):
 
 
 class ProviderServiceServicer(object):
-    """Registers encoders that live elsewhere. A provider comes from one of three places
+    """Registers encoders of other servers. A provider comes from one of three places
     (`Provider.source`): an operator stored it through this service, the gateway's file of providers
     declares it, or it registered itself with a lease.
 
     A provider that registers itself calls UpdateProvider with its own description, a `lease` and
     `allow_missing`, then RenewLease about three times within each lease; NOT_FOUND says that the
-    lease ran out (or the gateway lost it): register again. DeleteProvider when it stops, so that no
-    request is sent its way any more.
+    lease ran out (or the gateway lost it): register again. It calls DeleteProvider when it stops, so
+    that no more requests are sent to it.
 
     Gateways that share a database share what is stored and leased; a change made through one of them
     is seen by the others within `providers.poll_seconds` (2 by default), and at once by the reading
@@ -145,7 +145,7 @@ class ProviderServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RenewLease(self, request, context):
-        """Begins a provider's lease anew. NOT_FOUND when there is no such provider, or no longer;
+        """Restarts a provider's lease. NOT_FOUND when there is no such provider, or no longer;
         FAILED_PRECONDITION with the reason NO_LEASE when it has none. Neither `update_time` nor `etag`
         changes.
         """
@@ -154,8 +154,8 @@ class ProviderServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteProvider(self, request, context):
-        """Takes a provider away: no request is sent to it from now on, requests in flight end as they do.
-        NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
+        """Removes a provider: no request is sent to it from now on; requests in flight go on to their
+        end. NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
         FAILED_PRECONDITION with the reason DECLARED when the file declares it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -163,8 +163,8 @@ class ProviderServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CheckProvider(self, request, context):
-        """Probes a provider for real and says what it found. NOT_FOUND when it is asked about an id that
-        is not registered.
+        """Probes a provider with real requests and returns the findings. NOT_FOUND when it is asked about
+        an id that is not registered.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -217,14 +217,14 @@ def add_ProviderServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ProviderService(object):
-    """Registers encoders that live elsewhere. A provider comes from one of three places
+    """Registers encoders of other servers. A provider comes from one of three places
     (`Provider.source`): an operator stored it through this service, the gateway's file of providers
     declares it, or it registered itself with a lease.
 
     A provider that registers itself calls UpdateProvider with its own description, a `lease` and
     `allow_missing`, then RenewLease about three times within each lease; NOT_FOUND says that the
-    lease ran out (or the gateway lost it): register again. DeleteProvider when it stops, so that no
-    request is sent its way any more.
+    lease ran out (or the gateway lost it): register again. It calls DeleteProvider when it stops, so
+    that no more requests are sent to it.
 
     Gateways that share a database share what is stored and leased; a change made through one of them
     is seen by the others within `providers.poll_seconds` (2 by default), and at once by the reading

@@ -27,14 +27,14 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ProviderServiceStub:
-    """Registers encoders that live elsewhere. A provider comes from one of three places
+    """Registers encoders of other servers. A provider comes from one of three places
     (`Provider.source`): an operator stored it through this service, the gateway's file of providers
     declares it, or it registered itself with a lease.
 
     A provider that registers itself calls UpdateProvider with its own description, a `lease` and
     `allow_missing`, then RenewLease about three times within each lease; NOT_FOUND says that the
-    lease ran out (or the gateway lost it): register again. DeleteProvider when it stops, so that no
-    request is sent its way any more.
+    lease ran out (or the gateway lost it): register again. It calls DeleteProvider when it stops, so
+    that no more requests are sent to it.
 
     Gateways that share a database share what is stored and leased; a change made through one of them
     is seen by the others within `providers.poll_seconds` (2 by default), and at once by the reading
@@ -68,30 +68,30 @@ class ProviderServiceStub:
     the file declares it. Otherwise as CreateProvider.
     """
     RenewLease: _grpc.UnaryUnaryMultiCallable[_provider_pb2.RenewLeaseRequest, _provider_pb2.RenewLeaseResponse]
-    """Begins a provider's lease anew. NOT_FOUND when there is no such provider, or no longer;
+    """Restarts a provider's lease. NOT_FOUND when there is no such provider, or no longer;
     FAILED_PRECONDITION with the reason NO_LEASE when it has none. Neither `update_time` nor `etag`
     changes.
     """
     DeleteProvider: _grpc.UnaryUnaryMultiCallable[_provider_pb2.DeleteProviderRequest, _provider_pb2.DeleteProviderResponse]
-    """Takes a provider away: no request is sent to it from now on, requests in flight end as they do.
-    NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
+    """Removes a provider: no request is sent to it from now on; requests in flight go on to their
+    end. NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
     FAILED_PRECONDITION with the reason DECLARED when the file declares it.
     """
     CheckProvider: _grpc.UnaryUnaryMultiCallable[_provider_pb2.CheckProviderRequest, _provider_pb2.CheckProviderResponse]
-    """Probes a provider for real and says what it found. NOT_FOUND when it is asked about an id that
-    is not registered.
+    """Probes a provider with real requests and returns the findings. NOT_FOUND when it is asked about
+    an id that is not registered.
     """
 
 @_typing.type_check_only
 class ProviderServiceAsyncStub(ProviderServiceStub):
-    """Registers encoders that live elsewhere. A provider comes from one of three places
+    """Registers encoders of other servers. A provider comes from one of three places
     (`Provider.source`): an operator stored it through this service, the gateway's file of providers
     declares it, or it registered itself with a lease.
 
     A provider that registers itself calls UpdateProvider with its own description, a `lease` and
     `allow_missing`, then RenewLease about three times within each lease; NOT_FOUND says that the
-    lease ran out (or the gateway lost it): register again. DeleteProvider when it stops, so that no
-    request is sent its way any more.
+    lease ran out (or the gateway lost it): register again. It calls DeleteProvider when it stops, so
+    that no more requests are sent to it.
 
     Gateways that share a database share what is stored and leased; a change made through one of them
     is seen by the others within `providers.poll_seconds` (2 by default), and at once by the reading
@@ -122,29 +122,29 @@ class ProviderServiceAsyncStub(ProviderServiceStub):
     the file declares it. Otherwise as CreateProvider.
     """
     RenewLease: _aio.UnaryUnaryMultiCallable[_provider_pb2.RenewLeaseRequest, _provider_pb2.RenewLeaseResponse]  # type: ignore[assignment]
-    """Begins a provider's lease anew. NOT_FOUND when there is no such provider, or no longer;
+    """Restarts a provider's lease. NOT_FOUND when there is no such provider, or no longer;
     FAILED_PRECONDITION with the reason NO_LEASE when it has none. Neither `update_time` nor `etag`
     changes.
     """
     DeleteProvider: _aio.UnaryUnaryMultiCallable[_provider_pb2.DeleteProviderRequest, _provider_pb2.DeleteProviderResponse]  # type: ignore[assignment]
-    """Takes a provider away: no request is sent to it from now on, requests in flight end as they do.
-    NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
+    """Removes a provider: no request is sent to it from now on; requests in flight go on to their
+    end. NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
     FAILED_PRECONDITION with the reason DECLARED when the file declares it.
     """
     CheckProvider: _aio.UnaryUnaryMultiCallable[_provider_pb2.CheckProviderRequest, _provider_pb2.CheckProviderResponse]  # type: ignore[assignment]
-    """Probes a provider for real and says what it found. NOT_FOUND when it is asked about an id that
-    is not registered.
+    """Probes a provider with real requests and returns the findings. NOT_FOUND when it is asked about
+    an id that is not registered.
     """
 
 class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Registers encoders that live elsewhere. A provider comes from one of three places
+    """Registers encoders of other servers. A provider comes from one of three places
     (`Provider.source`): an operator stored it through this service, the gateway's file of providers
     declares it, or it registered itself with a lease.
 
     A provider that registers itself calls UpdateProvider with its own description, a `lease` and
     `allow_missing`, then RenewLease about three times within each lease; NOT_FOUND says that the
-    lease ran out (or the gateway lost it): register again. DeleteProvider when it stops, so that no
-    request is sent its way any more.
+    lease ran out (or the gateway lost it): register again. It calls DeleteProvider when it stops, so
+    that no more requests are sent to it.
 
     Gateways that share a database share what is stored and leased; a change made through one of them
     is seen by the others within `providers.poll_seconds` (2 by default), and at once by the reading
@@ -203,7 +203,7 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _provider_pb2.RenewLeaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_provider_pb2.RenewLeaseResponse, _abc.Awaitable[_provider_pb2.RenewLeaseResponse]]:
-        """Begins a provider's lease anew. NOT_FOUND when there is no such provider, or no longer;
+        """Restarts a provider's lease. NOT_FOUND when there is no such provider, or no longer;
         FAILED_PRECONDITION with the reason NO_LEASE when it has none. Neither `update_time` nor `etag`
         changes.
         """
@@ -214,8 +214,8 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _provider_pb2.DeleteProviderRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_provider_pb2.DeleteProviderResponse, _abc.Awaitable[_provider_pb2.DeleteProviderResponse]]:
-        """Takes a provider away: no request is sent to it from now on, requests in flight end as they do.
-        NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
+        """Removes a provider: no request is sent to it from now on; requests in flight go on to their
+        end. NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
         FAILED_PRECONDITION with the reason DECLARED when the file declares it.
         """
 
@@ -225,8 +225,8 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _provider_pb2.CheckProviderRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_provider_pb2.CheckProviderResponse, _abc.Awaitable[_provider_pb2.CheckProviderResponse]]:
-        """Probes a provider for real and says what it found. NOT_FOUND when it is asked about an id that
-        is not registered.
+        """Probes a provider with real requests and returns the findings. NOT_FOUND when it is asked about
+        an id that is not registered.
         """
 
 def add_ProviderServiceServicer_to_server(servicer: ProviderServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

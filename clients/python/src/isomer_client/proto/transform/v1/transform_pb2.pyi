@@ -273,7 +273,7 @@ class _LanguageCheckEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Languag
     """Too short, or too mixed with another, to tell: neither passed nor failed."""
 
 class LanguageCheck(_LanguageCheck, metaclass=_LanguageCheckEnumTypeWrapper):
-    """What the detector says of the language of a transformed text."""
+    """The detected language of a transformed text, compared with the expected one."""
 
 LANGUAGE_CHECK_UNSPECIFIED: LanguageCheck.ValueType  # 0
 """Not looked at: no generator, no text, or the language that it should be in is unknown."""
@@ -367,7 +367,7 @@ class _MissingReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Missing
     DESCRIPTOR: _descriptor.EnumDescriptor
     MISSING_REASON_UNSPECIFIED: _MissingReason.ValueType  # 0
     MISSING_REASON_BUDGET: _MissingReason.ValueType  # 1
-    """Not there when the budget was spent."""
+    """Not finished when the budget was spent."""
     MISSING_REASON_CHECKS: _MissingReason.ValueType  # 2
     """Every attempt failed a check."""
     MISSING_REASON_GENERATOR: _MissingReason.ValueType  # 3
@@ -376,11 +376,11 @@ class _MissingReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Missing
     """The encoder could not encode it."""
 
 class MissingReason(_MissingReason, metaclass=_MissingReasonEnumTypeWrapper):
-    """Why a variant is not there."""
+    """Why a variant is missing."""
 
 MISSING_REASON_UNSPECIFIED: MissingReason.ValueType  # 0
 MISSING_REASON_BUDGET: MissingReason.ValueType  # 1
-"""Not there when the budget was spent."""
+"""Not finished when the budget was spent."""
 MISSING_REASON_CHECKS: MissingReason.ValueType  # 2
 """Every attempt failed a check."""
 MISSING_REASON_GENERATOR: MissingReason.ValueType  # 3
@@ -562,8 +562,8 @@ class Backtranslation(_message.Message):
     PIVOT_LANGUAGE_FIELD_NUMBER: _builtins.int
     pivot_language: _builtins.str
     """BCP-47 pivot; absent: drawn per text from en es fr de tr ar without the source language, by
-    seed, run and the text's id. A text whose language is neither given nor told by the detector
-    fails, since there is no language to go back to.
+    seed, run and the text's id. A text whose language is neither given nor detected fails, since
+    there is no language to go back to.
     """
     def __init__(
         self,
@@ -582,8 +582,8 @@ Global___Backtranslation: _TypeAlias = Backtranslation  # noqa: Y015
 
 @_typing.final
 class StyleChange(_message.Message):
-    """Informal to formal, formal or scientific to informal. Which of the two a text is, the generator
-    tells (HTEB).
+    """Informal to formal, formal or scientific to informal. The generator decides which of the two a
+    text is (HTEB).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -951,7 +951,7 @@ class TextItem(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     LANGUAGE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """Chosen by the client; random draws depend on it. Empty: the content itself stands in for it."""
+    """Chosen by the client; random draws depend on it. Empty: the content is used in its place."""
     text: _builtins.str
     language: _builtins.str
     """BCP-47 language; absent: detected."""
@@ -989,9 +989,9 @@ class Sampling(_message.Message):
     max_tokens: _builtins.int
     """Most tokens to generate; absent: from the length of the text."""
     top_k: _builtins.int
-    """Sample among so many of the likeliest tokens, at least 1. Absent: among all, or as the server
-    does by default. It is not part of OpenAI's own protocol: servers that do not know it refuse or
-    ignore it. Not for continuation.
+    """Sample among this many of the likeliest tokens, at least 1. Absent: among all, or the server's
+    default. It is not part of OpenAI's own protocol: servers that do not know it refuse or ignore
+    it. Not for continuation.
     """
     def __init__(
         self,
@@ -1057,9 +1057,8 @@ class TransformSpec(_message.Message):
     """Name of the run: together with the seed it fixes draws that hold for a run. Default empty."""
     guards: Global___GuardMode.ValueType
     retry_identical: _builtins.bool
-    """Whether a text that came back as it was is asked for again. Default true. False, as HTEB has
-    it: the outcome is KEPT_ORIGINAL with CHECK_IDENTICAL after that attempt, whatever `on_failure`
-    says.
+    """Whether a text that came back unchanged is tried again. Default true. False, as in HTEB: the
+    outcome is KEPT_ORIGINAL with CHECK_IDENTICAL after that attempt, whatever `on_failure` says.
     """
     retry_temperature: _builtins.float
     """Least temperature of attempts after the first, 0 to 2. Default 0.7. At a temperature of 0
@@ -1396,7 +1395,7 @@ class TransformResult(_message.Message):
 
     @_builtins.property
     def guards_untold(self) -> _containers.RepeatedScalarFieldContainer[Global___Guard.ValueType]:
-        """Guards that cannot tell, for want of rules for the language."""
+        """Guards that cannot decide, because there are no rules for the language."""
 
     @_builtins.property
     def retried_guards(self) -> _containers.RepeatedScalarFieldContainer[Global___Guard.ValueType]:
@@ -1460,7 +1459,7 @@ class GeneratorCall(_message.Message):
     language: _builtins.str
     """Language asked for, BCP-47; empty when it is that of the text and unknown."""
     text: _builtins.str
-    """What came back, cleaned: the next call's text, or what the checks saw."""
+    """The answer, cleaned: the next call's text, or the text that was checked."""
     content_key: _builtins.str
     """Content address: the cache key, BLAKE3 (hex)."""
     def __init__(
@@ -1986,11 +1985,11 @@ class JudgeSummary(_message.Message):
     recovered: _builtins.int
     """Pairs with a rating from a later attempt."""
     unreadable: _builtins.int
-    """Pairs without one because no attempt's answer was a rating."""
+    """Pairs without a rating, because no attempt's answer was one."""
     generator_errors: _builtins.int
-    """Pairs without one because the generator failed."""
+    """Pairs without a rating, because the generator failed."""
     cache_hits: _builtins.int
-    """Pairs answered from the cache, or by a request of the same moment."""
+    """Pairs answered from the cache, or by a concurrent request."""
     unreadable_answers: _builtins.int
     """Attempts made now whose answer was not a rating."""
     mean: _builtins.float
@@ -2115,7 +2114,7 @@ Global___AugmentationSpec: _TypeAlias = AugmentationSpec  # noqa: Y015
 
 @_typing.final
 class MissingVariant(_message.Message):
-    """A variant that is not there."""
+    """A variant that is missing."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2257,7 +2256,7 @@ class EncodeAugmentedRequest(_message.Message):
     pooling: Global___AugmentationPooling.ValueType
     original_weight: _builtins.float
     """Weight of the original, 0 to 1; with WEIGHTED only. Default 0.75. The rest is shared equally by
-    the variants that are there; a text without any is its original alone.
+    the existing variants; a text without variants is its original alone.
     """
     normalise_before: _builtins.bool
     """Scale each vector to unit length before pooling. Default false: the encoder's own output is
@@ -2350,8 +2349,8 @@ class EncodeAugmentedResponse(_message.Message):
     @_builtins.property
     def vector_space(self) -> _common_pb2.VectorSpace:
         """The space, marked as augmented. Its digest covers the encoder's own space, the sources with
-        their prompts and generators, seed, sampling, pooling and normalisation. Which variants of a
-        text were there is not part of it: see `used`.
+        their prompts and generators, seed, sampling, pooling and normalisation. It does not cover
+        which variants of a text existed: see `used`.
         """
 
     @_builtins.property
@@ -2370,8 +2369,8 @@ class EncodeAugmentedResponse(_message.Message):
 
     @_builtins.property
     def truncated(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bool]:
-        """Whether the encoder cut each original, in the order of the request; variants are not told.
-        Empty where the encoder does not say.
+        """Whether the encoder cut each original, in the order of the request; not the variants. Empty if
+        the encoder does not report it.
         """
 
     def __init__(

@@ -90,8 +90,8 @@ class TransformServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def TransformStream(self, request, context):
-        """Transforms a batch and sends each result as it comes, in any order; `id` and `index` say which
-        text it is.
+        """Transforms a batch and sends each result as soon as it is ready, in any order; `id` and `index`
+        say which text it is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -101,7 +101,7 @@ class TransformServiceServicer(object):
         """What Transform would ask the generator for with the same spec and texts: the caches are looked
         up, no generator is asked, nothing is stored. It costs nothing.
 
-        Errors as Transform; whether the generator can be reached is not told.
+        Errors as Transform; it does not check whether the generator can be reached.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

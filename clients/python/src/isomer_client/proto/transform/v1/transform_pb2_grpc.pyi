@@ -46,14 +46,14 @@ class TransformServiceStub:
     unknown generator. UNAVAILABLE: the generator cannot be reached.
     """
     TransformStream: _grpc.UnaryStreamMultiCallable[_transform_pb2.TransformStreamRequest, _transform_pb2.TransformStreamResponse]
-    """Transforms a batch and sends each result as it comes, in any order; `id` and `index` say which
-    text it is.
+    """Transforms a batch and sends each result as soon as it is ready, in any order; `id` and `index`
+    say which text it is.
     """
     Estimate: _grpc.UnaryUnaryMultiCallable[_transform_pb2.EstimateRequest, _transform_pb2.EstimateResponse]
     """What Transform would ask the generator for with the same spec and texts: the caches are looked
     up, no generator is asked, nothing is stored. It costs nothing.
 
-    Errors as Transform; whether the generator can be reached is not told.
+    Errors as Transform; it does not check whether the generator can be reached.
     """
     Inspect: _grpc.UnaryUnaryMultiCallable[_transform_pb2.InspectRequest, _transform_pb2.InspectResponse]
     """Runs the error checks and measures on given pairs of original and transformed text: at most
@@ -81,14 +81,14 @@ class TransformServiceAsyncStub(TransformServiceStub):
     unknown generator. UNAVAILABLE: the generator cannot be reached.
     """
     TransformStream: _aio.UnaryStreamMultiCallable[_transform_pb2.TransformStreamRequest, _transform_pb2.TransformStreamResponse]  # type: ignore[assignment]
-    """Transforms a batch and sends each result as it comes, in any order; `id` and `index` say which
-    text it is.
+    """Transforms a batch and sends each result as soon as it is ready, in any order; `id` and `index`
+    say which text it is.
     """
     Estimate: _aio.UnaryUnaryMultiCallable[_transform_pb2.EstimateRequest, _transform_pb2.EstimateResponse]  # type: ignore[assignment]
     """What Transform would ask the generator for with the same spec and texts: the caches are looked
     up, no generator is asked, nothing is stored. It costs nothing.
 
-    Errors as Transform; whether the generator can be reached is not told.
+    Errors as Transform; it does not check whether the generator can be reached.
     """
     Inspect: _aio.UnaryUnaryMultiCallable[_transform_pb2.InspectRequest, _transform_pb2.InspectResponse]  # type: ignore[assignment]
     """Runs the error checks and measures on given pairs of original and transformed text: at most
@@ -131,8 +131,8 @@ class TransformServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _transform_pb2.TransformStreamRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_transform_pb2.TransformStreamResponse], _abc.AsyncIterator[_transform_pb2.TransformStreamResponse]]:
-        """Transforms a batch and sends each result as it comes, in any order; `id` and `index` say which
-        text it is.
+        """Transforms a batch and sends each result as soon as it is ready, in any order; `id` and `index`
+        say which text it is.
         """
 
     @_abc_1.abstractmethod
@@ -144,7 +144,7 @@ class TransformServiceServicer(metaclass=_abc_1.ABCMeta):
         """What Transform would ask the generator for with the same spec and texts: the caches are looked
         up, no generator is asked, nothing is stored. It costs nothing.
 
-        Errors as Transform; whether the generator can be reached is not told.
+        Errors as Transform; it does not check whether the generator can be reached.
         """
 
     @_abc_1.abstractmethod
