@@ -8,6 +8,7 @@ use std::{path::PathBuf, sync::LazyLock};
 
 use isomer_eval::{
     evidence::interval::DeltaInterval,
+    gate::RuleKind,
     report::{Report, files, json_schema, read},
 };
 use report_fixture::schema_check::faults;
@@ -39,6 +40,21 @@ fn the_published_schema_is_that_of_the_types() {
     let published: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!(published, derived, "write it anew with ISOMER_BLESS=1");
     assert_eq!(published["properties"]["schema"]["const"], "isomer.report/1");
+}
+
+#[test]
+fn the_schema_names_every_kind_of_rule_as_reports_spell_it() {
+    let schema = json_schema();
+    let told = schema["$defs"]["GateRule"]["properties"]["kind"]["description"]
+        .as_str()
+        .unwrap();
+    for kind in RuleKind::ALL {
+        assert!(told.contains(&format!("`{}`", kind.name())), "{told}");
+        assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        assert_eq!(RuleKind::named(kind.name()), Some(kind));
+    }
+    assert_eq!(told.matches('`').count(), 2 * RuleKind::ALL.len());
+    assert_eq!(RuleKind::named("max_dorp"), None);
 }
 
 #[test]
@@ -568,24 +584,27 @@ fn the_mean_beside_an_estimate_counts_groups_and_knows_every_kind_of_rule() {
     let now = |own: &isomer_eval::profile::EncoderProfile, d: usize| own.datasets[d].axes[0].moved.mean;
     let original = |d: usize| encoder.datasets[d].original;
     let expected = |of: &dyn Fn(usize) -> f64| (f64::midpoint(of(0), of(1)) + of(2)) / 2.0;
-    let cases: [(&str, f64); 4] = [
-        ("max_drop", expected(&|d| original(d) - now(encoder, d))),
+    let cases: [(RuleKind, f64); 4] = [
+        (RuleKind::MaxDrop, expected(&|d| original(d) - now(encoder, d))),
         (
-            "max_drop_percent",
+            RuleKind::MaxDropPercent,
             expected(&|d| (original(d) - now(encoder, d)) / original(d) * 100.0),
         ),
-        ("min_score", expected(&|d| now(encoder, d))),
-        ("margin", expected(&|d| now(encoder, d) - now(other, d))),
+        (RuleKind::MinScore, expected(&|d| now(encoder, d))),
+        (RuleKind::Margin, expected(&|d| now(encoder, d) - now(other, d))),
     ];
     for (kind, expected) in cases {
         let mut gate = gate.clone();
         gate.baseline = Some(other.encoder.clone());
         let rule = &mut gate.rules[0];
-        rule.kind = kind.to_owned();
+        rule.kind = kind;
         rule.of = "lexical".to_owned();
         rule.datasets.truncate(3);
         let found = report.mean_beside(&gate, &gate.rules[0], &gate.encoders[2].rules[0], &encoder.encoder);
-        assert!((found.unwrap() - expected).abs() < 1e-9, "{kind}: {found:?} {expected}");
+        assert!(
+            (found.unwrap() - expected).abs() < 1e-9,
+            "{kind:?}: {found:?} {expected}"
+        );
     }
 }
 
