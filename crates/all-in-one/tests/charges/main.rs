@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 use cases::{Case, End};
 use futures::future::{join, join_all};
 use harness::Harness;
+use isomer_transform::catalogue;
 use models::Counted;
 use prost::Message;
 use prost_types::FileDescriptorSet;
@@ -50,6 +51,15 @@ fn every_rpc_and_every_route_has_a_case() {
     rows.extend(isomer_gateway::http_paths().into_iter().map(str::to_owned));
     let cases: BTreeSet<String> = cases::all().into_iter().map(|case| case.row.to_owned()).collect();
     assert_eq!(rows, cases, "left: what is served; right: what has a case");
+}
+
+/// Too much would be reserved for a transformation by rule that the gateway takes for another.
+#[test]
+fn tokens_are_reserved_for_the_transformations_that_ask_a_generator() {
+    for entry in catalogue::ENTRIES {
+        let kind = catalogue::with_defaults(entry.name).unwrap();
+        assert_eq!(isomer_gateway::asks_generator(&kind), entry.calls > 0, "{}", entry.name);
+    }
 }
 
 /// Harnesses that are used at the same time: most of a case is waiting.
