@@ -318,6 +318,20 @@ mod tests {
     }
 
     #[test]
+    fn the_help_of_rules_names_every_key() {
+        let command = GateArgs::augment_args(clap::Command::new("check"));
+        let rules = command
+            .get_arguments()
+            .find(|one| one.get_long() == Some("rule"))
+            .unwrap();
+        let told = rules.get_long_help().or(rules.get_help()).unwrap().to_string();
+        let words: Vec<&str> = told.split(|c: char| !c.is_alphabetic() && c != '_').collect();
+        for key in Rule::keys() {
+            assert!(words.contains(&key), "{key} is missing: {told}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_read_is_told_with_the_nearest_key() {
         let told = |text: &str| rule(text).unwrap_err();
         assert_eq!(told("maxdrop=3"), "unknown key `maxdrop`; did you mean `max_drop`?");

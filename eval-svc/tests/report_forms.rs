@@ -291,16 +291,28 @@ fn every_table_is_whole_and_what_is_left_out_is_named() {
 fn the_page_has_every_chart_and_filters_without_a_script() {
     let files = files(&report()).unwrap();
     let page = String::from_utf8(files.iter().find(|(name, _)| *name == "report.html").unwrap().1.clone()).unwrap();
-    for id in [
-        "dumbbell-title",
-        "heat-title",
-        "forest-0-title",
-        "forest-1-title",
-        "flow-title",
-        "judged-0-title",
-    ] {
-        assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
+    let ids = [
+        ("dumbbell", &["dumbbell"][..]),
+        ("forest", &["forest-0", "forest-1"]),
+        ("heat_map", &["heat"]),
+        ("judged", &["judged-0"]),
+        ("plane", &["plane"]),
+        ("rank_flow", &["flow"]),
+    ];
+    for id in ids.iter().flat_map(|(_, ids)| *ids) {
+        assert!(page.contains(&format!("id=\"{id}-title\"")), "{id}");
     }
+    let folder = std::fs::read_dir(committed("../crates/report/src/charts")).unwrap();
+    let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let charts = folder.map(|entry| stem(entry.unwrap().path()));
+    // `mod` holds what charts share, and so does `scale`.
+    let mut charts: Vec<String> = charts.filter(|name| name != "mod" && name != "scale").collect();
+    charts.sort();
+    assert_eq!(
+        charts,
+        ids.map(|(file, _)| file),
+        "every chart is looked for on the page"
+    );
     assert!(page.contains(".examples:has(#by-transformation option[value=\"t0\"]:checked)"));
     assert_eq!(page.matches("<tr class=\"x ").count(), report().examples.len());
     assert!(!page.contains("<script"));
