@@ -1,7 +1,7 @@
 //! Rules of the gate on the command line.
 
 use clap::{Args, ValueEnum};
-use isomer_eval::gate::{Basis, Rule, RuleLimit};
+use isomer_eval::gate::{Basis, Rule, RuleKind};
 use isomer_proto::eval::v1::{
     Gate, GateAdjust, GateBasis, GateRule, GateSequential, GateTexts, GateUndecided, GateUnit, gate_rule::Limit,
 };
@@ -210,19 +210,30 @@ impl BasisArg {
     }
 }
 
+fn limit_of(kind: RuleKind, value: f64) -> Limit {
+    match kind {
+        RuleKind::MaxDrop => Limit::MaxDrop(value),
+        RuleKind::MaxDropPercent => Limit::MaxDropPercent(value),
+        RuleKind::MinScore => Limit::MinScore(value),
+        RuleKind::Margin => Limit::Margin(value),
+        RuleKind::MinSeparation => Limit::MinSeparation(value),
+        RuleKind::Worst => Limit::Worst(value),
+    }
+}
+
 /// Reads `max_drop=3,of=length,task=sts`. The server checks whether names and numbers make sense,
 /// since it knows the suite.
 fn rule(text: &str) -> Result<GateRule, String> {
     let mut rule = GateRule::default();
-    let mut seen: Vec<&str> = Vec::new();
+    let (known, mut seen) = (Rule::keys(), Vec::<&str>::new());
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let Some((key, value)) = part.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
             return Err(format!("`{part}` is not a KEY=VALUE, e.g. max_drop=3"));
         };
-        let Some(key) = Rule::KEYS.into_iter().find(|known| *known == key) else {
-            return Err(match nearest(key, Rule::KEYS) {
+        let Some(key) = known.iter().copied().find(|known| *known == key) else {
+            return Err(match nearest(key, known.iter().copied()) {
                 Some(near) => format!("unknown key `{key}`; did you mean `{near}`?"),
-                None => format!("unknown key `{key}`; allowed: {}", Rule::KEYS.join(", ")),
+                None => format!("unknown key `{key}`; allowed: {}", known.join(", ")),
             });
         };
         if seen.contains(&key) {
@@ -240,14 +251,9 @@ fn rule(text: &str) -> Result<GateRule, String> {
             "max_unchanged" | "max_near_copies" | "max_cut" | "max_shared" | "min_accepted" => Some(number()?),
             _ => None,
         };
-        let limit = match key {
-            "max_drop" => Some(Limit::MaxDrop(number()?)),
-            "max_drop_percent" => Some(Limit::MaxDropPercent(number()?)),
-            "min_score" => Some(Limit::MinScore(number()?)),
-            "margin" => Some(Limit::Margin(number()?)),
-            "min_separation" => Some(Limit::MinSeparation(number()?)),
-            "worst" => Some(Limit::Worst(number()?)),
-            _ => None,
+        let limit = match RuleKind::named(key) {
+            Some(kind) => Some(limit_of(kind, number()?)),
+            None => None,
         };
         if limit.is_some() && rule.limit.is_some() {
             return Err(format!("`{key}` is a second limit; write a rule for each"));
@@ -288,7 +294,7 @@ fn rule(text: &str) -> Result<GateRule, String> {
         }
     }
     if rule.limit.is_none() {
-        return Err(format!("names no limit: {}, e.g. max_drop=3", RuleLimit::NAMED));
+        return Err(format!("names no limit: {}, e.g. max_drop=3", RuleKind::one_of()));
     }
     Ok(rule)
 }
@@ -309,6 +315,20 @@ mod tests {
             ..GateRule::default()
         };
         assert_eq!(read, wanted);
+    }
+
+    #[test]
+    fn the_help_of_rules_names_every_key() {
+        let command = GateArgs::augment_args(clap::Command::new("check"));
+        let rules = command
+            .get_arguments()
+            .find(|one| one.get_long() == Some("rule"))
+            .unwrap();
+        let told = rules.get_long_help().or(rules.get_help()).unwrap().to_string();
+        let words: Vec<&str> = told.split(|c: char| !c.is_alphabetic() && c != '_').collect();
+        for key in Rule::keys() {
+            assert!(words.contains(&key), "{key} is missing: {told}");
+        }
     }
 
     #[test]

@@ -22,6 +22,97 @@ pub(crate) struct LoadedHead {
     pub(crate) activation: Elementwise,
 }
 
+/// The layers of a head before its last, and the name of the last.
+struct Body {
+    pooling: PoolingMode,
+    inner: Vec<Step>,
+    last: &'static str,
+}
+
+type Read = fn(&ModelFolder, &Weights, usize) -> Result<Body, EmbedError>;
+
+/// Every `model_type` whose heads are served, with what reads them.
+const SERVED: [(&str, Read); 7] = [
+    ("bert", bert),
+    ("distilbert", distilbert),
+    ("roberta", roberta),
+    ("xlm-roberta", roberta),
+    ("camembert", roberta),
+    ("mpnet", roberta),
+    ("modernbert", modernbert),
+];
+
+fn bert(_: &ModelFolder, weights: &Weights, hidden: usize) -> Result<Body, EmbedError> {
+    let pooler = if weights.has("pooler.dense.weight") {
+        "pooler.dense"
+    } else {
+        "bert.pooler.dense"
+    };
+    Ok(Body {
+        pooling: PoolingMode::Cls,
+        inner: dense(weights, pooler, hidden, Elementwise::Tanh)?,
+        last: "classifier",
+    })
+}
+
+fn roberta(_: &ModelFolder, weights: &Weights, hidden: usize) -> Result<Body, EmbedError> {
+    Ok(Body {
+        pooling: PoolingMode::Cls,
+        inner: dense(weights, "classifier.dense", hidden, Elementwise::Tanh)?,
+        last: "classifier.out_proj",
+    })
+}
+
+fn distilbert(_: &ModelFolder, weights: &Weights, hidden: usize) -> Result<Body, EmbedError> {
+    Ok(Body {
+        pooling: PoolingMode::Cls,
+        inner: dense(weights, "pre_classifier", hidden, Elementwise::ReLU)?,
+        last: "classifier",
+    })
+}
+
+fn modernbert(folder: &ModelFolder, weights: &Weights, hidden: usize) -> Result<Body, EmbedError> {
+    let refuse = |problem: String, hint: &str| EmbedError::file(&folder.config_file(), problem, hint);
+    let text = |key: &str, default: &'static str| {
+        let value = folder.config.get(key).and_then(Value::as_str);
+        value.unwrap_or(default).to_owned()
+    };
+    let pooling = match text("classifier_pooling", "cls").as_str() {
+        "cls" => PoolingMode::Cls,
+        "mean" => PoolingMode::Mean,
+        other => {
+            return Err(refuse(
+                format!("classifier_pooling is `{other}`"),
+                "served are cls and mean",
+            ));
+        }
+    };
+    let activation = text("classifier_activation", "gelu");
+    if activation != "gelu" {
+        return Err(refuse(
+            format!("classifier_activation is `{activation}`"),
+            "served is gelu",
+        ));
+    }
+    let mut inner = dense(weights, "head.dense", hidden, Elementwise::GELU)?;
+    let beta = if weights.has("head.norm.bias") {
+        weights.get("head.norm.bias", &[hidden])?.to_vec()
+    } else {
+        vec![0.0; hidden]
+    };
+    #[allow(clippy::cast_possible_truncation)]
+    inner.push(Step::LayerNorm {
+        gamma: weights.get("head.norm.weight", &[hidden])?.to_vec(),
+        beta,
+        eps: folder.config.get("norm_eps").and_then(Value::as_f64).unwrap_or(1e-5) as f32,
+    });
+    Ok(Body {
+        pooling,
+        inner,
+        last: "classifier",
+    })
+}
+
 /// Loads the head of a transformer's folder.
 pub(crate) fn load(
     folder: &ModelFolder,
@@ -34,73 +125,15 @@ pub(crate) fn load(
         .get("model_type")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    let file = folder.config_file();
-    let refuse = |problem: String, hint: &str| EmbedError::file(&file, problem, hint);
-    let text = |key: &str, default: &'static str| {
-        folder
-            .config
-            .get(key)
-            .and_then(Value::as_str)
-            .unwrap_or(default)
-            .to_owned()
+    let refuse = |problem: String, hint: &str| EmbedError::file(&folder.config_file(), problem, hint);
+    let Some((_, read)) = SERVED.iter().find(|(name, _)| *name == kind) else {
+        let [others @ .., last] = SERVED.map(|(name, _)| name);
+        return Err(refuse(
+            format!("the classification head of `{kind}` is not served"),
+            &format!("served are those of {} and {last}", others.join(", ")),
+        ));
     };
-    let (tanh, none) = (Elementwise::Tanh, Elementwise::Identity);
-    let (pooling, inner, last) = match kind {
-        "bert" => {
-            let pooler = if weights.has("pooler.dense.weight") {
-                "pooler.dense"
-            } else {
-                "bert.pooler.dense"
-            };
-            (PoolingMode::Cls, dense(weights, pooler, hidden, tanh)?, "classifier")
-        }
-        "roberta" | "xlm-roberta" | "camembert" | "mpnet" => {
-            let inner = dense(weights, "classifier.dense", hidden, tanh)?;
-            (PoolingMode::Cls, inner, "classifier.out_proj")
-        }
-        "distilbert" => {
-            let inner = dense(weights, "pre_classifier", hidden, Elementwise::ReLU)?;
-            (PoolingMode::Cls, inner, "classifier")
-        }
-        "modernbert" => {
-            let pooling = match text("classifier_pooling", "cls").as_str() {
-                "cls" => PoolingMode::Cls,
-                "mean" => PoolingMode::Mean,
-                other => {
-                    return Err(refuse(
-                        format!("classifier_pooling is `{other}`"),
-                        "served are cls and mean",
-                    ));
-                }
-            };
-            let activation = text("classifier_activation", "gelu");
-            if activation != "gelu" {
-                return Err(refuse(
-                    format!("classifier_activation is `{activation}`"),
-                    "served is gelu",
-                ));
-            }
-            let mut inner = dense(weights, "head.dense", hidden, Elementwise::GELU)?;
-            let beta = if weights.has("head.norm.bias") {
-                weights.get("head.norm.bias", &[hidden])?.to_vec()
-            } else {
-                vec![0.0; hidden]
-            };
-            #[allow(clippy::cast_possible_truncation)]
-            inner.push(Step::LayerNorm {
-                gamma: weights.get("head.norm.weight", &[hidden])?.to_vec(),
-                beta,
-                eps: folder.config.get("norm_eps").and_then(Value::as_f64).unwrap_or(1e-5) as f32,
-            });
-            (pooling, inner, "classifier")
-        }
-        other => {
-            return Err(refuse(
-                format!("the classification head of `{other}` is not served"),
-                "served are those of bert, distilbert, roberta, xlm-roberta, camembert, mpnet and modernbert",
-            ));
-        }
-    };
+    let Body { pooling, inner, last } = read(folder, weights, hidden)?;
     let name = format!("{last}.weight");
     let count = match weights.shape(&name) {
         Some(&[count, _]) if count > 0 => count,
@@ -113,7 +146,7 @@ pub(crate) fn load(
         None => return Err(weights.missing(&[name])),
     };
     let mut steps = inner;
-    steps.push(linear(weights, last, count, hidden, none)?);
+    steps.push(linear(weights, last, count, hidden, Elementwise::Identity)?);
     let labels = if head.labels.len() == count {
         head.labels.clone()
     } else if head.labels.is_empty() {
@@ -125,7 +158,11 @@ pub(crate) fn load(
             "config.json and the weights belong to different models",
         ));
     };
-    let default = if count == 1 { Elementwise::Sigmoid } else { none };
+    let default = if count == 1 {
+        Elementwise::Sigmoid
+    } else {
+        Elementwise::Identity
+    };
     Ok(LoadedHead {
         pooling,
         steps,

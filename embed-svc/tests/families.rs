@@ -4,10 +4,11 @@
 
 mod common;
 
-use std::path::Path;
+use std::{collections::BTreeSet, fs, path::Path};
 
 use common::cosine;
 use isomer_embed::{device::Device, model::Model};
+use serde_json::Value;
 
 /// Fixtures whose positions reach beyond the texts of their goldens, with the columns of their
 /// vectors.
@@ -42,6 +43,23 @@ fn text(seed: u32, length: usize) -> Vec<u32> {
         *state >> 16
     };
     (0..length).map(|_| 10 + next(&mut state) % 300).collect()
+}
+
+/// `model_type` of a fixture; none for static vectors and for what is no transformer.
+fn model_type(folder: &Path) -> Option<String> {
+    let config: Value = serde_json::from_slice(&fs::read(folder.join("config.json")).ok()?).unwrap();
+    let kind = config["model_type"].as_str().map(str::to_owned);
+    kind.filter(|kind| kind != "model2vec")
+}
+
+#[test]
+fn the_lists_have_every_architecture_that_has_a_fixture() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let listed = LONG.into_iter().chain(SHORT);
+    let listed: BTreeSet<String> = listed.filter_map(|family| model_type(&fixtures.join(family))).collect();
+    let folders = fs::read_dir(&fixtures).unwrap().map(|folder| folder.unwrap().path());
+    let all: BTreeSet<String> = folders.filter_map(|folder| model_type(&folder)).collect();
+    assert_eq!(listed, all);
 }
 
 #[test]

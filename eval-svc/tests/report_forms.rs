@@ -8,6 +8,7 @@ use std::{path::PathBuf, sync::LazyLock};
 
 use isomer_eval::{
     evidence::interval::DeltaInterval,
+    gate::RuleKind,
     report::{Report, files, json_schema, read},
 };
 use report_fixture::schema_check::faults;
@@ -39,6 +40,21 @@ fn the_published_schema_is_that_of_the_types() {
     let published: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!(published, derived, "write it anew with ISOMER_BLESS=1");
     assert_eq!(published["properties"]["schema"]["const"], "isomer.report/1");
+}
+
+#[test]
+fn the_schema_names_every_kind_of_rule_as_reports_spell_it() {
+    let schema = json_schema();
+    let told = schema["$defs"]["GateRule"]["properties"]["kind"]["description"]
+        .as_str()
+        .unwrap();
+    for kind in RuleKind::ALL {
+        assert!(told.contains(&format!("`{}`", kind.name())), "{told}");
+        assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        assert_eq!(RuleKind::named(kind.name()), Some(kind));
+    }
+    assert_eq!(told.matches('`').count(), 2 * RuleKind::ALL.len());
+    assert_eq!(RuleKind::named("max_dorp"), None);
 }
 
 #[test]
@@ -275,16 +291,28 @@ fn every_table_is_whole_and_what_is_left_out_is_named() {
 fn the_page_has_every_chart_and_filters_without_a_script() {
     let files = files(&report()).unwrap();
     let page = String::from_utf8(files.iter().find(|(name, _)| *name == "report.html").unwrap().1.clone()).unwrap();
-    for id in [
-        "dumbbell-title",
-        "heat-title",
-        "forest-0-title",
-        "forest-1-title",
-        "flow-title",
-        "judged-0-title",
-    ] {
-        assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
+    let ids = [
+        ("dumbbell", &["dumbbell"][..]),
+        ("forest", &["forest-0", "forest-1"]),
+        ("heat_map", &["heat"]),
+        ("judged", &["judged-0"]),
+        ("plane", &["plane"]),
+        ("rank_flow", &["flow"]),
+    ];
+    for id in ids.iter().flat_map(|(_, ids)| *ids) {
+        assert!(page.contains(&format!("id=\"{id}-title\"")), "{id}");
     }
+    let folder = std::fs::read_dir(committed("../crates/report/src/charts")).unwrap();
+    let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let charts = folder.map(|entry| stem(entry.unwrap().path()));
+    // `mod` holds what charts share, and so does `scale`.
+    let mut charts: Vec<String> = charts.filter(|name| name != "mod" && name != "scale").collect();
+    charts.sort();
+    assert_eq!(
+        charts,
+        ids.map(|(file, _)| file),
+        "every chart is looked for on the page"
+    );
     assert!(page.contains(".examples:has(#by-transformation option[value=\"t0\"]:checked)"));
     assert_eq!(page.matches("<tr class=\"x ").count(), report().examples.len());
     assert!(!page.contains("<script"));
@@ -568,24 +596,27 @@ fn the_mean_beside_an_estimate_counts_groups_and_knows_every_kind_of_rule() {
     let now = |own: &isomer_eval::profile::EncoderProfile, d: usize| own.datasets[d].axes[0].moved.mean;
     let original = |d: usize| encoder.datasets[d].original;
     let expected = |of: &dyn Fn(usize) -> f64| (f64::midpoint(of(0), of(1)) + of(2)) / 2.0;
-    let cases: [(&str, f64); 4] = [
-        ("max_drop", expected(&|d| original(d) - now(encoder, d))),
+    let cases: [(RuleKind, f64); 4] = [
+        (RuleKind::MaxDrop, expected(&|d| original(d) - now(encoder, d))),
         (
-            "max_drop_percent",
+            RuleKind::MaxDropPercent,
             expected(&|d| (original(d) - now(encoder, d)) / original(d) * 100.0),
         ),
-        ("min_score", expected(&|d| now(encoder, d))),
-        ("margin", expected(&|d| now(encoder, d) - now(other, d))),
+        (RuleKind::MinScore, expected(&|d| now(encoder, d))),
+        (RuleKind::Margin, expected(&|d| now(encoder, d) - now(other, d))),
     ];
     for (kind, expected) in cases {
         let mut gate = gate.clone();
         gate.baseline = Some(other.encoder.clone());
         let rule = &mut gate.rules[0];
-        rule.kind = kind.to_owned();
+        rule.kind = kind;
         rule.of = "lexical".to_owned();
         rule.datasets.truncate(3);
         let found = report.mean_beside(&gate, &gate.rules[0], &gate.encoders[2].rules[0], &encoder.encoder);
-        assert!((found.unwrap() - expected).abs() < 1e-9, "{kind}: {found:?} {expected}");
+        assert!(
+            (found.unwrap() - expected).abs() < 1e-9,
+            "{kind:?}: {found:?} {expected}"
+        );
     }
 }
 

@@ -25,6 +25,7 @@ mod runs;
 mod screening;
 pub mod upstreams;
 
+pub use billing::most::asks_generator;
 pub use config::GatewayConfig;
 
 /// The paths of all HTTP routes that a gateway serves beside gRPC, as its router writes them.

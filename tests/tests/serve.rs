@@ -83,6 +83,33 @@ fn python_clients_over_grpc_and_openais_own_get_the_command_lines_vectors_bit_fo
 }
 
 #[test]
+fn the_client_of_the_examples_asks_a_server_with_their_configuration() {
+    let (Some(python), Some(home)) = (python(), Home::with_models(&[ENCODER])) else {
+        return;
+    };
+    let examples = workspace().join("examples");
+    let config = examples.join("isomer.toml").display().to_string();
+    let server = Server::start(&home, &["--config", &config]);
+    let output = Command::new(&python)
+        .arg(examples.join("client.py"))
+        .arg(format!("http://{}", server.address))
+        .output()
+        .unwrap();
+    let (told, error) = (
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    let cosine = told
+        .trim()
+        .strip_prefix("cosine ")
+        .and_then(|number| number.parse::<f64>().ok());
+    assert!(
+        cosine.is_some_and(|cosine| cosine > 0.5 && cosine < 1.0),
+        "{told}{error}"
+    );
+}
+
+#[test]
 fn sigterm_under_load_finishes_what_is_in_flight() {
     let (Some(python), Some(home)) = (python(), Home::with_models(&[ENCODER])) else {
         return;

@@ -6,7 +6,7 @@ use super::format::{fine, p_value, percent};
 use crate::{
     stats::gate::Verdict,
     task::TaskType,
-    terms::{Adjust, Basis, OnUndecided, Texts, Unit},
+    terms::{Adjust, Basis, OnUndecided, RuleKind, Texts, Unit},
 };
 
 /// What a rule, an encoder's rules, or the gate says.
@@ -71,7 +71,9 @@ pub struct GateRule {
     /// Its name, or the rule in words.
     pub title: String,
     /// `max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation` or `worst`.
-    pub kind: String,
+    // The schema of version 1 says a string.
+    #[schemars(with = "String")]
+    pub kind: RuleKind,
     /// Where the limit lies.
     pub limit: f64,
     /// `points`, `percent` or, for `min_separation`, `share`.
@@ -369,10 +371,10 @@ impl GateReport {
 impl GateRule {
     /// The limit, e.g. `≤ 3.00 points`.
     pub fn limit_text(&self) -> String {
-        let sign = match self.kind.as_str() {
-            "min_score" | "min_separation" => "≥ ",
-            "margin" => "≥ −",
-            _ => "≤ ",
+        let sign = match self.kind {
+            RuleKind::MinScore | RuleKind::MinSeparation => "≥ ",
+            RuleKind::Margin => "≥ −",
+            RuleKind::MaxDrop | RuleKind::MaxDropPercent | RuleKind::Worst => "≤ ",
         };
         let unit = if self.unit == "percent" { " %" } else { "" };
         format!("{sign}{}{unit}", fine(self.limit))
@@ -385,13 +387,13 @@ impl GateRule {
             Texts::Changed => ", changed texts",
             Texts::Accepted => ", accepted texts",
         };
-        let of = match self.kind.as_str() {
-            "min_score" => format!("score, {}", self.of),
-            "min_separation" if self.of == "separation" => "separation".to_owned(),
-            "min_separation" => format!("separation, {}", self.of),
-            "margin" => format!("difference from the baseline, {}", self.of),
-            "worst" => format!("drop of the worst data set, {}", self.of),
-            _ => format!("drop, {}", self.of),
+        let of = match self.kind {
+            RuleKind::MinScore => format!("score, {}", self.of),
+            RuleKind::MinSeparation if self.of == "separation" => "separation".to_owned(),
+            RuleKind::MinSeparation => format!("separation, {}", self.of),
+            RuleKind::Margin => format!("difference from the baseline, {}", self.of),
+            RuleKind::Worst => format!("drop of the worst data set, {}", self.of),
+            RuleKind::MaxDrop | RuleKind::MaxDropPercent => format!("drop, {}", self.of),
         };
         format!("{of}{texts}")
     }

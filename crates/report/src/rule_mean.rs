@@ -6,7 +6,7 @@ use super::{GateReport, GateRule, Report, RuleVerdict};
 use crate::{
     profile::{DatasetProfile, EncoderProfile},
     stats::mean,
-    terms::Basis,
+    terms::{Basis, RuleKind},
 };
 
 impl GateRule {
@@ -42,12 +42,14 @@ impl Report {
             let d = self.datasets.iter().position(|one| one.name == *name)?;
             let score = |encoder: &EncoderProfile| score(encoder.datasets.get(d)?, &rule.of);
             let (now, original) = (score(own)?, own.datasets.get(d)?.original);
-            let value = match rule.kind.as_str() {
-                "max_drop" => original - now,
-                "max_drop_percent" => (original - now) / original * 100.0,
-                "min_score" => now,
-                "margin" => now - score(other?)?,
-                _ => return None,
+            let value = match rule.kind {
+                RuleKind::MaxDrop => original - now,
+                RuleKind::MaxDropPercent => (original - now) / original * 100.0,
+                RuleKind::MinScore => now,
+                RuleKind::Margin => now - score(other?)?,
+                // Decided on the worst data set, and on texts: their estimate is not a mean of
+                // groups.
+                RuleKind::Worst | RuleKind::MinSeparation => return None,
             };
             let group = match self.datasets[d].group.as_str() {
                 "" => name,

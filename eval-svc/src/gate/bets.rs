@@ -64,7 +64,7 @@ pub(super) fn bound(
         let message = format!(
             "has no value for each item, and sequential = \"betting\" bets on items; use max_drop, min_score or min_separation, {leave}"
         );
-        return Err(rule.place.wrong(rule.limit.kind(), message));
+        return Err(rule.place.wrong(rule.limit.kind().name(), message));
     }
     if rule.texts != Texts::All {
         let message = format!(
@@ -143,7 +143,7 @@ pub(crate) fn check_items(gate: &Bound, there: impl Fn(usize) -> (TaskType, usiz
              everything takes fewer items",
             rule.title
         );
-        return Err(rule.rule.place.wrong(rule.rule.limit.kind(), message));
+        return Err(rule.rule.place.wrong(rule.rule.limit.kind().name(), message));
     }
     Ok(())
 }

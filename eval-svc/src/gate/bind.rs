@@ -138,7 +138,7 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
     let wrong = |key: &str, message: String| rule.place.wrong(key, message);
     rule.limit
         .check()
-        .map_err(|message| wrong(rule.limit.kind(), message))?;
+        .map_err(|message| wrong(rule.limit.kind().name(), message))?;
     rule.limits.check().map_err(|(key, message)| wrong(key, message))?;
     let basis = rule.basis_with(gate.basis);
     if matches!(rule.limit, RuleLimit::MinSeparation(_)) && rule.basis.is_some() {
@@ -264,7 +264,7 @@ fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: b
                 ),
                 limit => format!(
                     "is \"item\", which {} does not support: use max_drop, min_score or worst, or take \"group\"",
-                    limit.kind()
+                    limit.kind().name()
                 ),
             };
             Err(rule.place.wrong("unit", message))

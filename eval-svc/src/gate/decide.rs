@@ -137,7 +137,7 @@ fn counted(gate: &Bound, grid: &Grid) -> String {
 fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
     GateRule {
         title: rule.title.clone(),
-        kind: rule.rule.limit.kind().to_owned(),
+        kind: rule.rule.limit.kind(),
         limit: rule.rule.limit.value(),
         unit: rule.rule.limit.unit().to_owned(),
         of: rule.rule.of.clone(),

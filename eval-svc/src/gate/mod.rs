@@ -71,7 +71,7 @@ pub use limits::{Limits, check_share};
 pub(crate) use observe::SubsetScores;
 pub(crate) use sensitivity::{Separations, check_separation, check_texts};
 pub use spec::{
-    Adjust, Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, Texts, Unit, check_alpha,
+    Adjust, Basis, Gate, GateError, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Texts, Unit, check_alpha,
 };
 pub(crate) use validity::{Cut, CutCounts, Facts, Rated, RatedCounts, RewriteCounts, Rewrites};
 pub(crate) use worst::ItemStrata;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use isomer_report::terms::{Adjust, Basis, OnUndecided, Texts, Unit};
+pub use isomer_report::terms::{Adjust, Basis, OnUndecided, RuleKind, Texts, Unit};
 
 use super::limits::Limits;
 use crate::{
@@ -180,26 +180,11 @@ impl Gate {
 
 impl Rule {
     /// What a rule may say, as a suite and the command line spell it.
-    pub const KEYS: [&str; 18] = [
-        "name",
-        "max_drop",
-        "max_drop_percent",
-        "min_score",
-        "margin",
-        "min_separation",
-        "worst",
-        "of",
-        "task",
-        "dataset",
-        "basis",
-        "unit",
-        "texts",
-        "max_unchanged",
-        "max_near_copies",
-        "max_cut",
-        "max_shared",
-        "min_accepted",
-    ];
+    pub fn keys() -> Vec<&'static str> {
+        let kinds = RuleKind::ALL.map(RuleKind::name);
+        let others = ["of", "task", "dataset", "basis", "unit", "texts"];
+        [&["name"], &kinds[..], &others, &Limits::KEYS].concat()
+    }
 
     /// Whether both limit the same quantity of the same data sets.
     pub(crate) fn same_subject(&self, other: &Self) -> bool {
@@ -267,40 +252,27 @@ impl Rule {
 }
 
 impl RuleLimit {
-    /// Names of all kinds, as a suite spells them.
-    pub const KINDS: [&str; 6] = [
-        "max_drop",
-        "max_drop_percent",
-        "min_score",
-        "margin",
-        "min_separation",
-        "worst",
-    ];
-    /// The names in a sentence, for error messages.
-    pub const NAMED: &str = "max_drop, max_drop_percent, min_score, margin, min_separation or worst";
-
     /// The limit of this kind.
-    pub fn new(kind: &str, value: f64) -> Option<Self> {
-        Some(match kind {
-            "max_drop" => Self::MaxDrop(value),
-            "max_drop_percent" => Self::MaxDropPercent(value),
-            "min_score" => Self::MinScore(value),
-            "margin" => Self::Margin(value),
-            "min_separation" => Self::MinSeparation(value),
-            "worst" => Self::Worst(value),
-            _ => return None,
-        })
+    pub fn new(kind: RuleKind, value: f64) -> Self {
+        match kind {
+            RuleKind::MaxDrop => Self::MaxDrop(value),
+            RuleKind::MaxDropPercent => Self::MaxDropPercent(value),
+            RuleKind::MinScore => Self::MinScore(value),
+            RuleKind::Margin => Self::Margin(value),
+            RuleKind::MinSeparation => Self::MinSeparation(value),
+            RuleKind::Worst => Self::Worst(value),
+        }
     }
 
-    /// As a suite spells it.
-    pub fn kind(self) -> &'static str {
+    /// What it limits, without the value.
+    pub fn kind(self) -> RuleKind {
         match self {
-            Self::MaxDrop(_) => "max_drop",
-            Self::MaxDropPercent(_) => "max_drop_percent",
-            Self::MinScore(_) => "min_score",
-            Self::Margin(_) => "margin",
-            Self::MinSeparation(_) => "min_separation",
-            Self::Worst(_) => "worst",
+            Self::MaxDrop(_) => RuleKind::MaxDrop,
+            Self::MaxDropPercent(_) => RuleKind::MaxDropPercent,
+            Self::MinScore(_) => RuleKind::MinScore,
+            Self::Margin(_) => RuleKind::Margin,
+            Self::MinSeparation(_) => RuleKind::MinSeparation,
+            Self::Worst(_) => RuleKind::Worst,
         }
     }
 

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::store::write_atomically;
 use crate::{evidence::Evidence, task::Scores};
 
-/// Part of every key: raise it when a metric's definition or the data stored with a score changes.
+/// Part of every key: raise it when a metric's definition, the set of a task's score keys or the
+/// data stored with a score changes. `tests/core/score_keys.rs` holds the keys.
 /// Cached scores of released versions are then not found; `tests/tests/released.rs` says so.
 /// 2: evidence is stored.
-const VERSION: &str = "isomer.unit/2";
+pub const VERSION: &str = "isomer.unit/2";
 /// Part of every drift's key.
 const DRIFT_VERSION: &str = "isomer.drift/1";
 

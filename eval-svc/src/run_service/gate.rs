@@ -5,7 +5,10 @@ use isomer_service_kit::Fault;
 use isomer_spelling::nearest;
 
 use crate::{
-    gate::{Adjust, Basis, Gate, Limits, OnUndecided, Place, Rule, RuleLimit, Sequential, Texts, Unit, check_alpha},
+    gate::{
+        Adjust, Basis, Gate, Limits, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Texts, Unit,
+        check_alpha,
+    },
     report::GateVerdict,
     task::TaskType,
 };
@@ -104,7 +107,7 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
     let path = |key: &str| format!("spec.{field}.{key}");
     let limit = match rule.limit {
         None => {
-            let message = format!("names no limit; set {}", RuleLimit::NAMED);
+            let message = format!("names no limit; set {}", RuleKind::one_of());
             return Err(Fault::invalid(path("limit"), message));
         }
         Some(Limit::MaxDrop(points)) => RuleLimit::MaxDrop(points),
@@ -116,7 +119,7 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
     };
     limit
         .check()
-        .map_err(|message| Fault::invalid(path(limit.kind()), message))?;
+        .map_err(|message| Fault::invalid(path(limit.kind().name()), message))?;
     let task = match filled(rule.task_type) {
         None => None,
         Some(name) => Some(name.parse::<TaskType>().map_err(|error| {
@@ -255,5 +258,33 @@ pub(super) fn verdict(verdict: GateVerdict) -> proto::Verdict {
         GateVerdict::Undecided => proto::Verdict::Undecided,
         GateVerdict::Invalid => proto::Verdict::Invalid,
         GateVerdict::Fail => proto::Verdict::Fail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
+    use super::*;
+
+    #[test]
+    fn the_limits_of_the_protocol_are_the_kinds_of_rules() {
+        let set = FileDescriptorSet::decode(isomer_proto::FILE_DESCRIPTOR_SET).unwrap();
+        let mut messages = set.file.iter().flat_map(|file| &file.message_type);
+        let message = messages.find(|message| message.name() == "GateRule").unwrap();
+        let limits = message.oneof_decl.iter().position(|one| one.name() == "limit").unwrap();
+        // An optional field is a oneof of its own, so the number is compared, not whether there is
+        // one.
+        let limits = message
+            .field
+            .iter()
+            .filter(|field| field.oneof_index == i32::try_from(limits).ok())
+            .map(|field| field.name());
+        assert_eq!(limits.collect::<Vec<_>>(), RuleKind::ALL.map(RuleKind::name));
+        for kind in RuleKind::ALL {
+            assert_eq!(RuleLimit::new(kind, 0.5).kind(), kind);
+        }
     }
 }

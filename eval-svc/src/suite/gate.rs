@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     gate::{
-        Adjust, Basis, Gate, Limits, OnUndecided, Place, Rule, RuleLimit, Sequential, Texts, Unit, check_alpha,
-        check_share,
+        Adjust, Basis, Gate, Limits, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Texts, Unit,
+        check_alpha, check_share,
     },
     task::TaskType,
 };
@@ -129,7 +129,7 @@ fn rules(section: &Section<'_>) -> Result<Vec<Rule>, SuiteError> {
 
 fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Result<Rule, SuiteError> {
     let section = table(document, field, item, "a table: [[gate.rule]]")?;
-    section.only(&Rule::KEYS)?;
+    section.only(&Rule::keys())?;
     let limit = limit(&section)?;
     Ok(Rule {
         limit,
@@ -151,21 +151,21 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
 /// The single limit of a rule.
 fn limit(section: &Section<'_>) -> Result<RuleLimit, SuiteError> {
     let mut only: Option<(RuleLimit, Found<f64>)> = None;
-    for kind in RuleLimit::KINDS {
-        let Some(found) = section.number(kind)? else { continue };
-        let Some(limit) = RuleLimit::new(kind, found.value) else {
+    for kind in RuleKind::ALL {
+        let Some(found) = section.number(kind.name())? else {
             continue;
         };
         if let Some((first, _)) = &only {
-            let message = format!("the rule has {} already; write a rule for each limit", first.kind());
+            let name = first.kind().name();
+            let message = format!("the rule has {name} already; write a rule for each limit");
             return Err(section.document.invalid(&found.span, found.field, message));
         }
-        only = Some((limit, found));
+        only = Some((RuleLimit::new(kind, found.value), found));
     }
     let Some((limit, found)) = only else {
         return Err(section.missing(
             "max_drop",
-            &format!("a rule needs a limit: {}, e.g. max_drop = 3", RuleLimit::NAMED),
+            &format!("a rule needs a limit: {}, e.g. max_drop = 3", RuleKind::one_of()),
         ));
     };
     match limit.check() {

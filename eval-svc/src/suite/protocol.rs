@@ -89,15 +89,11 @@ fn with_prompt(
     transformation: Transformation,
     prompt: Found<String>,
 ) -> Result<Transformation, SuiteError> {
-    let by_rule = matches!(
-        transformation,
-        Transformation::RandomKeywords { .. } | Transformation::StopwordRemoval
-    );
     let why = match () {
         () if prompt.value.trim().is_empty() => {
             "is empty; name a prompt, e.g. \"paraphrase-b\", or leave it out".to_owned()
         }
-        () if by_rule => format!(
+        () if transformation.is_by_rule() => format!(
             "`{}` is made by rule and has no prompt; leave it out",
             transformation.name()
         ),

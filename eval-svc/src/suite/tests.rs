@@ -48,6 +48,12 @@ fn the_suites_that_ship_are_valid() {
 }
 
 #[test]
+fn the_example_is_valid() {
+    let suite = Suite::parse(include_str!("../../../examples/suite.toml"), "suite.toml", None).unwrap();
+    assert_eq!((suite.name.as_str(), suite.gate.rules.len()), ("example", 1));
+}
+
+#[test]
 fn an_unknown_suite_is_refused_with_the_nearest() {
     assert_eq!(
         Suite::builtin("quik").unwrap_err().to_string(),

@@ -20,6 +20,7 @@ mod languages;
 mod list_tasks;
 mod mteb;
 mod prompts;
+mod score_keys;
 mod search;
 mod services;
 mod statistics;

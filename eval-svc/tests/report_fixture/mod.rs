@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use isomer_eval::{
     dataset::Sample,
     evidence::interval::{DeltaInterval, DeltaIntervals},
-    gate::{Adjust, Basis, OnUndecided, Texts, Unit},
+    gate::{Adjust, Basis, OnUndecided, RuleKind, Texts, Unit},
     judging::{ProbeKind, ProbeResult, Scale},
     profile::{Axis, Column, Grid, LanguageGroup, Moved, RobustnessProfile, SubsetRow, profile},
     report::{
@@ -589,7 +589,7 @@ fn subsets() -> Vec<SubsetReport> {
 fn gate(profile: &RobustnessProfile) -> GateReport {
     let rule = GateRule {
         title: "total: drop of at most 9".to_owned(),
-        kind: "max_drop".to_owned(),
+        kind: RuleKind::MaxDrop,
         limit: 9.0,
         unit: "points".to_owned(),
         of: "total".to_owned(),

@@ -132,6 +132,25 @@ fn variants(spec: Option<&AugmentationSpec>, items: &[TextItem]) -> Usage {
     sum::total(&each)
 }
 
+/// Whether a transformation asks a generator, so that tokens are reserved for it. A test of
+/// `crates/all-in-one` holds this against the catalogue of the transform service.
+pub fn asks_generator(kind: &Kind) -> bool {
+    match kind {
+        Kind::StopwordRemoval(_) | Kind::RandomKeywords(_) | Kind::MultiSwap(_) => false,
+        Kind::Paraphrase(_)
+        | Kind::Backtranslation(_)
+        | Kind::StyleChange(_)
+        | Kind::Expansion(_)
+        | Kind::Summarisation(_)
+        | Kind::SummarisedExpansion(_)
+        | Kind::Translation(_)
+        | Kind::CrossTranslation(_)
+        | Kind::Keywords(_)
+        | Kind::Distractors(_)
+        | Kind::Continuation(_) => true,
+    }
+}
+
 fn generated(
     transformation: Option<&Transformation>,
     items: &[TextItem],
@@ -139,7 +158,7 @@ fn generated(
     attempts: Option<u32>,
 ) -> Usage {
     let kind = transformation.and_then(|transformation| transformation.kind.as_ref());
-    if let Some(Kind::StopwordRemoval(_) | Kind::RandomKeywords(_) | Kind::MultiSwap(_)) = kind {
+    if kind.is_some_and(|kind| !asks_generator(kind)) {
         return Usage::default();
     }
     let answer = answer.map_or(ANSWER, u64::from);

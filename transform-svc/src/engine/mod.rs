@@ -370,7 +370,17 @@ fn without_generator(plan: &Plan, job: &Job) -> Finished {
                     )
                 })
         }
-        kind => Err(format!("`{}` needs a generator", kind.name())),
+        Kind::Paraphrase
+        | Kind::Backtranslation
+        | Kind::StyleChange
+        | Kind::Expansion
+        | Kind::Summarisation
+        | Kind::SummarisedExpansion
+        | Kind::Translation
+        | Kind::CrossTranslation
+        | Kind::Keywords
+        | Kind::Distractors
+        | Kind::Continuation => Err(format!("`{}` needs a generator", plan.kind.name())),
     };
     match made {
         Ok(text) => {

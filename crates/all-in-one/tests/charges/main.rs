@@ -22,6 +22,11 @@ use std::collections::BTreeSet;
 use cases::{Case, End};
 use futures::future::{join, join_all};
 use harness::Harness;
+use isomer_eval::{
+    report::terms::transformation::{CATALOGUE, NOT_SCORABLE},
+    suite::Transformation,
+};
+use isomer_transform::catalogue;
 use models::Counted;
 use prost::Message;
 use prost_types::FileDescriptorSet;
@@ -50,6 +55,29 @@ fn every_rpc_and_every_route_has_a_case() {
     rows.extend(isomer_gateway::http_paths().into_iter().map(str::to_owned));
     let cases: BTreeSet<String> = cases::all().into_iter().map(|case| case.row.to_owned()).collect();
     assert_eq!(rows, cases, "left: rows that are served; right: rows with a case");
+}
+
+/// Too much would be reserved for a transformation by rule that the gateway takes for another.
+#[test]
+fn tokens_are_reserved_for_the_transformations_that_ask_a_generator() {
+    for entry in catalogue::ENTRIES {
+        let kind = catalogue::with_defaults(entry.name).unwrap();
+        assert_eq!(isomer_gateway::asks_generator(&kind), entry.calls > 0, "{}", entry.name);
+    }
+}
+
+/// What a suite may name is the catalogue, without what no data set can be scored on.
+#[test]
+fn a_suite_names_the_transformations_of_the_catalogue() {
+    let served = catalogue::ENTRIES.iter().map(|entry| entry.name);
+    let scored: Vec<&str> = served.filter(|name| !NOT_SCORABLE.contains(name)).collect();
+    assert_eq!(scored, CATALOGUE.map(|(name, _)| name));
+    for entry in catalogue::ENTRIES {
+        let Some(transformation) = Transformation::named(entry.name) else {
+            continue;
+        };
+        assert_eq!(transformation.is_by_rule(), entry.calls == 0, "{}", entry.name);
+    }
 }
 
 /// Harnesses that are used at the same time: most of a case is waiting.

@@ -7,6 +7,59 @@ use serde::{Deserialize, Serialize};
 /// nothing about robustness.
 pub const MAX_UNCHANGED: f64 = 0.10;
 
+/// What a rule limits: the one list of the kinds of rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleKind {
+    /// The drop from the original, in points.
+    MaxDrop,
+    /// The drop in percent of the original.
+    MaxDropPercent,
+    /// The score, in points.
+    MinScore,
+    /// The difference from the baseline encoder's score, in points.
+    Margin,
+    /// The share of texts whose rewrites are separated from a change of meaning.
+    MinSeparation,
+    /// The drop of the worst data set, or group of data sets, in points.
+    Worst,
+}
+
+impl RuleKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] = [
+        Self::MaxDrop,
+        Self::MaxDropPercent,
+        Self::MinScore,
+        Self::Margin,
+        Self::MinSeparation,
+        Self::Worst,
+    ];
+
+    /// As a suite spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MaxDrop => "max_drop",
+            Self::MaxDropPercent => "max_drop_percent",
+            Self::MinScore => "min_score",
+            Self::Margin => "margin",
+            Self::MinSeparation => "min_separation",
+            Self::Worst => "worst",
+        }
+    }
+
+    /// The names in a sentence, for error messages.
+    pub fn one_of() -> String {
+        let [others @ .., last] = Self::ALL.map(Self::name);
+        format!("{} or {last}", others.join(", "))
+    }
+
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
 /// Which rewrites a rule looks at. An item counts where all its texts that were to be rewritten do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

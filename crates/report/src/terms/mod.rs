@@ -12,7 +12,7 @@ pub mod transformation;
 pub mod truncation;
 
 pub use counters::{Counters, JudgeCounters};
-pub use gate::{Adjust, Basis, MAX_UNCHANGED, OnUndecided, Texts, Unit};
+pub use gate::{Adjust, Basis, MAX_UNCHANGED, OnUndecided, RuleKind, Texts, Unit};
 pub use judging::{ProbeKind, ProbeResult, Scale};
 pub use outcome::Outcome;
 pub use prompts::{Part, PromptSource};

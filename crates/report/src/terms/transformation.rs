@@ -120,6 +120,23 @@ impl Transformation {
         }
     }
 
+    /// Whether it is made by rule: it asks no generator and has no prompt.
+    pub fn is_by_rule(&self) -> bool {
+        match self {
+            Self::RandomKeywords { .. } | Self::StopwordRemoval => true,
+            Self::Worded { of, .. } => of.is_by_rule(),
+            Self::Paraphrase
+            | Self::Backtranslation { .. }
+            | Self::StyleChange
+            | Self::Expansion
+            | Self::Summarisation
+            | Self::SummarisedExpansion
+            | Self::Translation { .. }
+            | Self::CrossTranslation { .. }
+            | Self::Keywords => false,
+        }
+    }
+
     /// Ids of the prompts that it is made with instead of the defaults.
     pub fn prompts(&self) -> Vec<String> {
         match self {

@@ -153,8 +153,10 @@ async fn a_gateway_does_not_start_with_a_broken_file() {
 }
 
 #[tokio::test]
-async fn the_example_can_be_used() {
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/providers.toml");
-    let gateway = gateway(&example).await;
-    assert_eq!(gateway.watched().len(), 8);
+async fn the_examples_can_be_used() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let ours = gateway(&folder.join("examples/providers.toml")).await;
+    assert_eq!(ours.watched().len(), 8);
+    let to_begin_with = gateway(&folder.join("../../examples/providers.toml")).await;
+    assert!(to_begin_with.watched().len() >= 2);
 }
