@@ -18,12 +18,14 @@ pub mod openai;
 mod page;
 mod provider;
 pub mod proxy;
+mod records;
 pub mod routing;
 mod runs;
 mod screening;
 pub mod upstreams;
 
 pub use config::GatewayConfig;
+pub use records::migrate;
 
 /// The paths of all HTTP routes that a gateway serves beside gRPC, as its router has them.
 pub fn http_paths() -> Vec<&'static str> {

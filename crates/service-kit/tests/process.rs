@@ -52,6 +52,7 @@ fn run(flags: Value) -> (ExitCode, Option<(Config, SocketAddr)>) {
         config: None,
         listen: Some("127.0.0.1:0".parse().unwrap()),
         flags,
+        probe: None,
     };
     let code = process.main(|config: Config, listener| {
         *served.borrow_mut() = Some((config, listener.local_addr().unwrap()));
