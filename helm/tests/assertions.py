@@ -201,6 +201,9 @@ def providers_have_known_keys_and_addresses_that_may_be_called(release):
                 for table, known in inner.items():
                     for key in sorted(set(provider.get(table, {})) - known):
                         yield f"{pod.name}: {table} of a provider has no key {key}"
+                scheme = provider["address"].split("://")[0]
+                if provider.get("kind") == "isomer" and scheme not in ("grpc", "grpcs"):
+                    yield f"{pod.name}: the provider {provider['id']} is at {scheme}://, and its kind wants grpc:// or grpcs://"
                 host = re.sub(r"^[a-z+]+://", "", provider["address"]).rsplit(":", 1)[0]
                 if host.endswith(".svc") and host not in allowed:
                     yield f"{pod.name}: the provider {provider['id']} is at {host}, which addresses.allow does not name"
@@ -375,7 +378,7 @@ def calls(release):
                 found |= set(re.findall(r"'(https?://[^']+\.svc:\d+)'", str(config)))
                 file = config.get("providers", {}).get("file")
                 if file:
-                    found |= set(re.findall(r'"(https?://[^"]+\.svc:\d+)"', release.files(pod, container).get(file) or ""))
+                    found |= set(re.findall(r'"(grpcs?://[^"]+\.svc:\d+)"', release.files(pod, container).get(file) or ""))
             found |= {match for arg in container.get("args", []) for match in re.findall(r"(https?://[^,]+\.svc:\d+)", arg)}
             for address in found:
                 yield pod, container, address
@@ -386,7 +389,7 @@ def services_reach_each_other_and_agree_on_tls(release):
     policies = release.all("NetworkPolicy")
     services = {f"{one['metadata']['name']}.{one['metadata']['namespace']}.svc": one for one in release.all("Service")}
     for pod, container, address in calls(release):
-        scheme, host, port = re.fullmatch(r"(https?)://(.+):(\d+)", address).groups()
+        scheme, host, port = re.fullmatch(r"([a-z]+)://(.+):(\d+)", address).groups()
         service = services.get(host)
         if service is None:
             # NATS, a generator, a collector: the user's.
@@ -402,7 +405,7 @@ def services_reach_each_other_and_agree_on_tls(release):
             continue
         server = release.configuration(target, target.spec["containers"][0]) or {}
         tls = server.get("server", {}).get("tls")
-        if (scheme == "https") != bool(tls):
+        if scheme.endswith("s") != bool(tls):
             yield f"{pod.name}: calls {address}, and that server has tls={bool(tls)}"
         if tls:
             secret = next((volume["secret"]["secretName"] for volume in target.spec["volumes"] if volume["name"] == "tls"), "")

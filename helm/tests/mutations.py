@@ -32,6 +32,7 @@ MUTATIONS = [
     ("_config.tpl", "warm_up: [", "preload: [", DEFAULT, "preload"),
     ("_config.tpl", 'kind = "isomer"', 'sort = "isomer"', DEFAULT, "a provider has no key sort"),
     ("_config.tpl", '(printf "embed-%s" .name)) }}\n    {{- end }}\n{{- if or', '(printf "embedd-%s" .name)) }}\n    {{- end }}\n{{- if or', DEFAULT, "addresses.allow does not name"),
+    ("_config.tpl", 'ternary "grpc" "grpcs"', 'ternary "http" "https"', DEFAULT, "its kind wants grpc://"),
     ("_names.tpl", "}}://{{ include", "}}s://{{ include", DEFAULT, "tls=False"),
     ("_server.tpl", "{{- include \"isomer.selector\" . | nindent 6 }}\n  template:", "app: other\n  template:", DEFAULT, "does not select its own pods"),
     ("gateway.yaml", '(dict "root" . "component" $component) | nindent 4', '(dict "root" . "component" "front") | nindent 4', DEFAULT, "selects []"),

@@ -79,11 +79,11 @@ eval:
 {{- define "isomer.providers" -}}
 {{- range $entry := .Values.embed.encoders }}
 {{- $encoder := include "isomer.entry" (dict "defaults" $.Values.embed.defaults "entry" $entry) | fromYaml }}
-{{- $host := include "isomer.host" (dict "root" $ "suffix" (printf "embed-%s" $encoder.name)) }}
+{{- $address := include "isomer.host" (dict "root" $ "suffix" (printf "embed-%s" $encoder.name)) | printf "%s://%s:50051" (ternary "grpc" "grpcs" (eq $.Values.tls.mode "none")) }}
 [[provider]]
 id = {{ $encoder.name | toJson }}
 kind = "isomer"
-address = {{ include "isomer.url" (dict "root" $ "suffix" (printf "embed-%s" $encoder.name)) | toJson }}
+address = {{ $address | toJson }}
 encoders = { {{ include "isomer.toml.key" $encoder.model }} = {{ $encoder.model | toJson }} }
 {{- if $encoder.pricePerMillionTokens }}
 price_per_million_tokens = {{ $encoder.pricePerMillionTokens | toJson }}
