@@ -21,8 +21,8 @@ from release import matches
 
 BRIDGE, NETWORK, HOST = "isomer-pods", "10.98", "10.98.0.1"
 USER = 65532
-# podman's hybrid cgroups are taken away in a mount namespace of its own; the limits are those that a container of this
-# kind may set.
+# podman's hybrid cgroups are taken away in a mount namespace of its own; the limits are those that
+# a container of this kind may set.
 PODMAN = ["unshare", "-m", "sh", "-c", 'umount /sys/fs/cgroup/unified 2>/dev/null; exec podman --storage-driver vfs --cgroup-manager cgroupfs "$@"', "podman"]
 
 
@@ -43,8 +43,8 @@ class Cluster:
         self.release, self.folder, self.secrets = release, Path(folder), secrets
         self.pods, self.services, self.number, self.lock = [], [], 10, threading.RLock()
         ip("link", "del", BRIDGE, check=False)
-        # With an address of its own: a bridge that takes its ports' changes it when a pod goes, and everybody's ARP
-        # entries are wrong for a minute.
+        # With an address of its own: a bridge that takes its ports' changes it when a pod goes, and
+        # everybody's ARP entries are wrong for a minute.
         ip("link", "add", BRIDGE, "address", "02:00:00:00:00:01", "type", "bridge")
         ip("addr", "add", f"{HOST}/16", "dev", BRIDGE)
         ip("link", "set", BRIDGE, "up")

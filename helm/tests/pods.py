@@ -7,6 +7,7 @@ import argparse
 import http.client
 import json
 import os
+import re
 import shutil
 import ssl
 import subprocess
@@ -51,7 +52,7 @@ def values(tls):
             {"name": "minilm", "model": "all-MiniLM-L6-v2", "replicas": 2},
             {"name": "small", "model": "paraphrase-MiniLM-L3-v2"},
         ]},
-        "workers": {"pools": [{"name": "all", "replicas": 2, "lanes": {"encode": 1, "transform": 1}, "drainSeconds": 10, "pull": ["all-MiniLM-L6-v2"]}]},
+        "workers": {"pools": [{"name": "all", "replicas": 2, "lanes": {"encode": 1, "transform": 1}, "drainSeconds": 10, "pull": ["all-MiniLM-L6-v2", "paraphrase-MiniLM-L3-v2"]}]},
         "setup": {"waitSeconds": 90},
     }
     if tls:
@@ -197,6 +198,16 @@ def client(isomer, cluster, tls, folder, key, *words):
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
 
 
+def differences(folder):
+    """Fields of the two reports that differ: the workers' and eval-svc's are one, but for the run and its times."""
+    try:
+        one, other = (json.loads((folder / name / "report.json").read_text()) for name in ("by-workers", "by-gateway"))
+    except OSError as error:
+        return [f"no report: {error}"]
+    differ = [key for key in one if key not in ("run", "durations") and one[key] != other.get(key)]
+    return [f"the report by workers and the one over the gateway differ in {differ}"] if differ else []
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("helm")
@@ -281,7 +292,7 @@ def scenario(args, cluster, folder):
 
     suite = folder / "suite.toml"
     suite.write_text(SUITE)
-    check = ["check", "--model", "all-MiniLM-L6-v2", "--suite", str(suite), "--limit", "40", "--no-separation", "--generator", "openai:none@http://127.0.0.1:9/v1"]
+    check = ["check", *(word for model in found for word in ("--model", model)), "--suite", str(suite), "--limit", "40", "--no-separation", "--generator", "openai:none@http://127.0.0.1:9/v1"]
     say("a check by two workers")
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "ISOMER_HOME": str(folder / "claims/models"), "ISOMER_OFFLINE": "1"}
     workers = [args.isomer, "--quiet", *check, "--engine", f"nats://{HOST}:4222", "--store", str(folder / "claims/store/shared"), "--out", str(folder / "by-workers")]
@@ -316,6 +327,11 @@ def scenario(args, cluster, folder):
     problems += failed[:20]
     if not outcome or outcome[0].returncode:
         problems.append(f"the run over the gateway: {outcome and outcome[0].stderr[-800:]}")
+    problems += differences(folder)
+    done = sorted(int(count) for path in folder.glob("*-worker/worker.log") for count in re.findall(r'"drained and stopped","done":(\d+)', path.read_text(errors="replace")))
+    say(f"units done by the workers that were stopped: {done}")
+    if sum(done) < 3:
+        problems.append(f"the workers did {done} units of the check")
     again = vectors(address, key.decode(), "all-MiniLM-L6-v2", ["A man is playing a guitar."], context)[0]
     if again != found["all-MiniLM-L6-v2"]:
         problems.append("the vectors after the restarts are others")
