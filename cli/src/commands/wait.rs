@@ -106,3 +106,90 @@ async fn look(target: &Target) -> Result<(), Fault> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use clap::Parser;
+    use isomer_service_kit::config::Secret;
+
+    use super::*;
+    use crate::args::Cli;
+
+    fn global(words: &[&str]) -> Global {
+        Cli::try_parse_from(["isomer", "wait", "database"].iter().chain(words))
+            .unwrap()
+            .global
+    }
+
+    fn soon(seconds: u64) -> Instant {
+        Instant::now() + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_target_is_a_server_a_port_or_the_database() {
+        let global = global(&[]);
+        assert!(matches!(read(&global, "tcp://nats:4222"), Ok(Target::Port(at)) if at == "nats:4222"));
+        assert!(matches!(read(&global, "database"), Ok(Target::Database(_))));
+        for server in ["gateway:50051", "http://gateway:50051", "https://gateway:50051"] {
+            assert!(matches!(read(&global, server), Ok(Target::Server(at)) if at.address == server));
+        }
+        for wrong in ["tcp://nats", "", "ftp://x:1"] {
+            assert!(read(&global, wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_authorities_of_the_flags_hold_for_servers_with_tls_only() {
+        let global = global(&["--ca-file", "ca.crt"]);
+        let tls = |target: &str| match read(&global, target) {
+            Ok(Target::Server(config)) => config.tls.is_some(),
+            _ => false,
+        };
+        assert!(tls("https://gateway:50051") && !tls("http://gateway:50051"));
+    }
+
+    #[tokio::test]
+    async fn a_port_that_opens_later_is_waited_for_and_one_that_stays_closed_is_named() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let target = Target::Port(address.to_string());
+        let failure = usable("tcp://here", &target, soon(1)).await.unwrap_err();
+        assert!(
+            format!("{failure:?}").contains("tcp://here cannot be used yet"),
+            "{failure:?}"
+        );
+        let opening = async {
+            sleep(Duration::from_millis(700)).await;
+            tokio::net::TcpListener::bind(address).await.unwrap()
+        };
+        let (waited, _listener) = tokio::join!(usable("tcp://here", &target, soon(20)), opening);
+        waited.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_database_is_usable_once_it_has_a_key_that_works_or_needs_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = IsomerConfig::default();
+        let path = folder.path().join("keys.sqlite").display().to_string();
+        config.database.url = Secret::new(path.clone());
+        let target = |config: &IsomerConfig| Target::Database(Box::new(config.clone()));
+        let failure = usable("database", &target(&config), soon(1)).await.unwrap_err();
+        assert!(format!("{failure:?}").contains("no key in it"), "{failure:?}");
+        config.access.mode = Mode::Open;
+        usable("database", &target(&config), soon(5)).await.unwrap();
+
+        config.access.mode = Mode::Required;
+        let keys = Keys::open(Database::open(&path).await.unwrap()).await.unwrap();
+        let new = isomer_access::NewKey {
+            name: "test".to_owned(),
+            scopes: isomer_access::Scopes::of(&[isomer_access::Scope::Encode]),
+            ..isomer_access::NewKey::default()
+        };
+        let (record, _) = keys.create("test", new).await.unwrap();
+        usable("database", &target(&config), soon(5)).await.unwrap();
+        keys.revoke("test", &record.id).await.unwrap();
+        assert!(usable("database", &target(&config), soon(1)).await.is_err());
+    }
+}
