@@ -15,7 +15,8 @@ from check import helm
 from knowledge import COMMAND
 from release import CONFIG, Release, binary
 
-# Exit code of a configuration that is not valid; another one says that nothing answers to the probe.
+# Exit code of a configuration that is not valid; another one says that nothing answers to the
+# probe.
 REFUSED = 2
 
 

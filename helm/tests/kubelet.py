@@ -291,6 +291,9 @@ class Pod:
         self.ready = False
         container = self.template.spec["containers"][0]
         begun = time.monotonic()
+        if self.template.spec["terminationGracePeriodSeconds"] == 0:
+            self.problems.append("was killed at once")
+            return self.kill()
         time.sleep(container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0))
         subprocess.run([*PODMAN, "kill", "--signal", "TERM", self.container], capture_output=True)
         grace = self.template.spec["terminationGracePeriodSeconds"] - (time.monotonic() - begun)
@@ -306,7 +309,11 @@ class Pod:
         self.stopping, self.ready = True, False
         if getattr(self, "process", None) and self.process.poll() is None:
             subprocess.run([*PODMAN, "kill", "--signal", "KILL", self.container], capture_output=True)
-            self.process.wait(20)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                # It was about to start.
+                self.process.kill()
         ip("netns", "del", self.netns, check=False)
 
 

@@ -133,7 +133,7 @@ class Traffic(threading.Thread):
         while not self.over:
             self.number += 1
             try:
-                vectors(self.address, self.key, self.model, [f"text {self.model} {self.number}"], self.context)
+                vectors(self.address, self.key, self.model, [f"text {number} of request {self.number} for {self.model}" for number in range(8)], self.context)
                 self.done += 1
             except (OSError, Failed, http.client.HTTPException) as error:
                 self.failed.append(f"{self.model} at {time.strftime('%X')}: {error!r}")
@@ -214,6 +214,7 @@ def main():
     parser.add_argument("--isomer", required=True, help="the isomer command on this machine")
     parser.add_argument("--models", required=True, help="a model cache that has the two encoders")
     parser.add_argument("--tls", action="store_true", help="with certificates between all services")
+    parser.add_argument("--broken", action="store_true", help="pods are killed without a pause or a drain: requests must fail, or this test finds nothing")
     parser.add_argument("--keep", help="a folder for the logs")
     args = parser.parse_args()
     if why := require("podman", "ip", "unshare", "nats-server", "openssl"):
@@ -229,6 +230,10 @@ def main():
     if code:
         raise SystemExit(error)
     release = Release(text)
+    if args.broken:
+        for template in templates(release, "Deployment"):
+            template.spec["terminationGracePeriodSeconds"] = 0
+            template.spec["containers"][0].pop("lifecycle", None)
     secrets = {("isomer-database", "url"): b"postgres://isomer:not-asked-for@postgresql.postgresql.svc/isomer"}
     if args.tls:
         (folder / "tls").mkdir()
@@ -249,6 +254,12 @@ def main():
         hosts_file.write_text(before)
         cluster.stop()
         neighbours.stop()
+    if args.broken:
+        failed = [problem for problem in problems if re.search(r" at \d\d:\d\d:\d\d: ", problem)]
+        if not failed:
+            raise SystemExit("pods were killed in the middle of their work and no request failed: this test finds nothing")
+        say(f"killed pods are noticed: {failed[0]}")
+        return
     for problem in problems:
         print(problem)
     if problems:
@@ -306,7 +317,7 @@ def scenario(args, cluster, folder):
         problems.append("two workers do not take units of work")
 
     say("rolling restarts, with clients that do not retry and a run open")
-    clients = [Traffic(address, key.decode(), model, context) for model in found for _ in range(2)]
+    clients = [Traffic(address, key.decode(), model, context) for model in found for _ in range(3)]
     for one in clients:
         one.start()
     run = threading.Thread(target=lambda: outcome.append(client(args.isomer, cluster, args.tls, folder, key, *check, "--out", str(folder / "by-gateway"))))
