@@ -21,6 +21,47 @@ OWNED = {
 }
 # The binaries, and what the reference calls their configuration.
 SERVERS = ["isomer-embed-svc", "isomer-transform-svc", "isomer-eval-svc", "isomer-gateway"]
+# Descriptions of keys that mean the same wherever they stand.
+COMMON = {
+    "pod": "Labels, annotations, scheduling, variables and volumes of its pods: see [entries and objects](#entries-and-objects).",
+    "resources": "Requests and limits.",
+    "replicas": "Pods, where no autoscaler decides.",
+    "autoscaling": "A HorizontalPodAutoscaler by CPU (percent; null: not) and by our metrics, if an adapter serves them.",
+    "disruption": "A PodDisruptionBudget.",
+    "enabled": "Whether it is there.",
+    "secretKey": "Entry of the Secret.",
+    "secretEnv": "Environment variables from Secrets.",
+    "port": "Port, for the network policies.",
+    "providerPorts": "Ports of providers, for the network policies.",
+    "generatorPorts": "Ports of generators, for the network policies.",
+    "size": "Size of the claim, or of the folder.",
+    "storageClass": "Storage class; empty: the cluster's default.",
+    "annotations": "Annotations.",
+    "hostnames": "Names of hosts.",
+    "parents": "Gateways that it is for.",
+    "host": "Name of the host.",
+    "className": "Ingress class; empty: the cluster's default.",
+    "name": "Name.",
+    "group": "API group of the issuer.",
+    "storeName": "Name of the secret store.",
+    "refreshInterval": "How often the store is read.",
+    "interval": "Time between two scrapes.",
+    "schedules": "Checks, each with its encoders and its time (cron).",
+    "dashboardLabels": "Further labels of the dashboard's ConfigMap.",
+}
+# What the chart's README lists, and its definition.
+SHOWN = {
+    "an entry of `embed.encoders`": "encoder",
+    "an entry of `workers.pools`": "worker",
+    "an entry of `checks.schedules`": "check",
+    "an entry of `models`": "model",
+    "an entry of `gateway.providers`": "provider",
+    "a key of `access.keys`": "keys",
+    "`pod`": "pod",
+    "`autoscaling`": "autoscaling",
+    "`keda`": "keda",
+    "an entry of `secretEnv`": "secretVariable",
+}
 ROW = re.compile(r"^\| `([^`]+)` \| (?:`([^`]+)`)? ?\| (.*?) \| (.*) \|$")
 
 
