@@ -58,6 +58,7 @@ CHOICES = {
                        "nats": {**FLEET["nats"], "existingSecret": "creds", "caSecret": "ca"}},
     },
     "checks": {"none": {}, "gateway": {"checks": {"schedules": [{"name": "nightly", "schedule": "0 2 * * *", "encoders": ["all-MiniLM-L6-v2"]}]}},
+               "workers": {**FLEET, "checks": {"through": "workers", "schedules": [{"name": "nightly", "schedule": "0 2 * * *", "encoders": ["all-MiniLM-L6-v2"]}]}},
                "reports": {"checks": {"existingClaim": "reports", "schedules": [{"name": "n", "schedule": "@daily", "encoders": ["a"], "suite": "quick",
                                                                                "args": ["--limit=10"], "deadlineSeconds": 60}]}}},
     "monitoring": {"off": {}, "on": {"monitoring": {"podMonitor": True, "rules": True, "dashboard": True, "labels": {"release": "p"}},

@@ -205,9 +205,6 @@ embed:
 {{ include "isomer.config.models" . }}
 access:
   mode: {{ .Values.access.mode }}
-{{- if and (eq .Values.checks.through "workers") .Values.nats.url }}
-{{ include "isomer.config.fleet" . }}
-{{- end }}
 {{- end -}}
 
 {{/* A configuration with the values' own over it, as TOML. dict made (YAML), over */}}
