@@ -34,6 +34,14 @@ builtin = "quick/sts"
 """
 
 
+SINGLE = {
+    "mode": "single",
+    "offline": True,
+    "tls": {"mode": "secrets", "clientCertificates": True, "secrets": {"gateway": "gateway-tls"}},
+    "single": {"encoders": ["all-MiniLM-L6-v2"]},
+}
+
+
 def say(text):
     print(f"== {text}", flush=True)
 
@@ -214,6 +222,7 @@ def main():
     parser.add_argument("--isomer", required=True, help="the isomer command on this machine")
     parser.add_argument("--models", required=True, help="a model cache that has the two encoders")
     parser.add_argument("--tls", action="store_true", help="with certificates between all services")
+    parser.add_argument("--single", action="store_true", help="mode `single` instead, with certificates of clients too")
     parser.add_argument("--broken", action="store_true", help="pods are killed without a pause or a drain: requests must fail, or this test finds nothing")
     parser.add_argument("--keep", help="a folder for the logs")
     args = parser.parse_args()
@@ -226,10 +235,12 @@ def main():
     folder = Path(args.keep or tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
-    code, text, error = helm(args.helm, "template", values(args.tls))
+    code, text, error = helm(args.helm, "template", SINGLE if args.single else values(args.tls))
     if code:
         raise SystemExit(error)
     release = Release(text)
+    if args.single:
+        return single(args, release, folder)
     if args.broken:
         for template in templates(release, "Deployment"):
             template.spec["terminationGracePeriodSeconds"] = 0
@@ -266,6 +277,25 @@ def main():
         raise SystemExit(f"{len(problems)} problems; logs are in {folder}")
     if not args.keep:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def single(args, release, folder):
+    """Starts the one pod of mode `single`, runs `helm test` against it and stops it."""
+    (folder / "tls").mkdir()
+    cluster = Cluster(release, folder, certificates(folder / "tls", {"gateway": ["rel-isomer.ns.svc"]}), {})
+    (folder / "claims").mkdir()
+    shutil.copytree(args.models, folder / "claims/rel-isomer-single")
+    try:
+        pod = cluster.start(templates(release, "Deployment")[0]).run()
+        say(f"ready after {pod.seconds:.1f} s")
+        for template in templates(release, "Pod"):
+            cluster.start(template).run()
+        say("helm test passed")
+        pod.end()
+    finally:
+        cluster.stop()
+    if pod.problems:
+        raise SystemExit(f"{pod.problems}; logs are in {folder}")
 
 
 def scenario(args, cluster, folder):
