@@ -232,7 +232,7 @@ def main():
     if not list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
         say("skipped: no PostgreSQL (apt-get install postgresql)")
         return
-    folder = Path(args.keep or tempfile.mkdtemp())
+    folder = Path(args.keep or tempfile.mkdtemp(prefix="isomer-pods-"))
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
     code, text, error = helm(args.helm, "template", SINGLE if args.single else values(args.tls))
@@ -270,6 +270,8 @@ def main():
         if not failed:
             raise SystemExit("pods were killed in the middle of their work and no request failed: this test finds nothing")
         say(f"killed pods are noticed: {failed[0]}")
+        if not args.keep:
+            shutil.rmtree(folder)
         return
     for problem in problems:
         print(problem)
@@ -296,6 +298,8 @@ def single(args, release, folder):
         cluster.stop()
     if pod.problems:
         raise SystemExit(f"{pod.problems}; logs are in {folder}")
+    if not args.keep:
+        shutil.rmtree(folder)
 
 
 def scenario(args, cluster, folder):
