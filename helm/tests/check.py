@@ -13,13 +13,12 @@ from functools import cache
 from pathlib import Path
 
 import jsonschema
-import yaml
 from kubernetes_validate import utils as kubernetes
 
-from assertions import problems
 from baseline import changed_for_ever
 from cases import REFUSED, all_cases
 from definitions import CHART
+from registry import problems
 from release import Release, masked
 
 VERSIONS = ("1.32", "1.35", "1.37")

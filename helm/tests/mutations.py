@@ -11,9 +11,9 @@ from pathlib import Path
 
 import yaml
 
-from assertions import problems
 from check import helm
 from definitions import CHART
+from registry import problems
 from release import Release
 
 CPU, GAPPED, DEFAULT = "cpu", "air-gapped", "default"
