@@ -8,7 +8,7 @@ use isomer_models::{ModelError, ModelKind, Resolver};
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{
     GrpcChannel,
-    client::{self, ClientConfig},
+    client::{self, ClientConfig, ClientTls},
     config::{self, Secret, Validate},
 };
 use serde_json::json;
@@ -150,13 +150,34 @@ async fn in_process(config: IsomerConfig) -> Result<Connection, Failure> {
     })
 }
 
+/// The way to a server, with the TLS files of the flags.
+pub(crate) fn client(global: &Global, address: &str) -> Result<ClientConfig, Failure> {
+    let tls = ClientTls {
+        ca_file: global.ca_file.clone(),
+        certificate_file: global.certificate_file.clone(),
+        key_file: global.certificate_key_file.clone(),
+        server_name: None,
+    };
+    let config = ClientConfig {
+        address: address.to_owned(),
+        tls: (tls != ClientTls::default()).then_some(tls),
+        ..ClientConfig::default()
+    };
+    config.validate().map_err(|error| match error.field() {
+        "tls" => Failure::usage(format!(
+            "--ca-file and --certificate-file are for TLS, and `{address}` is a plain-text address: write https://, or leave them out"
+        )),
+        _ => Failure::usage(format!("--server: {error}")),
+    })?;
+    Ok(config)
+}
+
 /// Connects to the gateway at `--server`, with the key in `ISOMER_API_KEY` if it is set.
 pub(crate) async fn remote(global: &Global) -> Result<GrpcChannel, Failure> {
     let config = ClientConfig {
-        address: global.server.clone().unwrap_or_default(),
         api_key: Secret::from_env("ISOMER_API_KEY"),
         api_key_over_plain_text: global.api_key_over_plain_text,
-        ..ClientConfig::default()
+        ..client(global, global.server.as_deref().unwrap_or_default())?
     };
     config.validate().map_err(|error| match error.field() {
         "api_key" => Failure::usage(

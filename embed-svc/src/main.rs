@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 use isomer_embed::run;
-use isomer_service_kit::{Process, shutdown};
+use isomer_service_kit::{Process, probe::Question, shutdown};
 use serde_json::json;
 
 /// Serves sentence-embedding models over gRPC (isomer.encoder.v1).
@@ -17,13 +17,22 @@ struct Args {
     /// Address to listen on.
     #[arg(long)]
     listen: Option<SocketAddr>,
+    /// Ask the server of this configuration that is running whether it is `live` or `ready`, and
+    /// stop: exit code 0 if it is.
+    #[arg(long, value_name = "live|ready")]
+    probe: Option<Question>,
     /// Encoder to load before serving; may be given several times.
     #[arg(long = "model")]
     models: Vec<String>,
 }
 
 fn main() -> ExitCode {
-    let Args { config, listen, models } = Args::parse();
+    let Args {
+        config,
+        listen,
+        probe,
+        models,
+    } = Args::parse();
     let mut flags = json!({});
     if !models.is_empty() {
         flags["embed"] = json!({ "warm_up": models });
@@ -34,6 +43,7 @@ fn main() -> ExitCode {
         config,
         listen,
         flags,
+        probe,
     };
     process.main(|config, listener| run(config, listener, shutdown::signal()))
 }

@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct LedgerConfig {
     /// `postgres://USER:PASSWORD@HOST/DATABASE` for any number of replicas, or the path of a SQLite
-    /// file for one. Absent: runs are kept in `state_dir`, and a run that was interrupted is started
-    /// again by its caller.
+    /// file for one. Absent: runs are kept in `state_dir`, and a run that was interrupted is
+    /// started again by its caller.
     pub url: Secret,
     /// Seconds for which a replica may stand still before another one takes over its runs. At least
     /// 2.

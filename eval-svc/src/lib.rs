@@ -105,8 +105,8 @@ impl EvalService {
         Self::with_parts(config, clients, parts)
     }
 
-    /// As [`EvalService::new`], with parts that not every process has. With a ledger a tokio runtime
-    /// is needed: this process takes over runs of replicas that have stopped.
+    /// As [`EvalService::new`], with parts that not every process has. With a ledger a tokio
+    /// runtime is needed: this process takes over runs of replicas that have stopped.
     ///
     /// # Errors
     /// When a folder cannot be made.
@@ -167,8 +167,9 @@ pub fn services(service: EvalService) -> Services {
         )
 }
 
-/// Serves until `shutdown` completes, then drains. Runs that are still active are handed back to the
-/// other replicas of the ledger; without a ledger they end as interrupted and can be started again.
+/// Serves until `shutdown` completes, then drains. Runs that are still active are handed back to
+/// the other replicas of the ledger; without a ledger they end as interrupted and can be started
+/// again.
 ///
 /// # Errors
 /// When a service cannot be reached, a folder cannot be created or the server stops on its own.

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 use isomer_eval::run;
-use isomer_service_kit::{Process, shutdown};
+use isomer_service_kit::{Process, probe::Question, shutdown};
 use serde_json::json;
 
 /// Serves scores, statistics and robustness runs over gRPC (isomer.eval.v1).
@@ -17,6 +17,10 @@ struct Args {
     /// Address to listen on.
     #[arg(long)]
     listen: Option<SocketAddr>,
+    /// Ask the server of this configuration that is running whether it is `live` or `ready`, and
+    /// stop: exit code 0 if it is.
+    #[arg(long, value_name = "live|ready")]
+    probe: Option<Question>,
     /// Address of an encoder service.
     #[arg(long)]
     encoder: Option<String>,
@@ -29,6 +33,7 @@ fn main() -> ExitCode {
     let Args {
         config,
         listen,
+        probe,
         encoder,
         transform,
     } = Args::parse();
@@ -44,6 +49,7 @@ fn main() -> ExitCode {
         config,
         listen,
         flags,
+        probe,
     };
     process.main(|config, listener| run(config, listener, shutdown::signal()))
 }

@@ -224,8 +224,8 @@ fn close_floor() -> f64 {
     json["gate"]["encoders"][0]["rules"][1]["estimate"].as_f64().unwrap()
 }
 
-/// The leader is killed in the second of its rounds; a replica continues. `between`: what happens to
-/// the ledger after the kill.
+/// The leader is killed in the second of its rounds; a replica continues. `between`: what happens
+/// to the ledger after the kill.
 fn killed_in_a_round(schema: &str, floor: f64, between: impl Fn(&AnyPool, &Runtime)) -> Option<(Harness, Run, Value)> {
     let outer = runtime();
     let url = outer.block_on(ledger_url(schema))?;

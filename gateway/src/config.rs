@@ -65,8 +65,8 @@ pub struct GatewayConfig {
     /// Where eval-svc is. Scores and statistics come from any of several; runs come from the first,
     /// or from any with `shared_runs`.
     pub eval: Option<ServersConfig>,
-    /// Whether the servers of `eval` share a ledger (`eval.ledger`), so that each of them answers for
-    /// every run.
+    /// Whether the servers of `eval` share a ledger (`eval.ledger`), so that each of them answers
+    /// for every run.
     pub shared_runs: bool,
 }
 

@@ -57,8 +57,8 @@ pub struct UpstreamServers {
 }
 
 impl UpstreamServers {
-    /// The servers that answer for every run: all of them if they share a ledger. Otherwise a run is
-    /// known only to the server that made it, so the first makes all of them.
+    /// The servers that answer for every run: all of them if they share a ledger. Otherwise a run
+    /// is known only to the server that made it, so the first makes all of them.
     pub(crate) fn runs(&self) -> Option<Servers> {
         let eval = self.eval.as_ref()?;
         Some(if self.shared_runs { eval.clone() } else { eval.first() })

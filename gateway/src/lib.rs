@@ -20,6 +20,7 @@ pub mod openai;
 mod page;
 mod provider;
 pub mod proxy;
+mod records;
 pub mod routing;
 mod runs;
 mod screening;
@@ -27,6 +28,7 @@ pub mod upstreams;
 
 pub use billing::most::asks_generator;
 pub use config::GatewayConfig;
+pub use records::migrate;
 
 /// The paths of all HTTP routes that a gateway serves beside gRPC, as its router writes them.
 pub fn http_paths() -> Vec<&'static str> {

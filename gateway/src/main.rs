@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 use isomer_gateway::upstreams;
-use isomer_service_kit::{Process, shutdown};
+use isomer_service_kit::{Process, probe::Question, shutdown};
 use serde_json::json;
 
 /// A gateway passes many small and medium allocations between threads, which contend for the
@@ -23,10 +23,14 @@ struct Args {
     /// Address to listen on.
     #[arg(long)]
     listen: Option<SocketAddr>,
+    /// Ask the server of this configuration that is running whether it is `live` or `ready`, and
+    /// stop: exit code 0 if it is.
+    #[arg(long, value_name = "live|ready")]
+    probe: Option<Question>,
 }
 
 fn main() -> ExitCode {
-    let Args { config, listen } = Args::parse();
+    let Args { config, listen, probe } = Args::parse();
     let flags = json!({});
     let process = Process {
         command: "isomer-gateway",
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
         config,
         listen,
         flags,
+        probe,
     };
     process.main(|config, listener| upstreams::run(config, listener, shutdown::signal()))
 }

@@ -53,13 +53,13 @@ fn dashboard_and_alerts_speak_of_metrics_that_exist() {
     let made = made();
     assert!(made.contains("isomer_server_requests_total"), "{made:?}");
     for file in ["dashboard.json", "alerts.yml"] {
-        let text = fs::read_to_string(workspace().join("helm/monitoring").join(file)).unwrap();
+        let text = fs::read_to_string(workspace().join("helm/isomer/files").join(file)).unwrap();
         let spoken = spoken(&text);
         assert!(spoken.len() > 5, "{file}: {spoken:?}");
         let unknown: Vec<&String> = spoken.difference(&made).collect();
         assert!(unknown.is_empty(), "{file} uses {unknown:?}");
     }
-    let dashboard = fs::read(workspace().join("helm/monitoring/dashboard.json")).unwrap();
+    let dashboard = fs::read(workspace().join("helm/isomer/files/dashboard.json")).unwrap();
     let dashboard: serde_json::Value = serde_json::from_slice(&dashboard).unwrap();
     assert!(dashboard["panels"].as_array().unwrap().len() > 10);
 }

@@ -1,5 +1,5 @@
-//! Two `isomer serve` that share a ledger of runs in PostgreSQL: the one that leads a run is killed,
-//! and the other brings the run to the report of a run that nothing interrupts.
+//! Two `isomer serve` that share a ledger of runs in PostgreSQL: the one that leads a run is
+//! killed, and the other brings the run to the report of a run that nothing interrupts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{env, fs, path::Path, time::Duration};

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
-use isomer_service_kit::{Process, shutdown};
+use isomer_service_kit::{Process, probe::Question, shutdown};
 use isomer_transform::run;
 use serde_json::json;
 
@@ -17,6 +17,10 @@ struct Args {
     /// Address to listen on.
     #[arg(long)]
     listen: Option<SocketAddr>,
+    /// Ask the server of this configuration that is running whether it is `live` or `ready`, and
+    /// stop: exit code 0 if it is.
+    #[arg(long, value_name = "live|ready")]
+    probe: Option<Question>,
     /// Generator of requests that name none: an id of the configuration, `local:ID`, or
     /// `openai:MODEL@URL`.
     #[arg(long)]
@@ -27,6 +31,7 @@ fn main() -> ExitCode {
     let Args {
         config,
         listen,
+        probe,
         generator,
     } = Args::parse();
     let mut flags = json!({});
@@ -39,6 +44,7 @@ fn main() -> ExitCode {
         config,
         listen,
         flags,
+        probe,
     };
     process.main(|config, listener| run(config, listener, shutdown::signal()))
 }

@@ -1,5 +1,7 @@
 //! `isomer keys …`
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 
 /// `isomer keys`
@@ -38,6 +40,12 @@ pub(crate) enum KeysCommand {
     /// Make a key. It is printed once and kept nowhere: only its SHA-256 is stored.
     #[command(after_help = "Example: export ISOMER_API_KEY=$(isomer keys create --name me --scope encode)")]
     Create(CreateKeyArgs),
+    /// Register a key that was made elsewhere, for example by the Helm chart. Only its SHA-256 is
+    /// stored.
+    #[command(after_help = "\
+A key that is registered already gets the name and the scopes given and keeps the rest: the same import may be repeated.
+Example: isomer keys import --name deployed --scope encode --key-file /etc/isomer/keys/deployed")]
+    Import(ImportKeyArgs),
     /// List all keys, revoked ones too, with what they used.
     List,
     /// Show a key.
@@ -100,6 +108,26 @@ pub(crate) struct CreateKeyArgs {
     pub(crate) expires: Option<String>,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+}
+
+/// `isomer keys import`
+#[derive(Args, Debug)]
+pub(crate) struct ImportKeyArgs {
+    /// Who it is for.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: String,
+    /// What it may ask for; repeat or separate by commas.
+    #[arg(
+        long = "scope",
+        value_enum,
+        required = true,
+        value_delimiter = ',',
+        value_name = "SCOPE"
+    )]
+    pub(crate) scopes: Vec<ScopeArg>,
+    /// File that holds the key alone.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: PathBuf,
 }
 
 /// `isomer keys update`

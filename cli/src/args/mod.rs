@@ -1,5 +1,6 @@
 //! The command line, as data.
 
+pub(crate) mod deploy;
 pub(crate) mod keys;
 pub(crate) mod prompts;
 pub(crate) mod providers;
@@ -49,6 +50,28 @@ pub(crate) struct Global {
     /// not https: anyone on the way can read it.
     #[arg(long, global = true, env = "ISOMER_API_KEY_OVER_PLAIN_TEXT", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) api_key_over_plain_text: bool,
+    /// PEM file with the authorities to trust at --server [default: the platform's].
+    #[arg(long, global = true, env = "ISOMER_CA_FILE", value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// PEM file with the certificate to show to --server (mTLS).
+    #[arg(
+        long,
+        global = true,
+        env = "ISOMER_CERTIFICATE_FILE",
+        value_name = "FILE",
+        requires = "client_key_file"
+    )]
+    pub(crate) certificate_file: Option<PathBuf>,
+    /// PEM file with the key of that certificate.
+    #[arg(
+        long = "certificate-key-file",
+        id = "client_key_file",
+        global = true,
+        env = "ISOMER_CERTIFICATE_KEY_FILE",
+        value_name = "FILE",
+        requires = "certificate_file"
+    )]
+    pub(crate) certificate_key_file: Option<PathBuf>,
     /// Configuration file (TOML).
     #[arg(long, global = true, env = "ISOMER_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -121,6 +144,13 @@ pub(crate) enum Command {
     Providers(providers::ProvidersCommand),
     /// Make, list, change and revoke the gateway's API keys, and read its audit log.
     Keys(keys::KeysArgs),
+    /// The gateway's database: bring its tables up to date.
+    #[command(subcommand)]
+    Database(deploy::DatabaseCommand),
+    /// Ask a server whether it lives, or takes requests.
+    Probe(deploy::ProbeArgs),
+    /// Wait until servers and the gateway's database can be used.
+    Wait(deploy::WaitArgs),
     /// Print a shell completion script.
     Completions {
         /// Which shell.

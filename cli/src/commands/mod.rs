@@ -2,6 +2,7 @@
 
 mod augment;
 mod check;
+mod database;
 mod datasets;
 mod embed;
 mod embed_augmented;
@@ -12,12 +13,14 @@ mod judge_select;
 mod keys;
 mod manual;
 mod models;
+mod probe;
 mod providers;
 mod report;
 mod rerank;
 mod serve;
 mod stats;
 mod transform;
+mod wait;
 mod worker;
 
 use std::process::ExitCode;
@@ -68,6 +71,9 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Serve(args) => serve::run(&global, args).await,
         Command::Worker(args) => Box::pin(worker::run(&global, args)).await,
         Command::Keys(args) => keys::run(&global, args).await,
+        Command::Database(command) => database::run(&global, command).await,
+        Command::Probe(args) => probe::run(&global, args).await,
+        Command::Wait(args) => wait::run(&global, args).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(ExitCode::SUCCESS),
     }
 }

@@ -10,4 +10,5 @@ mod worker;
 
 pub use compose::{App, Caller, compose};
 pub use config::IsomerConfig;
+pub use isomer_gateway::migrate;
 pub use worker::work;

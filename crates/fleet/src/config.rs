@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FleetConfig {
-    /// Where the work of runs is done. Empty: in this process. `nats://HOST:PORT` (several separated
-    /// by commas, `tls://` for TLS): by the workers at this NATS server with JetStream.
+    /// Where the work of runs is done. Empty: in this process. `nats://HOST:PORT` (several
+    /// separated by commas, `tls://` for TLS): by the workers at this NATS server with JetStream.
     pub engine: String,
     /// File with the NATS credentials of this process (JWT and seed).
     pub credentials_file: Option<PathBuf>,

@@ -231,8 +231,8 @@ impl Dispatcher {
         Err(Fault::precondition("NO_WORKER", message).hint(hint))
     }
 
-    /// Claims the usage of an answer, if no dispatcher has. A claim of the same claimant that another
-    /// process made counts here again.
+    /// Claims the usage of an answer, if no dispatcher has. A claim of the same claimant that
+    /// another process made counts here again.
     async fn claim(&self, unit: &Unit, content: Bytes, claimant: Option<&Claimant>) -> Result<Answer, Fault> {
         if claimant.is_some_and(|run| !run.count_here(unit.address().as_str().as_bytes())) {
             return Ok(Answer { content, counted: true });
@@ -244,8 +244,8 @@ impl Dispatcher {
         let blobs = &self.inner.blobs;
         let counted = match self.with_retry(|| blobs.put_new(&name, id.as_bytes())).await? {
             Put::Created => false,
-            // Its own claim, if only the reply to it was lost, or if another process made it for the
-            // same claimant.
+            // Its own claim, if only the reply to it was lost, or if another process made it for
+            // the same claimant.
             Put::Exists => {
                 let claimed_by = self.with_retry(|| blobs.get(&name)).await?;
                 claimed_by.is_none_or(|other| other != id.as_bytes()[..])

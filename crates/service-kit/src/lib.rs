@@ -10,6 +10,7 @@
 //! * [`vectors`]: the identity of a vector space, and vectors in smaller types.
 //! * [`page_token`]: the tokens of lists.
 //! * [`home`]: the folder where a server keeps its own files.
+//! * [`probe`]: whether a server lives and takes requests.
 //! * [`Process`]: the `main` of a service that is a process of its own.
 //! * [`Bucket`]: the arithmetic of every rate limiter.
 //! * [`Authenticator`]: decides which requests are admitted.
@@ -35,6 +36,7 @@ pub mod memory;
 pub mod metric_names;
 mod off_runtime;
 pub mod page_token;
+pub mod probe;
 mod process;
 mod refusals;
 pub mod server;

@@ -110,7 +110,8 @@ pub fn describe(list: &[Metric]) {
     }
 }
 
-/// Whether a name follows the template: `isomer`, then at least component, what and unit, in lower case.
+/// Whether a name follows the template: `isomer`, then at least component, what and unit, in lower
+/// case.
 pub fn is_well_named(name: &str) -> bool {
     let parts: Vec<&str> = name.split('_').collect();
     let lower = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());

@@ -1,6 +1,6 @@
 //! The `main` of a service that runs as a process of its own.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use crate::{
     Fault,
     config::{self, Validate},
+    probe::{self, Question},
     server::{self, ServerConfig},
     telemetry::{self, TelemetryConfig},
 };
@@ -17,6 +18,9 @@ use crate::{
 const CONFIGURATION: u8 = 2;
 /// Exit code for everything that a service depends on: its port, its models, other services.
 const DEPENDENCY: u8 = 3;
+
+/// Longest wait for the answer to a probe.
+const PROBE: Duration = Duration::from_secs(5);
 
 /// What the configuration of every service has.
 pub trait ProcessConfig: Default + Serialize + DeserializeOwned + Validate {
@@ -45,11 +49,13 @@ pub struct Process {
     pub listen: Option<SocketAddr>,
     /// The service's own flags, laid over the configuration: an object of its sections.
     pub flags: Value,
+    /// Asks the server of this configuration that is running, in place of starting one.
+    pub probe: Option<Question>,
 }
 
 impl Process {
-    /// Loads the configuration, binds the port and serves until the service ends. Errors go to
-    /// stderr.
+    /// Loads the configuration, binds the port and serves until the service ends; or probes the
+    /// service that runs. Errors go to stderr.
     pub fn main<C: ProcessConfig, F>(self, serve: impl FnOnce(C, TcpListener) -> F) -> ExitCode
     where
         F: Future<Output = Result<(), Fault>>,
@@ -80,6 +86,10 @@ impl Process {
             .enable_all()
             .build()
             .map_err(|error| (DEPENDENCY, format!("cannot start the runtime: {error}")))?;
+        if let Some(question) = self.probe {
+            let server = probe::this_server(config.server());
+            return runtime.block_on(probe::ask(&server, question, PROBE)).map_err(failed);
+        }
         runtime.block_on(async {
             // Exporters of traces run on the runtime.
             let _telemetry = telemetry::init(self.service, config.telemetry()).map_err(failed)?;

@@ -6,6 +6,7 @@ use std::{cell::RefCell, net::SocketAddr, process::ExitCode};
 use isomer_service_kit::{
     Process, ProcessConfig,
     config::{ConfigError, Validate},
+    probe::Question,
     server::ServerConfig,
     telemetry::TelemetryConfig,
 };
@@ -44,7 +45,7 @@ impl ProcessConfig for Config {
 
 /// The exit code of a service, and what it was started with: its configuration and the address that
 /// it listens on.
-fn run(flags: Value) -> (ExitCode, Option<(Config, SocketAddr)>) {
+fn run(flags: Value, probe: Option<Question>) -> (ExitCode, Option<(Config, SocketAddr)>) {
     let served = RefCell::new(None);
     let process = Process {
         command: "isomer-test-svc",
@@ -52,6 +53,7 @@ fn run(flags: Value) -> (ExitCode, Option<(Config, SocketAddr)>) {
         config: None,
         listen: Some("127.0.0.1:0".parse().unwrap()),
         flags,
+        probe,
     };
     let code = process.main(|config: Config, listener| {
         *served.borrow_mut() = Some((config, listener.local_addr().unwrap()));
@@ -63,14 +65,22 @@ fn run(flags: Value) -> (ExitCode, Option<(Config, SocketAddr)>) {
 /// One test, since a process has one telemetry.
 #[test]
 fn a_service_gets_its_port_and_flags_or_ends_with_the_code_of_a_wrong_configuration() {
-    let (code, served) = run(json!({ "nam": "a" }));
+    let (code, served) = run(json!({ "nam": "a" }), None);
     assert_eq!(code, ExitCode::from(2));
     assert!(served.is_none(), "nothing is served with a wrong configuration");
 
-    let (code, served) = run(json!({ "name": "a" }));
+    let (code, served) = run(json!({ "name": "a" }), None);
     assert_eq!(code, ExitCode::SUCCESS);
     let (config, address) = served.unwrap();
     assert_eq!((&*config.name, &*config.home), ("a", "from the environment"));
     assert_ne!(address.port(), 0, "the port is bound");
     assert_eq!(config.server.listen, "127.0.0.1:0".parse().unwrap());
+
+    // Nothing listens there: the probe says so, and starts nothing.
+    let (code, served) = run(json!({ "name": "a" }), Some(Question::Live));
+    assert_eq!(code, ExitCode::from(3));
+    assert!(served.is_none(), "a probe serves nothing");
+    // A wrong configuration is told apart from a server that does not answer.
+    let (code, _) = run(json!({ "nam": "a" }), Some(Question::Live));
+    assert_eq!(code, ExitCode::from(2));
 }

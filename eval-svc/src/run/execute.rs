@@ -265,9 +265,9 @@ impl Stages<'_> {
 }
 
 /// Makes a look and records it, or takes the one that an earlier leader of the run recorded. It
-/// works on a blocking thread, since bounds over resampled items take long, so it takes ownership of
-/// what it reads and returns it. `shared_by`: how many looks share the chance of error of rules on
-/// separation.
+/// works on a blocking thread, since bounds over resampled items take long, so it takes ownership
+/// of what it reads and returns it. `shared_by`: how many looks share the chance of error of rules
+/// on separation.
 pub(super) async fn look_at(
     (context, live): (&RunContext, &Live),
     (plan, transformed, measured): (Plan, Transformed, Measured),

@@ -433,8 +433,8 @@ impl RunManager {
     /// Cancels a run and records the reason, if one is given. A run that has ended does not change.
     ///
     /// # Errors
-    /// [`RunError::Unknown`]; [`RunError::Elsewhere`] if another process executes it and there is no
-    /// ledger; [`RunError::NotStopped`] if its leader does not stop it in time;
+    /// [`RunError::Unknown`]; [`RunError::Elsewhere`] if another process executes it and there is
+    /// no ledger; [`RunError::NotStopped`] if its leader does not stop it in time;
     /// [`RunError::Invalid`] if the reason is too long.
     pub async fn cancel(&self, id: &str, reason: &str) -> Result<RunRecord, RunError> {
         if reason.len() > LONGEST_REASON {

@@ -3,6 +3,7 @@
 
 use isomer_database::{Database, failed};
 use isomer_service_kit::{Fault, config::Secret};
+use tonic::Code;
 
 use crate::{
     access::{Access, micros_now},
@@ -94,6 +95,81 @@ impl Keys {
         transaction.commit().await.map_err(failed)?;
         self.tell(&event, &record);
         Ok((record, fresh.text))
+    }
+
+    /// Registers a key that was made elsewhere, by its SHA-256; says whether it is new here. A key
+    /// that is registered already gets the name and the scopes given and keeps the rest, so that
+    /// the same import may be repeated.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` on the field that cannot be meant; `ALREADY_EXISTS` where another key has
+    /// its id; `FAILED_PRECONDITION` for a revoked key.
+    pub async fn import(&self, who: &str, text: &Secret, new: NewKey) -> Result<(KeyRecord, bool), Fault> {
+        let now = micros_now();
+        check_name(&new.name)?;
+        check_scopes(new.scopes)?;
+        new.limits.check()?;
+        check_expiry(new.expires, now)?;
+        let Some(given) = text.expose().and_then(key::read) else {
+            return Err(
+                Fault::invalid("key", "is not a key: mistyped, cut short, or of another kind")
+                    .hint("give a key as `isomer keys create` prints it, alone"),
+            );
+        };
+        let mut transaction = self.database.pool().begin().await.map_err(failed)?;
+        let changed = store::next_change(&mut transaction).await?;
+        if let Some(known) = store::one(&mut transaction, given.id).await? {
+            // The rest of this transaction is the update's.
+            transaction.rollback().await.map_err(failed)?;
+            if !known.digest.matches(&given.digest) {
+                let id = given.id;
+                return Err(Fault::new(
+                    Code::AlreadyExists,
+                    "OTHER_KEY",
+                    format!("another key has the id iso_{id}"),
+                )
+                .field("key")
+                .hint("make a new key; two keys never share an id by chance"));
+            }
+            if known.name == new.name && known.scopes == new.scopes && known.revoked.is_none() {
+                return Ok((known, false));
+            }
+            let change = KeyChange {
+                name: Some(new.name),
+                scopes: Some(new.scopes),
+                ..KeyChange::default()
+            };
+            let (record, _) = self.update(who, given.id, change).await?;
+            return Ok((record, false));
+        }
+        let record = KeyRecord {
+            id: given.id.to_owned(),
+            digest: given.digest,
+            name: new.name,
+            scopes: new.scopes,
+            limits: new.limits,
+            created: now,
+            created_by: who.to_owned(),
+            expires: new.expires,
+            revoked: None,
+            changed,
+        };
+        store::insert(&mut transaction, &record).await?;
+        let target = format!("key:{} {}", record.id, described(&record));
+        let event = append(&mut transaction, who, "keys.import", &target).await?;
+        transaction.commit().await.map_err(failed)?;
+        self.tell(&event, &record);
+        Ok((record, true))
+    }
+
+    /// Whether there is a key that works: neither revoked nor expired.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn any_works(&self) -> Result<bool, Fault> {
+        let now = micros_now();
+        let all = store::changed_since(&self.database, 0).await?;
+        Ok(all.iter().any(|record| record.check(now).is_ok()))
     }
 
     /// A key and its usage.

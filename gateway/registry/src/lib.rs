@@ -34,3 +34,4 @@ pub use config::ProvidersConfig;
 pub use registry::Registry;
 pub use screening::{ProviderStatus, Screening};
 pub use service::ProviderHandler;
+pub use store::prepare;

@@ -39,6 +39,14 @@ pub(crate) enum Inserted {
     Full,
 }
 
+/// Brings the tables up to date.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn prepare(database: &Database) -> Result<(), Fault> {
+    database.migrate("providers", STEPS).await
+}
+
 /// The table of providers.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
@@ -47,7 +55,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) async fn open(database: Database) -> Result<Self, Fault> {
-        database.migrate("providers", STEPS).await?;
+        prepare(&database).await?;
         Ok(Self { database })
     }
 

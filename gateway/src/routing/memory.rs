@@ -41,10 +41,15 @@ struct First {
     taken: Arc<Fingerprint>,
 }
 
+/// Brings the table up to date.
+pub(crate) async fn prepare(database: &Database) -> Result<(), Fault> {
+    database.migrate("fingerprints", STEPS).await
+}
+
 impl Memory {
     /// Reads all fingerprints. Unreadable ones are dropped and taken again.
     pub(crate) async fn open(database: Database) -> Result<Arc<Self>, Fault> {
-        database.migrate("fingerprints", STEPS).await?;
+        prepare(&database).await?;
         let rows = sqlx::query("SELECT provider, encoder, settings, taken FROM fingerprints");
         let rows = rows.fetch_all(database.pool()).await.map_err(failed)?;
         let mut first: HashMap<String, HashMap<String, First>> = HashMap::new();

@@ -29,6 +29,6 @@ mod table;
 mod tests;
 
 pub use config::RoutingConfig;
-pub(crate) use memory::Memory;
+pub(crate) use memory::{Memory, prepare};
 pub(crate) use peer::{HEALTHY, Peer, PeerHealth};
 pub use router::{Answer, Fixed, Router};

@@ -24,12 +24,14 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         fs::write(authority.file("ca.pem"), issuer.pem()).unwrap();
-        for (who, usage) in [
-            ("server", ExtendedKeyUsagePurpose::ServerAuth),
-            ("client", ExtendedKeyUsagePurpose::ClientAuth),
+        let (server, client) = (ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth);
+        for (who, usages) in [
+            ("server", vec![server.clone()]),
+            ("client", vec![client.clone()]),
+            ("service", vec![server, client]),
         ] {
             let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-            params.extended_key_usages = vec![usage];
+            params.extended_key_usages = usages;
             let key = KeyPair::generate().unwrap();
             let certificate = params.signed_by(&key, &issuer).unwrap();
             fs::write(authority.file(&format!("{who}.pem")), certificate.pem()).unwrap();
@@ -38,8 +40,9 @@ impl Authority {
         authority
     }
 
-    /// A file in the authority's folder. `ca.pem`, `server.pem`, `server.key`, `client.pem` and
-    /// `client.key` exist; the test may write others.
+    /// A file in the authority's folder. `ca.pem`, `server.pem`, `server.key`, `client.pem`,
+    /// `client.key`, and `service.pem` and `service.key` of a service that is both exist; the test
+    /// may write others.
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

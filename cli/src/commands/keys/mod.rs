@@ -8,7 +8,7 @@ use std::{io::Write, process::ExitCode};
 
 use isomer_access::{AuditEvent, Budget, Limits, Period, Verifier, micros_now, read_expiry};
 use isomer_proto::gateway::v1::AccessScope;
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, config::Secret};
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -17,7 +17,7 @@ use super::stdout_failure;
 use crate::{
     args::{
         Format, Global,
-        keys::{AuditArgs, CreateKeyArgs, KeysArgs, KeysCommand, LimitArgs, ScopeArg, UpdateKeyArgs},
+        keys::{AuditArgs, CreateKeyArgs, ImportKeyArgs, KeysArgs, KeysCommand, LimitArgs, ScopeArg, UpdateKeyArgs},
     },
     exit::Failure,
     progress::Display,
@@ -27,6 +27,7 @@ pub(super) async fn run(global: &Global, args: KeysArgs) -> Result<ExitCode, Fai
     let mut place = Place::open(global, args.database.as_deref()).await?;
     match args.command {
         KeysCommand::Create(args) => create(global, &mut place, args).await?,
+        KeysCommand::Import(args) => import(global, &mut place, args).await?,
         KeysCommand::List => list(global, &mut place).await?,
         KeysCommand::Show { id } => {
             let key = place.show(&id).await?;
@@ -71,6 +72,24 @@ async fn create(global: &Global, place: &mut Place, args: CreateKeyArgs) -> Resu
             ));
             Ok(())
         }
+    }
+}
+
+async fn import(global: &Global, place: &mut Place, args: ImportKeyArgs) -> Result<(), Failure> {
+    let file = args.key_file.display();
+    let text = std::fs::read_to_string(&args.key_file)
+        .map_err(|error| Failure::usage(format!("--key-file: {file} cannot be read: {error}")))?;
+    let wanted = Wanted {
+        name: args.name,
+        scopes: scopes(&args.scopes),
+        limits: Limits::default(),
+        expires: None,
+    };
+    let (key, new) = place.import(wanted, Secret::new(text.trim().to_owned())).await?;
+    match global.format {
+        Format::Json => print(&shown::document(&key).to_string()),
+        Format::Text if new => print(&format!("iso_{} imported", key.id)),
+        Format::Text => print(&format!("iso_{} is registered", key.id)),
     }
 }
 

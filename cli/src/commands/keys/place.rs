@@ -6,7 +6,7 @@ use isomer_proto::gateway::v1::{
     AccessScope, ApiKey, CreateKeyRequest, GetKeyRequest, ListAuditEventsRequest, ListKeysRequest, RevokeKeyRequest,
     UpdateKeyRequest, access_service_client::AccessServiceClient,
 };
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::{Fault, GrpcChannel, config::Secret};
 
 use crate::{args::Global, connect, exit::Failure};
 
@@ -83,6 +83,26 @@ impl Place {
                     .into_inner();
                 Ok((there(answer.key)?, answer.secret))
             }
+        }
+    }
+
+    pub(super) async fn import(&mut self, wanted: Wanted, text: Secret) -> Result<(ApiKey, bool), Failure> {
+        match self {
+            Self::Database { keys, who } => {
+                let new = NewKey {
+                    name: wanted.name,
+                    scopes: local(&wanted.scopes)?,
+                    limits: wanted.limits,
+                    expires: wanted.expires,
+                };
+                let (record, new) = keys.import(who, &text, new).await?;
+                Ok((wire_key(&record, None), new))
+            }
+            // A gateway makes the keys that it is asked for itself.
+            Self::Server(_) => Err(Failure::usage(
+                "--server: keys are imported into the gateway's database directly; name it with --database or in the \
+                 configuration (database.url), and leave --server out",
+            )),
         }
     }
 

@@ -14,6 +14,7 @@ mod health;
 mod http_routes;
 mod memory;
 mod overload;
+mod probe;
 mod reflection;
 mod shutdown;
 mod support;

@@ -282,3 +282,88 @@ async fn keys_are_listed_page_by_page() {
         Some("page_token")
     );
 }
+
+/// Keys over a database of their own.
+async fn empty() -> isomer_access::Keys {
+    let database = Database::open("sqlite::memory:").await.unwrap();
+    isomer_access::Keys::open(database).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_key_made_elsewhere_opens_here_once_it_is_imported_and_again_changes_nothing() {
+    let (_, text) = make(&empty().await, key(&[Scope::Encode], Limits::default())).await;
+    let access = door().await;
+    let secret = isomer_service_kit::config::Secret::new(text.clone());
+    let refused = ask_with(&access, ENCODE, &text).await.unwrap_err();
+    assert_eq!(refused.code, Code::Unauthenticated);
+    assert!(!access.keys().any_works().await.unwrap());
+
+    let wanted = || key(&[Scope::Encode], Limits::default());
+    let (record, new) = access.keys().import("test", &secret, wanted()).await.unwrap();
+    assert!(new && access.keys().any_works().await.unwrap());
+    ask_with(&access, ENCODE, &text).await.unwrap();
+
+    // The same again: no second record, nothing more on the log.
+    let head = access.keys().audit_head().await.unwrap();
+    let (again, new) = access.keys().import("test", &secret, wanted()).await.unwrap();
+    assert!(!new && again.id == record.id);
+    assert_eq!(access.keys().audit_head().await.unwrap().seq, head.seq);
+    assert_eq!(access.keys().list(0, "").await.unwrap().0.len(), 1);
+
+    // Other scopes are taken over.
+    let other = key(&[Scope::Encode, Scope::Admin], Limits::default());
+    access.keys().import("test", &secret, other).await.unwrap();
+    ask_with(&access, KEYS, &text).await.unwrap();
+
+    // A revoked key does not come back.
+    access.keys().revoke("test", &record.id).await.unwrap();
+    let fault = access.keys().import("test", &secret, wanted()).await.unwrap_err();
+    assert_eq!(fault.reason, "REVOKED_KEY", "{fault}");
+    assert!(ask_with(&access, ENCODE, &text).await.is_err());
+    assert!(!access.keys().any_works().await.unwrap());
+}
+
+#[tokio::test]
+async fn what_is_no_key_and_another_key_of_the_same_id_are_not_imported() {
+    let keys = empty().await;
+    let (id, text) = make(&keys, key(&[Scope::Encode], Limits::default())).await;
+    for wrong in ["", "password", &text[..text.len() - 1]] {
+        let secret = isomer_service_kit::config::Secret::new(wrong.to_owned());
+        let fault = keys
+            .import("test", &secret, key(&[Scope::Encode], Limits::default()))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (fault.code, fault.field.as_deref()),
+            (Code::InvalidArgument, Some("key")),
+            "{wrong}"
+        );
+        assert!(wrong.is_empty() || !fault.to_string().contains(wrong), "{fault}");
+    }
+    let twin = twin_of(&text);
+    assert!(twin[4..16] == id && twin != text);
+    let secret = isomer_service_kit::config::Secret::new(twin);
+    let fault = keys
+        .import("test", &secret, key(&[Scope::Encode], Limits::default()))
+        .await
+        .unwrap_err();
+    assert_eq!(fault.reason, "OTHER_KEY", "{fault}");
+}
+
+/// A well-formed key with the id of another one, made by the rule that gateway/access/src/key.rs
+/// states: the first four bytes of SHA-256 in base 62.
+fn twin_of(text: &str) -> String {
+    use sha2::Digest;
+    const DIGITS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let mut body = text[..text.len() - 6].to_owned();
+    let last = if body.pop() == Some('a') { 'b' } else { 'a' };
+    body.push(last);
+    let hash = sha2::Sha256::digest(body.as_bytes());
+    let mut number = u32::from_be_bytes(hash[..4].try_into().unwrap());
+    let mut sum = Vec::new();
+    for _ in 0..6 {
+        sum.insert(0, DIGITS[number as usize % 62]);
+        number /= 62;
+    }
+    body + std::str::from_utf8(&sum).unwrap()
+}

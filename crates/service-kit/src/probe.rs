@@ -1,0 +1,109 @@
+//! Asks a server over gRPC health whether it lives and whether it takes requests, as the probes of
+//! an orchestrator do where plain HTTP cannot: a server that asks for client certificates refuses
+//! those.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
+    time::Duration,
+};
+
+use tokio::time::timeout;
+use tonic::Code;
+use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+
+use crate::{
+    client::{self, ClientConfig, ClientTls},
+    error::Fault,
+    server::ServerConfig,
+};
+
+/// The name that a server's own certificate must hold for [`this_server`].
+const OWN_NAME: &str = "localhost";
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    /// Whether it answers at all; one that drains does.
+    Live,
+    /// Whether it takes requests.
+    Ready,
+}
+
+impl FromStr for Question {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "live" => Ok(Self::Live),
+            "ready" => Ok(Self::Ready),
+            _ => Err("expected live or ready".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Live => "live",
+            Self::Ready => "ready",
+        })
+    }
+}
+
+/// Asks the server at an address, over a connection of its own.
+///
+/// # Errors
+/// `UNAVAILABLE` where it does not answer within the time given, or does not take requests.
+pub async fn ask(config: &ClientConfig, question: Question, within: Duration) -> Result<(), Fault> {
+    let asking = async {
+        let channel = client::connect(config).await?;
+        match HealthClient::new(channel).check(HealthCheckRequest::default()).await {
+            Ok(answer) if question == Question::Live || answer.get_ref().status() == ServingStatus::Serving => Ok(()),
+            Ok(answer) => Err(Fault::unavailable(
+                "NOT_SERVING",
+                format!(
+                    "{} says that it is {}",
+                    config.address,
+                    answer.get_ref().status().as_str_name()
+                ),
+            )
+            .hint("wait until it has started, or look into its log")),
+            // A server without health checks that answers can be asked.
+            Err(status) if status.code() == Code::Unimplemented => Ok(()),
+            Err(status) => Err(Fault::from_status(&status)),
+        }
+    };
+    timeout(within, asking).await.unwrap_or_else(|_| {
+        Err(Fault::unavailable(
+            "NO_ANSWER",
+            format!("{} did not answer within {} s", config.address, within.as_secs_f64()),
+        )
+        .hint("allow more time, or look into its log"))
+    })
+}
+
+/// The way to the server of this configuration from its own machine. With TLS it shows the server's
+/// certificate, which must also be one for clients where the server asks for those, must be for
+/// `localhost`, and must come from an authority of `client_ca_file` (without that file: of the
+/// platform).
+pub fn this_server(server: &ServerConfig) -> ClientConfig {
+    let mut address = server.listen;
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    let tls = server.tls.as_ref().map(|tls| ClientTls {
+        ca_file: tls.client_ca_file.clone(),
+        certificate_file: Some(tls.certificate_file.clone()),
+        key_file: Some(tls.key_file.clone()),
+        server_name: Some(OWN_NAME.to_owned()),
+    });
+    ClientConfig {
+        address: address.to_string(),
+        tls,
+        ..ClientConfig::default()
+    }
+}

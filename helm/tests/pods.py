@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+"""Runs the chart's pods for real: `helm/tests/pods`. The images that `helm/images/build` made, PostgreSQL, NATS, the pods
+as `kubelet.py` runs them, and clients that do not retry through the gateway: vectors, a rule, a check by two workers, and a
+rolling restart of every Deployment meanwhile."""
+
+import argparse
+import http.client
+import json
+import os
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from check import helm
+from kubelet import HOST, Cluster, Failed, require
+from release import Release
+
+SUITE = """
+name = "pods"
+seeds = [1337]
+transformations = ["stopword_removal"]
+profile = "mteb-v2"
+
+[[dataset]]
+task = "sts"
+builtin = "quick/sts"
+"""
+
+
+SINGLE = {
+    "mode": "single",
+    "offline": True,
+    "tls": {"mode": "secrets", "clientCertificates": True, "secrets": {"gateway": "gateway-tls"}},
+    "single": {"encoders": ["all-MiniLM-L6-v2"]},
+}
+
+
+def say(text):
+    print(f"== {text}", flush=True)
+
+
+def values(tls):
+    result = {
+        "access": {"mode": "required"},
+        "offline": True,
+        "modelCache": {"type": "shared", "existingClaim": "models"},
+        "database": {"existingSecret": "isomer-database"},
+        "nats": {"url": "nats://nats.nats.svc:4222"},
+        "store": {"url": "/store/shared", "existingClaim": "store"},
+        "gateway": {"replicas": 2, "drainSeconds": 20},
+        "transform": {"pull": [], "config": {"transform": {"default_generator": "openai:none@http://127.0.0.1:9/v1"}}},
+        "embed": {"encoders": [
+            {"name": "minilm", "model": "all-MiniLM-L6-v2", "replicas": 2},
+            {"name": "small", "model": "paraphrase-MiniLM-L3-v2"},
+        ]},
+        "workers": {"pools": [{"name": "all", "replicas": 2, "lanes": {"encode": 1, "transform": 1}, "drainSeconds": 10, "pull": ["all-MiniLM-L6-v2", "paraphrase-MiniLM-L3-v2"]}]},
+        "setup": {"waitSeconds": 90},
+    }
+    if tls:
+        result["tls"] = {"mode": "secrets", "secrets": {name: f"{name}-tls" for name in ("gateway", "transform", "eval", "embed")}}
+    return result
+
+
+def certificates(folder, names):
+    """A certificate of one authority for each name: Secret → entries."""
+    run = lambda *words: subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
+    run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=authority",
+        "-addext", "basicConstraints=critical,CA:TRUE")
+    found = {}
+    for name, hosts in names.items():
+        run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        Path(folder, "ext").write_text(f"subjectAltName={','.join(f'DNS:{host}' for host in [*hosts, 'localhost'])}\nextendedKeyUsage=serverAuth,clientAuth\nbasicConstraints=CA:FALSE\n")
+        run("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-out", f"{name}.crt", "-days", "2", "-extfile", "ext")
+        for entry, file in (("tls.crt", f"{name}.crt"), ("tls.key", f"{name}.key"), ("ca.crt", "ca.crt")):
+            found[f"{name}-tls", entry] = Path(folder, file).read_bytes()
+    return found
+
+
+class Neighbours:
+    """PostgreSQL and NATS, on the bridge."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.processes = []
+
+    def start(self):
+        tools = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1]
+        data = self.folder / "postgresql"
+        data.mkdir()
+        self.folder.chmod(0o755)
+        subprocess.run(["chown", "postgres", str(data)], check=True)
+        as_postgres = ["runuser", "-u", "postgres", "--"]
+        subprocess.run([*as_postgres, str(tools / "initdb"), "-D", str(data), "-U", "isomer", "--auth=trust", "--no-sync"], check=True, capture_output=True, cwd="/")
+        with (data / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all 10.98.0.0/16 trust\n")
+        self.spawn("postgresql.log", [*as_postgres, str(tools / "postgres"), "-D", str(data), "-h", HOST, "-k", "/tmp", "-c", "fsync=off"])
+        nats = shutil.which("nats-server") or shutil.which("nats-server", path=os.environ.get("NATS_PATH", ""))
+        self.spawn("nats.log", [nats, "-js", "-a", HOST, "-p", "4222", "-m", "8222", "-sd", str(self.folder / "nats")])
+        for port in (5432, 4222):
+            wait_for_port(port)
+        subprocess.run([*as_postgres, str(tools / "createdb"), "-h", HOST, "-U", "isomer", "isomer"], check=False, capture_output=True, cwd="/")
+
+    def spawn(self, log, words):
+        self.processes.append(subprocess.Popen(words, stdout=(self.folder / log).open("wb"), stderr=subprocess.STDOUT, cwd="/"))
+
+    def stop(self):
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.wait(20)
+
+
+def wait_for_port(port):
+    import socket
+
+    for _ in range(100):
+        try:
+            socket.create_connection((HOST, port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise Failed(f"nothing listens on port {port}")
+
+
+class Traffic(threading.Thread):
+    """Requests for vectors through the gateway, each over a connection of its own, none repeated."""
+
+    def __init__(self, address, key, model, context):
+        super().__init__(daemon=True)
+        self.address, self.key, self.model, self.context = address, key, model, context
+        self.done, self.failed, self.number, self.over = 0, [], 0, False
+
+    def run(self):
+        while not self.over:
+            self.number += 1
+            try:
+                vectors(self.address, self.key, self.model, [f"text {number} of request {self.number} for {self.model}" for number in range(8)], self.context)
+                self.done += 1
+            except (OSError, Failed, http.client.HTTPException) as error:
+                self.failed.append(f"{self.model} at {time.strftime('%X')}: {error!r}")
+            time.sleep(0.02)
+
+
+def vectors(address, key, model, texts, context):
+    kind = http.client.HTTPSConnection if context else http.client.HTTPConnection
+    more = {"context": context} if context else {}
+    connection = kind(address, 50051, timeout=30, **more)
+    try:
+        connection.request("POST", "/v1/embeddings", json.dumps({"model": model, "input": texts}), {"content-type": "application/json", "authorization": f"Bearer {key}"})
+        answer = connection.getresponse()
+        body = answer.read()
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise Failed(f"{answer.status} {body[:300]!r}")
+    return [one["embedding"] for one in json.loads(body)["data"]]
+
+
+def templates(release, *kinds):
+    return [pod for pod in release.pods() if pod.owner["kind"] in kinds]
+
+
+def deploy(cluster):
+    """The Job and all Deployments at once, as an install starts them."""
+    def start(template):
+        return cluster.start(template).run()
+
+    wanted = templates(cluster.release, "Job") + [pod for pod in templates(cluster.release, "Deployment") for _ in range(pod.owner["spec"]["replicas"])]
+    with ThreadPoolExecutor(len(wanted)) as threads:
+        starting = [threads.submit(start, template) for template in wanted]
+        wait(starting, return_when=FIRST_EXCEPTION)
+        if any(one.done() and one.exception() for one in starting):
+            # Whoever waits for the one that failed need not wait on.
+            cluster.stop()
+        return [pod for one in starting if (pod := one.result()).template.owner["kind"] == "Deployment"]
+
+
+def restart(cluster, running, name):
+    """A rolling restart: a new pod before an old one goes; Recreate: the old one first."""
+    old = [pod for pod in running if pod.template.owner["metadata"]["name"] == name]
+    recreate = old[0].template.owner["spec"]["strategy"]["type"] == "Recreate"
+    for pod in old:
+        if recreate:
+            pod.end()
+        running.append(cluster.start(pod.template).run())
+        if not recreate:
+            pod.end()
+        running.remove(pod)
+    return [f"{pod.name}: {problem}" for pod in old for problem in pod.problems]
+
+
+def client(isomer, cluster, tls, folder, key, *words):
+    """`isomer` on this machine, as a client of the gateway."""
+    names = {address: name for name, address in cluster.hosts.items()}
+    host = names[cluster.address()]
+    scheme = "https" if tls else "http"
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "ISOMER_API_KEY": key.decode(), "ISOMER_HOME": str(folder / "client")}
+    command = [isomer, "--server", f"{scheme}://{host}:50051", *(["--ca-file", str(folder / "tls/ca.crt")] if tls else ["--api-key-over-plain-text"]), "--quiet", *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
+
+
+def differences(folder):
+    """Fields of the two reports that differ: the workers' and eval-svc's are one, but for the run and its times."""
+    try:
+        one, other = (json.loads((folder / name / "report.json").read_text()) for name in ("by-workers", "by-gateway"))
+    except OSError as error:
+        return [f"no report: {error}"]
+    differ = [key for key in one if key not in ("run", "durations") and one[key] != other.get(key)]
+    return [f"the report by workers and the one over the gateway differ in {differ}"] if differ else []
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("helm")
+    parser.add_argument("--isomer", required=True, help="the isomer command on this machine")
+    parser.add_argument("--models", required=True, help="a model cache that has the two encoders")
+    parser.add_argument("--tls", action="store_true", help="with certificates between all services")
+    parser.add_argument("--single", action="store_true", help="mode `single` instead, with certificates of clients too")
+    parser.add_argument("--broken", action="store_true", help="pods are killed without a pause or a drain: requests must fail, or this test finds nothing")
+    parser.add_argument("--keep", help="a folder for the logs")
+    args = parser.parse_args()
+    if why := require("podman", "ip", "unshare", "nats-server", "openssl"):
+        say(f"skipped: {why}")
+        return
+    if not list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
+        say("skipped: no PostgreSQL (apt-get install postgresql)")
+        return
+    folder = Path(args.keep or tempfile.mkdtemp(prefix="isomer-pods-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
+    code, text, error = helm(args.helm, "template", SINGLE if args.single else values(args.tls))
+    if code:
+        raise SystemExit(error)
+    release = Release(text)
+    if args.single:
+        return single(args, release, folder)
+    if args.broken:
+        for template in templates(release, "Deployment"):
+            template.spec["terminationGracePeriodSeconds"] = 0
+            template.spec["containers"][0].pop("lifecycle", None)
+    secrets = {("isomer-database", "url"): b"postgres://isomer:not-asked-for@postgresql.postgresql.svc/isomer"}
+    if args.tls:
+        (folder / "tls").mkdir()
+        hosts = {"gateway": [""], "transform": ["-transform"], "eval": ["-eval"], "embed": ["-embed-minilm", "-embed-small"]}
+        secrets |= certificates(folder / "tls", {name: [f"rel-isomer{suffix}.ns.svc" for suffix in suffixes] for name, suffixes in hosts.items()})
+    cluster = Cluster(release, folder, secrets, {"postgresql.postgresql.svc": HOST, "nats.nats.svc": HOST})
+    claims = folder / "claims/models"
+    claims.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(args.models, claims)
+    neighbours = Neighbours(folder)
+    hosts_file = Path("/etc/hosts")
+    before = hosts_file.read_text()
+    try:
+        neighbours.start()
+        hosts_file.write_text(before + f"{cluster.address()} {next(name for name, address in cluster.hosts.items() if address == cluster.address())}\n")
+        problems = scenario(args, cluster, folder)
+    finally:
+        hosts_file.write_text(before)
+        cluster.stop()
+        neighbours.stop()
+    if args.broken:
+        failed = [problem for problem in problems if re.search(r" at \d\d:\d\d:\d\d: ", problem)]
+        if not failed:
+            raise SystemExit("pods were killed in the middle of their work and no request failed: this test finds nothing")
+        say(f"killed pods are noticed: {failed[0]}")
+        if not args.keep:
+            shutil.rmtree(folder)
+        return
+    for problem in problems:
+        print(problem)
+    if problems:
+        raise SystemExit(f"{len(problems)} problems; logs are in {folder}")
+    if not args.keep:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def single(args, release, folder):
+    """Starts the one pod of mode `single`, runs `helm test` against it and stops it."""
+    (folder / "tls").mkdir()
+    cluster = Cluster(release, folder, certificates(folder / "tls", {"gateway": ["rel-isomer.ns.svc"]}), {})
+    (folder / "claims").mkdir()
+    shutil.copytree(args.models, folder / "claims/rel-isomer-single")
+    try:
+        pod = cluster.start(templates(release, "Deployment")[0]).run()
+        say(f"ready after {pod.seconds:.1f} s")
+        for template in templates(release, "Pod"):
+            cluster.start(template).run()
+        say("helm test passed")
+        pod.end()
+    finally:
+        cluster.stop()
+    if pod.problems:
+        raise SystemExit(f"{pod.problems}; logs are in {folder}")
+    if not args.keep:
+        shutil.rmtree(folder)
+
+
+def scenario(args, cluster, folder):
+    problems = []
+    say(f"starting the setup Job and {len(templates(cluster.release, 'Deployment'))} Deployments")
+    begun = time.monotonic()
+    running = deploy(cluster)
+    say(f"all ready after {time.monotonic() - begun:.1f} s: " + ", ".join(f"{pod.template.component} {getattr(pod, 'seconds', 0):.1f}" for pod in running))
+
+    key = cluster.secret("rel-isomer-keys", "checks")
+    context = None
+    if args.tls:
+        context = ssl.create_default_context(cafile=str(folder / "tls/ca.crt"))
+        context.check_hostname = False
+    address = cluster.address()
+    found = {model: vectors(address, key.decode(), model, ["A man is playing a guitar."], context)[0] for model in ("all-MiniLM-L6-v2", "paraphrase-MiniLM-L3-v2")}
+    say("vectors: " + ", ".join(f"{model} {len(vector)} columns, the first {vector[0]:.7f}" for model, vector in found.items()))
+    try:
+        vectors(address, "iso_" + "0" * 12 + "_" + "0" * 49, "all-MiniLM-L6-v2", ["x"], context)
+        problems.append("a wrong key was let in")
+    except Failed as refused:
+        if "401" not in str(refused):
+            problems.append(f"a wrong key was answered {refused}")
+
+    say("helm test")
+    for template in templates(cluster.release, "Pod"):
+        cluster.start(template).run()
+
+    texts = folder / "texts.jsonl"
+    texts.write_text('{"text": "The man is playing a guitar in the park."}\n')
+    done = client(args.isomer, cluster, args.tls, folder, key, "transform", "--transformation", "stopword_removal", "--input", str(texts))
+    say(f"a rule: {done.stdout.strip()[:200]}")
+    if done.returncode or "park" not in done.stdout:
+        problems.append(f"the rule failed: {done.stderr}")
+
+    suite = folder / "suite.toml"
+    suite.write_text(SUITE)
+    check = ["check", *(word for model in found for word in ("--model", model)), "--suite", str(suite), "--limit", "40", "--no-separation", "--generator", "openai:none@http://127.0.0.1:9/v1"]
+    say("a check by two workers")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "ISOMER_HOME": str(folder / "claims/models"), "ISOMER_OFFLINE": "1"}
+    workers = [args.isomer, "--quiet", *check, "--engine", f"nats://{HOST}:4222", "--store", str(folder / "claims/store/shared"), "--out", str(folder / "by-workers")]
+    (folder / "claims/store").mkdir(exist_ok=True)
+    done = subprocess.run(workers, capture_output=True, text=True, env=environment, timeout=600)
+    subprocess.run(["chown", "-R", "65532:65532", str(folder / "claims")], check=True)
+    if done.returncode:
+        problems.append(f"the check by workers ended with {done.returncode}: {done.stderr[-800:]}")
+    logs = [path.read_text(errors="replace") for path in folder.glob("*-worker/worker.log")]
+    if len(logs) != 2 or not all("taking units of work" in log for log in logs):
+        problems.append("two workers do not take units of work")
+
+    say("rolling restarts, with clients that do not retry and a run open")
+    clients = [Traffic(address, key.decode(), model, context) for model in found for _ in range(3)]
+    for one in clients:
+        one.start()
+    run = threading.Thread(target=lambda: outcome.append(client(args.isomer, cluster, args.tls, folder, key, *check, "--out", str(folder / "by-gateway"))))
+    outcome = []
+    run.start()
+    for name in [template.owner["metadata"]["name"] for template in templates(cluster.release, "Deployment")]:
+        begun, sent = time.monotonic(), sum(one.done for one in clients)
+        problems += restart(cluster, running, name)
+        failed = sum(len(one.failed) for one in clients)
+        say(f"{name}: {time.monotonic() - begun:.1f} s, {sum(one.done for one in clients) - sent} requests, {failed} failed so far")
+    for one in clients:
+        one.over = True
+    for one in clients:
+        one.join(40)
+    run.join(300)
+    requests, failed = sum(one.done for one in clients), [failure for one in clients for failure in one.failed]
+    say(f"{requests} requests, {len(failed)} failed")
+    problems += failed[:20]
+    if not outcome or outcome[0].returncode:
+        problems.append(f"the run over the gateway: {outcome and outcome[0].stderr[-800:]}")
+    problems += differences(folder)
+    done = sorted(int(count) for path in folder.glob("*-worker/worker.log") for count in re.findall(r'"drained and stopped","done":(\d+)', path.read_text(errors="replace")))
+    say(f"units done by the workers that were stopped: {done}")
+    if sum(done) < 3:
+        problems.append(f"the workers did {done} units of the check")
+    again = vectors(address, key.decode(), "all-MiniLM-L6-v2", ["A man is playing a guitar."], context)[0]
+    if again != found["all-MiniLM-L6-v2"]:
+        problems.append("the vectors after the restarts are others")
+    for pod in running:
+        pod.end()
+        problems += [f"{pod.name}: {problem}" for problem in pod.problems]
+    return problems
+
+
+if __name__ == "__main__":
+    sys.exit(main())
