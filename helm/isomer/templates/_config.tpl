@@ -128,6 +128,9 @@ transform:
   {{- include "isomer.config.client" (dict "root" . "suffix" "transform") | nindent 2 }}
 eval:
   home: /var/lib/isomer
+  ledger:
+    {{- /* A file of the one pod's volume: its runs go on when it is back. */}}
+    url: /var/lib/isomer/runs.sqlite
   {{- if .Values.offline }}
   hub: "off"
   {{- end }}
