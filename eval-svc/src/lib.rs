@@ -35,6 +35,7 @@ use isomer_proto::eval::v1::{
     run_service_server::RunServiceServer, statistics_service_server::StatisticsServiceServer,
     task_service_server::TaskServiceServer,
 };
+use isomer_retention::Holds;
 use isomer_service_kit::{Fault, Services, client, server};
 use isomer_usage::report::Reporting;
 use tokio::net::TcpListener;
@@ -55,11 +56,22 @@ pub use isomer_scoring::{evidence, metric, task};
 pub use isomer_stats as stats;
 
 use locate::DatasetLocator;
-use run::RunManager;
+use run::{RunHolds, RunManager};
 use run_service::RunHandler;
 use statistics_service::StatisticsHandler;
 use task_service::TaskHandler;
 use work::{FleetEngine, LocalEngine, WorkEngine};
+
+/// What a process shares with other machines.
+#[derive(Debug, Clone, Default)]
+pub struct Shared {
+    /// The store, if there is one, with the notes of what runs rely on.
+    pub store: Option<Holds>,
+    /// Workers that execute units of runs, if there are any.
+    pub workers: Option<Dispatcher>,
+    /// The class of arithmetic of this process.
+    pub class: String,
+}
 
 /// The evaluation service: `TaskService`, `StatisticsService` and `RunService`. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -85,19 +97,18 @@ impl EvalService {
     /// # Errors
     /// When a folder cannot be made.
     pub fn with_hub(config: EvalConfig, clients: EvalClients, hub: Option<Resolver>) -> Result<Self, EvalError> {
-        Self::with_fleet(config, clients, hub, None)
+        Self::with_shared(config, clients, hub, Shared::default())
     }
 
-    /// As [`EvalService::with_hub`], with workers that execute units of runs, if there are any, and
-    /// the class of arithmetic of this process.
+    /// As [`EvalService::with_hub`], with what this process shares with other machines.
     ///
     /// # Errors
     /// When a folder cannot be made.
-    pub fn with_fleet(
+    pub fn with_shared(
         config: EvalConfig,
         clients: EvalClients,
         hub: Option<Resolver>,
-        fleet: Option<(Dispatcher, &str)>,
+        shared: Shared,
     ) -> Result<Self, EvalError> {
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         let locator = Arc::new(DatasetLocator {
@@ -108,15 +119,20 @@ impl EvalService {
         let tasks = TaskHandler::new(Arc::new(config.clone()), clients.clone(), Arc::clone(&locator));
         let max_message_bytes = config.max_message_bytes;
         let own = LocalEngine::new(clients.clone());
-        let work: Arc<dyn WorkEngine> = match fleet {
-            Some((dispatcher, class)) => Arc::new(FleetEngine::new(dispatcher, class, own)),
+        let work: Arc<dyn WorkEngine> = match shared.workers {
+            Some(dispatcher) => Arc::new(FleetEngine::new(dispatcher, &shared.class, own)),
             None => Arc::new(own),
         };
+        let holds = shared.store.map(|holds| RunHolds {
+            holds,
+            hold: None,
+            class: shared.class.into(),
+        });
         Ok(Self {
             tasks,
             max_message_bytes,
             locator: Arc::clone(&locator),
-            runs: RunManager::open(config, clients, work, locator)?,
+            runs: RunManager::open(config, clients, (work, holds), locator)?,
         })
     }
 

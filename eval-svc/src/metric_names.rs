@@ -9,11 +9,18 @@ pub(crate) const SCORE: &str = metric_name!("eval", "score", "seconds");
 /// Runs begun.
 pub(crate) const RUNS: &str = metric_name!("eval", "runs", "total");
 
+/// Failures of the store that machines share.
+pub(crate) const STORE_FAILURES: &str = metric_name!("eval", "store_failures", "total");
+
 /// Every metric of this crate.
 pub(crate) const ALL: &[Metric] = &[
     Metric::counter(SCORES, "Scores computed, by task."),
     Metric::histogram(SCORE, metrics::Unit::Seconds, "Time that a score took, by task."),
     Metric::counter(RUNS, "Runs begun."),
+    Metric::counter(
+        STORE_FAILURES,
+        "Failures of the store that machines share, for scores; after each, it is left alone for a minute.",
+    ),
 ];
 
 #[cfg(test)]

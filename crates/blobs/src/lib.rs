@@ -7,6 +7,7 @@
 //! absent.
 
 mod config;
+mod spare;
 
 use std::{
     sync::Arc,
@@ -23,6 +24,7 @@ use object_store::{
 use config::Place;
 pub use config::StoreConfig;
 use isomer_service_kit::config::ConfigError;
+pub use spare::SpareStore;
 
 /// The first bytes of every blob.
 const MARK: &[u8; 8] = b"isoblob1";

@@ -126,7 +126,10 @@ impl Kind {
         let (shard, named) = (parts.next()?, parts.next()?);
         // What follows the digits tells apart the blobs of one digest.
         let digest = Digest::parse(named.get(..2 * BYTES)?)?;
-        let ends = named.as_bytes().get(2 * BYTES).is_none_or(|byte| matches!(byte, b'-' | b'.'));
+        let ends = named
+            .as_bytes()
+            .get(2 * BYTES)
+            .is_none_or(|byte| matches!(byte, b'-' | b'.'));
         (ends && digest.shard() == shard).then_some((kind, digest))
     }
 }

@@ -187,7 +187,10 @@ impl Writer {
     /// Says in the store that the run goes on.
     async fn say_alive(&self) {
         let Holder::Run(id) = &self.holder else { return };
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let seconds = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
         let name = format!("{RUNS}/{id}/{ALIVE}/{}", seconds / BEAT.as_secs());
         if let Err(error) = self.inner.blobs.put_new(&name, b"").await {
             tracing::warn!(%error, run = id, "cannot note in the store that a run goes on");

@@ -66,7 +66,16 @@ mod tests {
         for holder in [Holder::run("018f-a").unwrap(), unit] {
             assert_eq!(Holder::parse(&holder.to_text()), Some(holder));
         }
-        for text in ["", "run", "run ", "run a/b", "run ..", "unit 07", "other 018f", &format!("run {}", "a".repeat(65))] {
+        for text in [
+            "",
+            "run",
+            "run ",
+            "run a/b",
+            "run ..",
+            "unit 07",
+            "other 018f",
+            &format!("run {}", "a".repeat(65)),
+        ] {
             assert_eq!(Holder::parse(text), None, "{text}");
         }
     }

@@ -86,7 +86,9 @@ impl Marks {
                 let own = segment.digests.iter().filter(|digest| part.contains(digest));
                 held.extend(own.map(|digest| (digest.short(), holder)));
                 if marks.replaced.len() < MOST_REPLACED {
-                    marks.replaced.extend(segment.replaces.into_iter().map(|name| (name, written)));
+                    marks
+                        .replaced
+                        .extend(segment.replaces.into_iter().map(|name| (name, written)));
                 }
             })
             .await?;

@@ -44,7 +44,10 @@ impl Segment {
         let end = bytes.iter().position(|byte| *byte == b'\n').ok_or("it has no header")?;
         let header: Header = serde_json::from_slice(&bytes[..end]).map_err(|error| error.to_string())?;
         if header.format != FORMAT {
-            return Err(format!("its format is `{}`, this version reads `{FORMAT}`", header.format));
+            return Err(format!(
+                "its format is `{}`, this version reads `{FORMAT}`",
+                header.format
+            ));
         }
         let (digests, []) = bytes[end + 1..].as_chunks::<BYTES>() else {
             return Err("its last digest is cut".to_owned());

@@ -82,5 +82,8 @@ impl Forgotten {
 
 /// The run that a blob in the folder of all runs belongs to.
 pub(crate) fn run_of(name: &str) -> Option<&str> {
-    name.strip_prefix(RUNS)?.strip_prefix('/')?.split_once('/').map(|(id, _)| id)
+    name.strip_prefix(RUNS)?
+        .strip_prefix('/')?
+        .split_once('/')
+        .map(|(id, _)| id)
 }

@@ -23,8 +23,8 @@ use crate::{
 const SWEEPS: &str = "gc/sweeps";
 /// Age at which the mark of a sweep that died is removed.
 const SWEEP_IS_OVER: Duration = Duration::from_secs(86_400);
-/// Age of a segment from which those that it repeats are removed. A listing that began before it was
-/// written has ended by then.
+/// Age of a segment from which those that it repeats are removed. A listing that began before it
+/// was written has ended by then.
 const REPEATED_FOR: Duration = Duration::from_secs(3600);
 /// Digests that are compared at once, at 16 bytes each.
 const MARKS_AT_ONCE: u64 = 8 << 20;
@@ -364,7 +364,9 @@ impl Sweeper<'_> {
     async fn forget(&self, forgotten: &Forgotten) -> Result<(), RetentionError> {
         for id in &forgotten.runs {
             let listed: Vec<_> = self.blobs.list(&format!("{RUNS}/{id}")).try_collect().await?;
-            let old = listed.into_iter().filter(|one| forgotten.contains(&one.name, one.written));
+            let old = listed
+                .into_iter()
+                .filter(|one| forgotten.contains(&one.name, one.written));
             self.blobs.remove_all(old.map(|one| one.name).collect()).await?;
         }
         Ok(())

@@ -20,6 +20,7 @@ use super::{
     execute,
     expiry::Expiry,
     forecast::Forecast,
+    holding::RunHolds,
     judge,
     live::Live,
     plan::Plan,
@@ -108,7 +109,7 @@ impl RunManager {
     pub(crate) fn open(
         config: EvalConfig,
         clients: EvalClients,
-        work: Arc<dyn WorkEngine>,
+        (work, shared): (Arc<dyn WorkEngine>, Option<RunHolds>),
         places: Arc<DatasetLocator>,
     ) -> Result<Self, RunError> {
         let store = RunStore::open(config.runs_dir())?;
@@ -121,6 +122,7 @@ impl RunManager {
             work,
             places,
             units,
+            shared,
         };
         Ok(Self {
             inner: Arc::new(Inner {
@@ -390,6 +392,11 @@ impl RunManager {
         }
         self.inner.store.delete(&record)?;
         self.inner.live.lock().remove(id);
+        // In the background: the store may be slow.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (context, id) = (self.inner.context.clone(), id.to_owned());
+            runtime.spawn(async move { context.release(&id).await });
+        }
         Ok(())
     }
 

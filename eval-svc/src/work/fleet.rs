@@ -15,6 +15,7 @@ use isomer_proto::{
         JudgeRequest, JudgeResponse, TextItem, TransformSpec, TransformStreamEnd, transform_stream_response::Event,
     },
 };
+use isomer_retention::Holder;
 use isomer_service_kit::Fault;
 use prost::Message;
 
@@ -69,6 +70,14 @@ fn unreadable(error: &prost::DecodeError) -> Fault {
 }
 
 impl WorkEngine for FleetEngine {
+    fn for_holder(&self, holder: &Holder) -> Arc<dyn WorkEngine> {
+        Arc::new(Self {
+            dispatcher: self.dispatcher.for_holder(holder),
+            class: Arc::clone(&self.class),
+            own: self.own.held_by(holder),
+        })
+    }
+
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>> {
         let (dispatcher, class) = (self.dispatcher.clone(), Arc::clone(&self.class));
         async move {

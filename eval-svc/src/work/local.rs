@@ -1,6 +1,8 @@
 //! Sends the requests of a run to the services of this process, or to those that its channels
 //! connect to.
 
+use std::sync::Arc;
+
 use futures::{
     FutureExt, StreamExt, TryStreamExt,
     future::BoxFuture,
@@ -14,7 +16,8 @@ use isomer_proto::{
         transform_service_client::TransformServiceClient, transform_stream_response::Event,
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel, dispatch::with_dispatch, limits::INNER_MESSAGE};
+use isomer_retention::Holder;
+use isomer_service_kit::{Fault, GrpcChannel, dispatch::with_dispatch, holder::with_holder, limits::INNER_MESSAGE};
 use uuid::Uuid;
 
 use super::{Batching, Producer, RequestKind, WorkEngine};
@@ -24,11 +27,21 @@ use crate::EvalClients;
 #[derive(Debug, Clone)]
 pub(crate) struct LocalEngine {
     clients: EvalClients,
+    /// What relies on what the services find or make in the store that machines share.
+    holder: Option<Arc<str>>,
 }
 
 impl LocalEngine {
     pub(crate) fn new(clients: EvalClients) -> Self {
-        Self { clients }
+        Self { clients, holder: None }
+    }
+
+    /// The same for a holder.
+    pub(crate) fn held_by(&self, holder: &Holder) -> Self {
+        Self {
+            holder: Some(holder.to_text().into()),
+            ..self.clone()
+        }
     }
 
     /// As [`WorkEngine::transform`], for a dispatch.
@@ -38,7 +51,7 @@ impl LocalEngine {
         spec: TransformSpec,
         items: Vec<TextItem>,
     ) -> BoxStream<'static, Result<Event, Fault>> {
-        let channel = self.clients.transform.clone();
+        let (channel, holder) = (self.clients.transform.clone(), self.holder.clone());
         let opened = async move {
             let request = TransformStreamRequest {
                 spec: Some(spec),
@@ -46,7 +59,8 @@ impl LocalEngine {
             };
             let opened = retry::calls(|| {
                 let (mut client, request) = (transform_client(channel.clone()), request.clone());
-                async move { client.transform_stream(with_dispatch(request, dispatch)).await }
+                let request = with_holder(with_dispatch(request, dispatch), holder.as_deref());
+                async move { client.transform_stream(request).await }
             });
             opened.await.map(tonic::Response::into_inner).map_err(fault)
         };
@@ -63,11 +77,12 @@ impl LocalEngine {
         dispatch: Option<Uuid>,
         request: JudgeRequest,
     ) -> BoxFuture<'static, Result<JudgeResponse, Fault>> {
-        let channel = self.clients.transform.clone();
+        let (channel, holder) = (self.clients.transform.clone(), self.holder.clone());
         async move {
             let answer = retry::calls(|| {
                 let (mut client, request) = (transform_client(channel.clone()), request.clone());
-                async move { client.judge(with_dispatch(request, dispatch)).await }
+                let request = with_holder(with_dispatch(request, dispatch), holder.as_deref());
+                async move { client.judge(request).await }
             });
             answer.await.map(tonic::Response::into_inner).map_err(fault)
         }
@@ -84,6 +99,10 @@ fn fault(status: tonic::Status) -> Fault {
 }
 
 impl WorkEngine for LocalEngine {
+    fn for_holder(&self, holder: &Holder) -> Arc<dyn WorkEngine> {
+        Arc::new(self.held_by(holder))
+    }
+
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>> {
         std::future::ready(Ok(None)).boxed()
     }

@@ -9,7 +9,7 @@ mod fleet;
 mod local;
 mod wire;
 
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 use futures::{future::BoxFuture, stream::BoxStream};
 use isomer_proto::{
@@ -17,6 +17,7 @@ use isomer_proto::{
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
     transform::v1::{JudgeRequest, JudgeResponse, TextItem, TransformSpec, transform_stream_response::Event},
 };
+use isomer_retention::Holder;
 use isomer_service_kit::Fault;
 
 pub(crate) use fleet::FleetEngine;
@@ -69,6 +70,10 @@ pub(crate) enum RequestKind {
 
 /// Executes the requests of a run.
 pub(crate) trait WorkEngine: Send + Sync + Debug {
+    /// The same for a holder, which relies on what is found or made in the store that machines
+    /// share.
+    fn for_holder(&self, holder: &Holder) -> Arc<dyn WorkEngine>;
+
     /// Describes the workers; `None` if this process does the work.
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>>;
 

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use isomer_eval::{EvalClients, EvalConfig, EvalService};
+use isomer_eval::{EvalClients, EvalConfig, EvalService, Shared};
 use isomer_proto::{
     common::v1::{Provenance, Usage},
     eval::v1::{
@@ -445,6 +445,11 @@ impl Harness {
 
     /// A service over the stubs; call it again for a restart.
     pub async fn open(&self) -> (EvalService, RunServiceClient<GrpcChannel>) {
+        self.open_with(Shared::default()).await
+    }
+
+    /// As [`Harness::open`], with what machines share.
+    pub async fn open_with(&self, shared: Shared) -> (EvalService, RunServiceClient<GrpcChannel>) {
         let stubs = Services::new()
             .add(self.encoder.service())
             .add(TransformServiceServer::new(self.transform.clone()));
@@ -455,14 +460,11 @@ impl Harness {
             transform_batch_items: 4,
             ..EvalConfig::default()
         };
-        let service = EvalService::new(
-            config,
-            EvalClients {
-                encoder: channel.clone(),
-                transform: channel,
-            },
-        )
-        .unwrap();
+        let clients = EvalClients {
+            encoder: channel.clone(),
+            transform: channel,
+        };
+        let service = EvalService::with_shared(config, clients, None, shared).unwrap();
         let client = rpc::channel(isomer_eval::services(service.clone())).await;
         (
             service,

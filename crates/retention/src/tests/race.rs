@@ -168,7 +168,10 @@ fn what_a_run_holds_survives_every_order_of_events_and_the_rest_goes() {
     let all = many(0..200, Order::HoldThenRead);
     assert_eq!(all.lost, 0);
     // The sweeps met the runs: some names were gone, some were spared at the last moment.
-    assert!(all.made > 0 && all.found > 0 && all.spared > 0 && all.removed > 0, "{all:?}");
+    assert!(
+        all.made > 0 && all.found > 0 && all.spared > 0 && all.removed > 0,
+        "{all:?}"
+    );
 }
 
 #[test]

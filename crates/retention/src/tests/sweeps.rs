@@ -12,13 +12,8 @@ use isomer_blobs::{BlobStore, StoreConfig};
 
 use super::{AT_ONCE, digest, in_memory, name, names, removed, run, silent};
 use crate::{
-    Amount, Holder, Holds, Kind, Policy, RetentionError, Sweep,
-    announcement::announce,
-    release,
-    segment::Segment,
-    sweep,
-    sweep::sweep_in_parts,
-    usage,
+    Amount, Holder, Holds, Kind, Policy, RetentionError, Sweep, announcement::announce, release, segment::Segment,
+    sweep, sweep::sweep_in_parts, usage,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -80,7 +75,9 @@ async fn a_store_of_more_references_than_fit_in_memory_is_swept_in_parts() {
     }
     let expected = removed(&whole).await;
     assert_eq!(expected.total().objects, 7 * 30);
-    let swept = sweep_in_parts(&parts, AT_ONCE, Sweep::Remove, &silent, 3).await.unwrap();
+    let swept = sweep_in_parts(&parts, AT_ONCE, Sweep::Remove, &silent, 3)
+        .await
+        .unwrap();
     assert_eq!(swept, expected);
     assert_eq!(names(&parts, "answers").await, names(&whole, "answers").await);
 }
@@ -89,7 +86,10 @@ async fn a_store_of_more_references_than_fit_in_memory_is_swept_in_parts() {
 async fn a_dry_run_says_what_would_go_and_writes_nothing() {
     let blobs = in_memory();
     fill(&blobs, 0..3).await;
-    run(&Holds::new(blobs.clone()), "one").hold(vec![digest(0)]).await.unwrap();
+    run(&Holds::new(blobs.clone()), "one")
+        .hold(vec![digest(0)])
+        .await
+        .unwrap();
     let before = names(&blobs, "").await;
     let dry = sweep(&blobs, AT_ONCE, Sweep::DryRun, &silent).await.unwrap();
     assert_eq!(names(&blobs, "").await, before);
@@ -182,7 +182,10 @@ async fn a_run_is_forgotten_when_it_has_not_been_active_and_not_before() {
 async fn references_that_cannot_be_read_end_a_sweep_before_it_removes_anything() {
     let blobs = in_memory();
     fill(&blobs, 0..3).await;
-    blobs.put_new("runs/one/refs/018f", b"of another version").await.unwrap();
+    blobs
+        .put_new("runs/one/refs/018f", b"of another version")
+        .await
+        .unwrap();
     for mode in [Sweep::DryRun, Sweep::Remove] {
         let error = sweep(&blobs, AT_ONCE, mode, &silent).await.unwrap_err();
         let RetentionError::Unreadable { name, .. } = &error else {
