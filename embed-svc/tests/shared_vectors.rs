@@ -45,7 +45,7 @@ async fn a_new_machine_encodes_nothing_that_another_has_encoded_and_gets_the_sam
     let made = machine(&first, None).await.encode(batch(&TEXTS)).await;
     assert_eq!(cost(&made).0, 0);
     first.flush().await;
-    for cached in [false, true] {
+    for (cached, new) in [(false, "d e"), (true, "f g")] {
         let disk = tempfile::tempdir().unwrap();
         let cache = cached.then(|| disk.path().to_path_buf());
         let second = shared(store.path(), "avx2");
@@ -58,7 +58,7 @@ async fn a_new_machine_encodes_nothing_that_another_has_encoded_and_gets_the_sam
         let interactive = machine.encode(request(&TEXTS)).await;
         assert_eq!(interactive.embeddings, made.embeddings);
         assert_eq!(cost(&interactive).0, if cached { 5 } else { 0 });
-        let more = machine.encode(batch(&["new", "c"])).await;
+        let more = machine.encode(batch(&[new, "c"])).await;
         assert_eq!(cost(&more).0, 1);
     }
 }

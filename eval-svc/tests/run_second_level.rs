@@ -40,6 +40,15 @@ async fn on_new_machine(shared: Shared) -> (Run, Value) {
     (run, report)
 }
 
+/// Scores, but for where they came from.
+fn scores(report: &Value) -> Vec<Value> {
+    let mut scores = report["scores"].as_array().unwrap().clone();
+    for score in &mut scores {
+        score.as_object_mut().unwrap().remove("cached").unwrap();
+    }
+    scores
+}
+
 fn counted(run: &Run) -> (u64, u64, u64) {
     let counters = run.counters.unwrap();
     (counters.texts_encoded, counters.scores_computed, counters.scores_cached)
@@ -62,9 +71,11 @@ async fn a_new_machine_scores_nothing_and_encodes_nothing_and_reports_the_same()
     assert!(encoded > 0 && computed > 0 && cached == 0, "{first:?}");
     let (second, found) = on_new_machine(shared(store.path(), "avx2")).await;
     assert_eq!(counted(&second), (0, 0, computed));
-    for part in ["profile", "scores", "separation", "truncation"] {
-        assert_eq!(found[part], made[part], "{part}");
+    for part in ["profile", "separation", "truncation"] {
+        assert!(found[part] == made[part], "{part}");
     }
+    assert!(!made["profile"].is_null() && !made["separation"].is_null());
+    assert_eq!(scores(&found), scores(&made));
     // Vectors of another class may differ in the last bit, so they are encoded and scored anew.
     let (other, _) = on_new_machine(shared(store.path(), "avx512")).await;
     assert_eq!(counted(&other), (encoded, computed, 0));

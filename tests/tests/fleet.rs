@@ -310,7 +310,16 @@ async fn a_sweep_takes_nothing_from_runs_by_workers_and_everything_once_they_are
         ..StoreConfig::default()
     };
     let blobs = BlobStore::open(&config).unwrap().unwrap();
-    for report in [&first, &second] {
+    assert_eq!(swept(&fleet.store).await, 0);
+    // What the first run had encoded goes with it: the second found the scores. What the second
+    // relies on stays.
+    release(&blobs, first["run"]["id"].as_str().unwrap()).await.unwrap();
+    assert!(swept(&fleet.store).await > 0);
+    let third = finished(fleet.check_by_workers(&home().unwrap())).await;
+    assert_eq!(third["profile"], first["profile"]);
+    assert_eq!(third["counters"]["scores_computed"], 0);
+    assert_eq!(fleet.stub.calls(), calls);
+    for report in [&second, &third] {
         assert_eq!(swept(&fleet.store).await, 0);
         release(&blobs, report["run"]["id"].as_str().unwrap()).await.unwrap();
     }
@@ -360,6 +369,7 @@ async fn of_a_generator_that_answers_differently_each_time_everybody_sees_one_te
     let calls = fleet.stub.calls();
     // Scores from texts alone: a home without any, and each encoder in a run of its own.
     for encoders in [&[FIRST, SECOND][..], &[SECOND]] {
+        fs::remove_dir_all(fleet.store.join("scores")).unwrap();
         let home = home().unwrap();
         let mut command = check_into_report(&home, &fleet.suite, &fleet.generator());
         for encoder in encoders {
