@@ -482,7 +482,7 @@ async fn drive(
             record.started = Some(Timestamp::now());
         });
         live.save()?;
-        execute::execute(&context, &store, plan, &live).await
+        Box::pin(execute::execute(&context, &store, plan, &live)).await
     };
     let outcome = live
         .cancel
