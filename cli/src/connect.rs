@@ -39,6 +39,14 @@ impl Connection {
         self.resolver.is_none()
     }
 
+    /// Has the services in this process write what other machines are to find. Call it before the
+    /// process ends.
+    pub(crate) async fn flush(&self) {
+        if let Some(app) = &self.app {
+            app.flush_vectors().await;
+        }
+    }
+
     /// Fetches a model into the local cache before it is asked for, showing progress. With
     /// `--server`, the server fetches it.
     pub(crate) async fn prefetch(&self, id: &str, kind: ModelKind, display: &Display) -> Result<(), Failure> {

@@ -31,6 +31,7 @@ pub mod pooling;
 pub mod quantise;
 pub mod registry;
 pub mod service;
+mod shared;
 pub mod space;
 mod steps;
 pub mod tokenise;
@@ -46,6 +47,7 @@ use tokio::net::TcpListener;
 pub use config::{EmbedConfig, ServeConfig};
 pub use error::EmbedError;
 pub use service::{EmbedService, services};
+pub use shared::SharedVectors;
 
 /// Serves until `shutdown` resolves, then finishes what is in flight.
 ///

@@ -19,6 +19,13 @@ pub(crate) const LOAD: &str = metric_name!("embed", "load", "seconds");
 /// Encoders unloaded to make room for others, by `encoder`.
 pub(crate) const EVICTIONS: &str = metric_name!("embed", "evictions", "total");
 
+/// Vectors found in the store that machines share.
+pub(crate) const STORE_FOUND: &str = metric_name!("embed", "store_found", "total");
+/// Vectors that were not written to the store, because it failed or was too slow.
+pub(crate) const STORE_DROPPED: &str = metric_name!("embed", "store_dropped", "total");
+/// Failures of the store.
+pub(crate) const STORE_FAILURES: &str = metric_name!("embed", "store_failures", "total");
+
 /// Every metric of this crate.
 pub(crate) const ALL: &[Metric] = &[
     Metric::counter(TEXTS, "Texts encoded, by encoder."),
@@ -41,6 +48,15 @@ pub(crate) const ALL: &[Metric] = &[
         "Time that loading an encoder took, by encoder.",
     ),
     Metric::counter(EVICTIONS, "Encoders unloaded to make room for others, by encoder."),
+    Metric::counter(STORE_FOUND, "Vectors found in the store that machines share."),
+    Metric::counter(
+        STORE_DROPPED,
+        "Vectors that were not written to the store, because it failed or was too slow.",
+    ),
+    Metric::counter(
+        STORE_FAILURES,
+        "Failures of the store that machines share; after each, it is left alone for a minute.",
+    ),
 ];
 
 #[cfg(test)]

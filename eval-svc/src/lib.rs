@@ -36,6 +36,7 @@ use isomer_proto::eval::v1::{
     run_service_server::RunServiceServer, statistics_service_server::StatisticsServiceServer,
     task_service_server::TaskServiceServer,
 };
+use isomer_retention::Holds;
 use isomer_service_kit::{Fault, Services, client, server};
 use isomer_usage::report::Reporting;
 use tokio::net::TcpListener;
@@ -57,20 +58,23 @@ pub use isomer_stats as stats;
 
 use locate::DatasetLocator;
 pub use run::Ledger;
-use run::RunManager;
+use run::{RunHolds, RunManager};
 use run_service::RunHandler;
 use statistics_service::StatisticsHandler;
 use task_service::TaskHandler;
 use work::{FleetEngine, LocalEngine, WorkEngine};
 
-/// Parts of the evaluation service that not every process has.
-#[derive(Debug, Default)]
-pub struct Parts<'a> {
-    /// Access to data sets on the hub and their cache.
-    pub hub: Option<Resolver>,
-    /// Workers that execute units of runs, and the class of arithmetic of this process.
-    pub fleet: Option<(Dispatcher, &'a str)>,
-    /// The ledger of runs that replicas share.
+/// What a process shares with other machines.
+#[derive(Debug, Clone, Default)]
+pub struct Shared {
+    /// The store, if there is one, with the notes of what runs rely on.
+    pub store: Option<Holds>,
+    /// Workers that execute units of runs, if there are any.
+    pub workers: Option<Dispatcher>,
+    /// The class of arithmetic of this process.
+    pub class: String,
+    /// The ledger of runs that replicas share. With one a tokio runtime is needed: this process takes
+    /// over runs of replicas that have stopped.
     pub ledger: Option<Ledger>,
 }
 
@@ -98,20 +102,19 @@ impl EvalService {
     /// # Errors
     /// When a folder cannot be made.
     pub fn with_hub(config: EvalConfig, clients: EvalClients, hub: Option<Resolver>) -> Result<Self, EvalError> {
-        let parts = Parts {
-            hub,
-            ..Parts::default()
-        };
-        Self::with_parts(config, clients, parts)
+        Self::with_shared(config, clients, hub, Shared::default())
     }
 
-    /// As [`EvalService::new`], with parts that not every process has. With a ledger a tokio
-    /// runtime is needed: this process takes over runs of replicas that have stopped.
+    /// As [`EvalService::with_hub`], with what this process shares with other machines.
     ///
     /// # Errors
     /// When a folder cannot be made.
-    pub fn with_parts(config: EvalConfig, clients: EvalClients, parts: Parts<'_>) -> Result<Self, EvalError> {
-        let Parts { hub, fleet, ledger } = parts;
+    pub fn with_shared(
+        config: EvalConfig,
+        clients: EvalClients,
+        hub: Option<Resolver>,
+        shared: Shared,
+    ) -> Result<Self, EvalError> {
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         let locator = Arc::new(DatasetLocator {
             folders: config.named_data(),
@@ -121,11 +124,16 @@ impl EvalService {
         let tasks = TaskHandler::new(Arc::new(config.clone()), clients.clone(), Arc::clone(&locator));
         let max_message_bytes = config.max_message_bytes;
         let own = LocalEngine::new(clients.clone());
-        let work: Arc<dyn WorkEngine> = match fleet {
-            Some((dispatcher, class)) => Arc::new(FleetEngine::new(dispatcher, class, own)),
+        let work: Arc<dyn WorkEngine> = match shared.workers {
+            Some(dispatcher) => Arc::new(FleetEngine::new(dispatcher, &shared.class, own)),
             None => Arc::new(own),
         };
-        let runs = RunManager::open(config, clients, work, Arc::clone(&locator), ledger)?;
+        let holds = shared.store.map(|holds| RunHolds {
+            holds,
+            hold: None,
+            class: shared.class.into(),
+        });
+        let runs = RunManager::open(config, clients, (work, holds), Arc::clone(&locator), shared.ledger)?;
         run::take_part(&runs);
         Ok(Self {
             tasks,
@@ -187,21 +195,23 @@ pub async fn run(
         true => Some(Ledger::open(&config.eval.ledger).await?),
         false => None,
     };
-    let blobs = BlobStore::open(&config.store).map_err(FleetError::from)?;
-    let dispatcher = match blobs {
-        Some(blobs) if config.fleet.is_set() => {
+    let store = BlobStore::open(&config.store)
+        .map_err(FleetError::from)?
+        .map(Holds::new);
+    let workers = match &store {
+        Some(store) if config.fleet.is_set() => {
             let queue = Box::pin(Queue::connect(&config.fleet)).await?;
-            Some(Dispatcher::open(queue, blobs).await?)
+            Some(Dispatcher::open(queue, store.clone()).await?)
         }
         _ => None,
     };
-    let class = isomer_kernels::class();
-    let parts = Parts {
-        hub: Some(hub),
-        fleet: dispatcher.map(|dispatcher| (dispatcher, class.as_str())),
+    let shared = Shared {
+        store,
+        workers,
+        class: isomer_kernels::class(),
         ledger,
     };
-    let service = EvalService::with_parts(config.eval, clients, parts)?;
+    let service = EvalService::with_shared(config.eval, clients, Some(hub), shared)?;
     let runs = service.runs().clone();
     let stopping = {
         let runs = runs.clone();

@@ -11,12 +11,19 @@ pub(crate) const RUNS: &str = metric_name!("eval", "runs", "total");
 /// Runs of other replicas that this process took over.
 pub(crate) const TAKEOVERS: &str = metric_name!("eval", "takeovers", "total");
 
+/// Failures of the store that machines share.
+pub(crate) const STORE_FAILURES: &str = metric_name!("eval", "store_failures", "total");
+
 /// Every metric of this crate.
 pub(crate) const ALL: &[Metric] = &[
     Metric::counter(SCORES, "Scores computed, by task."),
     Metric::histogram(SCORE, metrics::Unit::Seconds, "Time that a score took, by task."),
     Metric::counter(RUNS, "Runs begun."),
     Metric::counter(TAKEOVERS, "Runs of other replicas that this process took over."),
+    Metric::counter(
+        STORE_FAILURES,
+        "Failures of the store that machines share, for scores; after each, it is left alone for a minute.",
+    ),
 ];
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use isomer_eval::{EvalService, Ledger, config::LedgerConfig};
+use isomer_eval::{EvalService, Ledger, Shared, config::LedgerConfig};
 use isomer_proto::eval::v1::{
     CancelRunRequest, CreateRunRequest, DeleteRunRequest, Gate, GateBasis, GateRule, GateSequential, GetReportRequest,
     GetRunRequest, ListRunsRequest, ReportFormat, Run, RunSpec, RunState, WatchRunResponse, gate_rule::Limit,
@@ -54,9 +54,16 @@ async fn ledger(url: &str) -> Ledger {
     Ledger::open(&config).await.unwrap()
 }
 
+fn shared(ledger: Ledger) -> Shared {
+    Shared {
+        ledger: Some(ledger),
+        ..Shared::default()
+    }
+}
+
 /// A replica whose own folders are of no use to the others.
 async fn replica(harness: &Harness, url: &str) -> (EvalService, Client) {
-    harness.open_with(Some(ledger(url).await), |_| ()).await
+    harness.open_with(shared(ledger(url).await), |_| ()).await
 }
 
 fn runtime() -> Runtime {
@@ -391,7 +398,9 @@ async fn a_run_that_waits_at_a_busy_replica_is_taken_by_an_idle_one() {
     let harness = Harness::new();
     *harness.transform.pause.lock() = Duration::from_secs(3600);
     let busy = ledger(&url).await;
-    let (_a, mut first) = harness.open_with(Some(busy), |config| config.max_active_runs = 1).await;
+    let (_a, mut first) = harness
+        .open_with(shared(busy), |config| config.max_active_runs = 1)
+        .await;
     let suites = ["seeds = [1]", "seeds = [2]"].map(|seeds| format!("{seeds}\ntransformations = [\"paraphrase\"]"));
     let blocking = create(&mut first, spec(harness.suite(&suites[0]), &["stub-a"]))
         .await

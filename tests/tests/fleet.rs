@@ -13,6 +13,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::TryStreamExt;
+use isomer_blobs::{BlobStore, StoreConfig};
+use isomer_retention::{Policy, Sweep, release, sweep};
 use isomer_stubs::openai::{Answer, Stub};
 use isomer_tests::{
     fleet::{Nats, Worker},
@@ -269,6 +272,66 @@ async fn a_second_machine_finds_everything_and_asks_for_nothing() {
     assert_eq!(scores(&first), scores(&third));
 }
 
+/// Removes everything from a store that nobody relies on, and returns how much that was.
+async fn swept(store: &Path) -> u64 {
+    let config = StoreConfig {
+        url: store.display().to_string(),
+        ..StoreConfig::default()
+    };
+    let policy = Policy {
+        older_than: Duration::ZERO,
+        forget_runs: None,
+        settle: Duration::ZERO,
+    };
+    let blobs = BlobStore::open(&config).unwrap().unwrap();
+    let swept = sweep(&blobs, policy, Sweep::Remove, &|_| ()).await.unwrap();
+    swept.total().objects
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_takes_nothing_from_runs_by_workers_and_everything_once_they_are_deleted() {
+    let slow = Answer::Slow(Duration::from_millis(100), Box::new(Answer::Good));
+    let Some(fleet) = Fleet::new(slow).await else { return };
+    let _worker = fleet.worker();
+    let check = begun(fleet.check_by_workers(&home().unwrap()));
+    // Sweeps go on while the run does.
+    let mut sweeps = 0;
+    while !check.is_finished() {
+        assert_eq!(swept(&fleet.store).await, 0);
+        sweeps += 1;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(sweeps > 3, "{sweeps}");
+    let first = report(check).await;
+    let calls = fleet.stub.calls();
+    let second = finished(fleet.check_by_workers(&home().unwrap())).await;
+    assert_eq!(second["profile"], first["profile"]);
+    assert_eq!(fleet.stub.calls(), calls);
+    let config = StoreConfig {
+        url: fleet.store.display().to_string(),
+        ..StoreConfig::default()
+    };
+    let blobs = BlobStore::open(&config).unwrap().unwrap();
+    assert_eq!(swept(&fleet.store).await, 0);
+    // What the first run had encoded goes with it: the second found the scores. What the second
+    // relies on stays.
+    release(&blobs, first["run"]["id"].as_str().unwrap()).await.unwrap();
+    assert!(swept(&fleet.store).await > 0);
+    let third = finished(fleet.check_by_workers(&home().unwrap())).await;
+    assert_eq!(third["profile"], first["profile"]);
+    assert_eq!(third["counters"]["scores_computed"], 0);
+    assert_eq!(fleet.stub.calls(), calls);
+    for report in [&second, &third] {
+        assert_eq!(swept(&fleet.store).await, 0);
+        release(&blobs, report["run"]["id"].as_str().unwrap()).await.unwrap();
+    }
+    // Units first, then the texts that they relied on.
+    assert!(swept(&fleet.store).await > 0);
+    assert!(swept(&fleet.store).await >= TEXTS as u64);
+    let left: Vec<_> = blobs.list("").try_collect().await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_killed_costs_at_most_its_calls_in_flight() {
     let slow = Answer::Slow(Duration::from_millis(300), Box::new(Answer::Good));
@@ -308,6 +371,7 @@ async fn of_a_generator_that_answers_differently_each_time_everybody_sees_one_te
     let calls = fleet.stub.calls();
     // Scores from texts alone: a home without cached scores, and each encoder in a run of its own.
     for encoders in [&[FIRST, SECOND][..], &[SECOND]] {
+        fs::remove_dir_all(fleet.store.join("scores")).unwrap();
         let home = home().unwrap();
         let mut command = check_into_report(&home, &fleet.suite, &fleet.generator());
         for encoder in encoders {

@@ -14,7 +14,8 @@ use std::{
 
 use futures::{FutureExt, future::BoxFuture};
 use isomer_blobs::{BlobStore, StoreConfig};
-use isomer_fleet::{Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queue, Unit, worker};
+use isomer_fleet::{Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queue, Unit, worker};
+use isomer_retention::Holds;
 use isomer_service_kit::Fault;
 use isomer_tests::fleet::Nats;
 
@@ -34,6 +35,7 @@ impl Executor for Acting {
 
     fn execute(
         &self,
+        _unit: &Address,
         _kind: Kind,
         request: bytes::Bytes,
         _dispatch: Option<uuid::Uuid>,
@@ -86,7 +88,9 @@ impl Scene {
 
     async fn dispatcher(&self) -> Dispatcher {
         let queue = Queue::connect(&self.config()).await.unwrap();
-        Dispatcher::open(queue, blobs(self.store.path())).await.unwrap()
+        Dispatcher::open(queue, Holds::new(blobs(self.store.path())))
+            .await
+            .unwrap()
     }
 
     /// A worker in its own runtime.

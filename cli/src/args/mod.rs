@@ -5,6 +5,7 @@ pub(crate) mod keys;
 pub(crate) mod prompts;
 pub(crate) mod providers;
 pub(crate) mod stats;
+pub(crate) mod store;
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -139,6 +140,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Do pieces of other machines' checks, from a queue.
     Worker(WorkerArgs),
+    /// What the store that machines share holds, and the removal of what no run relies on.
+    Store(store::StoreArgs),
     /// The encoder providers of a running gateway (--server): list, register, change, probe.
     #[command(subcommand)]
     Providers(providers::ProvidersCommand),

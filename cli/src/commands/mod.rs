@@ -19,6 +19,7 @@ mod report;
 mod rerank;
 mod serve;
 mod stats;
+mod store;
 mod transform;
 mod wait;
 mod worker;
@@ -70,6 +71,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,
         Command::Worker(args) => Box::pin(worker::run(&global, args)).await,
+        Command::Store(args) => store::run(&global, args).await,
         Command::Keys(args) => keys::run(&global, args).await,
         Command::Database(command) => database::run(&global, command).await,
         Command::Probe(args) => probe::run(&global, args).await,

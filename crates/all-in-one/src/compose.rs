@@ -11,9 +11,9 @@ use isomer_access::Access;
 use isomer_adapters::IsomerBackend;
 use isomer_blobs::BlobStore;
 use isomer_database::Database;
-use isomer_embed::{EmbedError, EmbedService};
+use isomer_embed::{EmbedError, EmbedService, SharedVectors};
 use isomer_eval::{
-    EvalClients, EvalService, Ledger, Parts,
+    EvalClients, EvalService, Ledger, Shared,
     locate::{DatasetLocator, HubAccess},
 };
 use isomer_fleet::{Dispatcher, FleetError, Queue};
@@ -24,6 +24,7 @@ use isomer_gateway::{
 };
 use isomer_models::Resolver;
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
+use isomer_retention::Holds;
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, config::ConfigError, memory};
 use isomer_transform::{TransformService, cache::SharedCache};
 
@@ -45,6 +46,7 @@ pub struct App {
     channel: GrpcChannel,
     access: Option<Access>,
     follower: Option<Follower>,
+    vectors: Option<SharedVectors>,
 }
 
 /// Who may name folders, generators and data files of this machine in a request.
@@ -102,7 +104,12 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
         _ => None,
     };
 
-    let embed = EmbedService::new(config.embed, resolver.clone())?;
+    let (blobs, class) = (
+        BlobStore::open(&config.store).map_err(FleetError::from)?,
+        isomer_kernels::class(),
+    );
+    let vectors = blobs.clone().map(|blobs| SharedVectors::new(blobs, &class));
+    let embed = EmbedService::with_shared(config.embed, resolver.clone(), vectors.clone())?;
     embed.warm_up().await?;
     let embed = memory::channel(isomer_embed::services(embed), &limits).await?;
     let here = Fixed {
@@ -115,11 +122,8 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
     // providers are available to them too.
     let encoders = Services::new().add(front::encoders(&routes.router, limits.max_inner_message_bytes()));
     let encoder = memory::channel(encoders, &limits).await?;
-    let (blobs, class) = (
-        BlobStore::open(&config.store).map_err(FleetError::from)?,
-        isomer_kernels::class(),
-    );
-    let shared = blobs.clone().map(|blobs| SharedCache::new(blobs, &class));
+    let store = blobs.map(Holds::new);
+    let shared = store.clone().map(|store| SharedCache::new(store, &class));
     let transform = TransformService::with_shared(config.transform, resolver.clone(), shared)?;
     let transform = transform.with_encoder(encoder.clone());
     let transform = memory::channel(isomer_transform::services(transform), &limits).await?;
@@ -127,25 +131,25 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
         encoder,
         transform: transform.clone(),
     };
-    let dispatcher = match &blobs {
-        Some(blobs) if config.fleet.is_set() => {
+    let workers = match &store {
+        Some(store) if config.fleet.is_set() => {
             let queue = Box::pin(Queue::connect(&config.fleet)).await?;
-            Some(Dispatcher::open(queue, blobs.clone()).await?)
+            Some(Dispatcher::open(queue, store.clone()).await?)
         }
         _ => None,
     };
-    let fleet = dispatcher.map(|dispatcher| (dispatcher, class.as_str()));
     // The runs of a command stay with it: they may read what no server may.
     let ledger = match caller {
         Caller::Anyone if config.eval.ledger.is_set() => Some(Ledger::open(&config.eval.ledger).await?),
         _ => None,
     };
-    let parts = Parts {
-        hub: Some(resolver.clone()),
-        fleet,
+    let shared = Shared {
+        store,
+        workers,
+        class,
         ledger,
     };
-    let eval = EvalService::with_parts(config.eval, clients.clone(), parts)?;
+    let eval = EvalService::with_shared(config.eval, clients.clone(), Some(resolver.clone()), shared)?;
     let scores = memory::channel(isomer_eval::services(eval.clone()), &limits).await?;
 
     let here = |channel| Some(Servers::here(&settings.routing, HERE, channel));
@@ -164,6 +168,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
         channel,
         access,
         follower,
+        vectors,
     })
 }
 
@@ -196,6 +201,7 @@ impl App {
     /// # Errors
     /// When the records cannot be written.
     pub async fn flush(&self) -> Result<(), Fault> {
+        self.flush_vectors().await;
         if let Some(follower) = &self.follower {
             follower.settled(SETTLING).await;
         }
@@ -205,6 +211,14 @@ impl App {
                 access.flush().await
             }
             None => Ok(()),
+        }
+    }
+
+    /// Writes the vectors that are to be shared with other machines. Call it before the process
+    /// ends.
+    pub async fn flush_vectors(&self) {
+        if let Some(vectors) = &self.vectors {
+            vectors.flush().await;
         }
     }
 

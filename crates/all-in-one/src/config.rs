@@ -48,7 +48,8 @@ pub struct IsomerConfig {
     pub transform: TransformConfig,
     /// Scores, runs, reports.
     pub eval: EvalConfig,
-    /// Bytes that all machines share: texts that were generated, answers of workers.
+    /// Bytes that all machines share: texts that were generated, vectors, scores, answers of
+    /// workers.
     pub store: StoreConfig,
     /// Workers that do the pieces of runs.
     pub fleet: FleetConfig,

@@ -47,5 +47,7 @@ pub async fn work(
     let class = isomer_kernels::class();
     let performer = Arc::new(ServiceExecutor::new(app.clients(), &class));
     ready(&class);
-    Ok(isomer_fleet::worker::work((queue, blobs), performer, kinds, shutdown, grace).await?)
+    let summary = isomer_fleet::worker::work((queue, blobs), performer, kinds, shutdown, grace).await?;
+    app.flush_vectors().await;
+    Ok(summary)
 }

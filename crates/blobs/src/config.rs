@@ -22,6 +22,10 @@ pub struct StoreConfig {
     pub endpoint: Option<String>,
     /// Seconds for which a request is repeated while the store fails (503 and the like).
     pub retry_seconds: u64,
+    /// Days without a sign of life after which a run no longer keeps what it relied on, for `isomer
+    /// store gc`; 0: each run keeps it until the run is deleted. At least 2. Nothing is removed
+    /// but by that command.
+    pub keep_runs_days: u32,
 }
 
 impl Default for StoreConfig {
@@ -30,6 +34,7 @@ impl Default for StoreConfig {
             url: String::new(),
             endpoint: None,
             retry_seconds: 120,
+            keep_runs_days: 0,
         }
     }
 }
@@ -87,6 +92,13 @@ impl StoreConfig {
 
 impl Validate for StoreConfig {
     fn validate(&self) -> Result<(), ConfigError> {
+        if self.keep_runs_days == 1 {
+            return Err(ConfigError::new(
+                "keep_runs_days",
+                "is 1, and an active run gives a sign of life every few hours: one that is cut off for a day would be forgotten",
+                "give 2 or more, or 0 to keep what runs rely on until they are deleted",
+            ));
+        }
         if !self.is_set() {
             return match &self.endpoint {
                 Some(_) => Err(ConfigError::new(
@@ -161,5 +173,10 @@ mod tests {
             assert_eq!(with(url, endpoint).validate().unwrap_err().field(), "endpoint", "{url}");
         }
         StoreConfig::default().validate().unwrap();
+        let forgetful = StoreConfig {
+            keep_runs_days: 1,
+            ..StoreConfig::default()
+        };
+        assert_eq!(forgetful.validate().unwrap_err().field(), "keep_runs_days");
     }
 }

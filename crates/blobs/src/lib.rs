@@ -7,6 +7,7 @@
 //! absent.
 
 mod config;
+mod spare;
 
 use std::{
     sync::Arc,
@@ -14,7 +15,7 @@ use std::{
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use object_store::{
     ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig, aws::AmazonS3Builder, azure::MicrosoftAzureBuilder,
     gcp::GoogleCloudStorageBuilder, local::LocalFileSystem, path::Path, prefix::PrefixStore,
@@ -23,6 +24,7 @@ use object_store::{
 use config::Place;
 pub use config::StoreConfig;
 use isomer_service_kit::config::ConfigError;
+pub use spare::SpareStore;
 
 /// The first bytes of every blob.
 const MARK: &[u8; 8] = b"isoblob1";
@@ -56,6 +58,17 @@ pub enum Put {
     Exists,
 }
 
+/// What [`BlobStore::read`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Read {
+    /// The name has no blob.
+    Absent,
+    /// The blob does not match its digest.
+    Damaged,
+    /// Its bytes.
+    Body(Bytes),
+}
+
 /// A blob of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobMeta {
@@ -74,6 +87,7 @@ pub struct BlobStore {
     url: Arc<str>,
     /// For how long a request that fails is retried; zero for a folder.
     retry: Duration,
+    folder: bool,
 }
 
 impl BlobStore {
@@ -97,10 +111,8 @@ impl BlobStore {
             ..RetryConfig::default()
         };
         let place = config.place()?;
-        let patience = match place {
-            Place::Folder(_) => Duration::ZERO,
-            _ => config.retry(),
-        };
+        let folder = matches!(place, Place::Folder(_));
+        let patience = if folder { Duration::ZERO } else { config.retry() };
         let inner: Arc<dyn ObjectStore> = match place {
             Place::Folder(folder) => {
                 std::fs::create_dir_all(&folder).map_err(|source| {
@@ -132,12 +144,30 @@ impl BlobStore {
             inner,
             url: config.url.as_str().into(),
             retry: patience,
+            folder,
         }))
+    }
+
+    /// A store over a client that is open already; its requests are not repeated here.
+    pub fn over(client: Arc<dyn ObjectStore>, url: &str) -> Self {
+        Self {
+            inner: client,
+            url: url.into(),
+            retry: Duration::ZERO,
+            folder: false,
+        }
     }
 
     /// Its address, as it was configured.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Whether it is a folder. Several machines may share a folder through a network file system,
+    /// which may show a new file to another machine only after some time; an object store shows it
+    /// at once.
+    pub fn is_folder(&self) -> bool {
+        self.folder
     }
 
     /// Sends a request until it succeeds, fails permanently, or the time for retries is over. The
@@ -171,19 +201,29 @@ impl BlobStore {
     /// # Errors
     /// If the store fails.
     pub async fn get(&self, name: &str) -> Result<Option<Bytes>, BlobError> {
+        match self.read(name).await? {
+            Read::Absent => Ok(None),
+            Read::Body(body) => Ok(Some(body)),
+            Read::Damaged => {
+                tracing::warn!(name, store = %self.url, "a blob is damaged and is removed");
+                self.remove(name).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The bytes of a name. A damaged blob stays where it is.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn read(&self, name: &str) -> Result<Read, BlobError> {
         let path = Path::from(name);
         let read = self.retried(|| async { self.inner.get(&path).await?.bytes().await });
-        let found = match read.await {
-            Ok(found) => found,
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(self.failed(error)),
-        };
-        let body = checked(&found);
-        if body.is_none() {
-            tracing::warn!(name, store = %self.url, bytes = found.len(), "a blob is damaged and is removed");
-            self.remove(name).await?;
+        match read.await {
+            Ok(found) => Ok(checked(&found).map_or(Read::Damaged, Read::Body)),
+            Err(object_store::Error::NotFound { .. }) => Ok(Read::Absent),
+            Err(error) => Err(self.failed(error)),
         }
-        Ok(body)
     }
 
     /// Whether a name has bytes. Damaged bytes count until they are read.
@@ -191,10 +231,18 @@ impl BlobStore {
     /// # Errors
     /// If the store fails.
     pub async fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        Ok(self.find(name).await?.is_some())
+    }
+
+    /// Size and time of a name's blob, if it has one.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn find(&self, name: &str) -> Result<Option<BlobMeta>, BlobError> {
         let path = Path::from(name);
         match self.retried(|| self.inner.head(&path)).await {
-            Ok(_) => Ok(true),
-            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Ok(meta) => Ok(Some(meta.into())),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.failed(error)),
         }
     }
@@ -235,17 +283,56 @@ impl BlobStore {
         }
     }
 
+    /// Removes the bytes of many names, with as few requests as the store permits.
+    ///
+    /// # Errors
+    /// If the store fails; some names may then have been removed.
+    pub async fn remove_all(&self, names: Vec<String>) -> Result<(), BlobError> {
+        let paths = stream::iter(names).map(|name| Ok(Path::from(name))).boxed();
+        let mut removed = self.inner.delete_stream(paths);
+        while let Some(one) = removed.next().await {
+            match one {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of the folders directly below a prefix, without the prefix, in order.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn folders(&self, prefix: &str) -> Result<Vec<String>, BlobError> {
+        let path = Path::from(prefix);
+        let listed = self.retried(|| self.inner.list_with_delimiter(Some(&path))).await;
+        let listed = listed.map_err(|error| self.failed(error))?;
+        let mut names: Vec<String> = listed
+            .common_prefixes
+            .iter()
+            .filter_map(|folder| folder.filename().map(str::to_owned))
+            .collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
     /// The blobs below a prefix (whole path segments), in no particular order.
     pub fn list<'a>(&'a self, prefix: &str) -> impl Stream<Item = Result<BlobMeta, BlobError>> + Send + use<'a> {
         let prefix = Path::from(prefix);
         let listed = self.inner.list(Some(&prefix));
         listed
-            .map_ok(|meta| BlobMeta {
-                name: meta.location.to_string(),
-                bytes: meta.size,
-                written: meta.last_modified.timestamp(),
-            })
+            .map_ok(BlobMeta::from)
             .map(|one| one.map_err(|error| self.failed(error)))
+    }
+}
+
+impl From<object_store::ObjectMeta> for BlobMeta {
+    fn from(meta: object_store::ObjectMeta) -> Self {
+        Self {
+            name: meta.location.to_string(),
+            bytes: meta.size,
+            written: meta.last_modified.timestamp(),
+        }
     }
 }
 
@@ -334,6 +421,35 @@ mod tests {
         *bytes.last_mut().unwrap() ^= 1;
         std::fs::write(&file, bytes).unwrap();
         assert_eq!(blobs.get("x").await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn folders_are_listed_and_many_names_are_removed_at_once() {
+        let place = tempfile::tempdir().unwrap();
+        let blobs = folder(place.path());
+        for name in ["a/one/x", "a/one/y", "a/two/z", "b/w"] {
+            blobs.put_new(name, b"body").await.unwrap();
+        }
+        assert_eq!(blobs.folders("a").await.unwrap(), ["one", "two"]);
+        assert_eq!(blobs.folders("none").await.unwrap(), [""; 0]);
+        let meta = blobs.find("a/two/z").await.unwrap().unwrap();
+        assert_eq!((meta.bytes, blobs.find("a").await.unwrap()), (HEAD as u64 + 4, None));
+        let names = ["a/one/x", "a/none", "a/two/z"].map(str::to_owned).to_vec();
+        blobs.remove_all(names).await.unwrap();
+        let left: Vec<String> = blobs.list("a").map_ok(|one| one.name).try_collect().await.unwrap();
+        assert_eq!(left, ["a/one/y"]);
+    }
+
+    #[tokio::test]
+    async fn a_damaged_blob_may_be_left_where_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let blobs = folder(place.path());
+        blobs.put_new("x", b"body").await.unwrap();
+        assert_eq!(blobs.read("x").await.unwrap(), Read::Body(Bytes::from_static(b"body")));
+        std::fs::write(place.path().join("x"), b"other").unwrap();
+        assert_eq!(blobs.read("x").await.unwrap(), Read::Damaged);
+        assert_eq!(blobs.read("x").await.unwrap(), Read::Damaged);
+        assert_eq!(blobs.read("y").await.unwrap(), Read::Absent);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::{
 use bytes::Bytes;
 use futures::StreamExt;
 use isomer_blobs::{BlobStore, Put};
+use isomer_retention::{Hold, Holder, Holds};
 use isomer_service_kit::Fault;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::mpsc};
@@ -23,6 +24,8 @@ use crate::{
 
 /// Pause before a failed request to the queue or the store is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// What to do where the store cannot be used.
+const STORE_HINT: &str = "check store.url, its credentials, and that the store can be reached";
 /// Longest wait for cancelled units to leave the queue.
 const LONGEST_CANCELLATION: Duration = Duration::from_secs(3);
 
@@ -41,12 +44,15 @@ type Waiters = Mutex<HashMap<Address, Vec<mpsc::UnboundedSender<Completion>>>>;
 #[derive(Debug, Clone)]
 pub struct Dispatcher {
     inner: Arc<Inner>,
+    /// What relies on the units that are requested.
+    hold: Option<Hold>,
 }
 
 #[derive(Debug)]
 struct Inner {
     queue: Queue,
     blobs: BlobStore,
+    holds: Holds,
     waiters: Arc<Waiters>,
     /// Cancellations in progress.
     cancelling: TaskTracker,
@@ -54,11 +60,12 @@ struct Inner {
 }
 
 impl Dispatcher {
-    /// Subscribes to the completions of units.
+    /// Subscribes to the completions of units, whose answers are in the store of `holds`.
     ///
     /// # Errors
     /// When the queue refuses.
-    pub async fn open(queue: Queue, blobs: BlobStore) -> Result<Self, FleetError> {
+    pub async fn open(queue: Queue, holds: Holds) -> Result<Self, FleetError> {
+        let blobs = holds.blobs().clone();
         let waiters = Arc::<Waiters>::default();
         let mut ended = queue.subscribe("done").await?;
         let mut wanted = queue.subscribe("wanted").await?;
@@ -95,11 +102,23 @@ impl Dispatcher {
             inner: Arc::new(Inner {
                 queue,
                 blobs,
+                holds,
                 waiters,
                 cancelling: TaskTracker::new(),
                 _listening: [AbortOnDropHandle::new(telling), AbortOnDropHandle::new(answering)],
             }),
+            hold: None,
         })
+    }
+
+    /// The same for a holder, which relies on the units that it requests. What nobody relies on may
+    /// be removed from the store.
+    #[must_use]
+    pub fn for_holder(&self, holder: &Holder) -> Self {
+        Self {
+            hold: Some(self.inner.holds.of(holder)),
+            ..self.clone()
+        }
     }
 
     /// The queue.
@@ -139,6 +158,11 @@ impl Dispatcher {
     /// the unit, or if the store fails.
     pub async fn request_for(&self, claimant: Option<&Claimant>, unit: Unit) -> Result<Answer, Fault> {
         let inner = &self.inner;
+        if let Some(hold) = &self.hold {
+            let digest = unit.address().digest();
+            let held = hold.hold(vec![digest]).await;
+            held.map_err(|error| Fault::unavailable("STORE_UNAVAILABLE", error.to_string()).hint(STORE_HINT))?;
+        }
         let answered = unit.address().answer();
         if let Some(answer) = self.with_retry(|| inner.blobs.get(&answered)).await? {
             return self.claim(&unit, answer, claimant).await;

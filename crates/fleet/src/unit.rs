@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
+use isomer_retention::{Digest, Kind as Stored};
 use serde::{Deserialize, Serialize};
 
 /// Units of two versions never meet: what is asked, how it is answered and the last bits of a
@@ -72,49 +73,67 @@ impl Lane {
 
 /// A unit's content address: 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Address(String);
+pub struct Address {
+    digest: Digest,
+    digits: String,
+}
 
 impl Address {
     /// Reads an address.
     pub fn parse(text: &str) -> Option<Self> {
-        let digits = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        digits.then(|| Self(text.to_owned()))
+        let lower = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let digest = Digest::parse(text).filter(|_| lower)?;
+        Some(Self::from(digest))
     }
 
     /// Its digits.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.digits
     }
 
-    fn below(&self, folder: &str) -> String {
-        // Two hundred and fifty-six folders, so that none grows long.
-        format!("{folder}/{}/{}", &self.0[..2], self.0)
+    /// The same as a digest: what relies on a unit relies on everything in the store that has its
+    /// address.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    fn below(&self, kind: Stored) -> String {
+        format!("{}/{}", kind.place("", &self.digest), self.digits)
     }
 
     /// The name of the request in the store.
     pub(crate) fn request(&self) -> String {
-        self.below("units")
+        self.below(Stored::Units)
     }
 
     /// The name of the answer in the store.
     pub(crate) fn answer(&self) -> String {
-        self.below("answers")
+        self.below(Stored::Answers)
     }
 
     /// The name of the marker that the usage of the answer was counted.
     pub(crate) fn claim(&self) -> String {
-        self.below("claims")
+        self.below(Stored::Claims)
     }
 
     /// A new name for an answer that is not cached.
     pub(crate) fn partial(&self) -> String {
-        format!("{}-{}", self.below("partial"), uuid::Uuid::now_v7())
+        format!("{}-{}", self.below(Stored::Partial), uuid::Uuid::now_v7())
+    }
+}
+
+impl From<Digest> for Address {
+    fn from(digest: Digest) -> Self {
+        Self {
+            digest,
+            digits: digest.to_string(),
+        }
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.digits)
     }
 }
 
@@ -136,7 +155,7 @@ impl Unit {
         let mut hasher = blake3::Hasher::new();
         hasher.update(head.as_bytes());
         hasher.update(&request);
-        let address = Address(hasher.finalize().to_hex().to_string());
+        let address = Address::from(Digest::from(*hasher.finalize().as_bytes()));
         Self { lane, address, request }
     }
 

@@ -39,9 +39,16 @@ pub trait Executor: Send + Sync + 'static {
     /// The class of this machine's arithmetic. Within a class, answers are equal bit for bit.
     fn class(&self) -> &str;
 
-    /// Executes a request. Dropping the future stops it. A request of the same `dispatch` may have
-    /// been executed in part before, by this worker or another, whose answer was not counted.
-    fn execute(&self, kind: Kind, request: Bytes, dispatch: Option<Uuid>) -> BoxFuture<'_, Result<Executed, Fault>>;
+    /// Executes the request of a unit. Dropping the future stops it. A request of the same
+    /// `dispatch` may have been executed in part before, by this worker or another, whose answer
+    /// was not counted. What the answer relies on in the store is noted for the `unit`.
+    fn execute(
+        &self,
+        unit: &Address,
+        kind: Kind,
+        request: Bytes,
+        dispatch: Option<Uuid>,
+    ) -> BoxFuture<'_, Result<Executed, Fault>>;
 }
 
 /// The answer of a unit.
@@ -412,7 +419,7 @@ impl Worker {
             Err(error) => return store(error),
         };
         // Within the future, so that a panic before the first await is caught too.
-        let doing = std::panic::AssertUnwindSafe(async { executor.execute(kind, request, dispatch).await });
+        let doing = std::panic::AssertUnwindSafe(async { executor.execute(address, kind, request, dispatch).await });
         let done = doing.catch_unwind().await;
         let done = done.unwrap_or_else(|_| Err(Fault::internal("a unit of work panicked; this is a bug of Isomer")));
         match done {

@@ -29,6 +29,7 @@ mod files;
 #[doc(hidden)]
 pub mod fuzz;
 mod health;
+pub mod holder;
 pub mod home;
 mod layers;
 pub mod limits;

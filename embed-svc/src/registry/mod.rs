@@ -21,6 +21,7 @@ use crate::{
     error::EmbedError,
     model::Model,
     quantise::Ranges,
+    shared::{SharedSpace, SharedVectors},
     space,
 };
 use model_cache::ModelCache;
@@ -35,6 +36,8 @@ pub struct Loaded {
     pub engine: Engine,
     /// The cache of its vectors, if there is one.
     pub cache: Option<VectorCache>,
+    /// Its vectors in the store that machines share, if there is one.
+    pub(crate) shared: Option<SharedSpace>,
     /// Ranges of int8 vectors found so far, by dimensions and normalisation.
     pub ranges: tokio::sync::Mutex<HashMap<(usize, bool), Arc<Ranges>>>,
 }
@@ -53,6 +56,7 @@ pub struct Registry {
     config: EmbedConfig,
     places: Arc<Vec<Place>>,
     model_cache: ModelCache<Loaded>,
+    shared: Option<SharedVectors>,
 }
 
 impl Registry {
@@ -60,13 +64,14 @@ impl Registry {
     ///
     /// # Errors
     /// If a device cannot be used or no threads can be started.
-    pub fn new(config: EmbedConfig, resolver: Resolver) -> Result<Self, EmbedError> {
+    pub fn new(config: EmbedConfig, resolver: Resolver, shared: Option<SharedVectors>) -> Result<Self, EmbedError> {
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         Ok(Self {
             resolver,
             model_cache: ModelCache::new(config.max_model_bytes),
             places: Arc::new(places(&config)?),
             config,
+            shared,
         })
     }
 
@@ -134,8 +139,8 @@ impl Registry {
         let copies = self.places.iter().filter(|place| !place.device.is_cpu()).count().max(1);
         let bytes = weight_bytes(&source.path).saturating_mul(copies as u64);
         let room = self.model_cache.room(id, bytes)?;
-        let (places, config) = (self.places.clone(), self.config.clone());
-        let loaded = tokio::task::spawn_blocking(move || open(source, &places, &config))
+        let (places, config, shared) = (self.places.clone(), self.config.clone(), self.shared.clone());
+        let loaded = tokio::task::spawn_blocking(move || open(source, &places, &config, shared.as_ref()))
             .await
             .map_err(|error| EmbedError::Internal(format!("loading encoder `{id}`: {error}")))??;
         let model = &loaded.model;
@@ -203,7 +208,12 @@ fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
 }
 
 /// Loads a model, once on the CPU and once on each other device, and starts its engine.
-fn open(source: ResolvedModel, places: &[Place], config: &EmbedConfig) -> Result<Loaded, EmbedError> {
+fn open(
+    source: ResolvedModel,
+    places: &[Place],
+    config: &EmbedConfig,
+    shared: Option<&SharedVectors>,
+) -> Result<Loaded, EmbedError> {
     let mut replicas: Vec<Replica> = Vec::with_capacity(places.len());
     for Place { device, pool } in places {
         let model = match replicas.first().filter(|_| device.is_cpu()) {
@@ -235,11 +245,20 @@ fn open(source: ResolvedModel, places: &[Place], config: &EmbedConfig) -> Result
         }
         _ => None,
     };
+    // Vectors of a GPU may differ in their last bits from those of another kind of GPU.
+    let on_cpu = places.iter().all(|place| place.device.is_cpu());
+    let shared = shared
+        .filter(|_| on_cpu && model.has_text_vectors())
+        .and_then(|shared| {
+            let space = cached_space(&source, &model);
+            shared.space(&source.weights_digest, &space, model.dimensions())
+        });
     Ok(Loaded {
         source,
         model,
         engine,
         cache,
+        shared,
         ranges: tokio::sync::Mutex::default(),
     })
 }

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     batch::{Sequence, Want},
-    cache,
+    cache::{self, Key},
     engine::{Encoded, Priority},
     error::EmbedError,
     model::Model,
@@ -143,13 +143,13 @@ pub(super) struct Run {
     pub(super) vectors: Vec<f32>,
     /// Tokens that the model saw.
     tokens: u64,
-    /// Texts that came from the cache.
+    /// Texts that came from a cache.
     cached: u64,
     queued: Duration,
     computed: Duration,
 }
 
-/// Takes vectors from the cache if they are there, else from the model.
+/// Takes vectors from the caches if they are there, else from the model.
 pub(super) async fn run(
     inner: &Inner,
     encoder: &Arc<Loaded>,
@@ -158,8 +158,10 @@ pub(super) async fn run(
     deadline: Option<Instant>,
 ) -> Result<Run, EmbedError> {
     let used = |sequences: &[Sequence]| sequences.iter().map(|text| text.ids.len() as u64).sum::<u64>();
-    let cached = encoder.cache.is_some() && sequences.iter().all(|text| text.want == Want::TextVector);
-    if !cached {
+    let of_texts = sequences.iter().all(|text| text.want == Want::TextVector);
+    // An interactive request is answered faster than a store is.
+    let shared = priority == Priority::Batch && encoder.shared.is_some();
+    if !of_texts || (encoder.cache.is_none() && !shared) {
         let tokens = used(&sequences);
         let Encoded {
             vectors,
@@ -175,22 +177,33 @@ pub(super) async fn run(
         });
     }
     let looked = encoder.clone();
-    let (keys, found, missing) = inner
+    let (keys, mut found, sequences) = inner
         .helped(move || {
             let keys: Vec<_> = sequences.iter().map(|text| cache::key(text.view())).collect();
             let found = looked
                 .cache
                 .as_ref()
                 .map_or_else(|| vec![None; keys.len()], |cache| cache.get(&keys));
-            let missing: Vec<Sequence> = sequences
-                .into_iter()
-                .zip(&found)
-                .filter(|(_, found)| found.is_none())
-                .map(|(text, _)| text)
-                .collect();
-            Ok((keys, found, missing))
+            Ok((keys, found, sequences))
         })
         .await?;
+    let mut fetched = Vec::new();
+    if let Some(space) = encoder.shared.as_ref().filter(|_| shared) {
+        let lacking: Vec<usize> = (0..keys.len()).filter(|i| found[*i].is_none()).collect();
+        let wanted: Vec<Key> = lacking.iter().map(|i| keys[*i]).collect();
+        for (i, vector) in lacking.into_iter().zip(space.get(&wanted).await) {
+            if vector.is_some() {
+                fetched.push(i);
+                found[i] = vector;
+            }
+        }
+    }
+    let missing: Vec<Sequence> = sequences
+        .into_iter()
+        .zip(&found)
+        .filter(|(_, found)| found.is_none())
+        .map(|(text, _)| text)
+        .collect();
     let (tokens, cached) = (used(&missing), (keys.len() - missing.len()) as u64);
     let made = if missing.is_empty() {
         Encoded::default()
@@ -215,8 +228,13 @@ pub(super) async fn run(
                     }
                 }
             }
+            if let Some(space) = filled.shared.as_ref().filter(|_| shared) {
+                space.put(new.iter().map(|(key, vector)| (*key, vector.to_vec())).collect());
+            }
+            let from_store = fetched.iter().filter_map(|i| Some((keys[*i], found[*i].as_deref()?)));
+            let kept = new.into_iter().chain(from_store);
             // A cache that cannot be written costs time, not answers.
-            if let Some(Err(error)) = filled.cache.as_ref().map(|cache| cache.put(new.into_iter())) {
+            if let Some(Err(error)) = filled.cache.as_ref().map(|cache| cache.put(kept)) {
                 tracing::warn!(%error, "the vector cache cannot be written");
             }
             Ok(vectors)

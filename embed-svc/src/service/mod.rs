@@ -28,7 +28,7 @@ use isomer_service_kit::{Services, config::Validate, until_error};
 use tokio::sync::oneshot;
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
-use crate::{config::EmbedConfig, error::EmbedError, registry::Registry};
+use crate::{config::EmbedConfig, error::EmbedError, registry::Registry, shared::SharedVectors};
 
 /// Text to vectors. Cheap to clone.
 #[derive(Clone)]
@@ -50,8 +50,20 @@ impl EmbedService {
     /// # Errors
     /// If the configuration is not valid or no threads can be started.
     pub fn new(config: EmbedConfig, resolver: Resolver) -> Result<Self, EmbedError> {
+        Self::with_shared(config, resolver, None)
+    }
+
+    /// As [`EmbedService::new`], with vectors in a store that machines share.
+    ///
+    /// # Errors
+    /// If the configuration is not valid or no threads can be started.
+    pub fn with_shared(
+        config: EmbedConfig,
+        resolver: Resolver,
+        shared: Option<SharedVectors>,
+    ) -> Result<Self, EmbedError> {
         config.validate()?;
-        let registry = Registry::new(config.clone(), resolver)?;
+        let registry = Registry::new(config.clone(), resolver, shared)?;
         let helpers = rayon::ThreadPoolBuilder::new()
             .num_threads(config.threads)
             .thread_name(|number| format!("embed-helper-{number}"))

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use isomer_embed::{EmbedConfig, EmbedService, services};
+use isomer_embed::{EmbedConfig, EmbedService, SharedVectors, services};
 use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{EncodeRequest, EncodeResponse, Input, encoder_service_client::EncoderServiceClient, input},
@@ -22,6 +22,11 @@ pub struct Harness {
 impl Harness {
     /// A service with the encoder `tiny`, after `edit` of its folder and configuration.
     pub async fn new(edit: impl FnOnce(&Path, &mut EmbedConfig)) -> Self {
+        Self::with_shared(None, edit).await
+    }
+
+    /// As [`Harness::new`], with vectors in a store that machines share.
+    pub async fn with_shared(shared: Option<SharedVectors>, edit: impl FnOnce(&Path, &mut EmbedConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let model = folder.path().join("tiny-model");
         std::fs::create_dir_all(&model).unwrap();
@@ -31,7 +36,7 @@ impl Harness {
             ..EmbedConfig::default()
         };
         edit(&model, &mut config);
-        let service = EmbedService::new(config, resolver(&folder.path().join("home"))).unwrap();
+        let service = EmbedService::with_shared(config, resolver(&folder.path().join("home")), shared).unwrap();
         let channel = memory::channel(services(service), &LimitsConfig::default())
             .await
             .unwrap();

@@ -1,7 +1,7 @@
 //! Counts of texts that an encoder truncated. They are stored beside the scores, so that a score
 //! found in the store has them too.
 
-use std::{collections::HashSet, fs, io, path::PathBuf};
+use std::{collections::HashSet, fs, io};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use super::{
     measure::Scored,
     plan::{Plan, Table, Variant},
     prompting::Key,
+    second_level::UnitFile,
     shared::{self, Shared},
-    store::write_atomically,
-    units::{UnitKey, UnitStore, digest_of_texts},
+    units::{UnitKey, UnitStore},
     vectors::Vectors,
 };
 use crate::{report::TruncationRow, truncation::CutCount};
@@ -74,15 +74,13 @@ impl Cuts {
 }
 
 impl UnitStore {
-    fn cuts_path(&self, key: &UnitKey) -> PathBuf {
-        let address = digest_of_texts([VERSION, &key.address()].into_iter());
-        let folder = address.get(..2).unwrap_or("00").to_owned();
-        self.root().join("cut").join(folder).join(format!("{address}.json"))
+    pub(super) fn cuts_file(&self, key: &UnitKey) -> UnitFile {
+        self.aside_file("cut", &[VERSION, &key.address()])
     }
 
     /// Stored counts of the texts of a score. A file that cannot be read counts as absent.
     pub fn cuts(&self, key: &UnitKey) -> Option<Cuts> {
-        let bytes = fs::read(self.cuts_path(key)).ok()?;
+        let bytes = fs::read(self.cuts_file(key).path).ok()?;
         let stored: Stored = serde_json::from_slice(&bytes).ok()?;
         (stored.version == VERSION && stored.key == *key).then_some(stored.cuts)
     }
@@ -92,16 +90,12 @@ impl UnitStore {
     /// # Errors
     /// When the file cannot be written.
     pub fn put_cuts(&self, key: &UnitKey, cuts: Cuts) -> io::Result<()> {
-        let path = self.cuts_path(key);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
         let stored = Stored {
             version: VERSION.to_owned(),
             key: key.clone(),
             cuts,
         };
-        write_atomically(&path, &serde_json::to_vec(&stored)?)
+        self.write(&self.cuts_file(key), &serde_json::to_vec(&stored)?)
     }
 }
 

@@ -49,6 +49,8 @@ pub(super) type Durations = BTreeMap<String, f64>;
 
 /// Executes a plan and writes its report.
 pub(super) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Result<(), RunError> {
+    let context = &context.for_run(&live.record().id);
+    context.hold_vectors(&plan);
     let mut durations = Durations::new();
     announce(&plan, live);
     let workers = context.work.describe_workers().await;
@@ -118,6 +120,7 @@ pub(super) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Re
     .await
     .map_err(|error| RunError::Internal(error.to_string()))??;
     live.write_files(&files).await?;
+    context.units.flush().await;
     live.change(|record| record.gate = outcome);
     live.step(Stage::Report, 1, "report written");
     Ok(())

@@ -21,6 +21,7 @@ use super::{
     execute,
     expiry::Expiry,
     forecast::Forecast,
+    holding::RunHolds,
     judge,
     live::Live,
     plan::Plan,
@@ -128,7 +129,7 @@ impl RunManager {
     pub(crate) fn open(
         config: EvalConfig,
         clients: EvalClients,
-        work: Arc<dyn WorkEngine>,
+        (work, shared): (Arc<dyn WorkEngine>, Option<RunHolds>),
         places: Arc<DatasetLocator>,
         ledger: Option<Ledger>,
     ) -> Result<Self, RunError> {
@@ -145,6 +146,7 @@ impl RunManager {
             work,
             places,
             units,
+            shared,
         };
         Ok(Self {
             inner: Arc::new(Inner {
@@ -485,6 +487,11 @@ impl RunManager {
         }
         self.inner.store.delete(&record).await?;
         self.inner.live.lock().remove(id);
+        // In the background: the store may be slow.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (context, id) = (self.inner.context.clone(), id.to_owned());
+            runtime.spawn(async move { context.release(&id).await });
+        }
         Ok(())
     }
 
@@ -572,7 +579,7 @@ async fn drive(context: RunContext, (places, turn): (Arc<Semaphore>, Turn), plan
             record.started.get_or_insert_with(Timestamp::now);
         });
         live.save().await?;
-        execute::execute(&context, plan, &live).await
+        Box::pin(execute::execute(&context, plan, &live)).await
     };
     let outcome = live
         .cancel

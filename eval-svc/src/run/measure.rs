@@ -205,6 +205,13 @@ async fn one_encoder(
     } = inputs;
     let encoder = &plan.encoders[position];
     let keys: Vec<UnitKey> = sets.iter().map(|set| key(plan, position, set)).collect();
+    let space_of = |set: &TextSet| plan.tables[set.table].prompts[position].varied_space.as_str();
+    let drifts: Vec<(&str, &str)> = sets
+        .iter()
+        .filter(|set| set.variant != Variant::Original)
+        .map(|set| (space_of(set), set.pairs_digest.as_str()))
+        .collect();
+    context.units.fetch(&keys, &drifts).await;
     let mut known: HashMap<String, UnitScore> = HashMap::new();
     for key in &keys {
         if let Some(score) = context.units.get(key) {

@@ -17,6 +17,7 @@ mod expiry;
 mod facts;
 mod forecast;
 mod grid;
+mod holding;
 mod inputs;
 mod items;
 mod judge;
@@ -35,6 +36,7 @@ mod ratings;
 mod record;
 mod rounds;
 mod scale;
+mod second_level;
 mod separation;
 pub mod shared;
 mod store;
@@ -54,6 +56,7 @@ use crate::{clients::EvalClients, config::EvalConfig, locate::DatasetLocator, wo
 pub use error::RunError;
 pub use events::{Event, EventKind};
 pub use forecast::Forecast;
+pub(crate) use holding::RunHolds;
 pub use manager::{ReportFile, ReportFormat, RunManager};
 pub use record::{
     Counters, Failure, GateOutcome, Generation, JudgeCounters, RunRecord, RunRequest, RunState, Stage, StageProgress,
@@ -73,4 +76,6 @@ struct RunContext {
     work: Arc<dyn WorkEngine>,
     places: Arc<DatasetLocator>,
     units: units::UnitStore,
+    /// The store that machines share, if there is one.
+    shared: Option<holding::RunHolds>,
 }

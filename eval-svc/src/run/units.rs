@@ -5,7 +5,10 @@ use std::{fs, io, path::PathBuf};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::store::write_atomically;
+use super::{
+    second_level::{SecondLevel, UnitFile},
+    store::write_atomically,
+};
 use crate::{evidence::Evidence, task::Scores};
 
 /// Part of every key: raise it when a metric's definition, the set of a task's score keys or the
@@ -48,6 +51,8 @@ struct Stored {
 #[derive(Debug, Clone)]
 pub struct UnitStore {
     root: PathBuf,
+    /// The same files in a store that machines share, where a run has one.
+    second: Option<SecondLevel>,
 }
 
 /// A score, computed now or found in the store.
@@ -125,12 +130,62 @@ impl UnitStore {
     pub fn open(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
         fs::create_dir_all(&root)?;
-        Ok(Self { root })
+        Ok(Self { root, second: None })
     }
 
-    /// The folder.
-    pub(super) fn root(&self) -> &std::path::Path {
-        &self.root
+    /// The same with a second level.
+    pub(super) fn with_second(&self, second: SecondLevel) -> Self {
+        Self {
+            second: Some(second),
+            ..self.clone()
+        }
+    }
+
+    /// Fetches scores, their counts and drifts (vector space and pairs) that this machine lacks
+    /// from the second level, if there is one.
+    pub(super) async fn fetch(&self, keys: &[UnitKey], drifts: &[(&str, &str)]) {
+        let Some(second) = &self.second else { return };
+        let scores = keys
+            .iter()
+            .flat_map(|key| [self.score_file(&key.address()), self.cuts_file(key)]);
+        let drifts = drifts.iter().map(|(space, pairs)| self.drift_file(space, pairs));
+        second.fetch(scores.chain(drifts).collect()).await;
+        let has_evidence = |key: &&UnitKey| {
+            let stored = fs::read(self.path(&key.address())).ok();
+            let stored = stored.and_then(|bytes| serde_json::from_slice::<Stored>(&bytes).ok());
+            stored.is_some_and(|stored| stored.evidence)
+        };
+        let evidence = keys
+            .iter()
+            .filter(has_evidence)
+            .map(|key| self.evidence_file(&key.address()));
+        second.fetch(evidence.collect()).await;
+    }
+
+    /// As [`UnitStore::fetch`], for another measurement.
+    pub(super) async fn fetch_aside(&self, kind: &'static str, parts: &[&str]) {
+        if let Some(second) = &self.second {
+            second.fetch(vec![self.aside_file(kind, parts)]).await;
+        }
+    }
+
+    /// Waits until the second level has what was written here.
+    pub(super) async fn flush(&self) {
+        if let Some(second) = &self.second {
+            second.flush().await;
+        }
+    }
+
+    /// Writes a file, and copies it to the second level.
+    pub(super) fn write(&self, file: &UnitFile, content: &[u8]) -> io::Result<()> {
+        if let Some(folder) = file.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        write_atomically(&file.path, content)?;
+        if let Some(second) = &self.second {
+            second.copy(file);
+        }
+        Ok(())
     }
 
     fn path(&self, address: &str) -> PathBuf {
@@ -140,21 +195,34 @@ impl UnitStore {
             .join(format!("{address}.json"))
     }
 
+    fn score_file(&self, address: &str) -> UnitFile {
+        UnitFile {
+            path: self.path(address),
+            part: "score",
+            address: address.to_owned(),
+        }
+    }
+
     fn evidence_path(&self, address: &str) -> PathBuf {
         self.path(address).with_extension("items.json")
     }
 
-    fn drift_path(&self, vector_space: &str, pairs: &str) -> PathBuf {
-        let parts = [DRIFT_VERSION, vector_space, pairs];
-        let address = digest_of_texts(parts.into_iter());
-        let folder = address.get(..2).unwrap_or("00").to_owned();
-        self.root.join("drift").join(folder).join(format!("{address}.json"))
+    fn evidence_file(&self, address: &str) -> UnitFile {
+        UnitFile {
+            path: self.evidence_path(address),
+            part: "items",
+            address: address.to_owned(),
+        }
+    }
+
+    fn drift_file(&self, vector_space: &str, pairs: &str) -> UnitFile {
+        self.aside_file("drift", &[DRIFT_VERSION, vector_space, pairs])
     }
 
     /// Stored drift of `n` pairs of texts, named by their digest. A file that cannot be read counts
     /// as absent.
     pub fn drift(&self, vector_space: &str, pairs: &str, n: usize) -> Option<Vec<Option<f32>>> {
-        let bytes = fs::read(self.drift_path(vector_space, pairs)).ok()?;
+        let bytes = fs::read(self.drift_file(vector_space, pairs).path).ok()?;
         let stored: StoredDrift = serde_json::from_slice(&bytes).ok()?;
         let same = stored.version == DRIFT_VERSION && stored.vector_space == vector_space && stored.pairs == pairs;
         (same && stored.drift.len() == n).then_some(stored.drift)
@@ -165,23 +233,19 @@ impl UnitStore {
     /// # Errors
     /// When the disk refuses.
     pub fn put_drift(&self, vector_space: &str, pairs: &str, drift: &[Option<f32>]) -> io::Result<()> {
-        let path = self.drift_path(vector_space, pairs);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
         let stored = StoredDrift {
             version: DRIFT_VERSION.to_owned(),
             vector_space: vector_space.to_owned(),
             pairs: pairs.to_owned(),
             drift: drift.to_vec(),
         };
-        write_atomically(&path, &serde_json::to_vec(&stored)?)
+        self.write(&self.drift_file(vector_space, pairs), &serde_json::to_vec(&stored)?)
     }
 
     /// Another stored measurement, by its kind (a folder) and what it depends on. A file that
     /// cannot be read counts as absent.
-    pub fn aside<T: DeserializeOwned>(&self, kind: &str, parts: &[&str]) -> Option<T> {
-        let bytes = fs::read(self.aside_path(kind, parts)).ok()?;
+    pub fn aside<T: DeserializeOwned>(&self, kind: &'static str, parts: &[&str]) -> Option<T> {
+        let bytes = fs::read(self.aside_file(kind, parts).path).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
@@ -190,18 +254,18 @@ impl UnitStore {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn put_aside<T: Serialize>(&self, kind: &str, parts: &[&str], value: &T) -> io::Result<()> {
-        let path = self.aside_path(kind, parts);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        write_atomically(&path, &serde_json::to_vec(value)?)
+    pub fn put_aside<T: Serialize>(&self, kind: &'static str, parts: &[&str], value: &T) -> io::Result<()> {
+        self.write(&self.aside_file(kind, parts), &serde_json::to_vec(value)?)
     }
 
-    fn aside_path(&self, kind: &str, parts: &[&str]) -> PathBuf {
+    pub(super) fn aside_file(&self, kind: &'static str, parts: &[&str]) -> UnitFile {
         let address = digest_of_texts(parts.iter().copied());
         let folder = address.get(..2).unwrap_or("00").to_owned();
-        self.root.join(kind).join(folder).join(format!("{address}.json"))
+        UnitFile {
+            path: self.root.join(kind).join(folder).join(format!("{address}.json")),
+            part: kind,
+            address,
+        }
     }
 
     /// A stored score. A file that cannot be read, or that holds another key, counts as absent and
@@ -245,10 +309,7 @@ impl UnitStore {
     /// # Errors
     /// When the disk refuses.
     pub fn put(&self, key: &UnitKey, score: &UnitScore) -> io::Result<()> {
-        let path = self.path(&key.address());
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
+        let address = key.address();
         let stored = Stored {
             version: VERSION.to_owned(),
             key: key.clone(),
@@ -260,9 +321,9 @@ impl UnitStore {
         };
         // Written first, so that a score never refers to evidence that is missing.
         if let Some(evidence) = &score.evidence {
-            write_atomically(&self.evidence_path(&key.address()), &serde_json::to_vec(evidence)?)?;
+            self.write(&self.evidence_file(&address), &serde_json::to_vec(evidence)?)?;
         }
-        write_atomically(&path, &serde_json::to_vec(&stored)?)
+        self.write(&self.score_file(&address), &serde_json::to_vec(&stored)?)
     }
 }
 

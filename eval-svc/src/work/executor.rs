@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{FutureExt, TryStreamExt, future::BoxFuture};
-use isomer_fleet::{Executed, Executor, Kind};
+use isomer_fleet::{Address, Executed, Executor, Kind};
 use isomer_proto::{
     common::v1::Provenance,
     transform::v1::{Check, TransformResult, transform_stream_response::Event},
 };
+use isomer_retention::Holder;
 use isomer_service_kit::Fault;
 use isomer_usage::sum;
 use prost::Message;
@@ -36,9 +37,10 @@ impl ServiceExecutor {
         }
     }
 
-    async fn transform(&self, unit: TransformUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
+    async fn transform(&self, holder: Holder, unit: TransformUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
         let asked = unit.items.len();
-        let mut events = self.services.transform_for(dispatch, unit.spec, unit.items);
+        let services = self.services.held_by(&holder);
+        let mut events = services.transform_for(dispatch, unit.spec, unit.items);
         let mut results: Vec<Option<TransformResult>> = vec![None; asked];
         let mut usage = isomer_proto::common::v1::Usage::default();
         while let Some(event) = events.try_next().await? {
@@ -70,9 +72,10 @@ impl ServiceExecutor {
         Ok(executed(&answer, cacheable))
     }
 
-    async fn judge(&self, unit: JudgeUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
+    async fn judge(&self, holder: Holder, unit: JudgeUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
         let attempts = unit.request.max_attempts.unwrap_or(1);
-        let answer = self.services.judge_for(dispatch, unit.request).await?;
+        let services = self.services.held_by(&holder);
+        let answer = services.judge_for(dispatch, unit.request).await?;
         let mut cacheable = true;
         for rating in &answer.ratings {
             check_producer(&unit.expected, rating.provenance.as_ref())?;
@@ -138,11 +141,18 @@ impl Executor for ServiceExecutor {
         &self.class
     }
 
-    fn execute(&self, kind: Kind, request: Bytes, dispatch: Option<Uuid>) -> BoxFuture<'_, Result<Executed, Fault>> {
+    fn execute(
+        &self,
+        unit: &Address,
+        kind: Kind,
+        request: Bytes,
+        dispatch: Option<Uuid>,
+    ) -> BoxFuture<'_, Result<Executed, Fault>> {
+        let holder = Holder::Unit(unit.digest());
         async move {
             match kind {
-                Kind::Transform => self.transform(read(request)?, dispatch).await,
-                Kind::Judge => self.judge(read(request)?, dispatch).await,
+                Kind::Transform => self.transform(holder, read(request)?, dispatch).await,
+                Kind::Judge => self.judge(holder, read(request)?, dispatch).await,
                 Kind::Encode => self.encode(read(request)?).await,
             }
         }

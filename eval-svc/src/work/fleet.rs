@@ -15,6 +15,7 @@ use isomer_proto::{
         JudgeRequest, JudgeResponse, TextItem, TransformSpec, TransformStreamEnd, transform_stream_response::Event,
     },
 };
+use isomer_retention::Holder;
 use isomer_service_kit::Fault;
 use prost::Message;
 
@@ -82,6 +83,14 @@ impl WorkEngine for FleetEngine {
     /// The claim of a unit says which run counted it.
     fn recounts_encoding(&self) -> bool {
         true
+    }
+
+    fn for_holder(&self, holder: &Holder) -> Arc<dyn WorkEngine> {
+        Arc::new(Self {
+            dispatcher: self.dispatcher.for_holder(holder),
+            own: self.own.held_by(holder),
+            ..self.clone()
+        })
     }
 
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>> {

@@ -17,7 +17,8 @@ use isomer_proto::{
         transform_service_client::TransformServiceClient, transform_stream_response::Event,
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel, dispatch::with_dispatch, limits::INNER_MESSAGE};
+use isomer_retention::Holder;
+use isomer_service_kit::{Fault, GrpcChannel, dispatch::with_dispatch, holder::with_holder, limits::INNER_MESSAGE};
 use prost::Message;
 use uuid::Uuid;
 
@@ -30,17 +31,31 @@ pub(crate) struct LocalEngine {
     clients: EvalClients,
     /// The run that the requests belong to, if another replica may continue it.
     run: Option<Claimant>,
+    /// What relies on what the services find or make in the store that machines share.
+    holder: Option<Arc<str>>,
 }
 
 impl LocalEngine {
     pub(crate) fn new(clients: EvalClients) -> Self {
-        Self { clients, run: None }
+        Self {
+            clients,
+            run: None,
+            holder: None,
+        }
     }
 
     /// The dispatch of a request: the same for every replica that asks for it in the same run.
     fn dispatch(&self, request: &impl Message) -> Option<Uuid> {
         let run = self.run.as_ref()?;
         Some(run.dispatch(blake3::hash(&request.encode_to_vec()).as_bytes()))
+    }
+
+    /// The same for a holder.
+    pub(crate) fn held_by(&self, holder: &Holder) -> Self {
+        Self {
+            holder: Some(holder.to_text().into()),
+            ..self.clone()
+        }
     }
 
     /// As [`WorkEngine::transform`], for a dispatch.
@@ -62,11 +77,12 @@ impl LocalEngine {
         dispatch: Option<Uuid>,
         request: TransformStreamRequest,
     ) -> BoxStream<'static, Result<Event, Fault>> {
-        let channel = self.clients.transform.clone();
+        let (channel, holder) = (self.clients.transform.clone(), self.holder.clone());
         let opened = async move {
             let opened = retry::calls(|| {
                 let (mut client, request) = (transform_client(channel.clone()), request.clone());
-                async move { client.transform_stream(with_dispatch(request, dispatch)).await }
+                let request = with_holder(with_dispatch(request, dispatch), holder.as_deref());
+                async move { client.transform_stream(request).await }
             });
             opened.await.map(tonic::Response::into_inner).map_err(fault)
         };
@@ -83,11 +99,12 @@ impl LocalEngine {
         dispatch: Option<Uuid>,
         request: JudgeRequest,
     ) -> BoxFuture<'static, Result<JudgeResponse, Fault>> {
-        let channel = self.clients.transform.clone();
+        let (channel, holder) = (self.clients.transform.clone(), self.holder.clone());
         async move {
             let answer = retry::calls(|| {
                 let (mut client, request) = (transform_client(channel.clone()), request.clone());
-                async move { client.judge(with_dispatch(request, dispatch)).await }
+                let request = with_holder(with_dispatch(request, dispatch), holder.as_deref());
+                async move { client.judge(request).await }
             });
             answer.await.map(tonic::Response::into_inner).map_err(fault)
         }
@@ -114,6 +131,10 @@ impl WorkEngine for LocalEngine {
     /// Vectors do not say which run they were made for.
     fn recounts_encoding(&self) -> bool {
         false
+    }
+
+    fn for_holder(&self, holder: &Holder) -> Arc<dyn WorkEngine> {
+        Arc::new(self.held_by(holder))
     }
 
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>> {

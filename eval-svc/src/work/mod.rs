@@ -17,6 +17,7 @@ use isomer_proto::{
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
     transform::v1::{JudgeRequest, JudgeResponse, TextItem, TransformSpec, transform_stream_response::Event},
 };
+use isomer_retention::Holder;
 use isomer_service_kit::Fault;
 
 pub(crate) use fleet::FleetEngine;
@@ -75,6 +76,10 @@ pub(crate) trait WorkEngine: Send + Sync + Debug {
 
     /// Whether a replica that continues a run learns what encoders took before.
     fn recounts_encoding(&self) -> bool;
+
+    /// The same for a holder, which relies on what is found or made in the store that machines
+    /// share.
+    fn for_holder(&self, holder: &Holder) -> Arc<dyn WorkEngine>;
 
     /// Describes the workers; `None` if this process does the work.
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>>;

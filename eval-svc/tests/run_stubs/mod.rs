@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use isomer_eval::{EvalClients, EvalConfig, EvalService, Ledger, Parts};
+use isomer_eval::{EvalClients, EvalConfig, EvalService, Shared};
 use isomer_proto::{
     common::v1::{Provenance, Usage},
     eval::v1::{
@@ -457,13 +457,13 @@ impl Harness {
 
     /// A service over the stubs; call it again for a restart.
     pub async fn open(&self) -> (EvalService, RunServiceClient<GrpcChannel>) {
-        self.open_with(None, |_| ()).await
+        self.open_with(Shared::default(), |_| ()).await
     }
 
-    /// A service with a changed configuration, and as a replica of a ledger if one is given.
+    /// As [`Harness::open`], with what machines share and a changed configuration.
     pub async fn open_with(
         &self,
-        ledger: Option<Ledger>,
+        shared: Shared,
         change: impl FnOnce(&mut EvalConfig),
     ) -> (EvalService, RunServiceClient<GrpcChannel>) {
         let stubs = Services::new()
@@ -481,11 +481,7 @@ impl Harness {
             encoder: channel.clone(),
             transform: channel,
         };
-        let parts = Parts {
-            ledger,
-            ..Parts::default()
-        };
-        let service = EvalService::with_parts(config, clients, parts).unwrap();
+        let service = EvalService::with_shared(config, clients, None, shared).unwrap();
         let client = rpc::channel(isomer_eval::services(service.clone())).await;
         (
             service,

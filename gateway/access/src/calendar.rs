@@ -85,17 +85,8 @@ pub fn read_expiry(text: &str, now: i64) -> Result<i64, Fault> {
             .hint("give a duration (90d, 12h), a date (2027-01-31) or a time (2027-01-31T12:00:00Z)")
     };
     let micros = |seconds: i64| seconds.checked_mul(1_000_000);
-    if let Some((number, unit)) = text.split_at_checked(text.len().saturating_sub(1))
-        && let Ok(number) = number.parse::<u32>()
-    {
-        let seconds = match unit {
-            "d" => 86_400,
-            "h" => 3_600,
-            "m" => 60,
-            "s" => 1,
-            _ => return Err(refuse()),
-        };
-        let span = i64::from(number).checked_mul(seconds).and_then(micros);
+    if let Some(span) = read_span(text) {
+        let span = i64::try_from(span.as_secs()).ok().and_then(micros);
         return span.and_then(|span| now.checked_add(span)).ok_or_else(refuse);
     }
     if let Ok(time) = text.parse::<Timestamp>() {
@@ -104,6 +95,20 @@ pub fn read_expiry(text: &str, now: i64) -> Result<i64, Fault> {
     let date: Date = text.parse().map_err(|_| refuse())?;
     let begin = date.to_zoned(TimeZone::UTC).map_err(|_| refuse())?;
     Ok(begin.timestamp().as_microsecond())
+}
+
+/// Reads a while: a number with its unit, `90d`, `12h`, `30m` or `45s`.
+pub fn read_span(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let number: u32 = number.parse().ok()?;
+    let seconds = match unit {
+        "d" => 86_400,
+        "h" => 3_600,
+        "m" => 60,
+        "s" => 1,
+        _ => return None,
+    };
+    Some(Duration::from_secs(u64::from(number) * seconds))
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ mod wire;
 
 pub use access::Access;
 pub use audit::{AuditEvent, AuditHead, Verifier};
-pub use calendar::{Period, micros_now, read_expiry, rfc3339};
+pub use calendar::{Period, micros_now, read_expiry, read_span, rfc3339};
 pub use caller::Caller;
 pub use config::{AccessConfig, Mode, Requirement};
 pub use jwt::JwtConfig;

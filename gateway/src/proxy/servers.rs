@@ -23,7 +23,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use isomer_adapters::out_of_time;
 use isomer_proto::common::v1::Usage;
-use isomer_service_kit::{CallDeadline, Fault, GrpcChannel, telemetry::unsampled};
+use isomer_service_kit::{CallDeadline, Fault, GrpcChannel, holder, telemetry::unsampled};
 use isomer_usage::report::{self, Asking, Provisional};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 use tonic::{Code, Status, body::Body};
@@ -149,6 +149,8 @@ impl Servers {
         // The upstream call is asked to report its usage only where this call is counted; a
         // client's own header is removed.
         parts.headers.remove(report::HEADER);
+        // Callers hold nothing in the store: only runs of this process do.
+        parts.headers.remove(holder::HOLDER);
         let counted = isomer_usage::current().and_then(|_| answer::reader(parts.uri.path()));
         let used = counted.map(|read| {
             // Usage cannot be read from a compressed answer.

@@ -196,6 +196,11 @@ impl Cache {
         Ok(self.peek(key))
     }
 
+    /// Whether this process has indexed an entry.
+    pub fn contains(&self, key: &Key) -> bool {
+        self.inner.lock().index.contains_key(key)
+    }
+
     /// Finds an entry that this process has indexed. The lock is not held while its line is read
     /// and checked.
     pub fn peek(&self, key: &Key) -> Option<Entry> {

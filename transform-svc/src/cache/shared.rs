@@ -9,6 +9,7 @@
 use std::{io, path::Path, sync::Arc};
 
 use isomer_blobs::{BlobStore, Put};
+use isomer_retention::{Digest, Hold, Holder, Holds, Kind};
 
 use super::{CacheError, Entry, Key, record::Record};
 
@@ -28,25 +29,41 @@ pub enum GeneratorLocation {
 #[derive(Debug, Clone)]
 pub struct SharedCache {
     blobs: BlobStore,
+    holds: Holds,
     class: Arc<str>,
 }
 
 impl SharedCache {
-    /// Entries in `blobs`; `class` names the arithmetic of this process.
-    pub fn new(blobs: BlobStore, class: &str) -> Self {
+    /// Entries in the store of `holds`; `class` names the arithmetic of this process.
+    pub fn new(holds: Holds, class: &str) -> Self {
         Self {
-            blobs,
-            class: class.replace([' ', '/'], "-").into(),
+            blobs: holds.blobs().clone(),
+            holds,
+            class: class.into(),
         }
     }
 
+    /// The references of a holder.
+    pub(crate) fn hold(&self, holder: &Holder) -> Hold {
+        self.holds.of(holder)
+    }
+
+    /// Notes that a holder relies on the entry of a key, before it is read or written.
+    ///
+    /// # Errors
+    /// When the store fails for longer than requests are repeated.
+    pub(crate) async fn rely(&self, hold: &Hold, key: &Key) -> Result<(), CacheError> {
+        let held = hold.hold(vec![Digest::from(*key)]).await;
+        held.map_err(|error| self.failed("cannot use the shared cache at", error))
+    }
+
     fn name(&self, location: GeneratorLocation, key: &Key) -> String {
-        let key = hex::encode(key);
         let class = match location {
             GeneratorLocation::Remote => ANYWHERE,
             GeneratorLocation::InProcess => &self.class,
         };
-        format!("texts/{class}/{}/{key}", &key[..2])
+        let digest = Digest::from(*key);
+        format!("{}/{digest}", Kind::Texts.place(class, &digest))
     }
 
     fn failed(&self, what: &'static str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> CacheError {
@@ -132,7 +149,7 @@ mod tests {
             url: folder.display().to_string(),
             ..StoreConfig::default()
         };
-        SharedCache::new(BlobStore::open(&config).unwrap().unwrap(), class)
+        SharedCache::new(Holds::new(BlobStore::open(&config).unwrap().unwrap()), class)
     }
 
     fn entries(cache: &Cache) -> Vec<(Key, Entry)> {

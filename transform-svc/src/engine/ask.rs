@@ -8,7 +8,7 @@ use isomer_service_kit::Fault;
 
 use super::{
     CacheAccess, Engine,
-    cache_access::Dispatch,
+    cache_access::{Caller, Dispatch},
     generation::{About, generation},
     inflight::ProduceError,
 };
@@ -43,8 +43,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) seed: u64,
     /// How the caches are used.
     pub(crate) access: CacheAccess,
-    /// The dispatch that it belongs to.
-    pub(crate) dispatch: Option<&'a Dispatch>,
+    /// For whom it is.
+    pub(crate) caller: &'a Caller,
 }
 
 /// What came back.
@@ -92,7 +92,7 @@ impl Engine {
             prompt: ask.prompt,
             language: String::new(),
             made,
-            dispatch: ask.dispatch.map(Dispatch::id),
+            dispatch: ask.caller.dispatch.as_ref().map(Dispatch::id),
         };
         let make = || {
             generation(Arc::clone(ask.generator), about, move |_| Request {
@@ -104,7 +104,7 @@ impl Engine {
                 seed: ask.seed,
             })
         };
-        let how = (ask.generator.location(), ask.access, ask.dispatch);
+        let how = (ask.generator.location(), ask.access, ask.caller);
         let produced = self.inflight.produce(key, &self.cache, how, make).await;
         match produced {
             Ok(produced) => Ok(Answer {

@@ -327,14 +327,14 @@ impl AttemptContext<'_> {
                 prompt: prompt.tag(),
                 language: language.map_or("", Language::code).to_owned(),
                 made,
-                dispatch: plan.dispatch.as_ref().map(Dispatch::id),
+                dispatch: plan.caller.dispatch.as_ref().map(Dispatch::id),
             };
             generation(Arc::clone(self.generator), about, move |text| Request {
                 messages: prompt.render(text, language, count),
                 ..request
             })
         };
-        let how = (self.generator.location(), plan.access, plan.dispatch.as_ref());
+        let how = (self.generator.location(), plan.access, &plan.caller);
         let produced = self.inflight.produce(key, self.cache, how, make).await;
         (key, produced)
     }

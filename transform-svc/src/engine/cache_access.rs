@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use isomer_retention::Hold;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -27,9 +28,19 @@ impl CacheAccess {
     }
 }
 
+/// For whom a request is, as its metadata say.
+#[derive(Debug, Clone, Default)]
+pub struct Caller {
+    /// The dispatch that it belongs to.
+    pub(crate) dispatch: Option<Dispatch>,
+    /// What relies on the entries that the request finds or makes, in the cache that machines
+    /// share.
+    pub(crate) hold: Option<Hold>,
+}
+
 /// A dispatch whose worker may be another one than the worker that began it.
 #[derive(Debug, Clone)]
-pub struct Dispatch {
+pub(crate) struct Dispatch {
     id: Uuid,
     /// What the request in hand has counted.
     counted: Arc<Mutex<HashSet<Key>>>,

@@ -55,7 +55,7 @@ pub(super) async fn until_all_cuts(
                     max_tokens: plan.stride,
                     seed: finished.seed,
                     access: plan.access,
-                    dispatch: plan.dispatch.as_ref(),
+                    caller: &plan.caller,
                 })
                 .await?;
             fresh |= answer.fresh;

@@ -13,10 +13,11 @@ use futures::{
     FutureExt,
     future::{BoxFuture, Shared, WeakShared},
 };
+use isomer_retention::{Digest, Hold, Holder};
 use parking_lot::Mutex;
 
 use super::{
-    cache_access::{CacheAccess, Dispatch},
+    cache_access::{CacheAccess, Caller},
     task::in_own_task,
 };
 use crate::{
@@ -101,13 +102,30 @@ impl Inflight {
         }
     }
 
+    /// The references of a holder, if there is a shared cache.
+    pub(super) fn hold(&self, holder: &Holder) -> Option<Hold> {
+        self.shared.as_ref().map(|shared| shared.hold(holder))
+    }
+
+    /// Notes that the caller relies on an entry of the shared cache, before it is looked for. An
+    /// entry that the cache of this machine holds is not read from the shared one, so nobody waits
+    /// for the note.
+    async fn rely(&self, key: &Key, cache: &Cache, caller: &Caller) -> Result<(), ProduceError> {
+        match (&self.shared, &caller.hold) {
+            (Some(_), Some(hold)) if cache.contains(key) => hold.hold_soon(vec![Digest::from(*key)]),
+            (Some(shared), Some(hold)) => shared.rely(hold, key).await.map_err(of_cache)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// Finds a generation in the cache or in flight, or generates it and writes it to the cache. A
     /// caller that bypasses the cache shares with nobody.
     pub(super) async fn produce(
         &self,
         key: Key,
         cache: &Arc<Cache>,
-        (location, access, dispatch): (GeneratorLocation, CacheAccess, Option<&Dispatch>),
+        (location, access, caller): (GeneratorLocation, CacheAccess, &Caller),
         make: impl FnOnce() -> Work,
     ) -> Result<Produced, ProduceError> {
         match access {
@@ -115,6 +133,8 @@ impl Inflight {
             CacheAccess::ReadOnly => return self.cached(key, cache, location).await,
             CacheAccess::ReadWrite => {}
         }
+        self.rely(&key, cache, caller).await?;
+        let dispatch = caller.dispatch.as_ref();
         let (work, counted) = match self.find(key, cache, location, make)? {
             Found::Cached(entry) => {
                 let owed = dispatch.is_some_and(|dispatch| dispatch.owes(key, &entry));

@@ -17,6 +17,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use futures::stream::{self, Stream, StreamExt};
 use isomer_models::Resolver;
 use isomer_proto::transform::v1 as proto;
+use isomer_retention::{Hold, Holder};
 
 use crate::{
     cache::{Cache, Key, SharedCache},
@@ -33,7 +34,7 @@ use crate::{
 };
 pub(crate) use ask::Ask;
 pub use cache_access::CacheAccess;
-pub(crate) use cache_access::Dispatch;
+pub(crate) use cache_access::{Caller, Dispatch};
 pub(crate) use estimate::{Amount, Estimate};
 use inflight::Inflight;
 pub use plan::{GuardMode, Job, Member, OnFailure, Plan, Step};
@@ -231,6 +232,11 @@ impl Engine {
             inflight: self.inflight.with_shared(shared),
             ..self
         }
+    }
+
+    /// The references of a holder, if there is a second level.
+    pub(crate) fn hold(&self, holder: &Holder) -> Option<Hold> {
+        self.inflight.hold(holder)
     }
 
     /// The prompts in use.

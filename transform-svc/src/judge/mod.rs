@@ -16,7 +16,7 @@ use isomer_proto::transform::v1 as proto;
 use crate::{
     cache::Key,
     clean::clean,
-    engine::{Ask, CacheAccess, Dispatch, Engine, kind_of},
+    engine::{Ask, CacheAccess, Caller, Engine, kind_of},
     error::TransformError,
     generator::{Bounded, GeneratorError},
     prompt::{Prompt, Purpose},
@@ -104,8 +104,8 @@ pub struct Judging {
     pub max_attempts: u32,
     /// Neither read nor write the cache.
     pub bypass_cache: bool,
-    /// The dispatch that the request belongs to.
-    pub dispatch: Option<Dispatch>,
+    /// For whom the request is.
+    pub caller: Caller,
 }
 
 /// How a pair was rated.
@@ -191,7 +191,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
             max_tokens: MAX_TOKENS,
             seed: rated.seed,
             access: CacheAccess::bypassing(judging.bypass_cache),
-            dispatch: judging.dispatch.as_ref(),
+            caller: &judging.caller,
         };
         let answer = engine.ask(ask).await?;
         rated.key = answer.key;

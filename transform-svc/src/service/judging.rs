@@ -11,7 +11,7 @@ use isomer_service_kit::Fault;
 use isomer_usage::sum;
 
 use crate::{
-    engine::{Dispatch, Engine},
+    engine::{Caller, Engine},
     error::TransformError,
     judge::{self, Judging, Pair, Rated, Scale},
 };
@@ -24,7 +24,7 @@ const MAX_ATTEMPTS: u32 = 10;
 pub(super) async fn judge(
     engine: &Arc<Engine>,
     request: JudgeRequest,
-    dispatch: Option<Dispatch>,
+    caller: Caller,
 ) -> Result<JudgeResponse, TransformError> {
     let began = Instant::now();
     let scale = scale_of(request.scale)?;
@@ -73,7 +73,7 @@ pub(super) async fn judge(
         seed: request.seed.unwrap_or(DEFAULT_SEED),
         max_attempts,
         bypass_cache: request.bypass_cache,
-        dispatch,
+        caller,
     });
     let (mut totals, mut ratings) = (Totals::default(), Vec::with_capacity(ids.len()));
     let mut rated = std::pin::pin!(judge::run(Arc::clone(engine), Arc::clone(&judging), pairs));

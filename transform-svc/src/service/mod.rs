@@ -18,7 +18,8 @@ use isomer_proto::transform::v1::{
     transform_service_server::{TransformService as TransformRpc, TransformServiceServer},
     transform_stream_response::Event,
 };
-use isomer_service_kit::{GrpcChannel, Services, config::Validate, dispatch, page_token};
+use isomer_retention::Holder;
+use isomer_service_kit::{GrpcChannel, Services, config::Validate, dispatch, holder, page_token};
 use isomer_usage::report::Reporting;
 use tonic::{Request, Response, Status};
 
@@ -26,7 +27,7 @@ use crate::{
     cache::SharedCache,
     catalogue::ENTRIES,
     config::TransformConfig,
-    engine::{Dispatch, Engine, Plan},
+    engine::{Caller, Dispatch, Engine, Plan},
     error::TransformError,
 };
 pub(crate) use totals::Totals;
@@ -98,11 +99,11 @@ impl TransformService {
         &self,
         spec: Option<TransformSpec>,
         items: Vec<TextItem>,
-        dispatch: Option<Dispatch>,
+        caller: Caller,
     ) -> Result<Running, TransformError> {
         let began = Instant::now();
         let (mut plan, jobs) = self.engine.plan(spec, items).await?;
-        plan.dispatch = dispatch;
+        plan.caller = caller;
         tracing::debug!(transformation = plan.kind.name(), texts = jobs.len(), "transforming");
         let plan = Arc::new(plan);
         let shape = Arc::clone(&plan);
@@ -120,6 +121,15 @@ impl TransformService {
             results: results.boxed(),
         })
     }
+
+    /// For whom a request is.
+    fn caller_of<T>(&self, request: &Request<T>) -> Caller {
+        let holder = holder::of_request(request).and_then(Holder::parse);
+        Caller {
+            dispatch: dispatch::of_request(request).map(Dispatch::new),
+            hold: holder.and_then(|holder| self.engine.hold(&holder)),
+        }
+    }
 }
 
 /// The gRPC services of this crate, to be served alone or beside others.
@@ -132,11 +142,6 @@ pub fn services(service: TransformService) -> Services {
         .max_decoding_message_size(limit)
         .max_encoding_message_size(limit);
     Services::new().add(Reporting(transform)).add(Reporting(augmentation))
-}
-
-/// The dispatch that a worker says a request belongs to.
-fn dispatch_of<T>(request: &Request<T>) -> Option<Dispatch> {
-    dispatch::of_request(request).map(Dispatch::new)
 }
 
 /// The list that page tokens belong to.
@@ -173,8 +178,8 @@ impl TransformRpc for TransformService {
     }
 
     async fn transform(&self, request: Request<TransformRequest>) -> Result<Response<TransformResponse>, Status> {
-        let (dispatch, request) = (dispatch_of(&request), request.into_inner());
-        let mut running = self.start(request.spec, request.items, dispatch).await?;
+        let (caller, request) = (self.caller_of(&request), request.into_inner());
+        let mut running = self.start(request.spec, request.items, caller).await?;
         let (mut results, mut totals) = (Vec::new(), Totals::default());
         while let Some((made, counted)) = running.results.try_next().await? {
             results.extend(made);
@@ -193,8 +198,8 @@ impl TransformRpc for TransformService {
         &self,
         request: Request<TransformStreamRequest>,
     ) -> Result<Response<ResponseStream>, Status> {
-        let (dispatch, request) = (dispatch_of(&request), request.into_inner());
-        let running = self.start(request.spec, request.items, dispatch).await?;
+        let (caller, request) = (self.caller_of(&request), request.into_inner());
+        let running = self.start(request.spec, request.items, caller).await?;
         tracing::trace!(transformation = running.plan.kind.name(), "streaming");
         // The totals travel with the stream; the end message is made from them after the last
         // result.
@@ -245,8 +250,8 @@ impl TransformRpc for TransformService {
     }
 
     async fn judge(&self, request: Request<JudgeRequest>) -> Result<Response<JudgeResponse>, Status> {
-        let (dispatch, request) = (dispatch_of(&request), request.into_inner());
-        let answer = judging::judge(&self.engine, request, dispatch).await;
+        let (caller, request) = (self.caller_of(&request), request.into_inner());
+        let answer = judging::judge(&self.engine, request, caller).await;
         Ok(Response::new(answer.map_err(judging::fault)?))
     }
 }

@@ -1,14 +1,16 @@
 //! What a worker generated that did not come to answer is counted by the worker that does its
 //! dispatch again: once, whichever cache it is found in.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_proto::transform::v1::{
     CrossTranslation, JudgeRequest, JudgeScale, TextItem, TransformRequest, TransformResponse, TransformSpec,
     judge_request::Pair, transformation::Kind,
 };
+use isomer_retention::{Holder, Holds, Policy, Sweep, release, sweep};
 use isomer_service_kit::dispatch::with_dispatch;
+use isomer_service_kit::holder::with_holder;
 use isomer_stubs::openai::{Answer, Stub};
 use isomer_transform::{TransformService, cache::SharedCache};
 use uuid::Uuid;
@@ -29,7 +31,7 @@ async fn worker(stub: &Stub, home: &Path, name: &str) -> Client {
         url: home.join("store").display().to_string(),
         ..StoreConfig::default()
     };
-    let shared = SharedCache::new(BlobStore::open(&store).unwrap().unwrap(), "class");
+    let shared = SharedCache::new(Holds::new(BlobStore::open(&store).unwrap().unwrap()), "class");
     let service = TransformService::with_shared(config(stub, &own), resolver(&own), Some(shared)).unwrap();
     client_of(service).await
 }
@@ -153,4 +155,51 @@ async fn what_names_no_dispatch_is_not_one() {
     assert_eq!(stub.calls(), 1);
     let found = transform(&mut client, paraphrase(), items(&TEXTS[..1]), None).await;
     assert_eq!(counted(&found), (0, 1));
+}
+
+#[tokio::test]
+async fn texts_that_a_run_found_or_made_are_kept_until_it_is_released() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    let store = StoreConfig {
+        url: home.path().join("store").display().to_string(),
+        ..StoreConfig::default()
+    };
+    let blobs = BlobStore::open(&store).unwrap().unwrap();
+    let policy = Policy {
+        older_than: Duration::ZERO,
+        forget_runs: None,
+        settle: Duration::ZERO,
+    };
+    let swept = async || {
+        let swept = sweep(&blobs, policy, Sweep::Remove, &|_| ()).await.unwrap();
+        swept.total().objects
+    };
+    let mut one = worker(&stub, home.path(), "one").await;
+    // For nobody: what is made is kept by nobody.
+    transform(&mut one, paraphrase(), items(&TEXTS[..1]), None).await;
+    assert_eq!(swept().await, 1);
+    let run = Holder::run("018f-a").unwrap().to_text();
+    let mut two = worker(&stub, home.path(), "two").await;
+    for texts in [&TEXTS[..2], &TEXTS] {
+        let request = TransformRequest {
+            spec: Some(paraphrase()),
+            items: items(texts),
+        };
+        let request = with_holder(tonic::Request::new(request), Some(&run));
+        two.transform(request).await.unwrap();
+    }
+    assert_eq!(swept().await, 0);
+    // Another machine finds them.
+    let calls = stub.calls();
+    transform(
+        &mut worker(&stub, home.path(), "three").await,
+        paraphrase(),
+        items(&TEXTS),
+        None,
+    )
+    .await;
+    assert_eq!(stub.calls(), calls);
+    release(&blobs, "018f-a").await.unwrap();
+    assert_eq!(swept().await, TEXTS.len() as u64);
 }

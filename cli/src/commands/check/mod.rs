@@ -86,9 +86,11 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         () = shutdown::signal() => {
             let reason = "interrupted at the command line".to_owned();
             client.cancel_run(CancelRunRequest { id: id.clone(), reason }).await?;
+            connection.flush().await;
             return Err(Failure::dependency("interrupted; what was generated is kept, so running the same command again goes on from there"));
         }
     };
+    connection.flush().await;
     if run.state() != RunState::Succeeded {
         let (code, reason) = match run.state() {
             RunState::Cancelled => (Code::Cancelled, "RUN_CANCELLED"),

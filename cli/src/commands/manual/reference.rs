@@ -85,22 +85,26 @@ fn table(out: &mut String, args: &[&Arg]) {
     }
 }
 
-fn section(out: &mut String, command: &Command, path: &str, top: bool) {
+/// `inherited`: arguments that a command above has described.
+fn section(out: &mut String, command: &Command, path: &str, inherited: &[&str]) {
     writeln!(out, "\n## {path}\n").unwrap();
     let about = command.get_long_about().or_else(|| command.get_about());
     writeln!(out, "{}", about.map(ToString::to_string).unwrap_or_default()).unwrap();
     let own = |arg: &&Arg| {
-        !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str()) && (top || !arg.is_global_set())
+        let id = arg.get_id().as_str();
+        !arg.is_hide_set() && !["help", "version"].contains(&id) && !inherited.contains(&id)
     };
     table(out, &command.get_arguments().filter(own).collect::<Vec<_>>());
     if let Some(after) = command.get_after_long_help().or_else(|| command.get_after_help()) {
         write!(out, "\n```text\n{}\n```\n", after.to_string().trim_end()).unwrap();
     }
+    let globals = command.get_arguments().filter(|arg| arg.is_global_set());
+    let inherited: Vec<&str> = globals.map(|arg| arg.get_id().as_str()).collect();
     for below in command
         .get_subcommands()
         .filter(|below| !below.is_hide_set() && below.get_name() != "help")
     {
-        section(out, below, &format!("{path} {}", below.get_name()), false);
+        section(out, below, &format!("{path} {}", below.get_name()), &inherited);
     }
 }
 
@@ -108,7 +112,7 @@ fn page() -> String {
     let mut command = Cli::command();
     command.build();
     let mut out = HEAD.to_owned();
-    section(&mut out, &command, "isomer", true);
+    section(&mut out, &command, "isomer", &[]);
     out
 }
 

@@ -106,6 +106,7 @@ pub(in crate::run) async fn measure(
         let table = &plan.tables[set.table];
         let slot = slot(table, position);
         let parts = [VERSION, table.prompts[position].varied_space.as_str(), &set.digest];
+        context.units.fetch_aside(KEPT, &parts).await;
         let found: Option<Kept> = context.units.aside(KEPT, &parts);
         let kept = match found.filter(|kept| kept.fits(set)) {
             Some(kept) => kept,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use isomer_proto::transform::v1 as proto;
 
 use super::{
-    cache_access::{CacheAccess, Dispatch},
+    cache_access::{CacheAccess, Caller},
     task::computed,
 };
 use crate::{
@@ -122,8 +122,8 @@ pub struct Plan {
     pub max_tokens: Option<u32>,
     /// How the caches are used.
     pub access: CacheAccess,
-    /// The dispatch that the request belongs to.
-    pub dispatch: Option<Dispatch>,
+    /// For whom the request is.
+    pub caller: Caller,
 }
 
 impl Plan {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use isomer_proto::transform::v1 as proto;
 use proto::transformation::Kind as Wanted;
 
-use super::{super::continuation, CacheAccess, Draw, GuardMode, MAX_TOKENS, OnFailure, Plan};
+use super::{super::continuation, CacheAccess, Caller, Draw, GuardMode, MAX_TOKENS, OnFailure, Plan};
 use crate::{
     catalogue::Kind,
     distractors::{DEFAULT_COUNT, MAX_COUNT},
@@ -339,7 +339,7 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
         guards,
         max_tokens: sampling.max_tokens,
         access: CacheAccess::bypassing(spec.bypass_cache),
-        dispatch: None,
+        caller: Caller::default(),
     };
     let unresolved = Unresolved {
         generator_id: spec.generator_id,

@@ -1,0 +1,27 @@
+//! The end of what a run holds.
+
+use futures::TryStreamExt;
+use isomer_blobs::BlobStore;
+
+use crate::{
+    RetentionError,
+    holder::{Holder, RUNS},
+};
+
+/// Removes the references of a run: what only it relied on may then be swept. Call it when a run is
+/// deleted or has expired, never while it is active. It may be called again, and for a run that has
+/// no references.
+///
+/// # Errors
+/// If the store fails; references that are left keep what they name.
+pub async fn release(blobs: &BlobStore, run: &str) -> Result<(), RetentionError> {
+    let Some(Holder::Run(id)) = Holder::run(run) else {
+        return Ok(());
+    };
+    let listed = blobs.list(&format!("{RUNS}/{id}"));
+    let names: Vec<String> = listed.map_ok(|one| one.name).try_collect().await?;
+    for chunk in names.chunks(1000) {
+        blobs.remove_all(chunk.to_vec()).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! Which segment has the vector of a key.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use isomer_blobs::SpareStore;
+
+use super::segment::{self, KEYS, Segment};
+use crate::cache::Key;
+
+/// How often new segments are looked for.
+const LOOK: Duration = Duration::from_secs(30);
+/// Requests to the store at the same time.
+const AT_ONCE: usize = 16;
+/// Most keys of one space that are indexed, at about 50 bytes each.
+const MOST_KEYS: usize = 4 << 20;
+/// Most bytes of segments that are kept in memory.
+const MEMORY: usize = 128 << 20;
+
+/// Where a vector is: number of the segment, and row there.
+type Place = (u32, u32);
+
+/// The segments of a space.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// Names of the indexes that have been read, and the number of their keys.
+    segments: Vec<(String, usize)>,
+    known: HashSet<String>,
+    places: HashMap<Key, Place>,
+    looked: Option<Instant>,
+    full: bool,
+    /// Segments in memory, the latest last.
+    memory: VecDeque<(u32, Segment)>,
+    bytes: usize,
+}
+
+impl Index {
+    /// The vectors that the store has, by index in `keys`.
+    pub(super) async fn get(
+        &mut self,
+        store: &SpareStore,
+        folder: &str,
+        width: usize,
+        keys: &[Key],
+    ) -> Vec<Option<Vec<f32>>> {
+        if self.looked.is_none_or(|at| at.elapsed() >= LOOK) && store.attempt(self.look(store, folder)).await.is_some()
+        {
+            self.looked = Some(Instant::now());
+        }
+        let mut wanted: BTreeMap<u32, Vec<(usize, u32)>> = BTreeMap::new();
+        for (i, key) in keys.iter().enumerate() {
+            if let Some((segment, row)) = self.places.get(key) {
+                wanted.entry(*segment).or_default().push((i, *row));
+            }
+        }
+        let mut found = vec![None; keys.len()];
+        let lacking: Vec<(u32, String, usize)> = wanted
+            .keys()
+            .filter(|number| !self.memory.iter().any(|(kept, _)| kept == *number))
+            .filter_map(|number| {
+                let (name, count) = self.segments.get(*number as usize)?;
+                Some((*number, name.clone(), *count))
+            })
+            .collect();
+        let mut take = |number: u32, segment: &Segment| {
+            for (i, row) in wanted.get(&number).into_iter().flatten() {
+                found[*i] = segment.row(*row as usize);
+            }
+        };
+        for (number, segment) in &self.memory {
+            take(*number, segment);
+        }
+        let mut fetched = stream::iter(lacking)
+            .map(|(number, name, count)| async move {
+                let read = Segment::read(store.blobs(), &name, (count, width));
+                (number, store.attempt(read).await)
+            })
+            .buffer_unordered(AT_ONCE);
+        let (mut new, mut gone) = (Vec::new(), HashSet::new());
+        while let Some((number, segment)) = fetched.next().await {
+            match segment {
+                Some(Some(segment)) => {
+                    take(number, &segment);
+                    new.push((number, segment));
+                }
+                // It has been removed since.
+                Some(None) => {
+                    gone.insert(number);
+                }
+                None => {}
+            }
+        }
+        drop(fetched);
+        if !gone.is_empty() {
+            self.places.retain(|_, (segment, _)| !gone.contains(segment));
+        }
+        for (number, segment) in new {
+            self.remember(number, segment);
+        }
+        found
+    }
+
+    fn remember(&mut self, number: u32, segment: Segment) {
+        self.bytes += segment.bytes();
+        self.memory.push_back((number, segment));
+        while self.bytes > MEMORY
+            && let Some((_, oldest)) = self.memory.pop_front()
+        {
+            self.bytes -= oldest.bytes();
+        }
+    }
+
+    /// Reads the indexes that have not been read.
+    async fn look(&mut self, store: &SpareStore, folder: &str) -> Result<(), isomer_blobs::BlobError> {
+        let blobs = store.blobs();
+        let listed: Vec<String> = blobs.list(folder).map_ok(|one| one.name).try_collect().await?;
+        let new = listed
+            .into_iter()
+            .filter(|name| name.ends_with(KEYS) && !self.known.contains(name));
+        let new: Vec<String> = new.collect();
+        let mut read = stream::iter(new)
+            .map(|name| async move {
+                let index = blobs.get(&name).await?;
+                Ok::<_, isomer_blobs::BlobError>((name, index))
+            })
+            .buffer_unordered(AT_ONCE);
+        while let Some((name, index)) = read.try_next().await? {
+            // It may have been removed since.
+            let Some(index) = index else { continue };
+            let keys = segment::keys(&index);
+            if self.places.len() + keys.len() > MOST_KEYS {
+                if !self.full {
+                    tracing::warn!(
+                        folder,
+                        "the store has more vectors of this space than are indexed; the rest is computed"
+                    );
+                }
+                self.full = true;
+                return Ok(());
+            }
+            let number = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
+            for (row, key) in keys.iter().enumerate() {
+                let row = u32::try_from(row).unwrap_or(u32::MAX);
+                self.places.insert(*key, (number, row));
+            }
+            self.known.insert(name.clone());
+            self.segments.push((name, keys.len()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! What a run relies on in the store that machines share.
+
+use std::sync::Arc;
+
+use isomer_retention::{Digest, Hold, Holder, Holds};
+
+use super::{RunContext, plan::Plan, second_level::SecondLevel};
+
+/// The store that machines share, as runs use it.
+#[derive(Debug, Clone)]
+pub(crate) struct RunHolds {
+    /// Notes what runs rely on.
+    pub holds: Holds,
+    /// The run in hand; absent between runs.
+    pub hold: Option<Hold>,
+    /// The class of arithmetic of this process.
+    pub class: Arc<str>,
+}
+
+impl RunContext {
+    /// The same for a run: what it finds or makes in the store is kept until the run is released.
+    pub(super) fn for_run(&self, id: &str) -> Self {
+        let (Some(shared), Some(run)) = (&self.shared, Holder::run(id)) else {
+            return self.clone();
+        };
+        let hold = shared.holds.of(&run);
+        let second = SecondLevel::new(shared.holds.blobs().clone(), &shared.class, hold.clone());
+        let shared = RunHolds {
+            hold: Some(hold),
+            ..shared.clone()
+        };
+        Self {
+            work: self.work.for_holder(&run),
+            units: self.units.with_second(second),
+            shared: Some(shared),
+            ..self.clone()
+        }
+    }
+
+    /// Notes that the run relies on the vectors that its encoders' weights have computed.
+    pub(super) fn hold_vectors(&self, plan: &Plan) {
+        let Some(hold) = self.shared.as_ref().and_then(|shared| shared.hold.as_ref()) else {
+            return;
+        };
+        let spaces = plan.encoders.iter().filter_map(|encoder| encoder.vector_space.as_ref());
+        let weights = spaces.filter_map(|space| Digest::parse(&space.weights_digest));
+        // Vectors can be computed again, so the run does not wait.
+        hold.hold_soon(weights.collect());
+    }
+
+    /// Removes what the store says of a run that is deleted or has expired, so that what only this
+    /// run relied on may be removed. Failures are logged: what is left of the references keeps
+    /// what they name, until the run is forgotten (`isomer store gc --forget-runs`).
+    pub(super) async fn release(&self, id: &str) {
+        let Some(shared) = &self.shared else { return };
+        if let Err(error) = isomer_retention::release(shared.holds.blobs(), id).await {
+            tracing::warn!(%error, id, "cannot remove what the store says of a deleted run");
+        }
+    }
+}
