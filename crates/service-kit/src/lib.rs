@@ -35,6 +35,7 @@ pub mod memory;
 pub mod metric_names;
 mod off_runtime;
 pub mod page_token;
+pub mod priority;
 mod process;
 mod refusals;
 pub mod server;
