@@ -25,6 +25,8 @@
 
 mod config;
 mod dispatcher;
+pub mod limits;
+mod metric_names;
 mod queue;
 mod unit;
 pub mod worker;
