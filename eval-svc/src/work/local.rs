@@ -8,7 +8,7 @@ use futures::{
 };
 use isomer_encoder_client::{EncoderClient, retry};
 use isomer_proto::{
-    encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
+    encoder::v1::{EncodeRequest, EncodeResponse, Encoder, Priority},
     transform::v1::{
         JudgeRequest, JudgeResponse, TextItem, TransformSpec, TransformStreamRequest,
         transform_service_client::TransformServiceClient, transform_stream_response::Event,
@@ -43,6 +43,7 @@ impl LocalEngine {
             let request = TransformStreamRequest {
                 spec: Some(spec),
                 items,
+                priority: Priority::Batch.into(),
             };
             let opened = retry::calls(|| {
                 let (mut client, request) = (transform_client(channel.clone()), request.clone());
@@ -64,6 +65,10 @@ impl LocalEngine {
         request: JudgeRequest,
     ) -> BoxFuture<'static, Result<JudgeResponse, Fault>> {
         let channel = self.clients.transform.clone();
+        let request = JudgeRequest {
+            priority: Priority::Batch.into(),
+            ..request
+        };
         async move {
             let answer = retry::calls(|| {
                 let (mut client, request) = (transform_client(channel.clone()), request.clone());

@@ -56,6 +56,7 @@ pub(super) async fn until_all_cuts(
                     seed: finished.seed,
                     access: plan.access,
                     dispatch: plan.dispatch.as_ref(),
+                    priority: plan.priority,
                 })
                 .await?;
             fresh |= answer.fresh;

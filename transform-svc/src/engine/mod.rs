@@ -15,6 +15,7 @@ mod task;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use futures::stream::{self, Stream, StreamExt};
+use isomer_fleet::limits::Limits;
 use isomer_models::Resolver;
 use isomer_proto::transform::v1 as proto;
 
@@ -229,6 +230,14 @@ impl Engine {
     pub fn with_shared(self, shared: SharedCache) -> Self {
         Self {
             inflight: self.inflight.with_shared(shared),
+            ..self
+        }
+    }
+
+    /// The same with limits of generators that hold over all processes of a fleet.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self {
+            registry: self.registry.with_limits(limits),
             ..self
         }
     }

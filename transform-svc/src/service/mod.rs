@@ -9,6 +9,7 @@ mod totals;
 use std::{pin::Pin, sync::Arc, time::Instant};
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
+use isomer_fleet::limits::Limits;
 use isomer_models::Resolver;
 use isomer_proto::transform::v1::{
     EstimateRequest, EstimateResponse, InspectRequest, InspectResponse, JudgeRequest, JudgeResponse,
@@ -18,7 +19,7 @@ use isomer_proto::transform::v1::{
     transform_service_server::{TransformService as TransformRpc, TransformServiceServer},
     transform_stream_response::Event,
 };
-use isomer_service_kit::{GrpcChannel, Services, config::Validate, dispatch, page_token};
+use isomer_service_kit::{GrpcChannel, Services, config::Validate, dispatch, page_token, priority::Priority};
 use isomer_usage::report::Reporting;
 use tonic::{Request, Response, Status};
 
@@ -55,10 +56,11 @@ impl TransformService {
     /// # Errors
     /// If the configuration, a prompt file or the cache directory cannot be used.
     pub fn new(config: TransformConfig, resolver: Resolver) -> Result<Self, TransformError> {
-        Self::with_shared(config, resolver, None)
+        Self::with_shared(config, resolver, None, None)
     }
 
-    /// As [`TransformService::new`], with a cache that machines share behind its own.
+    /// As [`TransformService::new`], with a cache that machines share behind its own, and limits of
+    /// generators that hold over all processes of a fleet.
     ///
     /// # Errors
     /// A configuration, prompt file or cache directory that cannot be used.
@@ -66,6 +68,7 @@ impl TransformService {
         config: TransformConfig,
         resolver: Resolver,
         shared: Option<SharedCache>,
+        limits: Option<Limits>,
     ) -> Result<Self, TransformError> {
         config.validate()?;
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
@@ -73,6 +76,9 @@ impl TransformService {
         let mut engine = Engine::new(config, resolver)?;
         if let Some(shared) = shared {
             engine = engine.with_shared(shared);
+        }
+        if let Some(limits) = limits {
+            engine = engine.with_limits(limits);
         }
         Ok(Self {
             engine: Arc::new(engine),
@@ -98,11 +104,12 @@ impl TransformService {
         &self,
         spec: Option<TransformSpec>,
         items: Vec<TextItem>,
-        dispatch: Option<Dispatch>,
+        (dispatch, priority): (Option<Dispatch>, Priority),
     ) -> Result<Running, TransformError> {
         let began = Instant::now();
         let (mut plan, jobs) = self.engine.plan(spec, items).await?;
         plan.dispatch = dispatch;
+        plan.priority = priority;
         tracing::debug!(transformation = plan.kind.name(), texts = jobs.len(), "transforming");
         let plan = Arc::new(plan);
         let shape = Arc::clone(&plan);
@@ -174,7 +181,8 @@ impl TransformRpc for TransformService {
 
     async fn transform(&self, request: Request<TransformRequest>) -> Result<Response<TransformResponse>, Status> {
         let (dispatch, request) = (dispatch_of(&request), request.into_inner());
-        let mut running = self.start(request.spec, request.items, dispatch).await?;
+        let whose = (dispatch, convert::priority(request.priority)?);
+        let mut running = self.start(request.spec, request.items, whose).await?;
         let (mut results, mut totals) = (Vec::new(), Totals::default());
         while let Some((made, counted)) = running.results.try_next().await? {
             results.extend(made);
@@ -194,7 +202,8 @@ impl TransformRpc for TransformService {
         request: Request<TransformStreamRequest>,
     ) -> Result<Response<ResponseStream>, Status> {
         let (dispatch, request) = (dispatch_of(&request), request.into_inner());
-        let running = self.start(request.spec, request.items, dispatch).await?;
+        let whose = (dispatch, convert::priority(request.priority)?);
+        let running = self.start(request.spec, request.items, whose).await?;
         tracing::trace!(transformation = running.plan.kind.name(), "streaming");
         // The totals travel with the stream; the end message is made from them after the last
         // result.

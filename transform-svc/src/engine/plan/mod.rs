@@ -7,6 +7,7 @@ mod spec;
 use std::sync::Arc;
 
 use isomer_proto::transform::v1 as proto;
+use isomer_service_kit::priority::Priority;
 
 use super::{
     cache_access::{CacheAccess, Dispatch},
@@ -124,6 +125,8 @@ pub struct Plan {
     pub access: CacheAccess,
     /// The dispatch that the request belongs to.
     pub dispatch: Option<Dispatch>,
+    /// Whether its calls go before others that wait.
+    pub priority: Priority,
 }
 
 impl Plan {
