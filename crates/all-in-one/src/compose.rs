@@ -61,8 +61,8 @@ pub async fn compose(config: IsomerConfig, caller: Caller) -> Result<App, Fault>
     compose_within(config, caller, None).await
 }
 
-/// The same; `shared_limits` are those of the fleet that this process works for, where it queues no work
-/// itself.
+/// The same; `shared_limits` are those of the fleet that this process works for, where it queues no
+/// work itself.
 pub(crate) async fn compose_within(
     mut config: IsomerConfig,
     caller: Caller,
