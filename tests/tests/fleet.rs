@@ -507,7 +507,8 @@ async fn a_limit_and_a_pause_hold_over_workers_and_change_nothing_of_the_report(
         let report = report(check).await;
         assert_eq!(report["counters"]["texts_generated"], TEXTS);
         assert_eq!(fleet.stub.most_in_flight(), 4);
-        // One was refused. Where units are handed back, up to three others of theirs were in flight.
+        // One was refused. Where units are handed back, up to three others of theirs were in
+        // flight.
         let again = fleet.stub.calls() - before - TEXTS;
         let most = if longest == "60" { 1 } else { 4 };
         assert!((1..=most).contains(&again), "{again} calls were made again");
