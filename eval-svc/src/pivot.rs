@@ -7,6 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use isomer_encoder_client::{batches, retry};
 use isomer_proto::{
     common::v1::Provenance,
+    encoder::v1::Priority,
     eval::v1::{DatasetPivot, PivotReport, pivot_report::Kept},
     transform::v1::{
         OnFailure, Outcome, TextItem, TransformRequest, TransformResult, TransformSpec, Transformation, Translation,
@@ -182,6 +183,7 @@ async fn ask(
         let request = TransformRequest {
             spec: Some(spec.clone()),
             items: items.collect(),
+            priority: Priority::Batch.into(),
         };
         async move {
             let answer = retry::calls(|| {

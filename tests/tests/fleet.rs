@@ -7,6 +7,8 @@
 
 use std::{
     fs,
+    io::{Read, Write},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
@@ -131,11 +133,16 @@ impl Fleet {
     }
 
     fn worker(&self) -> Worker {
+        self.worker_with(&[])
+    }
+
+    /// A worker with more settings.
+    fn worker_with(&self, more: &[(&str, &str)]) -> Worker {
         Worker::start(
             Home::with_models(&[FIRST, SECOND]).unwrap(),
             &self.nats.url(),
             &self.store,
-            &SETTINGS,
+            &[&SETTINGS, more].concat(),
         )
     }
 }
@@ -522,4 +529,72 @@ async fn an_engine_without_a_store_and_a_broker_that_is_not_there_are_refused() 
     .await
     .unwrap();
     assert!(code == 3 && stderr.contains("nats://127.0.0.1:1"), "{code}: {stderr}");
+}
+
+/// What a worker says of itself at its `/metrics`.
+fn metrics(worker: &Worker) -> String {
+    let log = worker.log();
+    let line = log
+        .lines()
+        .find(|line| line.contains("serving /metrics"))
+        .expect("it serves them");
+    let address = line.rsplit("127.0.0.1:").next().unwrap();
+    let port: String = address.chars().take_while(char::is_ascii_digit).collect();
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    let request = "GET /metrics HTTP/1.1\r\nhost: worker\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A pause that calls wait for, and one that is longer, so that units are handed back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_and_a_pause_hold_over_workers_and_change_nothing_of_the_report() {
+    let slow = Answer::Slow(Duration::from_millis(100), Box::new(Answer::Good));
+    let Some(mut fleet) = Fleet::new(slow).await else {
+        return;
+    };
+    let mut reports = Vec::new();
+    for longest in ["60", "1"] {
+        fleet.store = fleet.store.with_file_name(format!("store-{longest}"));
+        let before = fleet.stub.calls();
+        let settings = [
+            ("ISOMER_TRANSFORM__SPEC_DEFAULTS__FLEET__CONCURRENCY", "4"),
+            ("ISOMER_TRANSFORM__SPEC_DEFAULTS__MAX_RETRY_AFTER_SECONDS", longest),
+            ("ISOMER_METRICS_LISTEN", "127.0.0.1:0"),
+        ];
+        let workers: Vec<Worker> = (0..3).map(|_| fleet.worker_with(&settings)).collect();
+        let mut check = fleet.check_by_workers(&home().unwrap());
+        check.command.envs(settings);
+        let check = begun(check);
+        calls(&fleet.stub, before + TEXTS / 4).await;
+        fleet.stub.script([Answer::Status(429, Some("3".to_owned()))]);
+        let report = report(check).await;
+        assert_eq!(report["counters"]["texts_generated"], TEXTS);
+        assert_eq!(fleet.stub.most_in_flight(), 4);
+        // One was refused. Where units are handed back, up to three others of theirs were in
+        // flight.
+        let again = fleet.stub.calls() - before - TEXTS;
+        let most = if longest == "60" { 1 } else { 4 };
+        assert!((1..=most).contains(&again), "{again} calls were made again");
+        let mut times: Vec<Instant> = fleet.stub.seen()[before..].iter().map(|seen| seen.at).collect();
+        times.sort();
+        let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+        let gap = gaps.max().unwrap();
+        assert!(gap > Duration::from_millis(2800), "{gap:?}");
+        // One worker was told to pause; what a worker did is at its address.
+        let said: Vec<String> = workers.iter().map(metrics).collect();
+        let paused = said.iter().filter(|said| said.contains("isomer_fleet_pauses_total{"));
+        assert_eq!(paused.count(), 1);
+        assert!(said.iter().all(|said| said.contains("isomer_fleet_leased_calls{")));
+        let handed_back = said.iter().any(|said| said.contains("end=\"paused\""));
+        assert_eq!(handed_back, longest == "1");
+        reports.push(report);
+    }
+    let alone = finished(fleet.check(&home().unwrap())).await;
+    assert!(fleet.stub.most_in_flight() > 4, "without a limit");
+    for report in reports {
+        assert_equal(&alone, &report, "a pause", true);
+    }
 }

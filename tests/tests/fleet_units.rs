@@ -145,6 +145,7 @@ fn unit(request: &str, class: &str) -> Unit {
         of: "a generator".to_owned(),
         class: class.to_owned(),
         max_in_flight: 0,
+        limit: String::new(),
     };
     Unit::new(lane, &["weights"], request.to_owned().into())
 }

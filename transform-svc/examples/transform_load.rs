@@ -105,6 +105,7 @@ async fn ask(client: &mut Client, items: Vec<TextItem>) -> (TransformResponse, f
     let request = TransformRequest {
         spec: Some(paraphrase()),
         items,
+        ..Default::default()
     };
     let response = client.transform(request).await.unwrap().into_inner();
     (response, began.elapsed().as_secs_f64(), processor_seconds() - processor)
@@ -183,6 +184,7 @@ async fn queue() -> bool {
     let request = TransformStreamRequest {
         spec: Some(paraphrase()),
         items,
+        ..Default::default()
     };
     let stream = client.transform_stream(request).await.unwrap();
     stub.wait_for_calls(CONCURRENCY).await;

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use isomer_fleet::limits::PAUSED;
 use isomer_models::ModelError;
 use isomer_service_kit::{Fault, config::ConfigError};
 
@@ -52,6 +53,14 @@ pub enum TransformError {
         /// How to fix it.
         hint: String,
     },
+    /// A generator that asked all processes of the fleet not to call it for a long time.
+    #[error("the generator `{id}` asked for a pause of another {} s", .wait.as_secs_f64().ceil())]
+    Paused {
+        /// Its id.
+        id: String,
+        /// What is left of the pause.
+        wait: Duration,
+    },
     /// A local model that cannot be used.
     #[error("the local model `{id}` cannot be used: {message}")]
     LocalModel {
@@ -101,7 +110,10 @@ pub enum TransformError {
 impl TransformError {
     /// Whether a generator failed, rather than the request or this process.
     pub(crate) fn is_of_generator(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Refused { .. })
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::Refused { .. } | Self::Paused { .. }
+        )
     }
 
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -142,6 +154,10 @@ impl From<TransformError> for Fault {
             TransformError::Refused { id, hint, .. } => {
                 Fault::precondition("GENERATOR_REFUSED", message).hint(hint).with("generator_id", id)
             }
+            TransformError::Paused { id, wait } => Fault::unavailable(PAUSED, message)
+                .hint("ask again after the pause, or use another generator")
+                .retry_after(wait)
+                .with("generator_id", id),
             TransformError::LocalModel { id, .. } => Fault::precondition("LOCAL_MODEL_UNUSABLE", message)
                 .hint("`isomer models verify` says whether the file is whole; the model must be a GGUF of a supported architecture")
                 .with("generator_id", id),

@@ -1002,6 +1002,9 @@ pub(crate) struct WorkerArgs {
     /// Seconds that begun units have to end after a signal; what has not ended is handed back.
     #[arg(long, env = "ISOMER_GRACE", value_name = "SECONDS", default_value_t = 30)]
     pub(crate) grace: u64,
+    /// Address to serve /metrics and /healthz on [default: none].
+    #[arg(long, env = "ISOMER_METRICS_LISTEN", value_name = "HOST:PORT")]
+    pub(crate) metrics_listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,
     #[command(flatten)]

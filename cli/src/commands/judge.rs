@@ -8,8 +8,9 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use isomer_proto::transform::v1::{
-    JudgeRequest, JudgeSummary, Transformation, judge_request::Pair, judge_response::Rating,
+use isomer_proto::{
+    encoder::v1::Priority,
+    transform::v1::{JudgeRequest, JudgeSummary, Transformation, judge_request::Pair, judge_response::Rating},
 };
 use serde_json::{Value, json};
 
@@ -54,6 +55,7 @@ pub(super) async fn run(global: &Global, args: JudgeArgs) -> Result<ExitCode, Fa
         max_attempts: Some(args.attempts),
         bypass_cache: args.no_cache,
         transformation,
+        priority: Priority::Batch.into(),
         ..JudgeRequest::default()
     };
     let rated = rate(&connection, &request, pairs, "judge", &display).await?;

@@ -1,10 +1,15 @@
 //! `isomer worker`: pieces of other machines' checks.
 
-use std::{collections::BTreeMap, process::ExitCode, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, process::ExitCode, time::Duration};
 
 use isomer_fleet::Kind;
-use isomer_service_kit::shutdown;
+use isomer_service_kit::{
+    Services,
+    server::{self, ServerConfig},
+    shutdown,
+};
 use isomer_spelling::nearest;
+use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::{
     args::{Global, WorkerArgs},
@@ -29,8 +34,16 @@ pub(super) async fn run(global: &Global, args: WorkerArgs) -> Result<ExitCode, F
         tracing::info!(engine, lanes = lanes.join(","), class, "taking units of work");
     };
     let grace = Duration::from_secs(args.grace);
+    let serving = match args.metrics_listen {
+        Some(address) => Some(serve_metrics(address, &config.server).await?),
+        None => None,
+    };
     let working = isomer_all_in_one::work(config, kinds.clone(), grace, ready, shutdown::signal());
-    let summary = Box::pin(working).await?;
+    let summary = Box::pin(working).await;
+    if let Some(serving) = serving {
+        serving.abort();
+    }
+    let summary = summary?;
     tracing::info!(
         done = summary.done,
         found = summary.found,
@@ -39,6 +52,21 @@ pub(super) async fn run(global: &Global, args: WorkerArgs) -> Result<ExitCode, F
         "drained and stopped"
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// Serves health and metrics, and nothing else.
+async fn serve_metrics(address: SocketAddr, config: &ServerConfig) -> Result<JoinHandle<()>, Failure> {
+    let told = |error: std::io::Error| Failure::usage(format!("--metrics-listen: cannot listen on {address}: {error}"));
+    let listener = TcpListener::bind(address).await.map_err(told)?;
+    let address = listener.local_addr().map_err(told)?;
+    tracing::info!(%address, "serving /metrics");
+    let config = config.clone();
+    Ok(tokio::spawn(async move {
+        let served = server::serve(Services::new(), &config, listener, std::future::pending()).await;
+        if let Err(error) = served {
+            tracing::error!(%error, "/metrics is served no longer");
+        }
+    }))
 }
 
 /// Kinds of work with how many units at once.

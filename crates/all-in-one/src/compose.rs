@@ -16,7 +16,7 @@ use isomer_eval::{
     EvalClients, EvalService, Ledger, Shared,
     locate::{DatasetLocator, HubAccess},
 };
-use isomer_fleet::{Dispatcher, FleetError, Queue};
+use isomer_fleet::{Dispatcher, FleetError, Queue, limits::Limits};
 use isomer_gateway::{
     front::{self, Follower, Settings, UpstreamServers},
     proxy::Servers,
@@ -59,7 +59,17 @@ pub enum Caller {
 }
 
 /// Builds the services and the gateway in front. Loads only what the configuration warms up.
-pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fault> {
+pub async fn compose(config: IsomerConfig, caller: Caller) -> Result<App, Fault> {
+    compose_within(config, caller, None).await
+}
+
+/// The same; `shared_limits` are those of the fleet that this process works for, where it queues no
+/// work itself.
+pub(crate) async fn compose_within(
+    mut config: IsomerConfig,
+    caller: Caller,
+    shared_limits: Option<Limits>,
+) -> Result<App, Fault> {
     if caller == Caller::Owner {
         config.embed.allow_paths = true;
         config.transform.allow_specs = true;
@@ -124,18 +134,24 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
     let encoder = memory::channel(encoders, &limits).await?;
     let store = blobs.map(Holds::new);
     let shared = store.clone().map(|store| SharedCache::new(store, &class));
-    let transform = TransformService::with_shared(config.transform, resolver.clone(), shared)?;
+    let queue = if config.fleet.is_set() {
+        Some(Box::pin(Queue::connect(&config.fleet)).await?)
+    } else {
+        None
+    };
+    let shared_limits = match (shared_limits, &queue) {
+        (None, Some(queue)) => Some(Limits::connect(queue).await?),
+        (shared, _) => shared,
+    };
+    let transform = TransformService::with_shared(config.transform, resolver.clone(), shared, shared_limits)?;
     let transform = transform.with_encoder(encoder.clone());
     let transform = memory::channel(isomer_transform::services(transform), &limits).await?;
     let clients = EvalClients {
         encoder,
         transform: transform.clone(),
     };
-    let workers = match &store {
-        Some(store) if config.fleet.is_set() => {
-            let queue = Box::pin(Queue::connect(&config.fleet)).await?;
-            Some(Dispatcher::open(queue, store.clone()).await?)
-        }
+    let workers = match (&store, queue) {
+        (Some(store), Some(queue)) => Some(Dispatcher::open(queue, store.clone()).await?),
         _ => None,
     };
     // The runs of a command stay with it: they may read what no server may.

@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use isomer_blobs::BlobStore;
 use isomer_eval::work::executor::ServiceExecutor;
-use isomer_fleet::{FleetConfig, FleetError, Kind, Queue, worker::Summary};
+use isomer_fleet::{FleetConfig, FleetError, Kind, Queue, limits::Limits, worker::Summary};
 use isomer_service_kit::{
     Fault,
     config::{ConfigError, Validate},
 };
 
-use crate::{Caller, IsomerConfig, compose};
+use crate::{Caller, IsomerConfig, compose::compose_within};
 
 /// Executes units of some kinds, with a limit for each kind, until `shutdown` resolves. Units in
 /// progress then have `grace` to finish. `ready` is called once the queue is connected.
@@ -43,11 +43,13 @@ pub async fn work(
         fleet: FleetConfig::default(),
         ..config
     };
-    let app = Box::pin(compose(alone, Caller::Owner)).await?;
+    let limits = Limits::connect(&queue).await?;
+    let app = Box::pin(compose_within(alone, Caller::Owner, Some(limits.clone()))).await?;
     let class = isomer_kernels::class();
     let performer = Arc::new(ServiceExecutor::new(app.clients(), &class));
     ready(&class);
-    let summary = isomer_fleet::worker::work((queue, blobs), performer, kinds, shutdown, grace).await?;
+    let worked = isomer_fleet::worker::work((queue, blobs), performer, kinds, shutdown, grace).await;
     app.flush_vectors().await;
-    Ok(summary)
+    limits.close().await;
+    Ok(worked?)
 }

@@ -234,7 +234,7 @@ impl Dispatcher {
         let message = format!(
             "no worker takes units of `{}` with {}{}",
             lane.kind,
-            lane.of.split(' ').next().unwrap_or_default(),
+            lane.resource(),
             if lane.class.is_empty() {
                 String::new()
             } else {

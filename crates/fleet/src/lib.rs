@@ -26,6 +26,8 @@
 mod claimant;
 mod config;
 mod dispatcher;
+pub mod limits;
+mod metric_names;
 mod queue;
 mod unit;
 pub mod worker;

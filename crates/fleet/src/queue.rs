@@ -19,7 +19,7 @@ use async_nats::{
 };
 use bytes::Bytes;
 use futures::StreamExt;
-use isomer_service_kit::{Fault, config::ConfigError};
+use isomer_service_kit::{Fault, client::carry_trace, config::ConfigError};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -155,7 +155,7 @@ impl Queue {
         &self.config
     }
 
-    fn failed(&self, what: &'static str) -> impl Fn(String) -> FleetError {
+    pub(crate) fn failed(&self, what: &'static str) -> impl Fn(String) -> FleetError + use<> {
         let engine = self.config.engine.clone();
         move |message| FleetError::Broker {
             engine: engine.clone(),
@@ -199,7 +199,7 @@ impl Queue {
     }
 
     /// A bucket whose entries expire at an age (zero: never), created if missing.
-    async fn bucket(&self, name: &str, what: &str, max_age: Duration) -> Result<kv::Store, FleetError> {
+    pub(crate) async fn bucket(&self, name: &str, what: &str, max_age: Duration) -> Result<kv::Store, FleetError> {
         let bucket = format!("{}-{name}", self.config.name);
         if let Ok(found) = self.jetstream.get_key_value(&bucket).await {
             return Ok(found);
@@ -316,7 +316,11 @@ impl Queue {
         self.ensure_lane(unit.lane()).await?;
         let subject = self.subject(&unit.lane().name(), unit.address());
         let failed = self.failed("cannot queue a unit");
-        let sent = self.jetstream.publish(subject, dispatch.to_string().into()).await;
+        let headers = trace_headers();
+        let sent = self
+            .jetstream
+            .publish_with_headers(subject, headers, dispatch.to_string().into())
+            .await;
         let accepted = sent.map_err(|error| failed(error.to_string()))?.await;
         match accepted {
             Ok(_) => Ok(()),
@@ -391,10 +395,78 @@ impl Queue {
         found.map_err(|error| self.failed("cannot open a lane")(error.to_string()))
     }
 
+    /// When a bucket was created and what time it is at the broker, in milliseconds since 1970.
+    pub(crate) async fn bucket_times(&self, name: &str) -> Result<(u64, u64), FleetError> {
+        #[derive(serde::Deserialize)]
+        struct Info {
+            created: jiff::Timestamp,
+            ts: jiff::Timestamp,
+        }
+        let failed = self.failed("cannot read the broker's clock");
+        let subject = format!("STREAM.INFO.KV_{}-{name}", self.config.name);
+        let answer: serde_json::Value = self
+            .jetstream
+            .request(subject, &serde_json::json!({}))
+            .await
+            .map_err(|error| failed(error.to_string()))?;
+        let info: Info = serde_json::from_value(answer).map_err(|error| failed(error.to_string()))?;
+        let millis = |time: jiff::Timestamp| u64::try_from(time.as_millisecond()).unwrap_or_default();
+        Ok((millis(info.created), millis(info.ts)))
+    }
+
+    /// Has the lanes that a limit holds for deliver nothing until a time at the broker
+    /// (milliseconds since 1970). Units that are executed now go on.
+    pub(crate) async fn pause_lanes(&self, limit: &str, until: u64) -> Result<(), FleetError> {
+        let failed = self.failed("cannot pause a lane");
+        let until = i64::try_from(until)
+            .ok()
+            .and_then(|until| jiff::Timestamp::from_millisecond(until).ok());
+        let Some(until) = until else { return Ok(()) };
+        let lanes = self.all::<Lane>(&self.lanes_bucket().await?).await?;
+        for (name, _) in lanes.iter().filter(|(_, lane)| lane.limit == limit) {
+            let subject = format!("CONSUMER.PAUSE.{}-work.{name}", self.config.name);
+            let request = serde_json::json!({ "pause_until": until.to_string() });
+            let answer: serde_json::Value = self
+                .jetstream
+                .request(subject, &request)
+                .await
+                .map_err(|error| failed(error.to_string()))?;
+            if let Some(error) = answer.get("error") {
+                return Err(failed(error.to_string()));
+            }
+        }
+        Ok(())
+    }
+
     /// The address at the end of a subject.
     pub(crate) fn address_of(subject: &str) -> Option<Address> {
         Address::parse(subject.rsplit('.').next()?)
     }
+}
+
+/// The trace context of the current span, as headers of a message.
+fn trace_headers() -> async_nats::HeaderMap {
+    let mut carried = http::HeaderMap::new();
+    carry_trace(&tracing::Span::current(), &mut carried);
+    let mut headers = async_nats::HeaderMap::new();
+    for (name, value) in &carried {
+        if let Ok(value) = value.to_str() {
+            headers.insert(name.as_str(), value);
+        }
+    }
+    headers
+}
+
+/// The trace context in a message's headers.
+pub(crate) fn trace_of(message: &async_nats::Message) -> http::HeaderMap {
+    let mut carried = http::HeaderMap::new();
+    for name in ["traceparent", "tracestate"] {
+        let value = message.headers.as_ref().and_then(|headers| headers.get(name));
+        if let Some(value) = value.and_then(|value| http::HeaderValue::from_str(value.as_str()).ok()) {
+            carried.insert(name, value);
+        }
+    }
+    carried
 }
 
 /// The address at the end of a subject, and the message.

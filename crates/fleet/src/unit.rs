@@ -61,10 +61,20 @@ pub struct Lane {
     pub class: String,
     /// Most units that all workers execute at once; 0: no limit.
     pub max_in_flight: u32,
+    /// The limit that its calls are held to ([`crate::limits::Limits`]); empty: none. A pause of
+    /// that limit pauses the lane.
+    #[serde(default)]
+    pub limit: String,
 }
 
 impl Lane {
-    /// Its name in the queue: the kind and a digest of the other fields. The limit is not included.
+    /// The resource as logs and metrics show it: its first word.
+    pub fn resource(&self) -> &str {
+        self.of.split(' ').next().unwrap_or_default()
+    }
+
+    /// Its name in the queue: the kind and a digest of the other fields. The limits are not
+    /// included.
     pub fn name(&self) -> String {
         let digest = digest(&[VERSION, self.kind.name(), &self.of, &self.class]).to_hex();
         format!("{}-{}", self.kind, &digest[..LANE_DIGITS])
@@ -195,6 +205,7 @@ mod tests {
             of: "mini".into(),
             class: "avx2".into(),
             max_in_flight: 4,
+            limit: String::new(),
         }
     }
 

@@ -3,23 +3,29 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use async_nats::jetstream::{AckKind, Message, consumer::PullConsumer};
+use async_nats::jetstream::{
+    AckKind, Message,
+    consumer::{self, PullConsumer},
+};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use isomer_blobs::{BlobStore, Put};
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, client::join_trace};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::Code;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::{
-    queue::{FleetError, Queue, about},
+    limits::PAUSED,
+    metric_names,
+    queue::{FleetError, Queue, about, trace_of},
     unit::{Address, Kind, Lane},
     worker_info::{HEARTBEAT, WorkerInfo},
 };
@@ -145,6 +151,7 @@ pub async fn work(
     shutdown: impl Future<Output = ()> + Send,
     grace: Duration,
 ) -> Result<Summary, FleetError> {
+    isomer_service_kit::metric_names::describe(metric_names::ALL);
     let mut cancelled = queue.subscribe("cancel").await?;
     let worker = Arc::new(Worker {
         queue,
@@ -222,7 +229,7 @@ async fn pull(
     tracker: TaskTracker,
 ) {
     let places = Arc::new(Semaphore::new(at_once.max(1)));
-    let mut lanes: Vec<(Lane, PullConsumer)> = Vec::new();
+    let mut lanes: Vec<(Arc<Lane>, PullConsumer)> = Vec::new();
     let mut looked: Option<tokio::time::Instant> = None;
     let (mut next, mut idle) = (0, IDLE.0);
     loop {
@@ -246,7 +253,7 @@ async fn pull(
             match take(&lanes[at].1).await {
                 Ok(Some(message)) => {
                     next = at + 1;
-                    taken = Some(message);
+                    taken = Some((at, message));
                     break;
                 }
                 Ok(None) => {}
@@ -257,7 +264,7 @@ async fn pull(
                 }
             }
         }
-        let Some(message) = taken else {
+        let Some((at, message)) = taken else {
             drop(place);
             tokio::select! {
                 () = tokio::time::sleep(idle) => {}
@@ -268,20 +275,35 @@ async fn pull(
         };
         idle = IDLE.0;
         let (worker, executor) = (Arc::clone(&worker), Arc::clone(&executor));
-        tracker.spawn(async move { worker.handle(kind, message, &*executor, place).await });
+        let lane = Arc::clone(&lanes[at].0);
+        tracker.spawn(async move { worker.handle(&lane, message, &*executor, place).await });
     }
 }
 
 /// The lanes of a kind with their consumers. A lane without a consumer is left out.
-async fn look(queue: &Queue, kind: Kind, class: &str) -> Result<Vec<(Lane, PullConsumer)>, FleetError> {
+async fn look(queue: &Queue, kind: Kind, class: &str) -> Result<Vec<(Arc<Lane>, PullConsumer)>, FleetError> {
     let mut found = Vec::new();
     for lane in queue.lanes(&[kind], class).await? {
         match queue.consumer(&lane).await {
-            Ok(consumer) => found.push((lane, consumer)),
+            Ok(consumer) => {
+                tell_lane(&lane, consumer.cached_info());
+                found.push((Arc::new(lane), consumer));
+            }
             Err(error) => tracing::debug!(%error, lane = lane.name(), "a lane has no consumer"),
         }
     }
     Ok(found)
+}
+
+/// What the broker says of a lane.
+fn tell_lane(lane: &Lane, info: &consumer::Info) {
+    let tell = |name: &'static str, value: f64| {
+        metrics::gauge!(name, "kind" => lane.kind.name(), "of" => lane.resource().to_owned()).set(value);
+    };
+    tell(metric_names::QUEUED, info.num_pending as f64);
+    tell(metric_names::IN_WORK, info.num_ack_pending as f64);
+    tell(metric_names::REDELIVERED, info.num_redelivered as f64);
+    tell(metric_names::PAUSED, if info.paused { 1.0 } else { 0.0 });
 }
 
 /// One message of a lane, if it has one now.
@@ -305,11 +327,35 @@ enum End {
     Partial(String),
     Failed(Fault),
     Retry(Fault),
+    /// Its limit is paused for longer than a call waits.
+    Paused(Fault),
     Stopped,
 }
 
+impl End {
+    /// Its name in metrics.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Done(Put::Created) => "done",
+            Self::Done(Put::Exists) => "found",
+            Self::Partial(_) => "partial",
+            Self::Failed(_) => "failed",
+            Self::Retry(_) => "retry",
+            Self::Paused(_) => "paused",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+fn tell_unit(lane: &Lane, end: &End, took: Duration) {
+    let (kind, of) = (lane.kind.name(), lane.resource().to_owned());
+    metrics::counter!(metric_names::UNITS, "kind" => kind, "of" => of.clone(), "end" => end.name()).increment(1);
+    metrics::histogram!(metric_names::UNIT_SECONDS, "kind" => kind, "of" => of).record(took.as_secs_f64());
+}
+
 impl Worker {
-    async fn handle(&self, kind: Kind, message: Message, executor: &dyn Executor, _place: OwnedSemaphorePermit) {
+    async fn handle(&self, lane: &Lane, message: Message, executor: &dyn Executor, _place: OwnedSemaphorePermit) {
+        let (kind, began) = (lane.kind, Instant::now());
         let Some(address) = Queue::address_of(&message.subject) else {
             tracing::warn!(subject = %message.subject, "the subject of a message is not a unit's; the message is dropped");
             acknowledge(&message, AckKind::Term).await;
@@ -322,7 +368,9 @@ impl Worker {
             let dispatch = std::str::from_utf8(&message.payload)
                 .ok()
                 .and_then(|id| Uuid::try_parse(id).ok());
-            let doing = self.unit(kind, &address, (times, dispatch), executor);
+            let span = tracing::info_span!("unit of work", %kind, of = lane.resource(), unit = %address, times);
+            join_trace(&span, &trace_of(&message));
+            let doing = self.unit(kind, &address, (times, dispatch), executor).instrument(span);
             let renewing = self.renew_lease(&message);
             tokio::select! {
                 end = doing => end,
@@ -331,6 +379,7 @@ impl Worker {
             }
         };
         self.running.lock().remove(&address);
+        tell_unit(lane, &end, began.elapsed());
         let mut summary = Summary::default();
         let (completion, ack) = match end {
             End::Done(kept) => {
@@ -352,6 +401,13 @@ impl Worker {
                 tracing::warn!(%fault, unit = %address, %kind, ?wait, "a unit failed; it is retried later");
                 summary.handed_back = 1;
                 (None, AckKind::Nak(Some(wait)))
+            }
+            End::Paused(fault) => {
+                tracing::warn!(%fault, unit = %address, %kind, "a unit waits for the end of a pause");
+                summary.handed_back = 1;
+                // Removed rather than returned, so that it does not count as begun: its dispatcher
+                // queues it again, and the lane delivers it after the pause.
+                (None, AckKind::Ack)
             }
             End::Stopped => {
                 summary.handed_back = 1;
@@ -438,6 +494,7 @@ impl Worker {
                     Err(error) => store(error),
                 }
             }
+            Err(fault) if fault.reason == PAUSED => End::Paused(fault),
             Err(fault) if is_transient(&fault) => again(fault, times, most),
             Err(fault) => End::Failed(fault),
         }

@@ -58,6 +58,7 @@ mod tests {
             of: "mini".to_owned(),
             class: class.to_owned(),
             max_in_flight: 0,
+            limit: String::new(),
         };
         let worker = WorkerInfo::here("avx2", &BTreeMap::from([(Kind::Encode, 1)]));
         assert!(worker.accepts(&lane(Kind::Encode, "avx2")));

@@ -46,6 +46,8 @@ impl Rates {
 pub struct RateLimiter {
     places: Option<Arc<Semaphore>>,
     buckets: Mutex<Buckets>,
+    /// Bulk work waits one behind the other, and reserves nothing ahead.
+    batch: tokio::sync::Mutex<()>,
     /// Longest wait of a caller without a deadline.
     patience: Duration,
 }
@@ -102,6 +104,7 @@ impl RateLimiter {
                 tokens: bucket(rates.tokens_per_second),
                 at: Instant::now(),
             }),
+            batch: tokio::sync::Mutex::new(()),
             patience,
         })
     }
@@ -132,6 +135,27 @@ impl RateLimiter {
             sleep_until(start).await;
         }
         Ok(place)
+    }
+
+    /// As [`RateLimiter::turn`] without a limit on concurrent requests, for bulk work: whoever does
+    /// not call this goes first.
+    ///
+    /// # Errors
+    /// [`NoTurn::TooLate`] if there was no turn within the longest allowed wait.
+    pub async fn turn_of_batch(&self, tokens: u64) -> Result<(), NoTurn> {
+        let latest = Instant::now() + self.patience;
+        let too_late = |_| NoTurn::TooLate { wait: BURST };
+        let _first = tokio::time::timeout_at(latest, self.batch.lock())
+            .await
+            .map_err(too_late)?;
+        loop {
+            let now = Instant::now();
+            match self.reserve(tokens, now, now) {
+                Ok(_) => return Ok(()),
+                Err(NoTurn::TooLate { wait }) if now + wait <= latest => tokio::time::sleep(wait).await,
+                Err(no_turn) => return Err(no_turn),
+            }
+        }
     }
 
     /// When a request of this many tokens may be sent. Only a request that may be sent in time is
@@ -233,6 +257,33 @@ mod tests {
             pace.turn(1, None).await.unwrap();
         }
         assert!(start.elapsed() >= Duration::from_millis(90), "{:?}", start.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bulk_work_comes_at_the_rate_and_reserves_nothing_ahead_of_others() {
+        let pace = Arc::new(pace(Rates {
+            requests_per_second: 1.0,
+            ..Rates::default()
+        }));
+        let start = Instant::now();
+        let batch: Vec<_> = (0..4)
+            .map(|_| {
+                let pace = Arc::clone(&pace);
+                tokio::spawn(async move {
+                    pace.turn_of_batch(1).await.unwrap();
+                    start.elapsed().as_secs_f64().round()
+                })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        pace.turn(1, None).await.unwrap();
+        assert_eq!(start.elapsed().as_secs_f64().round(), 1.0, "the next turn is its own");
+        let mut turns = Vec::new();
+        for one in batch {
+            turns.push(one.await.unwrap());
+        }
+        turns.sort_by(f64::total_cmp);
+        assert_eq!(turns, [0.0, 2.0, 3.0, 4.0]);
     }
 
     #[tokio::test]

@@ -36,6 +36,11 @@ impl Bucket {
         Self { level, ..self }
     }
 
+    /// Units available; below 0 where more were taken.
+    pub fn level(&self) -> f64 {
+        self.level
+    }
+
     /// Sets another rate and bound. Units above the new bound are lost.
     pub fn change(&mut self, rate: f64, most: f64) {
         (self.rate, self.most) = (rate, most);

@@ -37,6 +37,7 @@ pub mod memory;
 pub mod metric_names;
 mod off_runtime;
 pub mod page_token;
+pub mod priority;
 pub mod probe;
 mod process;
 mod refusals;

@@ -24,7 +24,7 @@ static PROPAGATOR: LazyLock<TraceContextPropagator> = LazyLock::new(TraceContext
 
 /// Makes `span` a child of the span named in the headers, and shows its trace id in the logs. Does
 /// nothing where no trace is kept.
-pub(crate) fn join(span: &Span, headers: &HeaderMap) {
+pub fn join(span: &Span, headers: &HeaderMap) {
     let parent = PROPAGATOR.extract_with_context(&Context::new(), &Read(headers));
     if parent.span().span_context().is_valid() {
         // Fails only where no OpenTelemetry layer is installed; then there is no trace to join.

@@ -2,18 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// Which queue a request waits in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Priority {
-    /// Somebody is waiting.
-    #[default]
-    Interactive,
-    /// Bulk work.
-    Batch,
-}
-
-/// Bulk work goes first in every n-th batch, so that it is never starved.
-const BULK_TURN: usize = 4;
+use isomer_service_kit::priority::BATCH_TURN;
+pub use isomer_service_kit::priority::Priority;
 
 /// Two bounded queues that share one bound on tokens.
 #[derive(Debug)]
@@ -81,7 +71,7 @@ impl<T> Queue<T> {
     /// Takes the next batch: as many units as fit into `budget` tokens, but at least one if any
     /// waits. Units for which `wanted` is false (cancelled, too late) are dropped and do not count.
     pub fn take(&mut self, budget: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
-        let bulk_first = self.turn.is_multiple_of(BULK_TURN) && self.turn > 0;
+        let bulk_first = self.turn.is_multiple_of(BATCH_TURN) && self.turn > 0;
         let (first, second) = if bulk_first {
             (&mut self.bulk, &mut self.interactive)
         } else {

@@ -3,8 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use isomer_proto::transform::v1::{
-    Check, OnFailure, TextItem, TransformRequest, TransformSpec, transform_service_client::TransformServiceClient,
+use isomer_proto::{
+    encoder::v1::Priority,
+    transform::v1::{
+        Check, OnFailure, TextItem, TransformRequest, TransformSpec, transform_service_client::TransformServiceClient,
+    },
 };
 use isomer_service_kit::Fault;
 
@@ -61,6 +64,7 @@ async fn ask(
     let request = TransformRequest {
         spec: Some(spec),
         items: languages.iter().map(|(language, _)| item(language)).collect(),
+        priority: Priority::Batch.into(),
     };
     let mut client = TransformServiceClient::new(context.clients.transform.clone());
     let answer = client.transform(request).await.map_err(|status| {

@@ -64,6 +64,12 @@ impl FleetEngine {
                 String::new()
             },
             max_in_flight: 0,
+            // A model in the worker's process has no limits to share.
+            limit: if producer.local {
+                String::new()
+            } else {
+                producer.key.clone()
+            },
         }
     }
 }
@@ -189,6 +195,7 @@ impl WorkEngine for FleetEngine {
             of: format!("{} {}", encoder.id, space.digest),
             class: self.class.to_string(),
             max_in_flight: 0,
+            limit: String::new(),
         };
         let unit = EncodeUnit { space, request };
         let unit = Unit::new(lane, &[], unit.encode_to_vec().into());

@@ -11,7 +11,7 @@ use futures::{
 use isomer_encoder_client::{EncoderClient, retry};
 use isomer_fleet::Claimant;
 use isomer_proto::{
-    encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
+    encoder::v1::{EncodeRequest, EncodeResponse, Encoder, Priority},
     transform::v1::{
         JudgeRequest, JudgeResponse, TextItem, TransformSpec, TransformStreamRequest,
         transform_service_client::TransformServiceClient, transform_stream_response::Event,
@@ -68,6 +68,7 @@ impl LocalEngine {
         let request = TransformStreamRequest {
             spec: Some(spec),
             items,
+            priority: Priority::Batch.into(),
         };
         self.stream(dispatch, request)
     }
@@ -100,6 +101,10 @@ impl LocalEngine {
         request: JudgeRequest,
     ) -> BoxFuture<'static, Result<JudgeResponse, Fault>> {
         let (channel, holder) = (self.clients.transform.clone(), self.holder.clone());
+        let request = JudgeRequest {
+            priority: Priority::Batch.into(),
+            ..request
+        };
         async move {
             let answer = retry::calls(|| {
                 let (mut client, request) = (transform_client(channel.clone()), request.clone());
@@ -159,6 +164,7 @@ impl WorkEngine for LocalEngine {
         let request = TransformStreamRequest {
             spec: Some(spec),
             items,
+            priority: Priority::Batch.into(),
         };
         let dispatch = self.dispatch(&request);
         self.stream(dispatch, request)

@@ -108,7 +108,7 @@ pub(crate) fn of_passed_on(router: &Router, path: &str, message: &[u8]) -> Usage
     read().unwrap_or_default()
 }
 
-pub(crate) fn of_transform(TransformRequest { spec, items }: &TransformRequest) -> Usage {
+pub(crate) fn of_transform(TransformRequest { spec, items, .. }: &TransformRequest) -> Usage {
     let Some(spec) = spec else { return Usage::default() };
     let answer = spec.sampling.as_ref().and_then(|sampling| sampling.max_tokens);
     generated(spec.transformation.as_ref(), items, answer, spec.max_attempts)

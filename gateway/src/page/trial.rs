@@ -139,6 +139,7 @@ async fn change(pages: &Pages, caller: Option<&Caller>, name: &str, text: &str) 
             text: text.to_owned(),
             ..TextItem::default()
         }],
+        ..Default::default()
     };
     let most = billing::most::of_transform(&request);
     let _reserved = billing::reserve(caller, &most).await?;

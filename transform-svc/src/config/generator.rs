@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use isomer_fleet::limits::{Budget, Per, Terms};
 use isomer_outbound::{rate_limiter::Rates, secret::SecretSource};
 use isomer_service_kit::config::{ConfigError, Secret};
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,40 @@ pub struct GeneratorConfig {
     pub hedge: Hedge,
     /// What may be spent from the start of this process.
     pub budget: BudgetConfig,
+    /// Limits of all processes of a fleet together (`fleet.engine`): workers, checks and servers.
+    /// Without a fleet this process keeps to them alone.
+    pub fleet: FleetLimitsConfig,
+}
+
+/// Limits of a generator that hold over all processes of a fleet. Give every process the same ones:
+/// each keeps to its own.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FleetLimitsConfig {
+    /// Most requests in flight to this server, of all processes together; 0: no limit.
+    pub concurrency: usize,
+    /// Most requests a second to this server, of all processes together; 0: no limit. A limit a
+    /// minute is a sixtieth of it a second.
+    pub requests_per_second: f64,
+    /// Most tokens a second to this server, those of prompts (estimated) and the most that answers
+    /// may have, of all processes together; 0: no limit.
+    pub tokens_per_second: f64,
+    /// What all processes together may spend, at the prices of `budget`.
+    pub budget: FleetBudgetConfig,
+}
+
+/// What all processes of a fleet may spend; what is not set has no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FleetBudgetConfig {
+    /// Calls, tries again included.
+    pub requests: Option<u64>,
+    /// Tokens of prompts and answers together. Calls in flight when it is spent are still paid for.
+    pub tokens: Option<u64>,
+    /// Money, in the unit of the prices.
+    pub cost: Option<f64>,
+    /// Over which time it is counted: `day` and `month` begin at 00:00 UTC, `total` never ends.
+    pub per: Per,
 }
 
 /// When a call is made a second time.
@@ -188,6 +223,7 @@ impl Default for GeneratorConfig {
             max_retry_after_seconds: 60.0,
             hedge: Hedge::Off,
             budget: BudgetConfig::default(),
+            fleet: FleetLimitsConfig::default(),
         }
     }
 }
@@ -221,6 +257,51 @@ impl GeneratorConfig {
             tokens_per_second: self.tokens_per_second,
             // Concurrency is bounded by the adaptive limit instead.
             max_concurrency: 0,
+        }
+    }
+
+    /// The limits of the fleet.
+    pub(crate) fn terms(&self) -> Terms {
+        let budget = &self.fleet.budget;
+        Terms {
+            concurrency: self.fleet.concurrency,
+            requests_per_second: self.fleet.requests_per_second,
+            tokens_per_second: self.fleet.tokens_per_second,
+            budget: Budget {
+                requests: budget.requests,
+                tokens: budget.tokens,
+                cost: budget.cost,
+                per: budget.per,
+                prompt_price: self.budget.prompt_price,
+                generated_price: self.budget.generated_price,
+            },
+        }
+    }
+
+    /// The same for a process without a fleet, which keeps to the limits of the fleet alone.
+    pub(crate) fn alone(&self) -> Self {
+        let lower = |own: f64, fleet: f64| match (own > 0.0, fleet > 0.0) {
+            (true, true) => own.min(fleet),
+            _ => own.max(fleet),
+        };
+        let least = |own: Option<u64>, fleet: Option<u64>| own.into_iter().chain(fleet).min();
+        let fleet = &self.fleet;
+        let concurrency = match fleet.concurrency {
+            0 => self.concurrency,
+            most => self.concurrency.min(most),
+        };
+        Self {
+            concurrency,
+            min_concurrency: self.min_concurrency.min(concurrency),
+            requests_per_second: lower(self.requests_per_second, fleet.requests_per_second),
+            tokens_per_second: lower(self.tokens_per_second, fleet.tokens_per_second),
+            budget: BudgetConfig {
+                requests: least(self.budget.requests, fleet.budget.requests),
+                tokens: least(self.budget.tokens, fleet.budget.tokens),
+                cost: self.budget.cost.into_iter().chain(fleet.budget.cost).reduce(f64::min),
+                ..self.budget
+            },
+            ..self.clone()
         }
     }
 
@@ -274,6 +355,7 @@ impl GeneratorConfig {
             positive("hedge", seconds)?;
         }
         self.budget.check()?;
+        self.check_fleet()?;
         if !(1..=20).contains(&self.max_tries) {
             return Err(ConfigError::new(
                 "max_tries",
@@ -295,7 +377,47 @@ impl GeneratorConfig {
         Ok(())
     }
 
+    fn check_fleet(&self) -> Result<(), ConfigError> {
+        let rates = Rates {
+            requests_per_second: self.fleet.requests_per_second,
+            tokens_per_second: self.fleet.tokens_per_second,
+            max_concurrency: 0,
+        };
+        rates.check().map_err(|bad| {
+            let field = match bad.field {
+                "requests_per_second" => "fleet.requests_per_second",
+                _ => "fleet.tokens_per_second",
+            };
+            ConfigError::new(field, bad.to_string(), "give a number above 0, or 0 for no limit")
+        })?;
+        let Some(cost) = self.fleet.budget.cost else {
+            return Ok(());
+        };
+        if !(cost.is_finite() && cost > 0.0) {
+            return Err(ConfigError::new(
+                "fleet.budget.cost",
+                format!("{cost} is not an amount to spend"),
+                "give more than 0, or leave it out",
+            ));
+        }
+        if self.budget.prompt_price == 0.0 && self.budget.generated_price == 0.0 {
+            return Err(ConfigError::new(
+                "fleet.budget.cost",
+                "without prices it would never be reached",
+                "set budget.prompt_price and budget.generated_price, per million tokens",
+            ));
+        }
+        Ok(())
+    }
+
     pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if self.kind == GeneratorKind::Local && self.fleet != FleetLimitsConfig::default() {
+            return Err(ConfigError::new(
+                "fleet",
+                "a local generator runs in each process by itself",
+                "remove it, or set kind = \"openai\"",
+            ));
+        }
         if self.model.is_empty() {
             return Err(ConfigError::new("model", "it is empty", "name the model"));
         }

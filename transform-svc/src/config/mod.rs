@@ -21,7 +21,7 @@ use isomer_service_kit::{
 use serde::{Deserialize, Serialize};
 
 pub(crate) use generator::check_url;
-pub use generator::{BudgetConfig, GeneratorConfig, GeneratorKind, Hedge};
+pub use generator::{BudgetConfig, FleetBudgetConfig, FleetLimitsConfig, GeneratorConfig, GeneratorKind, Hedge};
 
 /// Smallest bound of the cache, in bytes.
 const MIN_CACHE_BYTES: u64 = 1 << 20;

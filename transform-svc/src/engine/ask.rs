@@ -4,13 +4,13 @@
 use std::{sync::Arc, time::Duration};
 
 use isomer_outbound::AddressGuard;
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, priority::Priority};
 
 use super::{
     CacheAccess, Engine,
     cache_access::{Caller, Dispatch},
     generation::{About, generation},
-    inflight::ProduceError,
+    inflight::{How, ProduceError},
 };
 use crate::{
     cache::{Key, KeyParts},
@@ -45,6 +45,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) access: CacheAccess,
     /// For whom it is.
     pub(crate) caller: &'a Caller,
+    /// Whether it goes before others that wait.
+    pub(crate) priority: Priority,
 }
 
 /// What came back.
@@ -94,8 +96,8 @@ impl Engine {
             made,
             dispatch: ask.caller.dispatch.as_ref().map(Dispatch::id),
         };
-        let make = || {
-            generation(Arc::clone(ask.generator), about, move |_| Request {
+        let make = |urgency| {
+            generation(Arc::clone(ask.generator), about, urgency, move |_| Request {
                 messages: ask.messages,
                 temperature: ask.temperature,
                 top_p,
@@ -104,7 +106,12 @@ impl Engine {
                 seed: ask.seed,
             })
         };
-        let how = (ask.generator.location(), ask.access, ask.caller);
+        let how = How {
+            location: ask.generator.location(),
+            access: ask.access,
+            caller: ask.caller,
+            priority: ask.priority,
+        };
         let produced = self.inflight.produce(key, &self.cache, how, make).await;
         match produced {
             Ok(produced) => Ok(Answer {

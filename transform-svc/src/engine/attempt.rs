@@ -7,7 +7,7 @@ use super::{
     Call, Finished, GuardMode, Job, Outcome, Plan,
     cache_access::Dispatch,
     generation::{About, generation},
-    inflight::{Inflight, ProduceError, Produced},
+    inflight::{How, Inflight, ProduceError, Produced},
     plan::Step,
 };
 use crate::{
@@ -210,6 +210,7 @@ pub(super) fn end(
     match error {
         GeneratorError::Unreachable { message, .. } => Err(TransformError::Unreachable { id, message }),
         GeneratorError::Refused { message, hint, .. } => Err(TransformError::Refused { id, message, hint }),
+        GeneratorError::Paused { wait, .. } => Err(TransformError::Paused { id, wait }),
         GeneratorError::NotCached => {
             finished.failed = vec![Check::GeneratorError];
             finished.missing = true;
@@ -319,7 +320,7 @@ impl AttemptContext<'_> {
             seed: (!seedless).then_some(request.seed),
         };
         let (key, made) = (parts.key(), parts.made());
-        let make = || {
+        let make = |urgency| {
             let (prompt, count) = (Arc::clone(&step.prompt), plan.count);
             let about = About {
                 source: text.to_owned(),
@@ -329,12 +330,17 @@ impl AttemptContext<'_> {
                 made,
                 dispatch: plan.caller.dispatch.as_ref().map(Dispatch::id),
             };
-            generation(Arc::clone(self.generator), about, move |text| Request {
+            generation(Arc::clone(self.generator), about, urgency, move |text| Request {
                 messages: prompt.render(text, language, count),
                 ..request
             })
         };
-        let how = (self.generator.location(), plan.access, &plan.caller);
+        let how = How {
+            location: self.generator.location(),
+            access: plan.access,
+            caller: &plan.caller,
+            priority: plan.priority,
+        };
         let produced = self.inflight.produce(key, self.cache, how, make).await;
         (key, produced)
     }

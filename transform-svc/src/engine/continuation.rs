@@ -56,6 +56,7 @@ pub(super) async fn until_all_cuts(
                     seed: finished.seed,
                     access: plan.access,
                     caller: &plan.caller,
+                    priority: plan.priority,
                 })
                 .await?;
             fresh |= answer.fresh;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use isomer_service_kit::priority::Urgency;
 use uuid::Uuid;
 
 use super::inflight::{ProduceError, Produced, Work};
@@ -52,6 +53,7 @@ fn bound(request: &Request) -> Usage {
 pub(super) fn generation(
     generator: Arc<Bounded>,
     about: About,
+    urgency: Urgency,
     request: impl FnOnce(&str) -> Request + Send + 'static,
 ) -> Work {
     Box::pin(async move {
@@ -60,7 +62,7 @@ pub(super) fn generation(
         // Counted here, where the call is made, so that the call counts even if nobody waits for
         // its answer any more.
         let open = isomer_usage::begin(bound(&request));
-        let (completion, waited) = generator.generate(request).await;
+        let (completion, waited) = generator.generate(request, &urgency).await;
         let completion = match completion {
             Ok(completion) => completion,
             Err(error) => {

@@ -14,6 +14,7 @@ use futures::{
     future::{BoxFuture, Shared, WeakShared},
 };
 use isomer_retention::{Digest, Hold, Holder};
+use isomer_service_kit::priority::{Priority, Urgency};
 use parking_lot::Mutex;
 
 use super::{
@@ -50,7 +51,27 @@ pub(super) enum ProduceError {
 }
 
 pub(super) type Work = BoxFuture<'static, Result<Produced, ProduceError>>;
-type Map = HashMap<Key, (u64, WeakShared<Work>, Arc<AtomicBool>)>;
+type Map = HashMap<Key, Underway>;
+
+/// A generation in flight.
+#[derive(Clone)]
+struct Underway {
+    number: u64,
+    work: WeakShared<Work>,
+    /// Set by the first waiter that gets the result.
+    counted: Arc<AtomicBool>,
+    /// Rises when a caller of a higher priority joins.
+    urgency: Urgency,
+}
+
+/// How a caller uses the caches, and for whom.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How<'a> {
+    pub(super) location: GeneratorLocation,
+    pub(super) access: CacheAccess,
+    pub(super) caller: &'a Caller,
+    pub(super) priority: Priority,
+}
 
 /// The single-flight table. It holds only weak references: when nobody waits any more, the work is
 /// dropped.
@@ -86,7 +107,7 @@ impl Drop for Leave {
         if table
             .works
             .get(&self.key)
-            .is_some_and(|(number, ..)| *number == self.number)
+            .is_some_and(|underway| underway.number == self.number)
         {
             table.works.remove(&self.key);
         }
@@ -125,17 +146,17 @@ impl Inflight {
         &self,
         key: Key,
         cache: &Arc<Cache>,
-        (location, access, caller): (GeneratorLocation, CacheAccess, &Caller),
-        make: impl FnOnce() -> Work,
+        how: How<'_>,
+        make: impl FnOnce(Urgency) -> Work,
     ) -> Result<Produced, ProduceError> {
-        match access {
-            CacheAccess::Bypass => return alone(make()).await,
-            CacheAccess::ReadOnly => return self.cached(key, cache, location).await,
+        match how.access {
+            CacheAccess::Bypass => return alone(make(Urgency::new(how.priority))).await,
+            CacheAccess::ReadOnly => return self.cached(key, cache, how.location).await,
             CacheAccess::ReadWrite => {}
         }
-        self.rely(&key, cache, caller).await?;
-        let dispatch = caller.dispatch.as_ref();
-        let (work, counted) = match self.find(key, cache, location, make)? {
+        self.rely(&key, cache, how.caller).await?;
+        let dispatch = how.caller.dispatch.as_ref();
+        let (work, counted) = match self.find(key, cache, (how.location, how.priority), make)? {
             Found::Cached(entry) => {
                 let owed = dispatch.is_some_and(|dispatch| dispatch.owes(key, &entry));
                 return Ok(if owed { owed_by(*entry) } else { from_cache(*entry) });
@@ -184,8 +205,8 @@ impl Inflight {
         &self,
         key: Key,
         cache: &Arc<Cache>,
-        location: GeneratorLocation,
-        make: impl FnOnce() -> Work,
+        (location, priority): (GeneratorLocation, Priority),
+        make: impl FnOnce(Urgency) -> Work,
     ) -> Result<Found, ProduceError> {
         // A cached entry does not need the lock of the table.
         if let Some(entry) = cache.peek(&key) {
@@ -195,8 +216,9 @@ impl Inflight {
         let under_way = table
             .works
             .get(&key)
-            .and_then(|(_, weak, counted)| Some((weak.upgrade()?, Arc::clone(counted))));
-        if let Some((work, counted)) = under_way {
+            .and_then(|underway| Some((underway.work.upgrade()?, underway.clone())));
+        if let Some((work, Underway { counted, urgency, .. })) = under_way {
+            urgency.join(priority);
             return Ok(Found::Work { work, counted });
         }
         // Checked under the lock. A work leaves the table only after its entry is written, so the
@@ -211,7 +233,8 @@ impl Inflight {
             key,
             number,
         };
-        let (make, cache) = (make(), Arc::clone(cache));
+        let urgency = Urgency::new(priority);
+        let (make, cache) = (make(urgency.clone()), Arc::clone(cache));
         let make = match &self.shared {
             Some(shared) => shared_or_generated(shared.clone(), location, key, make),
             None => make,
@@ -225,7 +248,13 @@ impl Inflight {
         .shared();
         let counted = Arc::<AtomicBool>::default();
         if let Some(weak) = work.downgrade() {
-            table.works.insert(key, (number, weak, Arc::clone(&counted)));
+            let underway = Underway {
+                number,
+                work: weak,
+                counted: Arc::clone(&counted),
+                urgency,
+            };
+            table.works.insert(key, underway);
         }
         Ok(Found::Work { work, counted })
     }

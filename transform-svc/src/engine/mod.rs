@@ -15,6 +15,7 @@ mod task;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use futures::stream::{self, Stream, StreamExt};
+use isomer_fleet::limits::Limits;
 use isomer_models::Resolver;
 use isomer_proto::transform::v1 as proto;
 use isomer_retention::{Hold, Holder};
@@ -237,6 +238,14 @@ impl Engine {
     /// The references of a holder, if there is a second level.
     pub(crate) fn hold(&self, holder: &Holder) -> Option<Hold> {
         self.inflight.hold(holder)
+    }
+
+    /// The same with limits of generators that hold over all processes of a fleet.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self {
+            registry: self.registry.with_limits(limits),
+            ..self
+        }
     }
 
     /// The prompts in use.

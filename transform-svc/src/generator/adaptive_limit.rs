@@ -6,46 +6,83 @@
 //! of refusals only the first cuts. It is written here because no well-maintained crate limits
 //! calls this way.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, Weak},
+    time::Instant,
+};
 
+use isomer_fleet::limits::Limit;
+use isomer_service_kit::priority::{Line, Urgency};
 use parking_lot::Mutex;
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::sync::{oneshot, watch};
 
-/// Permits for concurrent calls, given in order of arrival.
+/// Permits for concurrent calls, given in order of priority and then of arrival.
 #[derive(Debug)]
 pub struct AdaptiveLimit {
-    semaphore: Arc<Semaphore>,
     state: Mutex<State>,
     least: usize,
     most: usize,
     /// The generator's id, for the gauge.
     name: String,
+    /// The limit on the calls of all processes of a fleet.
+    fleet: Option<Arc<Limit>>,
 }
 
 #[derive(Debug)]
 struct State {
     /// The bound; its whole part is the number of permits.
     bound: f64,
-    /// Permits in use that are not returned on drop, since the bound was cut below them.
-    owed: usize,
+    /// Permits in use; more than the bound for a while after it was cut.
+    in_use: usize,
     cut: Option<Instant>,
+    waiting: Line<oneshot::Sender<Permit>>,
 }
 
 /// A permit; dropping it gives it back.
 #[derive(Debug)]
 pub struct Permit {
-    permit: Option<OwnedSemaphorePermit>,
-    places: Arc<AdaptiveLimit>,
+    /// `None` once it is given back.
+    places: Option<Arc<AdaptiveLimit>>,
+    lost: Option<watch::Receiver<u64>>,
+}
+
+impl Permit {
+    /// Changes when the permit is lost: other processes may be granted its place, and the call must
+    /// end. `None` if the calls of other processes do not count.
+    pub(super) fn lost(&self) -> Option<watch::Receiver<u64>> {
+        self.lost.clone()
+    }
+
+    /// Whether it is lost.
+    pub(super) fn is_lost(&self) -> bool {
+        // The sender lives as long as the limit.
+        self.lost
+            .as_ref()
+            .is_some_and(|lost| lost.has_changed().unwrap_or(true))
+    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut state = self.places.state.lock();
-        if state.owed > 0 {
-            state.owed -= 1;
-            if let Some(permit) = self.permit.take() {
-                permit.forget();
-            }
+        let Some(places) = self.places.take() else { return };
+        let mut state = places.state.lock();
+        places.give_back(&mut state);
+        places.admit(&mut state);
+    }
+}
+
+/// A caller that waits. When it leaves, the fleet is told that fewer calls wait.
+struct Waiting<'a> {
+    places: &'a Arc<AdaptiveLimit>,
+    receiver: Option<oneshot::Receiver<Permit>>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        // A permit that was sent in this moment is given back here.
+        drop(self.receiver.take());
+        if self.places.fleet.is_some() {
+            self.places.admit(&mut self.places.state.lock());
         }
     }
 }
@@ -54,20 +91,30 @@ impl AdaptiveLimit {
     /// Begins at `most` and stays between `least` and `most`, both at least 1. If they are equal
     /// the bound is fixed.
     pub fn new(name: &str, least: usize, most: usize) -> Arc<Self> {
+        Self::within(name, least, most, None)
+    }
+
+    /// The same within a limit on the calls of all processes of a fleet.
+    pub(super) fn within(name: &str, least: usize, most: usize, fleet: Option<Arc<Limit>>) -> Arc<Self> {
         let most = most.max(1);
-        let places = Self {
-            semaphore: Arc::new(Semaphore::new(most)),
+        let more = fleet.as_ref().map(|fleet| fleet.more());
+        let places = Arc::new(Self {
             state: Mutex::new(State {
                 bound: most as f64,
-                owed: 0,
+                in_use: 0,
                 cut: None,
+                waiting: Line::default(),
             }),
             least: least.clamp(1, most),
             most,
             name: name.to_owned(),
-        };
+            fleet,
+        });
         places.tell(most);
-        Arc::new(places)
+        if let Some(more) = more {
+            tokio::spawn(admit_when_more(Arc::downgrade(&places), more));
+        }
+        places
     }
 
     /// Most permits there can be.
@@ -81,29 +128,82 @@ impl AdaptiveLimit {
     }
 
     /// Waits for a permit.
-    ///
-    /// # Errors
-    /// If the generator is being shut down.
-    pub async fn take(self: &Arc<Self>) -> Result<Permit, AcquireError> {
-        let permit = Arc::clone(&self.semaphore).acquire_owned().await?;
-        Ok(self.place(permit))
+    pub async fn take(self: &Arc<Self>, urgency: &Urgency) -> Permit {
+        loop {
+            let (sender, receiver) = oneshot::channel();
+            let mut waiting = Waiting {
+                places: self,
+                receiver: Some(receiver),
+            };
+            {
+                let mut state = self.state.lock();
+                state.waiting.push(urgency.clone(), sender);
+                self.admit(&mut state);
+            }
+            // Senders of callers that wait are not dropped, so this is a permit.
+            if let Some(receiver) = &mut waiting.receiver
+                && let Ok(permit) = receiver.await
+            {
+                return permit;
+            }
+        }
     }
 
     /// A permit, if one is free and no caller waits.
-    pub fn try_take(self: &Arc<Self>) -> Result<Permit, TryAcquireError> {
-        let permit = Arc::clone(&self.semaphore).try_acquire_owned()?;
-        Ok(self.place(permit))
+    pub fn try_take(self: &Arc<Self>) -> Option<Permit> {
+        let mut state = self.state.lock();
+        state.waiting.retain(|waiting| !waiting.is_closed());
+        if state.waiting.is_empty() {
+            self.free(&mut state)
+        } else {
+            None
+        }
     }
 
-    fn place(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Permit {
-        Permit {
-            permit: Some(permit),
-            places: Arc::clone(self),
+    /// A permit, if one is free.
+    fn free(self: &Arc<Self>, state: &mut State) -> Option<Permit> {
+        if state.in_use >= state.bound as usize {
+            return None;
+        }
+        // Subscribed before the call begins, so that no loss is missed.
+        let lost = self.fleet.as_ref().map(|fleet| fleet.leases_lost());
+        if self.fleet.as_ref().is_some_and(|fleet| !fleet.try_begin()) {
+            return None;
+        }
+        state.in_use += 1;
+        Some(Permit {
+            places: Some(Arc::clone(self)),
+            lost,
+        })
+    }
+
+    fn give_back(&self, state: &mut State) {
+        state.in_use -= 1;
+        if let Some(fleet) = &self.fleet {
+            fleet.end();
+        }
+    }
+
+    /// Gives the permits that are free to those that wait.
+    fn admit(self: &Arc<Self>, state: &mut State) {
+        state.waiting.retain(|waiting| !waiting.is_closed());
+        while !state.waiting.is_empty() {
+            let Some(permit) = self.free(state) else { break };
+            let Some(next) = state.waiting.pop() else { break };
+            if let Err(mut permit) = next.send(permit) {
+                // The caller left in this moment. Not dropped as it is: that takes the lock.
+                permit.places = None;
+                self.give_back(state);
+            }
+        }
+        if let Some(fleet) = &self.fleet {
+            let room = (state.bound as usize).saturating_sub(state.in_use);
+            fleet.tell_waiting(state.waiting.len().min(room));
         }
     }
 
     /// Reports a call that ended well.
-    pub fn went_well(&self) {
+    pub fn went_well(self: &Arc<Self>) {
         let mut state = self.state.lock();
         let before = state.bound as usize;
         if before >= self.most {
@@ -111,11 +211,7 @@ impl AdaptiveLimit {
         }
         state.bound = (state.bound + 1.0 / state.bound).min(self.most as f64);
         if state.bound as usize > before {
-            if state.owed > 0 {
-                state.owed -= 1;
-            } else {
-                self.semaphore.add_permits(1);
-            }
+            self.admit(&mut state);
             self.tell(state.bound as usize);
         }
     }
@@ -129,10 +225,7 @@ impl AdaptiveLimit {
         let before = state.bound as usize;
         state.bound = (state.bound / 2.0).max(self.least as f64);
         state.cut = Some(Instant::now());
-        let gone = before - state.bound as usize;
-        // Free permits are removed at once, the others when their calls end.
-        state.owed += gone - self.semaphore.forget_permits(gone);
-        if gone > 0 {
+        if (state.bound as usize) < before {
             metrics::counter!(crate::metric_names::CUTS, "generator" => self.name.clone()).increment(1);
             tracing::debug!(generator = %self.name, places = state.bound as usize, "overloaded: fewer calls at once");
             self.tell(state.bound as usize);
@@ -144,13 +237,21 @@ impl AdaptiveLimit {
     }
 }
 
+/// Gives permits to those that wait whenever the fleet grants more calls.
+async fn admit_when_more(places: Weak<AdaptiveLimit>, mut more: watch::Receiver<()>) {
+    while more.changed().await.is_ok() {
+        let Some(places) = places.upgrade() else { return };
+        places.admit(&mut places.state.lock());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn free(places: &Arc<AdaptiveLimit>) -> Vec<Permit> {
-        std::iter::from_fn(|| places.try_take().ok()).collect()
+        std::iter::from_fn(|| places.try_take()).collect()
     }
 
     #[test]
@@ -185,7 +286,7 @@ mod tests {
         let mut out = free(&places);
         places.was_overloaded(Instant::now());
         out.truncate(2);
-        assert!(places.try_take().is_err(), "two are out and two may be");
+        assert!(places.try_take().is_none(), "two are out and two may be");
         out.truncate(1);
         assert_eq!(free(&places).len(), 1);
         drop(out);

@@ -5,6 +5,7 @@
 //! that names the budget. When the run is repeated with a larger budget, texts in the cache are not
 //! generated again.
 
+use isomer_fleet::limits::Reached;
 use parking_lot::Mutex;
 
 use super::Prices;
@@ -32,13 +33,22 @@ pub struct Spent {
 
 /// A budget that is used up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the budget of generator `{name}` is spent: {what} (budget.{field}); raise it and run again, what was made is kept"
-)]
+#[error("the budget of generator `{name}` is spent: {what} ({field}); raise it and run again, what was made is kept")]
 pub struct BudgetSpent {
     name: String,
     what: String,
-    field: &'static str,
+    field: String,
+}
+
+impl BudgetSpent {
+    /// The budget of all processes of a fleet.
+    pub(super) fn of_fleet(name: &str, reached: Reached) -> Self {
+        Self {
+            name: name.to_owned(),
+            what: format!("{} by all processes of the fleet", reached.what),
+            field: format!("fleet.budget.{}", reached.field),
+        }
+    }
 }
 
 impl Budget {
@@ -80,11 +90,11 @@ impl Budget {
     /// If nothing is left.
     pub fn take(&self) -> Result<(), BudgetSpent> {
         let mut spent = self.spent.lock();
-        let over = |what: String, field| {
+        let over = |what: String, field: &str| {
             Err(BudgetSpent {
                 name: self.name.clone(),
                 what,
-                field,
+                field: format!("budget.{field}"),
             })
         };
         if let Some(limit) = self.limits.requests.filter(|limit| spent.requests >= *limit) {

@@ -97,15 +97,31 @@ pub(super) enum CallError {
     /// An answer that is not a completion.
     #[error("the server's answer is not a completion: {0}")]
     Malformed(String),
-    /// A status that will be the same for every request.
+    /// A status that will be the same for every request, until a quota is renewed.
     #[error("the server answered {status}{}", told(.message))]
-    Refused { status: u16, message: String },
+    Refused {
+        status: u16,
+        message: String,
+        renewed_after: Option<Duration>,
+    },
+    /// The permit of the call was lost: another process of the fleet may have it.
+    #[error("the lease of the fleet's concurrent calls was lost")]
+    PermitLost,
     /// A status that is about this request alone.
     #[error("the server answered {status}{}", told(.message))]
     Rejected { status: u16, message: String },
 }
 
 impl CallError {
+    /// How long the server asks not to be called.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { retry_after, .. } => *retry_after,
+            Self::Refused { renewed_after, .. } => *renewed_after,
+            _ => None,
+        }
+    }
+
     /// Its name in traces: one of a bounded set.
     pub(super) fn kind(&self) -> Cow<'static, str> {
         match self {
@@ -113,6 +129,7 @@ impl CallError {
             Self::Connect(_) => "connect".into(),
             Self::Broken(_) => "connection_broken".into(),
             Self::Late => "timeout".into(),
+            Self::PermitLost => "permit_lost".into(),
             Self::Malformed(_) => "malformed_answer".into(),
             Self::Busy { status, .. } | Self::Refused { status, .. } | Self::Rejected { status, .. } => {
                 status.to_string().into()
@@ -223,11 +240,13 @@ fn of_status(status: StatusCode, body: &[u8], retry_after: Option<Duration>, key
             CallError::Refused {
                 status: status_code,
                 message,
+                renewed_after: None,
             }
         }
         StatusCode::TOO_MANY_REQUESTS if no_quota => CallError::Refused {
             status: status_code,
             message,
+            renewed_after: retry_after,
         },
         StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT | StatusCode::TOO_EARLY => {
             CallError::Busy {

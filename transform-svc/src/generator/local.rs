@@ -8,7 +8,7 @@ use isomer_models::{ModelKind, Resolver, progress::LogProgress};
 use isomer_service_kit::telemetry::gen_ai::{ModelCall, Provider};
 use tracing::Instrument;
 
-use super::{AdaptiveLimit, Completion, Generator, GeneratorError, Identity, Prices, Request, operation};
+use super::{AdaptiveLimit, Completion, Generator, GeneratorError, Identity, Prices, Request, Turn, operation};
 use crate::error::TransformError;
 
 /// Change this when equal requests start to give other texts: old cache entries are then no longer
@@ -46,7 +46,8 @@ impl Local {
         let digest = resolved.weights_digest;
         let cache_key = format!("local-{ENGINE}:{digest}:{:?}", options.arithmetic);
         Ok(Self {
-            // The model's own queue and batch bound it, so nothing it does counts as overload.
+            // As many as are decoded together: none waits in the model's own queue, which knows no
+            // priorities. Nothing it does counts as overload.
             places: AdaptiveLimit::new(&id, options.max_batch, options.max_batch),
             identity: Identity { id, digest, cache_key },
             model: loaded,
@@ -75,7 +76,7 @@ impl Generator for Local {
         true
     }
 
-    fn generate(&self, request: Request) -> BoxFuture<'_, Result<Completion, GeneratorError>> {
+    fn generate(&self, request: Request, _turn: Turn) -> BoxFuture<'_, Result<Completion, GeneratorError>> {
         Box::pin(async move {
             let name = self.identity.id.trim_start_matches("local:");
             let call = ModelCall::start(operation(&request), &Provider::HERE, name);

@@ -14,7 +14,8 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use isomer_service_kit::telemetry::gen_ai::Operation;
+use isomer_service_kit::{priority::Urgency, telemetry::gen_ai::Operation};
+use tokio::sync::watch;
 
 use crate::{
     cache::GeneratorLocation,
@@ -131,6 +132,15 @@ pub enum GeneratorError {
     /// The caches do not hold the text, and no generator may be asked for it.
     #[error("no cache holds it")]
     NotCached,
+    /// The server asked all processes of the fleet not to call it for longer than a call waits.
+    /// This ends the request, too.
+    #[error("the server asked for a pause of another {} s", .wait.as_secs_f64().ceil())]
+    Paused {
+        /// What is left of the pause.
+        wait: Duration,
+        /// Calls that were tried.
+        calls: u32,
+    },
     /// Its budget is spent.
     #[error("{spent}")]
     Budget {
@@ -148,9 +158,23 @@ impl GeneratorError {
             Self::Unreachable { calls, .. }
             | Self::Refused { calls, .. }
             | Self::Failed { calls, .. }
+            | Self::Paused { calls, .. }
             | Self::Budget { calls, .. } => *calls,
             Self::NotCached => 0,
         }
+    }
+
+    /// The same after calls that were made before.
+    fn after(mut self, before: u32) -> Self {
+        match &mut self {
+            Self::Unreachable { calls, .. }
+            | Self::Refused { calls, .. }
+            | Self::Failed { calls, .. }
+            | Self::Paused { calls, .. }
+            | Self::Budget { calls, .. } => *calls += before,
+            Self::NotCached => {}
+        }
+        self
     }
 }
 
@@ -187,7 +211,16 @@ pub trait Generator: Send + Sync {
     fn prices(&self) -> Option<Prices>;
 
     /// Generates a text. Dropping the future cancels the work.
-    fn generate(&self, request: Request) -> BoxFuture<'_, Result<Completion, GeneratorError>>;
+    fn generate(&self, request: Request, turn: Turn) -> BoxFuture<'_, Result<Completion, GeneratorError>>;
+}
+
+/// How a call stands among others.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// Whether it goes before others that wait.
+    pub urgency: Urgency,
+    /// Changes when the call's permit is lost, and the call must end.
+    pub(crate) lost: Option<watch::Receiver<u64>>,
 }
 
 /// A generator whose calls in flight are bounded, over all requests of this process.
@@ -244,24 +277,37 @@ impl Bounded {
     }
 
     /// Generates a text when there is a permit; also returns how long the wait for one was. Permits
-    /// are given in order of arrival.
-    pub async fn generate(&self, request: Request) -> (Result<Completion, GeneratorError>, Duration) {
-        let arrived = Instant::now();
-        let Ok(_place) = self.generator.places().take().await else {
-            let error = GeneratorError::Failed {
-                message: "the generator is being shut down".into(),
-                calls: 0,
+    /// are given in order of priority and then of arrival.
+    pub async fn generate(
+        &self,
+        request: Request,
+        urgency: &Urgency,
+    ) -> (Result<Completion, GeneratorError>, Duration) {
+        let (mut waited, mut lost_calls) = (Duration::ZERO, 0);
+        loop {
+            let arrived = Instant::now();
+            let place = self.generator.places().take(urgency).await;
+            waited += arrived.elapsed();
+            let began = Instant::now();
+            let turn = Turn {
+                urgency: urgency.clone(),
+                lost: place.lost(),
             };
-            return (Err(error), arrived.elapsed());
-        };
-        let waited = arrived.elapsed();
-        let began = Instant::now();
-        let result = self.generator.generate(request).await;
-        metrics::histogram!(crate::metric_names::GENERATION).record(began.elapsed().as_secs_f64());
-        let calls = result
-            .as_ref()
-            .map_or_else(GeneratorError::calls, |completion| completion.calls);
-        metrics::counter!(crate::metric_names::CALLS).increment(calls.into());
-        (result, waited)
+            let result = self.generator.generate(request.clone(), turn).await;
+            metrics::histogram!(crate::metric_names::GENERATION).record(began.elapsed().as_secs_f64());
+            let calls = result
+                .as_ref()
+                .map_or_else(GeneratorError::calls, |completion| completion.calls);
+            metrics::counter!(crate::metric_names::CALLS).increment(calls.into());
+            match result {
+                // The call had to end because the permit was lost, not because it failed.
+                Err(GeneratorError::Failed { calls, .. }) if place.is_lost() => lost_calls += calls,
+                Ok(completion) => {
+                    let calls = completion.calls + lost_calls;
+                    return (Ok(Completion { calls, ..completion }), waited);
+                }
+                Err(error) => return (Err(error.after(lost_calls)), waited),
+            }
+        }
     }
 }

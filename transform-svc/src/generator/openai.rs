@@ -10,7 +10,8 @@
 //!
 //! 429, 503 and answers that do not come in time halve the calls in flight (see
 //! [`super::adaptive_limit`]). A slow call may be hedged with a second one (`hedge`). Each call is
-//! counted against the budget before it is made.
+//! counted against the budget before it is made. In a fleet the same holds for all processes
+//! together ([`isomer_fleet::limits`]), and a `Retry-After` pauses all of them.
 
 use std::{
     sync::{
@@ -24,18 +25,23 @@ use async_openai::{Client, config::Config, error::OpenAIError};
 use backon::{ExponentialBuilder, Retryable};
 use futures::future::{BoxFuture, Either, select};
 use http::HeaderMap;
+use isomer_fleet::limits::{self, Limit, Limits, Spent};
 use isomer_outbound::{
     client,
     guard::{AddressGuard, Resolver},
     rate_limiter::{NoTurn, RateLimiter},
 };
-use isomer_service_kit::telemetry::gen_ai::{ModelCall, Provider};
+use isomer_service_kit::{
+    priority::Priority,
+    telemetry::gen_ai::{ModelCall, Provider},
+};
 use secrecy::SecretString;
 use serde_json::json;
+use tokio::sync::watch;
 use tracing::Instrument;
 
 use super::{
-    AdaptiveLimit, Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Prices, Request,
+    AdaptiveLimit, Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Prices, Request, Turn,
     http::{CallError, Reply, Transport},
     latency::Latency,
     operation,
@@ -89,6 +95,8 @@ pub(super) struct OpenAi {
     places: Arc<AdaptiveLimit>,
     pace: RateLimiter,
     budget: Budget,
+    /// The limits of all processes of a fleet.
+    fleet: Option<Arc<Limit>>,
     latency: Latency,
     provider: Provider,
 }
@@ -99,6 +107,8 @@ enum TryError {
     Call(CallError),
     Budget(BudgetSpent),
     Turn(NoTurn),
+    /// The pause of the fleet is longer than a call waits.
+    Paused(Duration),
 }
 
 impl std::fmt::Display for TryError {
@@ -107,20 +117,25 @@ impl std::fmt::Display for TryError {
             Self::Call(error) => error.fmt(f),
             Self::Budget(spent) => spent.fmt(f),
             Self::Turn(no_turn) => no_turn.fmt(f),
+            Self::Paused(wait) => write!(f, "the server asked for a pause of another {wait:?}"),
         }
     }
 }
 
 impl OpenAi {
     /// Makes a client; nothing is called yet. With a guard it calls only addresses that the guard
-    /// lets through.
+    /// lets through. With `limits` it keeps to those of all processes of a fleet.
     pub(super) fn new(
         id: String,
-        model: &str,
-        url: &str,
+        (model, url): (&str, &str),
         config: &GeneratorConfig,
         guard: Option<AddressGuard>,
+        limits: Option<&Limits>,
     ) -> Result<Self, TransformError> {
+        let config = &match limits {
+            Some(_) => config.clone(),
+            None => config.alone(),
+        };
         let base = url.trim_end_matches('/').to_owned();
         let refused = |message: String, hint: &str| TransformError::Refused {
             id: id.clone(),
@@ -161,8 +176,15 @@ impl OpenAi {
         let client = Client::build(http.clone(), endpoint).with_http_service(Transport::new(http, Arc::new(key)));
         let pace = RateLimiter::new(config.rates(), LONGEST_TURN)
             .map_err(|bad| refused(bad.to_string(), "give a number above 0, or 0 for no limit"))?;
+        let identity = Identity {
+            id: id.clone(),
+            digest: String::new(),
+            cache_key: format!("openai:{model}@{base}"),
+        };
+        let fleet = limits.map(|limits| Arc::new(limits.open(&identity.fingerprint(), &id, config.terms())));
         Ok(Self {
-            places: AdaptiveLimit::new(&id, config.min_concurrency, config.concurrency),
+            places: AdaptiveLimit::within(&id, config.min_concurrency, config.concurrency, fleet.clone()),
+            fleet,
             pace,
             budget: Budget::new(&id, config.budget),
             latency: Latency::default(),
@@ -171,11 +193,7 @@ impl OpenAi {
                 place.host_str().unwrap_or_default().trim_matches(['[', ']']),
                 place.port_or_known_default().unwrap_or_default(),
             ),
-            identity: Identity {
-                id,
-                digest: String::new(),
-                cache_key: format!("openai:{model}@{base}"),
-            },
+            identity,
             model: model.to_owned(),
             key_place: config.key_place(),
             client,
@@ -216,12 +234,28 @@ impl OpenAi {
     }
 
     /// One call, charged to the budget and reported to the adaptive limit and the latencies.
-    async fn counted(&self, request: &Request, calls: &AtomicU32) -> Result<Reply, TryError> {
+    async fn counted(&self, request: &Request, turn: &Turn, calls: &AtomicU32) -> Result<Reply, TryError> {
+        let mut lost = turn.lost.clone();
+        let is_lost = |lost: &watch::Receiver<u64>| lost.has_changed().unwrap_or(true);
+        if lost.as_ref().is_some_and(is_lost) {
+            return Err(TryError::Call(CallError::PermitLost));
+        }
         self.budget.take().map_err(TryError::Budget)?;
         calls.fetch_add(1, Ordering::Relaxed);
         let began = Instant::now();
         let span = ModelCall::start(operation(request), &self.provider, &self.model);
-        let reply = self.call(request).instrument(span.span()).await;
+        let permit_lost = async {
+            match &mut lost {
+                // Closed with the limit, which this call keeps open.
+                Some(lost) => drop(lost.changed().await),
+                None => std::future::pending().await,
+            }
+        };
+        let reply = tokio::select! {
+            reply = self.call(request).instrument(span.span()) => reply,
+            () = permit_lost => Err(CallError::PermitLost),
+        };
+        self.tell_fleet(request, &reply);
         match &reply {
             Ok(reply) => {
                 if let Some(usage) = &reply.usage {
@@ -243,23 +277,64 @@ impl OpenAi {
         reply.map_err(TryError::Call)
     }
 
+    /// Tells all processes of the fleet what a call used, and a pause that the server asks for.
+    fn tell_fleet(&self, request: &Request, reply: &Result<Reply, CallError>) {
+        let Some(fleet) = &self.fleet else { return };
+        let mut spent = Spent {
+            requests: 1,
+            ..Spent::default()
+        };
+        match reply {
+            Ok(reply) => (spent.prompt_tokens, spent.generated_tokens, _) = tokens(request, reply),
+            Err(error) => {
+                if let Some(pause) = error.pause() {
+                    fleet.pause(pause, &error.to_string());
+                }
+            }
+        }
+        fleet.pay(&spent);
+    }
+
+    /// Longest pause that a call waits for.
+    fn patience(&self) -> Duration {
+        Duration::from_secs_f64(self.limits.max_retry_after_seconds)
+    }
+
+    /// Waits until the rates and the budget permit a call of so many tokens.
+    async fn permitted(&self, most: u64, turn: &Turn) -> Result<(), TryError> {
+        let own = match turn.urgency.priority() {
+            Priority::Interactive => self.pace.turn(most, None).await.map(drop),
+            Priority::Batch => self.pace.turn_of_batch(most).await,
+        };
+        own.map_err(TryError::Turn)?;
+        let Some(fleet) = &self.fleet else { return Ok(()) };
+        let turn = fleet.turn(most, &turn.urgency, self.patience()).await;
+        turn.map_err(|refused| match refused {
+            limits::NoTurn::Spent(reached) => TryError::Budget(BudgetSpent::of_fleet(&self.identity.id, reached)),
+            limits::NoTurn::Paused(wait) => TryError::Paused(wait),
+        })
+    }
+
     /// Makes a call when the rate limiter permits, and hedges it with a second one if it is slow:
     /// the first answer counts.
-    async fn hedged(&self, request: &Request, calls: &AtomicU32) -> Result<Reply, TryError> {
+    async fn hedged(&self, request: &Request, turn: &Turn, calls: &AtomicU32) -> Result<Reply, TryError> {
         let most = estimated_prompt(request) + u64::from(request.max_tokens);
-        self.pace.turn(most, None).await.map_err(TryError::Turn)?;
+        self.permitted(most, turn).await?;
         let Some(delay) = self.latency.hedge_after(self.limits.hedge) else {
-            return self.counted(request, calls).await;
+            return self.counted(request, turn, calls).await;
         };
-        let first = Box::pin(self.counted(request, calls));
+        let first = Box::pin(self.counted(request, turn, calls));
         let first = match select(first, Box::pin(tokio::time::sleep(delay))).await {
             Either::Left((reply, _)) => return reply,
             Either::Right(((), first)) => first,
         };
         // Only a free permit is taken, never one that another call waits for.
-        let Ok(_place) = self.places.try_take() else {
+        let Some(_place) = self.places.try_take() else {
             return first.await;
         };
+        if self.fleet.as_ref().is_some_and(|fleet| !fleet.try_turn()) {
+            return first.await;
+        }
         // A hedge does not wait for the rate limiter: the first call would be answered meanwhile.
         if self.pace.turn(most, Some(tokio::time::Instant::now())).await.is_err() {
             return first.await;
@@ -267,7 +342,7 @@ impl OpenAi {
         let count = |end: &'static str| {
             metrics::counter!(crate::metric_names::HEDGES, "end" => end).increment(1);
         };
-        let second = Box::pin(self.counted(request, calls));
+        let second = Box::pin(self.counted(request, turn, calls));
         match select(first, second).await {
             Either::Left((Ok(reply), _)) => {
                 count("first");
@@ -288,28 +363,28 @@ impl OpenAi {
         }
     }
 
-    async fn generate_with_retries(&self, request: Request) -> Result<Completion, GeneratorError> {
+    async fn generate_with_retries(&self, request: Request, turn: Turn) -> Result<Completion, GeneratorError> {
         let calls = AtomicU32::new(0);
         let began = Instant::now();
-        let longest_wait = Duration::from_secs_f64(self.limits.max_retry_after_seconds);
+        let longest_wait = self.patience();
         let backoff = ExponentialBuilder::default()
             .with_min_delay(Duration::from_secs_f64(self.limits.retry_delay_seconds))
             .with_max_delay(MAX_DELAY)
             .with_jitter()
             .with_max_times(self.limits.max_tries - 1);
-        let reply = (|| self.hedged(&request, &calls))
+        let reply = (|| self.hedged(&request, &turn, &calls))
             .retry(backoff)
             .when(|error| match error {
                 TryError::Call(error) => self.may_retry(error, began.elapsed()),
-                TryError::Budget(_) | TryError::Turn(_) => false,
+                TryError::Budget(_) | TryError::Turn(_) | TryError::Paused(_) => false,
             })
             .adjust(|error, delay| match error {
                 // The pause that the server asks for counts, unless it is longer than our limit:
                 // then the text fails.
-                TryError::Call(CallError::Busy {
-                    retry_after: Some(asked),
-                    ..
-                }) => delay.and((*asked <= longest_wait).then_some(*asked)),
+                TryError::Call(error) => match error.pause() {
+                    Some(asked) => delay.and((asked <= longest_wait).then_some(asked)),
+                    None => delay,
+                },
                 _ => delay,
             })
             .notify(|error, delay| {
@@ -322,6 +397,7 @@ impl OpenAi {
             Ok(reply) => Ok(completion(&request, &reply, calls)),
             Err(TryError::Call(error)) => Err(self.classify(error, request.text_to_continue().is_some(), calls)),
             Err(TryError::Budget(spent)) => Err(GeneratorError::Budget { spent, calls }),
+            Err(TryError::Paused(wait)) => Err(GeneratorError::Paused { wait, calls }),
             Err(TryError::Turn(no_turn)) => Err(GeneratorError::Failed {
                 message: format!("{no_turn}: raise requests_per_second and tokens_per_second, or ask for less"),
                 calls,
@@ -336,12 +412,18 @@ impl OpenAi {
             // A server that hangs gets one more full wait at most.
             CallError::Broken(_) | CallError::Late => elapsed < self.limits.timeout() * 2,
             CallError::Busy { .. } | CallError::Malformed(_) => true,
-            CallError::NoKey(_) | CallError::Refused { .. } | CallError::Rejected { .. } => false,
+            // A quota that comes back is waited for where the whole fleet waits.
+            CallError::Refused { .. } => self.fleet.is_some() && error.pause().is_some(),
+            CallError::NoKey(_) | CallError::PermitLost | CallError::Rejected { .. } => false,
         }
     }
 
     fn classify(&self, error: CallError, continues: bool, calls: u32) -> GeneratorError {
         let message = error.to_string();
+        let longer = error.pause().filter(|wait| *wait > self.patience());
+        if let (Some(_), Some(wait)) = (&self.fleet, longer) {
+            return GeneratorError::Paused { wait, calls };
+        }
         match error {
             // The address holds no password: such URLs are refused.
             CallError::Connect(_) => GeneratorError::Unreachable {
@@ -370,6 +452,7 @@ impl OpenAi {
                 GeneratorError::Refused { message, hint, calls }
             }
             CallError::Broken(_)
+            | CallError::PermitLost
             | CallError::Late
             | CallError::Busy { .. }
             | CallError::Malformed(_)
@@ -407,8 +490,8 @@ impl Generator for OpenAi {
         false
     }
 
-    fn generate(&self, request: Request) -> BoxFuture<'_, Result<Completion, GeneratorError>> {
-        Box::pin(self.generate_with_retries(request))
+    fn generate(&self, request: Request, turn: Turn) -> BoxFuture<'_, Result<Completion, GeneratorError>> {
+        Box::pin(self.generate_with_retries(request, turn))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use isomer_fleet::limits::Limits;
 use isomer_models::Resolver;
 use isomer_outbound::AddressGuard;
 use isomer_service_kit::config::Secret;
@@ -40,6 +41,8 @@ enum Spec {
 pub struct Registry {
     config: TransformConfig,
     resolver: Resolver,
+    /// Limits that hold over all processes of a fleet.
+    limits: Option<Limits>,
     made: Mutex<HashMap<String, Arc<OnceCell<Arc<Bounded>>>>>,
 }
 
@@ -49,7 +52,16 @@ impl Registry {
         Self {
             config,
             resolver,
+            limits: None,
             made: Mutex::default(),
+        }
+    }
+
+    /// The same with limits that hold over all processes of a fleet.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self {
+            limits: Some(limits),
+            ..self
         }
     }
 
@@ -88,7 +100,7 @@ impl Registry {
 
     async fn make(&self, id: &str, spec: Spec) -> Result<Arc<Bounded>, TransformError> {
         let remote = |model: &str, url: &str, config: &GeneratorConfig, guard: Option<AddressGuard>| {
-            OpenAi::new(id.to_owned(), model, url, config, guard)
+            OpenAi::new(id.to_owned(), (model, url), config, guard, self.limits.as_ref())
                 .map(|generator| Arc::new(Bounded::new(Box::new(generator))))
         };
         let local = async |model: &str| {

@@ -12,6 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::stream::{self, Stream, StreamExt};
 use isomer_proto::transform::v1 as proto;
+use isomer_service_kit::priority::Priority;
 
 use crate::{
     cache::Key,
@@ -106,6 +107,8 @@ pub struct Judging {
     pub bypass_cache: bool,
     /// For whom the request is.
     pub caller: Caller,
+    /// Whether its calls go before others that wait.
+    pub priority: Priority,
 }
 
 /// How a pair was rated.
@@ -192,6 +195,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
             seed: rated.seed,
             access: CacheAccess::bypassing(judging.bypass_cache),
             caller: &judging.caller,
+            priority: judging.priority,
         };
         let answer = engine.ask(ask).await?;
         rated.key = answer.key;
@@ -215,6 +219,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
                     hint,
                 });
             }
+            Err(GeneratorError::Paused { wait, .. }) => return Err(TransformError::Paused { id: id(), wait }),
             Err(
                 error @ (GeneratorError::Failed { .. } | GeneratorError::Budget { .. } | GeneratorError::NotCached),
             ) => {

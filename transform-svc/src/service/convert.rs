@@ -2,19 +2,35 @@
 
 use isomer_proto::{
     common::v1::{Provenance, Usage},
+    encoder::v1 as encoder,
     transform::v1 as proto,
 };
+use isomer_service_kit::priority::Priority;
 
 use crate::{
     catalogue::Entry,
     checks::Check,
     distractors,
     engine::{Amount, Call, Estimate, Finished, Job, Member, OnFailure, Outcome, Plan, joined},
+    error::TransformError,
     guards::Guard,
     language::{Language, LanguageCheck, TARGETS},
     measures::{self, Measures},
     prompt::{Prompt, Prompts},
 };
+
+/// The priority of a request.
+pub(super) fn priority(value: i32) -> Result<Priority, TransformError> {
+    match encoder::Priority::try_from(value) {
+        Ok(encoder::Priority::Unspecified | encoder::Priority::Interactive) => Ok(Priority::Interactive),
+        Ok(encoder::Priority::Batch) => Ok(Priority::Batch),
+        Err(_) => Err(TransformError::invalid(
+            "priority",
+            format!("{value} is not a priority"),
+            "give 1 (interactive) or 2 (batch), or leave it out",
+        )),
+    }
+}
 
 pub(super) fn check(check: Check) -> proto::Check {
     match check {

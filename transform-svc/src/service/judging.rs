@@ -10,6 +10,7 @@ use isomer_proto::{
 use isomer_service_kit::Fault;
 use isomer_usage::sum;
 
+use super::convert;
 use crate::{
     engine::{Caller, Engine},
     error::TransformError,
@@ -28,6 +29,7 @@ pub(super) async fn judge(
 ) -> Result<JudgeResponse, TransformError> {
     let began = Instant::now();
     let scale = scale_of(request.scale)?;
+    let priority = convert::priority(request.priority)?;
     let max_attempts = request.max_attempts.unwrap_or(DEFAULT_ATTEMPTS);
     if !(1..=MAX_ATTEMPTS).contains(&max_attempts) {
         return Err(TransformError::invalid(
@@ -74,6 +76,7 @@ pub(super) async fn judge(
         max_attempts,
         bypass_cache: request.bypass_cache,
         caller,
+        priority,
     });
     let (mut totals, mut ratings) = (Totals::default(), Vec::with_capacity(ids.len()));
     let mut rated = std::pin::pin!(judge::run(Arc::clone(engine), Arc::clone(&judging), pairs));

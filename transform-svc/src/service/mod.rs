@@ -9,6 +9,7 @@ mod totals;
 use std::{pin::Pin, sync::Arc, time::Instant};
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
+use isomer_fleet::limits::Limits;
 use isomer_models::Resolver;
 use isomer_proto::transform::v1::{
     EstimateRequest, EstimateResponse, InspectRequest, InspectResponse, JudgeRequest, JudgeResponse,
@@ -19,7 +20,9 @@ use isomer_proto::transform::v1::{
     transform_stream_response::Event,
 };
 use isomer_retention::Holder;
-use isomer_service_kit::{GrpcChannel, Services, config::Validate, dispatch, holder, page_token};
+use isomer_service_kit::{
+    GrpcChannel, Services, config::Validate, dispatch, holder, page_token, priority::Priority,
+};
 use isomer_usage::report::Reporting;
 use tonic::{Request, Response, Status};
 
@@ -56,10 +59,11 @@ impl TransformService {
     /// # Errors
     /// If the configuration, a prompt file or the cache directory cannot be used.
     pub fn new(config: TransformConfig, resolver: Resolver) -> Result<Self, TransformError> {
-        Self::with_shared(config, resolver, None)
+        Self::with_shared(config, resolver, None, None)
     }
 
-    /// As [`TransformService::new`], with a cache that machines share behind its own.
+    /// As [`TransformService::new`], with a cache that machines share behind its own, and limits of
+    /// generators that hold over all processes of a fleet.
     ///
     /// # Errors
     /// A configuration, prompt file or cache directory that cannot be used.
@@ -67,6 +71,7 @@ impl TransformService {
         config: TransformConfig,
         resolver: Resolver,
         shared: Option<SharedCache>,
+        limits: Option<Limits>,
     ) -> Result<Self, TransformError> {
         config.validate()?;
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
@@ -74,6 +79,9 @@ impl TransformService {
         let mut engine = Engine::new(config, resolver)?;
         if let Some(shared) = shared {
             engine = engine.with_shared(shared);
+        }
+        if let Some(limits) = limits {
+            engine = engine.with_limits(limits);
         }
         Ok(Self {
             engine: Arc::new(engine),
@@ -99,11 +107,12 @@ impl TransformService {
         &self,
         spec: Option<TransformSpec>,
         items: Vec<TextItem>,
-        caller: Caller,
+        (caller, priority): (Caller, Priority),
     ) -> Result<Running, TransformError> {
         let began = Instant::now();
         let (mut plan, jobs) = self.engine.plan(spec, items).await?;
         plan.caller = caller;
+        plan.priority = priority;
         tracing::debug!(transformation = plan.kind.name(), texts = jobs.len(), "transforming");
         let plan = Arc::new(plan);
         let shape = Arc::clone(&plan);
@@ -179,7 +188,8 @@ impl TransformRpc for TransformService {
 
     async fn transform(&self, request: Request<TransformRequest>) -> Result<Response<TransformResponse>, Status> {
         let (caller, request) = (self.caller_of(&request), request.into_inner());
-        let mut running = self.start(request.spec, request.items, caller).await?;
+        let whose = (caller, convert::priority(request.priority)?);
+        let mut running = self.start(request.spec, request.items, whose).await?;
         let (mut results, mut totals) = (Vec::new(), Totals::default());
         while let Some((made, counted)) = running.results.try_next().await? {
             results.extend(made);
@@ -199,7 +209,8 @@ impl TransformRpc for TransformService {
         request: Request<TransformStreamRequest>,
     ) -> Result<Response<ResponseStream>, Status> {
         let (caller, request) = (self.caller_of(&request), request.into_inner());
-        let running = self.start(request.spec, request.items, caller).await?;
+        let whose = (caller, convert::priority(request.priority)?);
+        let running = self.start(request.spec, request.items, whose).await?;
         tracing::trace!(transformation = running.plan.kind.name(), "streaming");
         // The totals travel with the stream; the end message is made from them after the last
         // result.

@@ -88,6 +88,7 @@ async fn a_language_without_a_tagger_is_refused_by_name() {
             text: german.into(),
             language: language.map(str::to_owned),
         }],
+        ..Default::default()
     };
     let status = client.transform(request(Some("de"))).await.unwrap_err();
     let fault = Fault::from_status(&status);

@@ -3,8 +3,11 @@
 use std::time::{Duration, Instant};
 
 use futures::{FutureExt, StreamExt};
-use isomer_proto::transform::v1::{
-    Outcome, TransformRequest, TransformResponse, TransformStreamRequest, transform_stream_response::Event,
+use isomer_proto::{
+    encoder::v1::Priority,
+    transform::v1::{
+        Outcome, TransformRequest, TransformResponse, TransformStreamRequest, transform_stream_response::Event,
+    },
 };
 use isomer_stubs::openai::{Answer, Stub};
 use isomer_transform::{TransformConfig, config::Hedge, engine::Engine};
@@ -99,6 +102,7 @@ async fn a_text_twice_in_a_request_is_generated_once_whether_or_not_its_language
     let mut request = TransformRequest {
         spec: Some(paraphrase()),
         items: items(&[TEXT, TEXT, TEXT]),
+        ..Default::default()
     };
     request.items[2].language = None;
     let response = client.transform(request).await.unwrap().into_inner();
@@ -140,6 +144,7 @@ async fn dropping_a_stream_ends_its_calls_and_makes_no_more() {
     let request = TransformStreamRequest {
         spec: Some(paraphrase()),
         items: items(&borrowed(&many)),
+        ..Default::default()
     };
     let mut stream = client.transform_stream(request).await.unwrap().into_inner();
     let first = stream.message().await.unwrap().unwrap();
@@ -278,6 +283,7 @@ async fn a_stream_brings_results_as_they_come_with_their_ids() {
             "This text is slower than the third one is.",
             "This text is the quick one of the three.",
         ]),
+        ..Default::default()
     };
     let mut stream = client.transform_stream(request).await.unwrap().into_inner();
     let mut came = Vec::new();
@@ -303,4 +309,103 @@ async fn calls_come_at_the_rate_that_the_server_is_said_to_allow() {
     // A second's worth goes at once, and the other four in 200 ms each.
     assert!(began.elapsed() >= Duration::from_millis(750), "{:?}", began.elapsed());
     assert_eq!((response.summary.unwrap().ok, stub.calls()), (9, 9));
+}
+
+fn request(texts: &[String], priority: Priority) -> TransformRequest {
+    TransformRequest {
+        spec: Some(paraphrase()),
+        items: items(&borrowed(texts)),
+        priority: priority.into(),
+    }
+}
+
+#[tokio::test]
+async fn an_interactive_call_overtakes_a_batch_that_saturates_the_generator() {
+    // A batch in its place waits its turn: that is what the first overtakes.
+    for priority in [Priority::Unspecified, Priority::Batch] {
+        let home = tempfile::tempdir().unwrap();
+        let stub = Stub::start(slow(100, Answer::Good)).await;
+        let client = client(bounded(&stub, home.path(), 2), home.path()).await;
+        let ask = |texts: Vec<String>, priority| {
+            let mut client = client.clone();
+            tokio::spawn(async move { client.transform(request(&texts, priority)).await.unwrap() })
+        };
+        // Several requests: each keeps as many calls waiting as the generator takes at once.
+        let batch: Vec<_> = ["one", "two", "three", "four", "five"]
+            .into_iter()
+            .map(|name| ask(texts(name, 8), Priority::Batch))
+            .collect();
+        stub.wait_for_calls(4).await;
+        ask(texts("urgent", 1), priority).await.unwrap();
+        let place = stub
+            .seen()
+            .iter()
+            .position(|seen| seen.user().contains("urgent"))
+            .unwrap();
+        // Two calls may have begun before it came.
+        let overtook = place <= 7;
+        assert_eq!(
+            overtook,
+            priority == Priority::Unspecified,
+            "it was call number {place}"
+        );
+        for batch in batch {
+            assert_eq!(batch.await.unwrap().into_inner().summary.unwrap().ok, 8);
+        }
+        assert_eq!((stub.calls(), stub.most_in_flight()), (41, 2));
+    }
+}
+
+#[tokio::test]
+async fn a_text_of_a_batch_that_an_interactive_call_wants_too_overtakes_with_it() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(slow(100, Answer::Good)).await;
+    let client = client(bounded(&stub, home.path(), 4), home.path()).await;
+    let ask = |texts: Vec<String>, priority| {
+        let mut client = client.clone();
+        tokio::spawn(async move { client.transform(request(&texts, priority)).await.unwrap() })
+    };
+    let batch: Vec<_> = ["one", "two", "three", "four", "five", "six"]
+        .into_iter()
+        .map(|name| ask(texts(name, 4), Priority::Batch))
+        .collect();
+    stub.wait_for_calls(4).await;
+    // It waits in the batch already.
+    let begun: Vec<String> = stub.seen().iter().map(|seen| seen.user().to_owned()).collect();
+    let wanted = ["one", "two", "three", "four", "five", "six"]
+        .into_iter()
+        .rev()
+        .map(|name| texts(name, 4).pop().unwrap())
+        .find(|text| !begun.iter().any(|user| user.contains(text.as_str())))
+        .unwrap();
+    ask(vec![wanted.clone()], Priority::Interactive).await.unwrap();
+    let place = stub
+        .seen()
+        .iter()
+        .position(|seen| seen.user().contains(&wanted))
+        .unwrap();
+    assert!(place < 12, "it was call number {place}");
+    for batch in batch {
+        batch.await.unwrap();
+    }
+    assert_eq!(stub.calls(), 24, "it was generated once");
+}
+
+#[tokio::test]
+async fn a_priority_that_is_none_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    let request = TransformRequest {
+        priority: 7,
+        ..request(&texts("odd", 1), Priority::Batch)
+    };
+    let refused = client.transform(request).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+    assert!(
+        refused.message().contains("7 is not a priority"),
+        "{}",
+        refused.message()
+    );
+    assert_eq!(stub.calls(), 0);
 }

@@ -32,7 +32,7 @@ async fn worker(stub: &Stub, home: &Path, name: &str) -> Client {
         ..StoreConfig::default()
     };
     let shared = SharedCache::new(Holds::new(BlobStore::open(&store).unwrap().unwrap()), "class");
-    let service = TransformService::with_shared(config(stub, &own), resolver(&own), Some(shared)).unwrap();
+    let service = TransformService::with_shared(config(stub, &own), resolver(&own), Some(shared), None).unwrap();
     client_of(service).await
 }
 
@@ -45,6 +45,7 @@ async fn transform(
     let request = TransformRequest {
         spec: Some(spec),
         items,
+        ..Default::default()
     };
     let answer = client.transform(with_dispatch(request, dispatch)).await;
     answer.unwrap().into_inner()
@@ -148,6 +149,7 @@ async fn what_names_no_dispatch_is_not_one() {
         let mut request = tonic::Request::new(TransformRequest {
             spec: Some(paraphrase()),
             items: items(&TEXTS[..1]),
+            ..Default::default()
         });
         request.metadata_mut().insert("isomer-dispatch", word.parse().unwrap());
         client.transform(request).await.unwrap();

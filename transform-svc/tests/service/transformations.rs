@@ -37,6 +37,7 @@ async fn ask(client: &mut Client, spec: TransformSpec, items: Vec<TextItem>) -> 
     let request = TransformRequest {
         spec: Some(spec),
         items,
+        ..Default::default()
     };
     client.transform(request).await.unwrap().into_inner()
 }

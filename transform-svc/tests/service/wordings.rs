@@ -222,6 +222,7 @@ async fn an_empty_text_ends_as_the_policy_says_without_a_call() {
             let request = TransformRequest {
                 spec: Some(order),
                 items: vec![TextItem::default()],
+                ..Default::default()
             };
             let response = client.transform(request).await.unwrap().into_inner();
             assert_eq!(response.results[0].outcome(), outcome);

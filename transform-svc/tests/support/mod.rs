@@ -91,6 +91,7 @@ pub async fn try_transform(
     let request = TransformRequest {
         spec: Some(spec),
         items: items(texts),
+        ..Default::default()
     };
     client
         .transform(request)

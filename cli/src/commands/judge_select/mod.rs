@@ -8,9 +8,12 @@ mod tables;
 use std::{collections::HashMap, process::ExitCode, time::Instant};
 
 use isomer_eval::selection::{self, GoldSet, JudgeResult, JudgeScore, ParaphraserResult, RatedPair, Report, Settings};
-use isomer_proto::transform::v1::{
-    JudgeRequest, JudgeScale, OnFailure, TextItem, TransformSpec, TransformStreamRequest, Transformation,
-    judge_request::Pair, transform_stream_response::Event, transformation::Kind,
+use isomer_proto::{
+    encoder::v1::Priority,
+    transform::v1::{
+        JudgeRequest, JudgeScale, OnFailure, TextItem, TransformSpec, TransformStreamRequest, Transformation,
+        judge_request::Pair, transform_stream_response::Event, transformation::Kind,
+    },
 };
 
 use super::{augment::prefetch_generator, judge, stdout_failure, transform::catalogue};
@@ -88,6 +91,7 @@ impl Selecting<'_> {
             generator_id: judge.to_owned(),
             seed: Some(self.args.seed),
             max_attempts: Some(self.args.attempts),
+            priority: Priority::Batch.into(),
             ..JudgeRequest::default()
         }
     }
@@ -198,6 +202,7 @@ impl Selecting<'_> {
                 ..TransformSpec::default()
             }),
             items: items.collect(),
+            priority: Priority::Batch.into(),
         };
         let began = Instant::now();
         let mut stream = catalogue::client(&self.connection)

@@ -9,9 +9,12 @@ use std::{io::Write, process::ExitCode};
 
 use catalogue::{catalogue, client, kind_named};
 use isomer_models::ModelKind;
-use isomer_proto::transform::v1::{
-    GuardMode, OnFailure, Sampling, TextItem, TransformSpec, TransformStreamRequest, Transformation,
-    transform_stream_response::Event, transformation::Kind,
+use isomer_proto::{
+    encoder::v1::Priority,
+    transform::v1::{
+        GuardMode, OnFailure, Sampling, TextItem, TransformSpec, TransformStreamRequest, Transformation,
+        transform_stream_response::Event, transformation::Kind,
+    },
 };
 use output::{Errors, Ordered, line, summary};
 use serde_json::json;
@@ -57,6 +60,7 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
     let request = TransformStreamRequest {
         spec: Some(spec(&args, kind)),
         items,
+        priority: Priority::Batch.into(),
     };
     let mut stream = client(&connection).transform_stream(request).await?.into_inner();
     let mut sink = Ordered::open(args.output.as_deref())?;

@@ -125,6 +125,7 @@ fn transform(end: End) -> Vec<Vec<u8>> {
             ..TransformSpec::default()
         }),
         items: items(end),
+        ..Default::default()
     };
     vec![request.encode_to_vec()]
 }

@@ -53,6 +53,7 @@ fn transform(spec: TransformSpec, items: Vec<TextItem>) -> Vec<Call> {
             ..spec
         }),
         items,
+        ..Default::default()
     };
     vec![call("transform.v1.TransformService/Transform", request)]
 }

@@ -12,6 +12,7 @@ const LISTS: &[(&str, &str)] = &[
     ("Encoders", "embed-svc/src/metric_names.rs"),
     ("Transformations", "transform-svc/src/metric_names.rs"),
     ("Evaluation", "eval-svc/src/metric_names.rs"),
+    ("Workers and limits of a fleet", "crates/fleet/src/metric_names.rs"),
 ];
 
 /// Names and documentation by constant.

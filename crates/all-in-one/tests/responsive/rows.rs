@@ -94,6 +94,7 @@ fn transform(kind_of: Kind, count: usize) -> TransformRequest {
             ..TransformSpec::default()
         }),
         items: items(count),
+        ..Default::default()
     }
 }
 

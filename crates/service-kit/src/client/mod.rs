@@ -4,7 +4,7 @@ mod cancel;
 mod span;
 
 /// For calls that are made without a [`GrpcChannel`].
-pub use crate::trace_context::carry as carry_trace;
+pub use crate::trace_context::{carry as carry_trace, join as join_trace};
 
 use std::{
     path::PathBuf,

@@ -7,6 +7,7 @@ mod spec;
 use std::sync::Arc;
 
 use isomer_proto::transform::v1 as proto;
+use isomer_service_kit::priority::Priority;
 
 use super::{
     cache_access::{CacheAccess, Caller},
@@ -124,6 +125,8 @@ pub struct Plan {
     pub access: CacheAccess,
     /// For whom the request is.
     pub caller: Caller,
+    /// Whether its calls go before others that wait.
+    pub priority: Priority,
 }
 
 impl Plan {

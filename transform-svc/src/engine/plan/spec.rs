@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use isomer_proto::transform::v1 as proto;
+use isomer_service_kit::priority::Priority;
 use proto::transformation::Kind as Wanted;
 
 use super::{super::continuation, CacheAccess, Caller, Draw, GuardMode, MAX_TOKENS, OnFailure, Plan};
@@ -340,6 +341,7 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
         max_tokens: sampling.max_tokens,
         access: CacheAccess::bypassing(spec.bypass_cache),
         caller: Caller::default(),
+        priority: Priority::default(),
     };
     let unresolved = Unresolved {
         generator_id: spec.generator_id,
