@@ -73,8 +73,8 @@ pub struct Shared {
     pub workers: Option<Dispatcher>,
     /// The class of arithmetic of this process.
     pub class: String,
-    /// The ledger of runs that replicas share. With one a tokio runtime is needed: this process takes
-    /// over runs of replicas that have stopped.
+    /// The ledger of runs that replicas share. With one a tokio runtime is needed: this process
+    /// takes over runs of replicas that have stopped.
     pub ledger: Option<Ledger>,
 }
 

@@ -20,9 +20,7 @@ use isomer_proto::transform::v1::{
     transform_stream_response::Event,
 };
 use isomer_retention::Holder;
-use isomer_service_kit::{
-    GrpcChannel, Services, config::Validate, dispatch, holder, page_token, priority::Priority,
-};
+use isomer_service_kit::{GrpcChannel, Services, config::Validate, dispatch, holder, page_token, priority::Priority};
 use isomer_usage::report::Reporting;
 use tonic::{Request, Response, Status};
 

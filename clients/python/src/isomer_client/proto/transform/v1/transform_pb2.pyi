@@ -13,6 +13,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from isomer_client.proto.common.v1 import common_pb2 as _common_pb2
+from isomer_client.proto.encoder.v1 import encoder_pb2 as _encoder_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -1121,6 +1122,9 @@ class TransformRequest(_message.Message):
 
     SPEC_FIELD_NUMBER: _builtins.int
     ITEMS_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    priority: _encoder_pb2.Priority.ValueType
+    """Which of the calls that wait for a generator go first. Default INTERACTIVE."""
     @_builtins.property
     def spec(self) -> Global___TransformSpec: ...
     @_builtins.property
@@ -1130,10 +1134,11 @@ class TransformRequest(_message.Message):
         *,
         spec: Global___TransformSpec | None = ...,
         items: _abc.Iterable[Global___TextItem] | None = ...,
+        priority: _encoder_pb2.Priority.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items", "priority", b"priority", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1616,6 +1621,9 @@ class TransformStreamRequest(_message.Message):
 
     SPEC_FIELD_NUMBER: _builtins.int
     ITEMS_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    priority: _encoder_pb2.Priority.ValueType
+    """As in TransformRequest."""
     @_builtins.property
     def spec(self) -> Global___TransformSpec: ...
     @_builtins.property
@@ -1625,10 +1633,11 @@ class TransformStreamRequest(_message.Message):
         *,
         spec: Global___TransformSpec | None = ...,
         items: _abc.Iterable[Global___TextItem] | None = ...,
+        priority: _encoder_pb2.Priority.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items", "priority", b"priority", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1845,6 +1854,7 @@ class JudgeRequest(_message.Message):
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     BYPASS_CACHE_FIELD_NUMBER: _builtins.int
     TRANSFORMATION_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
     scale: Global___JudgeScale.ValueType
     generator_id: _builtins.str
     """The judge, as in TransformSpec."""
@@ -1854,6 +1864,8 @@ class JudgeRequest(_message.Message):
     """Most attempts per pair, 1 to 10. Default 3."""
     bypass_cache: _builtins.bool
     """Skip the cache (neither read nor written)."""
+    priority: _encoder_pb2.Priority.ValueType
+    """Which of the calls that wait for a generator go first. Default INTERACTIVE."""
     @_builtins.property
     def pairs(self) -> _containers.RepeatedCompositeFieldContainer[Global___JudgeRequest.Pair]: ...
     @_builtins.property
@@ -1872,10 +1884,11 @@ class JudgeRequest(_message.Message):
         max_attempts: _builtins.int | None = ...,
         bypass_cache: _builtins.bool = ...,
         transformation: Global___Transformation | None = ...,
+        priority: _encoder_pb2.Priority.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "_seed", b"_seed", "max_attempts", b"max_attempts", "seed", b"seed", "transformation", b"transformation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "_seed", b"_seed", "bypass_cache", b"bypass_cache", "generator_id", b"generator_id", "max_attempts", b"max_attempts", "pairs", b"pairs", "scale", b"scale", "seed", b"seed", "transformation", b"transformation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "_seed", b"_seed", "bypass_cache", b"bypass_cache", "generator_id", b"generator_id", "max_attempts", b"max_attempts", "pairs", b"pairs", "priority", b"priority", "scale", b"scale", "seed", b"seed", "transformation", b"transformation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_attempts: _TypeAlias = _typing.Literal["max_attempts"]  # noqa: Y015
     _WhichOneofArgType__max_attempts: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts"]  # noqa: Y015
