@@ -27,6 +27,7 @@ fn shared(folder: &Path, class: &str) -> Shared {
         store: Some(Holds::new(blobs(folder))),
         workers: None,
         class: class.to_owned(),
+        ..Shared::default()
     }
 }
 

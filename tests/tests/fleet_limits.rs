@@ -11,7 +11,7 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_fleet::{
-    Dispatcher, Executed, Executor, FleetConfig, Kind as WorkKind, Lane, Queue, Unit,
+    Address, Dispatcher, Executed, Executor, FleetConfig, Kind as WorkKind, Lane, Queue, Unit,
     limits::{Limit, Limits, Terms},
     worker,
 };
@@ -20,6 +20,7 @@ use isomer_proto::transform::v1::{
     Paraphrase, TextItem, TransformRequest, TransformResponse, TransformSpec, Transformation,
     transform_service_client::TransformServiceClient, transformation::Kind,
 };
+use isomer_retention::Holds;
 use isomer_service_kit::{
     Fault, GrpcChannel,
     priority::{Priority, Urgency},
@@ -318,6 +319,7 @@ impl Executor for Calling {
 
     fn execute(
         &self,
+        _unit: &Address,
         _kind: WorkKind,
         request: bytes::Bytes,
         _dispatch: Option<uuid::Uuid>,
@@ -385,7 +387,7 @@ async fn a_paused_lane_delivers_nothing_and_the_others_go_on() {
         });
     }
     let queue = Queue::connect(&config).await.unwrap();
-    let dispatcher = Dispatcher::open(queue, blobs).await.unwrap();
+    let dispatcher = Dispatcher::open(queue, Holds::new(blobs)).await.unwrap();
     let ask = |lane: &'static str, what: &str| {
         let lane = Lane {
             kind: WorkKind::Transform,

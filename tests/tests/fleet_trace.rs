@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use isomer_blobs::{BlobStore, StoreConfig};
-use isomer_fleet::{Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queue, Unit, worker};
+use isomer_fleet::{Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queue, Unit, worker};
+use isomer_retention::Holds;
 use isomer_service_kit::{
     Fault,
     client::carry_trace,
@@ -33,6 +34,7 @@ impl Executor for Traced {
 
     fn execute(
         &self,
+        _unit: &Address,
         _kind: Kind,
         _request: bytes::Bytes,
         _dispatch: Option<uuid::Uuid>,
@@ -69,7 +71,7 @@ async fn a_unit_belongs_to_the_trace_of_who_asked_for_it() {
     let working = worker::work((queue, blobs.clone()), Arc::new(Traced), kinds, never, Duration::ZERO);
     tokio::spawn(working);
     let queue = Queue::connect(&config).await.unwrap();
-    let dispatcher = Dispatcher::open(queue, blobs).await.unwrap();
+    let dispatcher = Dispatcher::open(queue, Holds::new(blobs)).await.unwrap();
     let ask = async |text: &'static str| {
         let lane = Lane {
             kind: Kind::Transform,

@@ -187,6 +187,7 @@ async fn texts_that_a_run_found_or_made_are_kept_until_it_is_released() {
         let request = TransformRequest {
             spec: Some(paraphrase()),
             items: items(texts),
+            ..TransformRequest::default()
         };
         let request = with_holder(tonic::Request::new(request), Some(&run));
         two.transform(request).await.unwrap();
