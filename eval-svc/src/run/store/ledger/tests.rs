@@ -85,8 +85,9 @@ fn message(sequence: u64) -> Event {
 
 fn look() -> RecordedLook {
     let report = serde_json::json!({
-        "verdict": "pass", "blocked": false, "undecided": "fail", "alpha": 0.05, "adjust": "none",
-        "correction": "none", "rules": [], "encoders": [],
+        "verdict": "pass", "blocked": false, "undecided": "block", "alpha": 0.05, "adjust": "none",
+        "max_unchanged": 0.1, "rewrites_rated": null, "ratings_refused": null, "unit": "data sets",
+        "baseline": null, "rules": [], "encoders": [], "sequential": null,
     });
     RecordedLook {
         inputs: "digest".to_owned(),
