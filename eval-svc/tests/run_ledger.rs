@@ -1,6 +1,12 @@
 //! Replicas that share a ledger of runs in PostgreSQL are one service: each answers for every run,
 //! and a run outlives the replica that executes it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs
+)]
 
 mod run_stubs;
 

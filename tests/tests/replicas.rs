@@ -1,6 +1,6 @@
 //! Two `isomer serve` that share a ledger of runs in PostgreSQL: the one that leads a run is
 //! killed, and the other brings the run to the report of a run that nothing interrupts.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::{env, fs, path::Path, time::Duration};
 
