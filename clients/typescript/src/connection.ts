@@ -227,7 +227,7 @@ export class Connection {
     attempt: number,
     token?: Token,
   ): Promise<void> {
-    if (error instanceof Cancelled || this.#closed) throw error;
+    if (signal?.aborted || this.#closed) throw error;
     if (attempt === 1 && token !== undefined && error.code === "UNAUTHENTICATED") {
       // A token was refused that a new one may replace: then once more, at once.
       if (this.#token === token) this.#token = undefined;

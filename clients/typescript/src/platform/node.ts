@@ -43,21 +43,28 @@ export function connected(settings: Settings, interceptors: Interceptor[]): Conn
     },
   );
   const transport = createGrpcTransport({ baseUrl: target.baseUrl, interceptors, sessionManager: manager, acceptCompression: [] });
-  return { transport, close: () => manager.abort() };
+  return { transport, close: () => manager.close() };
 }
 
 /** Sessions whose window for all streams together is as large as for one. */
 class Sessions extends Http2SessionManager {
-  readonly #seen = new WeakSet<ClientHttp2Session>();
+  readonly #seen = new Set<ClientHttp2Session>();
 
   override async request(...parts: Parameters<Http2SessionManager["request"]>): Promise<ClientHttp2Stream> {
     const stream = await super.request(...parts);
     const session = stream.session as ClientHttp2Session | undefined;
     if (session !== undefined && !this.#seen.has(session) && !session.destroyed) {
       this.#seen.add(session);
+      session.once("close", () => this.#seen.delete(session));
       session.setLocalWindowSize(4 * WINDOW);
     }
     return stream;
+  }
+
+  /** Says goodbye where no call is in flight, else cuts the calls off. */
+  close(): void {
+    if (this.state() !== "idle") this.abort();
+    for (const session of this.#seen) session.close();
   }
 }
 
