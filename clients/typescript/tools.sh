@@ -20,5 +20,7 @@ build_client() {
         cd "$npm_folder"
         node_modules/.bin/tsc --project tsconfig.json
         node_modules/.bin/tsc --project tsconfig.dev.json
+        # Tests look into the package too.
+        ln -sfn ../dist build/dist
     ) >&2
 }

@@ -81,8 +81,10 @@ async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void>
 export class Connection {
   readonly settings: Settings;
   readonly #transport: Transport;
-  readonly #close: () => void;
+  readonly #close: (idle: boolean) => void;
   #closed = false;
+  /** Calls in flight. */
+  #calls = 0;
   #token: Token | undefined;
   #asking: Promise<Token> | undefined;
 
@@ -96,7 +98,7 @@ export class Connection {
 
   close(): void {
     this.#closed = true;
-    this.#close();
+    this.#close(this.#calls === 0);
   }
 
   /** A call with one answer, retried as the policy says. */
@@ -127,6 +129,7 @@ export class Connection {
     token: Token | undefined,
     attempt: number,
   ): Promise<MessageShape<O>> {
+    this.#calls++;
     try {
       const header = this.#header(token);
       const timeoutMs = this.#left(deadline, pathOf(method), attempt);
@@ -134,6 +137,8 @@ export class Connection {
       return (await this.#transport.unary(method, operation.signal, timeoutMs, header, request, values)).message;
     } catch (thrown) {
       throw this.#error(thrown, method, operation, attempt);
+    } finally {
+      this.#calls--;
     }
   }
 
@@ -146,6 +151,7 @@ export class Connection {
   ): AsyncGenerator<MessageShape<O>> {
     const token = await this.#currentToken(operation.signal);
     const { controller, release } = linked(operation.signal);
+    this.#calls++;
     try {
       const header = this.#header(token);
       const timeoutMs = this.#left(operation.deadline, pathOf(method), attempt);
@@ -158,6 +164,7 @@ export class Connection {
     } catch (thrown) {
       throw this.#error(thrown, method, operation, attempt);
     } finally {
+      this.#calls--;
       release();
       controller.abort();
     }

@@ -279,7 +279,7 @@ export class ProviderServer {
     });
   }
 
-  /** Serves gRPC, gRPC-Web and Connect. */
+  /** Serves gRPC over HTTP/2, which is what gateways call. */
   static async start(provider: Provider, options: ServeOptions = {}): Promise<ProviderServer> {
     const { listen = "127.0.0.1:0", keys = [], tls } = options;
     const { host, port } = listen.endsWith(":0") ? { ...targetOf(`${listen.slice(0, -2)}:1`, undefined), port: 0 } : targetOf(listen, undefined);

@@ -43,7 +43,7 @@ export function connected(settings: Settings, interceptors: Interceptor[]): Conn
     },
   );
   const transport = createGrpcTransport({ baseUrl: target.baseUrl, interceptors, sessionManager: manager, acceptCompression: [] });
-  return { transport, close: () => manager.close() };
+  return { transport, close: (idle) => manager.close(idle) };
 }
 
 /** Sessions whose window for all streams together is as large as for one. */
@@ -61,9 +61,9 @@ class Sessions extends Http2SessionManager {
     return stream;
   }
 
-  /** Says goodbye where no call is in flight, else cuts the calls off. */
-  close(): void {
-    if (this.state() !== "idle") this.abort();
+  /** Says goodbye; calls in flight are cut off first. */
+  close(idle: boolean): void {
+    if (!idle) this.abort();
     for (const session of this.#seen) session.close();
   }
 }

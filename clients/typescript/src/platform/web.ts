@@ -8,7 +8,7 @@ import type { Settings } from "../settings.js";
 /** A transport, and how its connections end. */
 export interface Connected {
   transport: Transport;
-  close(): void;
+  close(idle: boolean): void;
 }
 
 /** Browsers let pages set no `user-agent`. */
