@@ -197,8 +197,11 @@ export function codeName(number: number): CodeName {
 export function fromRpc(thrown: unknown, method: string, attempts: number): IsomerError {
   if (thrown instanceof IsomerError) return thrown;
   const error = ConnectError.from(thrown, Code.Unavailable);
-  const code = codeName(codeOf(error));
-  const parts: ErrorParts = { code, method, attempts, cause: thrown };
+  const said = error.details.length > 0 || !error.metadata.keys().next().done;
+  const code = codeName(said ? error.code : localCode(error));
+  const parts: ErrorParts = { code, method, attempts };
+  // What a server said is all here. What broke a connection is known to its error alone.
+  if (!said) parts.cause = thrown;
   for (const info of error.findDetails(ErrorInfoSchema)) {
     const { [HINT]: hint, ...metadata } = info.metadata;
     parts.reason = info.reason;
@@ -217,12 +220,11 @@ export function fromRpc(thrown: unknown, method: string, attempts: number): Isom
 }
 
 /**
- * The code of a failed call. What no server said comes from a connection that broke or never was
- * made. The transports give a dozen codes for that, from `aborted` to `internal`; it is
- * UNAVAILABLE here, as in gRPC's own clients.
+ * The code of a failed call of which no server said anything: a connection broke or never was made.
+ * The transports give a dozen codes for that, from `aborted` to `internal`; it is UNAVAILABLE here, as
+ * in gRPC's own clients.
  */
-function codeOf(error: ConnectError): Code {
-  const said = error.details.length > 0 || !error.metadata.keys().next().done;
+function localCode(error: ConnectError): Code {
   const own = error.code === Code.DeadlineExceeded || /^(parse|serialize|decode) /.test(error.rawMessage);
-  return said || own ? error.code : Code.Unavailable;
+  return own ? error.code : Code.Unavailable;
 }

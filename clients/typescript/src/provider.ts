@@ -351,6 +351,12 @@ export class ProviderServer {
   }
 }
 
+/** An encoder's id as a provider's, which has up to 63 of a-z, 0-9 and hyphens. */
+export function providerId(encoder: string): string {
+  const id = encoder.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+/, "").slice(0, 63).replace(/-+$/, "");
+  return id || "provider";
+}
+
 /** Serves until SIGTERM or SIGINT; with `register`, a client of a gateway, under that gateway. */
 export async function serve(
   provider: Provider,
@@ -362,8 +368,14 @@ export async function serve(
     for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve());
   });
   if (options.register !== undefined) {
-    const id = options.id ?? server.encoder;
-    await server.register(options.register, id, options);
+    const id = options.id ?? providerId(server.encoder);
+    try {
+      await server.register(options.register, id, options);
+    } catch (error) {
+      await server.stop();
+      options.register.close();
+      throw error;
+    }
     console.log(`registered as ${id}`);
   }
   await told;

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Client, InvalidArgument, IsomerError, NotFound, Unauthenticated, Unimplemented } from "isomer-client";
-import { type Provider, ProviderServer } from "isomer-client/provider";
+import { type Provider, ProviderServer, providerId } from "isomer-client/provider";
 
 const letters: Provider = {
   describe: () => ({ id: "letters", version: "1", dimensions: 4, prompts: { query: "q: " }, matryoshkaDimensions: [2], maxBatchItems: 3 }),
@@ -69,4 +69,8 @@ test("it stops while a client is connected", async () => {
     await server.stop();
     await assert.rejects(client.encoder("letters"), /ECONNREFUSED|UNAVAILABLE|unavailable/i);
   });
+});
+
+test("an encoder's id becomes one that a provider may have", () => {
+  assert.deepEqual(["hashing-256", "all-MiniLM-L6-v2", "org/A_b.c", "--", "ß"].map(providerId), ["hashing-256", "all-minilm-l6-v2", "org-a-b-c", "provider", "provider"]);
 });
