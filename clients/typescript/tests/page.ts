@@ -23,8 +23,20 @@ async function tried(protocol: Protocol, address: string, key: string, texts: st
   const misspelt = await refusal(client.encode(["river"], { encoder: "tiny", promptName: "quary" }));
   const results: string[] = [];
   for await (const { text } of client.transformStream(texts.slice(0, 3), "stopword_removal")) results.push(text);
-  const signal = AbortSignal.timeout(1);
-  const cancelled = await refusal(client.encode(texts.map((text) => text.repeat(40)), { encoder: "tiny", signal }));
+  // Aborted when the request is on its way.
+  const controller = new AbortController();
+  const leaving = new Client(address, {
+    protocol,
+    key,
+    interceptors: [
+      (next) => (request) => {
+        const answer = next(request);
+        if (request.method.name === "Encode") controller.abort();
+        return answer;
+      },
+    ],
+  });
+  const cancelled = await refusal(leaving.encode(texts, { encoder: "tiny", signal: controller.signal }));
   const nobody = await refusal(new Client("http://127.0.0.1:9", { protocol, retries: { unreachable: 1 } }).encoder("tiny"));
   let node: unknown;
   try {

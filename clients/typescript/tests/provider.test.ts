@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Code, ConnectError, createRouterTransport } from "@connectrpc/connect";
 import { Client, InvalidArgument, IsomerError, NotFound, Unauthenticated, Unimplemented } from "isomer-client";
+import { ProviderService } from "isomer-client/proto/gateway/v1/provider";
 import { type Provider, ProviderServer, providerId } from "isomer-client/provider";
 
 const letters: Provider = {
@@ -73,4 +75,43 @@ test("it stops while a client is connected", async () => {
 
 test("an encoder's id becomes one that a provider may have", () => {
   assert.deepEqual(["hashing-256", "all-MiniLM-L6-v2", "org/A_b.c", "--", "ß"].map(providerId), ["hashing-256", "all-minilm-l6-v2", "org-a-b-c", "provider", "provider"]);
+});
+
+test("a lease is renewed, a gateway that forgot it is told again, and it is given back at the end", async () => {
+  const came: string[] = [];
+  let renewed = 0;
+  const transport = createRouterTransport(({ service }) => {
+    service(ProviderService, {
+      updateProvider: ({ provider, allowMissing }) => {
+        came.push(`update ${provider?.id} ${provider?.address} ${provider?.lease?.nanos} ${allowMissing}`);
+        return { provider: provider as NonNullable<typeof provider> };
+      },
+      renewLease: ({ id }) => {
+        came.push(`renew ${id}`);
+        if (++renewed % 3 === 2) throw new ConnectError("it ran out", Code.NotFound);
+        if (renewed % 3 === 0) throw new ConnectError("the gateway restarts", Code.Internal);
+        return { expireTime: { seconds: 1n } };
+      },
+      deleteProvider: ({ id }) => {
+        came.push(`delete ${id}`);
+        return {};
+      },
+    });
+  });
+  const warned: string[] = [];
+  const server = await ProviderServer.start(letters);
+  await server.register(new Client(undefined, { transport }), "mine", { leaseMs: 300, warn: (message) => warned.push(message) });
+  const put = `update mine grpc://${server.address} 300000000 true`;
+  const told = /`mine` was not renewed.*the gateway restarts/;
+  // However late a timer is: until both have happened.
+  while (came.filter((one) => one === put).length < 2 || !warned.some((one) => told.test(one))) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  await server.stop();
+  assert.deepEqual(came.slice(0, 2), [put, "renew mine"]);
+  assert.equal(came.at(-1), "delete mine");
+  assert.deepEqual([...new Set(came)].sort(), ["delete mine", "renew mine", put].sort());
+  const count = came.length;
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  assert.equal(came.length, count, "nothing is sent after the end");
 });
