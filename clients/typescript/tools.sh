@@ -8,7 +8,7 @@ ensure_npm() {
     stamp="$npm_folder/node_modules/.isomer-$(sha256sum "$npm_folder/package-lock.json" | cut -c1-16)"
     [ -e "$stamp" ] && return 0
     say "installing the npm packages of the TypeScript client"
-    npm ci --prefix "$npm_folder" --prefer-offline --no-audit --no-fund --silent
+    npm ci --prefix "$npm_folder" --prefer-offline --no-audit --no-fund --loglevel=error
     touch "$stamp"
 }
 
