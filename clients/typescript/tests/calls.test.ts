@@ -2,13 +2,19 @@
 
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage } from "node:http";
+import { createServer as createHttp2Server } from "node:http2";
 import type { AddressInfo } from "node:net";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, test } from "node:test";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { context, propagation, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import { W3CTraceContextPropagator } from "@opentelemetry/core";
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { ATTEMPT, Cancelled, Client, InvalidArgument, IsomerError, Token, Unauthenticated, Unavailable, oidcClientCredentials } from "isomer-client";
+import { EncoderService } from "isomer-client/proto/encoder/v1/encoder";
 import { Stub } from "./stub.js";
 
 const stub = await Stub.start();
@@ -211,4 +217,26 @@ test("interceptors see each attempt of a call", async () => {
   await one.encode(["river"], { encoder: "once" });
   assert.deepEqual(seen, ["GetEncoder 1", "Encode 1", "Encode 2"]);
   assert.ok((await stub.journal("intercepted")).every(({ metadata }) => metadata["x-mark"] === "set"));
+});
+
+test("a server may be at a Unix socket", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "isomer-socket-"));
+  const socket = join(folder, "socket");
+  const seen: (string | null)[] = [];
+  const handler = connectNodeAdapter({
+    routes: ({ rpc }) => {
+      rpc(EncoderService.method.getEncoder, ({ id }, { requestHeader }) => {
+        seen.push(requestHeader.get("authorization"));
+        return { encoder: { id } };
+      });
+    },
+  });
+  const server = createHttp2Server(handler);
+  await new Promise<void>((resolve) => server.listen(socket, resolve));
+  const one = new Client(`unix:${socket}`, { key: "iso_x" });
+  assert.equal((await one.encoder("tiny")).id, "tiny");
+  assert.deepEqual(seen, ["Bearer iso_x"]);
+  one.close();
+  await new Promise((resolve) => server.close(resolve));
+  rmSync(folder, { recursive: true });
 });
