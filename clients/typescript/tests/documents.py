@@ -1,4 +1,4 @@
-"""Type-checks and runs the TypeScript of docs/how-to/clients-typescript.md, from top to bottom, against a real server."""
+"""Type-checks and runs the TypeScript of docs/how-to/clients-typescript.md, from top to bottom, against a real server; then services.ts."""
 
 import argparse
 import importlib
@@ -19,6 +19,13 @@ assert.ok(best < 2000 && german.results.length === 1 && stored.digest.length ===
 assert.equal(count, 1000);
 console.log("the page ran to its end");
 """
+
+
+def ran(name, script, environment, last):
+    """Ends the check unless the script ran to its last line."""
+    done = subprocess.run(["node", str(script)], capture_output=True, text=True, env=environment, timeout=300)
+    if done.returncode != 0 or last not in done.stdout:
+        sys.exit(f"{name} fails:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
 
 
 def main():
@@ -57,13 +64,12 @@ api_key_env = ""
     with tempfile.TemporaryDirectory(prefix="isomer-documents-") as folder:
         server = servers.Isomer(parser.parse_args().isomer, pathlib.Path(folder), "documents", config).start()
         environment = {name: value for name, value in os.environ.items() if name != "ISOMER_API_KEY"}
+        environment["ISOMER_SERVER"] = server.address
         try:
-            command = ["node", str(source.parent / "out/page.js")]
-            done = subprocess.run(command, capture_output=True, text=True, env={**environment, "ISOMER_SERVER": server.address}, timeout=300)
+            ran(PAGE.name, source.parent / "out/page.js", environment, "the page ran to its end")
+            ran("services.ts", HERE / "build/tests/services.js", environment, "every service answered")
         finally:
             server.stop()
-    if done.returncode != 0 or "the page ran to its end" not in done.stdout:
-        sys.exit(f"{PAGE.name} fails:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
     print(f"{PAGE.name}: {len(blocks)} blocks ran")
 
 
