@@ -48,7 +48,7 @@ function bareStub(address: string): Encode {
 function thisClient(protocol: Protocol): (address: string) => Encode {
   return (address) => {
     const client = new Client(address, { protocol, batchItems: BATCH, inFlight: IN_FLIGHT });
-    return async (texts) => (await client.encode(texts, { encoder: "wide" })).vectors.float32;
+    return async (texts) => (await client.encode(texts, { encoder: "wide" })).vectors.data;
   };
 }
 

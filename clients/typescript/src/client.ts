@@ -30,7 +30,7 @@ import { type Collection, Known, spaceOf } from "./spaces.js";
 import { Transformations } from "./transform.js";
 
 /** Options of `encode`. */
-export interface EncodeOptions extends CallOptions, PromptOptions {
+export interface EncodeOptions<D extends DtypeName = DtypeName> extends CallOptions, PromptOptions {
   /** Id of the encoder. */
   encoder: string;
   /** Columns to keep (Matryoshka). */
@@ -38,7 +38,7 @@ export interface EncodeOptions extends CallOptions, PromptOptions {
   /** Whether to scale to unit length; by default as the encoder does. */
   normalise?: boolean;
   /** `f32` unless given. */
-  dtype?: DtypeName;
+  dtype?: D;
   /** What happens to too long a text: `tail` unless given. */
   truncation?: TruncationName;
   /** `interactive` unless given; `batch` for `encodeStream`. */
@@ -134,15 +134,15 @@ export class Client extends Transformations {
   // Vectors
 
   /** A vector for each of any number of texts, in their order: texts, or token ids by the encoder's own tokenizer. */
-  async encode(texts: Iterable<Text>, options: EncodeOptions): Promise<Embeddings> {
+  async encode<D extends DtypeName = "f32">(texts: Iterable<Text>, options: EncodeOptions<D>): Promise<Embeddings<D>> {
     notOneText(texts);
     const listed = Array.isArray(texts) ? (texts as readonly Text[]) : [...texts];
     const operation = new Operation(options);
     const { known, asked } = await this.#asked(options, operation);
-    if (listed.length === 0) return empty(known, asked);
+    if (listed.length === 0) return empty(known, asked) as Embeddings<D>;
     const joiner = new Joiner(listed.length);
     for await (const part of this.#parts(listed, known, asked, options.collection, operation)) joiner.add(part);
-    return succeeded(joiner.whole(), options.partial);
+    return succeeded<D>(joiner.whole(), options.partial);
   }
 
   /**
@@ -151,11 +151,14 @@ export class Client extends Transformations {
    * Texts are read only as far as requests are in flight, and each batch's vectors are a view of its
    * answer: memory does not grow with the number of texts. Leaving the loop cancels what is in flight.
    */
-  async *encodeStream(texts: Iterable<Text> | AsyncIterable<Text>, options: EncodeOptions): AsyncGenerator<Embeddings> {
+  async *encodeStream<D extends DtypeName = "f32">(
+    texts: Iterable<Text> | AsyncIterable<Text>,
+    options: EncodeOptions<D>,
+  ): AsyncGenerator<Embeddings<D>> {
     notOneText(texts);
     const operation = new Operation(options);
     const { known, asked } = await this.#asked({ priority: "batch", ...options }, operation);
-    for await (const part of this.#parts(texts, known, asked, options.collection, operation)) yield succeeded(part, options.partial);
+    for await (const part of this.#parts(texts, known, asked, options.collection, operation)) yield succeeded<D>(part, options.partial);
   }
 
   async #asked(options: EncodeOptions, operation: Operation, tokens?: boolean): Promise<{ known: Encoder; asked: Asked }> {
@@ -191,16 +194,19 @@ export class Client extends Transformations {
   }
 
   /** A vector for each token of each text. */
-  async encodeTokens(texts: Iterable<Text>, options: Omit<EncodeOptions, "priority" | "partial">): Promise<TokenEmbeddings> {
+  async encodeTokens<D extends DtypeName = "f32">(
+    texts: Iterable<Text>,
+    options: Omit<EncodeOptions<D>, "priority" | "partial">,
+  ): Promise<TokenEmbeddings<D>> {
     notOneText(texts);
     const operation = new Operation(options);
     const { known, asked } = await this.#asked(options, operation, true);
     const checker = new Checker(asked, options.collection, this.known);
-    const vectors: Vectors[] = [];
+    const vectors: Vectors<D>[] = [];
     const parts: TokenEmbeddings[] = [];
     for await (const [{ start, texts: some }, answer] of this.#answers(texts, known, asked, operation)) {
       const part = checker.tokenEmbeddings(answer, some.length, start);
-      vectors.push(...part.vectors);
+      vectors.push(...(part.vectors as Vectors<D>[]));
       parts.push(part);
     }
     return { vectors, space: parts[0]?.space ?? spaceOf(known.vectorSpace), usage: usageOf(parts.map((part) => part.usage)) };
@@ -253,7 +259,8 @@ function tokensRequest(texts: Iterable<string>, options: TokenOptions) {
 }
 
 /** The vectors, or TextsFailed where texts have none and the caller did not say that this is fine. */
-function succeeded(embeddings: Embeddings, partial: boolean | undefined): Embeddings {
+function succeeded<D extends DtypeName>(embeddings: Embeddings, partial: boolean | undefined): Embeddings<D> {
   if (partial !== true) failed(embeddings.errors, embeddings);
-  return embeddings;
+  // Answers of another type than was asked for have been refused.
+  return embeddings as Embeddings<D>;
 }

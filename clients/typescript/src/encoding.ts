@@ -286,8 +286,9 @@ export class Checker {
   tokenEmbeddings(answer: EncodeResponse, count: number, start: number): TokenEmbeddings {
     const { data, rows, cols, dtype } = view(answer.embeddings);
     failed(itemErrors(answer.errors, start));
-    if (answer.rowCounts.length !== count || answer.rowCounts.reduce((sum, one) => sum + one, 0) !== rows) {
-      throw new BadAnswer(`${rows} token vectors of ${answer.rowCounts.length} texts were answered to ${count}`, { hint: "ask again" });
+    if (dtype !== this.asked.dtype || answer.rowCounts.length !== count || answer.rowCounts.reduce((sum, one) => sum + one, 0) !== rows) {
+      const message = `${rows} token vectors of element type ${dtype} of ${answer.rowCounts.length} texts were answered to ${count}`;
+      throw new BadAnswer(message, { hint: "ask again" });
     }
     const width = widthOf(cols, dtype);
     let row = 0;

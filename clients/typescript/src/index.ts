@@ -28,7 +28,7 @@ export {
 export type { ScoreOptions, Series, SpecOptions, StatisticsOptions } from "./evaluation.js";
 export { Runs, Statistics, Tasks } from "./evaluation.js";
 export { Keys, Providers, type Scope } from "./gateway.js";
-export { type DtypeName, type Rows, type VectorData, Vectors, packed, view } from "./matrix.js";
+export { type DataOf, type DtypeName, type Rows, type VectorData, Vectors, packed, view } from "./matrix.js";
 export {
   type AugmentedEmbeddings,
   type Embeddings,

@@ -5,8 +5,15 @@ import { Dtype, type Matrix } from "./proto/isomer/common/v1/common_pb.js";
 
 /** Type of a vector's elements. */
 export type DtypeName = "f32" | "f16" | "int8" | "ubinary";
-/** Elements: `f16` as the bits of each number, `ubinary` as packed bits, eight dimensions to a byte. */
-export type VectorData = Float32Array | Uint16Array | Int8Array | Uint8Array;
+/** Elements of each type: `f16` as the bits of each number, `ubinary` as packed bits, eight dimensions to a byte. */
+export interface DataOf {
+  f32: Float32Array;
+  f16: Uint16Array;
+  int8: Int8Array;
+  ubinary: Uint8Array;
+}
+/** Elements of any type. */
+export type VectorData = DataOf[DtypeName];
 /** Rows of numbers that a request can carry. */
 export type Rows = Vectors | readonly (readonly number[] | Float32Array | Float64Array | Int8Array)[];
 
@@ -42,29 +49,23 @@ export function dataOf(dtype: DtypeName, length: number): VectorData {
 }
 
 /** Rows of one matrix: `row(i)` is a view, without a copy. */
-export class Vectors implements Iterable<VectorData> {
-  readonly #data: VectorData;
+export class Vectors<D extends DtypeName = DtypeName> implements Iterable<DataOf[D]> {
+  readonly #data: DataOf[D];
 
   constructor(
-    data: VectorData,
+    data: DataOf[D],
     /** Number of vectors. */
     readonly rows: number,
     /** Dimensions of each. */
     readonly cols: number,
-    readonly dtype: DtypeName,
+    readonly dtype: D,
   ) {
     this.#data = data;
   }
 
   /** All elements, row after row. */
-  get data(): VectorData {
+  get data(): DataOf[D] {
     return this.#data;
-  }
-
-  /** All elements of `f32` vectors, which is what `encode` gives by default. */
-  get float32(): Float32Array {
-    if (this.#data instanceof Float32Array) return this.#data;
-    throw new InvalidArgument(`the vectors are ${this.dtype}`, { field: "dtype", hint: "use toFloat32() or data" });
   }
 
   /** Elements of one row. */
@@ -73,14 +74,14 @@ export class Vectors implements Iterable<VectorData> {
   }
 
   /** One vector, as a view. */
-  row(index: number): VectorData {
+  row(index: number): DataOf[D] {
     if (!Number.isInteger(index) || index < 0 || index >= this.rows) {
       throw new RangeError(`there is no row ${index} of ${this.rows}`);
     }
-    return this.#data.subarray(index * this.width, (index + 1) * this.width);
+    return this.#data.subarray(index * this.width, (index + 1) * this.width) as DataOf[D];
   }
 
-  *[Symbol.iterator](): Generator<VectorData> {
+  *[Symbol.iterator](): Generator<DataOf[D]> {
     for (let index = 0; index < this.rows; index++) yield this.row(index);
   }
 

@@ -1,6 +1,6 @@
 /** What calls give back, where the message of the protos is not handed on as it is. */
 
-import type { VectorData, Vectors } from "./matrix.js";
+import type { DtypeName, VectorData, Vectors } from "./matrix.js";
 import type { ItemError as ItemErrorMessage, Usage as UsageMessage } from "./proto/isomer/common/v1/common_pb.js";
 import type { RerankResponse } from "./proto/isomer/encoder/v1/encoder_pb.js";
 import type { ApiKey } from "./proto/isomer/gateway/v1/access_pb.js";
@@ -45,8 +45,8 @@ export function usageOf(messages: Iterable<UsageMessage | Usage | undefined>): U
  * What came in one answer is a view of that answer's bytes; what came in several is one array of
  * its own.
  */
-export interface Embeddings {
-  readonly vectors: Vectors;
+export interface Embeddings<D extends DtypeName = DtypeName> {
+  readonly vectors: Vectors<D>;
   readonly space: VectorSpace;
   readonly tokenCounts: Uint32Array;
   /** Whether each text was cut; undefined where the encoder does not say. */
@@ -56,14 +56,14 @@ export interface Embeddings {
 }
 
 /** A vector for each token of each text: `vectors[i]` has the rows of text i, special tokens and prompt included. */
-export interface TokenEmbeddings {
-  readonly vectors: readonly Vectors[];
+export interface TokenEmbeddings<D extends DtypeName = DtypeName> {
+  readonly vectors: readonly Vectors<D>[];
   readonly space: VectorSpace;
   readonly usage: Usage;
 }
 
 /** Vectors pooled of texts and their variants (GASE). `used[i]` says which variants went into row i, and which are missing. */
-export interface AugmentedEmbeddings extends Embeddings {
+export interface AugmentedEmbeddings extends Embeddings<"f32"> {
   readonly used: readonly Variants[];
 }
 

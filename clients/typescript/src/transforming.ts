@@ -4,7 +4,7 @@ import { type MessageInitShape, create } from "@bufbuild/protobuf";
 import { reflect } from "@bufbuild/protobuf/reflect";
 import { checkCount, chosen, sendable } from "./encoding.js";
 import { BadAnswer, InvalidArgument } from "./errors.js";
-import { Vectors, dataOf, view } from "./matrix.js";
+import { Vectors, view } from "./matrix.js";
 import {
   AugmentationPooling,
   type AugmentationSpecSchema,
@@ -199,24 +199,24 @@ export function transformed(parts: readonly [number, TransformResponse][]): Tran
 export function augmented(parts: readonly [number, number, EncodeAugmentedResponse][], space: VectorSpace): AugmentedEmbeddings {
   const found = parts.map(([, count, answer]) => {
     const vectors = view(answer.embeddings);
-    if (vectors.rows !== count) {
-      throw new BadAnswer(`${vectors.rows} vectors were answered to ${count} texts`, { hint: "ask again" });
+    if (vectors.rows !== count || vectors.dtype !== "f32") {
+      throw new BadAnswer(`${vectors.rows} vectors of element type ${vectors.dtype} were answered to ${count} texts`, { hint: "ask again" });
     }
-    return vectors;
+    return vectors as Vectors<"f32">;
   });
   const [first, ...more] = found;
   if (first === undefined) throw new BadAnswer("no vectors were answered");
   let vectors = first;
   if (more.length > 0) {
     const rows = found.reduce((sum, one) => sum + one.rows, 0);
-    const data = dataOf(first.dtype, rows * first.width);
+    const data = new Float32Array(rows * first.width);
     let filled = 0;
     for (const one of found) {
-      if (one.cols !== first.cols || one.dtype !== first.dtype) throw new BadAnswer("two answers of one call have vectors of different widths");
+      if (one.cols !== first.cols) throw new BadAnswer("two answers of one call have vectors of different widths");
       data.set(one.data, filled);
       filled += one.data.length;
     }
-    vectors = new Vectors(data, rows, first.cols, first.dtype);
+    vectors = new Vectors(data, rows, first.cols, "f32");
   }
   const whole = parts.every(([, count, answer]) => answer.truncated.length === count);
   return {

@@ -46,7 +46,7 @@ async function tried(protocol: Protocol, address: string, key: string, texts: st
   }
   return {
     rows: found.vectors.rows,
-    digest: await digest(found.vectors.float32),
+    digest: await digest(found.vectors.data),
     unknown: [unknown instanceof NotFound, unknown.reason, unknown.hint !== undefined],
     misspelt: [misspelt.code, misspelt.field],
     results: results.sort(),
