@@ -47,8 +47,8 @@ pub(super) async fn list(pages: &Pages, caller: Option<&Caller>) -> Result<Vec<R
     Ok(answer.into_inner().runs)
 }
 
-/// The workers that do the work of runs, their lanes, and what runs wait for; or the reason why they
-/// cannot be shown.
+/// The workers that do the work of runs, their lanes, and what runs wait for; or the reason why
+/// they cannot be shown.
 pub(super) async fn fleet(pages: &Pages, caller: Option<&Caller>) -> Result<GetFleetResponse, Fault> {
     if pages.upstream_servers.runs().is_none() {
         return Ok(GetFleetResponse::default());

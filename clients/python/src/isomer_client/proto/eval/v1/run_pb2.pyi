@@ -536,8 +536,10 @@ Global___RunSpec: _TypeAlias = RunSpec  # noqa: Y015
 @_typing.final
 class RunLimits(_message.Message):
     """Limits of a run. A run is refused where its plan, with one attempt for each text, is above a
-    limit, and fails (RESOURCE_EXHAUSTED) when it has taken more; finished work is kept. Calls in
-    flight at that moment are finished and paid for.
+    limit. The most that a request may take is reserved before it is sent, so what is in flight does
+    not take a run above a limit; a run that cannot go on within it fails (RESOURCE_EXHAUSTED), and
+    finished work is kept. Not reserved are calls that are repeated because a generator failed or was
+    overloaded: they count, and stop the run when they are told.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -549,9 +551,9 @@ class RunLimits(_message.Message):
     Absent: the suite's, else no limit.
     """
     cost: _builtins.float
-    """Money for the generator's tokens, in the unit of its prices. A run is refused with it where the
-    generator has no prices, and where a judge rates, whose calls are not priced. Above 0; absent:
-    the suite's, else no limit.
+    """Money for the generator's tokens, in the unit of its prices; tokens of prompts are estimated
+    when they are reserved. A run is refused with it where the generator has no prices, and where a
+    judge rates, whose calls are not priced. Above 0; absent: the suite's, else no limit.
     """
     def __init__(
         self,
@@ -1832,7 +1834,9 @@ class FleetLane(_message.Message):
     """The limit of the generator's budget that is reached, e.g. `5 of 5 requests`; empty: none."""
     @_builtins.property
     def paused_until(self) -> _timestamp_pb2.Timestamp:
-        """Until when nothing is delivered, because the generator asked not to be called; and what it said."""
+        """Until when nothing is delivered, because the generator asked not to be called; and what it
+        said.
+        """
 
     def __init__(
         self,

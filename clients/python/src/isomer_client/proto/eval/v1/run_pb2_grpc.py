@@ -158,9 +158,9 @@ class RunServiceServicer(object):
 
     def GetFleet(self, request, context):
         """The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
-        active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with keys,
-        callers without the scope `admin` see their own runs only, the lanes that these wait for, and
-        workers without their host.
+        active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
+        keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
+        and workers without their host.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
