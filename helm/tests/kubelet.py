@@ -87,6 +87,19 @@ class Cluster:
             raise Failed(f"no Secret {name} with an entry {key}")
         return base64.b64decode(rendered["data"][key])
 
+    def renew(self, secrets):
+        """Other content of Secrets, and of the files that pods have of them."""
+        self.secrets |= secrets
+        for pod in self.pods:
+            for volume in pod.template.spec["volumes"]:
+                if volume["name"] in pod.mounts and "secret" in volume:
+                    for entry in (item for name, item in secrets if name == volume["secret"]["secretName"]):
+                        path = pod.mounts[volume["name"]] / entry
+                        fresh = path.with_name(f".{entry}")
+                        fresh.write_bytes(secrets[volume["secret"]["secretName"], entry])
+                        os.chown(fresh, USER, USER)
+                        fresh.rename(path)
+
     def start(self, template):
         """A pod of a template; its network only. `Pod.run` starts its containers."""
         with self.lock:

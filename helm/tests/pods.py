@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -42,6 +43,13 @@ SINGLE = {
 }
 
 
+# Names in the certificates: those of the plain Services.
+HOSTS = {
+    name: [f"rel-isomer{suffix}.ns.svc" for suffix in suffixes]
+    for name, suffixes in {"gateway": [""], "transform": ["-transform"], "eval": ["-eval"], "embed": ["-embed-minilm", "-embed-small"]}.items()
+}
+
+
 def say(text):
     print(f"== {text}", flush=True)
 
@@ -55,7 +63,7 @@ def values(tls):
         "nats": {"url": "nats://nats.nats.svc:4222"},
         "store": {"url": "/store/shared", "existingClaim": "store"},
         "gateway": {"replicas": 2, "drainSeconds": 20},
-        "eval": {"replicas": 2, "ledger": {"existingSecret": "isomer-database"}, "through": "workers"},
+        "eval": {"replicas": 2, "drainSeconds": 10, "ledger": {"existingSecret": "isomer-database"}, "through": "workers"},
         "transform": {"pull": [], "config": {"transform": {"default_generator": "openai:none@http://127.0.0.1:9/v1"}}},
         "embed": {"encoders": [
             {"name": "minilm", "model": "all-MiniLM-L6-v2", "replicas": 2},
@@ -73,9 +81,10 @@ def values(tls):
 
 
 def certificates(folder, names):
-    """A certificate of one authority for each name: Secret → entries."""
+    """A new certificate of one authority for each name: Secret → entries."""
     run = lambda *words: subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
-    run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=authority",
+    if not Path(folder, "ca.crt").exists():
+        run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=authority",
         "-addext", "basicConstraints=critical,CA:TRUE")
     found = {}
     for name, hosts in names.items():
@@ -122,8 +131,6 @@ class Neighbours:
 
 
 def wait_for_port(port):
-    import socket
-
     for _ in range(100):
         try:
             socket.create_connection((HOST, port), 1).close()
@@ -228,14 +235,36 @@ def client(isomer, cluster, tls, folder, key, *words):
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
 
 
-def differences(folder, *names):
-    """Fields in which reports differ: whoever does the work, they are one, but for the run and its times."""
+def differences(folder, one, other, *but):
+    """Fields in which two reports differ, but for the run and its times: whoever does the work, they are one."""
+    def without(value):
+        if isinstance(value, dict):
+            return {key: without(inner) for key, inner in value.items() if key not in but}
+        return [without(inner) for inner in value] if isinstance(value, list) else value
+
     try:
-        one, *others = (json.loads((folder / name / "report.json").read_text()) for name in names)
+        first, second = (without(json.loads((folder / name / "report.json").read_text())) for name in (one, other))
     except OSError as error:
         return [f"no report: {error}"]
-    differ = {name: [key for key in one if key not in ("run", "durations") and one[key] != other.get(key)] for name, other in zip(names[1:], others)}
-    return [f"the reports {names[0]} and {name} differ in {keys}" for name, keys in differ.items() if keys]
+    differ = [key for key in first if key not in ("run", "durations") and first[key] != second.get(key)]
+    return [f"the reports {one} and {other} differ in {differ}"] if differ else []
+
+
+def shown(pod, context):
+    """The certificate that a pod shows to a new connection."""
+    with socket.create_connection((pod.address, 50051), 30) as plain, context.wrap_socket(plain) as stream:
+        return stream.getpeercert(binary_form=True)
+
+
+def renewal(cluster, running, folder, hosts, context):
+    """New certificates come into the pods as the kubelet brings them; every server shows them without a restart."""
+    servers = [pod for pod in running if pod.template.component != "worker"]
+    before = {pod.name: shown(pod, context) for pod in servers}
+    cluster.renew(certificates(folder / "tls", hosts))
+    fresh = {name: ssl.PEM_cert_to_DER_cert((folder / f"tls/{name}.crt").read_text()) for name in hosts}
+    wait_until("every server shows its new certificate", lambda: all(shown(pod, context) == fresh[pod.template.component] for pod in servers))
+    say(f"{len(servers)} servers show new certificates, and were not restarted")
+    return [f"{pod.name}: the certificate was new before it was renewed" for pod in servers if before[pod.name] == fresh[pod.template.component]]
 
 
 def call(address, key, path, message, context):
@@ -316,8 +345,7 @@ def main():
     secrets = {("isomer-database", "url"): b"postgres://isomer:not-asked-for@postgresql.postgresql.svc/isomer"}
     if args.tls:
         (folder / "tls").mkdir()
-        hosts = {"gateway": [""], "transform": ["-transform"], "eval": ["-eval"], "embed": ["-embed-minilm", "-embed-small"]}
-        secrets |= certificates(folder / "tls", {name: [f"rel-isomer{suffix}.ns.svc" for suffix in suffixes] for name, suffixes in hosts.items()})
+        secrets |= certificates(folder / "tls", HOSTS)
     cluster = Cluster(release, folder, secrets, {"postgresql.postgresql.svc": HOST, "nats.nats.svc": HOST})
     claims = folder / "claims/models"
     claims.parent.mkdir(parents=True, exist_ok=True)
@@ -416,6 +444,8 @@ def scenario(args, cluster, folder):
     if len(logs) != 3 or not all("taking units of work" in log for log in logs):
         problems.append("three workers do not take units of work")
 
+    if args.tls:
+        problems += renewal(cluster, running, folder, HOSTS, client_context)
     say("a run of eval-svc waits for its workers, which are gone")
     workers = [pod for pod in running if pod.template.component == "worker"]
     for pod in workers:
@@ -467,7 +497,9 @@ def scenario(args, cluster, folder):
         ended = subprocess.run([args.isomer, "--quiet", *check, *more, "--out", str(folder / name)], capture_output=True, text=True, env=environment, timeout=600)
         if ended.returncode:
             problems.append(f"the check {name} ended with {ended.returncode}: {ended.stderr[-800:]}")
-    problems += differences(folder, "by-gateway", "by-itself", "by-workers")
+    problems += differences(folder, "by-gateway", "by-itself")
+    # What the run has computed is in the store that both share.
+    problems += differences(folder, "by-gateway", "by-workers", "counters", "cached")
     done = sorted(int(count) for path in folder.glob("*-worker/worker.log") for count in re.findall(r'"drained and stopped","done":(\d+)', path.read_text(errors="replace")))
     say(f"units done by the workers that were stopped: {done}")
     if sum(done) < 3:
