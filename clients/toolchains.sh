@@ -101,3 +101,11 @@ ensure_go_runner() {
         go build -o "$bin/isomer-go-provider" ./examples/provider
     )
 }
+
+# go_module FOLDER CLIENT: makes a folder a module that uses the Go client in another folder.
+go_module() {
+    local of="$ISOMER_TOOLS/go-client"
+    sed "s|^module .*|module example.org/user|" "$of/go.mod" >"$1/go.mod"
+    printf 'require isomer.dev/go v0.0.0\nreplace isomer.dev/go => %s\n' "$2" >>"$1/go.mod"
+    [ ! -e "$of/go.sum" ] || cp "$of/go.sum" "$1/go.sum"
+}

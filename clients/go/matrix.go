@@ -53,7 +53,8 @@ func viewOf(message *commonv1.Matrix) (Matrix, error) {
 	if width == 0 && made.Cols != 0 {
 		return made, badAnswer("renew the client", "the answer has an unknown element type (%d)", made.DType)
 	}
-	if made.Cols == 0 || uint64(made.Rows)*uint64(width) != uint64(len(made.data)) {
+	// Divided, not multiplied: a product of what a server says may not fit 64 bits.
+	if made.Cols == 0 || len(made.data)%width != 0 || len(made.data)/width != made.Rows {
 		return made, badAnswer("ask again", "the answer has %d bytes for %d x %d elements", len(made.data), made.Rows, made.Cols)
 	}
 	return made, nil
