@@ -109,3 +109,75 @@ go_module() {
     printf 'require isomer.dev/go v0.0.0\nreplace isomer.dev/go => %s\n' "$2" >>"$1/go.mod"
     [ ! -e "$of/go.sum" ] || cp "$of/go.sum" "$1/go.sum"
 }
+
+# ensure_java: a JDK, and Debian's libraries of gRPC, whose jars JAVA_LIBRARIES_PATH then names;
+# protoc-java and grpc-java-plugin are in PATH.
+ensure_java() {
+    local files="$ISOMER_TOOLS/java-libraries" name jar
+    if ! command -v javac >/dev/null 2>&1 || ! javac --release 11 --version >/dev/null 2>&1; then
+        MISSING="no JDK (11 or later)"
+        return 1
+    fi
+    ensure_debian java-libraries "" "${JAVA_LIBRARIES[@]}" || return 1
+    JAVA_LIBRARIES_PATH=""
+    for name in grpc-api grpc-context grpc-core grpc-netty grpc-protobuf grpc-protobuf-lite grpc-stub protobuf proto-google-common-protos guava \
+        gson perfmark-api netty-buffer netty-codec netty-codec-http netty-codec-http2 netty-common netty-handler netty-handler-proxy netty-resolver \
+        netty-transport geronimo-annotation-1.3-spec junit4 hamcrest; do
+        jar="$files/usr/share/java/$name.jar"
+        [ -e "$jar" ] || { MISSING="no $name.jar in Debian's packages"; return 1; }
+        JAVA_LIBRARIES_PATH+="$(readlink -f "$jar"):"
+    done
+    export JAVA_LIBRARIES_PATH="${JAVA_LIBRARIES_PATH%:}"
+    mkdir -p "$ISOMER_TOOLS/java-client/bin"
+    for name in protoc:protoc-java grpc_java_plugin:grpc-java-plugin; do
+        printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s" "$@"\n' "$(dirname "$(find "$files/usr/lib" -name 'libprotoc.so.*' -print -quit)")" \
+            "$files/usr/bin/${name%:*}" >"$ISOMER_TOOLS/java-client/bin/${name#*:}"
+        chmod +x "$ISOMER_TOOLS/java-client/bin/${name#*:}"
+    done
+    PATH="$ISOMER_TOOLS/java-client/bin:$PATH"
+}
+
+# build_java: the Java client's jar, and beside it its tests, runner, example and bench, in
+# $ISOMER_TOOLS/java-client; JAVA_CLASSPATH then names all of it. The generated code is compiled
+# again only where the protos have changed.
+build_java() {
+    local out="$ISOMER_TOOLS/java-client" lint="-Xlint:all,-classfile,-path,-processing,-options" stamp
+    ensure_java || return 1
+    ensure buf buf-bin==1.75.0
+    stamp="$(cat clients/java/buf.gen.yaml $(find proto/isomer -name '*.proto' | sort) | sha256sum | cut -c1-16)"
+    if [ ! -e "$out/generated-$stamp.jar" ]; then
+        rm -rf "$out"/generated*
+        clients/java/generate "$out/generated"
+        mkdir -p "$out/generated-classes"
+        find "$out/generated" -name '*.java' >"$out/generated.list"
+        javac -nowarn -Xlint:-options --release 11 -proc:none -cp "$JAVA_LIBRARIES_PATH" -d "$out/generated-classes" "@$out/generated.list"
+        jar --create --file "$out/generated-$stamp.jar" --date=2020-01-01T00:00:00Z -C "$out/generated-classes" . 2>/dev/null ||
+            jar --create --file "$out/generated-$stamp.jar" -C "$out/generated-classes" .
+        rm -rf "$out/generated" "$out/generated-classes"
+    fi
+    rm -rf "$out/classes" "$out/more"
+    mkdir -p "$out/classes" "$out/more"
+    find clients/java/src/main -name '*.java' >"$out/main.list"
+    javac $lint -Xdoclint:all,-missing -Werror --release 11 -proc:none -cp "$out/generated-$stamp.jar:$JAVA_LIBRARIES_PATH" \
+        -d "$out/classes" "@$out/main.list"
+    # One jar, as a user has it.
+    cp "$out/generated-$stamp.jar" "$out/isomer-client.jar.new"
+    jar --update --file "$out/isomer-client.jar.new" -C "$out/classes" .
+    mv "$out/isomer-client.jar.new" "$out/isomer-client.jar"
+    export JAVA_CLASSPATH="$out/isomer-client.jar:$out/more:$JAVA_LIBRARIES_PATH"
+    find clients/java/src/test clients/java/conformance clients/java/examples clients/java/bench -name '*.java' >"$out/more.list"
+    javac $lint -Werror --release 11 -proc:none -cp "$JAVA_CLASSPATH" -d "$out/more" "@$out/more.list"
+}
+
+# ensure_java_runner: the Java client's programs for clients/conformance, in PATH; says what is skipped.
+ensure_java_runner() {
+    local bin="$ISOMER_TOOLS/java-client/bin" main
+    PATH="$bin:$PATH"
+    mkdir -p "$bin"
+    rm -f "$bin"/isomer-java-*
+    build_java || { say "skipped: the Java client: $MISSING"; return 0; }
+    for main in conformance:Conformance provider:HashingProvider bench:Bench; do
+        printf '#!/bin/sh\nexec java -XX:+UseSerialGC -cp "%s" %s "$@"\n' "$JAVA_CLASSPATH" "${main#*:}" >"$bin/isomer-java-${main%:*}"
+        chmod +x "$bin/isomer-java-${main%:*}"
+    done
+}
