@@ -13,6 +13,8 @@ JAVA_LIBRARIES=(
     libgrpc-java libprotobuf-java libgoogle-common-protos-java libguava-java libnetty-java libperfmark-java libgoogle-gson-java
     libgeronimo-annotation-1.3-spec-java junit4 libhamcrest-java protobuf-compiler protobuf-compiler-grpc-java-plugin libprotoc32
     libprotobuf32
+    # TLS: Debian's netty knows ALPN through OpenSSL only.
+    libnetty-tcnative-java libnetty-tcnative-jni libapr1
 )
 
 # ensure_debian NAME SUITE PACKAGE…: the files of Debian packages of a suite (empty: the machine's
@@ -110,10 +112,10 @@ go_module() {
     [ ! -e "$of/go.sum" ] || cp "$of/go.sum" "$1/go.sum"
 }
 
-# ensure_java: a JDK, and Debian's libraries of gRPC, whose jars JAVA_LIBRARIES_PATH then names;
-# protoc-java and grpc-java-plugin are in PATH.
+# ensure_java: a JDK, and Debian's libraries of gRPC, whose jars JAVA_LIBRARIES_PATH then names.
+# JAVA_RUN runs Java with their shared objects; protoc-java and grpc-java-plugin are in PATH.
 ensure_java() {
-    local files="$ISOMER_TOOLS/java-libraries" name jar
+    local files="$ISOMER_TOOLS/java-libraries" name jar lib
     if ! command -v javac >/dev/null 2>&1 || ! javac --release 11 --version >/dev/null 2>&1; then
         MISSING="no JDK (11 or later)"
         return 1
@@ -122,15 +124,19 @@ ensure_java() {
     JAVA_LIBRARIES_PATH=""
     for name in grpc-api grpc-context grpc-core grpc-netty grpc-protobuf grpc-protobuf-lite grpc-stub protobuf proto-google-common-protos guava \
         gson perfmark-api netty-buffer netty-codec netty-codec-http netty-codec-http2 netty-common netty-handler netty-handler-proxy netty-resolver \
-        netty-transport geronimo-annotation-1.3-spec junit4 hamcrest; do
+        netty-transport netty-tcnative geronimo-annotation-1.3-spec junit4 hamcrest; do
         jar="$files/usr/share/java/$name.jar"
         [ -e "$jar" ] || { MISSING="no $name.jar in Debian's packages"; return 1; }
         JAVA_LIBRARIES_PATH+="$(readlink -f "$jar"):"
     done
     export JAVA_LIBRARIES_PATH="${JAVA_LIBRARIES_PATH%:}"
+    lib="$(dirname "$(find "$files/usr/lib" -name 'libapr-1.so.0' -print -quit)")"
+    # netty looks for it under this name, which Debian's has not; a link is refused.
+    [ -e "$lib/jni/libnetty_tcnative.so" ] || cp "$lib/jni/libnetty-tcnative.so" "$lib/jni/libnetty_tcnative.so"
+    JAVA_RUN=(env "LD_LIBRARY_PATH=$lib" java -XX:+UseSerialGC "-Djava.library.path=$lib/jni")
     mkdir -p "$ISOMER_TOOLS/java-client/bin"
     for name in protoc:protoc-java grpc_java_plugin:grpc-java-plugin; do
-        printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s" "$@"\n' "$(dirname "$(find "$files/usr/lib" -name 'libprotoc.so.*' -print -quit)")" \
+        printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s" "$@"\n' "$lib" \
             "$files/usr/bin/${name%:*}" >"$ISOMER_TOOLS/java-client/bin/${name#*:}"
         chmod +x "$ISOMER_TOOLS/java-client/bin/${name#*:}"
     done
@@ -139,10 +145,10 @@ ensure_java() {
 
 # build_java: the Java client's jar, and beside it its tests, runner, example and bench, in
 # $ISOMER_TOOLS/java-client; JAVA_CLASSPATH then names all of it. The generated code is compiled
-# again only where the protos have changed.
+# again only where the protos have changed. Called after ensure_java, and where a failure ends the
+# script: what does not compile is no reason to skip anything.
 build_java() {
     local out="$ISOMER_TOOLS/java-client" lint="-Xlint:all,-classfile,-path,-processing,-options" stamp
-    ensure_java || return 1
     ensure buf buf-bin==1.75.0
     stamp="$(cat clients/java/buf.gen.yaml $(find proto/isomer -name '*.proto' | sort) | sha256sum | cut -c1-16)"
     if [ ! -e "$out/generated-$stamp.jar" ]; then
@@ -175,9 +181,10 @@ ensure_java_runner() {
     PATH="$bin:$PATH"
     mkdir -p "$bin"
     rm -f "$bin"/isomer-java-*
-    build_java || { say "skipped: the Java client: $MISSING"; return 0; }
+    ensure_java || { say "skipped: the Java client: $MISSING"; return 0; }
+    build_java
     for main in conformance:Conformance provider:HashingProvider bench:Bench; do
-        printf '#!/bin/sh\nexec java -XX:+UseSerialGC -cp "%s" %s "$@"\n' "$JAVA_CLASSPATH" "${main#*:}" >"$bin/isomer-java-${main%:*}"
+        printf '#!/bin/sh\nexec %s -cp "%s" %s "$@"\n' "${JAVA_RUN[*]}" "$JAVA_CLASSPATH" "${main#*:}" >"$bin/isomer-java-${main%:*}"
         chmod +x "$bin/isomer-java-${main%:*}"
     done
 }

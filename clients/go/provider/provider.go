@@ -194,7 +194,7 @@ func (s *Server) renew(gateway *isomer.Client, record *gatewayv1.Provider) {
 			}
 			cancel()
 		case <-s.stop:
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
 			if err := gateway.Providers.Delete(ctx, record.GetId()); err != nil {
 				slog.Warn("the provider was not taken away from its gateway", "provider", record.GetId(), "error", err)

@@ -125,7 +125,8 @@ public final class ProviderServer implements AutoCloseable {
             }
           });
     } catch (RuntimeException error) {
-      LOG.log(Level.WARNING, "the lease of `" + record.getId() + "` was not renewed", error);
+      String what = "the lease of `" + record.getId() + "` was not renewed: ";
+      LOG.log(Level.WARNING, what + error.getMessage());
     }
   }
 
@@ -137,14 +138,15 @@ public final class ProviderServer implements AutoCloseable {
       clock.awaitTermination(10, TimeUnit.SECONDS);
       if (gateway != null) {
         gateway.within(
-            java.time.Duration.ofSeconds(5),
+            java.time.Duration.ofSeconds(10),
             () -> {
               gateway.providers().delete(is.id);
               return null;
             });
       }
     } catch (IsomerException error) {
-      LOG.log(Level.WARNING, "`" + is.id + "` was not taken away from its gateway", error);
+      String what = "`" + is.id + "` was not taken away from its gateway: ";
+      LOG.log(Level.WARNING, what + error.getMessage());
     } catch (InterruptedException error) {
       Thread.currentThread().interrupt();
     }
