@@ -1,4 +1,4 @@
-//! Runs and sweeps at the same time, in many orders: what a run holds stays, what nobody holds
+//! Runs and sweeps at the same time, in many orders: what a run holds stays, what has no holder
 //! goes.
 
 use std::{collections::BTreeMap, sync::Arc};
