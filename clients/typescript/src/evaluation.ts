@@ -8,6 +8,7 @@ import { InvalidArgument } from "./errors.js";
 import { type Rows, packed } from "./matrix.js";
 import { Part, some } from "./part.js";
 import {
+  type GetFleetResponse,
   type Run,
   type RunPlan,
   RunService,
@@ -352,6 +353,11 @@ export class Runs extends Part {
   /** Forgets a run that has ended, its report included. */
   async delete(id: string, options: CallOptions = {}): Promise<void> {
     await this.ask(RunService.method.deleteRun, { id }, options);
+  }
+
+  /** The workers that do the work of runs, their lanes, and what the next unit of each run waits for. */
+  fleet(options: CallOptions = {}): Promise<GetFleetResponse> {
+    return this.ask(RunService.method.getFleet, {}, options);
   }
 
   /** The report of a run that succeeded. */

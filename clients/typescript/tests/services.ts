@@ -78,6 +78,7 @@ assert.ok((await some(runs.list())).some(({ id }) => id === run.id));
 await runs.delete(run.id);
 await assert.rejects(runs.get(run.id), (error) => error instanceof IsomerError && error.code === "NOT_FOUND");
 await assert.rejects(runs.spec("/no/such.toml", []), (error) => error instanceof IsomerError && error.field === "suite");
+assert.equal((await runs.fleet()).hasWorkers, false);
 
 // Keys.
 const expires = new Date(Date.now() + 3_600_000);

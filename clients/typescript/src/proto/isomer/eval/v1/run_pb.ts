@@ -20,7 +20,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file isomer/eval/v1/run.proto.
  */
 export const file_isomer_eval_v1_run: GenFile = /*@__PURE__*/
-  fileDesc("Chhpc29tZXIvZXZhbC92MS9ydW4ucHJvdG8SDmlzb21lci5ldmFsLnYxIlwKCFN1aXRlUmVmEhEKB2J1aWx0aW4YASABKAlIABIOCgR0b21sGAIgASgJSAASEAoIYmFzZV9kaXIYAyABKAkSEQoJZmlsZV9uYW1lGAQgASgJQggKBnNvdXJjZSLpAwoHUnVuU3BlYxInCgVzdWl0ZRgBIAEoCzIYLmlzb21lci5ldmFsLnYxLlN1aXRlUmVmEhMKC2VuY29kZXJfaWRzGAIgAygJEhQKDGdlbmVyYXRvcl9pZBgDIAEoCRINCgVzZWVkcxgEIAMoBBISCgVsaW1pdBgFIAEoDUgAiAEBEhsKE2Jhc2VsaW5lX2VuY29kZXJfaWQYBiABKAkSFwoPdHJhbnNmb3JtYXRpb25zGAcgAygJEhgKC3NhbXBsZV9zZWVkGAggASgESAGIAQESIgoEZ2F0ZRgJIAEoCzIULmlzb21lci5ldmFsLnYxLkdhdGUSJAoFanVkZ2UYCiABKAsyFS5pc29tZXIuZXZhbC52MS5KdWRnZRIYCgt0ZW1wZXJhdHVyZRgeIAEoAUgCiAEBEi4KB3Byb21wdHMYCyADKAsyHS5pc29tZXIuZXZhbC52MS5FbmNvZGVyUHJvbXB0Ei4KCnNlcGFyYXRpb24YFCABKAsyGi5pc29tZXIuZXZhbC52MS5TZXBhcmF0aW9uEikKBmxpbWl0cxgfIAEoCzIZLmlzb21lci5ldmFsLnYxLlJ1bkxpbWl0c0IICgZfbGltaXRCDgoMX3NhbXBsZV9zZWVkQg4KDF90ZW1wZXJhdHVyZSJZCglSdW5MaW1pdHMSHAoPZ2VuZXJhdG9yX2NhbGxzGAEgASgESACIAQESEQoEY29zdBgCIAEoAUgBiAEBQhIKEF9nZW5lcmF0b3JfY2FsbHNCBwoFX2Nvc3QiUwoKU2VwYXJhdGlvbhIQCgNvZmYYASABKAhIAIgBARINCgVraW5kcxgCIAMoCRISCgV0ZXh0cxgDIAEoDUgBiAEBQgYKBF9vZmZCCAoGX3RleHRzIo4BCgVKdWRnZRIUCgxnZW5lcmF0b3JfaWQYASABKAkSEwoGc2FtcGxlGAIgASgNSACIAQESLwoGc2NhbGVzGAMgAygOMh8uaXNvbWVyLnRyYW5zZm9ybS52MS5KdWRnZVNjYWxlEhMKBmFjY2VwdBgEIAEoAUgBiAEBQgkKB19zYW1wbGVCCQoHX2FjY2VwdCKkBAoER2F0ZRInCgVydWxlcxgBIAMoCzIYLmlzb21lci5ldmFsLnYxLkdhdGVSdWxlEhIKBWFscGhhGAIgASgBSACIAQESKAoFYmFzaXMYAyABKA4yGS5pc29tZXIuZXZhbC52MS5HYXRlQmFzaXMSMAoJdW5kZWNpZGVkGAQgASgOMh0uaXNvbWVyLmV2YWwudjEuR2F0ZVVuZGVjaWRlZBIyCgpzZXF1ZW50aWFsGAUgASgOMh4uaXNvbWVyLmV2YWwudjEuR2F0ZVNlcXVlbnRpYWwSGgoNbWF4X3VuY2hhbmdlZBgGIAEoAUgBiAEBEhwKD21heF9uZWFyX2NvcGllcxgHIAEoAUgCiAEBEiYKBHVuaXQYCCABKA4yGC5pc29tZXIuZXZhbC52MS5HYXRlVW5pdBIqCgZhZGp1c3QYCSABKA4yGi5pc29tZXIuZXZhbC52MS5HYXRlQWRqdXN0EhQKB21heF9jdXQYCiABKAFIA4gBARIZCgxtaW5fYWNjZXB0ZWQYCyABKAFIBIgBARIXCgptYXhfc2hhcmVkGAwgASgBSAWIAQESGwoTd2l0aG91dF9zdWl0ZV9ydWxlcxgNIAEoCEIICgZfYWxwaGFCEAoOX21heF91bmNoYW5nZWRCEgoQX21heF9uZWFyX2NvcGllc0IKCghfbWF4X2N1dEIPCg1fbWluX2FjY2VwdGVkQg0KC19tYXhfc2hhcmVkIqsECghHYXRlUnVsZRIMCgRuYW1lGAEgASgJEhIKCG1heF9kcm9wGAIgASgBSAASGgoQbWF4X2Ryb3BfcGVyY2VudBgDIAEoAUgAEhMKCW1pbl9zY29yZRgEIAEoAUgAEhAKBm1hcmdpbhgFIAEoAUgAEhgKDm1pbl9zZXBhcmF0aW9uGBQgASgBSAASDwoFd29yc3QYFSABKAFIABIQCghxdWFudGl0eRgGIAEoCRIRCgl0YXNrX3R5cGUYByABKAkSDwoHZGF0YXNldBgIIAEoCRIoCgViYXNpcxgJIAEoDjIZLmlzb21lci5ldmFsLnYxLkdhdGVCYXNpcxIaCg1tYXhfdW5jaGFuZ2VkGAogASgBSAGIAQESHAoPbWF4X25lYXJfY29waWVzGAsgASgBSAKIAQESJgoEdW5pdBgMIAEoDjIYLmlzb21lci5ldmFsLnYxLkdhdGVVbml0EigKBXRleHRzGA0gASgOMhkuaXNvbWVyLmV2YWwudjEuR2F0ZVRleHRzEhQKB21heF9jdXQYDiABKAFIA4gBARIZCgxtaW5fYWNjZXB0ZWQYDyABKAFIBIgBARIXCgptYXhfc2hhcmVkGBAgASgBSAWIAQFCBwoFbGltaXRCEAoOX21heF91bmNoYW5nZWRCEgoQX21heF9uZWFyX2NvcGllc0IKCghfbWF4X2N1dEIPCg1fbWluX2FjY2VwdGVkQg0KC19tYXhfc2hhcmVkIqABCg1TdGFnZVByb2dyZXNzEiQKBXN0YWdlGAEgASgOMhUuaXNvbWVyLmV2YWwudjEuU3RhZ2USDAoEZG9uZRgCIAEoBBINCgV0b3RhbBgDIAEoBBIOCgZjYWNoZWQYBCABKAQSLAoJcmVtYWluaW5nGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmRldGFpbBgGIAEoCSLgAwoDUnVuEgoKAmlkGAEgASgJEicKBXN0YXRlGAIgASgOMhguaXNvbWVyLmV2YWwudjEuUnVuU3RhdGUSJQoEc3BlYxgDIAEoCzIXLmlzb21lci5ldmFsLnYxLlJ1blNwZWMSLwoLY3JlYXRlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0X3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCghwcm9ncmVzcxgHIAMoCzIdLmlzb21lci5ldmFsLnYxLlN0YWdlUHJvZ3Jlc3MSDQoFZXJyb3IYCCABKAkSEgoKZXJyb3JfY29kZRgJIAEoBRIoCgd2ZXJkaWN0GAogASgOMhcuaXNvbWVyLmV2YWwudjEuVmVyZGljdBItCghjb3VudGVycxgLIAEoCzIbLmlzb21lci5ldmFsLnYxLlJ1bkNvdW50ZXJzEg8KB2Jsb2NrZWQYDCABKAgSMAoJdW5kZWNpZGVkGA0gASgOMh0uaXNvbWVyLmV2YWwudjEuR2F0ZVVuZGVjaWRlZCKfBAoLUnVuQ291bnRlcnMSFQoNdGV4dHNfcGxhbm5lZBgBIAEoBBIXCg90ZXh0c19nZW5lcmF0ZWQYAiABKAQSFAoMdGV4dHNfY2FjaGVkGAMgASgEEhcKD2dlbmVyYXRvcl9jYWxscxgEIAEoBBIVCg10ZXh0c19lbmNvZGVkGAUgASgEEhYKDnRva2Vuc19lbmNvZGVkGAYgASgEEhcKD3Njb3Jlc19jb21wdXRlZBgHIAEoBBIVCg1zY29yZXNfY2FjaGVkGAggASgEEhUKDWtlcHRfb3JpZ2luYWwYCSABKAQSFAoMZmFpbGVkX3RleHRzGAogASgEEhcKD3JhdGluZ3NfcGxhbm5lZBgLIAEoBBIUCgxyYXRpbmdzX21hZGUYDCABKAQSFgoOcmF0aW5nc19jYWNoZWQYDSABKAQSFwoPcmF0aW5nc19taXNzaW5nGA4gASgEEhMKC2p1ZGdlX2NhbGxzGA8gASgEEhgKEGdlbmVyYXRvcl90b2tlbnMYECABKAQSGAoQZ2VuZXJhdGVkX3Rva2VucxgRIAEoBBIUCgxqdWRnZV90b2tlbnMYEiABKAQSHgoWanVkZ2VfZ2VuZXJhdGVkX3Rva2VucxgTIAEoBBIYChB0b2tlbnNfZXN0aW1hdGVkGBQgASgIEhUKDWNvc3RfbmFub191c2QYFSABKAQSFQoNdGV4dHNfYnlfcnVsZRgWIAEoBCJNChBDcmVhdGVSdW5SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5pc29tZXIuZXZhbC52MS5SdW5TcGVjEhIKCnJlcXVlc3RfaWQYAiABKAkiNQoRQ3JlYXRlUnVuUmVzcG9uc2USIAoDcnVuGAEgASgLMhMuaXNvbWVyLmV2YWwudjEuUnVuIjcKDlBsYW5SdW5SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5pc29tZXIuZXZhbC52MS5SdW5TcGVjIjgKD1BsYW5SdW5SZXNwb25zZRIlCgRwbGFuGAEgASgLMhcuaXNvbWVyLmV2YWwudjEuUnVuUGxhbiKgAgoHUnVuUGxhbhI2CgtnZW5lcmF0aW9ucxgBIAMoCzIhLmlzb21lci5ldmFsLnYxLlBsYW5uZWRHZW5lcmF0aW9uEjYKBXRvdGFsGAIgASgLMicuaXNvbWVyLnRyYW5zZm9ybS52MS5HZW5lcmF0aW9uRXN0aW1hdGUSMgoJZW5jb2RpbmdzGAMgAygLMh8uaXNvbWVyLmV2YWwudjEuUGxhbm5lZEVuY29kaW5nEhQKDG1vc3RfcmF0aW5ncxgEIAEoBBIyCg9nZW5lcmF0aW9uX3RpbWUYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFgoObWVhc3VyZWRfdGV4dHMYBiABKAQSDwoHcmVmdXNhbBgHIAEoCSJdChFQbGFubmVkR2VuZXJhdGlvbhINCgVsYWJlbBgBIAEoCRI5Cghlc3RpbWF0ZRgCIAEoCzInLmlzb21lci50cmFuc2Zvcm0udjEuR2VuZXJhdGlvbkVzdGltYXRlIjkKD1BsYW5uZWRFbmNvZGluZxISCgplbmNvZGVyX2lkGAEgASgJEhIKCm1vc3RfdGV4dHMYAiABKAQiGwoNR2V0UnVuUmVxdWVzdBIKCgJpZBgBIAEoCSIyCg5HZXRSdW5SZXNwb25zZRIgCgNydW4YASABKAsyEy5pc29tZXIuZXZhbC52MS5SdW4iOAoPTGlzdFJ1bnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoDRISCgpwYWdlX3Rva2VuGAIgASgJIk4KEExpc3RSdW5zUmVzcG9uc2USIQoEcnVucxgBIAMoCzITLmlzb21lci5ldmFsLnYxLlJ1bhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiNQoPV2F0Y2hSdW5SZXF1ZXN0EgoKAmlkGAEgASgJEhYKDmFmdGVyX3NlcXVlbmNlGAIgASgEIsMBChBXYXRjaFJ1blJlc3BvbnNlEhAKCHNlcXVlbmNlGAEgASgEEigKBHRpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKCHByb2dyZXNzGAMgASgLMh0uaXNvbWVyLmV2YWwudjEuU3RhZ2VQcm9ncmVzc0gAEhEKB21lc3NhZ2UYBCABKAlIABIkCgVlbmRlZBgFIAEoCzITLmlzb21lci5ldmFsLnYxLlJ1bkgAQgcKBWV2ZW50Ii4KEENhbmNlbFJ1blJlcXVlc3QSCgoCaWQYASABKAkSDgoGcmVhc29uGAIgASgJIjUKEUNhbmNlbFJ1blJlc3BvbnNlEiAKA3J1bhgBIAEoCzITLmlzb21lci5ldmFsLnYxLlJ1biIeChBEZWxldGVSdW5SZXF1ZXN0EgoKAmlkGAEgASgJIhMKEURlbGV0ZVJ1blJlc3BvbnNlIkwKEEdldFJlcG9ydFJlcXVlc3QSCgoCaWQYASABKAkSLAoGZm9ybWF0GAIgASgOMhwuaXNvbWVyLmV2YWwudjEuUmVwb3J0Rm9ybWF0IksKEUdldFJlcG9ydFJlc3BvbnNlEg8KB2NvbnRlbnQYASABKAwSEgoKbWVkaWFfdHlwZRgCIAEoCRIRCglmaWxlX25hbWUYAyABKAkqmwEKCFJ1blN0YXRlEhkKFVJVTl9TVEFURV9VTlNQRUNJRklFRBAAEhUKEVJVTl9TVEFURV9QRU5ESU5HEAESFQoRUlVOX1NUQVRFX1JVTk5JTkcQAhIXChNSVU5fU1RBVEVfU1VDQ0VFREVEEAMSFAoQUlVOX1NUQVRFX0ZBSUxFRBAEEhcKE1JVTl9TVEFURV9DQU5DRUxMRUQQBSqJAQoFU3RhZ2USFQoRU1RBR0VfVU5TUEVDSUZJRUQQABIOCgpTVEFHRV9QTEFOEAESEwoPU1RBR0VfVFJBTlNGT1JNEAISEAoMU1RBR0VfRU5DT0RFEAMSDwoLU1RBR0VfU0NPUkUQBBIQCgxTVEFHRV9SRVBPUlQQBRIPCgtTVEFHRV9KVURHRRAGKpIBCgxSZXBvcnRGb3JtYXQSHQoZUkVQT1JUX0ZPUk1BVF9VTlNQRUNJRklFRBAAEhYKElJFUE9SVF9GT1JNQVRfSlNPThABEhoKFlJFUE9SVF9GT1JNQVRfTUFSS0RPV04QAhIWChJSRVBPUlRfRk9STUFUX0hUTUwQAxIXChNSRVBPUlRfRk9STUFUX0pVTklUEAQqcgoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEAoMVkVSRElDVF9QQVNTEAESEAoMVkVSRElDVF9GQUlMEAISFQoRVkVSRElDVF9VTkRFQ0lERUQQAxITCg9WRVJESUNUX0lOVkFMSUQQBCpsCglHYXRlVGV4dHMSGgoWR0FURV9URVhUU19VTlNQRUNJRklFRBAAEhIKDkdBVEVfVEVYVFNfQUxMEAESFgoSR0FURV9URVhUU19DSEFOR0VEEAISFwoTR0FURV9URVhUU19BQ0NFUFRFRBADKlUKCkdhdGVBZGp1c3QSGwoXR0FURV9BREpVU1RfVU5TUEVDSUZJRUQQABIUChBHQVRFX0FESlVTVF9OT05FEAESFAoQR0FURV9BREpVU1RfSE9MTRACKskBCglHYXRlQmFzaXMSGgoWR0FURV9CQVNJU19VTlNQRUNJRklFRBAAEhQKEEdBVEVfQkFTSVNfUE9JTlQQARIaChZHQVRFX0JBU0lTX1NJR05FRF9SQU5LEAISFgoSR0FURV9CQVNJU19TVFVERU5UEAMSGAoUR0FURV9CQVNJU19CT09UU1RSQVAQBBIWChJHQVRFX0JBU0lTX0JPVU5ERUQQBRIkCiBHQVRFX0JBU0lTX1NUVURFTlRJU0VEX0JPT1RTVFJBUBAGKk4KCEdhdGVVbml0EhkKFUdBVEVfVU5JVF9VTlNQRUNJRklFRBAAEhIKDkdBVEVfVU5JVF9JVEVNEAESEwoPR0FURV9VTklUX0dST1VQEAIqewoNR2F0ZVVuZGVjaWRlZBIeChpHQVRFX1VOREVDSURFRF9VTlNQRUNJRklFRBAAEhcKE0dBVEVfVU5ERUNJREVEX1dBUk4QARIXChNHQVRFX1VOREVDSURFRF9GQUlMEAISGAoUR0FURV9VTkRFQ0lERURfQkxPQ0sQAyqnAQoOR2F0ZVNlcXVlbnRpYWwSHwobR0FURV9TRVFVRU5USUFMX1VOU1BFQ0lGSUVEEAASFwoTR0FURV9TRVFVRU5USUFMX09GRhABEhoKFkdBVEVfU0VRVUVOVElBTF9QT0NPQ0sQAhIiCh5HQVRFX1NFUVVFTlRJQUxfT0JSSUVOX0ZMRU1JTkcQAxIbChdHQVRFX1NFUVVFTlRJQUxfQkVUVElORxAEMokFCgpSdW5TZXJ2aWNlElAKCUNyZWF0ZVJ1bhIgLmlzb21lci5ldmFsLnYxLkNyZWF0ZVJ1blJlcXVlc3QaIS5pc29tZXIuZXZhbC52MS5DcmVhdGVSdW5SZXNwb25zZRJKCgdQbGFuUnVuEh4uaXNvbWVyLmV2YWwudjEuUGxhblJ1blJlcXVlc3QaHy5pc29tZXIuZXZhbC52MS5QbGFuUnVuUmVzcG9uc2USRwoGR2V0UnVuEh0uaXNvbWVyLmV2YWwudjEuR2V0UnVuUmVxdWVzdBoeLmlzb21lci5ldmFsLnYxLkdldFJ1blJlc3BvbnNlEk0KCExpc3RSdW5zEh8uaXNvbWVyLmV2YWwudjEuTGlzdFJ1bnNSZXF1ZXN0GiAuaXNvbWVyLmV2YWwudjEuTGlzdFJ1bnNSZXNwb25zZRJPCghXYXRjaFJ1bhIfLmlzb21lci5ldmFsLnYxLldhdGNoUnVuUmVxdWVzdBogLmlzb21lci5ldmFsLnYxLldhdGNoUnVuUmVzcG9uc2UwARJQCglDYW5jZWxSdW4SIC5pc29tZXIuZXZhbC52MS5DYW5jZWxSdW5SZXF1ZXN0GiEuaXNvbWVyLmV2YWwudjEuQ2FuY2VsUnVuUmVzcG9uc2USUAoJRGVsZXRlUnVuEiAuaXNvbWVyLmV2YWwudjEuRGVsZXRlUnVuUmVxdWVzdBohLmlzb21lci5ldmFsLnYxLkRlbGV0ZVJ1blJlc3BvbnNlElAKCUdldFJlcG9ydBIgLmlzb21lci5ldmFsLnYxLkdldFJlcG9ydFJlcXVlc3QaIS5pc29tZXIuZXZhbC52MS5HZXRSZXBvcnRSZXNwb25zZUJlChJkZXYuaXNvbWVyLmV2YWwudjFQAVocaXNvbWVyLmRldi9nby9ldmFsL3YxO2V2YWx2MaoCDklzb21lci5FdmFsLlYxugIKSXNvbWVyRXZhbOoCEElzb21lcjo6RXZhbDo6VjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_isomer_eval_v1_task, file_isomer_transform_v1_transform]);
+  fileDesc("Chhpc29tZXIvZXZhbC92MS9ydW4ucHJvdG8SDmlzb21lci5ldmFsLnYxIlwKCFN1aXRlUmVmEhEKB2J1aWx0aW4YASABKAlIABIOCgR0b21sGAIgASgJSAASEAoIYmFzZV9kaXIYAyABKAkSEQoJZmlsZV9uYW1lGAQgASgJQggKBnNvdXJjZSLpAwoHUnVuU3BlYxInCgVzdWl0ZRgBIAEoCzIYLmlzb21lci5ldmFsLnYxLlN1aXRlUmVmEhMKC2VuY29kZXJfaWRzGAIgAygJEhQKDGdlbmVyYXRvcl9pZBgDIAEoCRINCgVzZWVkcxgEIAMoBBISCgVsaW1pdBgFIAEoDUgAiAEBEhsKE2Jhc2VsaW5lX2VuY29kZXJfaWQYBiABKAkSFwoPdHJhbnNmb3JtYXRpb25zGAcgAygJEhgKC3NhbXBsZV9zZWVkGAggASgESAGIAQESIgoEZ2F0ZRgJIAEoCzIULmlzb21lci5ldmFsLnYxLkdhdGUSJAoFanVkZ2UYCiABKAsyFS5pc29tZXIuZXZhbC52MS5KdWRnZRIYCgt0ZW1wZXJhdHVyZRgeIAEoAUgCiAEBEi4KB3Byb21wdHMYCyADKAsyHS5pc29tZXIuZXZhbC52MS5FbmNvZGVyUHJvbXB0Ei4KCnNlcGFyYXRpb24YFCABKAsyGi5pc29tZXIuZXZhbC52MS5TZXBhcmF0aW9uEikKBmxpbWl0cxgfIAEoCzIZLmlzb21lci5ldmFsLnYxLlJ1bkxpbWl0c0IICgZfbGltaXRCDgoMX3NhbXBsZV9zZWVkQg4KDF90ZW1wZXJhdHVyZSJZCglSdW5MaW1pdHMSHAoPZ2VuZXJhdG9yX2NhbGxzGAEgASgESACIAQESEQoEY29zdBgCIAEoAUgBiAEBQhIKEF9nZW5lcmF0b3JfY2FsbHNCBwoFX2Nvc3QiUwoKU2VwYXJhdGlvbhIQCgNvZmYYASABKAhIAIgBARINCgVraW5kcxgCIAMoCRISCgV0ZXh0cxgDIAEoDUgBiAEBQgYKBF9vZmZCCAoGX3RleHRzIo4BCgVKdWRnZRIUCgxnZW5lcmF0b3JfaWQYASABKAkSEwoGc2FtcGxlGAIgASgNSACIAQESLwoGc2NhbGVzGAMgAygOMh8uaXNvbWVyLnRyYW5zZm9ybS52MS5KdWRnZVNjYWxlEhMKBmFjY2VwdBgEIAEoAUgBiAEBQgkKB19zYW1wbGVCCQoHX2FjY2VwdCKkBAoER2F0ZRInCgVydWxlcxgBIAMoCzIYLmlzb21lci5ldmFsLnYxLkdhdGVSdWxlEhIKBWFscGhhGAIgASgBSACIAQESKAoFYmFzaXMYAyABKA4yGS5pc29tZXIuZXZhbC52MS5HYXRlQmFzaXMSMAoJdW5kZWNpZGVkGAQgASgOMh0uaXNvbWVyLmV2YWwudjEuR2F0ZVVuZGVjaWRlZBIyCgpzZXF1ZW50aWFsGAUgASgOMh4uaXNvbWVyLmV2YWwudjEuR2F0ZVNlcXVlbnRpYWwSGgoNbWF4X3VuY2hhbmdlZBgGIAEoAUgBiAEBEhwKD21heF9uZWFyX2NvcGllcxgHIAEoAUgCiAEBEiYKBHVuaXQYCCABKA4yGC5pc29tZXIuZXZhbC52MS5HYXRlVW5pdBIqCgZhZGp1c3QYCSABKA4yGi5pc29tZXIuZXZhbC52MS5HYXRlQWRqdXN0EhQKB21heF9jdXQYCiABKAFIA4gBARIZCgxtaW5fYWNjZXB0ZWQYCyABKAFIBIgBARIXCgptYXhfc2hhcmVkGAwgASgBSAWIAQESGwoTd2l0aG91dF9zdWl0ZV9ydWxlcxgNIAEoCEIICgZfYWxwaGFCEAoOX21heF91bmNoYW5nZWRCEgoQX21heF9uZWFyX2NvcGllc0IKCghfbWF4X2N1dEIPCg1fbWluX2FjY2VwdGVkQg0KC19tYXhfc2hhcmVkIqsECghHYXRlUnVsZRIMCgRuYW1lGAEgASgJEhIKCG1heF9kcm9wGAIgASgBSAASGgoQbWF4X2Ryb3BfcGVyY2VudBgDIAEoAUgAEhMKCW1pbl9zY29yZRgEIAEoAUgAEhAKBm1hcmdpbhgFIAEoAUgAEhgKDm1pbl9zZXBhcmF0aW9uGBQgASgBSAASDwoFd29yc3QYFSABKAFIABIQCghxdWFudGl0eRgGIAEoCRIRCgl0YXNrX3R5cGUYByABKAkSDwoHZGF0YXNldBgIIAEoCRIoCgViYXNpcxgJIAEoDjIZLmlzb21lci5ldmFsLnYxLkdhdGVCYXNpcxIaCg1tYXhfdW5jaGFuZ2VkGAogASgBSAGIAQESHAoPbWF4X25lYXJfY29waWVzGAsgASgBSAKIAQESJgoEdW5pdBgMIAEoDjIYLmlzb21lci5ldmFsLnYxLkdhdGVVbml0EigKBXRleHRzGA0gASgOMhkuaXNvbWVyLmV2YWwudjEuR2F0ZVRleHRzEhQKB21heF9jdXQYDiABKAFIA4gBARIZCgxtaW5fYWNjZXB0ZWQYDyABKAFIBIgBARIXCgptYXhfc2hhcmVkGBAgASgBSAWIAQFCBwoFbGltaXRCEAoOX21heF91bmNoYW5nZWRCEgoQX21heF9uZWFyX2NvcGllc0IKCghfbWF4X2N1dEIPCg1fbWluX2FjY2VwdGVkQg0KC19tYXhfc2hhcmVkIqABCg1TdGFnZVByb2dyZXNzEiQKBXN0YWdlGAEgASgOMhUuaXNvbWVyLmV2YWwudjEuU3RhZ2USDAoEZG9uZRgCIAEoBBINCgV0b3RhbBgDIAEoBBIOCgZjYWNoZWQYBCABKAQSLAoJcmVtYWluaW5nGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmRldGFpbBgGIAEoCSLgAwoDUnVuEgoKAmlkGAEgASgJEicKBXN0YXRlGAIgASgOMhguaXNvbWVyLmV2YWwudjEuUnVuU3RhdGUSJQoEc3BlYxgDIAEoCzIXLmlzb21lci5ldmFsLnYxLlJ1blNwZWMSLwoLY3JlYXRlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0X3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCghwcm9ncmVzcxgHIAMoCzIdLmlzb21lci5ldmFsLnYxLlN0YWdlUHJvZ3Jlc3MSDQoFZXJyb3IYCCABKAkSEgoKZXJyb3JfY29kZRgJIAEoBRIoCgd2ZXJkaWN0GAogASgOMhcuaXNvbWVyLmV2YWwudjEuVmVyZGljdBItCghjb3VudGVycxgLIAEoCzIbLmlzb21lci5ldmFsLnYxLlJ1bkNvdW50ZXJzEg8KB2Jsb2NrZWQYDCABKAgSMAoJdW5kZWNpZGVkGA0gASgOMh0uaXNvbWVyLmV2YWwudjEuR2F0ZVVuZGVjaWRlZCKfBAoLUnVuQ291bnRlcnMSFQoNdGV4dHNfcGxhbm5lZBgBIAEoBBIXCg90ZXh0c19nZW5lcmF0ZWQYAiABKAQSFAoMdGV4dHNfY2FjaGVkGAMgASgEEhcKD2dlbmVyYXRvcl9jYWxscxgEIAEoBBIVCg10ZXh0c19lbmNvZGVkGAUgASgEEhYKDnRva2Vuc19lbmNvZGVkGAYgASgEEhcKD3Njb3Jlc19jb21wdXRlZBgHIAEoBBIVCg1zY29yZXNfY2FjaGVkGAggASgEEhUKDWtlcHRfb3JpZ2luYWwYCSABKAQSFAoMZmFpbGVkX3RleHRzGAogASgEEhcKD3JhdGluZ3NfcGxhbm5lZBgLIAEoBBIUCgxyYXRpbmdzX21hZGUYDCABKAQSFgoOcmF0aW5nc19jYWNoZWQYDSABKAQSFwoPcmF0aW5nc19taXNzaW5nGA4gASgEEhMKC2p1ZGdlX2NhbGxzGA8gASgEEhgKEGdlbmVyYXRvcl90b2tlbnMYECABKAQSGAoQZ2VuZXJhdGVkX3Rva2VucxgRIAEoBBIUCgxqdWRnZV90b2tlbnMYEiABKAQSHgoWanVkZ2VfZ2VuZXJhdGVkX3Rva2VucxgTIAEoBBIYChB0b2tlbnNfZXN0aW1hdGVkGBQgASgIEhUKDWNvc3RfbmFub191c2QYFSABKAQSFQoNdGV4dHNfYnlfcnVsZRgWIAEoBCJNChBDcmVhdGVSdW5SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5pc29tZXIuZXZhbC52MS5SdW5TcGVjEhIKCnJlcXVlc3RfaWQYAiABKAkiNQoRQ3JlYXRlUnVuUmVzcG9uc2USIAoDcnVuGAEgASgLMhMuaXNvbWVyLmV2YWwudjEuUnVuIjcKDlBsYW5SdW5SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5pc29tZXIuZXZhbC52MS5SdW5TcGVjIjgKD1BsYW5SdW5SZXNwb25zZRIlCgRwbGFuGAEgASgLMhcuaXNvbWVyLmV2YWwudjEuUnVuUGxhbiKgAgoHUnVuUGxhbhI2CgtnZW5lcmF0aW9ucxgBIAMoCzIhLmlzb21lci5ldmFsLnYxLlBsYW5uZWRHZW5lcmF0aW9uEjYKBXRvdGFsGAIgASgLMicuaXNvbWVyLnRyYW5zZm9ybS52MS5HZW5lcmF0aW9uRXN0aW1hdGUSMgoJZW5jb2RpbmdzGAMgAygLMh8uaXNvbWVyLmV2YWwudjEuUGxhbm5lZEVuY29kaW5nEhQKDG1vc3RfcmF0aW5ncxgEIAEoBBIyCg9nZW5lcmF0aW9uX3RpbWUYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFgoObWVhc3VyZWRfdGV4dHMYBiABKAQSDwoHcmVmdXNhbBgHIAEoCSJdChFQbGFubmVkR2VuZXJhdGlvbhINCgVsYWJlbBgBIAEoCRI5Cghlc3RpbWF0ZRgCIAEoCzInLmlzb21lci50cmFuc2Zvcm0udjEuR2VuZXJhdGlvbkVzdGltYXRlIjkKD1BsYW5uZWRFbmNvZGluZxISCgplbmNvZGVyX2lkGAEgASgJEhIKCm1vc3RfdGV4dHMYAiABKAQiGwoNR2V0UnVuUmVxdWVzdBIKCgJpZBgBIAEoCSIyCg5HZXRSdW5SZXNwb25zZRIgCgNydW4YASABKAsyEy5pc29tZXIuZXZhbC52MS5SdW4iOAoPTGlzdFJ1bnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoDRISCgpwYWdlX3Rva2VuGAIgASgJIk4KEExpc3RSdW5zUmVzcG9uc2USIQoEcnVucxgBIAMoCzITLmlzb21lci5ldmFsLnYxLlJ1bhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiNQoPV2F0Y2hSdW5SZXF1ZXN0EgoKAmlkGAEgASgJEhYKDmFmdGVyX3NlcXVlbmNlGAIgASgEIsMBChBXYXRjaFJ1blJlc3BvbnNlEhAKCHNlcXVlbmNlGAEgASgEEigKBHRpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKCHByb2dyZXNzGAMgASgLMh0uaXNvbWVyLmV2YWwudjEuU3RhZ2VQcm9ncmVzc0gAEhEKB21lc3NhZ2UYBCABKAlIABIkCgVlbmRlZBgFIAEoCzITLmlzb21lci5ldmFsLnYxLlJ1bkgAQgcKBWV2ZW50Ii4KEENhbmNlbFJ1blJlcXVlc3QSCgoCaWQYASABKAkSDgoGcmVhc29uGAIgASgJIjUKEUNhbmNlbFJ1blJlc3BvbnNlEiAKA3J1bhgBIAEoCzITLmlzb21lci5ldmFsLnYxLlJ1biIeChBEZWxldGVSdW5SZXF1ZXN0EgoKAmlkGAEgASgJIhMKEURlbGV0ZVJ1blJlc3BvbnNlIkwKEEdldFJlcG9ydFJlcXVlc3QSCgoCaWQYASABKAkSLAoGZm9ybWF0GAIgASgOMhwuaXNvbWVyLmV2YWwudjEuUmVwb3J0Rm9ybWF0IksKEUdldFJlcG9ydFJlc3BvbnNlEg8KB2NvbnRlbnQYASABKAwSEgoKbWVkaWFfdHlwZRgCIAEoCRIRCglmaWxlX25hbWUYAyABKAkiEQoPR2V0RmxlZXRSZXF1ZXN0ItMBChBHZXRGbGVldFJlc3BvbnNlEhMKC2hhc193b3JrZXJzGAEgASgIEigKBHRpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKB3dvcmtlcnMYAyADKAsyGy5pc29tZXIuZXZhbC52MS5GbGVldFdvcmtlchIoCgVsYW5lcxgEIAMoCzIZLmlzb21lci5ldmFsLnYxLkZsZWV0TGFuZRIoCgV3YWl0cxgFIAMoCzIZLmlzb21lci5ldmFsLnYxLkZsZWV0V2FpdCKUAgoLRmxlZXRXb3JrZXISCgoCaWQYASABKAkSDAoEaG9zdBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJEhIKCmFyaXRobWV0aWMYBCABKAkSLgoKc3RhcnRfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASPAoJbWF4X3VuaXRzGAYgAygLMikuaXNvbWVyLmV2YWwudjEuRmxlZXRXb3JrZXIuTWF4VW5pdHNFbnRyeRInCgR3b3JrGAcgAygLMhkuaXNvbWVyLmV2YWwudjEuRmxlZXRXb3JrGi8KDU1heFVuaXRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgNOgI4ASJfCglGbGVldFdvcmsSDAoEa2luZBgBIAEoCRIKCgJvZhgCIAEoCRINCgV1bml0cxgDIAEoDRIpCgVzaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAioAIKCUZsZWV0TGFuZRIMCgRraW5kGAEgASgJEgoKAm9mGAIgASgJEhIKCmFyaXRobWV0aWMYAyABKAkSDwoHd29ya2VycxgEIAEoDRIOCgZxdWV1ZWQYBSABKAQSDwoHaW5fd29yaxgGIAEoBBITCgtyZWRlbGl2ZXJlZBgHIAEoBBIbChNmaW5pc2hlZF9wZXJfc2Vjb25kGAggASgBEjAKDHBhdXNlZF91bnRpbBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNcGF1c2VkX3JlYXNvbhgKIAEoCRINCgVjYWxscxgLIAEoDRIRCgltYXhfY2FsbHMYDCABKA0SFgoOYnVkZ2V0X3JlYWNoZWQYDSABKAkimQEKCUZsZWV0V2FpdBIOCgZydW5faWQYASABKAkSDAoEa2luZBgCIAEoCRIKCgJvZhgDIAEoCRISCgphcml0aG1ldGljGAQgASgJEg0KBXVuaXRzGAUgASgEEi8KBnJlYXNvbhgGIAEoDjIfLmlzb21lci5ldmFsLnYxLkZsZWV0V2FpdFJlYXNvbhIOCgZkZXRhaWwYByABKAkqmwEKCFJ1blN0YXRlEhkKFVJVTl9TVEFURV9VTlNQRUNJRklFRBAAEhUKEVJVTl9TVEFURV9QRU5ESU5HEAESFQoRUlVOX1NUQVRFX1JVTk5JTkcQAhIXChNSVU5fU1RBVEVfU1VDQ0VFREVEEAMSFAoQUlVOX1NUQVRFX0ZBSUxFRBAEEhcKE1JVTl9TVEFURV9DQU5DRUxMRUQQBSqJAQoFU3RhZ2USFQoRU1RBR0VfVU5TUEVDSUZJRUQQABIOCgpTVEFHRV9QTEFOEAESEwoPU1RBR0VfVFJBTlNGT1JNEAISEAoMU1RBR0VfRU5DT0RFEAMSDwoLU1RBR0VfU0NPUkUQBBIQCgxTVEFHRV9SRVBPUlQQBRIPCgtTVEFHRV9KVURHRRAGKpIBCgxSZXBvcnRGb3JtYXQSHQoZUkVQT1JUX0ZPUk1BVF9VTlNQRUNJRklFRBAAEhYKElJFUE9SVF9GT1JNQVRfSlNPThABEhoKFlJFUE9SVF9GT1JNQVRfTUFSS0RPV04QAhIWChJSRVBPUlRfRk9STUFUX0hUTUwQAxIXChNSRVBPUlRfRk9STUFUX0pVTklUEAQqcgoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEAoMVkVSRElDVF9QQVNTEAESEAoMVkVSRElDVF9GQUlMEAISFQoRVkVSRElDVF9VTkRFQ0lERUQQAxITCg9WRVJESUNUX0lOVkFMSUQQBCpsCglHYXRlVGV4dHMSGgoWR0FURV9URVhUU19VTlNQRUNJRklFRBAAEhIKDkdBVEVfVEVYVFNfQUxMEAESFgoSR0FURV9URVhUU19DSEFOR0VEEAISFwoTR0FURV9URVhUU19BQ0NFUFRFRBADKlUKCkdhdGVBZGp1c3QSGwoXR0FURV9BREpVU1RfVU5TUEVDSUZJRUQQABIUChBHQVRFX0FESlVTVF9OT05FEAESFAoQR0FURV9BREpVU1RfSE9MTRACKskBCglHYXRlQmFzaXMSGgoWR0FURV9CQVNJU19VTlNQRUNJRklFRBAAEhQKEEdBVEVfQkFTSVNfUE9JTlQQARIaChZHQVRFX0JBU0lTX1NJR05FRF9SQU5LEAISFgoSR0FURV9CQVNJU19TVFVERU5UEAMSGAoUR0FURV9CQVNJU19CT09UU1RSQVAQBBIWChJHQVRFX0JBU0lTX0JPVU5ERUQQBRIkCiBHQVRFX0JBU0lTX1NUVURFTlRJU0VEX0JPT1RTVFJBUBAGKk4KCEdhdGVVbml0EhkKFUdBVEVfVU5JVF9VTlNQRUNJRklFRBAAEhIKDkdBVEVfVU5JVF9JVEVNEAESEwoPR0FURV9VTklUX0dST1VQEAIqewoNR2F0ZVVuZGVjaWRlZBIeChpHQVRFX1VOREVDSURFRF9VTlNQRUNJRklFRBAAEhcKE0dBVEVfVU5ERUNJREVEX1dBUk4QARIXChNHQVRFX1VOREVDSURFRF9GQUlMEAISGAoUR0FURV9VTkRFQ0lERURfQkxPQ0sQAyqnAQoOR2F0ZVNlcXVlbnRpYWwSHwobR0FURV9TRVFVRU5USUFMX1VOU1BFQ0lGSUVEEAASFwoTR0FURV9TRVFVRU5USUFMX09GRhABEhoKFkdBVEVfU0VRVUVOVElBTF9QT0NPQ0sQAhIiCh5HQVRFX1NFUVVFTlRJQUxfT0JSSUVOX0ZMRU1JTkcQAxIbChdHQVRFX1NFUVVFTlRJQUxfQkVUVElORxAEKrACCg9GbGVldFdhaXRSZWFzb24SIQodRkxFRVRfV0FJVF9SRUFTT05fVU5TUEVDSUZJRUQQABIfChtGTEVFVF9XQUlUX1JFQVNPTl9OT19XT1JLRVIQARIdChlGTEVFVF9XQUlUX1JFQVNPTl9WRVJTSU9OEAISIAocRkxFRVRfV0FJVF9SRUFTT05fQVJJVEhNRVRJQxADEhwKGEZMRUVUX1dBSVRfUkVBU09OX1BBVVNFRBAEEhwKGEZMRUVUX1dBSVRfUkVBU09OX0JVREdFVBAFEiEKHUZMRUVUX1dBSVRfUkVBU09OX0NPTkNVUlJFTkNZEAYSGgoWRkxFRVRfV0FJVF9SRUFTT05fQlVTWRAHEh0KGUZMRUVUX1dBSVRfUkVBU09OX0lOX1dPUksQCDLYBQoKUnVuU2VydmljZRJQCglDcmVhdGVSdW4SIC5pc29tZXIuZXZhbC52MS5DcmVhdGVSdW5SZXF1ZXN0GiEuaXNvbWVyLmV2YWwudjEuQ3JlYXRlUnVuUmVzcG9uc2USSgoHUGxhblJ1bhIeLmlzb21lci5ldmFsLnYxLlBsYW5SdW5SZXF1ZXN0Gh8uaXNvbWVyLmV2YWwudjEuUGxhblJ1blJlc3BvbnNlEkcKBkdldFJ1bhIdLmlzb21lci5ldmFsLnYxLkdldFJ1blJlcXVlc3QaHi5pc29tZXIuZXZhbC52MS5HZXRSdW5SZXNwb25zZRJNCghMaXN0UnVucxIfLmlzb21lci5ldmFsLnYxLkxpc3RSdW5zUmVxdWVzdBogLmlzb21lci5ldmFsLnYxLkxpc3RSdW5zUmVzcG9uc2USTwoIV2F0Y2hSdW4SHy5pc29tZXIuZXZhbC52MS5XYXRjaFJ1blJlcXVlc3QaIC5pc29tZXIuZXZhbC52MS5XYXRjaFJ1blJlc3BvbnNlMAESUAoJQ2FuY2VsUnVuEiAuaXNvbWVyLmV2YWwudjEuQ2FuY2VsUnVuUmVxdWVzdBohLmlzb21lci5ldmFsLnYxLkNhbmNlbFJ1blJlc3BvbnNlElAKCURlbGV0ZVJ1bhIgLmlzb21lci5ldmFsLnYxLkRlbGV0ZVJ1blJlcXVlc3QaIS5pc29tZXIuZXZhbC52MS5EZWxldGVSdW5SZXNwb25zZRJQCglHZXRSZXBvcnQSIC5pc29tZXIuZXZhbC52MS5HZXRSZXBvcnRSZXF1ZXN0GiEuaXNvbWVyLmV2YWwudjEuR2V0UmVwb3J0UmVzcG9uc2USTQoIR2V0RmxlZXQSHy5pc29tZXIuZXZhbC52MS5HZXRGbGVldFJlcXVlc3QaIC5pc29tZXIuZXZhbC52MS5HZXRGbGVldFJlc3BvbnNlQmUKEmRldi5pc29tZXIuZXZhbC52MVABWhxpc29tZXIuZGV2L2dvL2V2YWwvdjE7ZXZhbHYxqgIOSXNvbWVyLkV2YWwuVjG6AgpJc29tZXJFdmFs6gIQSXNvbWVyOjpFdmFsOjpWMWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_isomer_eval_v1_task, file_isomer_transform_v1_transform]);
 
 /**
  * Which suite.
@@ -187,8 +187,10 @@ export const RunSpecSchema: GenMessage<RunSpec> = /*@__PURE__*/
 
 /**
  * Limits of a run. A run is refused where its plan, with one attempt for each text, is above a
- * limit, and fails (RESOURCE_EXHAUSTED) when it has taken more; finished work is kept. Calls in
- * flight at that moment are finished and paid for.
+ * limit. The most that a request may take is reserved before it is sent, so what is in flight does
+ * not take a run above a limit; a run that cannot go on within it fails (RESOURCE_EXHAUSTED), and
+ * finished work is kept. Not reserved are calls that are repeated because a generator failed or was
+ * overloaded: they count, and stop the run when they are told.
  *
  * @generated from message isomer.eval.v1.RunLimits
  */
@@ -202,9 +204,9 @@ export type RunLimits = Message<"isomer.eval.v1.RunLimits"> & {
   generatorCalls?: bigint | undefined;
 
   /**
-   * Money for the generator's tokens, in the unit of its prices. A run is refused with it where the
-   * generator has no prices, and where a judge rates, whose calls are not priced. Above 0; absent:
-   * the suite's, else no limit.
+   * Money for the generator's tokens, in the unit of its prices; tokens of prompts are estimated
+   * when they are reserved. A run is refused with it where the generator has no prices, and where a
+   * judge rates, whose calls are not priced. Above 0; absent: the suite's, else no limit.
    *
    * @generated from field: optional double cost = 2;
    */
@@ -1373,6 +1375,314 @@ export const GetReportResponseSchema: GenMessage<GetReportResponse> = /*@__PURE_
   messageDesc(file_isomer_eval_v1_run, 28);
 
 /**
+ * @generated from message isomer.eval.v1.GetFleetRequest
+ */
+export type GetFleetRequest = Message<"isomer.eval.v1.GetFleetRequest"> & {
+};
+
+/**
+ * Describes the message isomer.eval.v1.GetFleetRequest.
+ * Use `create(GetFleetRequestSchema)` to create a new message.
+ */
+export const GetFleetRequestSchema: GenMessage<GetFleetRequest> = /*@__PURE__*/
+  messageDesc(file_isomer_eval_v1_run, 29);
+
+/**
+ * @generated from message isomer.eval.v1.GetFleetResponse
+ */
+export type GetFleetResponse = Message<"isomer.eval.v1.GetFleetResponse"> & {
+  /**
+   * Whether workers do the work of runs. False: this server does it, and all else is empty.
+   *
+   * @generated from field: bool has_workers = 1;
+   */
+  hasWorkers: boolean;
+
+  /**
+   * When the fleet was looked at; all times here are those of its queue.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 2;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * By id. A worker that ended without saying so is listed for at most ten seconds more.
+   *
+   * @generated from field: repeated isomer.eval.v1.FleetWorker workers = 3;
+   */
+  workers: FleetWorker[];
+
+  /**
+   * Lanes of this server's version with units, with a pause, that a run waits for, or on which a
+   * worker has lately been.
+   *
+   * @generated from field: repeated isomer.eval.v1.FleetLane lanes = 4;
+   */
+  lanes: FleetLane[];
+
+  /**
+   * @generated from field: repeated isomer.eval.v1.FleetWait waits = 5;
+   */
+  waits: FleetWait[];
+};
+
+/**
+ * Describes the message isomer.eval.v1.GetFleetResponse.
+ * Use `create(GetFleetResponseSchema)` to create a new message.
+ */
+export const GetFleetResponseSchema: GenMessage<GetFleetResponse> = /*@__PURE__*/
+  messageDesc(file_isomer_eval_v1_run, 30);
+
+/**
+ * A worker, as it described itself at most a few seconds ago.
+ *
+ * @generated from message isomer.eval.v1.FleetWorker
+ */
+export type FleetWorker = Message<"isomer.eval.v1.FleetWorker"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The machine it runs on.
+   *
+   * @generated from field: string host = 2;
+   */
+  host: string;
+
+  /**
+   * @generated from field: string version = 3;
+   */
+  version: string;
+
+  /**
+   * Class of its arithmetic: within a class, vectors and locally generated texts are equal bit for
+   * bit.
+   *
+   * @generated from field: string arithmetic = 4;
+   */
+  arithmetic: string;
+
+  /**
+   * Since when it takes work.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 5;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * Kinds of work that it takes (`transform`, `encode`, `judge`), each with the most units at once.
+   *
+   * @generated from field: map<string, uint32> max_units = 6;
+   */
+  maxUnits: { [key: string]: number };
+
+  /**
+   * What it does now; empty: nothing.
+   *
+   * @generated from field: repeated isomer.eval.v1.FleetWork work = 7;
+   */
+  work: FleetWork[];
+};
+
+/**
+ * Describes the message isomer.eval.v1.FleetWorker.
+ * Use `create(FleetWorkerSchema)` to create a new message.
+ */
+export const FleetWorkerSchema: GenMessage<FleetWorker> = /*@__PURE__*/
+  messageDesc(file_isomer_eval_v1_run, 31);
+
+/**
+ * Units of one lane that a worker has begun.
+ *
+ * @generated from message isomer.eval.v1.FleetWork
+ */
+export type FleetWork = Message<"isomer.eval.v1.FleetWork"> & {
+  /**
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * The generator or encoder.
+   *
+   * @generated from field: string of = 2;
+   */
+  of: string;
+
+  /**
+   * @generated from field: uint32 units = 3;
+   */
+  units: number;
+
+  /**
+   * Since when the oldest of them is in work.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 4;
+   */
+  since?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message isomer.eval.v1.FleetWork.
+ * Use `create(FleetWorkSchema)` to create a new message.
+ */
+export const FleetWorkSchema: GenMessage<FleetWork> = /*@__PURE__*/
+  messageDesc(file_isomer_eval_v1_run, 32);
+
+/**
+ * A lane: one kind of work on one generator or encoder, in one class of arithmetic.
+ *
+ * @generated from message isomer.eval.v1.FleetLane
+ */
+export type FleetLane = Message<"isomer.eval.v1.FleetLane"> & {
+  /**
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * The generator or encoder.
+   *
+   * @generated from field: string of = 2;
+   */
+  of: string;
+
+  /**
+   * Empty: workers of any class take its units.
+   *
+   * @generated from field: string arithmetic = 3;
+   */
+  arithmetic: string;
+
+  /**
+   * Workers that take its units.
+   *
+   * @generated from field: uint32 workers = 4;
+   */
+  workers: number;
+
+  /**
+   * Units that wait.
+   *
+   * @generated from field: uint64 queued = 5;
+   */
+  queued: bigint;
+
+  /**
+   * Units that workers have begun; `redelivered` of them were delivered before.
+   *
+   * @generated from field: uint64 in_work = 6;
+   */
+  inWork: bigint;
+
+  /**
+   * @generated from field: uint64 redelivered = 7;
+   */
+  redelivered: bigint;
+
+  /**
+   * Units finished a second, over the last minute.
+   *
+   * @generated from field: double finished_per_second = 8;
+   */
+  finishedPerSecond: number;
+
+  /**
+   * Until when nothing is delivered, because the generator asked not to be called; and what it
+   * said.
+   *
+   * @generated from field: google.protobuf.Timestamp paused_until = 9;
+   */
+  pausedUntil?: Timestamp | undefined;
+
+  /**
+   * @generated from field: string paused_reason = 10;
+   */
+  pausedReason: string;
+
+  /**
+   * Calls in flight that processes hold, of `max_calls` (0: no limit of the fleet).
+   *
+   * @generated from field: uint32 calls = 11;
+   */
+  calls: number;
+
+  /**
+   * @generated from field: uint32 max_calls = 12;
+   */
+  maxCalls: number;
+
+  /**
+   * The limit of the generator's budget that is reached, e.g. `5 of 5 requests`; empty: none.
+   *
+   * @generated from field: string budget_reached = 13;
+   */
+  budgetReached: string;
+};
+
+/**
+ * Describes the message isomer.eval.v1.FleetLane.
+ * Use `create(FleetLaneSchema)` to create a new message.
+ */
+export const FleetLaneSchema: GenMessage<FleetLane> = /*@__PURE__*/
+  messageDesc(file_isomer_eval_v1_run, 33);
+
+/**
+ * Units of one lane that a run has asked for and has no answer of.
+ *
+ * @generated from message isomer.eval.v1.FleetWait
+ */
+export type FleetWait = Message<"isomer.eval.v1.FleetWait"> & {
+  /**
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: string of = 3;
+   */
+  of: string;
+
+  /**
+   * @generated from field: string arithmetic = 4;
+   */
+  arithmetic: string;
+
+  /**
+   * @generated from field: uint64 units = 5;
+   */
+  units: bigint;
+
+  /**
+   * What the next of them waits for.
+   *
+   * @generated from field: isomer.eval.v1.FleetWaitReason reason = 6;
+   */
+  reason: FleetWaitReason;
+
+  /**
+   * The same in words, with the remedy.
+   *
+   * @generated from field: string detail = 7;
+   */
+  detail: string;
+};
+
+/**
+ * Describes the message isomer.eval.v1.FleetWait.
+ * Use `create(FleetWaitSchema)` to create a new message.
+ */
+export const FleetWaitSchema: GenMessage<FleetWait> = /*@__PURE__*/
+  messageDesc(file_isomer_eval_v1_run, 34);
+
+/**
  * State of a run.
  *
  * @generated from enum isomer.eval.v1.RunState
@@ -1814,6 +2124,80 @@ export const GateSequentialSchema: GenEnum<GateSequential> = /*@__PURE__*/
   enumDesc(file_isomer_eval_v1_run, 9);
 
 /**
+ * What a unit waits for; the first that applies.
+ *
+ * @generated from enum isomer.eval.v1.FleetWaitReason
+ */
+export enum FleetWaitReason {
+  /**
+   * @generated from enum value: FLEET_WAIT_REASON_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * No worker takes this kind of work.
+   *
+   * @generated from enum value: FLEET_WAIT_REASON_NO_WORKER = 1;
+   */
+  NO_WORKER = 1,
+
+  /**
+   * Only workers of another version do.
+   *
+   * @generated from enum value: FLEET_WAIT_REASON_VERSION = 2;
+   */
+  VERSION = 2,
+
+  /**
+   * Only workers of another class of arithmetic do.
+   *
+   * @generated from enum value: FLEET_WAIT_REASON_ARITHMETIC = 3;
+   */
+  ARITHMETIC = 3,
+
+  /**
+   * The generator asked not to be called for a time.
+   *
+   * @generated from enum value: FLEET_WAIT_REASON_PAUSED = 4;
+   */
+  PAUSED = 4,
+
+  /**
+   * A budget of the generator is spent: texts fail until it is renewed.
+   *
+   * @generated from enum value: FLEET_WAIT_REASON_BUDGET = 5;
+   */
+  BUDGET = 5,
+
+  /**
+   * As many calls are in flight as the generator's limit allows.
+   *
+   * @generated from enum value: FLEET_WAIT_REASON_CONCURRENCY = 6;
+   */
+  CONCURRENCY = 6,
+
+  /**
+   * All workers of the lane have as many units as they take at once.
+   *
+   * @generated from enum value: FLEET_WAIT_REASON_BUSY = 7;
+   */
+  BUSY = 7,
+
+  /**
+   * Nothing: units are in work.
+   *
+   * @generated from enum value: FLEET_WAIT_REASON_IN_WORK = 8;
+   */
+  IN_WORK = 8,
+}
+
+/**
+ * Describes the enum isomer.eval.v1.FleetWaitReason.
+ */
+export const FleetWaitReasonSchema: GenEnum<FleetWaitReason> = /*@__PURE__*/
+  enumDesc(file_isomer_eval_v1_run, 10);
+
+/**
  * Plans and executes robustness checks.
  *
  * Behind a gateway with keys, a run belongs to the key or token that asked for it. Callers without
@@ -1906,6 +2290,19 @@ export const RunService: GenService<{
     methodKind: "unary";
     input: typeof GetReportRequestSchema;
     output: typeof GetReportResponseSchema;
+  },
+  /**
+   * The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
+   * active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
+   * keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
+   * and workers without their host.
+   *
+   * @generated from rpc isomer.eval.v1.RunService.GetFleet
+   */
+  getFleet: {
+    methodKind: "unary";
+    input: typeof GetFleetRequestSchema;
+    output: typeof GetFleetResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_isomer_eval_v1_run, 0);
