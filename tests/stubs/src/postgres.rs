@@ -7,7 +7,8 @@ use sqlx::{AnyPool, AssertSqlSafe, any::install_default_drivers};
 /// The address of an empty schema with this name, which may have been there before.
 ///
 /// `ISOMER_TEST_POSTGRES` names a database in which schemas may be created, e.g.
-/// `postgres://isomer@127.0.0.1/test`. Without it the test says that it is skipped, and gets `None`.
+/// `postgres://isomer@127.0.0.1/test`. Without it the test says that it is skipped, and gets
+/// `None`.
 pub async fn empty_schema(name: &str) -> Option<String> {
     let Ok(url) = env::var("ISOMER_TEST_POSTGRES") else {
         println!("skipped: no PostgreSQL");
