@@ -434,9 +434,11 @@ def scenario(args, cluster, folder):
     if done.returncode or "park" not in done.stdout:
         problems.append(f"the rule failed: {done.stderr}")
 
-    suite = folder / "suite.toml"
+    suite, other_suite = folder / "suite.toml", folder / "other.toml"
     suite.write_text(SUITE)
-    check = ["check", *(word for model in found for word in ("--model", model)), "--suite", str(suite), "--no-separation", "--generator", "openai:none@http://127.0.0.1:9/v1"]
+    # Other texts: what one run has encoded is in the store for the next.
+    other_suite.write_text(SUITE.replace("sts", "pair-classification"))
+    check = ["check", *(word for model in found for word in ("--model", model)), "--limit", "40", "--no-separation", "--generator", "openai:none@http://127.0.0.1:9/v1"]
     logs = [path.read_text(errors="replace") for path in folder.glob("*-worker/worker.log")]
     if len(logs) != 3 or not all("taking units of work" in log for log in logs):
         problems.append("three workers do not take units of work")
@@ -445,13 +447,14 @@ def scenario(args, cluster, folder):
 
     def alone(name, *more):
         """The check by `isomer` on this machine: what went wrong."""
-        ended = subprocess.run([args.isomer, "--quiet", *check, *more, "--out", str(folder / name)], capture_output=True, text=True, env=environment, timeout=600)
+        own = environment | {"ISOMER_EVAL__CACHE_DIR": str(folder / f"{name}-units")}
+        ended = subprocess.run([args.isomer, "--quiet", *check, *more, "--out", str(folder / name)], capture_output=True, text=True, env=own, timeout=600)
         return [f"the check {name} ended with {ended.returncode}: {ended.stderr[-800:]}"] if ended.returncode else []
 
     say("a check by two workers")
-    problems += alone("by-workers", "--limit", "30", "--engine", f"nats://{HOST}:4222", "--store", str(folder / "claims/store/shared"))
+    problems += alone("by-workers", "--suite", str(other_suite), "--engine", f"nats://{HOST}:4222", "--store", str(folder / "claims/store/shared"))
     subprocess.run(["chown", "-R", "65532:65532", str(folder / "claims")], check=True)
-    problems += alone("by-itself-alone", "--limit", "30")
+    problems += alone("by-itself-alone", "--suite", str(other_suite))
     problems += differences(folder, "by-workers", "by-itself-alone")
 
     if args.tls:
@@ -466,7 +469,7 @@ def scenario(args, cluster, folder):
     if len([done for done in units.values() if sum(done)]) != 2:
         problems.append(f"not two workers did the units of the check: {units}")
     outcome = []
-    run = threading.Thread(target=lambda: outcome.append(client(args.isomer, cluster, args.tls, folder, key, *check, "--limit", "40", "--out", str(folder / "by-gateway"))))
+    run = threading.Thread(target=lambda: outcome.append(client(args.isomer, cluster, args.tls, folder, key, *check, "--suite", str(suite), "--out", str(folder / "by-gateway"))))
     run.start()
     wait_until("a run is open", lambda: outcome or runs(address, key.decode(), context) == ["RUN_STATE_RUNNING"])
 
@@ -506,7 +509,7 @@ def scenario(args, cluster, folder):
     problems += spread(running, client_context)
 
     say("the same check by this process alone")
-    problems += alone("by-itself", "--limit", "40")
+    problems += alone("by-itself", "--suite", str(suite))
     problems += differences(folder, "by-gateway", "by-itself")
     done = sorted(int(count) for path in folder.glob("*-worker/worker.log") for count in re.findall(DONE, path.read_text(errors="replace")))
     say(f"units done by all workers that were stopped: {done}")
