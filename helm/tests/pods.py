@@ -43,6 +43,8 @@ SINGLE = {
 }
 
 
+# What a worker says when it has drained.
+DONE = re.compile(r'"drained and stopped","done":(\d+)')
 # Names in the certificates: those of the plain Services.
 HOSTS = {
     name: [f"rel-isomer{suffix}.ns.svc" for suffix in suffixes]
@@ -235,15 +237,10 @@ def client(isomer, cluster, tls, folder, key, *words):
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
 
 
-def differences(folder, one, other, *but):
+def differences(folder, one, other):
     """Fields in which two reports differ, but for the run and its times: whoever does the work, they are one."""
-    def without(value):
-        if isinstance(value, dict):
-            return {key: without(inner) for key, inner in value.items() if key not in but}
-        return [without(inner) for inner in value] if isinstance(value, list) else value
-
     try:
-        first, second = (without(json.loads((folder / name / "report.json").read_text())) for name in (one, other))
+        first, second = (json.loads((folder / name / "report.json").read_text()) for name in (one, other))
     except OSError as error:
         return [f"no report: {error}"]
     differ = [key for key in first if key not in ("run", "durations") and first[key] != second.get(key)]
@@ -437,12 +434,28 @@ def scenario(args, cluster, folder):
     if done.returncode or "park" not in done.stdout:
         problems.append(f"the rule failed: {done.stderr}")
 
-    suite = folder / "suite.toml"
+    suite, other_suite = folder / "suite.toml", folder / "other.toml"
     suite.write_text(SUITE)
-    check = ["check", *(word for model in found for word in ("--model", model)), "--suite", str(suite), "--limit", "40", "--no-separation", "--generator", "openai:none@http://127.0.0.1:9/v1"]
+    # Other texts: what one run has encoded is in the store for the next.
+    other_suite.write_text(SUITE.replace("sts", "pair-classification"))
+    check = ["check", *(word for model in found for word in ("--model", model)), "--limit", "40", "--no-separation", "--generator", "openai:none@http://127.0.0.1:9/v1"]
     logs = [path.read_text(errors="replace") for path in folder.glob("*-worker/worker.log")]
     if len(logs) != 3 or not all("taking units of work" in log for log in logs):
         problems.append("three workers do not take units of work")
+    # In small units, so that there is one for each of the two.
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "ISOMER_HOME": str(folder / "claims/models"), "ISOMER_OFFLINE": "1", "ISOMER_EVAL__ENCODE_BATCH_ITEMS": "8"}
+
+    def alone(name, *more):
+        """The check by `isomer` on this machine: what went wrong."""
+        own = environment | {"ISOMER_EVAL__CACHE_DIR": str(folder / f"{name}-units")}
+        ended = subprocess.run([args.isomer, "--quiet", *check, *more, "--out", str(folder / name)], capture_output=True, text=True, env=own, timeout=600)
+        return [f"the check {name} ended with {ended.returncode}: {ended.stderr[-800:]}"] if ended.returncode else []
+
+    say("a check by two workers")
+    problems += alone("by-workers", "--suite", str(other_suite), "--engine", f"nats://{HOST}:4222", "--store", str(folder / "claims/store/shared"))
+    subprocess.run(["chown", "-R", "65532:65532", str(folder / "claims")], check=True)
+    problems += alone("by-itself-alone", "--suite", str(other_suite))
+    problems += differences(folder, "by-workers", "by-itself-alone")
 
     if args.tls:
         problems += renewal(cluster, running, folder, HOSTS, client_context)
@@ -451,8 +464,12 @@ def scenario(args, cluster, folder):
     for pod in workers:
         pod.end()
         running.remove(pod)
+    units = {pod.name: [int(count) for count in re.findall(DONE, pod.log(pod.template.spec["containers"][0]).read_text(errors="replace"))] for pod in workers}
+    say(f"units done by the workers: {units}")
+    if len([done for done in units.values() if sum(done)]) != 2:
+        problems.append(f"not two workers did the units of the check: {units}")
     outcome = []
-    run = threading.Thread(target=lambda: outcome.append(client(args.isomer, cluster, args.tls, folder, key, *check, "--out", str(folder / "by-gateway"))))
+    run = threading.Thread(target=lambda: outcome.append(client(args.isomer, cluster, args.tls, folder, key, *check, "--suite", str(suite), "--out", str(folder / "by-gateway"))))
     run.start()
     wait_until("a run is open", lambda: outcome or runs(address, key.decode(), context) == ["RUN_STATE_RUNNING"])
 
@@ -491,19 +508,13 @@ def scenario(args, cluster, folder):
     say(f"requests for vectors by pod, all of them new: {encodes([pod for pod in running if pod.template.component == 'embed'], client_context)}")
     problems += spread(running, client_context)
 
-    say("the same check by this process alone, and by `isomer check --engine`, which finds the answers")
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "ISOMER_HOME": str(folder / "claims/models"), "ISOMER_OFFLINE": "1"}
-    for name, more in (("by-itself", []), ("by-workers", ["--engine", f"nats://{HOST}:4222", "--store", str(folder / "claims/store/shared")])):
-        ended = subprocess.run([args.isomer, "--quiet", *check, *more, "--out", str(folder / name)], capture_output=True, text=True, env=environment, timeout=600)
-        if ended.returncode:
-            problems.append(f"the check {name} ended with {ended.returncode}: {ended.stderr[-800:]}")
+    say("the same check by this process alone")
+    problems += alone("by-itself", "--suite", str(suite))
     problems += differences(folder, "by-gateway", "by-itself")
-    # What the run has computed is in the store that both share.
-    problems += differences(folder, "by-gateway", "by-workers", "counters", "cached")
-    done = sorted(int(count) for path in folder.glob("*-worker/worker.log") for count in re.findall(r'"drained and stopped","done":(\d+)', path.read_text(errors="replace")))
-    say(f"units done by the workers that were stopped: {done}")
-    if sum(done) < 3:
-        problems.append(f"the workers did {done} units of the check")
+    done = sorted(int(count) for path in folder.glob("*-worker/worker.log") for count in re.findall(DONE, path.read_text(errors="replace")))
+    say(f"units done by all workers that were stopped: {done}")
+    if sum(done) <= sum(sum(one) for one in units.values()):
+        problems.append(f"the workers did no unit of the run of eval-svc: {done}")
     again = vectors(address, key.decode(), "all-MiniLM-L6-v2", ["A man is playing a guitar."], context)[0]
     if again != found["all-MiniLM-L6-v2"]:
         problems.append("the vectors after the restarts are others")

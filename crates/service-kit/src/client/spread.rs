@@ -160,7 +160,7 @@ impl Inner {
         }
         let wanted: Vec<Option<SocketAddr>> = match (found, usable.as_slice()) {
             // As good as every other way to a server with one address.
-            ([_], _) | ([], _) => vec![None],
+            ([_] | [], _) => vec![None],
             (_, usable) => usable.iter().copied().map(Some).collect(),
         };
         let kept: Vec<_> = wanted
