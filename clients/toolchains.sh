@@ -175,7 +175,8 @@ build_java() {
     javac $lint -Werror --release 11 -proc:none -cp "$JAVA_CLASSPATH" -d "$out/more" "@$out/more.list"
 }
 
-# ensure_java_runner: the Java client's programs for clients/conformance, in PATH; says what is skipped.
+# ensure_java_runner: the Java client's programs for clients/conformance, in PATH; says what is
+# skipped.
 ensure_java_runner() {
     local bin="$ISOMER_TOOLS/java-client/bin" main
     PATH="$bin:$PATH"
