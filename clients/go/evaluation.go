@@ -182,6 +182,11 @@ func (r *Runs) Delete(ctx context.Context, id string) error {
 	return err
 }
 
+// Fleet has the workers that do the work of runs, and what active runs wait for.
+func (r *Runs) Fleet(ctx context.Context) (*evalv1.GetFleetResponse, error) {
+	return r.stub.GetFleet(ctx, &evalv1.GetFleetRequest{})
+}
+
 // Report of a run that succeeded, in one form.
 func (r *Runs) Report(ctx context.Context, id string, format evalv1.ReportFormat) (*Report, error) {
 	answer, err := r.stub.GetReport(ctx, &evalv1.GetReportRequest{Id: id, Format: format})

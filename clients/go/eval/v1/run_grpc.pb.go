@@ -31,6 +31,7 @@ const (
 	RunService_CancelRun_FullMethodName = "/isomer.eval.v1.RunService/CancelRun"
 	RunService_DeleteRun_FullMethodName = "/isomer.eval.v1.RunService/DeleteRun"
 	RunService_GetReport_FullMethodName = "/isomer.eval.v1.RunService/GetReport"
+	RunService_GetFleet_FullMethodName  = "/isomer.eval.v1.RunService/GetFleet"
 )
 
 // RunServiceClient is the client API for RunService service.
@@ -59,6 +60,11 @@ type RunServiceClient interface {
 	DeleteRun(ctx context.Context, in *DeleteRunRequest, opts ...grpc.CallOption) (*DeleteRunResponse, error)
 	// The report of a run that succeeded. FAILED_PRECONDITION before that.
 	GetReport(ctx context.Context, in *GetReportRequest, opts ...grpc.CallOption) (*GetReportResponse, error)
+	// The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
+	// active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
+	// keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
+	// and workers without their host.
+	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*GetFleetResponse, error)
 }
 
 type runServiceClient struct {
@@ -172,6 +178,16 @@ func (c *runServiceClient) GetReport(ctx context.Context, in *GetReportRequest, 
 	return out, nil
 }
 
+func (c *runServiceClient) GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*GetFleetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetFleetResponse)
+	err := c.cc.Invoke(ctx, RunService_GetFleet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RunServiceServer is the server API for RunService service.
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility
@@ -198,6 +214,11 @@ type RunServiceServer interface {
 	DeleteRun(context.Context, *DeleteRunRequest) (*DeleteRunResponse, error)
 	// The report of a run that succeeded. FAILED_PRECONDITION before that.
 	GetReport(context.Context, *GetReportRequest) (*GetReportResponse, error)
+	// The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
+	// active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
+	// keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
+	// and workers without their host.
+	GetFleet(context.Context, *GetFleetRequest) (*GetFleetResponse, error)
 	mustEmbedUnimplementedRunServiceServer()
 }
 
@@ -228,6 +249,9 @@ func (UnimplementedRunServiceServer) DeleteRun(context.Context, *DeleteRunReques
 }
 func (UnimplementedRunServiceServer) GetReport(context.Context, *GetReportRequest) (*GetReportResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method GetReport not implemented")
+}
+func (UnimplementedRunServiceServer) GetFleet(context.Context, *GetFleetRequest) (*GetFleetResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method GetFleet not implemented")
 }
 func (UnimplementedRunServiceServer) mustEmbedUnimplementedRunServiceServer() {}
 
@@ -389,6 +413,24 @@ func _RunService_GetReport_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_GetFleet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetFleetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).GetFleet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_GetFleet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).GetFleet(ctx, req.(*GetFleetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RunService_ServiceDesc is the grpc.ServiceDesc for RunService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -423,6 +465,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetReport",
 			Handler:    _RunService_GetReport_Handler,
+		},
+		{
+			MethodName: "GetFleet",
+			Handler:    _RunService_GetFleet_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

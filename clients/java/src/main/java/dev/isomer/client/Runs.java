@@ -3,6 +3,8 @@ package dev.isomer.client;
 import dev.isomer.eval.v1.CancelRunRequest;
 import dev.isomer.eval.v1.CreateRunRequest;
 import dev.isomer.eval.v1.DeleteRunRequest;
+import dev.isomer.eval.v1.GetFleetRequest;
+import dev.isomer.eval.v1.GetFleetResponse;
 import dev.isomer.eval.v1.GetReportRequest;
 import dev.isomer.eval.v1.GetReportResponse;
 import dev.isomer.eval.v1.GetRunRequest;
@@ -172,6 +174,12 @@ public final class Runs {
   public void delete(String id) {
     transport.call(
         RunServiceGrpc.getDeleteRunMethod(), DeleteRunRequest.newBuilder().setId(id).build());
+  }
+
+  /** The workers that do the work of runs, and what active runs wait for. */
+  public GetFleetResponse fleet() {
+    return transport.call(
+        RunServiceGrpc.getGetFleetMethod(), GetFleetRequest.getDefaultInstance());
   }
 
   /** The report of a run that succeeded, in one form. */
