@@ -2,12 +2,12 @@
 
 use super::{Dataset, Labels, pairs};
 use isomer_scoring::{
-    metric::{Similarity, VectorMatrix},
+    metric::{Similarity, VectorMatrix, search::Hit},
     task::{
-        ClassificationInput, ClsdInput, ClusteringInput, Profile, RerankingInput, RetrievalInput, ScoreError, Scores,
-        SearchMode, SummarisationInput, score_bitext, score_classification, score_clsd, score_clustering,
-        score_graded_ranking, score_pair_classification, score_reranking, score_retrieval, score_sts,
-        score_summarisation,
+        ClassificationInput, ClsdInput, ClusteringInput, Profile, RerankingInput, RetrievalInput, RetrievalLabels,
+        ScoreError, Scores, SearchMode, SummarisationInput, score_bitext, score_classification, score_clsd,
+        score_clustering, score_found, score_graded_ranking, score_pair_classification, score_reranking,
+        score_retrieval, score_sts, score_summarisation,
     },
 };
 
@@ -60,6 +60,37 @@ impl Dataset {
     pub fn own_main_score(&self, profile: Profile) -> Option<&'static str> {
         let entry = self.entry.filter(|_| profile == Profile::MtebV2)?;
         (self.task.main_score(profile) != Some(entry.metric.as_str())).then_some(entry.metric.as_str())
+    }
+
+    /// What its retrieval is scored against; `None` for other tasks. Its texts are the queries,
+    /// then the documents.
+    pub fn retrieval(&self) -> Option<RetrievalLabels<'_>> {
+        let Labels::Retrieval(labels) = &self.labels else {
+            return None;
+        };
+        Some(RetrievalLabels {
+            query_ids: &labels.query_ids,
+            document_ids: &labels.document_ids,
+            judgements: &labels.judgements,
+            ignore_identical_ids: labels.ignore_identical_ids,
+        })
+    }
+
+    /// As [`Dataset::score_with`] for retrieval, from the documents that an exact search found for
+    /// each query under [`RetrievalLabels::terms`].
+    ///
+    /// # Errors
+    /// For another task; as [`score_found`].
+    pub fn score_found(&self, hits: Vec<Vec<Hit>>, profile: Profile) -> Result<Scores, ScoreError> {
+        let labels = self.retrieval().ok_or(ScoreError::NotServed {
+            task: self.task,
+            profile,
+        })?;
+        let scores = score_found(&labels, hits, profile)?;
+        match self.own_main_score(profile) {
+            Some(main) => scores.with_main(main),
+            None => Ok(scores),
+        }
     }
 
     fn score_labels(

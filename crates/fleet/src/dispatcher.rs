@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use futures::StreamExt;
 use isomer_blobs::{BlobStore, Put};
-use isomer_retention::{Hold, Holder, Holds};
+use isomer_retention::{Digest, Hold, Holder, Holds, Kind};
 use isomer_service_kit::Fault;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::mpsc};
@@ -212,6 +212,23 @@ impl Dispatcher {
         }
     }
 
+    /// Puts what several units are about into the store, under its own digest, if it is not there.
+    /// Its name ([`input_name`]) goes into the requests of these units.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn put_input(&self, digest: Digest, content: &Bytes) -> Result<(), Fault> {
+        if let Some(hold) = &self.hold {
+            let held = hold.hold(vec![digest]).await;
+            held.map_err(|error| Fault::unavailable("STORE_UNAVAILABLE", error.to_string()).hint(STORE_HINT))?;
+        }
+        let (blobs, name) = (&self.inner.blobs, input_name(&digest));
+        if !self.with_retry(|| blobs.exists(&name)).await? {
+            self.with_retry(|| blobs.put_new(&name, content)).await?;
+        }
+        Ok(())
+    }
+
     /// Checks that a worker takes units of the lane. `unserved_since` is when none was first found.
     ///
     /// # Errors
@@ -292,6 +309,11 @@ impl Dispatcher {
             }
         }
     }
+}
+
+/// The name in the store of what several units are about.
+pub fn input_name(digest: &Digest) -> String {
+    format!("{}/{digest}", Kind::Inputs.place("", digest))
 }
 
 /// A waiter for a unit. Dropping it before it is done cancels the unit.

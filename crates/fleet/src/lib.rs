@@ -35,7 +35,7 @@ mod worker_info;
 
 pub use claimant::Claimant;
 pub use config::FleetConfig;
-pub use dispatcher::{Answer, Dispatcher};
+pub use dispatcher::{Answer, Dispatcher, input_name};
 pub use queue::{FleetError, Queue};
 pub use unit::{Address, Kind, Lane, Unit};
 pub use worker::{Executed, Executor};

@@ -7,6 +7,7 @@
 
 mod answers;
 mod ceiling;
+mod corpus;
 pub mod cuts;
 mod drift;
 mod error;
@@ -51,7 +52,13 @@ mod wire;
 
 use std::sync::Arc;
 
-use crate::{clients::EvalClients, config::EvalConfig, locate::DatasetLocator, work::WorkEngine};
+use crate::{
+    clients::EvalClients,
+    compute::Compute,
+    config::EvalConfig,
+    locate::DatasetLocator,
+    work::{HeldVectors, WorkEngine},
+};
 
 pub use error::RunError;
 pub use events::{Event, EventKind};
@@ -78,4 +85,8 @@ struct RunContext {
     units: units::UnitStore,
     /// The store that machines share, if there is one.
     shared: Option<holding::RunHolds>,
+    /// How many vectors runs hold.
+    held: HeldVectors,
+    /// Where scores are computed.
+    compute: Compute,
 }

@@ -18,10 +18,14 @@ use isomer_proto::{
 use isomer_retention::Holder;
 use isomer_service_kit::Fault;
 use prost::Message;
+use tokio::sync::Semaphore;
 
 use super::{
     Batching, LocalEngine, Producer, RequestKind, WorkEngine,
-    wire::{EncodeUnit, JudgeUnit, TransformUnit, Transformed},
+    error::EncodingError,
+    executor::INPUT_MISSING,
+    shard::{Found, Shard, ShardSearch},
+    wire::{EncodeUnit, JudgeUnit, ShardAnswer, ShardUnit, TransformUnit, Transformed},
 };
 
 /// Texts of one unit of generation. Finished texts are stored one by one, so a worker that dies
@@ -30,6 +34,13 @@ const TEXTS: usize = 32;
 /// Pairs of one unit of rating.
 const PAIRS: usize = 16;
 
+/// Shards in flight, each with an answer that may be large.
+const SHARDS: usize = 32;
+/// Shards that are written to the store at the same time; their texts are copied for it.
+const SHARDS_WRITTEN: usize = 2;
+/// Times that the inputs of a unit are put into the store, where a worker did not find them.
+const INPUT_ATTEMPTS: usize = 3;
+
 /// Queues requests and reads their answers.
 #[derive(Debug, Clone)]
 pub(crate) struct FleetEngine {
@@ -37,6 +48,8 @@ pub(crate) struct FleetEngine {
     /// The class of arithmetic of this process.
     class: Arc<str>,
     own: LocalEngine,
+    /// Shards that are written to the store at the same time.
+    writing: Arc<Semaphore>,
     /// The run that the requests belong to, if another replica may continue it.
     run: Option<Claimant>,
 }
@@ -48,6 +61,7 @@ impl FleetEngine {
             dispatcher,
             class: class.into(),
             own,
+            writing: Arc::new(Semaphore::new(SHARDS_WRITTEN)),
             run: None,
         }
     }
@@ -70,6 +84,38 @@ impl FleetEngine {
             } else {
                 producer.key.clone()
             },
+        }
+    }
+}
+
+impl FleetEngine {
+    /// The answer to a shard, from the store or from a worker.
+    async fn searched(&self, shard: &Shard, wanted: &ShardSearch) -> Result<Answer, Fault> {
+        let space = wanted.encoder.vector_space.clone().unwrap_or_default();
+        let lane = Lane {
+            kind: Kind::Score,
+            of: format!("{} {}", wanted.encoder.id, space.digest),
+            class: self.class.to_string(),
+            max_in_flight: 0,
+            limit: String::new(),
+        };
+        let mut attempt = 1;
+        loop {
+            let unit = {
+                // The semaphore is never closed.
+                let _writing = self.writing.acquire().await.ok();
+                let (documents, content) = shard.message();
+                let (queries, vectors) = wanted.queries.message();
+                self.dispatcher.put_input(documents, &content).await?;
+                self.dispatcher.put_input(*queries, vectors).await?;
+                let request = ShardUnit::new(wanted, documents.bytes(), queries.bytes());
+                Unit::new(lane.clone(), &[], request.encode_to_vec().into())
+            };
+            match self.dispatcher.request_for(self.run.as_ref(), unit).await {
+                // It was damaged, or a file system that machines share has not shown it yet.
+                Err(fault) if fault.reason == INPUT_MISSING && attempt < INPUT_ATTEMPTS => attempt += 1,
+                answer => return answer,
+            }
         }
     }
 }
@@ -209,6 +255,26 @@ impl WorkEngine for FleetEngine {
             Ok(answer)
         }
         .boxed()
+    }
+
+    fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<Found, EncodingError>> {
+        let engine = self.clone();
+        async move {
+            let refused = |fault: Fault| EncodingError::Refused(Box::new(fault));
+            let answer = engine.searched(&shard, &wanted).await.map_err(refused)?;
+            let counted = answer.counted;
+            let answer = ShardAnswer::decode(answer.content).map_err(|error| refused(unreadable(&error)))?;
+            let found = answer.found()?;
+            Ok(Found {
+                usage: if counted { Usage::default() } else { found.usage },
+                ..found
+            })
+        }
+        .boxed()
+    }
+
+    fn shards_in_flight(&self) -> usize {
+        self.dispatcher.queue().config().units_in_flight.min(SHARDS)
     }
 }
 
