@@ -139,7 +139,12 @@ impl EvalService {
             compute.clone(),
         );
         let work: Arc<dyn WorkEngine> = match shared.workers {
-            Some(dispatcher) => Arc::new(FleetEngine::new(dispatcher, &shared.class, own)),
+            Some(dispatcher) => Arc::new(FleetEngine::new(
+                dispatcher,
+                &shared.class,
+                own,
+                config.score_unit_operations,
+            )),
             None => Arc::new(own),
         };
         let holds = shared.store.map(|holds| RunHolds {

@@ -1,5 +1,6 @@
-//! A check over a retrieval corpus that workers encode and search in shards: its report equals that
-//! of one process, whichever worker is killed meanwhile.
+//! A check whose scores are computed by workers, and one over a retrieval corpus that workers encode
+//! and search in shards: their reports equal those of one process, whichever worker is killed
+//! meanwhile.
 //!
 //! With a real NATS server, a folder as the store, and a transformation by rule.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -81,6 +82,80 @@ fn suite(folder: &Path) -> String {
     suite.display().to_string()
 }
 
+/// A suite with a data set of nearly every kind of task.
+fn suite_of_tasks(folder: &Path) -> (String, usize) {
+    suite(folder);
+    let animals = ["cat", "dog", "horse", "sheep", "goose", "heron"];
+    let places = ["fence", "harbour", "garden", "bridge", "market"];
+    let text = |i: usize| {
+        format!(
+            "The {} number {i} sleeps near the old {}.",
+            animals[i % 6],
+            places[i % 5]
+        )
+    };
+    let other = |i: usize| {
+        format!(
+            "Near the {} an animal of the kind {} is asleep.",
+            places[i % 5],
+            animals[i % 6]
+        )
+    };
+    let write = |name: &str, file: &str, rows: Vec<Value>| {
+        fs::create_dir_all(folder.join(name)).unwrap();
+        let lines: String = rows.iter().map(|row| format!("{row}\n")).collect();
+        fs::write(folder.join(name).join(file), lines).unwrap();
+    };
+    let labelled = |from: usize, to: usize| {
+        (from..to)
+            .map(|i| json!({"text": text(i), "label": places[i % 2]}))
+            .collect()
+    };
+    write("classes", "train.jsonl", labelled(0, 24));
+    write("classes", "test.jsonl", labelled(24, 40));
+    let clusters = (0..24)
+        .map(|i| json!({"text": text(i), "label": animals[i % 3]}))
+        .collect();
+    write("clusters", "test.jsonl", clusters);
+    let pairs = |label: fn(usize) -> Value, key: &str| -> Vec<Value> {
+        (0..18)
+            .map(|i| json!({"sentence1": text(i), "sentence2": other(i * (1 + i % 2)), key: label(i)}))
+            .collect()
+    };
+    write("pairs", "test.jsonl", pairs(|i| json!(i % 2), "label"));
+    write(
+        "graded",
+        "test.jsonl",
+        pairs(|i| json!((i * 7 % 11) as f64 / 2.0), "score"),
+    );
+    write(
+        "bitext",
+        "test.jsonl",
+        (0..12)
+            .map(|i| json!({"sentence1": text(i), "sentence2": other(i)}))
+            .collect(),
+    );
+    let ranked =
+        (0..8).map(|i| json!({"query": text(i), "positive": [other(i)], "negative": [other(i + 1), other(i + 2)]}));
+    write("ranked", "test.jsonl", ranked.collect());
+    let tasks = [
+        ("retrieval", "find", ""),
+        ("classification", "classes", ""),
+        ("clustering", "clusters", "legacy_clustering = true\n"),
+        ("pair-classification", "pairs", ""),
+        ("sts", "graded", ""),
+        ("bitext", "bitext", ""),
+        ("reranking", "ranked", ""),
+    ];
+    let mut all = "name = \"tasks\"\nseeds = [1]\ntransformations = [\"stopword_removal\"]\n".to_owned();
+    for (task, name, more) in tasks {
+        all += &format!("\n[[dataset]]\ntask = \"{task}\"\nname = \"{name}\"\npath = \"{name}\"\n{more}");
+    }
+    let file = folder.join("tasks.toml");
+    fs::write(&file, all).unwrap();
+    (file.display().to_string(), tasks.len())
+}
+
 /// Shared by the tests of this file: a suite, a queue, a store.
 struct Fleet {
     nats: Nats,
@@ -98,6 +173,13 @@ impl Fleet {
             suite: suite(folder.path()),
             folder,
         })
+    }
+
+    /// With a suite of nearly every kind of task instead, and how many data sets it has.
+    fn of_tasks() -> Option<(Self, usize)> {
+        let fleet = Self::new()?;
+        let (suite, tasks) = suite_of_tasks(fleet.folder.path());
+        Some((Self { suite, ..fleet }, tasks))
     }
 
     fn check(&self, home: &Home, settings: &[(&str, &str)]) -> Command {
@@ -217,4 +299,32 @@ fn a_shard_that_the_store_has_lost_is_put_there_again() {
     let report: Value = serde_json::from_str(&stdout).unwrap();
     let alone = finished(fleet.check(&self::home(), &SETTINGS));
     assert_equal(&alone, &report, "inputs lost", false);
+}
+
+#[test]
+fn scores_by_workers_are_those_of_one_process() {
+    let Some((fleet, tasks)) = Fleet::of_tasks() else {
+        return;
+    };
+    let alone = finished(fleet.check(&home(), &[]));
+    assert_eq!(alone["scores"].as_array().unwrap().len(), 2 * tasks);
+    for count in [1, 2, 5] {
+        let store = fleet.store(&format!("store-{count}"));
+        let _workers: Vec<Worker> = (0..count).map(|_| fleet.worker(&store)).collect();
+        let home = home();
+        let mut check = fleet.check(&home, &SETTINGS[..3]);
+        check.env("ISOMER_EVAL__SCORE_UNIT_OPERATIONS", "0");
+        check.args(["--engine", &fleet.nats.url(), "--store"]).arg(&store);
+        assert_equal(&alone, &finished(check), &format!("{count} workers"), false);
+        // The labels of each data set; vectors are removed once they are scored.
+        assert_eq!(files(&store.join("inputs")).len(), tasks, "{count} workers");
+    }
+    // Scores that take less than their vectors to move stay where the run is led.
+    let store = fleet.store("store-default");
+    let _worker = fleet.worker(&store);
+    let home = home();
+    let mut check = fleet.check(&home, &SETTINGS[..3]);
+    check.args(["--engine", &fleet.nats.url(), "--store"]).arg(&store);
+    assert_equal(&alone, &finished(check), "by default", false);
+    assert_eq!(files(&store.join("inputs")).len(), 0);
 }

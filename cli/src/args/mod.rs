@@ -990,8 +990,8 @@ pub(crate) struct ServeArgs {
 )]
 pub(crate) struct WorkerArgs {
     /// Kinds of work that it takes, each with how many units at once: transform (texts to other
-    /// texts), encode (texts to vectors), judge (ratings by a language model), score (searches of
-    /// a shard of a large corpus, which it encodes).
+    /// texts), encode (texts to vectors), judge (ratings by a language model), score (vectors to
+    /// scores, and shards of large corpora, which it encodes and searches).
     #[arg(
         long,
         env = "ISOMER_LANES",

@@ -18,7 +18,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use crate::{
     claimant::Claimant,
     queue::{FleetError, Queue, about},
-    unit::{Address, Unit},
+    unit::{Address, Lane, Unit},
     worker::Completion,
 };
 
@@ -227,6 +227,21 @@ impl Dispatcher {
             self.with_retry(|| blobs.put_new(&name, content)).await?;
         }
         Ok(())
+    }
+
+    /// Removes an input that no other unit will read. If one does nevertheless, its worker says that
+    /// it is missing. Failures are logged: `isomer store gc` removes what is left.
+    pub async fn remove_input(&self, digest: Digest) {
+        if let Err(error) = self.inner.blobs.remove(&input_name(&digest)).await {
+            tracing::debug!(%error, %digest, "an input of a unit stays in the store");
+        }
+    }
+
+    /// Whether a worker takes units of a lane; true where that is not known, since the queue cannot
+    /// be reached.
+    pub async fn has_worker(&self, lane: &Lane) -> bool {
+        let workers = self.inner.queue.recent_workers().await;
+        workers.map_or(true, |workers| workers.iter().any(|worker| worker.accepts(lane)))
     }
 
     /// Checks that a worker takes units of the lane. `unserved_since` is when none was first found.

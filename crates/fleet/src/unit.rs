@@ -22,7 +22,7 @@ pub enum Kind {
     Encode,
     /// Ratings of pairs of texts.
     Judge,
-    /// Documents of a corpus to those that queries find.
+    /// Vectors to scores, and documents of a corpus to those that queries find.
     Score,
 }
 

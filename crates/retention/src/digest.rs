@@ -57,7 +57,7 @@ impl fmt::Debug for Digest {
 pub enum Kind {
     /// Requests of units of work, by the address of the unit.
     Units,
-    /// What several units are about, by its digest: shards of corpora, vectors of queries.
+    /// What several units are about, by its digest: shards of corpora, vectors, labels.
     Inputs,
     /// Answers of units.
     Answers,

@@ -2,12 +2,13 @@
 //! done.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Instant,
 };
 
 use isomer_proto::encoder::v1::Encoder;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     RunError, corpus,
@@ -28,7 +29,7 @@ use super::{
 };
 use crate::{
     encoding,
-    work::{Batching, HeldVectors},
+    work::{Batching, HeldVectors, ScoreFailure, ScoreRecord, ScoreTask},
 };
 
 /// A score and what it belongs to.
@@ -252,6 +253,7 @@ async fn one_encoder(
     live.tell(&mut meters.encode);
 
     let mut large = LargeScores::default();
+    let mut pending: VecDeque<Pending<'_>> = VecDeque::new();
     let mut measured = Measured::default();
     for (number, (set, key)) in sets.iter().zip(&keys).enumerate() {
         let address = key.address();
@@ -263,10 +265,13 @@ async fn one_encoder(
             dataset.name(),
             plan.describe(set.variant)
         ));
-        let unit = address.clone();
         let texts = set.keys(plan, position);
-        let (score, cached) = match known.get(&address) {
-            Some(score) => (score.clone(), true),
+        if pending.iter().any(|one| one.address == address) {
+            // An equal set has the same score.
+            settle(inputs, position, &mut pending, 0, &mut known, meters, &mut measured).await?;
+        }
+        let ready = match known.get(&address) {
+            Some(score) => Some((score.clone(), true)),
             None if corpus::documents(table, context.config.shard_documents).is_some() => {
                 if !large.contains_key(&address) {
                     let rest = sets.iter().zip(&keys).skip(number);
@@ -278,8 +283,8 @@ async fn one_encoder(
                 let score = large
                     .remove(&address)
                     .ok_or_else(|| RunError::Internal("a search of a large corpus has left a score out".to_owned()))?;
-                known.insert(address, score.clone());
-                (score, false)
+                known.insert(address.clone(), score.clone());
+                Some((score, false))
             }
             None => {
                 fill(inputs, position, &texts, vectors, &mut meters.encode).await?;
@@ -287,37 +292,28 @@ async fn one_encoder(
                 if let Some(cuts) = Cuts::of(plan, table, set.variant, &texts, vectors) {
                     context.units.put_cuts(key, cuts).map_err(RunError::Units)?;
                 }
-                let mut score = compute(inputs, encoder, set, &texts, vectors).await?;
-                context.units.put(key, &score).map_err(RunError::Units)?;
-                score.evidence = None;
-                known.insert(address, score.clone());
-                (score, false)
+                let task = score_task(inputs, encoder, set, &texts, vectors)?;
+                let score = AbortOnDropHandle::new(tokio::spawn(context.work.score(task)));
+                pending.push_back(Pending {
+                    set,
+                    key,
+                    address: address.clone(),
+                    score,
+                });
+                None
             }
         };
-        let counted = context
-            .units
-            .cuts(key)
-            .or_else(|| Cuts::of(plan, table, set.variant, &texts, vectors));
-        let cuts = counted.unwrap_or_else(|| Cuts::unknown(table, &texts));
-        live.count(|counters| {
-            if cached {
-                counters.scores_cached += 1
-            } else {
-                counters.scores_computed += 1
-            }
-        });
-        meters.score.add(1, u64::from(cached), Instant::now());
-        live.tell(&mut meters.score);
-        measured.scored.push(Scored {
-            encoder: position,
-            table: set.table,
-            variant: set.variant,
-            texts: set.digest.clone(),
-            unit,
-            score,
-            cached,
-            cuts,
-        });
+        if let Some((score, cached)) = ready {
+            let cuts = context.units.cuts(key);
+            let cuts = cuts.or_else(|| Cuts::of(plan, table, set.variant, &texts, vectors));
+            let cuts = cuts.unwrap_or_else(|| Cuts::unknown(table, &texts));
+            told(inputs, meters, cached);
+            measured
+                .scored
+                .push(scored(position, set, address, (score, cached), cuts));
+        }
+        let most = context.work.scores_in_flight().saturating_sub(1);
+        settle(inputs, position, &mut pending, most, &mut known, meters, &mut measured).await?;
         let Variant::Transformed { transformation, seed } = set.variant else {
             continue;
         };
@@ -343,7 +339,94 @@ async fn one_encoder(
             drift,
         });
     }
+    settle(inputs, position, &mut pending, 0, &mut known, meters, &mut measured).await?;
     Ok(measured)
+}
+
+/// A score that is being computed.
+struct Pending<'a> {
+    set: &'a TextSet,
+    key: &'a UnitKey,
+    address: String,
+    score: AbortOnDropHandle<Result<ScoreRecord, ScoreFailure>>,
+}
+
+/// Waits for scores, from the first, until at most so many are pending, and stores them.
+async fn settle(
+    inputs: Inputs<'_>,
+    position: usize,
+    pending: &mut VecDeque<Pending<'_>>,
+    most: usize,
+    known: &mut HashMap<String, UnitScore>,
+    meters: &mut Meters,
+    measured: &mut Measured,
+) -> Result<(), RunError> {
+    let Inputs { context, plan, .. } = inputs;
+    while pending.len() > most {
+        let Some(Pending {
+            set,
+            key,
+            address,
+            score,
+        }) = pending.pop_front()
+        else {
+            break;
+        };
+        let score = score.await.map_err(|error| RunError::Internal(error.to_string()))?;
+        let record = score.map_err(|failure| failed(plan, position, set, failure))?;
+        let mut score = UnitScore::from(record);
+        context.units.put(key, &score).map_err(RunError::Units)?;
+        score.evidence = None;
+        known.insert(address.clone(), score.clone());
+        // Stored when its texts had their vectors.
+        let table = &plan.tables[set.table];
+        let cuts = context.units.cuts(key);
+        let cuts = cuts.unwrap_or_else(|| Cuts::unknown(table, &set.keys(plan, position)));
+        told(inputs, meters, false);
+        measured
+            .scored
+            .push(scored(position, set, address, (score, false), cuts));
+    }
+    Ok(())
+}
+
+/// Counts a score.
+fn told(inputs: Inputs<'_>, meters: &mut Meters, cached: bool) {
+    inputs.live.count(|counters| {
+        if cached {
+            counters.scores_cached += 1
+        } else {
+            counters.scores_computed += 1
+        }
+    });
+    meters.score.add(1, u64::from(cached), Instant::now());
+    inputs.live.tell(&mut meters.score);
+}
+
+fn scored(encoder: usize, set: &TextSet, unit: String, (score, cached): (UnitScore, bool), cuts: Cuts) -> Scored {
+    Scored {
+        encoder,
+        table: set.table,
+        variant: set.variant,
+        texts: set.digest.clone(),
+        unit,
+        score,
+        cached,
+        cuts,
+    }
+}
+
+fn failed(plan: &Plan, position: usize, set: &TextSet, failure: ScoreFailure) -> RunError {
+    match failure {
+        ScoreFailure::Undefined(source) => RunError::Score {
+            encoder: plan.encoders[position].id.clone(),
+            dataset: plan.tables[set.table].dataset.name().to_owned(),
+            variant: plan.describe(set.variant),
+            source,
+        },
+        ScoreFailure::Refused(fault) => RunError::Fleet(fault),
+        ScoreFailure::Stopped(message) => RunError::Internal(message),
+    }
 }
 
 impl TextSet {
@@ -485,32 +568,20 @@ async fn score_corpus(
     Ok(scores)
 }
 
-/// Computes a score.
-async fn compute(
+/// What there is to do for a score.
+fn score_task(
     inputs: Inputs<'_>,
     encoder: &Encoder,
     set: &TextSet,
     texts: &[Key],
     vectors: &Vectors,
-) -> Result<UnitScore, RunError> {
-    let plan = inputs.plan;
-    let matrix = vectors.matrix(texts, &encoder.id)?;
-    let held = inputs.context.held.hold(matrix.rows() * matrix.cols());
-    let dataset = Arc::clone(&plan.tables[set.table].dataset);
-    let (profile, similarity) = (plan.suite.profile, encoding::similarity(encoder));
-    let name = dataset.name().to_owned();
-    let scores = inputs.context.compute.batch(move || {
-        let _held = held;
-        dataset.score_with(&matrix, profile, similarity)
-    });
-    let scores = scores.await.map_err(|error| RunError::Internal(error.to_string()))?;
-    match scores {
-        Ok(scores) => Ok(scores.into()),
-        Err(source) => Err(RunError::Score {
-            encoder: encoder.id.clone(),
-            dataset: name,
-            variant: plan.describe(set.variant),
-            source,
-        }),
-    }
+) -> Result<ScoreTask, RunError> {
+    let vectors = vectors.matrix(texts, &encoder.id)?;
+    Ok(ScoreTask {
+        held: inputs.context.held.hold(vectors.rows() * vectors.cols()),
+        dataset: Arc::clone(&inputs.plan.tables[set.table].dataset),
+        vectors,
+        profile: inputs.plan.suite.profile,
+        similarity: encoding::similarity(encoder),
+    })
 }

@@ -20,10 +20,14 @@ use uuid::Uuid;
 use super::{
     Batching, HeldVectors, LocalEngine, Queries, Shard, ShardSearch, WorkEngine,
     encoding::{self, EncodingError},
-    shard::{Documents, QueryVectors},
-    wire::{EncodeUnit, Expected, JudgeUnit, ShardAnswer, ShardUnit, TransformUnit, Transformed},
+    score::{self, ScoreFailure},
+    shard::{Documents, VectorRows},
+    wire::{
+        EncodeUnit, Expected, JudgeUnit, SIMILARITIES, ScoreUnit, ScoreWork, ShardAnswer, ShardUnit, TransformUnit,
+        Transformed, VectorsAnswer, VectorsUnit,
+    },
 };
-use crate::{EvalClients, EvalConfig, compute::Compute, prompts::same_but_prompt};
+use crate::{EvalClients, EvalConfig, compute::Compute, dataset::Scoring, prompts::same_but_prompt, task::Profile};
 
 /// The reason of a fault: the store lacks what a unit is about.
 pub(super) const INPUT_MISSING: &str = "INPUT_MISSING";
@@ -35,26 +39,28 @@ pub struct ServiceExecutor {
     clients: EvalClients,
     blobs: BlobStore,
     held: HeldVectors,
+    compute: Compute,
     class: Arc<str>,
     /// The vectors of the queries that were searched for last, which the next shard has too.
-    queries: Arc<tokio::sync::Mutex<Option<(Digest, QueryVectors)>>>,
+    queries: Arc<tokio::sync::Mutex<Option<(Digest, VectorRows)>>>,
 }
 
 impl ServiceExecutor {
     /// Calls these services, as `config` says; `class` names the arithmetic of this process, and
     /// `blobs` has what units are about.
     pub fn new(clients: EvalClients, config: &EvalConfig, class: &str, blobs: BlobStore) -> Self {
-        let held = HeldVectors::default();
+        let (held, compute) = (HeldVectors::default(), Compute::default());
         Self {
             services: LocalEngine::new(
                 clients.clone(),
                 Batching::of_encoders(config),
                 held.clone(),
-                Compute::default(),
+                compute.clone(),
             ),
             clients,
             blobs,
             held,
+            compute,
             class: class.into(),
             queries: Arc::default(),
         }
@@ -149,6 +155,34 @@ impl ServiceExecutor {
         }
     }
 
+    async fn score(&self, unit: VectorsUnit) -> Result<Executed, Fault> {
+        let scoring = self.input(&unit.scoring).await?;
+        let scoring: Scoring = serde_json::from_slice(&scoring)
+            .map_err(|error| Fault::internal(format!("the labels of a unit of work cannot be read: {error}")))?;
+        let vectors: VectorRows = read(self.input(&unit.vectors).await?)?;
+        let vectors = vectors.matrix().map_err(Fault::internal)?;
+        let profile: Profile = unit
+            .profile
+            .parse()
+            .map_err(|_| Fault::internal(format!("a unit of work names the profile `{}`", unit.profile)))?;
+        let similarity = SIMILARITIES.get(unit.similarity as usize).copied();
+        let similarity = similarity.ok_or_else(|| Fault::internal("a unit of work names no similarity"))?;
+        let _held = self.held.hold(vectors.rows() * vectors.cols());
+        let answer = match score::score_of(&self.compute, scoring, vectors, (profile, similarity)).await {
+            Ok(record) => VectorsAnswer {
+                record: Some(serde_json::to_vec(&record).map_err(|error| Fault::internal(error.to_string()))?),
+                ..VectorsAnswer::default()
+            },
+            Err(ScoreFailure::Undefined(error)) => VectorsAnswer {
+                problem: error.to_string(),
+                ..VectorsAnswer::default()
+            },
+            Err(ScoreFailure::Refused(fault)) => return Err(*fault),
+            Err(ScoreFailure::Stopped(message)) => return Err(Fault::internal(message)),
+        };
+        Ok(executed(&answer, true))
+    }
+
     /// What a unit is about, by its digest.
     async fn input(&self, digest: &[u8]) -> Result<Bytes, Fault> {
         let digest = input_digest(digest)?;
@@ -161,13 +195,13 @@ impl ServiceExecutor {
         })
     }
 
-    async fn queries(&self, digest: &[u8]) -> Result<QueryVectors, Fault> {
+    async fn queries(&self, digest: &[u8]) -> Result<VectorRows, Fault> {
         let key = input_digest(digest)?;
         let mut last = self.queries.lock().await;
         match &*last {
             Some((known, queries)) if *known == key => Ok(queries.clone()),
             _ => {
-                let queries: QueryVectors = read(self.input(digest).await?)?;
+                let queries: VectorRows = read(self.input(digest).await?)?;
                 *last = Some((key, queries.clone()));
                 Ok(queries)
             }
@@ -245,7 +279,11 @@ impl Executor for ServiceExecutor {
                 Kind::Transform => self.transform(holder, read(request)?, dispatch).await,
                 Kind::Judge => self.judge(holder, read(request)?, dispatch).await,
                 Kind::Encode => self.encode(read(request)?).await,
-                Kind::Score => self.search(read(request)?).await,
+                Kind::Score => match read::<ScoreUnit>(request)?.work {
+                    Some(ScoreWork::Shard(unit)) => self.search(unit).await,
+                    Some(ScoreWork::Vectors(unit)) => self.score(unit).await,
+                    None => Err(Fault::internal("a unit of the lane score asks for nothing")),
+                },
             }
         }
         .boxed()

@@ -25,6 +25,7 @@ use uuid::Uuid;
 use super::{
     Batching, HeldVectors, Producer, RequestKind, WorkEngine,
     error::EncodingError,
+    score::{self, ScoreFailure, ScoreRecord, ScoreTask},
     search,
     shard::{Found, Shard, ShardSearch},
 };
@@ -198,6 +199,15 @@ impl WorkEngine for LocalEngine {
             search::search(&own, (*batching, held), &own.compute, &shard, wanted).await
         }
         .boxed()
+    }
+
+    fn score(&self, task: ScoreTask) -> BoxFuture<'static, Result<ScoreRecord, ScoreFailure>> {
+        let compute = self.compute.clone();
+        async move { score::score(&compute, task).await }.boxed()
+    }
+
+    fn scores_in_flight(&self) -> usize {
+        1
     }
 
     fn shards_in_flight(&self) -> usize {

@@ -10,6 +10,7 @@ pub mod executor;
 mod fleet;
 mod held;
 mod local;
+mod score;
 mod search;
 mod shard;
 mod wire;
@@ -30,6 +31,7 @@ pub(crate) use fleet::FleetEngine;
 pub(crate) use held::Held;
 pub use held::HeldVectors;
 pub(crate) use local::LocalEngine;
+pub(crate) use score::{ScoreFailure, ScoreRecord, ScoreTask};
 pub(crate) use shard::{DocumentFacts, Found, Queries, Shard, ShardSearch, digest_of_vector};
 
 use crate::EvalConfig;
@@ -127,6 +129,12 @@ pub(crate) trait WorkEngine: Send + Sync + Debug {
 
     /// Encodes the documents of a shard and searches them. The answer is checked by the caller.
     fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<Found, EncodingError>>;
+
+    /// Scores vectors.
+    fn score(&self, task: ScoreTask) -> BoxFuture<'static, Result<ScoreRecord, ScoreFailure>>;
+
+    /// Most scores to compute at the same time: in this process one, since a score uses all cores.
+    fn scores_in_flight(&self) -> usize;
 
     /// Most shards to search at the same time: in this process one, whose vectors fill the memory
     /// that a shard may take.

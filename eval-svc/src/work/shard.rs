@@ -29,16 +29,16 @@ pub(crate) struct Documents {
     pub(crate) texts: Vec<String>,
 }
 
-/// Vectors of queries; stored by their digest, for units of all shards.
+/// Vectors, e.g. of queries; stored by their digest.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct QueryVectors {
+pub(super) struct VectorRows {
     #[prost(uint64, tag = "1")]
     pub(super) rows: u64,
     #[prost(float, repeated, tag = "2")]
     pub(super) values: Vec<f32>,
 }
 
-impl From<&VectorMatrix> for QueryVectors {
+impl From<&VectorMatrix> for VectorRows {
     fn from(matrix: &VectorMatrix) -> Self {
         Self {
             rows: matrix.rows() as u64,
@@ -47,7 +47,7 @@ impl From<&VectorMatrix> for QueryVectors {
     }
 }
 
-impl QueryVectors {
+impl VectorRows {
     /// The matrix again.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl Queries {
 
     /// Its digest and its bytes.
     pub(super) fn message(&self) -> &(Digest, Bytes) {
-        self.message.get_or_init(|| digested(&QueryVectors::from(&self.matrix)))
+        self.message.get_or_init(|| digested(&VectorRows::from(&self.matrix)))
     }
 }
 
@@ -177,7 +177,7 @@ impl Shard {
     }
 }
 
-fn digested(message: &impl Message) -> (Digest, Bytes) {
+pub(super) fn digested(message: &impl Message) -> (Digest, Bytes) {
     let bytes = Bytes::from(message.encode_to_vec());
     (Digest::from(*blake3::hash(&bytes).as_bytes()), bytes)
 }

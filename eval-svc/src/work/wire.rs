@@ -13,7 +13,10 @@ use super::{
     shard::{DocumentFacts, Found, ShardSearch},
 };
 use crate::{
-    metric::search::{Hit, Ties},
+    metric::{
+        Similarity,
+        search::{Hit, Ties},
+    },
     prompts::Sent,
     task::SearchTerms,
 };
@@ -114,6 +117,57 @@ impl From<Prompt> for Sent {
             None => Self::Literal(prompt.text.unwrap_or_default()),
         }
     }
+}
+
+/// A unit of the lane `score`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ScoreUnit {
+    #[prost(oneof = "ScoreWork", tags = "1, 2")]
+    pub(super) work: Option<ScoreWork>,
+}
+
+/// What there is to do.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum ScoreWork {
+    #[prost(message, tag = "1")]
+    Shard(ShardUnit),
+    #[prost(message, tag = "2")]
+    Vectors(VectorsUnit),
+}
+
+/// Vectors to score. The answer is a [`VectorsAnswer`].
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct VectorsUnit {
+    /// Digest of the data set's `Scoring` in JSON.
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) scoring: Vec<u8>,
+    /// Digest of the [`VectorRows`](super::shard::VectorRows).
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) vectors: Vec<u8>,
+    /// Name of the profile.
+    #[prost(string, tag = "3")]
+    pub(super) profile: String,
+    /// Place of the similarity in [`SIMILARITIES`].
+    #[prost(uint32, tag = "4")]
+    pub(super) similarity: u32,
+}
+
+/// Similarities, as units number them.
+pub(super) const SIMILARITIES: [Similarity; 4] = [
+    Similarity::Cosine,
+    Similarity::Dot,
+    Similarity::Euclidean,
+    Similarity::Manhattan,
+];
+
+/// A score, or why it is undefined.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct VectorsAnswer {
+    /// A `ScoreRecord` in JSON.
+    #[prost(bytes = "vec", optional, tag = "1")]
+    pub(super) record: Option<Vec<u8>>,
+    #[prost(string, tag = "2")]
+    pub(super) problem: String,
 }
 
 /// A shard of a corpus to encode and to search. The answer is a [`ShardAnswer`].
