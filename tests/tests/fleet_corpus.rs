@@ -1,6 +1,6 @@
-//! A check whose scores are computed by workers, and one over a retrieval corpus that workers encode
-//! and search in shards: their reports equal those of one process, whichever worker is killed
-//! meanwhile.
+//! A check whose scores are computed by workers, and one over a retrieval corpus that workers
+//! encode and search in shards: their reports equal those of one process, whichever worker is
+//! killed meanwhile.
 //!
 //! With a real NATS server, a folder as the store, and a transformation by rule.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

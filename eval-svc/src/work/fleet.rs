@@ -8,7 +8,7 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use isomer_fleet::{Answer, Claimant, Dispatcher, Kind, Lane, Unit, WorkerInfo};
+use isomer_fleet::{Answer, Claimant, Dispatcher, Kind, Lane, Overview, Unit, WorkerInfo};
 use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
@@ -130,15 +130,7 @@ impl FleetEngine {
             }
         }
     }
-}
 
-/// A unit of the lane `score`.
-fn unit(lane: Lane, work: ScoreWork) -> Unit {
-    let request = ScoreUnit { work: Some(work) };
-    Unit::new(lane, &[], request.encode_to_vec().into())
-}
-
-impl FleetEngine {
     /// A worker's answer to vectors to score.
     async fn scored(&self, lane: Lane, task: &ScoreTask) -> Result<VectorsAnswer, Fault> {
         let scoring = serde_json::to_vec(&task.dataset.scoring());
@@ -175,6 +167,12 @@ impl FleetEngine {
     }
 }
 
+/// A unit of the lane `score`.
+fn unit(lane: Lane, work: ScoreWork) -> Unit {
+    let request = ScoreUnit { work: Some(work) };
+    Unit::new(lane, &[], request.encode_to_vec().into())
+}
+
 fn unreadable(error: &prost::DecodeError) -> Fault {
     Fault::internal(format!("the answer of a unit of work cannot be read: {error}"))
 }
@@ -207,6 +205,11 @@ impl WorkEngine for FleetEngine {
             Ok(Some(workers_in_words(&workers, &class)))
         }
         .boxed()
+    }
+
+    fn overview(&self) -> BoxFuture<'static, Result<Option<Overview>, Fault>> {
+        let dispatcher = self.dispatcher.clone();
+        async move { Ok(Some(dispatcher.queue().overview().await?)) }.boxed()
     }
 
     fn wait_for_cancellations(&self) -> BoxFuture<'static, ()> {
