@@ -254,7 +254,7 @@ mod tests {
                 let work = move || {
                     rayon::broadcast(|_| {
                         let name = std::thread::current().name().unwrap_or_default().to_owned();
-                        begun.send(name).unwrap();
+                        begun.send((name, rayon::current_num_threads())).unwrap();
                         // Until the test ends, when the channel is closed.
                         let _ = ends.lock().recv();
                     });
@@ -262,10 +262,14 @@ mod tests {
                 compute.batch(work).await.unwrap();
             })
         };
-        let first = tokio::task::spawn_blocking(move || begins.recv().unwrap())
-            .await
-            .unwrap();
-        assert!(first.starts_with("isomer-runs-"), "{first}");
+        let all_begun = move || {
+            let (first, threads) = begins.recv().unwrap();
+            let mut names = vec![first];
+            names.extend((1..threads).map(|_| begins.recv().unwrap().0));
+            (names, begins)
+        };
+        let (names, _begins) = tokio::task::spawn_blocking(all_begun).await.unwrap();
+        assert!(names.iter().all(|name| name.starts_with("isomer-runs-")), "{names:?}");
         let call = compute.interactive(|| {
             use rayon::prelude::*;
             (0..1000_u64).into_par_iter().sum::<u64>()
