@@ -99,6 +99,14 @@ pub struct EvalConfig {
     pub encode_batch_items: usize,
     /// Requests to an encoder in flight at the same time. At least 1.
     pub encode_in_flight: usize,
+    /// Documents of a retrieval corpus that are encoded and searched together. The vectors of a
+    /// larger corpus are never all in memory: it is searched in shards of this size, which workers
+    /// take one by one, and the scores are the same. At least 1.
+    pub shard_documents: usize,
+    /// With workers: operations (multiplications of vectors' values) from which a score is computed
+    /// by a worker. Below, moving the vectors takes longer than the score. Reckoned for retrieval,
+    /// bitext, classification and clustering; other tasks take few. 0: every score.
+    pub score_unit_operations: u64,
     /// Texts in one request to the transform service. At least 1.
     pub transform_batch_items: usize,
     /// Largest message, received or sent, in bytes: vectors to score, inline files, reports. At
@@ -127,6 +135,8 @@ impl Default for EvalConfig {
             max_kept_runs: 10_000,
             encode_batch_items: 256,
             encode_in_flight: 2,
+            shard_documents: 16_384,
+            score_unit_operations: 1_000_000_000,
             transform_batch_items: 256,
             max_message_bytes: INNER_MESSAGE,
             examples: 8,
@@ -191,6 +201,7 @@ impl Validate for EvalConfig {
             ("max_kept_runs", self.max_kept_runs),
             ("encode_batch_items", self.encode_batch_items),
             ("encode_in_flight", self.encode_in_flight),
+            ("shard_documents", self.shard_documents),
             ("transform_batch_items", self.transform_batch_items),
         ];
         for (field, value) in at_least_one {

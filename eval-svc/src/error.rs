@@ -97,7 +97,7 @@ fn dataset(error: &DatasetError) -> Fault {
 fn score(error: &ScoreError) -> Fault {
     let message = error.to_string();
     match error {
-        ScoreError::Undefined { .. } => Fault::precondition("UNDEFINED_SCORE", message),
+        ScoreError::Undefined { .. } | ScoreError::Told { .. } => Fault::precondition("UNDEFINED_SCORE", message),
         ScoreError::NotServed { .. } => Fault::unimplemented(message),
         ScoreError::MissingMain { .. } | ScoreError::Index { .. } => Fault::internal(message),
         ScoreError::Rows { what, .. } | ScoreError::Matrix { what, .. } | ScoreError::Item { what, .. } => {

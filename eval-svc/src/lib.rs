@@ -8,8 +8,8 @@
 mod augmented;
 pub mod change;
 mod clients;
+mod compute;
 pub mod config;
-mod encoding;
 pub mod error;
 pub mod gate;
 pub mod judging;
@@ -42,6 +42,7 @@ use isomer_usage::report::Reporting;
 use tokio::net::TcpListener;
 
 pub use clients::EvalClients;
+use compute::Compute;
 pub use config::{EvalConfig, ServeConfig};
 pub use error::EvalError;
 /// Data sets: the crate `isomer-datasets`.
@@ -63,7 +64,8 @@ use run_service::RunHandler;
 pub use run_service::fleet::response as fleet_response;
 use statistics_service::StatisticsHandler;
 use task_service::TaskHandler;
-use work::{FleetEngine, LocalEngine, WorkEngine};
+use work::encoding;
+use work::{Batching, FleetEngine, HeldVectors, LocalEngine, WorkEngine};
 
 /// What a process shares with other machines.
 #[derive(Debug, Clone, Default)]
@@ -122,11 +124,28 @@ impl EvalService {
             hub,
             rules: config.hub_rules(),
         });
-        let tasks = TaskHandler::new(Arc::new(config.clone()), clients.clone(), Arc::clone(&locator));
+        let compute = Compute::default();
+        let tasks = TaskHandler::new(
+            Arc::new(config.clone()),
+            clients.clone(),
+            Arc::clone(&locator),
+            compute.clone(),
+        );
         let max_message_bytes = config.max_message_bytes;
-        let own = LocalEngine::new(clients.clone());
+        let held = HeldVectors::default();
+        let own = LocalEngine::new(
+            clients.clone(),
+            Batching::of_encoders(&config),
+            held.clone(),
+            compute.clone(),
+        );
         let work: Arc<dyn WorkEngine> = match shared.workers {
-            Some(dispatcher) => Arc::new(FleetEngine::new(dispatcher, &shared.class, own)),
+            Some(dispatcher) => Arc::new(FleetEngine::new(
+                dispatcher,
+                &shared.class,
+                own,
+                config.score_unit_operations,
+            )),
             None => Arc::new(own),
         };
         let holds = shared.store.map(|holds| RunHolds {
@@ -134,7 +153,13 @@ impl EvalService {
             hold: None,
             class: shared.class.into(),
         });
-        let runs = RunManager::open(config, clients, (work, holds), Arc::clone(&locator), shared.ledger)?;
+        let runs = RunManager::open(
+            config,
+            clients,
+            (work, holds, held, compute),
+            Arc::clone(&locator),
+            shared.ledger,
+        )?;
         run::take_part(&runs);
         Ok(Self {
             tasks,

@@ -148,7 +148,7 @@ def definitions(of_defaults):
             "prometheusUrl": text(),
             "prometheusMetrics": {"enum": ["nats", "jetstream"]},
         }),
-        "lanes": closed({kind: {"type": "integer", "minimum": 1, "maximum": 10000} for kind in ("transform", "encode", "judge")},
+        "lanes": closed({kind: {"type": "integer", "minimum": 1, "maximum": 10000} for kind in ("transform", "encode", "judge", "score")},
                         minProperties=1),
         "pod": closed({
             "annotations": STRINGS,

@@ -8,10 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{home::Home, process::isomer};
+use crate::{home::Home, process::isomer, workspace};
 
+/// The list of report fields that may differ.
+const VARIES: &str = "tests/tests/fleet/varies.txt";
 /// Longest wait for a server or worker to come up.
 const COMES_UP: Duration = Duration::from_secs(60);
 
@@ -114,17 +117,15 @@ pub struct Worker {
 impl Worker {
     /// Starts a worker and waits until it takes work.
     pub fn start(home: Home, engine: &str, store: &Path, settings: &[(&str, &str)]) -> Self {
+        Self::start_in("transform=2,encode=1,judge=2,score=1", home, engine, store, settings)
+    }
+
+    /// As [`Worker::start`], in some lanes.
+    pub fn start_in(lanes: &str, home: Home, engine: &str, store: &Path, settings: &[(&str, &str)]) -> Self {
         let log = home.path().join("worker.log");
         let file = fs::File::create(&log).expect("a log file");
         let child = isomer(&home)
-            .args([
-                "worker",
-                "--lanes",
-                "transform=2,encode=1,judge=2",
-                "--engine",
-                engine,
-                "--store",
-            ])
+            .args(["worker", "--lanes", lanes, "--engine", engine, "--store"])
             .arg(store)
             .env("ISOMER_LOG", "info")
             .envs(settings.iter().copied())
@@ -174,4 +175,34 @@ impl Drop for Worker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The report without the fields in which two runs of one check may differ.
+fn without_what_varies(mut report: Value, after_fault: bool) -> String {
+    let listed = fs::read_to_string(workspace().join(VARIES)).expect("the list");
+    for line in listed.lines().filter(|line| !line.starts_with('#')) {
+        let (path, only_after_fault) = line.strip_prefix("fault ").map_or((line, false), |path| (path, true));
+        if only_after_fault && !after_fault {
+            continue;
+        }
+        let mut at = &mut report;
+        let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
+        for name in parents.split('.').filter(|name| !name.is_empty()) {
+            at = at.get_mut(name).unwrap_or_else(|| panic!("the report has no {path}"));
+        }
+        let removed = at.as_object_mut().expect("an object").shift_remove(last);
+        assert!(removed.is_some(), "the report has no {path}");
+    }
+    serde_json::to_string_pretty(&report).expect("a report is JSON")
+}
+
+/// Asserts that two reports are equal but for the listed fields; `after_fault` leaves out the
+/// fields that differ after a fault only.
+///
+/// # Panics
+/// If they are not.
+pub fn assert_equal(one: &Value, other: &Value, what: &str, after_fault: bool) {
+    let [one, other] = [one, other].map(|report| without_what_varies(report.clone(), after_fault));
+    let differs = one.lines().zip(other.lines()).find(|(a, b)| a != b);
+    assert!(one == other, "{what}: {differs:?}");
 }

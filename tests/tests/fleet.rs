@@ -20,7 +20,7 @@ use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_retention::{Policy, Sweep, release, sweep};
 use isomer_stubs::openai::{Answer, Stub};
 use isomer_tests::{
-    fleet::{Nats, Worker},
+    fleet::{Nats, Worker, assert_equal},
     home::Home,
     process::{check_into_report, finish},
 };
@@ -32,8 +32,6 @@ const PAIRS: usize = 36;
 const SETS: [&str; 6] = ["fence", "harbour", "garden", "bridge", "market", "station"];
 /// Distinct texts and their seeds.
 const TEXTS: usize = 2 * PAIRS * 2;
-/// The list of report fields that may differ.
-const VARIES: &str = "tests/tests/fleet/varies.txt";
 
 /// Settings that detect quickly that a worker is gone.
 const SETTINGS: [(&str, &str); 3] = [
@@ -190,36 +188,11 @@ async fn calls(stub: &Stub, calls: usize) {
     }
 }
 
-/// The report without the fields in which two runs of one check may differ.
-fn without_what_varies(mut report: Value, after_fault: bool) -> String {
-    let listed = fs::read_to_string(isomer_tests::workspace().join(VARIES)).unwrap();
-    for line in listed.lines().filter(|line| !line.starts_with('#')) {
-        let (path, only_after_fault) = line.strip_prefix("fault ").map_or((line, false), |path| (path, true));
-        if only_after_fault && !after_fault {
-            continue;
-        }
-        let mut at = &mut report;
-        let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
-        for name in parents.split('.').filter(|name| !name.is_empty()) {
-            at = at.get_mut(name).unwrap_or_else(|| panic!("the report has no {path}"));
-        }
-        let removed = at.as_object_mut().unwrap().shift_remove(last);
-        assert!(removed.is_some(), "the report has no {path}");
-    }
-    serde_json::to_string_pretty(&report).unwrap()
-}
-
 /// The number of calls that a report counts.
 fn paid(report: &Value) -> u64 {
     let counters = &report["counters"];
     let judged = counters["judge"]["calls"].as_u64().unwrap();
     counters["generator_calls"].as_u64().unwrap() + judged
-}
-
-fn assert_equal(one: &Value, other: &Value, what: &str, after_fault: bool) {
-    let [one, other] = [one, other].map(|report| without_what_varies(report.clone(), after_fault));
-    let differs = one.lines().zip(other.lines()).find(|(a, b)| a != b);
-    assert!(one == other, "{what}: {differs:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

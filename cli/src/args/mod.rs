@@ -1008,13 +1008,14 @@ pub(crate) struct ServeArgs {
 )]
 pub(crate) struct WorkerArgs {
     /// Kinds of work that it takes, each with how many units at once: transform (texts to other
-    /// texts), encode (texts to vectors), judge (ratings by a language model).
+    /// texts), encode (texts to vectors), judge (ratings by a language model), score (vectors to
+    /// scores, and shards of large corpora, which it encodes and searches).
     #[arg(
         long,
         env = "ISOMER_LANES",
         value_name = "KIND=N",
         value_delimiter = ',',
-        default_value = "transform=2,encode=1,judge=2"
+        default_value = "transform=2,encode=1,judge=2,score=1"
     )]
     pub(crate) lanes: Vec<String>,
     /// Seconds that begun units have to end after a signal; what has not ended is handed back.

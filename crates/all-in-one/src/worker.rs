@@ -43,10 +43,11 @@ pub async fn work(
         fleet: FleetConfig::default(),
         ..config
     };
+    let eval = alone.eval.clone();
     let limits = Limits::connect(&queue).await?;
     let app = Box::pin(compose_within(alone, Caller::Owner, Some(limits.clone()))).await?;
     let class = isomer_kernels::class();
-    let performer = Arc::new(ServiceExecutor::new(app.clients(), &class));
+    let performer = Arc::new(ServiceExecutor::new(app.clients(), &eval, &class, blobs.clone()));
     ready(&class);
     let worked = isomer_fleet::worker::work((queue, blobs), performer, kinds, shutdown, grace).await;
     app.flush_vectors().await;

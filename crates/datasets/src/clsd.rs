@@ -9,7 +9,7 @@ use super::{Dataset, DatasetError, DatasetText, Labels, Role, files::Files, list
 use isomer_scoring::task::OneWord;
 
 /// The labels that discrimination is scored against.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct ClsdLabels {
     /// Number of distractors of each row.
     pub(super) counts: Vec<usize>,

@@ -80,7 +80,7 @@ fn push(texts: &mut Vec<DatasetText>, id: String, text: String) {
 
 /// The labels that clustering is scored against: one per document, and the documents of each set if
 /// rows are sets.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct ClusteringLabels {
     pub(super) labels: Vec<String>,
     pub(super) sets: Vec<usize>,

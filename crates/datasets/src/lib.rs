@@ -53,10 +53,12 @@ pub use load::load;
 pub use roots::below_roots;
 pub use row::FieldMap;
 pub use sample::{DEFAULT_SAMPLE_SEED, Draw, Sample};
+pub use scoring::Scoring;
 pub use source::{Fetched, InlineFile, Source};
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use isomer_scoring::task::{Scores, SummarisedText, TaskType};
@@ -178,7 +180,7 @@ pub struct Dataset {
     remarks: BTreeMap<&'static str, Value>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum Labels {
     /// A gold score per pair.
     Sts(Vec<f64>),

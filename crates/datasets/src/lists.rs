@@ -53,7 +53,7 @@ pub(super) fn push(
 }
 
 /// The labels that reranking is scored against.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct RerankingLabels {
     pub(super) items: Vec<Candidates>,
     /// Ids of the candidates, item by item; empty if rows are lists, whose candidates have no ids.

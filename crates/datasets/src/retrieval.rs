@@ -15,7 +15,7 @@ use super::{
 use isomer_scoring::task::Candidates;
 
 /// The labels that retrieval is scored against.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Labels {
     pub(super) query_ids: Vec<String>,
     pub(super) document_ids: Vec<String>,

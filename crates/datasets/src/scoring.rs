@@ -1,15 +1,18 @@
 //! Divides the vectors of a dataset's texts by role, and scores them.
 
+use std::collections::HashSet;
+
 use super::{Dataset, Labels, pairs};
 use isomer_scoring::{
-    metric::{Similarity, VectorMatrix},
+    metric::{Similarity, VectorMatrix, search::Hit},
     task::{
-        ClassificationInput, ClsdInput, ClusteringInput, Profile, RerankingInput, RetrievalInput, ScoreError, Scores,
-        SearchMode, SummarisationInput, score_bitext, score_classification, score_clsd, score_clustering,
-        score_graded_ranking, score_pair_classification, score_reranking, score_retrieval, score_sts,
-        score_summarisation,
+        ClassificationInput, ClsdInput, ClusteringInput, Profile, RerankingInput, RetrievalInput, RetrievalLabels,
+        ScoreError, Scores, SearchMode, SummarisationInput, score_bitext, score_classification, score_clsd,
+        score_clustering, score_found, score_graded_ranking, score_pair_classification, score_reranking,
+        score_retrieval, score_sts, score_summarisation,
     },
 };
+use serde::{Deserialize, Serialize};
 
 impl Dataset {
     /// Scores vectors, one row per entry of [`Dataset::texts`], comparing them by cosine.
@@ -48,7 +51,7 @@ impl Dataset {
                 found: vectors.rows(),
             });
         }
-        let scores = self.score_labels(vectors, profile, own, search)?;
+        let scores = self.labels.score(vectors, profile, own, search)?;
         match self.own_main_score(profile) {
             Some(main) => scores.with_main(main),
             None => Ok(scores),
@@ -62,14 +65,112 @@ impl Dataset {
         (self.task.main_score(profile) != Some(entry.metric.as_str())).then_some(entry.metric.as_str())
     }
 
-    fn score_labels(
+    /// What its retrieval is scored against; `None` for other tasks. Its texts are the queries,
+    /// then the documents.
+    pub fn retrieval(&self) -> Option<RetrievalLabels<'_>> {
+        let Labels::Retrieval(labels) = &self.labels else {
+            return None;
+        };
+        Some(RetrievalLabels {
+            query_ids: &labels.query_ids,
+            document_ids: &labels.document_ids,
+            judgements: &labels.judgements,
+            ignore_identical_ids: labels.ignore_identical_ids,
+        })
+    }
+
+    /// As [`Dataset::score_with`] for retrieval, from the documents that an exact search found for
+    /// each query under [`RetrievalLabels::terms`].
+    ///
+    /// # Errors
+    /// For another task; as [`score_found`].
+    pub fn score_found(&self, hits: Vec<Vec<Hit>>, profile: Profile) -> Result<Scores, ScoreError> {
+        let labels = self.retrieval().ok_or(ScoreError::NotServed {
+            task: self.task,
+            profile,
+        })?;
+        let scores = score_found(&labels, hits, profile)?;
+        match self.own_main_score(profile) {
+            Some(main) => scores.with_main(main),
+            None => Ok(scores),
+        }
+    }
+
+    /// What its vectors are scored against.
+    pub fn scoring(&self) -> Scoring {
+        Scoring {
+            texts: self.texts.len(),
+            labels: self.labels.clone(),
+        }
+    }
+
+    /// About how many multiplications and additions a score takes on vectors of so many dimensions,
+    /// beside a few for each value of the vectors.
+    pub fn operations(&self, dimensions: usize) -> u64 {
+        let product = |factors: &[usize]| factors.iter().fold(1_u64, |all, one| all.saturating_mul(*one as u64));
+        match &self.labels {
+            Labels::Retrieval(labels) => product(&[labels.query_ids.len(), labels.document_ids.len(), dimensions]),
+            Labels::Bitext(rows) => product(&[*rows, *rows, dimensions]),
+            // Each fit goes through its train rows some fifty times, then labels the test rows.
+            Labels::Classification {
+                labels: [train, test],
+                samples_per_label,
+                experiments,
+            } => {
+                let classes = train.iter().collect::<HashSet<_>>().len();
+                let rows = (samples_per_label * classes).min(train.len());
+                product(&[*experiments, 50 * rows + test.len(), classes, dimensions])
+            }
+            // Ten clusterings of some ten rounds.
+            Labels::Clustering { labels, .. } => {
+                let classes = labels.labels.iter().collect::<HashSet<_>>().len();
+                product(&[100, labels.labels.len(), classes, dimensions])
+            }
+            Labels::Sts(_)
+            | Labels::PairClassification(_)
+            | Labels::Reranking(_)
+            | Labels::Summarisation(_)
+            | Labels::Clsd(_)
+            | Labels::GradedRanking(_) => 0,
+        }
+    }
+}
+
+/// What vectors of a data set are scored against, without its texts and its name: what another
+/// process needs to score them. The main score is that of the kind of task; see
+/// [`Dataset::own_main_score`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scoring {
+    texts: usize,
+    labels: Labels,
+}
+
+impl Scoring {
+    /// Scores vectors, one row per text of the data set.
+    ///
+    /// # Errors
+    /// As [`Dataset::score`].
+    pub fn score(&self, vectors: &VectorMatrix, profile: Profile, own: Similarity) -> Result<Scores, ScoreError> {
+        if vectors.rows() != self.texts {
+            return Err(ScoreError::Rows {
+                what: "texts",
+                expected: self.texts,
+                found: vectors.rows(),
+            });
+        }
+        self.labels.score(vectors, profile, own, SearchMode::Exact)
+    }
+}
+
+impl Labels {
+    fn score(
         &self,
         vectors: &VectorMatrix,
         profile: Profile,
         own: Similarity,
         search: SearchMode,
     ) -> Result<Scores, ScoreError> {
-        match &self.labels {
+        match self {
             Labels::Sts(gold) => {
                 let (first, second) = pairs::split(vectors);
                 score_sts(first.view(), second.view(), gold, own, profile)

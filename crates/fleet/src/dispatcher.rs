@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use futures::StreamExt;
 use isomer_blobs::{BlobStore, Put};
-use isomer_retention::{Hold, Holder, Holds};
+use isomer_retention::{Digest, Hold, Holder, Holds, Kind};
 use isomer_service_kit::Fault;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::mpsc};
@@ -19,7 +19,7 @@ use crate::{
     claimant::Claimant,
     overview::Waits,
     queue::{FleetError, Queue, about},
-    unit::{Address, Unit},
+    unit::{Address, Lane, Unit},
     worker::Completion,
 };
 
@@ -233,6 +233,38 @@ impl Dispatcher {
         }
     }
 
+    /// Puts what several units are about into the store, under its own digest, if it is not there.
+    /// Its name ([`input_name`]) goes into the requests of these units.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn put_input(&self, digest: Digest, content: &Bytes) -> Result<(), Fault> {
+        if let Some(hold) = &self.hold {
+            let held = hold.hold(vec![digest]).await;
+            held.map_err(|error| Fault::unavailable("STORE_UNAVAILABLE", error.to_string()).hint(STORE_HINT))?;
+        }
+        let (blobs, name) = (&self.inner.blobs, input_name(&digest));
+        if !self.with_retry(|| blobs.exists(&name)).await? {
+            self.with_retry(|| blobs.put_new(&name, content)).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes an input that no other unit will read. If one does nevertheless, its worker says
+    /// that it is missing. Failures are logged: `isomer store gc` removes what is left.
+    pub async fn remove_input(&self, digest: Digest) {
+        if let Err(error) = self.inner.blobs.remove(&input_name(&digest)).await {
+            tracing::debug!(%error, %digest, "an input of a unit stays in the store");
+        }
+    }
+
+    /// Whether a worker takes units of a lane; true where that is not known, since the queue cannot
+    /// be reached.
+    pub async fn has_worker(&self, lane: &Lane) -> bool {
+        let workers = self.inner.queue.recent_workers().await;
+        workers.map_or(true, |workers| workers.iter().any(|worker| worker.accepts(lane)))
+    }
+
     /// Checks that a worker takes units of the lane. `unserved_since` is when none was first found.
     ///
     /// # Errors
@@ -313,6 +345,11 @@ impl Dispatcher {
             }
         }
     }
+}
+
+/// The name in the store of what several units are about.
+pub fn input_name(digest: &Digest) -> String {
+    format!("{}/{digest}", Kind::Inputs.place("", digest))
 }
 
 /// Tells all processes, at intervals, which units the runs of this process wait for.

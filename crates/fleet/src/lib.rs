@@ -38,7 +38,7 @@ mod worker_info;
 pub use activity::LaneActivity;
 pub use claimant::Claimant;
 pub use config::FleetConfig;
-pub use dispatcher::{Answer, Dispatcher};
+pub use dispatcher::{Answer, Dispatcher, input_name};
 pub use overview::{LaneState, Overview, RunWaits, Wait, Waits, WorkerState};
 pub use queue::{FleetError, Queue};
 pub use unit::{Address, Kind, Lane, Unit};

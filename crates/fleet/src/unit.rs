@@ -22,11 +22,13 @@ pub enum Kind {
     Encode,
     /// Ratings of pairs of texts.
     Judge,
+    /// Vectors to scores, and documents of a corpus to those that queries find.
+    Score,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Transform, Self::Encode, Self::Judge];
+    pub const ALL: [Self; 4] = [Self::Transform, Self::Encode, Self::Judge, Self::Score];
 
     /// Its name, lower case.
     pub fn name(self) -> &'static str {
@@ -34,6 +36,7 @@ impl Kind {
             Self::Transform => "transform",
             Self::Encode => "encode",
             Self::Judge => "judge",
+            Self::Score => "score",
         }
     }
 

@@ -57,6 +57,8 @@ impl fmt::Debug for Digest {
 pub enum Kind {
     /// Requests of units of work, by the address of the unit.
     Units,
+    /// What several units are about, by its digest: shards of corpora, vectors, labels.
+    Inputs,
     /// Answers of units.
     Answers,
     /// Who has counted the usage of an answer.
@@ -75,8 +77,9 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Units,
+        Self::Inputs,
         Self::Answers,
         Self::Claims,
         Self::Partial,
@@ -90,6 +93,7 @@ impl Kind {
     pub fn folder(self) -> &'static str {
         match self {
             Self::Units => "units",
+            Self::Inputs => "inputs",
             Self::Answers => "answers",
             Self::Claims => "claims",
             Self::Partial => "partial",

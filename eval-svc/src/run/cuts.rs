@@ -12,7 +12,6 @@ use super::{
     second_level::UnitFile,
     shared::{self, Shared},
     units::{UnitKey, UnitStore},
-    vectors::Vectors,
 };
 use crate::{report::TruncationRow, truncation::CutCount};
 
@@ -38,29 +37,50 @@ struct Stored {
     cuts: Cuts,
 }
 
+/// What is known of the vectors of a data set's texts. A text is asked for by its position in the
+/// data set and its key.
+pub(super) trait Encodings {
+    /// Whether the text was cut, if that is known; `None` if it has no vector.
+    fn cut(&self, position: usize, key: Key) -> Option<Option<bool>>;
+
+    /// BLAKE3 of its vector; `None` if it has none.
+    fn digest(&self, position: usize, key: Key) -> Option<[u8; blake3::OUT_LEN]>;
+}
+
 impl Cuts {
     /// Counts each distinct text of a table once; `known` says whether a text was cut.
-    fn count(table: &Table, keys: &[Key], known: impl Fn(Key) -> Option<bool>) -> Self {
+    fn count(table: &Table, keys: &[Key], known: impl Fn(usize, Key) -> Option<bool>) -> Self {
         let mut cuts = Self::default();
         let (mut varied, mut fixed) = (HashSet::new(), HashSet::new());
-        for (key, text) in keys.iter().zip(table.dataset.texts()) {
+        for (position, (key, text)) in keys.iter().zip(table.dataset.texts()).enumerate() {
             let (seen, count) = if text.transformable {
                 (&mut varied, &mut cuts.varied)
             } else {
                 (&mut fixed, &mut cuts.fixed)
             };
             if seen.insert(*key) {
-                count.add(known(*key));
+                count.add(known(position, *key));
             }
         }
         cuts
     }
 
     /// Counts for texts that all have a vector; `None` if one has no vector.
-    pub(super) fn of(plan: &Plan, table: &Table, variant: Variant, keys: &[Key], vectors: &Vectors) -> Option<Self> {
-        let all = keys.iter().all(|key| vectors.contains(*key));
-        let counted = all.then(|| Self::count(table, keys, |key| vectors.cut(key)))?;
-        let shared = (variant == Variant::Original).then(|| shared::count(keys, vectors, |key| plan.corpus.get(key.1)));
+    pub(super) fn of(
+        plan: &Plan,
+        table: &Table,
+        variant: Variant,
+        keys: &[Key],
+        encodings: &impl Encodings,
+    ) -> Option<Self> {
+        let all = keys
+            .iter()
+            .enumerate()
+            .all(|(position, key)| encodings.cut(position, *key).is_some());
+        let cut = |position, key| encodings.cut(position, key).flatten();
+        let counted = all.then(|| Self::count(table, keys, cut))?;
+        let shared =
+            (variant == Variant::Original).then(|| shared::count(keys, encodings, |key| plan.corpus.get(key.1)));
         Some(Self {
             shared: shared.flatten(),
             ..counted
@@ -69,7 +89,7 @@ impl Cuts {
 
     /// Counts for texts of which it is not known whether they were cut.
     pub(super) fn unknown(table: &Table, keys: &[Key]) -> Self {
-        Self::count(table, keys, |_| None)
+        Self::count(table, keys, |_, _| None)
     }
 }
 

@@ -107,7 +107,7 @@ pub(super) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Re
     live.change(|record| record.generation = generation);
     let record = live.record();
     let (examples, units) = (context.config.examples, context.units.clone());
-    let files = tokio::task::spawn_blocking(move || {
+    let files = context.compute.batch(move || {
         let results = Results {
             plan: &plan,
             transformed: &transformed,
@@ -116,9 +116,8 @@ pub(super) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Re
         };
         let report = summary::report(results, &record, durations, verdicts, examples);
         report::files(&report).map_err(RunError::Report)
-    })
-    .await
-    .map_err(|error| RunError::Internal(error.to_string()))??;
+    });
+    let files = files.await.map_err(|error| RunError::Internal(error.to_string()))??;
     live.write_files(&files).await?;
     context.units.flush().await;
     live.change(|record| record.gate = outcome);
@@ -150,7 +149,7 @@ async fn in_rounds(
     let rounds = rounds::rounds(&plan);
     let mut meter = Meter::new(Stage::Transform, 0, Instant::now());
     let mut transformed = Transformed::new(&plan);
-    let (mut carried, mut measured) = (Carried::new(&plan), Measured::default());
+    let (mut carried, mut measured) = (Carried::new(&plan, &context.held), Measured::default());
     let mut verdicts: Option<GateReport> = None;
     let mut taken = 0;
     for (i, round) in rounds.iter().enumerate() {
@@ -268,7 +267,7 @@ impl Stages<'_> {
 }
 
 /// Makes a look and records it, or takes the one that an earlier leader of the run recorded. It
-/// works on a blocking thread, since bounds over resampled items take long, so it takes ownership
+/// works on a thread of runs, since bounds over resampled items take long, so it takes ownership
 /// of what it reads and returns it. `shared_by`: how many looks share the chance of error of rules
 /// on separation.
 pub(super) async fn look_at(
@@ -286,12 +285,11 @@ pub(super) async fn look_at(
         return Ok((plan, transformed, measured, Some(report)));
     }
     let units = context.units.clone();
-    let looked = tokio::task::spawn_blocking(move || {
+    let looked = context.compute.batch(move || {
         let report = look(&plan, &transformed, &measured, &units, (&round, shared_by), earlier);
         (plan, transformed, measured, report)
-    })
-    .await
-    .map_err(|error| RunError::Internal(error.to_string()))?;
+    });
+    let looked = looked.await.map_err(|error| RunError::Internal(error.to_string()))?;
     if let Some(report) = &looked.3 {
         let look = RecordedLook {
             inputs,

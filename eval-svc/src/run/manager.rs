@@ -33,7 +33,13 @@ use super::{
     waiting::{Turn, Waiting},
     watch,
 };
-use crate::{clients::EvalClients, config::EvalConfig, locate::DatasetLocator, work::WorkEngine};
+use crate::{
+    clients::EvalClients,
+    compute::Compute,
+    config::EvalConfig,
+    locate::DatasetLocator,
+    work::{HeldVectors, WorkEngine},
+};
 
 /// Number of ended runs whose events stay in memory.
 const REMEMBERED: usize = 64;
@@ -130,7 +136,7 @@ impl RunManager {
     pub(crate) fn open(
         config: EvalConfig,
         clients: EvalClients,
-        (work, shared): (Arc<dyn WorkEngine>, Option<RunHolds>),
+        (work, shared, held, compute): (Arc<dyn WorkEngine>, Option<RunHolds>, HeldVectors, Compute),
         places: Arc<DatasetLocator>,
         ledger: Option<Ledger>,
     ) -> Result<Self, RunError> {
@@ -148,6 +154,8 @@ impl RunManager {
             places,
             units,
             shared,
+            held,
+            compute,
         };
         Ok(Self {
             inner: Arc::new(Inner {
@@ -161,6 +169,11 @@ impl RunManager {
                 swept: Mutex::default(),
             }),
         })
+    }
+
+    /// How many vectors the runs of this process hold.
+    pub fn held_vectors(&self) -> &HeldVectors {
+        &self.inner.context.held
     }
 
     /// A reference that does not keep the runs going.

@@ -2,15 +2,17 @@
 //! done.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Instant,
 };
 
 use isomer_proto::encoder::v1::Encoder;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    RunError,
+    RunError, corpus,
+    corpus::WithDocuments,
     cuts::Cuts,
     drift::{self, Drifted, Pair, pairs_of},
     inputs::Inputs,
@@ -25,7 +27,10 @@ use super::{
     units::{UnitKey, UnitScore, digest_of_texts},
     vectors::Vectors,
 };
-use crate::encoding;
+use crate::{
+    encoding,
+    work::{Batching, HeldVectors, ScoreFailure, ScoreRecord, ScoreTask},
+};
 
 /// A score and what it belongs to.
 #[derive(Debug, Clone)]
@@ -62,9 +67,9 @@ pub(super) struct Measured {
 }
 
 /// A dataset's texts under one variant.
-struct TextSet {
-    table: usize,
-    variant: Variant,
+pub(super) struct TextSet {
+    pub(super) table: usize,
+    pub(super) variant: Variant,
     texts: Vec<u32>,
     digest: String,
     /// Texts with their transformed texts; empty for the originals.
@@ -105,14 +110,14 @@ pub(super) struct Carried {
 
 impl Carried {
     /// The state before the first round.
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &Plan, held: &HeldVectors) -> Self {
         let now = Instant::now();
         Self {
             meters: Meters {
                 encode: Meter::new(Stage::Encode, 0, now),
                 score: Meter::new(Stage::Score, 0, now),
             },
-            vectors: plan.encoders.iter().map(|_| Vectors::default()).collect(),
+            vectors: plan.encoders.iter().map(|_| Vectors::new(held)).collect(),
         }
     }
 }
@@ -152,7 +157,7 @@ pub(super) async fn measure(
     let distinct = |encoder: usize| -> usize {
         let all = sets
             .iter()
-            .flat_map(|set| [set.keys(plan, encoder), set.moving(plan, encoder)]);
+            .flat_map(|set| [set.kept(inputs, encoder), set.moving(plan, encoder)]);
         all.flatten().collect::<HashSet<Key>>().len()
     };
     let distinct: Vec<usize> = (0..plan.encoders.len()).map(distinct).collect();
@@ -171,7 +176,13 @@ pub(super) async fn measure(
         if !last {
             let originals = plan.tables.iter().flat_map(|table| {
                 let copies: Vec<Key> = separation::keys(table, encoder).collect();
-                keys(table, encoder, &table.texts).into_iter().chain(copies)
+                let own = keys(table, encoder, &table.texts);
+                // Vectors of a large corpus are not at hand.
+                let own = match corpus::documents(table, inputs.context.config.shard_documents) {
+                    Some(documents) => own[..documents.start].to_vec(),
+                    None => own,
+                };
+                own.into_iter().chain(copies)
             });
             vectors.keep(&originals.collect());
             carried.vectors[encoder] = vectors;
@@ -232,7 +243,7 @@ async fn one_encoder(
         !moved.contains_key(&(space, set.pairs_digest.as_str()))
     });
     let needed: HashSet<Key> = to_score
-        .flat_map(|(set, _)| set.keys(plan, position))
+        .flat_map(|(set, _)| set.kept(inputs, position))
         .chain(to_move.flat_map(|set| set.moving(plan, position)))
         .filter(|text| !vectors.contains(*text))
         .collect();
@@ -241,8 +252,10 @@ async fn one_encoder(
     meters.encode.add(spared, spared, Instant::now());
     live.tell(&mut meters.encode);
 
+    let mut large = LargeScores::default();
+    let mut pending: VecDeque<Pending<'_>> = VecDeque::new();
     let mut measured = Measured::default();
-    for (set, key) in sets.iter().zip(keys) {
+    for (number, (set, key)) in sets.iter().zip(&keys).enumerate() {
         let address = key.address();
         let table = &plan.tables[set.table];
         let dataset = &table.dataset;
@@ -252,47 +265,55 @@ async fn one_encoder(
             dataset.name(),
             plan.describe(set.variant)
         ));
-        let unit = address.clone();
         let texts = set.keys(plan, position);
-        let (score, cached) = match known.get(&address) {
-            Some(score) => (score.clone(), true),
+        if pending.iter().any(|one| one.address == address) {
+            // An equal set has the same score.
+            settle(inputs, position, &mut pending, 0, &mut known, meters, &mut measured).await?;
+        }
+        let ready = match known.get(&address) {
+            Some(score) => Some((score.clone(), true)),
+            None if corpus::documents(table, context.config.shard_documents).is_some() => {
+                if !large.contains_key(&address) {
+                    let rest = sets.iter().zip(&keys).skip(number);
+                    let rest: Vec<(&TextSet, &UnitKey)> = rest
+                        .filter(|(other, key)| other.table == set.table && missing(key, &known))
+                        .collect();
+                    large = score_corpus(inputs, position, &rest, vectors, &mut meters.encode).await?;
+                }
+                let score = large
+                    .remove(&address)
+                    .ok_or_else(|| RunError::Internal("a search of a large corpus has left a score out".to_owned()))?;
+                known.insert(address.clone(), score.clone());
+                Some((score, false))
+            }
             None => {
                 fill(inputs, position, &texts, vectors, &mut meters.encode).await?;
                 // Stored before the score, so that a score found later has its counts.
                 if let Some(cuts) = Cuts::of(plan, table, set.variant, &texts, vectors) {
-                    context.units.put_cuts(&key, cuts).map_err(RunError::Units)?;
+                    context.units.put_cuts(key, cuts).map_err(RunError::Units)?;
                 }
-                let mut score = compute(plan, encoder, set, &texts, vectors).await?;
-                context.units.put(&key, &score).map_err(RunError::Units)?;
-                score.evidence = None;
-                known.insert(address, score.clone());
-                (score, false)
+                let task = score_task(inputs, encoder, set, &texts, vectors)?;
+                let score = AbortOnDropHandle::new(tokio::spawn(context.work.score(task)));
+                pending.push_back(Pending {
+                    set,
+                    key,
+                    address: address.clone(),
+                    score,
+                });
+                None
             }
         };
-        let counted = context
-            .units
-            .cuts(&key)
-            .or_else(|| Cuts::of(plan, table, set.variant, &texts, vectors));
-        let cuts = counted.unwrap_or_else(|| Cuts::unknown(table, &texts));
-        live.count(|counters| {
-            if cached {
-                counters.scores_cached += 1
-            } else {
-                counters.scores_computed += 1
-            }
-        });
-        meters.score.add(1, u64::from(cached), Instant::now());
-        live.tell(&mut meters.score);
-        measured.scored.push(Scored {
-            encoder: position,
-            table: set.table,
-            variant: set.variant,
-            texts: set.digest.clone(),
-            unit,
-            score,
-            cached,
-            cuts,
-        });
+        if let Some((score, cached)) = ready {
+            let cuts = context.units.cuts(key);
+            let cuts = cuts.or_else(|| Cuts::of(plan, table, set.variant, &texts, vectors));
+            let cuts = cuts.unwrap_or_else(|| Cuts::unknown(table, &texts));
+            told(inputs, meters, cached);
+            measured
+                .scored
+                .push(scored(position, set, address, (score, cached), cuts));
+        }
+        let most = context.work.scores_in_flight().saturating_sub(1);
+        settle(inputs, position, &mut pending, most, &mut known, meters, &mut measured).await?;
         let Variant::Transformed { transformation, seed } = set.variant else {
             continue;
         };
@@ -318,13 +339,110 @@ async fn one_encoder(
             drift,
         });
     }
+    settle(inputs, position, &mut pending, 0, &mut known, meters, &mut measured).await?;
     Ok(measured)
+}
+
+/// A score that is being computed.
+struct Pending<'a> {
+    set: &'a TextSet,
+    key: &'a UnitKey,
+    address: String,
+    score: AbortOnDropHandle<Result<ScoreRecord, ScoreFailure>>,
+}
+
+/// Waits for scores, from the first, until at most so many are pending, and stores them.
+async fn settle(
+    inputs: Inputs<'_>,
+    position: usize,
+    pending: &mut VecDeque<Pending<'_>>,
+    most: usize,
+    known: &mut HashMap<String, UnitScore>,
+    meters: &mut Meters,
+    measured: &mut Measured,
+) -> Result<(), RunError> {
+    let Inputs { context, plan, .. } = inputs;
+    while pending.len() > most {
+        let Some(Pending {
+            set,
+            key,
+            address,
+            score,
+        }) = pending.pop_front()
+        else {
+            break;
+        };
+        let score = score.await.map_err(|error| RunError::Internal(error.to_string()))?;
+        let record = score.map_err(|failure| failed(plan, position, set, failure))?;
+        let mut score = UnitScore::from(record);
+        context.units.put(key, &score).map_err(RunError::Units)?;
+        score.evidence = None;
+        known.insert(address.clone(), score.clone());
+        // Stored when its texts had their vectors.
+        let table = &plan.tables[set.table];
+        let cuts = context.units.cuts(key);
+        let cuts = cuts.unwrap_or_else(|| Cuts::unknown(table, &set.keys(plan, position)));
+        told(inputs, meters, false);
+        measured
+            .scored
+            .push(scored(position, set, address, (score, false), cuts));
+    }
+    Ok(())
+}
+
+/// Counts a score.
+fn told(inputs: Inputs<'_>, meters: &mut Meters, cached: bool) {
+    inputs.live.count(|counters| {
+        if cached {
+            counters.scores_cached += 1
+        } else {
+            counters.scores_computed += 1
+        }
+    });
+    meters.score.add(1, u64::from(cached), Instant::now());
+    inputs.live.tell(&mut meters.score);
+}
+
+fn scored(encoder: usize, set: &TextSet, unit: String, (score, cached): (UnitScore, bool), cuts: Cuts) -> Scored {
+    Scored {
+        encoder,
+        table: set.table,
+        variant: set.variant,
+        texts: set.digest.clone(),
+        unit,
+        score,
+        cached,
+        cuts,
+    }
+}
+
+fn failed(plan: &Plan, position: usize, set: &TextSet, failure: ScoreFailure) -> RunError {
+    match failure {
+        ScoreFailure::Undefined(source) => RunError::Score {
+            encoder: plan.encoders[position].id.clone(),
+            dataset: plan.tables[set.table].dataset.name().to_owned(),
+            variant: plan.describe(set.variant),
+            source,
+        },
+        ScoreFailure::Refused(fault) => RunError::Fleet(fault),
+        ScoreFailure::Stopped(message) => RunError::Internal(message),
+    }
 }
 
 impl TextSet {
     /// The vectors of its texts under an encoder, in their order.
-    fn keys(&self, plan: &Plan, encoder: usize) -> Vec<Key> {
+    pub(super) fn keys(&self, plan: &Plan, encoder: usize) -> Vec<Key> {
         keys(&plan.tables[self.table], encoder, &self.texts)
+    }
+
+    /// Those of them that are kept: all but the documents of a large corpus.
+    fn kept(&self, inputs: Inputs<'_>, encoder: usize) -> Vec<Key> {
+        let mut keys = self.keys(inputs.plan, encoder);
+        let table = &inputs.plan.tables[self.table];
+        if let Some(documents) = corpus::documents(table, inputs.context.config.shard_documents) {
+            keys.truncate(documents.start);
+        }
+        keys
     }
 
     /// Both sides of every pair.
@@ -375,7 +493,7 @@ pub(super) async fn fill(
         let texts: Vec<&str> = lacking.iter().map(|text| plan.corpus.get(*text)).collect();
         let encoded = encoding::encode(
             &*context.work,
-            &context.config,
+            (Batching::of_encoders(&context.config), &context.held),
             encoder,
             prompting.sent(slot),
             &texts,
@@ -400,7 +518,7 @@ pub(super) async fn fill(
     Ok(())
 }
 
-fn excerpt(text: &str) -> String {
+pub(super) fn excerpt(text: &str) -> String {
     let mut excerpt: String = text.chars().take(60).collect();
     if excerpt.len() < text.len() {
         excerpt.push('…');
@@ -408,28 +526,62 @@ fn excerpt(text: &str) -> String {
     excerpt
 }
 
-/// Computes a score on a blocking thread.
-async fn compute(
-    plan: &Plan,
+/// Scores by the address of their key.
+type LargeScores = HashMap<String, UnitScore>;
+
+/// Scores sets of one table with a large corpus: as many of them, from the first, as are searched
+/// together. Stores the scores, and returns them without their evidence.
+async fn score_corpus(
+    inputs: Inputs<'_>,
+    position: usize,
+    sets: &[(&TextSet, &UnitKey)],
+    vectors: &mut Vectors,
+    meter: &mut Meter,
+) -> Result<LargeScores, RunError> {
+    let Inputs { context, plan, .. } = inputs;
+    // Equal texts have one score.
+    let mut seen = HashSet::new();
+    let sets: Vec<(&TextSet, &UnitKey)> = sets
+        .iter()
+        .filter(|(_, key)| seen.insert(key.address()))
+        .copied()
+        .collect();
+    let only: Vec<&TextSet> = sets.iter().map(|(set, _)| *set).collect();
+    let group = corpus::first_group(plan, &only, position, context.config.shard_documents);
+    let searched = corpus::score(inputs, position, group, vectors, meter).await?;
+    let mut scores = LargeScores::new();
+    for ((set, key), mut score) in sets.iter().zip(searched.scores) {
+        let table = &plan.tables[set.table];
+        let first = corpus::documents(table, context.config.shard_documents).map_or(0, |corpus| corpus.start);
+        let known = WithDocuments {
+            vectors,
+            first,
+            facts: &searched.facts,
+        };
+        if let Some(cuts) = Cuts::of(plan, table, set.variant, &set.keys(plan, position), &known) {
+            context.units.put_cuts(key, cuts).map_err(RunError::Units)?;
+        }
+        context.units.put(key, &score).map_err(RunError::Units)?;
+        score.evidence = None;
+        scores.insert(key.address(), score);
+    }
+    Ok(scores)
+}
+
+/// What there is to do for a score.
+fn score_task(
+    inputs: Inputs<'_>,
     encoder: &Encoder,
     set: &TextSet,
     texts: &[Key],
     vectors: &Vectors,
-) -> Result<UnitScore, RunError> {
-    let matrix = vectors.matrix(texts, &encoder.id)?;
-    let dataset = Arc::clone(&plan.tables[set.table].dataset);
-    let (profile, similarity) = (plan.suite.profile, encoding::similarity(encoder));
-    let name = dataset.name().to_owned();
-    let scores = tokio::task::spawn_blocking(move || dataset.score_with(&matrix, profile, similarity))
-        .await
-        .map_err(|error| RunError::Internal(error.to_string()))?;
-    match scores {
-        Ok(scores) => Ok(scores.into()),
-        Err(source) => Err(RunError::Score {
-            encoder: encoder.id.clone(),
-            dataset: name,
-            variant: plan.describe(set.variant),
-            source,
-        }),
-    }
+) -> Result<ScoreTask, RunError> {
+    let vectors = vectors.matrix(texts, &encoder.id)?;
+    Ok(ScoreTask {
+        held: inputs.context.held.hold(vectors.rows() * vectors.cols()),
+        dataset: Arc::clone(&inputs.plan.tables[set.table].dataset),
+        vectors,
+        profile: inputs.plan.suite.profile,
+        similarity: encoding::similarity(encoder),
+    })
 }

@@ -8,6 +8,7 @@
 mod allowance;
 mod answers;
 mod ceiling;
+mod corpus;
 pub mod cuts;
 mod drift;
 mod error;
@@ -52,7 +53,13 @@ mod wire;
 
 use std::sync::Arc;
 
-use crate::{clients::EvalClients, config::EvalConfig, locate::DatasetLocator, work::WorkEngine};
+use crate::{
+    clients::EvalClients,
+    compute::Compute,
+    config::EvalConfig,
+    locate::DatasetLocator,
+    work::{HeldVectors, WorkEngine},
+};
 
 pub use error::RunError;
 pub use events::{Event, EventKind};
@@ -79,4 +86,8 @@ struct RunContext {
     units: units::UnitStore,
     /// The store that machines share, if there is one.
     shared: Option<holding::RunHolds>,
+    /// How many vectors runs hold.
+    held: HeldVectors,
+    /// Where scores are computed.
+    compute: Compute,
 }

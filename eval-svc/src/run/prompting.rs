@@ -59,6 +59,11 @@ impl TablePrompts {
         found.map_or(0, |(_, slot)| *slot)
     }
 
+    /// The slot of documents.
+    pub(super) fn of_documents(&self) -> Slot {
+        self.slot(Part::Document)
+    }
+
     /// The slot of the texts that are transformed, which are the first part of their task.
     pub(super) fn varied(&self) -> Slot {
         self.slots.first().map_or(0, |(_, slot)| *slot)

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{prompting::Key, vectors::Vectors};
+use super::{cuts::Encodings, prompting::Key};
 use crate::change::same_words;
 
 /// Counts of texts that have another text's vector.
@@ -21,19 +21,18 @@ pub struct Shared {
 }
 
 /// Counts each distinct text once; `None` if one has no vector.
-pub(super) fn count<'a>(keys: &[Key], vectors: &Vectors, text: impl Fn(Key) -> &'a str) -> Option<Shared> {
+pub(super) fn count<'a>(keys: &[Key], encodings: &impl Encodings, text: impl Fn(Key) -> &'a str) -> Option<Shared> {
     let mut seen = HashSet::new();
-    let mut by_vector: HashMap<blake3::Hash, Vec<Key>> = HashMap::new();
-    for key in keys.iter().copied().filter(|key| seen.insert(*key)) {
-        let mut hasher = blake3::Hasher::new();
-        for value in vectors.row(key)? {
-            hasher.update(&value.to_le_bytes());
+    let mut by_vector: HashMap<[u8; blake3::OUT_LEN], Vec<(usize, Key)>> = HashMap::new();
+    for (position, key) in keys.iter().copied().enumerate() {
+        if seen.insert(key) {
+            let vector = encodings.digest(position, key)?;
+            by_vector.entry(vector).or_default().push((position, key));
         }
-        by_vector.entry(hasher.finalize()).or_default().push(key);
     }
-    let whole = |key: &&Key| vectors.cut(**key) != Some(true);
-    let of_vector = |own: &Vec<Key>| -> u64 {
-        let own: Vec<&str> = own.iter().filter(whole).map(|key| text(*key)).collect();
+    let whole = |(position, key): &&(usize, Key)| encodings.cut(*position, *key).flatten() != Some(true);
+    let of_vector = |own: &Vec<(usize, Key)>| -> u64 {
+        let own: Vec<&str> = own.iter().filter(whole).map(|(_, key)| text(*key)).collect();
         match own.split_first() {
             Some((first, rest)) if rest.iter().any(|other| !same_words(first, other)) => own.len() as u64,
             _ => 0,

@@ -9,7 +9,7 @@ use super::{
     second_level::{SecondLevel, UnitFile},
     store::write_atomically,
 };
-use crate::{evidence::Evidence, task::Scores};
+use crate::{evidence::Evidence, task::Scores, work::ScoreRecord};
 
 /// Part of every key: raise it when a metric's definition, the set of a task's score keys or the
 /// data stored with a score changes. `tests/core/score_keys.rs` holds the keys.
@@ -70,6 +70,18 @@ pub struct UnitScore {
     /// without it, since many scores of many items would fill the memory: see
     /// [`UnitStore::evidence`].
     pub evidence: Option<Evidence>,
+}
+
+impl From<ScoreRecord> for UnitScore {
+    fn from(record: ScoreRecord) -> Self {
+        Self {
+            main_key: record.main_key,
+            main: record.main,
+            all: record.all,
+            items: record.items,
+            evidence: record.evidence,
+        }
+    }
 }
 
 impl From<Scores> for UnitScore {

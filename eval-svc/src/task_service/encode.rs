@@ -14,13 +14,14 @@ use super::text_of;
 use crate::{
     augmented::{self, Augmenting},
     clients::EvalClients,
+    compute::Compute,
     config::EvalConfig,
     dataset::Dataset,
     encoding::{self, EncodingError},
     metric::{Similarity, VectorMatrix},
     prompts::{DatasetPrompts, Part, Sent, same_but_prompt},
     truncation::CutCount,
-    work::LocalEngine,
+    work::{Batching, HeldVectors, LocalEngine},
 };
 
 /// A dataset's vectors.
@@ -115,14 +116,20 @@ pub(super) async fn texts(
         done += texts;
         tracing::info!(dataset = dataset.name(), encoder = encoder.id, done, total, "encoding");
     };
+    let held = HeldVectors::default();
     let mut encoded = Vec::with_capacity(groups.len());
     let mut report: Option<AugmentationReport> = None;
     for group in &groups {
         let distinct = &group.distinct;
         let Some(wanted) = augmentation.filter(|_| group.augmented) else {
             let plain = encoding::encode(
-                &LocalEngine::new(clients.clone()),
-                config,
+                &LocalEngine::new(
+                    clients.clone(),
+                    Batching::of_encoders(config),
+                    held.clone(),
+                    Compute::default(),
+                ),
+                (Batching::of_encoders(config), &held),
                 encoder,
                 group.prompt,
                 &distinct.texts,

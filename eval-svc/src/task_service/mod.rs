@@ -26,6 +26,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     clients::EvalClients,
+    compute::Compute,
     config::EvalConfig,
     dataset::{self, Dataset},
     error::EvalError,
@@ -44,16 +45,23 @@ pub(crate) struct TaskHandler {
     config: Arc<EvalConfig>,
     clients: EvalClients,
     places: Arc<DatasetLocator>,
+    compute: Compute,
 }
 
 impl TaskHandler {
     /// A handler that reads datasets as the configuration permits, finds named ones with the
     /// locator, and encodes over the channels.
-    pub(crate) fn new(config: Arc<EvalConfig>, clients: EvalClients, places: Arc<DatasetLocator>) -> Self {
+    pub(crate) fn new(
+        config: Arc<EvalConfig>,
+        clients: EvalClients,
+        places: Arc<DatasetLocator>,
+        compute: Compute,
+    ) -> Self {
         Self {
             config,
             clients,
             places,
+            compute,
         }
     }
 
@@ -77,7 +85,10 @@ impl TaskHandler {
         request::searches(located.task, search)?;
         clsd::check(located.task, &input, options)?;
         let given = prompts::read("dataset.prompts", std::mem::take(&mut input.prompts))?;
-        let dataset = blocking(move || dataset::load(located.task, &located.source, &located.options)).await?;
+        let dataset = blocking(&self.compute, move || {
+            dataset::load(located.task, &located.source, &located.options)
+        })
+        .await?;
         let (dataset, pivot) = clsd::prepare(&self.config, &self.clients, dataset, &input, options).await?;
         let task = dataset.task();
         for note in dataset.notes() {
@@ -105,7 +116,10 @@ impl TaskHandler {
         } = encoded;
         let dataset = Arc::new(prompts::remarked(dataset, &choice, cut, &encoder.id));
         let scored = Arc::clone(&dataset);
-        let mut scores = blocking(move || scored.score_searching(&vectors, profile, similarity, search)).await?;
+        let mut scores = blocking(&self.compute, move || {
+            scored.score_searching(&vectors, profile, similarity, search)
+        })
+        .await?;
         scores.all.extend(dataset.measures().clone());
         tracing::info!(
             dataset = dataset.name(),
@@ -117,7 +131,7 @@ impl TaskHandler {
         );
         let plain = input.augmentation.as_mut().and_then(|wanted| wanted.plain.take());
         let (told, took) = (Arc::clone(&dataset), started.elapsed());
-        let written = heavy(move || {
+        let written = heavy(&self.compute, move || {
             let mteb_result = mteb_result::to_struct(&mteb_result::document(&told, &scores, took));
             let delta = plain.map(|plain| items::delta(&told, &plain, &scores)).transpose()?;
             let evidence = evidence.then(|| items::evidence(&told, &scores)).transpose()?;
@@ -153,18 +167,20 @@ impl TaskHandler {
 }
 
 /// Runs heavy work on a blocking thread, not on the threads that serve requests.
-async fn blocking<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, Fault>
+async fn blocking<T, E>(compute: &Compute, work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, Fault>
 where
     T: Send + 'static,
     E: Send + 'static,
     EvalError: From<E>,
 {
-    heavy(work).await?.map_err(|error| EvalError::from(error).into())
+    heavy(compute, work)
+        .await?
+        .map_err(|error| EvalError::from(error).into())
 }
 
 /// Like [`blocking`], for work with any result.
-async fn heavy<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
-    let done = tokio::task::spawn_blocking(work).await;
+async fn heavy<T: Send + 'static>(compute: &Compute, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+    let done = compute.interactive(work).await;
     done.map_err(|error| Fault::internal(format!("scoring stopped: {error}")))
 }
 
@@ -265,7 +281,7 @@ impl TaskService for TaskHandler {
                 }
                 let similarity = request::similarity(request.similarity)?;
                 let per_item = request.per_item;
-                let scored = heavy(move || {
+                let scored = heavy(&self.compute, move || {
                     let input = VectorInput::read(task, input, &options, search)?;
                     let scores = input.score(profile, similarity).map_err(EvalError::from)?;
                     let ids = per_item.then(|| input.ids(&scores));

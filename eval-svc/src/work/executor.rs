@@ -4,36 +4,65 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{FutureExt, TryStreamExt, future::BoxFuture};
-use isomer_fleet::{Address, Executed, Executor, Kind};
+use isomer_blobs::BlobStore;
+use isomer_fleet::{Address, Executed, Executor, FleetError, Kind, input_name};
 use isomer_proto::{
     common::v1::Provenance,
+    encoder::v1::Encoder,
     transform::v1::{Check, TransformResult, transform_stream_response::Event},
 };
-use isomer_retention::Holder;
+use isomer_retention::{Digest, Holder};
 use isomer_service_kit::Fault;
 use isomer_usage::sum;
 use prost::Message;
 use uuid::Uuid;
 
 use super::{
-    LocalEngine, WorkEngine,
-    wire::{EncodeUnit, Expected, JudgeUnit, TransformUnit, Transformed},
+    Batching, HeldVectors, LocalEngine, Queries, Shard, ShardSearch, WorkEngine,
+    encoding::{self, EncodingError},
+    score::{self, ScoreFailure},
+    shard::{Documents, VectorRows},
+    wire::{
+        EncodeUnit, Expected, JudgeUnit, SIMILARITIES, ScoreUnit, ScoreWork, ShardAnswer, ShardUnit, TransformUnit,
+        Transformed, VectorsAnswer, VectorsUnit,
+    },
 };
-use crate::{EvalClients, prompts::same_but_prompt};
+use crate::{EvalClients, EvalConfig, compute::Compute, dataset::Scoring, prompts::same_but_prompt, task::Profile};
+
+/// The reason of a fault: the store lacks what a unit is about.
+pub(super) const INPUT_MISSING: &str = "INPUT_MISSING";
 
 /// Executes units by calling services. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ServiceExecutor {
     services: LocalEngine,
+    clients: EvalClients,
+    blobs: BlobStore,
+    held: HeldVectors,
+    compute: Compute,
     class: Arc<str>,
+    /// The vectors of the queries that were searched for last, which the next shard has too.
+    queries: Arc<tokio::sync::Mutex<Option<(Digest, VectorRows)>>>,
 }
 
 impl ServiceExecutor {
-    /// Calls these services; `class` names the arithmetic of this process.
-    pub fn new(clients: EvalClients, class: &str) -> Self {
+    /// Calls these services, as `config` says; `class` names the arithmetic of this process, and
+    /// `blobs` has what units are about.
+    pub fn new(clients: EvalClients, config: &EvalConfig, class: &str, blobs: BlobStore) -> Self {
+        let (held, compute) = (HeldVectors::default(), Compute::default());
         Self {
-            services: LocalEngine::new(clients),
+            services: LocalEngine::new(
+                clients.clone(),
+                Batching::of_encoders(config),
+                held.clone(),
+                compute.clone(),
+            ),
+            clients,
+            blobs,
+            held,
+            compute,
             class: class.into(),
+            queries: Arc::default(),
         }
     }
 
@@ -94,16 +123,112 @@ impl ServiceExecutor {
             unit.space.digest == space.digest
         };
         if !same {
-            let message = format!(
-                "this worker's encoder makes vectors of the space `{}`, and the run's are of `{}`",
-                space.digest, unit.space.digest
-            );
-            let hint = "give every worker the model files, precision and device of the process that runs the check";
-            return Err(Fault::precondition("OTHER_VECTOR_SPACE", message).hint(hint));
+            return Err(other_space(&space.digest, &unit.space.digest));
         }
         let cacheable = answer.errors.is_empty();
         Ok(executed(&answer, cacheable))
     }
+
+    async fn search(&self, unit: ShardUnit) -> Result<Executed, Fault> {
+        let described = encoding::describe(&self.clients.encoder, &unit.encoder.id).await;
+        let described = described.map_err(encoding_fault)?;
+        let digest = |encoder: &Encoder| encoder.vector_space.as_ref().map(|space| space.digest.clone());
+        let (own, runs) = (digest(&described), digest(&unit.encoder));
+        if own != runs {
+            return Err(other_space(&own.unwrap_or_default(), &runs.unwrap_or_default()));
+        }
+        let documents: Documents = read(self.input(&unit.documents).await?)?;
+        let queries = self.queries(&unit.queries).await?.matrix().map_err(Fault::internal)?;
+        let terms = unit.terms();
+        let wanted = ShardSearch {
+            queries: Queries::new(queries, &self.held),
+            terms,
+            prompt: unit.prompt.map(Into::into),
+            encoder: unit.encoder,
+        };
+        match self.services.search(Shard::Given(documents), Arc::new(wanted)).await {
+            Ok(found) => Ok(executed(&ShardAnswer::from(&found), true)),
+            Err(error) => {
+                let answer = ShardAnswer::failed(error).map_err(|fault| *fault)?;
+                Ok(executed(&answer, false))
+            }
+        }
+    }
+
+    async fn score(&self, unit: VectorsUnit) -> Result<Executed, Fault> {
+        let scoring = self.input(&unit.scoring).await?;
+        let scoring: Scoring = serde_json::from_slice(&scoring)
+            .map_err(|error| Fault::internal(format!("the labels of a unit of work cannot be read: {error}")))?;
+        let vectors: VectorRows = read(self.input(&unit.vectors).await?)?;
+        let vectors = vectors.matrix().map_err(Fault::internal)?;
+        let profile: Profile = unit
+            .profile
+            .parse()
+            .map_err(|_| Fault::internal(format!("a unit of work names the profile `{}`", unit.profile)))?;
+        let similarity = SIMILARITIES.get(unit.similarity as usize).copied();
+        let similarity = similarity.ok_or_else(|| Fault::internal("a unit of work names no similarity"))?;
+        let _held = self.held.hold(vectors.rows() * vectors.cols());
+        let answer = match score::score_of(&self.compute, scoring, vectors, (profile, similarity)).await {
+            Ok(record) => VectorsAnswer {
+                record: Some(serde_json::to_vec(&record).map_err(|error| Fault::internal(error.to_string()))?),
+                ..VectorsAnswer::default()
+            },
+            Err(ScoreFailure::Undefined(error)) => VectorsAnswer {
+                problem: error.to_string(),
+                ..VectorsAnswer::default()
+            },
+            Err(ScoreFailure::Refused(fault)) => return Err(*fault),
+            Err(ScoreFailure::Stopped(message)) => return Err(Fault::internal(message)),
+        };
+        Ok(executed(&answer, true))
+    }
+
+    /// What a unit is about, by its digest.
+    async fn input(&self, digest: &[u8]) -> Result<Bytes, Fault> {
+        let digest = input_digest(digest)?;
+        let found = self.blobs.get(&input_name(&digest)).await;
+        let found = found.map_err(|error| Fault::from(FleetError::from(error)))?;
+        found.ok_or_else(|| {
+            let message = format!("the store has nothing under {}", input_name(&digest));
+            Fault::precondition(INPUT_MISSING, message)
+                .hint("the run puts it there again; check that the store keeps it")
+        })
+    }
+
+    async fn queries(&self, digest: &[u8]) -> Result<VectorRows, Fault> {
+        let key = input_digest(digest)?;
+        let mut last = self.queries.lock().await;
+        match &*last {
+            Some((known, queries)) if *known == key => Ok(queries.clone()),
+            _ => {
+                let queries: VectorRows = read(self.input(digest).await?)?;
+                *last = Some((key, queries.clone()));
+                Ok(queries)
+            }
+        }
+    }
+}
+
+fn other_space(own: &str, runs: &str) -> Fault {
+    let message = format!("this worker's encoder makes vectors of the space `{own}`, and the run's are of `{runs}`");
+    let hint = "give every worker the model files, precision and device of the process that runs the check";
+    Fault::precondition("OTHER_VECTOR_SPACE", message).hint(hint)
+}
+
+fn encoding_fault(error: EncodingError) -> Fault {
+    match error {
+        EncodingError::Refused(fault) => *fault,
+        EncodingError::Unusable(message) | EncodingError::Text { message, .. } => {
+            Fault::internal(format!("the encoder of this worker: {message}"))
+        }
+    }
+}
+
+fn input_digest(bytes: &[u8]) -> Result<Digest, Fault> {
+    let bytes: [u8; 32] = bytes
+        .try_into()
+        .map_err(|_| Fault::internal("a unit of work names its inputs by something that is no digest"))?;
+    Ok(Digest::from(bytes))
 }
 
 fn executed(answer: &impl Message, cacheable: bool) -> Executed {
@@ -154,6 +279,11 @@ impl Executor for ServiceExecutor {
                 Kind::Transform => self.transform(holder, read(request)?, dispatch).await,
                 Kind::Judge => self.judge(holder, read(request)?, dispatch).await,
                 Kind::Encode => self.encode(read(request)?).await,
+                Kind::Score => match read::<ScoreUnit>(request)?.work {
+                    Some(ScoreWork::Shard(unit)) => self.search(unit).await,
+                    Some(ScoreWork::Vectors(unit)) => self.score(unit).await,
+                    None => Err(Fault::internal("a unit of the lane score asks for nothing")),
+                },
             }
         }
         .boxed()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::{
     FutureExt, StreamExt,
     future::BoxFuture,
@@ -15,20 +16,38 @@ use isomer_proto::{
         JudgeRequest, JudgeResponse, TextItem, TransformSpec, TransformStreamEnd, transform_stream_response::Event,
     },
 };
-use isomer_retention::Holder;
+use isomer_retention::{Digest, Holder};
 use isomer_service_kit::Fault;
 use prost::Message;
+use tokio::sync::Semaphore;
 
 use super::{
     Batching, LocalEngine, Producer, RequestKind, WorkEngine,
-    wire::{EncodeUnit, JudgeUnit, TransformUnit, Transformed},
+    error::EncodingError,
+    executor::INPUT_MISSING,
+    score::{ScoreFailure, ScoreRecord, ScoreTask},
+    shard::{Found, Shard, ShardSearch, VectorRows, digested},
+    wire::{
+        EncodeUnit, JudgeUnit, SIMILARITIES, ScoreUnit, ScoreWork, ShardAnswer, ShardUnit, TransformUnit, Transformed,
+        VectorsAnswer, VectorsUnit,
+    },
 };
+use crate::task::ScoreError;
 
 /// Texts of one unit of generation. Finished texts are stored one by one, so a worker that dies
 /// loses at most those in progress.
 const TEXTS: usize = 32;
 /// Pairs of one unit of rating.
 const PAIRS: usize = 16;
+
+/// Scores in flight, each with its vectors.
+const SCORES: usize = 16;
+/// Shards in flight, each with an answer that may be large.
+const SHARDS: usize = 32;
+/// Shards that are written to the store at the same time; their texts are copied for it.
+const SHARDS_WRITTEN: usize = 2;
+/// Times that the inputs of a unit are put into the store, where a worker did not find them.
+const INPUT_ATTEMPTS: usize = 3;
 
 /// Queues requests and reads their answers.
 #[derive(Debug, Clone)]
@@ -37,17 +56,24 @@ pub(crate) struct FleetEngine {
     /// The class of arithmetic of this process.
     class: Arc<str>,
     own: LocalEngine,
+    /// Shards that are written to the store at the same time.
+    writing: Arc<Semaphore>,
+    /// Operations from which a score goes to a worker.
+    least_operations: u64,
     /// The run that the requests belong to, if another replica may continue it.
     run: Option<Claimant>,
 }
 
 impl FleetEngine {
-    /// Requests that need no generator go to `own`.
-    pub(crate) fn new(dispatcher: Dispatcher, class: &str, own: LocalEngine) -> Self {
+    /// Requests that need no generator, and scores of fewer operations than `least_operations`, go
+    /// to `own`.
+    pub(crate) fn new(dispatcher: Dispatcher, class: &str, own: LocalEngine, least_operations: u64) -> Self {
         Self {
             dispatcher,
+            least_operations,
             class: class.into(),
             own,
+            writing: Arc::new(Semaphore::new(SHARDS_WRITTEN)),
             run: None,
         }
     }
@@ -72,6 +98,79 @@ impl FleetEngine {
             },
         }
     }
+}
+
+impl FleetEngine {
+    /// The answer to a shard, from the store or from a worker.
+    async fn searched(&self, shard: &Shard, wanted: &ShardSearch) -> Result<Answer, Fault> {
+        let space = wanted.encoder.vector_space.clone().unwrap_or_default();
+        let lane = Lane {
+            kind: Kind::Score,
+            of: format!("{} {}", wanted.encoder.id, space.digest),
+            class: self.class.to_string(),
+            max_in_flight: 0,
+            limit: String::new(),
+        };
+        let mut attempt = 1;
+        loop {
+            let unit = {
+                // The semaphore is never closed.
+                let _writing = self.writing.acquire().await.ok();
+                let (documents, content) = shard.message();
+                let (queries, vectors) = wanted.queries.message();
+                self.dispatcher.put_input(documents, &content).await?;
+                self.dispatcher.put_input(*queries, vectors).await?;
+                let request = ShardUnit::new(wanted, documents.bytes(), queries.bytes());
+                unit(lane.clone(), ScoreWork::Shard(request))
+            };
+            match self.dispatcher.request_for(self.run.as_ref(), unit).await {
+                // It was damaged, or a file system that machines share has not shown it yet.
+                Err(fault) if fault.reason == INPUT_MISSING && attempt < INPUT_ATTEMPTS => attempt += 1,
+                answer => return answer,
+            }
+        }
+    }
+
+    /// A worker's answer to vectors to score.
+    async fn scored(&self, lane: Lane, task: &ScoreTask) -> Result<VectorsAnswer, Fault> {
+        let scoring = serde_json::to_vec(&task.dataset.scoring());
+        let scoring = Bytes::from(scoring.map_err(|error| Fault::internal(error.to_string()))?);
+        let labels = Digest::from(*blake3::hash(&scoring).as_bytes());
+        let similarity = SIMILARITIES.iter().position(|known| *known == task.similarity);
+        let mut attempt = 1;
+        loop {
+            let (unit, rows) = {
+                // The semaphore is never closed.
+                let _writing = self.writing.acquire().await.ok();
+                let (rows, content) = digested(&VectorRows::from(&task.vectors));
+                self.dispatcher.put_input(labels, &scoring).await?;
+                self.dispatcher.put_input(rows, &content).await?;
+                let request = VectorsUnit {
+                    scoring: labels.bytes().to_vec(),
+                    vectors: rows.bytes().to_vec(),
+                    profile: task.profile.name().to_owned(),
+                    similarity: similarity.unwrap_or_default() as u32,
+                };
+                (unit(lane.clone(), ScoreWork::Vectors(request)), rows)
+            };
+            match self.dispatcher.request_for(self.run.as_ref(), unit).await {
+                // As in `searched`; or another run had the same score and removed its vectors.
+                Err(fault) if fault.reason == INPUT_MISSING && attempt < INPUT_ATTEMPTS => attempt += 1,
+                Err(fault) => return Err(fault),
+                Ok(answer) => {
+                    // Vectors are large, and what they were for is answered.
+                    self.dispatcher.remove_input(rows).await;
+                    return VectorsAnswer::decode(answer.content).map_err(|error| unreadable(&error));
+                }
+            }
+        }
+    }
+}
+
+/// A unit of the lane `score`.
+fn unit(lane: Lane, work: ScoreWork) -> Unit {
+    let request = ScoreUnit { work: Some(work) };
+    Unit::new(lane, &[], request.encode_to_vec().into())
 }
 
 fn unreadable(error: &prost::DecodeError) -> Fault {
@@ -214,6 +313,66 @@ impl WorkEngine for FleetEngine {
             Ok(answer)
         }
         .boxed()
+    }
+
+    fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<Found, EncodingError>> {
+        let engine = self.clone();
+        async move {
+            let refused = |fault: Fault| EncodingError::Refused(Box::new(fault));
+            let answer = engine.searched(&shard, &wanted).await.map_err(refused)?;
+            let counted = answer.counted;
+            let answer = ShardAnswer::decode(answer.content).map_err(|error| refused(unreadable(&error)))?;
+            let found = answer.found()?;
+            Ok(Found {
+                usage: if counted { Usage::default() } else { found.usage },
+                ..found
+            })
+        }
+        .boxed()
+    }
+
+    fn score(&self, task: ScoreTask) -> BoxFuture<'static, Result<ScoreRecord, ScoreFailure>> {
+        if task.dataset.operations(task.vectors.cols()) < self.least_operations {
+            return self.own.score(task);
+        }
+        let engine = self.clone();
+        async move {
+            let refused = |fault: Fault| ScoreFailure::Refused(Box::new(fault));
+            let lane = Lane {
+                kind: Kind::Score,
+                of: "vectors".to_owned(),
+                class: engine.class.to_string(),
+                max_in_flight: 0,
+                limit: String::new(),
+            };
+            if !engine.dispatcher.has_worker(&lane).await {
+                tracing::info!(
+                    dataset = task.dataset.name(),
+                    "no worker takes scores; computing one here"
+                );
+                return engine.own.score(task).await;
+            }
+            let answer = engine.scored(lane, &task).await.map_err(refused)?;
+            let Some(record) = answer.record else {
+                let problem = answer.problem;
+                return Err(ScoreFailure::Undefined(ScoreError::Told { problem }));
+            };
+            let record: ScoreRecord = serde_json::from_slice(&record)
+                .map_err(|error| refused(Fault::internal(format!("a worker's score cannot be read: {error}"))))?;
+            match task.dataset.own_main_score(task.profile) {
+                Some(main) => record.with_main(main).map_err(ScoreFailure::Undefined),
+                None => Ok(record),
+            }
+        }
+        .boxed()
+    }
+
+    fn scores_in_flight(&self) -> usize {
+        self.dispatcher.queue().config().units_in_flight.min(SCORES)
+    }
+
+    fn shards_in_flight(&self) -> usize {
+        self.dispatcher.queue().config().units_in_flight.min(SHARDS)
     }
 }
 

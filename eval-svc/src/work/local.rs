@@ -22,13 +22,23 @@ use isomer_service_kit::{Fault, GrpcChannel, dispatch::with_dispatch, holder::wi
 use prost::Message;
 use uuid::Uuid;
 
-use super::{Batching, Producer, RequestKind, WorkEngine};
-use crate::EvalClients;
+use super::{
+    Batching, HeldVectors, Producer, RequestKind, WorkEngine,
+    error::EncodingError,
+    score::{self, ScoreFailure, ScoreRecord, ScoreTask},
+    search,
+    shard::{Found, Shard, ShardSearch},
+};
+use crate::{EvalClients, compute::Compute};
 
 /// Calls the services.
 #[derive(Debug, Clone)]
 pub(crate) struct LocalEngine {
     clients: EvalClients,
+    /// Requests to encoders, and what counts the vectors of shards.
+    encoding: (Batching, HeldVectors),
+    /// Where shards are searched.
+    compute: Compute,
     /// The run that the requests belong to, if another replica may continue it.
     run: Option<Claimant>,
     /// What relies on what the services find or make in the store that machines share.
@@ -36,9 +46,12 @@ pub(crate) struct LocalEngine {
 }
 
 impl LocalEngine {
-    pub(crate) fn new(clients: EvalClients) -> Self {
+    /// `batching` is that of requests to encoders for a shard, whose vectors count as `held`.
+    pub(crate) fn new(clients: EvalClients, batching: Batching, held: HeldVectors, compute: Compute) -> Self {
         Self {
             clients,
+            compute,
+            encoding: (batching, held),
             run: None,
             holder: None,
         }
@@ -181,5 +194,27 @@ impl WorkEngine for LocalEngine {
     fn encode(&self, _encoder: &Encoder, request: EncodeRequest) -> BoxFuture<'static, Result<EncodeResponse, Fault>> {
         let client = EncoderClient::new(self.clients.encoder.clone());
         async move { client.encode(request).await.map_err(fault) }.boxed()
+    }
+
+    fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<Found, EncodingError>> {
+        let own = self.clone();
+        async move {
+            let (batching, held) = &own.encoding;
+            search::search(&own, (*batching, held), &own.compute, &shard, wanted).await
+        }
+        .boxed()
+    }
+
+    fn score(&self, task: ScoreTask) -> BoxFuture<'static, Result<ScoreRecord, ScoreFailure>> {
+        let compute = self.compute.clone();
+        async move { score::score(&compute, task).await }.boxed()
+    }
+
+    fn scores_in_flight(&self) -> usize {
+        1
+    }
+
+    fn shards_in_flight(&self) -> usize {
+        1
     }
 }

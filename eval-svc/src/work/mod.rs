@@ -4,9 +4,15 @@
 //! Both give the same answers. An answer depends on its request alone, and a worker whose
 //! generator, prompt or vector space differs from the run's refuses the request.
 
+pub(crate) mod encoding;
+mod error;
 pub mod executor;
 mod fleet;
+mod held;
 mod local;
+mod score;
+mod search;
+mod shard;
 mod wire;
 
 use std::{fmt::Debug, sync::Arc};
@@ -21,8 +27,15 @@ use isomer_proto::{
 use isomer_retention::Holder;
 use isomer_service_kit::Fault;
 
+pub(crate) use error::EncodingError;
 pub(crate) use fleet::FleetEngine;
+pub(crate) use held::Held;
+pub use held::HeldVectors;
 pub(crate) use local::LocalEngine;
+pub(crate) use score::{ScoreFailure, ScoreRecord, ScoreTask};
+pub(crate) use shard::{DocumentFacts, Found, Queries, Shard, ShardSearch, digest_of_vector};
+
+use crate::EvalConfig;
 
 /// The generator and prompt that produce a text, as the transform service of the run's process
 /// reports them.
@@ -56,6 +69,16 @@ pub(crate) struct Batching {
     pub(crate) items: usize,
     /// Most requests in flight.
     pub(crate) in_flight: usize,
+}
+
+impl Batching {
+    /// Requests to encoders, as they are configured.
+    pub(crate) fn of_encoders(config: &EvalConfig) -> Self {
+        Self {
+            items: config.encode_batch_items,
+            in_flight: config.encode_in_flight,
+        }
+    }
 }
 
 /// Kinds of requests.
@@ -107,4 +130,17 @@ pub(crate) trait WorkEngine: Send + Sync + Debug {
 
     /// Encodes texts with an encoder, as it was described when the run was planned.
     fn encode(&self, encoder: &Encoder, request: EncodeRequest) -> BoxFuture<'static, Result<EncodeResponse, Fault>>;
+
+    /// Encodes the documents of a shard and searches them. The answer is checked by the caller.
+    fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<Found, EncodingError>>;
+
+    /// Scores vectors.
+    fn score(&self, task: ScoreTask) -> BoxFuture<'static, Result<ScoreRecord, ScoreFailure>>;
+
+    /// Most scores to compute at the same time: in this process one, since a score uses all cores.
+    fn scores_in_flight(&self) -> usize;
+
+    /// Most shards to search at the same time: in this process one, whose vectors fill the memory
+    /// that a shard may take.
+    fn shards_in_flight(&self) -> usize;
 }

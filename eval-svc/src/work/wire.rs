@@ -2,12 +2,24 @@
 
 use isomer_proto::{
     common::v1::{Usage, VectorSpace},
-    encoder::v1::EncodeRequest,
+    encoder::v1::{EncodeRequest, Encoder},
     transform::v1::{JudgeRequest, TextItem, TransformResult, TransformSpec},
 };
 use prost::Message;
 
-use super::Producer;
+use super::{
+    Producer,
+    error::EncodingError,
+    shard::{DocumentFacts, Found, ShardSearch},
+};
+use crate::{
+    metric::{
+        Similarity,
+        search::{Hit, Ties},
+    },
+    prompts::Sent,
+    task::SearchTerms,
+};
 
 /// The generator and prompt that must produce the answer.
 #[derive(Clone, PartialEq, Message)]
@@ -68,4 +80,255 @@ pub(super) struct EncodeUnit {
     pub(super) space: VectorSpace,
     #[prost(message, required, tag = "2")]
     pub(super) request: EncodeRequest,
+}
+
+/// A prompt of an encoder.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Prompt {
+    /// The encoder's name for it; absent: the text itself is sent.
+    #[prost(string, optional, tag = "1")]
+    pub(super) name: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub(super) text: Option<String>,
+}
+
+impl From<&Sent> for Prompt {
+    fn from(sent: &Sent) -> Self {
+        match sent {
+            Sent::Literal(text) => Self {
+                name: None,
+                text: Some(text.clone()),
+            },
+            Sent::Named { name, text } => Self {
+                name: Some(name.clone()),
+                text: text.clone(),
+            },
+        }
+    }
+}
+
+impl From<Prompt> for Sent {
+    fn from(prompt: Prompt) -> Self {
+        match prompt.name {
+            Some(name) => Self::Named {
+                name,
+                text: prompt.text,
+            },
+            None => Self::Literal(prompt.text.unwrap_or_default()),
+        }
+    }
+}
+
+/// A unit of the lane `score`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ScoreUnit {
+    #[prost(oneof = "ScoreWork", tags = "1, 2")]
+    pub(super) work: Option<ScoreWork>,
+}
+
+/// What there is to do.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum ScoreWork {
+    #[prost(message, tag = "1")]
+    Shard(ShardUnit),
+    #[prost(message, tag = "2")]
+    Vectors(VectorsUnit),
+}
+
+/// Vectors to score. The answer is a [`VectorsAnswer`].
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct VectorsUnit {
+    /// Digest of the data set's `Scoring` in JSON.
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) scoring: Vec<u8>,
+    /// Digest of the [`VectorRows`](super::shard::VectorRows).
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) vectors: Vec<u8>,
+    /// Name of the profile.
+    #[prost(string, tag = "3")]
+    pub(super) profile: String,
+    /// Place of the similarity in [`SIMILARITIES`].
+    #[prost(uint32, tag = "4")]
+    pub(super) similarity: u32,
+}
+
+/// Similarities, as units number them.
+pub(super) const SIMILARITIES: [Similarity; 4] = [
+    Similarity::Cosine,
+    Similarity::Dot,
+    Similarity::Euclidean,
+    Similarity::Manhattan,
+];
+
+/// A score, or why it is undefined.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct VectorsAnswer {
+    /// A `ScoreRecord` in JSON.
+    #[prost(bytes = "vec", optional, tag = "1")]
+    pub(super) record: Option<Vec<u8>>,
+    #[prost(string, tag = "2")]
+    pub(super) problem: String,
+}
+
+/// A shard of a corpus to encode and to search. The answer is a [`ShardAnswer`].
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ShardUnit {
+    /// The encoder as it was described when the run was planned.
+    #[prost(message, required, tag = "1")]
+    pub(super) encoder: Encoder,
+    #[prost(message, optional, tag = "2")]
+    pub(super) prompt: Option<Prompt>,
+    /// Digest of the [`Documents`].
+    #[prost(bytes = "vec", tag = "3")]
+    pub(super) documents: Vec<u8>,
+    /// Digest of the [`QueryVectors`].
+    #[prost(bytes = "vec", tag = "4")]
+    pub(super) queries: Vec<u8>,
+    /// Documents wanted for each query.
+    #[prost(uint32, tag = "5")]
+    pub(super) k: u32,
+    /// Whether documents that tie go in the order of the corpus; else by id, descending.
+    #[prost(bool, tag = "6")]
+    pub(super) corpus_order: bool,
+}
+
+impl ShardUnit {
+    pub(super) fn new(wanted: &ShardSearch, documents: &[u8], queries: &[u8]) -> Self {
+        Self {
+            // What the answer depends on, and the size of requests.
+            encoder: Encoder {
+                id: wanted.encoder.id.clone(),
+                vector_space: wanted.encoder.vector_space.clone(),
+                similarity: wanted.encoder.similarity,
+                max_batch_items: wanted.encoder.max_batch_items,
+                ..Encoder::default()
+            },
+            prompt: wanted.prompt.as_ref().map(Prompt::from),
+            documents: documents.to_vec(),
+            queries: queries.to_vec(),
+            k: u32::try_from(wanted.terms.k).unwrap_or(u32::MAX),
+            corpus_order: wanted.terms.ties == Ties::CorpusOrder,
+        }
+    }
+
+    pub(super) fn terms(&self) -> SearchTerms {
+        SearchTerms {
+            k: self.k as usize,
+            ties: match self.corpus_order {
+                true => Ties::CorpusOrder,
+                false => Ties::IdDescending,
+            },
+        }
+    }
+}
+
+/// What a search of a shard found, or why its documents could not be encoded.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ShardAnswer {
+    /// Documents found for each query.
+    #[prost(uint32, repeated, tag = "1")]
+    pub(super) counts: Vec<u32>,
+    /// Their rows in the shard, query by query, best first.
+    #[prost(uint32, repeated, tag = "2")]
+    pub(super) rows: Vec<u32>,
+    /// Their scores.
+    #[prost(float, repeated, tag = "3")]
+    pub(super) scores: Vec<f32>,
+    /// Whether each document was cut: 0 not known, 1 no, 2 yes.
+    #[prost(bytes = "vec", tag = "4")]
+    pub(super) cut: Vec<u8>,
+    /// BLAKE3 of each document's vector, one after the other.
+    #[prost(bytes = "vec", tag = "5")]
+    pub(super) vectors: Vec<u8>,
+    /// Texts encoded.
+    #[prost(uint64, tag = "6")]
+    pub(super) encoded: u64,
+    #[prost(message, required, tag = "7")]
+    pub(super) usage: Usage,
+    /// Why there is no answer: what is wrong with what the encoder answered,
+    #[prost(string, optional, tag = "8")]
+    pub(super) unusable: Option<String>,
+    /// or with a document, by its row.
+    #[prost(uint32, optional, tag = "9")]
+    pub(super) document: Option<u32>,
+}
+
+impl From<&Found> for ShardAnswer {
+    fn from(found: &Found) -> Self {
+        let hits = || found.hits.iter().flatten();
+        Self {
+            counts: found.hits.iter().map(|hits| hits.len() as u32).collect(),
+            rows: hits().map(|hit| hit.document as u32).collect(),
+            scores: hits().map(|hit| hit.score).collect(),
+            cut: found
+                .facts
+                .iter()
+                .map(|one| one.cut.map_or(0, |cut| 1 + u8::from(cut)))
+                .collect(),
+            vectors: found.facts.iter().flat_map(|one| one.vector).collect(),
+            encoded: found.encoded,
+            usage: found.usage,
+            unusable: None,
+            document: None,
+        }
+    }
+}
+
+impl ShardAnswer {
+    /// An answer that says why there is none. A refusal of the encoder is a fault of the unit and
+    /// no answer.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(super) fn failed(error: EncodingError) -> Result<Self, Box<isomer_service_kit::Fault>> {
+        let (unusable, document) = match error {
+            EncodingError::Refused(fault) => return Err(fault),
+            EncodingError::Unusable(message) => (message, None),
+            EncodingError::Text { index, message } => (message, Some(index as u32)),
+        };
+        Ok(Self {
+            unusable: Some(unusable),
+            document,
+            ..Self::default()
+        })
+    }
+
+    /// What was found.
+    ///
+    /// # Errors
+    /// Why the documents could not be encoded, or that the answer does not fit together.
+    pub(super) fn found(self) -> Result<Found, EncodingError> {
+        if let Some(message) = self.unusable {
+            return Err(match self.document {
+                Some(index) => EncodingError::Text {
+                    index: index as usize,
+                    message,
+                },
+                None => EncodingError::Unusable(message),
+            });
+        }
+        let total: usize = self.counts.iter().map(|count| *count as usize).sum();
+        let (vectors, rest) = self.vectors.as_chunks::<{ blake3::OUT_LEN }>();
+        let fits = self.rows.len() == total && self.scores.len() == total;
+        if !fits || !rest.is_empty() || vectors.len() != self.cut.len() {
+            return Err(EncodingError::Unusable(
+                "a worker's answer to a shard of a corpus does not fit together".to_owned(),
+            ));
+        }
+        let mut hits = self.rows.iter().zip(&self.scores).map(|(row, score)| Hit {
+            document: *row as usize,
+            score: *score,
+        });
+        let of_query = |count: &u32| hits.by_ref().take(*count as usize).collect();
+        let fact = |(cut, vector): (&u8, &[u8; blake3::OUT_LEN])| DocumentFacts {
+            cut: (*cut > 0).then_some(*cut > 1),
+            vector: *vector,
+        };
+        Ok(Found {
+            hits: self.counts.iter().map(of_query).collect(),
+            facts: self.cut.iter().zip(vectors).map(fact).collect(),
+            encoded: self.encoded,
+            usage: self.usage,
+        })
+    }
 }

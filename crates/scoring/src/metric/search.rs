@@ -6,6 +6,11 @@
 //! scores a thread and at most 2·k candidates a query, whatever the size of the corpus. For 1 M ×
 //! 768 documents, 1,000 queries and k = 1,000 that is 50 MB + 3 MB + 16 MB. A score depends on its
 //! own query and document alone, so equal documents tie exactly.
+//!
+//! A corpus whose vectors are never all at hand is searched shard by shard, and [`Merge`] joins the
+//! hits.
+
+use std::borrow::Cow;
 
 use isomer_kernels::{Epilogue, PackedMatrix, gemm_serial};
 use rayon::prelude::*;
@@ -43,11 +48,11 @@ pub struct Hit {
 }
 
 /// The `k` best documents of each query, best first. `id_order[d]` is the position of document `d`
-/// when ids are sorted ascending by bytes (see [`id_order`]); It is not used with
+/// when ids are sorted ascending by bytes (see [`id_order`]). It is not used with
 /// [`Ties::CorpusOrder`].
 ///
 /// Vectors of queries and documents must have equal widths; fewer than `k` documents give fewer
-/// hits.
+/// hits. A document whose similarity is not a number (the sum overflowed) is not found.
 pub fn top_k(
     queries: VectorView<'_>,
     documents: VectorView<'_>,
@@ -57,17 +62,7 @@ pub fn top_k(
     ties: Ties,
 ) -> Vec<Vec<Hit>> {
     let width = queries.cols();
-    // A hit is one integer: the score's bits, made to sort as numbers do, above the tie-break.
-    // Comparing hits is then comparing integers. The tie-break of document d is its place in id
-    // order, or its place from the end.
-    let tie_break = |document: usize| match ties {
-        Ties::IdDescending => id_order[document],
-        Ties::CorpusOrder => u32::MAX - document as u32,
-    };
-    let document_of: Vec<u32> = match ties {
-        Ties::IdDescending => inverse(id_order),
-        Ties::CorpusOrder => Vec::new(),
-    };
+    let order = TieOrder::new(id_order.into(), ties);
     let queries = prepared(queries.data(), width, similarity);
     let mut best: Vec<Best> = (0..queries.len() / width).map(|_| Best::new(k)).collect();
     for (number, slab) in documents.data().chunks(SLAB * BLOCK * width).enumerate() {
@@ -82,27 +77,105 @@ pub fn top_k(
                     let first = (number * SLAB + position) * BLOCK;
                     block.scores(group, width, similarity, tile);
                     for (best, row) in best.iter_mut().zip(tile.chunks_exact(block.rows)) {
-                        best.offer(row, |offset| tie_break(first + offset));
+                        best.offer(row, |offset| order.rank(first + offset));
                     }
                 }
             });
     }
-    best.into_par_iter()
-        .map(|best| {
-            let hit = |key: u64| {
-                let tie = key as u32;
-                let document = match ties {
-                    Ties::IdDescending => document_of[tie as usize] as usize,
-                    Ties::CorpusOrder => (u32::MAX - tie) as usize,
-                };
-                Hit {
-                    document,
-                    score: score_of(key),
-                }
-            };
-            best.sorted().into_iter().map(hit).collect()
-        })
-        .collect()
+    order.hits(best)
+}
+
+/// The best documents of each query over all shards of a corpus, from the best of each shard.
+///
+/// A shard is a run of consecutive documents, searched by [`top_k`] with the order of its own ids.
+/// The result is that of [`top_k`] over the whole corpus, to the bit, in whatever order the shards
+/// are added:
+///
+/// * A score depends on its own query and document alone.
+/// * Ties are broken by the same rule within a shard and over shards: by id or by place in the
+///   corpus, and both orders of a shard are those of the whole corpus restricted to it. So no
+///   document that is among the `k` best of the corpus is missing from the `k` best of its shard.
+///
+/// Holds at most 2·k candidates a query.
+#[derive(Debug)]
+pub struct Merge {
+    order: TieOrder<'static>,
+    best: Vec<Best>,
+}
+
+impl Merge {
+    /// Before the first shard. `id_order` is that of the whole corpus, as in [`top_k`].
+    pub fn new(queries: usize, id_order: Vec<u32>, k: usize, ties: Ties) -> Self {
+        Self {
+            order: TieOrder::new(id_order.into(), ties),
+            best: (0..queries).map(|_| Best::new(k)).collect(),
+        }
+    }
+
+    /// Adds a shard, once: `hits` of each query, in the order of the queries, by row in the shard.
+    /// `first` is the row of the shard's first document in the corpus.
+    pub fn add(&mut self, first: usize, hits: &[Vec<Hit>]) {
+        let order = &self.order;
+        self.best.par_iter_mut().zip(hits).for_each(|(best, hits)| {
+            for hit in hits {
+                best.push(key(hit.score, order.rank(first + hit.document)));
+            }
+        });
+    }
+
+    /// The best of each query, best first, by row in the corpus.
+    pub fn finish(self) -> Vec<Vec<Hit>> {
+        self.order.hits(self.best)
+    }
+}
+
+/// The order of documents that tie. A hit is one integer: the score's bits, made to sort as numbers
+/// do, above the rank of its document in this order. Comparing hits is then comparing integers.
+#[derive(Debug)]
+struct TieOrder<'a> {
+    id_order: Cow<'a, [u32]>,
+    /// The document at each position of the order of ids; empty for [`Ties::CorpusOrder`].
+    document_of: Vec<u32>,
+    ties: Ties,
+}
+
+impl<'a> TieOrder<'a> {
+    fn new(id_order: Cow<'a, [u32]>, ties: Ties) -> Self {
+        let document_of = match ties {
+            Ties::IdDescending => inverse(&id_order),
+            Ties::CorpusOrder => Vec::new(),
+        };
+        Self {
+            id_order,
+            document_of,
+            ties,
+        }
+    }
+
+    /// The rank of a document: its place in the order of ids, or its place from the end.
+    fn rank(&self, document: usize) -> u32 {
+        match self.ties {
+            Ties::IdDescending => self.id_order[document],
+            Ties::CorpusOrder => u32::MAX - document as u32,
+        }
+    }
+
+    fn document(&self, rank: u32) -> usize {
+        match self.ties {
+            Ties::IdDescending => self.document_of[rank as usize] as usize,
+            Ties::CorpusOrder => (u32::MAX - rank) as usize,
+        }
+    }
+
+    fn hits(&self, best: Vec<Best>) -> Vec<Vec<Hit>> {
+        let hit = |key: u64| Hit {
+            document: self.document(key as u32),
+            score: score_of(key),
+        };
+        best.into_par_iter()
+            .map(|best| best.sorted().into_iter().map(hit).collect())
+            .collect()
+    }
 }
 
 /// Scores the given documents of one query as [`top_k`] does: `rows` holds their vectors one after
@@ -120,13 +193,12 @@ pub(super) fn ranked(
     let query = prepared(query, width, similarity);
     let mut scores = Vec::new();
     Block::new(rows, width, similarity).scores(&query, width, similarity, &mut scores);
-    let hit = |(score, document): (&f32, &usize)| {
-        let tie = match ties {
-            Ties::IdDescending => id_order[*document],
-            Ties::CorpusOrder => u32::MAX - *document as u32,
-        };
-        (key(*score, tie), *document)
+    // The documents are known by their numbers, so the order is not turned round.
+    let rank = |document: usize| match ties {
+        Ties::IdDescending => id_order[document],
+        Ties::CorpusOrder => u32::MAX - document as u32,
     };
+    let hit = |(score, document): (&f32, &usize)| (key(*score, rank(*document)), *document);
     let mut found: Vec<(u64, usize)> = scores.iter().zip(documents).map(hit).collect();
     found.sort_unstable_by(|a, b| b.cmp(a));
     found.truncate(k);
@@ -138,6 +210,7 @@ pub(super) fn ranked(
 }
 
 /// The best keys of one query. At most 2·k are held; they are then cut back to k.
+#[derive(Debug)]
 struct Best {
     k: usize,
     keys: Vec<u64>,
@@ -165,14 +238,17 @@ impl Best {
             }
             for (lane, score) in lanes.iter().enumerate() {
                 if *score >= self.threshold {
-                    let key = key(*score, tie(number * LANES + lane));
-                    if key > self.worst || self.worst == 0 {
-                        self.keys.push(key);
-                        if self.keys.len() >= 2 * self.k.max(1) {
-                            self.cut();
-                        }
-                    }
+                    self.push(key(*score, tie(number * LANES + lane)));
                 }
+            }
+        }
+    }
+
+    fn push(&mut self, key: u64) {
+        if key > self.worst || self.worst == 0 {
+            self.keys.push(key);
+            if self.keys.len() >= 2 * self.k.max(1) {
+                self.cut();
             }
         }
     }
@@ -337,6 +413,138 @@ mod tests {
             assert!(row.windows(2).all(|w| w[0].score == w[1].score));
             assert_eq!(documents_of(&row), (0..corpus).collect::<Vec<_>>());
         }
+    }
+
+    /// A corpus with ids in no order of their own, equal documents, and scores that tie; and where
+    /// its shards begin.
+    struct Sharded {
+        queries: VectorMatrix,
+        documents: VectorMatrix,
+        ids: Vec<String>,
+        firsts: Vec<usize>,
+    }
+
+    fn sharded(seed: u32, rows: usize, cuts: &[usize], coarse: bool) -> Sharded {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            if coarse {
+                ((state >> 30) as f32) - 1.0
+            } else {
+                (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+            }
+        };
+        let queries = matrix(5, 7, |_, _| next());
+        let mut data: Vec<f32> = (0..rows * 7).map(|_| next()).collect();
+        // Every third document equals one before it.
+        for row in (3..rows).step_by(3) {
+            let (earlier, own) = data.split_at_mut(row * 7);
+            own[..7].copy_from_slice(&earlier[(row / 2) * 7..(row / 2) * 7 + 7]);
+        }
+        let ids = (0..rows)
+            .map(|i| format!("d{}", i * 7919 % rows.max(2) * 31 % 1009 + i * 2000))
+            .collect();
+        let mut firsts: Vec<usize> = cuts.iter().map(|cut| cut % rows).chain([0]).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        Sharded {
+            queries,
+            documents: VectorMatrix::new(rows, 7, data).unwrap(),
+            ids,
+            firsts,
+        }
+    }
+
+    impl Sharded {
+        /// Row in the corpus of the first document of each shard, with the shard's end.
+        fn shards(&self) -> Vec<(usize, usize)> {
+            let ends = self.firsts.iter().skip(1).copied().chain([self.ids.len()]);
+            self.firsts.iter().copied().zip(ends).collect()
+        }
+
+        fn of_shard(
+            &self,
+            (first, end): (usize, usize),
+            similarity: Similarity,
+            k: usize,
+            ties: Ties,
+        ) -> Vec<Vec<Hit>> {
+            let (_, rest) = self.documents.split_at(first);
+            let (own, _) = rest.split_at(end - first);
+            top_k(
+                self.queries.view(),
+                own,
+                &id_order(&self.ids[first..end]),
+                similarity,
+                k,
+                ties,
+            )
+        }
+
+        fn whole(&self, similarity: Similarity, k: usize, ties: Ties) -> Vec<Vec<Hit>> {
+            top_k(
+                self.queries.view(),
+                self.documents.view(),
+                &id_order(&self.ids),
+                similarity,
+                k,
+                ties,
+            )
+        }
+    }
+
+    fn bits(hits: &[Vec<Hit>]) -> Vec<Vec<(usize, u32)>> {
+        let own = |hits: &Vec<Hit>| hits.iter().map(|hit| (hit.document, hit.score.to_bits())).collect();
+        hits.iter().map(own).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn merged_shards_equal_the_whole_corpus_to_the_bit(
+            seed in 0..u32::MAX, rows in 1..90_usize, cuts in prop::collection::vec(0..90_usize, 0..8),
+            k in 0..20_usize, coarse in any::<bool>(), backwards in any::<bool>(),
+        ) {
+            let corpus = sharded(seed, rows, &cuts, coarse);
+            let order = id_order(&corpus.ids);
+            for similarity in [Similarity::Cosine, Similarity::Dot, Similarity::Euclidean, Similarity::Manhattan] {
+                for ties in [Ties::IdDescending, Ties::CorpusOrder] {
+                    let mut merge = Merge::new(5, order.clone(), k, ties);
+                    let mut shards = corpus.shards();
+                    if backwards {
+                        shards.reverse();
+                    }
+                    for shard in shards {
+                        merge.add(shard.0, &corpus.of_shard(shard, similarity, k, ties));
+                    }
+                    prop_assert_eq!(bits(&merge.finish()), bits(&corpus.whole(similarity, k, ties)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_merge_in_the_wrong_order_of_ties_or_without_a_shard_is_seen() {
+        // The property above can fail: every document ties with the others.
+        let mut corpus = sharded(1, 40, &[13, 20], false);
+        corpus.documents = matrix(40, 7, |_, c| c as f32);
+        let shards = corpus.shards();
+        assert_eq!(shards.len(), 3);
+        let (order, other) = (id_order(&corpus.ids), (0..40).rev().collect::<Vec<u32>>());
+        let merged = |order: &[u32], shards: &[(usize, usize)]| {
+            let mut merge = Merge::new(5, order.to_vec(), 6, Ties::IdDescending);
+            for shard in shards {
+                merge.add(
+                    shard.0,
+                    &corpus.of_shard(*shard, Similarity::Dot, 6, Ties::IdDescending),
+                );
+            }
+            merge.finish()
+        };
+        let whole = corpus.whole(Similarity::Dot, 6, Ties::IdDescending);
+        assert_eq!(merged(&order, &shards), whole);
+        assert_ne!(merged(&other, &shards), whole);
+        assert_ne!(merged(&order, &shards[..2]), whole);
     }
 
     proptest! {

@@ -13,7 +13,7 @@ use crate::metric::{
 };
 
 /// A distractor that differs from its target in one word.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct OneWord {
     /// Row of the target.
     pub row: usize,

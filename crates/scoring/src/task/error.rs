@@ -68,6 +68,12 @@ pub enum ScoreError {
         /// Why.
         problem: String,
     },
+    /// What another process said when it scored.
+    #[error("{problem}")]
+    Told {
+        /// Its words.
+        problem: String,
+    },
     /// A judgement names something that was not given.
     #[error("judgement {index} names {what} `{id}`, which is not among the {what} ids")]
     UnknownId {

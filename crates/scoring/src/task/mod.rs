@@ -22,7 +22,7 @@ pub use kind::{TaskType, UnknownTask};
 pub use pairs::{score_bitext, score_pair_classification, score_sts};
 pub use profile::{Profile, UnknownProfile};
 pub use reranking::{Candidates, RerankingInput, score_reranking};
-pub use retrieval::{RetrievalInput, SearchMode, score_retrieval};
+pub use retrieval::{RetrievalInput, RetrievalLabels, SearchMode, SearchTerms, score_found, score_retrieval};
 pub use summarisation::{SummarisationInput, SummarisedText, score_summarisation};
 
 use std::collections::BTreeMap;

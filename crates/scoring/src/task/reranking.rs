@@ -19,7 +19,7 @@ use crate::{
 const V1_MRR_DEPTH: usize = 10;
 
 /// How many consecutive vectors belong to one item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Candidates {
     /// Queries with the same meaning; a candidate counts by the nearest of them.
     pub queries: usize,

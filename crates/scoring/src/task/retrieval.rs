@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::ranked;
 use super::{Profile, ScoreError, Scores, TaskType};
 use crate::metric::{
-    ApproximateReport, HnswOptions, Similarity, approximate,
+    HnswOptions, Similarity, approximate,
     matrix::VectorView,
     ranking::{self, CUTOFFS, Judgements, QueryMetrics, Retrieved},
     search::{self, Hit, Ties},
@@ -43,55 +43,136 @@ pub enum SearchMode {
     Hnsw(HnswOptions),
 }
 
+/// What retrieval is scored against. Ids are unique; the caller checks that.
+#[derive(Debug, Clone, Copy)]
+pub struct RetrievalLabels<'a> {
+    /// Query ids.
+    pub query_ids: &'a [String],
+    /// Document ids.
+    pub document_ids: &'a [String],
+    /// Judgements of each query, by document row.
+    pub judgements: &'a [Vec<(usize, i32)>],
+    /// As in [`RetrievalInput`].
+    pub ignore_identical_ids: bool,
+}
+
+/// What a search must find so that retrieval can be scored. Every score is made of the documents
+/// found and of the judgements: a judged document beyond the `k` best counts as not found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SearchTerms {
+    /// Documents of each query: the deepest cut-off, 1000 under mteb's profiles and 10 under
+    /// `hteb`, and one more where `hteb` leaves out a query's own document.
+    pub k: usize,
+    /// How ties are broken.
+    pub ties: Ties,
+}
+
+impl RetrievalLabels<'_> {
+    /// What a search must find under a profile.
+    pub fn terms(&self, profile: Profile) -> SearchTerms {
+        let (cutoffs, ties): (&[usize], _) = cutoffs(profile);
+        // HTEB drops a query's own document before the cut, mteb after it, so in mteb such a query
+        // keeps one document fewer.
+        let spare = usize::from(self.ignore_identical_ids && profile == Profile::Hteb);
+        SearchTerms {
+            k: cutoffs.last().copied().unwrap_or(1) + spare,
+            ties,
+        }
+    }
+}
+
+fn cutoffs(profile: Profile) -> (&'static [usize], Ties) {
+    match profile {
+        Profile::MtebV2 | Profile::MtebV1 => (&CUTOFFS, Ties::IdDescending),
+        Profile::Hteb => (&HTEB_CUTOFFS, Ties::CorpusOrder),
+    }
+}
+
+fn main_key(profile: Profile) -> Result<&'static str, ScoreError> {
+    let task = TaskType::Retrieval;
+    task.main_score(profile).ok_or(ScoreError::NotServed { task, profile })
+}
+
 /// Scores retrieval: search (exact, or through an index whose recall is in [`Scores::approximate`])
-/// by the encoder's own similarity, then nDCG, MAP, recall, precision, hit rate (means over
-/// queries, rounded to 5 decimals as mteb does), MRR, `accuracy` (recall at 1) and the normalised
-/// areas under the abstention curve. Under the profile `hteb` only the best ten documents count,
-/// chosen in corpus order where they tie, and there is no abstention.
+/// by the encoder's own similarity, then [`score_found`].
 ///
 /// # Errors
-/// If vectors and ids do not match, there are no queries or no documents, or an index cannot be
-/// built.
+/// If vectors and ids do not match, there are no queries or no documents, a similarity is not a
+/// number, or an index cannot be built.
 pub fn score_retrieval(
     input: &RetrievalInput<'_>,
     similarity: Similarity,
     profile: Profile,
 ) -> Result<Scores, ScoreError> {
-    let task = TaskType::Retrieval;
-    let main_key = task
-        .main_score(profile)
-        .ok_or(ScoreError::NotServed { task, profile })?;
-    check(input, main_key)?;
-    let (cutoffs, ties): (&[usize], _) = match profile {
-        Profile::MtebV2 | Profile::MtebV1 => (&CUTOFFS, Ties::IdDescending),
-        Profile::Hteb => (&HTEB_CUTOFFS, Ties::CorpusOrder),
+    check(input, main_key(profile)?)?;
+    let labels = RetrievalLabels {
+        query_ids: input.query_ids,
+        document_ids: input.document_ids,
+        judgements: input.judgements,
+        ignore_identical_ids: input.ignore_identical_ids,
     };
-    let depth = cutoffs.last().copied().unwrap_or(1);
-    // HTEB drops a query's own document before the cut, mteb after it, so in mteb such a query
-    // keeps one document fewer.
-    let spare = usize::from(input.ignore_identical_ids && profile == Profile::Hteb);
+    let SearchTerms { k, ties } = labels.terms(profile);
     let id_order = search::id_order(input.document_ids);
-    let (queries, documents, wanted) = (input.queries, input.documents, depth + spare);
-    let (mut hits, approximate) = match input.search {
-        SearchMode::Exact => (
-            search::top_k(queries, documents, &id_order, similarity, wanted, ties),
-            None,
-        ),
-        SearchMode::Hnsw(options) => {
-            let (hits, report) = approximate::top_k(queries, documents, &id_order, similarity, wanted, ties, options)?;
-            (hits, Some(report))
+    let (queries, documents) = (input.queries, input.documents);
+    match input.search {
+        SearchMode::Exact => {
+            let hits = search::top_k(queries, documents, &id_order, similarity, k, ties);
+            score_found(&labels, hits, profile)
         }
-    };
-    if input.ignore_identical_ids {
-        for (hits, query) in hits.iter_mut().zip(input.query_ids) {
-            hits.retain(|h| input.document_ids[h.document] != *query);
+        SearchMode::Hnsw(options) => {
+            let (hits, report) = approximate::top_k(queries, documents, &id_order, similarity, k, ties, options)?;
+            let mut scores = score_hits(&labels, hits, profile)?;
+            scores.notes.push(report.sentence());
+            scores.approximate = Some(report);
+            Ok(scores)
+        }
+    }
+}
+
+/// Scores the documents that an exact search found for each query, best first, as
+/// [`RetrievalLabels::terms`] says: nDCG, MAP, recall, precision, hit rate (means over queries,
+/// rounded to 5 decimals as mteb does), MRR, `accuracy` (recall at 1) and the normalised areas
+/// under the abstention curve. Under the profile `hteb` only the best ten documents count, chosen
+/// in corpus order where they tie, and there is no abstention.
+///
+/// # Errors
+/// If lists and ids do not match, there are no queries or no documents, or a list is too short,
+/// since a similarity was not a number.
+pub fn score_found(labels: &RetrievalLabels<'_>, hits: Vec<Vec<Hit>>, profile: Profile) -> Result<Scores, ScoreError> {
+    let whole = labels.terms(profile).k.min(labels.document_ids.len());
+    if let Some(query) = hits.iter().position(|hits| hits.len() < whole) {
+        return Err(ScoreError::Undefined {
+            metric: main_key(profile)?,
+            reason: format!(
+                "the similarity of query `{}` and a document is not a number",
+                labels.query_ids.get(query).map_or("", String::as_str)
+            ),
+        });
+    }
+    score_hits(labels, hits, profile)
+}
+
+fn score_hits(labels: &RetrievalLabels<'_>, mut hits: Vec<Vec<Hit>>, profile: Profile) -> Result<Scores, ScoreError> {
+    let main_key = main_key(profile)?;
+    counted("queries", hits.len(), labels.query_ids.len(), main_key)?;
+    counted(
+        "judged queries",
+        labels.judgements.len(),
+        labels.query_ids.len(),
+        main_key,
+    )?;
+    let (cutoffs, _) = cutoffs(profile);
+    let depth = cutoffs.last().copied().unwrap_or(1);
+    if labels.ignore_identical_ids {
+        for (hits, query) in hits.iter_mut().zip(labels.query_ids) {
+            hits.retain(|h| labels.document_ids[h.document] != *query);
             hits.truncate(depth);
         }
     }
     let metrics: Vec<QueryMetrics> = hits
         .par_iter()
-        .zip(input.judgements)
-        .map(|(hits, judgements)| query_metrics(input.document_ids, hits, judgements, cutoffs))
+        .zip(labels.judgements)
+        .map(|(hits, judgements)| query_metrics(labels.document_ids, hits, judgements, cutoffs))
         .collect();
     let series = ranking::series(&metrics, cutoffs);
     let mut all = ranked::means(&series);
@@ -102,13 +183,9 @@ pub fn score_retrieval(
             .collect();
         all.extend(ranked::abstention_areas(&retrieved, &series));
     }
-    let mut scores = Scores::new(main_key, all, input.query_ids.len())?
+    let scores = Scores::new(main_key, all, labels.query_ids.len())?
         .with_items(series)
         .with_mean_of_column(ranked::decimals(main_key));
-    scores
-        .notes
-        .extend(approximate.as_ref().map(ApproximateReport::sentence));
-    scores.approximate = approximate;
     Ok(scores)
 }
 
@@ -119,17 +196,17 @@ fn check(input: &RetrievalInput<'_>, main_key: &'static str) -> Result<(), Score
         ("judged queries", input.judgements.len(), input.query_ids.len()),
     ];
     for (what, found, expected) in sides {
-        if found != expected {
-            return Err(ScoreError::Rows { what, expected, found });
-        }
-        if expected == 0 {
-            return Err(ScoreError::Undefined {
-                metric: main_key,
-                reason: format!("there are no {what}"),
-            });
-        }
+        counted(what, found, expected, main_key)?;
     }
     ScoreError::widths("documents", input.queries, input.documents)
+}
+
+fn counted(what: &'static str, found: usize, expected: usize, main_key: &'static str) -> Result<(), ScoreError> {
+    ScoreError::rows(what, expected, found)?;
+    if expected == 0 {
+        return Err(ScoreError::none(main_key, what));
+    }
+    Ok(())
 }
 
 fn query_metrics(ids: &[String], hits: &[Hit], judgements: &[(usize, i32)], cutoffs: &[usize]) -> QueryMetrics {

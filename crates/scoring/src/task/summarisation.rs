@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// One text: how many human summaries it has, and the relevance of each machine summary.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct SummarisedText {
     /// Human summaries, at least one.
     pub human: usize,

@@ -13,28 +13,15 @@ use isomer_proto::{
 use isomer_service_kit::{Fault, GrpcChannel};
 use isomer_usage::sum;
 
+pub(crate) use super::error::EncodingError;
+use super::{
+    Batching, RequestKind, WorkEngine,
+    held::{Held, HeldVectors},
+};
 use crate::{
-    config::EvalConfig,
     metric::Similarity,
     prompts::{self, Sent},
-    work::{Batching, RequestKind, WorkEngine},
 };
-
-/// An encoder could not be used.
-#[derive(Debug)]
-pub(crate) enum EncodingError {
-    /// The encoder refused, failed or could not be reached.
-    Refused(Box<Fault>),
-    /// The encoder's answer cannot be used.
-    Unusable(String),
-    /// The encoder could not encode the text at this index.
-    Text {
-        /// Index among the texts given.
-        index: usize,
-        /// Why.
-        message: String,
-    },
-}
 
 /// Vectors of texts, in the order of the texts.
 #[derive(Debug, Default)]
@@ -49,6 +36,8 @@ pub(crate) struct Encoded {
     pub(crate) cut: Vec<Option<bool>>,
     /// The usage.
     pub(crate) usage: Usage,
+    /// Counts the values.
+    pub(crate) held: Held,
 }
 
 /// Asks for the description of an encoder.
@@ -73,18 +62,19 @@ pub(crate) fn similarity(encoder: &Encoder) -> Similarity {
 ///
 /// Overload and broken connections are retried. All vectors must be in one vector space, the one
 /// that the encoder described; with a `prompt`, in one that differs from it only in the prompt.
-/// Without a `prompt` the encoder's default applies.
+/// Without a `prompt` the encoder's default applies. `own` is how requests are batched for services
+/// of this process; the vectors count as `held`.
 pub(crate) async fn encode(
     work: &dyn WorkEngine,
-    config: &EvalConfig,
+    (own, held): (Batching, &HeldVectors),
     encoder: &Encoder,
     prompt: Option<&Sent>,
     texts: &[&str],
     mut done: impl FnMut(u64, &Usage),
 ) -> Result<Encoded, EncodingError> {
     let own = Batching {
-        items: batches::most_items(encoder.max_batch_items, config.encode_batch_items),
-        in_flight: config.encode_in_flight,
+        items: batches::most_items(encoder.max_batch_items, own.items),
+        ..own
     };
     let batching = work.batching(RequestKind::Encode, own);
     let mut answers = stream::iter(batches::batches(texts, batching.items))
@@ -93,6 +83,7 @@ pub(crate) async fn encode(
     let mut encoded = Encoded {
         // With a prompt, the space is that of the first answer, after it is checked.
         space: encoder.vector_space.clone().filter(|_| prompt.is_none()),
+        held: held.hold(0),
         ..Encoded::default()
     };
     while let Some((answer, batch)) = answers.try_next().await? {
@@ -152,6 +143,7 @@ impl Encoded {
         if self.cols == 0 {
             self.cols = cols;
             self.data = vec![0.0; texts * cols];
+            self.held.grow(texts * cols);
             self.cut = vec![None; texts];
         } else if self.cols != cols {
             return unusable(format!(

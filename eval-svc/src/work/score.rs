@@ -1,0 +1,112 @@
+//! A score to compute from vectors, and what it came to.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use isomer_service_kit::Fault;
+use serde::{Deserialize, Serialize};
+
+use super::held::Held;
+use crate::{
+    compute::Compute,
+    dataset::{Dataset, Scoring},
+    evidence::Evidence,
+    metric::{Similarity, VectorMatrix},
+    task::{Profile, ScoreError, Scores},
+};
+
+/// Vectors of a data set to score.
+#[derive(Debug)]
+pub(crate) struct ScoreTask {
+    /// The data set.
+    pub(crate) dataset: Arc<Dataset>,
+    /// One row per text of it.
+    pub(crate) vectors: VectorMatrix,
+    /// The definition of the scores.
+    pub(crate) profile: Profile,
+    /// The encoder's similarity.
+    pub(crate) similarity: Similarity,
+    /// Counts the vectors.
+    pub(crate) held: Held,
+}
+
+/// A score, as it is kept and sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ScoreRecord {
+    /// Key of the main score.
+    pub(crate) main_key: String,
+    /// Main score in the metric's own unit.
+    pub(crate) main: f64,
+    /// Every metric.
+    pub(crate) all: BTreeMap<String, f64>,
+    /// Rows scored.
+    pub(crate) items: u64,
+    /// The item-level data behind the main score, if there is any.
+    pub(crate) evidence: Option<Evidence>,
+}
+
+/// A score could not be computed.
+#[derive(Debug)]
+pub(crate) enum ScoreFailure {
+    /// It is undefined on these vectors.
+    Undefined(ScoreError),
+    /// A worker, the queue or the store refused or failed.
+    Refused(Box<Fault>),
+    /// It panicked.
+    Stopped(String),
+}
+
+impl From<Scores> for ScoreRecord {
+    fn from(scores: Scores) -> Self {
+        Self {
+            main_key: scores.main_key.to_owned(),
+            main: scores.main,
+            all: scores.all,
+            items: scores.items,
+            evidence: scores.evidence,
+        }
+    }
+}
+
+impl ScoreRecord {
+    /// As [`Scores::with_main`].
+    ///
+    /// # Errors
+    /// If the score is not among them.
+    pub(super) fn with_main(mut self, key: &'static str) -> Result<Self, ScoreError> {
+        if key != self.main_key {
+            self.evidence = None;
+        }
+        self.main = *self.all.get(key).ok_or(ScoreError::MissingMain { key })?;
+        key.clone_into(&mut self.main_key);
+        Ok(self)
+    }
+}
+
+/// Scores on a thread of runs.
+pub(super) async fn score(compute: &Compute, task: ScoreTask) -> Result<ScoreRecord, ScoreFailure> {
+    let scored = compute.batch(move || {
+        // Counts the vectors until they are dropped.
+        let _held = &task.held;
+        task.dataset.score_with(&task.vectors, task.profile, task.similarity)
+    });
+    told(scored.await)
+}
+
+/// As [`score`], with what a worker knows of the data set.
+pub(super) async fn score_of(
+    compute: &Compute,
+    scoring: Scoring,
+    vectors: VectorMatrix,
+    (profile, similarity): (Profile, Similarity),
+) -> Result<ScoreRecord, ScoreFailure> {
+    let scored = compute.batch(move || scoring.score(&vectors, profile, similarity));
+    told(scored.await)
+}
+
+fn told(scored: Result<Result<Scores, ScoreError>, tokio::task::JoinError>) -> Result<ScoreRecord, ScoreFailure> {
+    match scored {
+        Ok(Ok(scores)) => Ok(scores.into()),
+        Ok(Err(error)) => Err(ScoreFailure::Undefined(error)),
+        Err(error) => Err(ScoreFailure::Stopped(error.to_string())),
+    }
+}

@@ -1,0 +1,231 @@
+//! A shard of a corpus, what is looked for in it, and what was found.
+
+use std::{
+    borrow::Cow,
+    collections::HashSet,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
+
+use bytes::Bytes;
+use isomer_proto::{common::v1::Usage, encoder::v1::Encoder};
+use isomer_retention::Digest;
+use prost::Message;
+
+use super::held::{Held, HeldVectors};
+use crate::{
+    dataset::Dataset,
+    metric::{VectorMatrix, search::Hit},
+    prompts::Sent,
+    task::SearchTerms,
+};
+
+/// Documents of a corpus with their ids; stored by their digest, for units of all encoders.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Documents {
+    #[prost(string, repeated, tag = "1")]
+    pub(crate) ids: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    pub(crate) texts: Vec<String>,
+}
+
+/// Vectors, e.g. of queries; stored by their digest.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct VectorRows {
+    #[prost(uint64, tag = "1")]
+    pub(super) rows: u64,
+    #[prost(float, repeated, tag = "2")]
+    pub(super) values: Vec<f32>,
+}
+
+impl From<&VectorMatrix> for VectorRows {
+    fn from(matrix: &VectorMatrix) -> Self {
+        Self {
+            rows: matrix.rows() as u64,
+            values: matrix.data().to_vec(),
+        }
+    }
+}
+
+impl VectorRows {
+    /// The matrix again.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn matrix(self) -> Result<VectorMatrix, String> {
+        let rows = usize::try_from(self.rows).unwrap_or(usize::MAX);
+        let cols = self.values.len() / rows.max(1);
+        VectorMatrix::new(rows, cols, self.values).map_err(|error| error.to_string())
+    }
+}
+
+/// Consecutive documents of a corpus, with their ids.
+#[derive(Debug)]
+pub(crate) enum Shard {
+    /// Texts of a data set, by their rows; its documents begin at `first`.
+    Of {
+        dataset: Arc<Dataset>,
+        rows: Range<usize>,
+        first: usize,
+    },
+    /// As a worker reads them.
+    Given(Documents),
+}
+
+/// The vectors of queries, which are the same for every shard of a corpus.
+#[derive(Debug)]
+pub(crate) struct Queries {
+    matrix: VectorMatrix,
+    /// As a message with its digest, made where workers need it.
+    message: OnceLock<(Digest, Bytes)>,
+    _held: Held,
+}
+
+/// How a shard is encoded and searched; the same for every shard of a corpus.
+#[derive(Debug)]
+pub(crate) struct ShardSearch {
+    /// The encoder, as it was described when the run was planned.
+    pub(crate) encoder: Encoder,
+    /// The prompt of documents; `None`: the encoder's default.
+    pub(crate) prompt: Option<Sent>,
+    /// The queries.
+    pub(crate) queries: Queries,
+    /// What is looked for.
+    pub(crate) terms: SearchTerms,
+}
+
+/// What is known of a document besides its place among the hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DocumentFacts {
+    /// Whether its text was cut at the encoder's length; `None` if the encoder does not report it.
+    pub(crate) cut: Option<bool>,
+    /// BLAKE3 of its vector.
+    pub(crate) vector: [u8; blake3::OUT_LEN],
+}
+
+/// What a search of a shard found.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Found {
+    /// The best documents of each query, by row in the shard.
+    pub(crate) hits: Vec<Vec<Hit>>,
+    /// One per document.
+    pub(crate) facts: Vec<DocumentFacts>,
+    /// Texts that were encoded: equal documents once.
+    pub(crate) encoded: u64,
+    /// What the encoder reported.
+    pub(crate) usage: Usage,
+}
+
+impl Queries {
+    /// One vector per query.
+    pub(super) fn matrix(&self) -> &VectorMatrix {
+        &self.matrix
+    }
+
+    /// Copies of rows of vectors, all of one width.
+    pub(crate) fn new(matrix: VectorMatrix, held: &HeldVectors) -> Self {
+        let held = held.hold(matrix.rows() * matrix.cols());
+        Self {
+            matrix,
+            message: OnceLock::new(),
+            _held: held,
+        }
+    }
+
+    /// Number of queries.
+    pub(crate) fn len(&self) -> usize {
+        self.matrix.rows()
+    }
+
+    /// Its digest and its bytes.
+    pub(super) fn message(&self) -> &(Digest, Bytes) {
+        self.message.get_or_init(|| digested(&VectorRows::from(&self.matrix)))
+    }
+}
+
+impl Shard {
+    /// Number of documents.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Of { rows, .. } => rows.len(),
+            Self::Given(documents) => documents.texts.len(),
+        }
+    }
+
+    /// Its documents: a copy, unless they are a worker's.
+    pub(super) fn documents(&self) -> Cow<'_, Documents> {
+        match self {
+            Self::Given(documents) => Cow::Borrowed(documents),
+            Self::Of { dataset, rows, first } => {
+                let ids = dataset
+                    .retrieval()
+                    .map(|labels| labels.document_ids)
+                    .unwrap_or_default();
+                let texts = dataset.texts().get(rows.clone()).unwrap_or_default();
+                let ids = ids.get(rows.start - first..rows.end - first).unwrap_or_default();
+                Cow::Owned(Documents {
+                    ids: ids.to_vec(),
+                    texts: texts.iter().map(|text| text.text.clone()).collect(),
+                })
+            }
+        }
+    }
+
+    /// Its digest and its bytes.
+    pub(super) fn message(&self) -> (Digest, Bytes) {
+        digested(&*self.documents())
+    }
+}
+
+pub(super) fn digested(message: &impl Message) -> (Digest, Bytes) {
+    let bytes = Bytes::from(message.encode_to_vec());
+    (Digest::from(*blake3::hash(&bytes).as_bytes()), bytes)
+}
+
+/// BLAKE3 of a vector's values.
+pub(crate) fn digest_of_vector(vector: &[f32]) -> [u8; blake3::OUT_LEN] {
+    let mut hasher = blake3::Hasher::new();
+    for value in vector {
+        hasher.update(&value.to_le_bytes());
+    }
+    *hasher.finalize().as_bytes()
+}
+
+impl Found {
+    /// Checks what a worker answered.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub(crate) fn check(&self, documents: usize, wanted: &ShardSearch) -> Result<(), String> {
+        if self.hits.len() != wanted.queries.len() || self.facts.len() != documents {
+            return Err(format!(
+                "answered {} queries of {} and {} documents of {}",
+                self.hits.len(),
+                wanted.queries.len(),
+                self.facts.len(),
+                documents
+            ));
+        }
+        let whole = wanted.terms.k.min(documents);
+        for (query, hits) in self.hits.iter().enumerate() {
+            // A similarity that is not a number is never among the best.
+            if hits.len() != whole || hits.iter().any(|hit| hit.score.is_nan()) {
+                return Err(format!(
+                    "the similarity of query {} of those searched for and a document is not a number",
+                    query + 1
+                ));
+            }
+            let mut seen = HashSet::with_capacity(hits.len());
+            if let Some(hit) = hits
+                .iter()
+                .find(|hit| hit.document >= documents || !seen.insert(hit.document))
+            {
+                return Err(format!(
+                    "document {} of {documents} was found twice, or is none",
+                    hit.document
+                ));
+            }
+        }
+        Ok(())
+    }
+}
