@@ -32,8 +32,8 @@ const PAIRS: usize = 36;
 const SETS: [&str; 6] = ["fence", "harbour", "garden", "bridge", "market", "station"];
 /// Distinct texts and their seeds.
 const TEXTS: usize = 2 * PAIRS * 2;
-/// The list of report fields that may differ.
-const VARIES: &str = "tests/tests/fleet/varies.txt";
+/// Lists the fields that may differ.
+const SCHEMA: &str = "eval-svc/schema/report-1.json";
 
 /// Settings that detect quickly that a worker is gone.
 const SETTINGS: [(&str, &str); 3] = [
@@ -190,21 +190,27 @@ async fn calls(stub: &Stub, calls: usize) {
     }
 }
 
+/// Removes a field by its path, in which `*` stands for every place of a list. Returns whether it
+/// was there.
+fn remove(value: &mut Value, path: &[&str]) -> bool {
+    match path {
+        ["*", rest @ ..] => value.as_array_mut().unwrap().iter_mut().all(|one| remove(one, rest)),
+        [last] => value.as_object_mut().unwrap().shift_remove(*last).is_some(),
+        [name, rest @ ..] => value.get_mut(name).is_some_and(|value| remove(value, rest)),
+        [] => false,
+    }
+}
+
 /// The report without the fields in which two runs of one check may differ.
 fn without_what_varies(mut report: Value, after_fault: bool) -> String {
-    let listed = fs::read_to_string(isomer_tests::workspace().join(VARIES)).unwrap();
-    for line in listed.lines().filter(|line| !line.starts_with('#')) {
-        let (path, only_after_fault) = line.strip_prefix("fault ").map_or((line, false), |path| (path, true));
-        if only_after_fault && !after_fault {
-            continue;
-        }
-        let mut at = &mut report;
-        let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
-        for name in parents.split('.').filter(|name| !name.is_empty()) {
-            at = at.get_mut(name).unwrap_or_else(|| panic!("the report has no {path}"));
-        }
-        let removed = at.as_object_mut().unwrap().shift_remove(last);
-        assert!(removed.is_some(), "the report has no {path}");
+    let schema = fs::read(isomer_tests::workspace().join(SCHEMA)).unwrap();
+    let schema: Value = serde_json::from_slice(&schema).unwrap();
+    let lists = ["x-varies", "x-varies-after-a-fault"];
+    let listed = &lists[..=usize::from(after_fault)];
+    let paths = listed.iter().flat_map(|list| schema[*list].as_array().unwrap());
+    for path in paths.map(|path| path.as_str().unwrap()) {
+        let names: Vec<&str> = path.split('.').collect();
+        assert!(remove(&mut report, &names), "the report has no {path}");
     }
     serde_json::to_string_pretty(&report).unwrap()
 }
