@@ -266,7 +266,7 @@ class S3:
     def remove(self, part):
         """Removes everything below a folder of the store."""
         store = boto3.client(
-            "s3", f"http://{self.address}:{self.port}", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
+            "s3", endpoint_url=f"http://{self.address}:{self.port}", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
         )
         pages = store.get_paginator("list_objects_v2").paginate(Bucket="isomer")
         names = [entry["Key"] for page in pages for entry in page.get("Contents", []) if f"/{part}/" in entry["Key"]]

@@ -165,12 +165,14 @@ def generator(options, folder, pause, texts, workers, in_flight):
         queue, made = seconds_of(nats.server.pid), seconds_of(stub.pid)
         took, calls = told["last"] - told["first"], told["calls"]
         ideal = calls * pause / (workers * in_flight)
+        kept = [file.stat().st_size for file in (folder / "store/texts").rglob("*") if file.is_file()]
         peak = Path(f"/proc/{leader.process.pid}/status").read_text().split("VmHWM:")[1].split()[0]
         print(
             f"generator of {pause} s: {workers} workers x {in_flight} in flight: {calls} calls for {texts} texts in {took:.1f} s "
             f"({calls / took:.0f}/s), ideal {ideal:.1f} s: {ideal / took:.3f}; most in flight {told['most']}; processor time a "
             f"call: workers {1000 * worked / calls:.2f} ms, leader {1000 * led / calls:.2f} ms, NATS {1000 * queue / calls:.2f} ms, "
-            f"the stub {1000 * made / calls:.2f} ms; leader's peak memory {int(peak) // 1024} MiB {load()}",
+            f"the stub {1000 * made / calls:.2f} ms; leader's peak memory {int(peak) // 1024} MiB; texts in the store: "
+            f"{len(kept)} of {sum(kept) / len(kept):.0f} bytes {load()}",
             flush=True,
         )
     finally:

@@ -135,12 +135,6 @@ impl From<TransformError> for Fault {
     fn from(error: TransformError) -> Self {
         use tonic::Code;
         let message = error.to_string();
-        let is_disk_full = match &error {
-            TransformError::Cache(error) => error.is_disk_full(),
-            TransformError::SharedCache(error) => error.is_disk_full(),
-            _ => false,
-        };
-        let cache_hint = "make `cache_dir` writable and free space, or set `bypass_cache`";
         match error {
             TransformError::Invalid { field, message, hint } => Fault::invalid(field, message).hint(hint),
             TransformError::NotServed(name) => {
@@ -175,13 +169,8 @@ impl From<TransformError> for Fault {
             }
             TransformError::SharedCache(error) if error.shared => Fault::unavailable("STORE_UNAVAILABLE", message)
                 .hint("check store.url, its credentials, and that the store can be reached"),
-            // May pass: a unit of work goes to another worker.
-            TransformError::Cache(_) | TransformError::SharedCache(_) if is_disk_full => {
-                Fault::new(Code::ResourceExhausted, "DISK_FULL", message).hint(cache_hint)
-            }
-            TransformError::Cache(_) | TransformError::SharedCache(_) => {
-                Fault::precondition("CACHE_UNUSABLE", message).hint(cache_hint)
-            }
+            TransformError::Cache(_) | TransformError::SharedCache(_) => Fault::precondition("CACHE_UNUSABLE", message)
+                .hint("make `cache_dir` writable and free space, or set `bypass_cache`"),
             TransformError::Config(_) => Fault::precondition("BAD_CONFIGURATION", message),
             TransformError::Model(error) => error.into(),
             TransformError::ShuttingDown => Fault::unavailable("SHUTTING_DOWN", message)

@@ -117,7 +117,7 @@ impl CacheError {
         }
     }
 
-    /// Whether the disk of this machine is full. Another machine may have space.
+    /// Whether the disk of this machine is full.
     pub(crate) fn is_disk_full(&self) -> bool {
         !self.shared && self.source.kind() == io::ErrorKind::StorageFull
     }
