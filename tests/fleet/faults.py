@@ -202,7 +202,7 @@ def check_of_another_version(fleet, workers):
     # The worker of the other version alone is not enough for this one.
     workers[0].kill()
     begun = time.monotonic()
-    parts.until("the check says that no worker is left", lambda: "no worker takes units" in fleet.leader.log.read_text(), 60)
+    parts.until("the check says that no worker is left", lambda: "no worker takes units" in fleet.leader.log.read_text(), 300)
     said = next(line for line in fleet.leader.log.read_text().splitlines() if "no worker takes units" in line)
     if fleet.version not in said:
         raise SystemExit(f"the check does not name the other version: {said}")
@@ -305,7 +305,7 @@ def tried(isomer, name, folder):
         if fleet.spec == fleet.generator.spec:
             fleet.generator.wait(first + 24)
         else:
-            parts.until("generated texts", lambda: fleet.s3.texts() >= 12, 240)
+            parts.until("generated texts", lambda: fleet.s3.texts() >= 12, 900)
         in_flight, before = fleet.generator.in_flight, fleet.generator.calls
         # A call after all those that were in flight.
         fleet.generator.resumes(min(before + in_flight + 1, first + least))

@@ -125,7 +125,7 @@ class Fleet:
         if threads:
             settings["ISOMER_EMBED__THREADS"] = str(threads)
         worker = self.start(f"worker-{name}", ["worker", "--lanes", lanes], settings, before, isomer)
-        parts.until("a worker", lambda: "taking units of work" in worker.log.read_text(), 120)
+        parts.until("a worker", lambda: "taking units of work" in worker.log.read_text(), 300)
         return worker
 
     def disk(self, name, mebibytes):

@@ -117,7 +117,7 @@ class Generator:
         threading.Thread(target=watch, daemon=True).start()
 
     def wait(self, calls):
-        until(f"{calls} calls of the generator", lambda: self.calls >= calls, 120)
+        until(f"{calls} calls of the generator", lambda: self.calls >= calls, 300)
 
 
 class Way:
@@ -411,5 +411,5 @@ class Process:
         self.process.kill()
         self.process.wait()
 
-    def wait(self, seconds=300):
+    def wait(self, seconds=900):
         return self.process.wait(seconds)

@@ -61,7 +61,7 @@ class Replica:
         more = fleet.settings() if engine else {}
         command = ["serve", "--listen", self.address, "--config", config]
         self.process = fleet.start(name, command, more | {"ISOMER_LOG": "info"}, before)
-        parts.until("a replica", self.serves, 120)
+        parts.until("a replica", self.serves, 300)
 
     def serves(self):
         if self.process.process.poll() is not None:
@@ -89,7 +89,7 @@ class Replica:
         spec = {"suite": suite, "encoderIds": parts.ENCODERS, "generatorId": fleet.spec, "judge": {"generatorId": fleet.judge}}
         return self.call("CreateRun", spec=spec)["run"]["id"]
 
-    def report(self, run, seconds=300):
+    def report(self, run, seconds=900):
         """The report of a run, when it has ended."""
         found = {}
 
@@ -118,7 +118,7 @@ class Fault:
 
 def taken_over(at):
     """Waits until the second replica leads the run."""
-    parts.until("another replica leads the run", lambda: at.ledger.row(at.run)[1] > 1, 120)
+    parts.until("another replica leads the run", lambda: at.ledger.row(at.run)[1] > 1, 300)
 
 
 def stopped_and_continued(at):
@@ -128,14 +128,14 @@ def stopped_and_continued(at):
     at.goes_on = time.monotonic() - at.since
     time.sleep(2)
     at.leader.process.signal("SIGCONT")
-    parts.until("the earlier leader says that it is superseded", lambda: STOPPED in at.leader.said(), 60)
+    parts.until("the earlier leader says that it is superseded", lambda: STOPPED in at.leader.said(), 300)
     at.notes.append(f"the earlier leader says: {STOPPED}")
 
 
 def killed_after_a_look(at):
     """The look is in the ledger, and the leader is killed before it hears of that."""
     at.way.holds_answer_after = b"INSERT INTO eval_run_looks"
-    parts.until("a look in the ledger", lambda: at.ledger.looks() == 1, 240)
+    parts.until("a look in the ledger", lambda: at.ledger.looks() == 1, 600)
     units = len(at.fleet.s3.units()[0])
     at.since = time.monotonic()
     time.sleep(0.5)
@@ -150,19 +150,19 @@ def killed_after_a_look(at):
 def cut_in_a_transaction(at):
     """The leader is cut off while it holds the row of the run locked."""
     at.way.cuts_before = b"COMMIT"
-    parts.until("the leader is in a transaction", lambda: at.way.is_cut, 60)
+    parts.until("the leader is in a transaction", lambda: at.way.is_cut, 300)
     at.since = time.monotonic()
     taken_over(at)
     at.goes_on = time.monotonic() - at.since
     at.way.is_cut = False
-    parts.until("the earlier leader says that it is superseded", lambda: STOPPED in at.leader.said(), 60)
+    parts.until("the earlier leader says that it is superseded", lambda: STOPPED in at.leader.said(), 300)
     at.notes.append(f"the earlier leader says: {STOPPED}")
 
 
 def cut_at_a_look(at):
     """The only replica is cut off when it records a look, for 30 s."""
     at.way.cuts_before = b"INSERT INTO eval_run_looks"
-    parts.until("the leader records a look", lambda: at.way.is_cut, 240)
+    parts.until("the leader records a look", lambda: at.way.is_cut, 600)
     began = time.monotonic()
     time.sleep(30)
     at.way.is_cut = False
@@ -178,7 +178,7 @@ def cut_from_database(at):
     taken_over(at)
     at.goes_on = time.monotonic() - began
     cut.join()
-    parts.until("the earlier leader says that it is superseded", lambda: STOPPED in at.leader.said(), 60)
+    parts.until("the earlier leader says that it is superseded", lambda: STOPPED in at.leader.said(), 300)
     at.notes.append(f"the earlier leader says: {STOPPED}")
 
 

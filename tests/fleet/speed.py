@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import os
+import resource
 import signal
 import statistics
 import subprocess
@@ -197,7 +198,8 @@ def schedule(options, folder, units, workers, in_flight):
     at_once = max(1, in_flight // workers)
     team = [start("work", nats.url, store, at_once) for _ in range(workers)]
     leader = start("lead", nats.url, store, units, in_flight)
-    most, began = 0, time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    most, began, led_before = 0, time.monotonic(), before.ru_utime + before.ru_stime
     try:
         for line in leader.stdout:
             what, count, seconds, now, peak = line.split()
@@ -212,9 +214,11 @@ def schedule(options, folder, units, workers, in_flight):
                 return
         if leader.wait():
             raise SystemExit("units were lost")
-        spent = [seconds_of(worker.pid) for worker in team]
+        spent = sum(seconds_of(worker.pid) for worker in team)
+        led = resource.getrusage(resource.RUSAGE_CHILDREN)
+        led = led.ru_utime + led.ru_stime - led_before
         print(
-            f"schedule: processor time a unit: workers {1000 * sum(spent) / units:.2f} ms, "
+            f"schedule: processor time a unit, reconciled too: leader {1000 * led / units:.2f} ms, workers {1000 * spent / units:.2f} ms, "
             f"NATS {1000 * seconds_of(nats.server.pid) / units:.2f} ms {load()}"
         )
     finally:
