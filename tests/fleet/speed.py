@@ -250,7 +250,7 @@ def overhead(options, folder, pairs, suite, limit):
                 check = Process("check", [options.isomer, *command], place, more)
                 code = check.wait(3600)
                 took[engine] = time.monotonic() - began
-                if code not in (0, 1):
+                if code not in (0, 1, 4):
                     raise SystemExit(f"{engine}: {check.log.read_text()[-2000:]}")
             finally:
                 if worker:
