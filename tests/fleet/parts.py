@@ -124,11 +124,12 @@ class Way:
     """A proxy to a port that can be cut (data is lost, connections stay open) and, for HTTP, fail (503).
 
     With `cuts_before`, it cuts itself before it passes on data with these bytes to the target. With
+    `drops`, what is cut is closed, and new connections too, as by a server that restarts. With
     `holds_answer_after`, it passes on these bytes and what follows up to COMMIT, but no answer to that."""
 
     def __init__(self, target, address="127.0.0.1"):
         self.target, self.is_cut, self.fails = target, False, False
-        self.cuts_before, self.holds_answer_after, self.holds = None, None, False
+        self.cuts_before, self.holds_answer_after, self.holds, self.drops = None, None, False, False
         self.listener = socket.create_server((address, 0), backlog=256)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -148,8 +149,11 @@ class Way:
                 pass
             near.close()
             return
-        while self.is_cut:
+        while self.is_cut and not self.drops:
             time.sleep(0.1)
+        if self.is_cut:
+            near.close()
+            return
         try:
             far = socket.create_connection(("127.0.0.1", self.target))
         except OSError:
@@ -169,9 +173,9 @@ class Way:
                     self.is_cut, self.holds = True, False
                     other.sendall(data)
                     continue
-                while self.is_cut:
+                while self.is_cut and not self.drops:
                     time.sleep(0.05)
-                if self.fails:
+                if self.fails or self.is_cut:
                     break
                 other.sendall(data)
         except OSError:

@@ -170,6 +170,18 @@ def cut_at_a_look(at):
     at.goes_on = time.monotonic() - began
 
 
+def database_away_at_a_look(at):
+    """The database closes all connections when the only replica records a look, and takes none for 20 s."""
+    at.way.drops = True
+    at.way.cuts_before = b"INSERT INTO eval_run_looks"
+    parts.until("the leader records a look", lambda: at.way.is_cut, 600)
+    began = time.monotonic()
+    time.sleep(20)
+    at.way.is_cut = False
+    parts.until("a look in the ledger", lambda: at.ledger.looks() == 1, 120)
+    at.goes_on = time.monotonic() - began
+
+
 def cut_from_database(at):
     """The leader's machine reaches everything but the database, for 30 s."""
     began = time.monotonic()
@@ -200,6 +212,7 @@ FAULTS = {
     "killed-after-a-look": Fault(killed_after_a_look),
     "cut-in-a-transaction": Fault(cut_in_a_transaction),
     "cut-at-a-look": Fault(cut_at_a_look, replicas=1),
+    "database-away": Fault(database_away_at_a_look, replicas=1),
     "cut-leader-database": Fault(cut_from_database, fleet=HOSTS, needs_root=True),
     "cut-only-leader": Fault(alone_cut_from_database, replicas=1, fleet=HOSTS, needs_root=True),
 }
