@@ -125,7 +125,13 @@ class Fleet:
         if threads:
             settings["ISOMER_EMBED__THREADS"] = str(threads)
         worker = self.start(f"worker-{name}", ["worker", "--lanes", lanes], settings, before, isomer)
-        parts.until("a worker", lambda: "taking units of work" in worker.log.read_text(), 300)
+
+        def works():
+            if worker.process.poll() is not None:
+                raise SystemExit(f"a worker ended: {worker.log.read_text()[-1000:]}")
+            return "taking units of work" in worker.log.read_text()
+
+        parts.until("a worker", works, 300)
         return worker
 
     def disk(self, name, mebibytes):

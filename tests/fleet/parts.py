@@ -207,6 +207,10 @@ class Nats:
             self.files.append(file)
         self.servers = [None] * 3
         self.start(range(3))
+        # Before that, requests are not answered.
+        log = "JetStream cluster new metadata leader"
+        logs = [folder / f"nats-{number}.log" for number in range(3)]
+        until("a leader of the NATS servers", lambda: any(log in file.read_text() for file in logs), 300)
 
     def start(self, which):
         for number in which:
