@@ -25,9 +25,11 @@ if gate:
 for encoder in report["profile"]["encoders"]:
     print(f"{encoder['encoder']}: {encoder['original']:.1f} on the original texts")
 
-# %% Whether the rewrites are useful: shares of texts that are unchanged, or differ in one word.
+# %% Whether the rewrites are useful: shares of texts that stayed the same, or differ in one word.
+# Old reports do not say.
 for rate in report["error_rates"]:
-    print(f"{rate['transformation']}: {100 * rate['unchanged']:.1f} % unchanged, {100 * rate['near_copies']:.1f} % near copies")
+    same, near = (f"{100 * rate[share]:.1f} %" if rate[share] is not None else "unknown" for share in ("same", "near_copies"))
+    print(f"{rate['transformation']}: {same} stayed the same, {near} near copies")
 
 # %% How far vectors move.
 for row in report["drift"]:

@@ -60,6 +60,7 @@ use locate::DatasetLocator;
 pub use run::Ledger;
 use run::{RunHolds, RunManager};
 use run_service::RunHandler;
+pub use run_service::fleet::response as fleet_response;
 use statistics_service::StatisticsHandler;
 use task_service::TaskHandler;
 use work::{FleetEngine, LocalEngine, WorkEngine};

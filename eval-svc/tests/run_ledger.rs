@@ -11,7 +11,6 @@
 mod run_stubs;
 
 use std::{
-    env,
     sync::atomic::Ordering,
     time::{Duration, Instant},
 };
@@ -23,36 +22,18 @@ use isomer_proto::eval::v1::{
     run_service_client::RunServiceClient, watch_run_response::Event,
 };
 use isomer_service_kit::GrpcChannel;
+use isomer_stubs::postgres::empty_schema;
 use run_stubs::{
     DISTINCT, Harness, create, ended,
     many::{scores, suite},
     report_json, run_to_end, spec, watch,
 };
 use serde_json::Value;
-use sqlx::{AnyPool, AssertSqlSafe, Row};
+use sqlx::{AnyPool, Row};
 use tokio::runtime::Runtime;
 use tonic::Code;
 
 type Client = RunServiceClient<GrpcChannel>;
-
-/// An empty schema of the PostgreSQL server that `ISOMER_TEST_POSTGRES` names, as the URL of a
-/// ledger.
-async fn ledger_url(schema: &str) -> Option<String> {
-    let Ok(url) = env::var("ISOMER_TEST_POSTGRES") else {
-        println!("skipped: no PostgreSQL");
-        return None;
-    };
-    sqlx::any::install_default_drivers();
-    let pool = AnyPool::connect(&url).await.unwrap();
-    for statement in [
-        format!("DROP SCHEMA IF EXISTS {schema} CASCADE"),
-        format!("CREATE SCHEMA {schema}"),
-    ] {
-        sqlx::query(AssertSqlSafe(statement)).execute(&pool).await.unwrap();
-    }
-    let separator = if url.contains('?') { '&' } else { '?' };
-    Some(format!("{url}{separator}options[search_path]={schema}"))
-}
 
 async fn ledger(url: &str) -> Ledger {
     let config = serde_json::json!({ "url": url, "lease_seconds": 2 });
@@ -120,7 +101,7 @@ const ONE: &str = "seeds = [1]\ntransformations = [\"paraphrase\"]";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_replica_answers_for_every_run() {
-    let Some(url) = ledger_url("ledger_every").await else {
+    let Some(url) = empty_schema("ledger_every").await else {
         return;
     };
     let harness = Harness::new();
@@ -184,7 +165,7 @@ async fn every_replica_answers_for_every_run() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_is_cancelled_and_watched_at_a_replica_that_does_not_lead_it() {
-    let Some(url) = ledger_url("ledger_cancel").await else {
+    let Some(url) = empty_schema("ledger_cancel").await else {
         return;
     };
     let harness = Harness::new();
@@ -251,7 +232,7 @@ fn close_floor() -> f64 {
 /// to the ledger after the kill.
 fn killed_in_a_round(schema: &str, floor: f64, between: impl Fn(&AnyPool, &Runtime)) -> Option<(Harness, Run, Value)> {
     let outer = runtime();
-    let url = outer.block_on(ledger_url(schema))?;
+    let url = outer.block_on(empty_schema(schema))?;
     let harness = Harness::new();
     *harness.transform.pause.lock() = Duration::from_millis(4);
     let first = runtime();
@@ -372,7 +353,7 @@ fn a_look_is_made_once_and_its_record_decides() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_shuts_down_hands_its_runs_back_and_another_goes_on_at_once() {
-    let Some(url) = ledger_url("ledger_handed").await else {
+    let Some(url) = empty_schema("ledger_handed").await else {
         return;
     };
     let harness = Harness::new();
@@ -409,7 +390,7 @@ async fn a_replica_that_shuts_down_hands_its_runs_back_and_another_goes_on_at_on
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_waits_at_a_busy_replica_is_taken_by_an_idle_one() {
-    let Some(url) = ledger_url("ledger_waits").await else {
+    let Some(url) = empty_schema("ledger_waits").await else {
         return;
     };
     let harness = Harness::new();

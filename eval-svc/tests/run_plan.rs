@@ -173,6 +173,11 @@ async fn a_run_that_takes_more_than_was_planned_is_stopped_and_keeps_what_was_ma
             counters.generator_calls > 0 && counters.texts_generated < 2 * DISTINCT,
             "{counters:?}"
         );
+        let cost = (counters.generator_tokens + counters.generated_tokens) as f64;
+        assert!(
+            counters.generator_calls <= calls.unwrap_or(u64::MAX) && cost <= money.unwrap_or(f64::INFINITY),
+            "{counters:?}"
+        );
     }
     let made = harness.transform.generated.load(Ordering::SeqCst);
     assert!(made > 0);
@@ -183,6 +188,58 @@ async fn a_run_that_takes_more_than_was_planned_is_stopped_and_keeps_what_was_ma
     assert!(counters.texts_cached > 0, "{counters:?}");
     let all = harness.transform.generated.load(Ordering::SeqCst);
     assert_eq!(all, 4 * DISTINCT, "each text once under each transformation and seed");
+}
+
+#[tokio::test]
+async fn what_is_in_flight_takes_no_run_beyond_its_limit_and_just_enough_is_enough() {
+    let texts = 2 * DISTINCT;
+    for (calls_a_text, limit) in [
+        (3, texts),
+        (2, texts + 1),
+        (3, texts + 16),
+        (2, 2 * texts - 1),
+        (2, 2 * texts),
+    ] {
+        let harness = Harness::new();
+        let (_service, mut client) = harness.open().await;
+        // Requests overlap.
+        *harness.transform.pause.lock() = std::time::Duration::from_millis(2);
+        harness.transform.calls_a_text.store(calls_a_text, Ordering::SeqCst);
+        let run = run_to_end(&mut client, limited(&harness, Some(limit), None)).await;
+        let counters = run.counters.unwrap();
+        let needed = calls_a_text * texts;
+        if needed <= limit {
+            assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+            assert_eq!((counters.generator_calls, counters.texts_generated), (needed, texts));
+        } else {
+            assert_eq!(run.state(), RunState::Failed);
+            assert!(run.error.contains("limits.generator_calls"), "{}", run.error);
+            // It takes what it may: a text that does not fit any more is smaller than what is left.
+            let taken = counters.generator_calls;
+            assert!(taken <= limit && taken + calls_a_text > limit, "{taken} of {limit}");
+        }
+    }
+    // The same for money.
+    let call = (TOKENS.0 + TOKENS.1) as f64;
+    for (limit, enough) in [
+        (2.0 * call * texts as f64 - 1.0, false),
+        (2.0 * call * texts as f64, true),
+    ] {
+        let harness = Harness::new();
+        let (_service, mut client) = harness.open().await;
+        *harness.transform.price.lock() = Some(1e6);
+        *harness.transform.pause.lock() = std::time::Duration::from_millis(2);
+        harness.transform.calls_a_text.store(2, Ordering::SeqCst);
+        let run = run_to_end(&mut client, limited(&harness, None, Some(limit))).await;
+        let counters = run.counters.unwrap();
+        let taken = (counters.generator_tokens + counters.generated_tokens) as f64;
+        assert_eq!(run.state() == RunState::Succeeded, enough, "{}", run.error);
+        assert!(
+            taken <= limit && taken + 2.0 * call > limit,
+            "{taken} of {limit}: {}",
+            run.error
+        );
+    }
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ pub mod openai;
 mod page;
 mod provider;
 pub mod proxy;
+mod rate_limits;
 mod records;
 pub mod routing;
 mod runs;

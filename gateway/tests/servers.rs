@@ -16,7 +16,8 @@ use futures::{StreamExt, future::join_all, stream};
 use isomer_gateway::{GatewayConfig, config::ServersConfig, routing::RoutingConfig, upstreams};
 use isomer_proto::{
     eval::v1::{
-        CreateRunRequest, CreateRunResponse, GetRunRequest, GetRunResponse, ListTasksRequest, ListTasksResponse, Run,
+        CreateRunRequest, CreateRunResponse, DeleteRunRequest, DeleteRunResponse, GetRunRequest, GetRunResponse,
+        ListTasksRequest, ListTasksResponse, Run,
         run_service_client::RunServiceClient,
         run_service_server::{RunService, RunServiceServer},
         task_service_client::TaskServiceClient,
@@ -54,6 +55,8 @@ struct Stub {
     says: Arc<Mutex<Option<Fault>>>,
     /// How long each call takes.
     pause: Arc<Mutex<Duration>>,
+    /// The request ids of runs that were asked for.
+    ids: Arc<Mutex<Vec<String>>>,
     /// How many of the next calls break their connection midway.
     breaks: Arc<AtomicUsize>,
     line: Arc<Mutex<CancellationToken>>,
@@ -66,6 +69,7 @@ impl Stub {
             asked: Arc::default(),
             says: Arc::default(),
             pause: Arc::default(),
+            ids: Arc::default(),
             breaks: Arc::default(),
             line: Arc::default(),
         }
@@ -157,11 +161,17 @@ impl TaskService for Stub {
 
 #[tonic::async_trait]
 impl RunService for Stub {
-    async fn create_run(&self, _: Request<CreateRunRequest>) -> Result<Response<CreateRunResponse>, Status> {
+    async fn create_run(&self, request: Request<CreateRunRequest>) -> Result<Response<CreateRunResponse>, Status> {
+        self.ids.lock().push(request.into_inner().request_id);
         let id = self.word().await?;
         Ok(Response::new(CreateRunResponse {
             run: Some(Run { id, ..Run::default() }),
         }))
+    }
+
+    async fn delete_run(&self, _: Request<DeleteRunRequest>) -> Result<Response<DeleteRunResponse>, Status> {
+        self.word().await?;
+        Ok(Response::new(DeleteRunResponse {}))
     }
 
     async fn get_run(&self, _: Request<GetRunRequest>) -> Result<Response<GetRunResponse>, Status> {
@@ -378,16 +388,54 @@ async fn a_run_is_asked_for_once_and_lives_with_the_first() {
     a.breaks.store(1, SeqCst);
     let status = gateway
         .runs()
-        .create_run(CreateRunRequest::default())
+        .delete_run(DeleteRunRequest::default())
         .await
         .unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     assert_eq!(
         a.asked(),
         23,
-        "it is unknown whether the run was created, so there is no retry"
+        "it is unknown whether the run was deleted, so there is no retry"
     );
     assert_eq!(b.asked(), 0);
+}
+
+#[tokio::test]
+async fn a_run_is_asked_for_again_under_the_same_id_and_of_a_server_that_knows_it() {
+    let (a, b) = (Stub::new("a"), Stub::new("b"));
+    let ((first, _a), (second, _b)) = (a.serve().await, b.serve().await);
+    // The runs of a server are its own: the same server is asked again.
+    let alone = gateway(&[&first, &second]).await;
+    a.breaks.store(1, SeqCst);
+    let asked = CreateRunRequest::default();
+    let run = alone.runs().create_run(asked).await.unwrap().into_inner().run.unwrap();
+    assert_eq!((run.id.as_str(), b.asked()), ("a", 0));
+    let ids = std::mem::take(&mut *a.ids.lock());
+    assert_eq!(ids.len(), 2);
+    assert!(!ids[0].is_empty() && ids[0] == ids[1], "{ids:?}");
+    // Another call is another run.
+    alone.runs().create_run(CreateRunRequest::default()).await.unwrap();
+    let next = std::mem::take(&mut *a.ids.lock());
+    assert!(next.len() == 1 && next[0] != ids[0], "{next:?} {ids:?}");
+
+    // Servers that share their runs: whichever dies, the other is asked for the same run, under the
+    // id that the client chose.
+    let shared = gateway_with(&[&first, &second], true).await;
+    for stub in [&a, &b] {
+        stub.breaks.store(1, SeqCst);
+    }
+    for n in 0..4 {
+        let asked = CreateRunRequest {
+            request_id: format!("mine {n}"),
+            ..CreateRunRequest::default()
+        };
+        // Both break once: a call that finds both ends unanswered, and is asked by the client
+        // again.
+        while shared.runs().create_run(asked.clone()).await.is_err() {}
+    }
+    let all = [a.ids.lock().clone(), b.ids.lock().clone()].concat();
+    assert!(all.iter().all(|id| id.starts_with("mine ")), "{all:?}");
+    assert!(all.len() > 4, "calls that broke were made again: {all:?}");
 }
 
 #[tokio::test]

@@ -48,9 +48,27 @@ def selectors_take_the_pods_that_they_are_for(release):
         if len({pod.name for pod in selected}) != 1:
             yield f"Service {one['metadata']['name']} selects {[pod.name for pod in selected]}, not the pods of one Deployment"
         ports = {port["name"] for pod in selected for container in pod.spec["containers"] for port in container.get("ports", [])}
+        if one["spec"].get("clusterIP") == "None":
+            # Its name leads to the pods themselves: no port is translated.
+            numbers = {port["containerPort"] for pod in selected for container in pod.spec["containers"] for port in container.get("ports", [])}
+            wrong = {port["port"] for port in one["spec"]["ports"]} - numbers
+            if wrong:
+                yield f"Service {one['metadata']['name']} is headless and has the ports {sorted(wrong)}, its pods have {sorted(numbers)}"
         for port in one["spec"]["ports"]:
             if port["targetPort"] not in ports:
                 yield f"Service {one['metadata']['name']} leads to the port {port['targetPort']}, and its pods have {sorted(ports)}"
+    for one in release.all("PodMonitor"):
+        for pod in pods:
+            if not matches(one["spec"]["selector"], pod.labels):
+                continue
+            ports = {port["name"]: port["containerPort"] for container in pod.spec["containers"] for port in container.get("ports", [])}
+            for endpoint in one["spec"]["podMetricsEndpoints"]:
+                if endpoint["port"] not in ports:
+                    yield f"PodMonitor {one['metadata']['name']} reads the port {endpoint['port']}, and {pod.name} has {sorted(ports)}"
+            policies = [policy["spec"] for policy in release.all("NetworkPolicy") if matches(policy["spec"]["podSelector"], pod.labels)]
+            opened = {port["port"] for spec in policies for rule in spec.get("ingress", []) for port in rule["ports"]}
+            if opened and not opened & set(ports.values()):
+                yield f"{pod.name}: the network policies open {sorted(opened)}, its ports are {sorted(ports.values())}"
     for kind in ("PodDisruptionBudget", "PodMonitor", "NetworkPolicy"):
         for one in release.all(kind):
             selector = one["spec"]["podSelector" if kind == "NetworkPolicy" else "selector"]
@@ -70,13 +88,18 @@ def probes_and_ports_are_those_of_the_binary(release):
         for container in pod.spec["containers"]:
             config = release.configuration(pod, container)
             listens = (config or {}).get("server", {}).get("listen")
+            for arg in container.get("args", []):
+                # A worker serves nothing else.
+                listens = arg.removeprefix("--metrics-listen=") if arg.startswith("--metrics-listen=") else listens
             for port in container.get("ports", []):
                 if listens is None or listens.rsplit(":", 1)[1] != str(port["containerPort"]):
                     yield f"{pod.name}: port {port['containerPort']} is declared, the server listens on {listens}"
             names = {port["name"] for port in container.get("ports", [])}
             tls = (config or {}).get("server", {}).get("tls")
             kinds = [kind for kind in ("startupProbe", "livenessProbe", "readinessProbe") if kind in container]
-            if container.get("ports") and len(kinds) != 3:
+            if container.get("ports") and kinds != ["livenessProbe"] and pod.component == "worker":
+                yield f"{pod.name}: a worker is asked whether it lives, this one {kinds}"
+            if container.get("ports") and len(kinds) != 3 and pod.component != "worker":
                 yield f"{pod.name}: a server has three probes, this one {kinds}"
             for kind in kinds:
                 probe = container[kind]
@@ -151,7 +174,9 @@ def every_variable_is_one_that_the_binary_reads(release):
                 known |= set(re.findall(r'(?:api_key_env|environment)"? = "([A-Z][A-Z0-9_]*)"', content))
         for variable in container.get("env", []):
             named = variable["name"]
-            cloud = name == knowledge.COMMAND and knowledge.CLOUD.match(named)
+            # Credentials of the store.
+            stores = name == knowledge.COMMAND or "store" in (release.configuration(pod, container) or {})
+            cloud = stores and knowledge.CLOUD.match(named)
             if named not in known and not cloud:
                 yield f"{pod.name}: {name} does not read {named}"
         if "envFrom" in container:
@@ -173,6 +198,52 @@ def configurations_are_valid(release):
         file = config.get("providers", {}).get("file")
         if file and release.files(pod, container).get(file) is None:
             yield f"{pod.name}: providers.file is {file}, which is not mounted"
+
+
+@check
+def replicas_of_eval_svc_are_one_service(release):
+    """Several pods keep their runs in one database, share no volume of one pod, and are replaced one by one."""
+    for pod in release.pods():
+        if pod.component != "eval" or pod.owner["kind"] != "Deployment":
+            continue
+        config = release.configuration(pod, pod.spec["containers"][0])
+        variables = {variable["name"] for variable in pod.spec["containers"][0].get("env", [])}
+        shared = "ISOMER_EVAL__LEDGER__URL" in variables
+        file = config["eval"].get("ledger", {}).get("url")
+        if shared == bool(file):
+            yield f"{pod.name}: its ledger is {file}, a file of one pod, and from a Secret: {shared}"
+        recreated = pod.owner["spec"]["strategy"]["type"] == "Recreate"
+        if recreated == shared:
+            yield f"{pod.name}: stops all its pods first: {recreated}, with a ledger of its own: {not shared}"
+        claims = [volume["name"] for volume in pod.spec["volumes"] if volume["name"] == "data" and "persistentVolumeClaim" in volume]
+        if shared and claims:
+            yield f"{pod.name}: its pods share the claim {claims}"
+        if pod.owner["spec"]["replicas"] > 1 and not (shared and "store" in config):
+            yield f"{pod.name}: several replicas without a ledger and a store that they share"
+        for gateway in release.pods():
+            if gateway.component == "gateway":
+                asks_all = release.configuration(gateway, gateway.spec["containers"][0]).get("shared_runs", False)
+                if asks_all != shared:
+                    yield f"{gateway.name}: asks only the first server for runs: {not asks_all}, and their ledger is shared: {shared}"
+        if shared and (policies := [one for one in release.all("NetworkPolicy") if matches(one["spec"]["podSelector"], pod.labels)]):
+            ports = {port["port"] for policy in policies for rule in policy["spec"].get("egress", []) for port in rule.get("ports", [])}
+            if 5432 not in ports:
+                yield f"{pod.name}: may not reach its ledger by the network policies"
+
+
+@check
+def clients_of_this_release_see_every_pod(release):
+    """gRPC keeps one connection to an address, so a Service's own address would give one pod all calls of a client."""
+    for pod in release.pods():
+        container = pod.spec["containers"][0]
+        config = release.configuration(pod, container)
+        if pod.owner["kind"] != "Deployment" or config is None:
+            continue
+        text = f"{config} {release.files(pod, container).get((config.get('providers') or {}).get('file'), '')}"
+        for host in sorted(set(re.findall(r"grpcs?://([a-z0-9.-]+\.svc):|https?://([a-z0-9.-]+\.svc):", text))):
+            service = release.named("Service", (host[0] or host[1]).split(".")[0])
+            if service and service["spec"].get("clusterIP") != "None":
+                yield f"{pod.name}: calls {service['metadata']['name']}, one address for all its pods"
 
 
 @check
@@ -230,14 +301,15 @@ def pods_drain_before_they_are_killed_and_may_start_slowly(release):
     for pod in release.pods():
         for container in pod.spec["containers"]:
             config = release.configuration(pod, container) or {}
-            drain = config.get("server", {}).get("shutdown_grace_seconds") if container.get("ports") else None
+            server = bool(container.get("ports")) and pod.component != "worker"
+            drain = config.get("server", {}).get("shutdown_grace_seconds") if server else None
             for arg in container.get("args", []):
                 if arg.startswith("--grace="):
                     drain = int(arg.removeprefix("--grace="))
             if drain is None:
                 continue
             pause = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
-            if container.get("ports") and pause < 1:
+            if server and pause < 1:
                 yield f"{pod.name}: no pause before the stop: requests on their way would be refused"
             if pod.spec["terminationGracePeriodSeconds"] < pause + drain + 5:
                 yield f"{pod.name}: is killed after {pod.spec['terminationGracePeriodSeconds']} s, and drains for {pause} + {drain}"

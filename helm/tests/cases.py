@@ -50,6 +50,14 @@ CHOICES = {
     },
     "services": {"all": {}, "no eval": {"eval": {"enabled": False}},
                  "gateway and encoders": {"eval": {"enabled": False}, "transform": {"enabled": False}}},
+    "eval": {
+        "one": {},
+        "ledger": {"eval": {"ledger": {"existingSecret": "isomer-ledger"}}},
+        "replicas": {**FLEET, "eval": {"replicas": 3, "cacheSize": "5Gi", "ledger": {"existingSecret": "isomer-database", "peers": [{"ipBlock": {"cidr": "10.1.0.0/16"}}]}},
+                     "store": {"url": "s3://b/p", "existingSecret": "bucket", "secretEnv": {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}, "env": {"AWS_REGION": "x"}}},
+        "workers": {**FLEET, "eval": {"through": "workers"}},
+        "replicas over workers": {**FLEET, "eval": {"through": "workers", "replicas": 2, "ledger": {"existingSecret": "isomer-database"}}},
+    },
     "workers": {
         "none": {},
         "plain": {**FLEET, "workers": {"pools": [{"name": "all", "lanes": {"encode": 1, "transform": 2, "judge": 2}, "pull": ["all-MiniLM-L6-v2"]}]}},
@@ -88,6 +96,9 @@ IMPOSSIBLE = [
     # Nothing can be fetched into a volume of the pod's own: the chart refuses it.
     {"offline": "yes", "models": "emptyDir"},
     {"offline": "yes", "models": "perPod"},
+    # Nobody would take the units.
+    {"eval": "workers", "workers": "none"},
+    {"eval": "replicas over workers", "workers": "none"},
     # An extra provider's peers are a way out by the user's own wish.
     {"offline": "yes", "pods": "special"},
 ]
@@ -136,6 +147,7 @@ def all_cases():
     """Name → values."""
     cases = {f"example {path.stem}": yaml.safe_load(path.read_text()) for path in sorted((CHART / "examples").glob("*.yaml"))}
     cases |= {f"baseline {path.stem}": yaml.safe_load(path.read_text()) for path in sorted(BASELINE.glob("*.yaml"))}
+    cases["the workflow kind"] = yaml.safe_load((BASELINE.parent / "kind.yaml").read_text())
     modes = {"services": ["services"], "single": ["single", "single with PostgreSQL"]}
     for mode, variants in modes.items():
         names = [name for name in CHOICES if name != "mode" and (mode == "services" or name in SINGLE)]
@@ -152,7 +164,12 @@ REFUSED = {
     "a key of another server's configuration": ({**DATABASE, "transform": {"config": {"routing": {}}}}, "routing"),
     "a secret in a configuration": ({**DATABASE, "transform": {"config": {"transform": {"generators": {"g": {"api_key": "x"}}}}}}, "api_key"),
     "a key that the chart sets": ({**DATABASE, "gateway": {"config": {"server": {"listen": "0.0.0.0:1"}}}}, "listen"),
-    "two replicas of eval-svc": ({**DATABASE, "eval": {"replicas": 2}}, "replicas"),
+    "two replicas of eval-svc without a ledger": ({**DATABASE, **FLEET, "eval": {"replicas": 2}}, "eval.ledger.existingSecret"),
+    "two replicas of eval-svc without a store": ({**DATABASE, "eval": {"replicas": 2, "ledger": {"existingSecret": "l"}}}, "need store.url"),
+    "a ledger's address in a configuration": ({**DATABASE, "eval": {"config": {"eval": {"ledger": {"url": "postgres://me:x@db/l"}}}}}, "url"),
+    "runs by workers without a queue": ({**DATABASE, "eval": {"through": "workers"}}, "eval.through `workers` needs nats.url"),
+    "runs by workers without workers": ({**DATABASE, **FLEET, "eval": {"through": "workers"}}, "needs workers.pools"),
+    "a name that is too long": ({**DATABASE, "fullnameOverride": "f" * 40, "embed": {"encoders": [{"name": "an-encoder-with-name", "model": "m"}]}}, "more than 63 characters"),
     "an encoder without a model": ({**DATABASE, "embed": {"encoders": [{"name": "a"}]}}, "model"),
     "services without a database": ({}, "database.existingSecret"),
     "workers without a queue": ({**DATABASE, "workers": {"pools": [{"name": "a"}]}}, "nats.url"),

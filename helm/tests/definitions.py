@@ -15,6 +15,8 @@ OWNED = {
     "providers": ["file"],
     "access": ["mode"],
     "": ["home"],
+    "eval": ["home"],
+    "eval.ledger": ["url"],
     "telemetry": ["filter", "format", "otlp_endpoint"],
     "store": None,
     "fleet": ["engine", "name", "replicas", "credentials_file", "ca_file"],
@@ -294,7 +296,9 @@ def configurations(root):
     for schema in made.values():
         without_secrets(schema)
         for section, keys in OWNED.items():
-            at = schema["properties"] if not section else schema["properties"].get(section, {}).get("properties", {})
+            at = schema["properties"]
+            for name in section.split(".") if section else []:
+                at = at.get(name, {}).get("properties", {})
             if keys is None:
                 schema["properties"].pop(section, None)
             for key in keys or []:

@@ -56,6 +56,8 @@ def configuration(binary):
     schema = tree(shared, [name for name in names if name not in others])
     if "home" in names:
         schema["properties"]["home"] = {"type": "string"}
+    if "shared_runs" in names:
+        schema["properties"]["shared_runs"] = {"type": "boolean"}
     clients(single, others, schema, secrets=True)
     return schema
 

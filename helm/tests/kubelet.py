@@ -1,6 +1,7 @@
 """Runs the pods of a rendered release on this machine as a kubelet would: each pod in a network namespace of its own, its
 containers by podman with the rendered image, command, files, variables, user and read-only root, its probes, its stop.
-Services are userspace proxies that spread connections over the ready pods. Needs root, podman, iproute2.
+Services are userspace proxies that spread connections over the ready pods; a name server (dns.py) knows them, and gives for
+headless ones the addresses of the ready pods. Needs root, podman, iproute2.
 
 Not played: admission, scheduling, limits of memory and CPU, network policies, claims beyond a folder each."""
 
@@ -17,6 +18,7 @@ import threading
 import time
 from pathlib import Path
 
+from dns import NameServer, resolver
 from release import matches
 
 BRIDGE, NETWORK, HOST = "isomer-pods", "10.98", "10.98.0.1"
@@ -48,13 +50,30 @@ class Cluster:
         ip("link", "add", BRIDGE, "address", "02:00:00:00:00:01", "type", "bridge")
         ip("addr", "add", f"{HOST}/16", "dev", BRIDGE)
         ip("link", "set", BRIDGE, "up")
-        self.hosts = dict(hosts)
+        self.hosts, self.headless = dict(hosts), {}
         for index, service in enumerate(release.all("Service"), 1):
+            name = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
+            if service["spec"].get("clusterIP") == "None":
+                self.headless[name] = service
+                continue
             address = f"{NETWORK}.1.{index}"
             ip("addr", "add", f"{address}/16", "dev", BRIDGE)
-            name = service["metadata"]["name"]
-            self.hosts[f"{name}.{service['metadata']['namespace']}.svc"] = address
+            self.hosts[name] = address
             self.services.append(Service(self, service, address))
+        self.names = NameServer(HOST, self.lookup)
+        namespace = next((one["metadata"]["namespace"] for one in release.all("Service")), "default")
+        self.folder.joinpath("resolv.conf").write_text(resolver(HOST, namespace))
+
+    def lookup(self, name):
+        """The addresses of a name; None where nobody has it."""
+        if service := self.headless.get(name):
+            return [pod.address for pod in self.ready(service)] or None
+        return [self.hosts[name]] if name in self.hosts else None
+
+    def ready(self, service):
+        """The ready pods of a Service."""
+        selector = {"matchLabels": service["spec"]["selector"]}
+        return [pod for pod in self.pods if pod.ready and matches(selector, pod.template.labels)]
 
     def address(self, suffix=""):
         return next(address for name, address in self.hosts.items() if name.split(".")[0] == f"rel-isomer{suffix}")
@@ -67,6 +86,19 @@ class Cluster:
         if rendered is None or key not in rendered["data"]:
             raise Failed(f"no Secret {name} with an entry {key}")
         return base64.b64decode(rendered["data"][key])
+
+    def renew(self, secrets):
+        """Other content of Secrets, and of the files that pods have of them."""
+        self.secrets |= secrets
+        for pod in self.pods:
+            for volume in pod.template.spec["volumes"]:
+                if volume["name"] in pod.mounts and "secret" in volume:
+                    for entry in (item for name, item in secrets if name == volume["secret"]["secretName"]):
+                        path = pod.mounts[volume["name"]] / entry
+                        fresh = path.with_name(f".{entry}")
+                        fresh.write_bytes(secrets[volume["secret"]["secretName"], entry])
+                        os.chown(fresh, USER, USER)
+                        fresh.rename(path)
 
     def start(self, template):
         """A pod of a template; its network only. `Pod.run` starts its containers."""
@@ -81,6 +113,7 @@ class Cluster:
             pod.kill()
         for service in self.services:
             service.close()
+        self.names.close()
         ip("link", "del", BRIDGE, check=False)
 
 
@@ -103,8 +136,7 @@ class Service:
             threading.Thread(target=self.forward, args=(client, port), daemon=True).start()
 
     def forward(self, client, port):
-        selector = {"matchLabels": self.service["spec"]["selector"]}
-        ready = [pod for pod in self.cluster.pods if pod.ready and matches(selector, pod.template.labels)]
+        ready = self.cluster.ready(self.service)
         if not ready:
             # Nobody is there: the connection is reset, as it would be refused.
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -194,8 +226,7 @@ class Pod:
         if not security["allowPrivilegeEscalation"]:
             words += ["--security-opt", "no-new-privileges"]
         words += [word for drop in security["capabilities"]["drop"] for word in ("--cap-drop", drop.lower())]
-        for host, address in self.cluster.hosts.items():
-            words += ["--add-host", f"{host}:{address}"]
+        words += ["--volume", f"{self.cluster.folder / 'resolv.conf'}:/etc/resolv.conf:ro"]
         for variable in container.get("env", []):
             value = variable.get("value")
             if ref := variable.get("valueFrom", {}).get("secretKeyRef"):
@@ -222,10 +253,15 @@ class Pod:
         self.begun = time.monotonic()
         self.process = subprocess.Popen(words, stdout=self.log(container).open("wb"), stderr=subprocess.STDOUT)
         if "startupProbe" not in container:
-            # A worker has no port: it works as long as it runs.
-            time.sleep(3)
-            self.alive()
+            # A worker: ready as soon as it runs, and restarted where it does not live.
             self.ready = True
+            while not self.probe(container, "livenessProbe"):
+                self.alive()
+                if time.monotonic() - self.begun > 60:
+                    raise Failed(f"{self.name} does not live: {self.tail(container)}")
+                time.sleep(0.5)
+            self.seconds = time.monotonic() - self.begun
+            threading.Thread(target=self.watch, args=(container,), daemon=True).start()
             return self
         probe = container["startupProbe"]
         for _ in range(probe["failureThreshold"] * 4):
@@ -273,14 +309,15 @@ class Pod:
 
     def watch(self, container):
         """Readiness takes the pod out of its Services; a failed liveness would restart it and counts as a problem."""
-        failed = {"livenessProbe": 0, "readinessProbe": 0}
+        failed = {kind: 0 for kind in ("livenessProbe", "readinessProbe") if kind in container}
         while not self.stopping and self.process.poll() is None:
             for kind in failed:
                 good = self.probe(container, kind)
                 failed[kind] = 0 if good else failed[kind] + 1
             if self.stopping:
                 return
-            self.ready = failed["readinessProbe"] < container["readinessProbe"]["failureThreshold"]
+            if "readinessProbe" in failed:
+                self.ready = failed["readinessProbe"] < container["readinessProbe"]["failureThreshold"]
             if failed["livenessProbe"] >= container["livenessProbe"]["failureThreshold"]:
                 self.problems.append("liveness failed: it would have been restarted")
             time.sleep(2)

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import yaml
 
+from cases import DATABASE, FLEET
 from check import helm
 from definitions import CHART
 from registry import problems
 from release import Release
 
-CPU, GAPPED, DEFAULT = "cpu", "air-gapped", "default"
+CPU, GAPPED, DEFAULT, REPLICAS = "cpu", "air-gapped", "default", "replicas"
 # File, what stands there, what is put in its place, example, what an assertion must say.
 MUTATIONS = [
     ("_pod.tpl", '"/healthz" "/readyz"', '"/health" "/readyz"', DEFAULT, "livenessProbe asks for /health"),
@@ -31,6 +32,16 @@ MUTATIONS = [
     ("_config.tpl", "shutdown_grace_seconds", "shutdown_seconds", DEFAULT, "shutdown_seconds"),
     ("_config.tpl", "warm_up: [", "preload: [", DEFAULT, "preload"),
     ("_config.tpl", 'kind = "isomer"', 'sort = "isomer"', DEFAULT, "a provider has no key sort"),
+    ("_config.tpl", "shared_runs:", "shared_run:", DEFAULT, "shared_run"),
+    ("_pod.tpl", "ISOMER_EVAL__LEDGER__URL", "ISOMER_EVAL__LEDGER_URL", REPLICAS, "does not read ISOMER_EVAL__LEDGER_URL"),
+    ("_config.tpl", "{{- if not .Values.eval.ledger.existingSecret }}", "{{- if true }}", REPLICAS, "a file of one pod"),
+    ("_config.tpl", "shared_runs: {{ ne", "shared_runs: {{ eq", REPLICAS, "asks only the first"),
+    ("eval.yaml", 'ternary "RollingUpdate" "Recreate"', 'ternary "Recreate" "RollingUpdate"', REPLICAS, "stops all its pods first"),
+    ("eval.yaml", "{{- if $ledger }}\n{{- $volumes", "{{- if false }}\n{{- $volumes", REPLICAS, "share the claim"),
+    ("networkpolicy.yaml", "{{- if .Values.eval.ledger.existingSecret }}", "{{- if false }}", REPLICAS, "may not reach"),
+    ("_server.tpl", "      port: 50051\n      targetPort: grpc\n      {{- if eq .root.Values.tls.mode \"none\" }}\n      appProtocol: kubernetes.io/h2c\n      {{- end }}\n{{- end -}}\n\n{{/* dict as", "      port: 80\n      targetPort: grpc\n{{- end -}}\n\n{{/* dict as", DEFAULT, "is headless and has the ports"),
+    ("_server.tpl", "clusterIP: None", "clusterIP: \"\"", DEFAULT, "one address for all its pods"),
+    ("_config.tpl", "server_name: {{", "# server_name: {{", CPU, "which the certificate"),
     ("_config.tpl", '(printf "embed-%s" .name)) }}\n    {{- end }}\n{{- if or', '(printf "embedd-%s" .name)) }}\n    {{- end }}\n{{- if or', DEFAULT, "addresses.allow does not name"),
     ("_config.tpl", 'ternary "grpc" "grpcs"', 'ternary "http" "https"', DEFAULT, "its kind wants grpc://"),
     ("_names.tpl", "}}://{{ include", "}}s://{{ include", DEFAULT, "tls=False"),
@@ -39,6 +50,9 @@ MUTATIONS = [
     ("embed.yaml", '"labels" (dict "encoder" $values.name) ', "", CPU, "also selects pods of"),
     ("workers.yaml", '"worker" (printf "--lanes', '"work" (printf "--lanes', CPU, "not a command"),
     ("workers.yaml", "--lanes=%s", "--lane=%s", CPU, "has no flag --lane"),
+    ("workers.yaml", "--metrics-listen=0.0.0.0:9464", "--metrics-listen=0.0.0.0:9465", CPU, "port 9464 is declared"),
+    ("monitoring.yaml", "- port: metrics", "- port: grpc", CPU, "reads the port grpc"),
+    ("networkpolicy.yaml", '"port" 9464', '"port" 9090', CPU, "the network policies open"),
     ("setup.yaml", "- migrate\n        - --wait", "- migrat\n        - --wait", DEFAULT, "has no flag --wait"),
     ("embed.yaml", "/usr/bin/isomer-embed-svc", "/usr/bin/isomer-embed", DEFAULT, "not /usr/bin/isomer-embed"),
     ("_pod.tpl", "automountServiceAccountToken: false", "automountServiceAccountToken: true", DEFAULT, "service account's token"),
@@ -65,7 +79,9 @@ MUTATIONS = [
 
 def values_of(example):
     if example == DEFAULT:
-        return {"database": {"existingSecret": "isomer-database"}}
+        return DATABASE
+    if example == REPLICAS:
+        return {**DATABASE, **FLEET, "eval": {"replicas": 2, "ledger": {"existingSecret": "isomer-database"}}}
     return yaml.safe_load((CHART / "examples" / f"{example}.yaml").read_text())
 
 
@@ -91,7 +107,7 @@ def survives(binary, mutation):
 
 def main():
     binary = sys.argv[1]
-    for example in (DEFAULT, CPU, GAPPED):
+    for example in (DEFAULT, CPU, GAPPED, REPLICAS):
         code, rendered, error = helm(binary, "template", values_of(example))
         if code or problems(Release(rendered)):
             raise SystemExit(f"{example} is not right to begin with: {error or problems(Release(rendered))}")

@@ -2,33 +2,47 @@
 that is wrong."""
 
 import re
+import tomllib
 
 from registry import check
 from release import binary, matches
 
 
+ADDRESS = re.compile(r"([a-z]+)://([a-z0-9.-]+\.svc):(\d+)")
+
+
+def addresses(table):
+    """Addresses of Services in a configuration, each with the name that is expected in the certificate."""
+    for value in table.values() if isinstance(table, dict) else table:
+        if isinstance(value, (dict, list)):
+            yield from addresses(value)
+        elif isinstance(value, str) and (found := ADDRESS.fullmatch(value)):
+            tls = table.get("tls", {}) if isinstance(table, dict) else {}
+            yield value, tls.get("server_name", found[2])
+
+
 def calls(release):
-    """Who calls whom: pod, address."""
+    """Who calls whom: pod, address, name that is expected in the certificate."""
     for pod in release.pods():
         for container in pod.containers():
             found = set()
             config = release.configuration(pod, container)
             if config is not None and not binary(container).startswith("isomer-embed"):
-                found |= set(re.findall(r"'(https?://[^']+\.svc:\d+)'", str(config)))
+                found |= set(addresses(config))
                 file = config.get("providers", {}).get("file")
                 if file:
-                    found |= set(re.findall(r'"(grpcs?://[^"]+\.svc:\d+)"', release.files(pod, container).get(file) or ""))
-            found |= {match for arg in container.get("args", []) for match in re.findall(r"(https?://[^,]+\.svc:\d+)", arg)}
-            for address in found:
-                yield pod, container, address
+                    found |= set(addresses(tomllib.loads(release.files(pod, container).get(file) or "")))
+            found |= {(match[0], match[2]) for arg in container.get("args", []) for match in ADDRESS.finditer(arg)}
+            for address, name in found:
+                yield pod, container, address, name
 
 
 @check
 def services_reach_each_other_and_agree_on_tls(release):
     policies = release.all("NetworkPolicy")
     services = {f"{one['metadata']['name']}.{one['metadata']['namespace']}.svc": one for one in release.all("Service")}
-    for pod, container, address in calls(release):
-        scheme, host, port = re.fullmatch(r"([a-z]+)://(.+):(\d+)", address).groups()
+    for pod, container, address, expected in calls(release):
+        scheme, host, port = ADDRESS.fullmatch(address).groups()
         service = services.get(host)
         if service is None:
             # NATS, a generator, a collector: the user's.
@@ -49,8 +63,8 @@ def services_reach_each_other_and_agree_on_tls(release):
         if tls:
             secret = next((volume["secret"]["secretName"] for volume in target.spec["volumes"] if volume["name"] == "tls"), "")
             for certificate in release.all("Certificate"):
-                if certificate["spec"]["secretName"] == secret and host not in certificate["spec"]["dnsNames"]:
-                    yield f"{pod.name}: calls {host}, which the certificate {secret} does not name"
+                if certificate["spec"]["secretName"] == secret and expected not in certificate["spec"]["dnsNames"]:
+                    yield f"{pod.name}: expects {expected}, which the certificate {secret} does not name"
         if policies and not allowed(policies, pod, target, 50051):
             yield f"{pod.name}: may not call {target.name} by the network policies"
 

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -42,6 +43,13 @@ SINGLE = {
 }
 
 
+# Names in the certificates: those of the plain Services.
+HOSTS = {
+    name: [f"rel-isomer{suffix}.ns.svc" for suffix in suffixes]
+    for name, suffixes in {"gateway": [""], "transform": ["-transform"], "eval": ["-eval"], "embed": ["-embed-minilm", "-embed-small"]}.items()
+}
+
+
 def say(text):
     print(f"== {text}", flush=True)
 
@@ -55,12 +63,16 @@ def values(tls):
         "nats": {"url": "nats://nats.nats.svc:4222"},
         "store": {"url": "/store/shared", "existingClaim": "store"},
         "gateway": {"replicas": 2, "drainSeconds": 20},
+        "eval": {"replicas": 2, "drainSeconds": 10, "ledger": {"existingSecret": "isomer-database"}, "through": "workers"},
         "transform": {"pull": [], "config": {"transform": {"default_generator": "openai:none@http://127.0.0.1:9/v1"}}},
         "embed": {"encoders": [
             {"name": "minilm", "model": "all-MiniLM-L6-v2", "replicas": 2},
             {"name": "small", "model": "paraphrase-MiniLM-L3-v2"},
         ]},
-        "workers": {"pools": [{"name": "all", "replicas": 2, "lanes": {"encode": 1, "transform": 1}, "drainSeconds": 10, "pull": ["all-MiniLM-L6-v2", "paraphrase-MiniLM-L3-v2"]}]},
+        "workers": {"pools": [
+            {"name": "encode", "replicas": 2, "lanes": {"encode": 1}, "drainSeconds": 10, "pull": ["all-MiniLM-L6-v2", "paraphrase-MiniLM-L3-v2"]},
+            {"name": "words", "lanes": {"transform": 1, "judge": 1}, "drainSeconds": 10},
+        ]},
         "setup": {"waitSeconds": 90},
     }
     if tls:
@@ -69,9 +81,10 @@ def values(tls):
 
 
 def certificates(folder, names):
-    """A certificate of one authority for each name: Secret → entries."""
+    """A new certificate of one authority for each name: Secret → entries."""
     run = lambda *words: subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
-    run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=authority",
+    if not Path(folder, "ca.crt").exists():
+        run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=authority",
         "-addext", "basicConstraints=critical,CA:TRUE")
     found = {}
     for name, hosts in names.items():
@@ -118,8 +131,6 @@ class Neighbours:
 
 
 def wait_for_port(port):
-    import socket
-
     for _ in range(100):
         try:
             socket.create_connection((HOST, port), 1).close()
@@ -146,6 +157,24 @@ class Traffic(threading.Thread):
             except (OSError, Failed, http.client.HTTPException) as error:
                 self.failed.append(f"{self.model} at {time.strftime('%X')}: {error!r}")
             time.sleep(0.02)
+
+
+class Streams(threading.Thread):
+    """Streams of answers through the gateway, one after another and each of some seconds, none of them repeated."""
+
+    def __init__(self, command, folder, name, words):
+        super().__init__(daemon=True)
+        self.command, self.words, self.done, self.failed, self.over = command, words, 0, [], False
+        self.input = folder / f"{name}.jsonl"
+        self.input.write_text("".join(f'{{"text": "Sentence number {number} of the stream is read by nobody in the park."}}\n' for number in range(400)))
+
+    def run(self):
+        while not self.over:
+            ended = self.command(*self.words, "--input", str(self.input))
+            if ended.returncode or ended.stdout.count("\n") < 400:
+                self.failed.append(f"{self.words[0]} at {time.strftime('%X')}: ended with {ended.returncode} after {ended.stdout.count(chr(10))} lines: {ended.stderr[-300:]}")
+            else:
+                self.done += 1
 
 
 def vectors(address, key, model, texts, context):
@@ -206,14 +235,82 @@ def client(isomer, cluster, tls, folder, key, *words):
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
 
 
-def differences(folder):
-    """Fields of the two reports that differ: the workers' and eval-svc's are one, but for the run and its times."""
+def differences(folder, one, other, *but):
+    """Fields in which two reports differ, but for the run and its times: whoever does the work, they are one."""
+    def without(value):
+        if isinstance(value, dict):
+            return {key: without(inner) for key, inner in value.items() if key not in but}
+        return [without(inner) for inner in value] if isinstance(value, list) else value
+
     try:
-        one, other = (json.loads((folder / name / "report.json").read_text()) for name in ("by-workers", "by-gateway"))
+        first, second = (without(json.loads((folder / name / "report.json").read_text())) for name in (one, other))
     except OSError as error:
         return [f"no report: {error}"]
-    differ = [key for key in one if key not in ("run", "durations") and one[key] != other.get(key)]
-    return [f"the report by workers and the one over the gateway differ in {differ}"] if differ else []
+    differ = [key for key in first if key not in ("run", "durations") and first[key] != second.get(key)]
+    return [f"the reports {one} and {other} differ in {differ}"] if differ else []
+
+
+def shown(pod, context):
+    """The certificate that a pod shows to a new connection."""
+    with socket.create_connection((pod.address, 50051), 30) as plain, context.wrap_socket(plain) as stream:
+        return stream.getpeercert(binary_form=True)
+
+
+def renewal(cluster, running, folder, hosts, context):
+    """New certificates come into the pods as the kubelet brings them; every server shows them without a restart."""
+    servers = [pod for pod in running if pod.template.component != "worker"]
+    before = {pod.name: shown(pod, context) for pod in servers}
+    cluster.renew(certificates(folder / "tls", hosts))
+    fresh = {name: ssl.PEM_cert_to_DER_cert((folder / f"tls/{name}.crt").read_text()) for name in hosts}
+    wait_until("every server shows its new certificate", lambda: all(shown(pod, context) == fresh[pod.template.component] for pod in servers))
+    say(f"{len(servers)} servers show new certificates, and were not restarted")
+    return [f"{pod.name}: the certificate was new before it was renewed" for pod in servers if before[pod.name] == fresh[pod.template.component]]
+
+
+def call(address, key, path, message, context):
+    """A call of the gateway's in JSON, as the protocol Connect has it."""
+    connection = (http.client.HTTPSConnection if context else http.client.HTTPConnection)(address, 50051, timeout=30, **({"context": context} if context else {}))
+    try:
+        connection.request("POST", path, json.dumps(message), {"content-type": "application/json", "connect-protocol-version": "1", "authorization": f"Bearer {key}"})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read() or b"{}")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        return 0, {"message": repr(error)}
+    finally:
+        connection.close()
+
+
+def runs(address, key, context):
+    """States of the runs, as the gateway tells them."""
+    status, answer = call(address, key, "/isomer.eval.v1.RunService/ListRuns", {}, context)
+    return [run["state"] for run in answer.get("runs", [])] if status == 200 else [f"{status} {answer}"]
+
+
+def wait_until(what, holds, seconds=120):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if holds():
+            return
+        time.sleep(0.2)
+    raise Failed(f"not within {seconds} s: {what}")
+
+
+def encodes(pods, context):
+    """Requests for vectors that each pod has answered, by its own metrics."""
+    found = {}
+    for pod in pods:
+        connection = (http.client.HTTPSConnection if context else http.client.HTTPConnection)(pod.address, 50051, timeout=30, **({"context": context} if context else {}))
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        found[pod.name] = sum(int(float(line.rsplit(" ", 1)[1])) for line in text.splitlines() if line.startswith("isomer_server_requests_total{") and 'method="Encode"' in line)
+    return found
+
+
+def spread(running, context):
+    """What is wrong with how requests are spread over the pods of the encoder that has two."""
+    counts = encodes([pod for pod in running if pod.template.owner["metadata"]["name"] == "rel-isomer-embed-minilm"], context)
+    return [f"of the encoder's pods not all get their share: {counts}"] if len(counts) != 2 or min(counts.values()) * 4 < max(counts.values()) else []
 
 
 def main():
@@ -248,8 +345,7 @@ def main():
     secrets = {("isomer-database", "url"): b"postgres://isomer:not-asked-for@postgresql.postgresql.svc/isomer"}
     if args.tls:
         (folder / "tls").mkdir()
-        hosts = {"gateway": [""], "transform": ["-transform"], "eval": ["-eval"], "embed": ["-embed-minilm", "-embed-small"]}
-        secrets |= certificates(folder / "tls", {name: [f"rel-isomer{suffix}.ns.svc" for suffix in suffixes] for name, suffixes in hosts.items()})
+        secrets |= certificates(folder / "tls", HOSTS)
     cluster = Cluster(release, folder, secrets, {"postgresql.postgresql.svc": HOST, "nats.nats.svc": HOST})
     claims = folder / "claims/models"
     claims.parent.mkdir(parents=True, exist_ok=True)
@@ -314,6 +410,12 @@ def scenario(args, cluster, folder):
     if args.tls:
         context = ssl.create_default_context(cafile=str(folder / "tls/ca.crt"))
         context.check_hostname = False
+    client_context = context
+    if args.tls:
+        # The services behind the gateway ask for a certificate.
+        client_context = ssl.create_default_context(cafile=str(folder / "tls/ca.crt"))
+        client_context.check_hostname = False
+        client_context.load_cert_chain(str(folder / "tls/gateway.crt"), str(folder / "tls/gateway.key"))
     address = cluster.address()
     found = {model: vectors(address, key.decode(), model, ["A man is playing a guitar."], context)[0] for model in ("all-MiniLM-L6-v2", "paraphrase-MiniLM-L3-v2")}
     say("vectors: " + ", ".join(f"{model} {len(vector)} columns, the first {vector[0]:.7f}" for model, vector in found.items()))
@@ -338,26 +440,40 @@ def scenario(args, cluster, folder):
     suite = folder / "suite.toml"
     suite.write_text(SUITE)
     check = ["check", *(word for model in found for word in ("--model", model)), "--suite", str(suite), "--limit", "40", "--no-separation", "--generator", "openai:none@http://127.0.0.1:9/v1"]
-    say("a check by two workers")
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "ISOMER_HOME": str(folder / "claims/models"), "ISOMER_OFFLINE": "1"}
-    workers = [args.isomer, "--quiet", *check, "--engine", f"nats://{HOST}:4222", "--store", str(folder / "claims/store/shared"), "--out", str(folder / "by-workers")]
-    (folder / "claims/store").mkdir(exist_ok=True)
-    done = subprocess.run(workers, capture_output=True, text=True, env=environment, timeout=600)
-    subprocess.run(["chown", "-R", "65532:65532", str(folder / "claims")], check=True)
-    if done.returncode:
-        problems.append(f"the check by workers ended with {done.returncode}: {done.stderr[-800:]}")
     logs = [path.read_text(errors="replace") for path in folder.glob("*-worker/worker.log")]
-    if len(logs) != 2 or not all("taking units of work" in log for log in logs):
-        problems.append("two workers do not take units of work")
+    if len(logs) != 3 or not all("taking units of work" in log for log in logs):
+        problems.append("three workers do not take units of work")
 
-    say("rolling restarts, with clients that do not retry and a run open")
+    if args.tls:
+        problems += renewal(cluster, running, folder, HOSTS, client_context)
+    say("a run of eval-svc waits for its workers, which are gone")
+    workers = [pod for pod in running if pod.template.component == "worker"]
+    for pod in workers:
+        pod.end()
+        running.remove(pod)
+    outcome = []
+    run = threading.Thread(target=lambda: outcome.append(client(args.isomer, cluster, args.tls, folder, key, *check, "--out", str(folder / "by-gateway"))))
+    run.start()
+    wait_until("a run is open", lambda: outcome or runs(address, key.decode(), context) == ["RUN_STATE_RUNNING"])
+
+    say("rolling restarts, with clients that do not retry and this run open")
     clients = [Traffic(address, key.decode(), model, context) for model in found for _ in range(3)]
+    clients += [
+        Streams(lambda *words: client(args.isomer, cluster, args.tls, folder, key, *words), folder, words[0], words)
+        for words in (("embed", "--model", "paraphrase-MiniLM-L3-v2", "--batch", "32"), ("transform", "--transformation", "stopword_removal"))
+    ]
     for one in clients:
         one.start()
-    run = threading.Thread(target=lambda: outcome.append(client(args.isomer, cluster, args.tls, folder, key, *check, "--out", str(folder / "by-gateway"))))
-    outcome = []
-    run.start()
+    wait_until("both pods of an encoder get requests", lambda: not spread(running, client_context), 60)
     for name in [template.owner["metadata"]["name"] for template in templates(cluster.release, "Deployment")]:
+        if "-worker-" in name and workers:
+            states = runs(address, key.decode(), context)
+            say(f"the run after all others were replaced: {states}; its workers come back")
+            if states != ["RUN_STATE_RUNNING"]:
+                problems.append(f"the run that was open during the restarts is {states}")
+            running += [cluster.start(pod.template).run() for pod in workers]
+            workers = []
+            run.join(300)
         begun, sent = time.monotonic(), sum(one.done for one in clients)
         problems += restart(cluster, running, name)
         failed = sum(len(one.failed) for one in clients)
@@ -365,14 +481,25 @@ def scenario(args, cluster, folder):
     for one in clients:
         one.over = True
     for one in clients:
-        one.join(40)
+        one.join(90)
     run.join(300)
     requests, failed = sum(one.done for one in clients), [failure for one in clients for failure in one.failed]
-    say(f"{requests} requests, {len(failed)} failed")
+    say(f"{requests} requests, {[one.done for one in clients if isinstance(one, Streams)]} of them streams of 400 texts; {len(failed)} failed")
     problems += failed[:20]
     if not outcome or outcome[0].returncode:
         problems.append(f"the run over the gateway: {outcome and outcome[0].stderr[-800:]}")
-    problems += differences(folder)
+    say(f"requests for vectors by pod, all of them new: {encodes([pod for pod in running if pod.template.component == 'embed'], client_context)}")
+    problems += spread(running, client_context)
+
+    say("the same check by this process alone, and by `isomer check --engine`, which finds the answers")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "ISOMER_HOME": str(folder / "claims/models"), "ISOMER_OFFLINE": "1"}
+    for name, more in (("by-itself", []), ("by-workers", ["--engine", f"nats://{HOST}:4222", "--store", str(folder / "claims/store/shared")])):
+        ended = subprocess.run([args.isomer, "--quiet", *check, *more, "--out", str(folder / name)], capture_output=True, text=True, env=environment, timeout=600)
+        if ended.returncode:
+            problems.append(f"the check {name} ended with {ended.returncode}: {ended.stderr[-800:]}")
+    problems += differences(folder, "by-gateway", "by-itself")
+    # What the run has computed is in the store that both share.
+    problems += differences(folder, "by-gateway", "by-workers", "counters", "cached")
     done = sorted(int(count) for path in folder.glob("*-worker/worker.log") for count in re.findall(r'"drained and stopped","done":(\d+)', path.read_text(errors="replace")))
     say(f"units done by the workers that were stopped: {done}")
     if sum(done) < 3:

@@ -3,6 +3,7 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -97,4 +98,52 @@ export async function keyed(harness) {
   const printed = harness.run("keyed", "keys", "create", "--config", config, "--name", "page", "--scope", "evaluate,encode,transform");
   const key = printed.split(/\s+/).find((word) => word.startsWith("iso_") && word.length > 60);
   return { address: await harness.serve("keyed", "--config", config), key };
+}
+
+/** A gateway whose runs go to workers: a run that waits for one, until `work` starts it. */
+export async function fleet(harness) {
+  const port = await freePort();
+  const nats = spawn(process.env.ISOMER_NATS_SERVER ?? "nats-server", ["-js", "-a", "127.0.0.1", "-p", String(port), "-sd", join(harness.folder, "nats")], { stdio: "ignore" });
+  harness.children.push(nats);
+  const failed = new Promise((_, reject) => nats.on("error", (error) => reject(new Error(`nats-server: ${error.message}; tests/run installs it`))));
+  await Promise.race([answering(port), failed]);
+  const store = join(harness.folder, "store");
+  const config = harness.write(
+    "fleet.toml",
+    `[fleet]\nengine = "nats://127.0.0.1:${port}"\nrepublish_seconds = 1\nworker_wait_seconds = 600\n\n[store]\nurl = ${JSON.stringify(store)}\n`,
+  );
+  const address = await harness.serve("fleet", "--config", config, "--model", MODEL);
+  const check = spawn(harness.isomer, ["check", "--server", address, "--suite", "quick", "--transformation", "stopword_removal", "--no-suite-rules",
+    "--generator", "none", "--limit", "8", "--model", MODEL, "--quiet", "--out", join(harness.folder, "fleet-report")], { env: harness.environment("fleet"), stdio: "ignore" });
+  harness.children.push(check);
+  const ended = new Promise((resolve) => check.once("exit", resolve));
+  const work = () => {
+    const worker = spawn(harness.isomer, ["worker", "--engine", `nats://127.0.0.1:${port}`, "--store", store, "--lanes", "encode=1"],
+      { env: harness.environment("worker"), stdio: "ignore" });
+    harness.children.push(worker);
+    return ended;
+  };
+  return { address, work };
+}
+
+async function freePort() {
+  const server = createServer();
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** Waits until somebody listens on a port. */
+async function answering(port) {
+  for (const begun = Date.now(); Date.now() - begun < PATIENCE_MS; ) {
+    const there = await new Promise((resolve) => {
+      const socket = connect(port, "127.0.0.1");
+      socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
+      socket.once("close", () => resolve(false)).once("connect", () => socket.destroy());
+    });
+    if (there) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`nobody listens on port ${port}`);
 }

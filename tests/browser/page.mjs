@@ -5,7 +5,7 @@
 
 import { createServer } from "node:http";
 import { parseArgs } from "node:util";
-import { Harness, MODEL, keyed, open } from "./harness.mjs";
+import { Harness, MODEL, fleet, keyed, open } from "./harness.mjs";
 import { Looker, views } from "./look.mjs";
 
 const { values: args } = parseArgs({
@@ -32,8 +32,9 @@ try {
     ["transformation", "random_keywords"],
   ])}`;
   const guarded = await keyed(harness);
+  const many = await fleet(harness);
   // The page may fetch only the document and the targets of its own form and links.
-  const ours = (fetched) => ["", guarded.address, address].some((one) => one && fetched.startsWith(`http://${one}/`));
+  const ours = (fetched) => ["", guarded.address, address, many.address].some((one) => one && fetched.startsWith(`http://${one}/`));
   const documents = (fetched) => ours(fetched) && /^\/(\?.*)?$|^\/runs\/[^/]+\/report\.html$/.test(new URL(fetched).pathname + new URL(fetched).search);
   looker = await Looker.start({ executable: args.chromium, out: args.out, mayFetch: documents });
   for (const view of views) {
@@ -48,6 +49,7 @@ try {
   await report(url);
   await password(guarded);
   await elsewhere(asked);
+  await workers(many);
 } finally {
   if (looker) code = await looker.end();
   await harness.end();
@@ -142,6 +144,37 @@ async function keyboard(url, asked) {
   await page.waitForURL(/first=/);
   looker.expect((await page.locator("#try tbody tr").count()) === 1, "keyboard: Enter on the button gives no row");
   await context.close();
+}
+
+/** The page without scripts, loaded until it holds what is looked for. */
+async function until(page, url, holds, what) {
+  for (const begun = Date.now(); Date.now() - begun < 120_000; ) {
+    await page.goto(url);
+    const text = await page.locator("main").innerText();
+    if (holds(text)) return text;
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+  looker.expect(false, `workers: not shown: ${what}: ${await page.locator("main").innerText()}`);
+  return "";
+}
+
+/** A run says which worker is missing; then the worker is shown with its lane, and the run ends. */
+async function workers({ address, work }) {
+  const url = `http://${address}/`;
+  const { context, page } = await looker.open({ ...views[0], name: "workers", javaScriptEnabled: false }, url);
+  const waits = await until(page, url, (text) => text.includes("no worker takes"), "what the run waits for");
+  for (const word of [`encode with ${MODEL}`, "isomer worker --lanes encode=1", "starts one."]) {
+    looker.expect(waits.includes(word), `workers: ${word} is not there`);
+  }
+  await looker.shot(page, "workers-missing");
+  const ended = work();
+  await until(page, url, (text) => text.includes("encode 1"), "the worker");
+  looker.expect((await ended) === 0, "workers: the check fails");
+  const after = await until(page, url, (text) => !text.includes("no worker"), "that the run waits no longer");
+  looker.expect(after.includes("done"), "workers: the run is not done");
+  looker.expect((await page.getByRole("region", { name: "Table of workers" }).locator("tbody tr").count()) === 1, "workers: there is not one");
+  await context.close();
+  for (const view of views) await looker.sight(view, url, { suffix: "-workers" });
 }
 
 /** A run's report opens from the page. */

@@ -211,7 +211,32 @@ fn a_gateway_with_keys_asks_for_them_and_charges_them() {
             .to_owned()
     };
     let (encode, evaluate) = (key("search", "encode"), key("report", "evaluate"));
+    let limited = key("limited", "encode");
+    let mut limit = isomer(&home);
+    limit.args(["keys", "update", &limited[..16], "--config", &file]);
+    limit.args(["--requests-per-second", "20", "--tokens-per-day", "5000"]);
+    let (code, _, stderr) = finish(&mut limit);
+    assert_eq!(code, 0, "{stderr}");
     let gateway = Server::start(&home, &["--config", &file, "--model", ENCODER]);
+    let told = |key: &str| {
+        get(
+            gateway.address,
+            "/v1/models",
+            &format!("authorization: Bearer {key}\r\n"),
+        )
+    };
+    let answer = told(&limited);
+    for header in [
+        "x-ratelimit-limit-requests: 40\r\n",
+        "x-ratelimit-remaining-requests: ",
+        "x-ratelimit-reset-requests: ",
+        "x-ratelimit-limit-tokens: 5000\r\n",
+        "x-ratelimit-remaining-tokens: 5000\r\n",
+        "x-ratelimit-reset-tokens: ",
+    ] {
+        assert!(answer.contains(header), "{header}: {answer}");
+    }
+    assert!(!told(&encode).contains("x-ratelimit"), "a key without limits");
     let server = gateway.address.to_string();
     let call = |key: Option<&str>| {
         let output = home.path().join("keyed.npy");

@@ -2,18 +2,19 @@
 //! killed, and the other brings the run to the report of a run that nothing interrupts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use std::{env, fs, path::Path, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use futures::StreamExt;
-use isomer_database::Database;
 use isomer_proto::eval::v1::{
     CreateRunRequest, GetReportRequest, GetRunRequest, ReportFormat, Run, RunSpec, RunState, SuiteRef, WatchRunRequest,
     run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
 };
-use isomer_stubs::openai::{Answer, Stub};
+use isomer_stubs::{
+    openai::{Answer, Stub},
+    postgres::empty_schema,
+};
 use isomer_tests::{home::Home, process::Server};
 use serde_json::Value;
-use sqlx::AssertSqlSafe;
 use tonic::transport::Channel;
 
 const MODEL: &str = "all-MiniLM-L6-v2";
@@ -21,24 +22,6 @@ const MODEL: &str = "all-MiniLM-L6-v2";
 const TEXTS: usize = 60;
 /// How long the generator takes for one.
 const PAUSE: Duration = Duration::from_millis(150);
-
-/// An empty schema of the PostgreSQL server that `ISOMER_TEST_POSTGRES` names.
-async fn schema(name: &str) -> Option<String> {
-    let Ok(url) = env::var("ISOMER_TEST_POSTGRES") else {
-        println!("skipped: no PostgreSQL");
-        return None;
-    };
-    let database = Database::open(&url).await.unwrap();
-    for statement in [
-        format!("DROP SCHEMA IF EXISTS {name} CASCADE"),
-        format!("CREATE SCHEMA {name}"),
-    ] {
-        let done = sqlx::query(AssertSqlSafe(statement)).execute(database.pool()).await;
-        done.unwrap();
-    }
-    let separator = if url.contains('?') { '&' } else { '?' };
-    Some(format!("{url}{separator}options[search_path]={name}"))
-}
 
 /// A server with empty caches of its own, and the ledger and the store that it shares.
 fn replica(ledger: &str, shared: &Path) -> Option<(Home, Server)> {
@@ -119,7 +102,10 @@ async fn report(client: &mut RunServiceClient<Channel>, id: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_is_killed_leaves_its_run_to_the_other_and_the_report_is_the_same() {
-    let (Some(whole), Some(shared)) = (schema("replicas_whole").await, schema("replicas_shared").await) else {
+    let (Some(whole), Some(shared)) = (
+        empty_schema("replicas_whole").await,
+        empty_schema("replicas_shared").await,
+    ) else {
         return;
     };
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];

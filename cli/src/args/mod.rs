@@ -1,6 +1,7 @@
 //! The command line, as data.
 
 pub(crate) mod deploy;
+pub(crate) mod fleet;
 pub(crate) mod keys;
 pub(crate) mod prompts;
 pub(crate) mod providers;
@@ -140,6 +141,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Do pieces of other machines' checks, from a queue.
     Worker(WorkerArgs),
+    /// The workers of a fleet, their lanes, and what runs wait for.
+    Fleet(fleet::FleetViewArgs),
     /// What the store that machines share holds, and the removal of what no run relies on.
     Store(store::StoreArgs),
     /// The encoder providers of a running gateway (--server): list, register, change, probe.
@@ -165,6 +168,21 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+}
+
+impl Command {
+    /// The queue and store that the command names.
+    pub(crate) fn fleet(&self) -> FleetArgs {
+        match self {
+            Self::Check(args) => args.fleet.clone(),
+            Self::Worker(args) => args.fleet.clone(),
+            Self::Store(args) => FleetArgs {
+                store: args.store.clone(),
+                ..FleetArgs::default()
+            },
+            _ => FleetArgs::default(),
+        }
+    }
 }
 
 /// `isomer models …`

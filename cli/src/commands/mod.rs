@@ -8,6 +8,7 @@ mod embed;
 mod embed_augmented;
 mod eval;
 mod eval_augmented;
+mod fleet;
 mod judge;
 mod judge_select;
 mod keys;
@@ -30,7 +31,7 @@ use clap::CommandFactory;
 use isomer_service_kit::telemetry;
 
 use crate::{
-    args::{Cli, Command},
+    args::{Cli, Command, EngineArgs},
     connect,
     exit::Failure,
 };
@@ -46,7 +47,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         manual::write(out.as_deref())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let config = connect::configuration(&global)?;
+    let config = connect::configuration_with(&global, &EngineArgs::default(), &cli.command.fleet())?;
     // A server logs at the level of its configuration; a command logs only problems.
     let serves = matches!(cli.command, Command::Serve(_) | Command::Worker(_));
     let quiet = (!serves).then(|| "warn".to_owned());
@@ -71,6 +72,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,
         Command::Worker(args) => Box::pin(worker::run(&global, args)).await,
+        Command::Fleet(args) => Box::pin(fleet::run(&global, args)).await,
         Command::Store(args) => store::run(&global, args).await,
         Command::Keys(args) => keys::run(&global, args).await,
         Command::Database(command) => database::run(&global, command).await,

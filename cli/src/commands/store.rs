@@ -163,7 +163,7 @@ fn swept_in_words(swept: &Swept, deleted: bool) -> String {
     let mut lines = vec![
         kinds.to_string(),
         counted(swept.held, &format!("are relied on, by {} runs", swept.runs)),
-        counted(swept.young, "are relied on by nobody and too young (--older-than)"),
+        counted(swept.young, "have no holder and are too young (--older-than)"),
     ];
     if swept.spared.objects > 0 {
         lines.push(counted(swept.spared, "were spared: a run came to rely on them"));

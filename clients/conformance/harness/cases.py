@@ -61,5 +61,5 @@ def resolved(cases, names, runner):
         steps = [
             {key: fill(value) if key in ("address",) else value for key, value in step.items() if key not in JUDGED} for step in case["step"]
         ]
-        made.append({"id": case["id"], "connect": connect, "steps": steps})
+        made.append({"id": case["id"], "server": case["server"], "connect": connect, "steps": steps})
     return made

@@ -165,9 +165,12 @@ def main():
             continue
         good += sum(verdict == "ok" for verdict in told.values())
         failed += [f"{name}: {case}: {verdict}" for case, verdict in told.items() if verdict != "ok" and not verdict.startswith("skipped")]
+        reasons = {}
         for case, verdict in told.items():
             if verdict.startswith("skipped"):
-                print(f"{name}: {case}: {verdict}")
+                reasons.setdefault(verdict, []).append(case)
+        for reason, skipped in reasons.items():
+            print(f"{name}: {reason}: {', '.join(skipped)}")
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(columns, indent=1), encoding="utf-8")
     for line in failed:

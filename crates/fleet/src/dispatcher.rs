@@ -1,7 +1,7 @@
 //! The side that requests units and waits for their answers.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -17,6 +17,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::{
     claimant::Claimant,
+    overview::Waits,
     queue::{FleetError, Queue, about},
     unit::{Address, Unit},
     worker::Completion,
@@ -38,6 +39,14 @@ pub struct Answer {
     pub counted: bool,
 }
 
+/// How often it is looked whether a run waits for other lanes than was told.
+const TELL_AFTER: Duration = Duration::from_secs(1);
+/// How often what a run waits for is told again: the record expires.
+const TELL_AGAIN: Duration = Duration::from_secs(3);
+
+/// By run, then by the name of a lane: the lane, and how many of its units the run waits for.
+type Asked = Mutex<BTreeMap<String, BTreeMap<String, Waits>>>;
+
 type Waiters = Mutex<HashMap<Address, Vec<mpsc::UnboundedSender<Completion>>>>;
 
 /// Requests units from the workers. Cheap to clone.
@@ -46,6 +55,8 @@ pub struct Dispatcher {
     inner: Arc<Inner>,
     /// What relies on the units that are requested.
     hold: Option<Hold>,
+    /// The run that waits for them.
+    run: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -54,9 +65,10 @@ struct Inner {
     blobs: BlobStore,
     holds: Holds,
     waiters: Arc<Waiters>,
+    asked: Arc<Asked>,
     /// Cancellations in progress.
     cancelling: TaskTracker,
-    _listening: [AbortOnDropHandle<()>; 2],
+    _listening: [AbortOnDropHandle<()>; 3],
 }
 
 impl Dispatcher {
@@ -98,16 +110,20 @@ impl Dispatcher {
                 }
             })
         };
+        let asked = Arc::<Asked>::default();
+        let reporting = tokio::spawn(report_runs(queue.clone(), Arc::clone(&asked)));
         Ok(Self {
             inner: Arc::new(Inner {
                 queue,
                 blobs,
                 holds,
                 waiters,
+                asked,
                 cancelling: TaskTracker::new(),
-                _listening: [AbortOnDropHandle::new(telling), AbortOnDropHandle::new(answering)],
+                _listening: [telling, answering, reporting].map(AbortOnDropHandle::new),
             }),
             hold: None,
+            run: None,
         })
     }
 
@@ -117,6 +133,10 @@ impl Dispatcher {
     pub fn for_holder(&self, holder: &Holder) -> Self {
         Self {
             hold: Some(self.inner.holds.of(holder)),
+            run: match holder {
+                Holder::Run(id) => Some(id.as_str().into()),
+                Holder::Unit(_) => None,
+            },
             ..self.clone()
         }
     }
@@ -169,6 +189,7 @@ impl Dispatcher {
         }
         let unit = Arc::new(unit);
         let mut waiting = Waiting::enter(inner, &unit);
+        let _asked = self.run.as_deref().map(|run| AskedFor::enter(inner, run, &unit));
         // The worker reads the request, so it is stored before the unit is queued.
         let (name, request) = (unit.address().request(), unit.request().clone());
         self.with_retry(|| inner.blobs.put_new(&name, &request)).await?;
@@ -290,6 +311,76 @@ impl Dispatcher {
                 tokio::time::sleep(RETRY_AFTER).await;
                 act().await.map_err(|error| FleetError::from(error).into())
             }
+        }
+    }
+}
+
+/// Tells all processes, at intervals, which units the runs of this process wait for.
+async fn report_runs(queue: Queue, asked: Arc<Asked>) {
+    let mut told: BTreeMap<String, (Instant, Vec<String>)> = BTreeMap::new();
+    loop {
+        tokio::time::sleep(TELL_AFTER).await;
+        let now = asked.lock().clone();
+        for (run, lanes) in &now {
+            let names: Vec<String> = lanes.keys().cloned().collect();
+            let known = told.get(run);
+            if known.is_some_and(|(at, known)| at.elapsed() < TELL_AGAIN && *known == names) {
+                continue;
+            }
+            let waits: Vec<Waits> = lanes.values().cloned().collect();
+            match queue.tell_run(run, &waits).await {
+                Ok(()) => {
+                    told.insert(run.clone(), (Instant::now(), names));
+                }
+                Err(error) => tracing::debug!(%error, run, "cannot tell what a run waits for; trying again"),
+            }
+        }
+        for run in told.keys().filter(|run| !now.contains_key(*run)) {
+            if let Err(error) = queue.forget_run(run).await {
+                tracing::debug!(%error, run, "cannot remove what a run waited for; the record expires");
+            }
+        }
+        told.retain(|run, _| now.contains_key(run));
+    }
+}
+
+/// A unit that a run waits for, until it is dropped.
+struct AskedFor<'a> {
+    asked: &'a Asked,
+    run: String,
+    lane: String,
+}
+
+impl<'a> AskedFor<'a> {
+    fn enter(inner: &'a Inner, run: &str, unit: &Unit) -> Self {
+        let lane = unit.lane().name();
+        let mut asked = inner.asked.lock();
+        let lanes = asked.entry(run.to_owned()).or_default();
+        let waits = lanes.entry(lane.clone()).or_insert_with(|| Waits {
+            lane: unit.lane().clone(),
+            units: 0,
+        });
+        waits.units += 1;
+        Self {
+            asked: &inner.asked,
+            run: run.to_owned(),
+            lane,
+        }
+    }
+}
+
+impl Drop for AskedFor<'_> {
+    fn drop(&mut self) {
+        let mut asked = self.asked.lock();
+        let Some(lanes) = asked.get_mut(&self.run) else { return };
+        if let Some(waits) = lanes.get_mut(&self.lane) {
+            waits.units -= 1;
+            if waits.units == 0 {
+                lanes.remove(&self.lane);
+            }
+        }
+        if lanes.is_empty() {
+            asked.remove(&self.run);
         }
     }
 }

@@ -23,19 +23,23 @@
 //! encoder), in one class of arithmetic. A worker takes units only from lanes of its own class and
 //! from lanes without a class.
 
+mod activity;
 mod claimant;
 mod config;
 mod dispatcher;
 pub mod limits;
 mod metric_names;
+mod overview;
 mod queue;
 mod unit;
 pub mod worker;
 mod worker_info;
 
+pub use activity::LaneActivity;
 pub use claimant::Claimant;
 pub use config::FleetConfig;
 pub use dispatcher::{Answer, Dispatcher};
+pub use overview::{LaneState, Overview, RunWaits, Wait, Waits, WorkerState};
 pub use queue::{FleetError, Queue};
 pub use unit::{Address, Kind, Lane, Unit};
 pub use worker::{Executed, Executor};

@@ -3,7 +3,7 @@
 //! completed), `cancel` (stop a unit) and `wanted` (does any dispatcher wait for it?).
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 use crate::{
     config::FleetConfig,
+    overview::Waits,
     unit::{Address, Kind, Lane, Unit},
     worker_info::{EXPIRES_AFTER, WorkerInfo},
 };
@@ -193,6 +194,32 @@ impl Queue {
         self.bucket("lanes", what, Duration::ZERO).await
     }
 
+    async fn runs_bucket(&self) -> Result<kv::Store, FleetError> {
+        self.bucket("runs", "The units that Isomer's runs wait for", EXPIRES_AFTER)
+            .await
+    }
+
+    /// Renews the record of the units that a run waits for.
+    pub(crate) async fn tell_run(&self, run: &str, waits: &[Waits]) -> Result<(), FleetError> {
+        let bucket = self.runs_bucket().await?;
+        let put = bucket.put(run, serde_json::to_vec(waits).unwrap_or_default().into());
+        put.await
+            .map_err(|error| self.failed("cannot tell what a run waits for")(error.to_string()))?;
+        Ok(())
+    }
+
+    /// Removes the record of a run that waits for nothing.
+    pub(crate) async fn forget_run(&self, run: &str) -> Result<(), FleetError> {
+        let deleted = self.runs_bucket().await?.delete(run).await;
+        deleted.map_err(|error| self.failed("cannot tell that a run waits for nothing")(error.to_string()))
+    }
+
+    /// The units that runs wait for, by run.
+    pub(crate) async fn runs(&self) -> Result<BTreeMap<String, Vec<Waits>>, FleetError> {
+        let runs = self.all(&self.runs_bucket().await?).await?;
+        Ok(runs.into_iter().map(|(run, waits, _)| (run, waits)).collect())
+    }
+
     async fn workers_bucket(&self) -> Result<kv::Store, FleetError> {
         self.bucket("workers", "Isomer's workers that are there", EXPIRES_AFTER)
             .await
@@ -238,9 +265,16 @@ impl Queue {
     /// # Errors
     /// If the broker does not answer.
     pub async fn workers(&self) -> Result<Vec<WorkerInfo>, FleetError> {
-        let bucket = self.workers_bucket().await?;
-        let mut workers: Vec<WorkerInfo> = self.all(&bucket).await?.into_iter().map(|(_, worker)| worker).collect();
-        workers.sort_by(|a, b| a.id.cmp(&b.id));
+        let present = self.present_workers().await?;
+        Ok(present.into_iter().map(|(worker, _)| worker).collect())
+    }
+
+    /// The registered workers, by id, and when each renewed its record, in milliseconds at the
+    /// broker.
+    pub(crate) async fn present_workers(&self) -> Result<Vec<(WorkerInfo, u64)>, FleetError> {
+        let found = self.all::<WorkerInfo>(&self.workers_bucket().await?).await?;
+        let mut workers: Vec<(WorkerInfo, u64)> = found.into_iter().map(|(_, worker, put)| (worker, put)).collect();
+        workers.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
         Ok(workers)
     }
 
@@ -255,19 +289,25 @@ impl Queue {
         Ok(workers)
     }
 
-    /// The entries of a bucket. Entries of other versions that cannot be read are left out.
-    async fn all<T: serde::de::DeserializeOwned>(&self, bucket: &kv::Store) -> Result<Vec<(String, T)>, FleetError> {
+    /// The entries of a bucket, and when each was put, in milliseconds at the broker. Entries of
+    /// other versions that cannot be read are left out.
+    async fn all<T: serde::de::DeserializeOwned>(
+        &self,
+        bucket: &kv::Store,
+    ) -> Result<Vec<(String, T, u64)>, FleetError> {
         let failed = self.failed("cannot read a bucket");
         let mut names = bucket.keys().await.map_err(|error| failed(error.to_string()))?;
         let mut all = Vec::new();
         while let Some(name) = names.next().await {
             let name = name.map_err(|error| failed(error.to_string()))?;
-            let entry = bucket.get(&name).await.map_err(|error| failed(error.to_string()))?;
-            all.extend(
-                entry
-                    .and_then(|entry| serde_json::from_slice(&entry).ok())
-                    .map(|value| (name, value)),
-            );
+            let entry = bucket.entry(&name).await.map_err(|error| failed(error.to_string()))?;
+            let Some(entry) = entry.filter(|entry| entry.operation == kv::Operation::Put) else {
+                continue;
+            };
+            if let Ok(value) = serde_json::from_slice(&entry.value) {
+                let put = u64::try_from(entry.created.unix_timestamp_nanos() / 1_000_000);
+                all.push((name, value, put.unwrap_or_default()));
+            }
         }
         Ok(all)
     }
@@ -376,16 +416,25 @@ impl Queue {
 
     /// The lanes of some kinds from which a worker of a class may take units.
     pub(crate) async fn lanes(&self, kinds: &[Kind], class: &str) -> Result<Vec<Lane>, FleetError> {
+        let mut lanes = self.all_lanes().await?;
+        lanes.retain(|lane| kinds.contains(&lane.kind) && (lane.class.is_empty() || lane.class == class));
+        Ok(lanes)
+    }
+
+    /// The lanes of this version, by name.
+    pub(crate) async fn all_lanes(&self) -> Result<Vec<Lane>, FleetError> {
         let all = self.all::<Lane>(&self.lanes_bucket().await?).await?;
         // A lane of another version has another name for what it says.
-        let known = all
-            .into_iter()
-            .filter(|(name, lane)| lane.name() == *name)
-            .map(|(_, lane)| lane);
-        let ours = |lane: &Lane| kinds.contains(&lane.kind) && (lane.class.is_empty() || lane.class == class);
-        let mut lanes: Vec<Lane> = known.filter(ours).collect();
+        let known = all.into_iter().filter(|(name, lane, _)| lane.name() == *name);
+        let mut lanes: Vec<Lane> = known.map(|(_, lane, _)| lane).collect();
         lanes.sort_by_key(Lane::name);
         Ok(lanes)
+    }
+
+    /// What time it is at the broker, in milliseconds since 1970.
+    pub(crate) async fn now(&self) -> Result<u64, FleetError> {
+        self.lanes_bucket().await?;
+        Ok(self.bucket_times("lanes").await?.1)
     }
 
     /// The consumer of a lane.
@@ -423,7 +472,7 @@ impl Queue {
             .and_then(|until| jiff::Timestamp::from_millisecond(until).ok());
         let Some(until) = until else { return Ok(()) };
         let lanes = self.all::<Lane>(&self.lanes_bucket().await?).await?;
-        for (name, _) in lanes.iter().filter(|(_, lane)| lane.limit == limit) {
+        for (name, ..) in lanes.iter().filter(|(_, lane, _)| lane.limit == limit) {
             let subject = format!("CONSUMER.PAUSE.{}-work.{name}", self.config.name);
             let request = serde_json::json!({ "pause_until": until.to_string() });
             let answer: serde_json::Value = self

@@ -23,7 +23,8 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::{
-    limits::PAUSED,
+    activity::Activity,
+    limits::{PAUSED, millis},
     metric_names,
     queue::{FleetError, Queue, about, trace_of},
     unit::{Address, Kind, Lane},
@@ -136,6 +137,7 @@ struct Worker {
     queue: Queue,
     blobs: BlobStore,
     running: Mutex<HashMap<Address, CancellationToken>>,
+    activity: Mutex<Activity>,
     summary: Mutex<Summary>,
 }
 
@@ -157,6 +159,7 @@ pub async fn work(
         queue,
         blobs,
         running: Mutex::default(),
+        activity: Mutex::new(Activity::new(Instant::now())),
         summary: Mutex::default(),
     });
     let present = WorkerInfo::here(executor.class(), &kinds);
@@ -189,7 +192,7 @@ pub async fn work(
     let saying = async {
         loop {
             tokio::time::sleep(HEARTBEAT).await;
-            if let Err(error) = worker.queue.heartbeat(&present).await {
+            if let Err(error) = worker.queue.heartbeat(&worker.present(&present)).await {
                 tracing::warn!(%error, "cannot renew the record of this worker; retrying");
             }
         }
@@ -354,6 +357,16 @@ fn tell_unit(lane: &Lane, end: &End, took: Duration) {
 }
 
 impl Worker {
+    /// This worker as it is now.
+    fn present(&self, worker: &WorkerInfo) -> WorkerInfo {
+        let (now, mut activity) = (Instant::now(), self.activity.lock());
+        WorkerInfo {
+            up_millis: millis(activity.up(now)),
+            lanes: activity.lanes(now),
+            ..worker.clone()
+        }
+    }
+
     async fn handle(&self, lane: &Lane, message: Message, executor: &dyn Executor, _place: OwnedSemaphorePermit) {
         let (kind, began) = (lane.kind, Instant::now());
         let Some(address) = Queue::address_of(&message.subject) else {
@@ -364,6 +377,7 @@ impl Worker {
         let times = message.info().map_or(1, |info| info.delivered);
         let token = CancellationToken::new();
         self.running.lock().insert(address.clone(), token.clone());
+        self.activity.lock().begin(lane, &address, began);
         let end = {
             let dispatch = std::str::from_utf8(&message.payload)
                 .ok()
@@ -379,6 +393,8 @@ impl Worker {
             }
         };
         self.running.lock().remove(&address);
+        let finished = matches!(end, End::Done(_) | End::Partial(_));
+        self.activity.lock().end(&address, finished, Instant::now());
         tell_unit(lane, &end, began.elapsed());
         let mut summary = Summary::default();
         let (completion, ack) = match end {

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::unit::{Kind, Lane};
+use crate::{
+    activity::LaneActivity,
+    unit::{Kind, Lane},
+};
 
 /// Interval of a worker's heartbeats.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(3);
@@ -24,6 +27,12 @@ pub struct WorkerInfo {
     pub class: String,
     /// Kinds of work that it takes, each with the most units at once.
     pub kinds: BTreeMap<Kind, usize>,
+    /// How long it has been there.
+    #[serde(default)]
+    pub up_millis: u64,
+    /// Lanes that it works on, or has lately.
+    #[serde(default)]
+    pub lanes: Vec<LaneActivity>,
 }
 
 impl WorkerInfo {
@@ -36,6 +45,8 @@ impl WorkerInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             class: class.to_owned(),
             kinds: kinds.clone(),
+            up_millis: 0,
+            lanes: Vec::new(),
         }
     }
 

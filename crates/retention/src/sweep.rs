@@ -1,4 +1,4 @@
-//! Removal of blobs that nobody holds.
+//! Removal of blobs that have no holder.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -42,7 +42,7 @@ pub const SHORTEST_FORGETTING: Duration = Duration::from_secs(2 * 86_400);
 /// What is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Blobs that nobody holds are removed if they are older.
+    /// Blobs without a holder are removed if they are older.
     pub older_than: Duration,
     /// Runs that have not been active for longer no longer hold anything; absent: each run holds
     /// its blobs until it is released. At least [`SHORTEST_FORGETTING`].
@@ -79,7 +79,7 @@ pub struct Swept {
     pub removed: BTreeMap<Kind, Amount>,
     /// What a run or a unit holds.
     pub held: Amount,
-    /// What nobody holds, but is not old enough.
+    /// What has no holder, but is not old enough.
     pub young: Amount,
     /// What was to be removed when somebody began to rely on it.
     pub spared: Amount,
@@ -99,7 +99,7 @@ impl Swept {
     }
 }
 
-/// Finds the blobs that nobody holds, and removes them.
+/// Finds the blobs that have no holder, and removes them.
 ///
 /// It may be interrupted at any point and run again, also while another sweep goes on.
 ///
@@ -266,7 +266,7 @@ impl Sweeper<'_> {
         Ok(())
     }
 
-    /// Removes what nobody holds of a group.
+    /// Removes what has no holder of a group.
     async fn remove(&mut self, mut group: Group, marks: &mut Marks) -> Result<(), RetentionError> {
         if self.mode == Sweep::DryRun {
             group.values().flatten().for_each(|blob| self.count(blob));
@@ -284,8 +284,8 @@ impl Sweeper<'_> {
         Ok(())
     }
 
-    /// Announces the digests of a group, then removes those that nobody holds. What is left in the
-    /// group has to be announced again.
+    /// Announces the digests of a group, then removes those that have no holder. What is left in
+    /// the group has to be announced again.
     async fn remove_announced(
         &mut self,
         group: &mut Group,
@@ -298,7 +298,10 @@ impl Sweeper<'_> {
             announced.push(announcement::announce(self.blobs, chunk.to_vec()).await?);
         }
         self.say("wait", 0, None);
-        tokio::time::sleep(self.policy.settle).await;
+        // Even the shortest sleep is a millisecond.
+        if !self.policy.settle.is_zero() {
+            tokio::time::sleep(self.policy.settle).await;
+        }
         let held: HashSet<Digest> = marks.read_later(self.blobs).await?;
         group.retain(|digest, blobs| {
             let held = held.contains(digest);

@@ -42,7 +42,7 @@ pub struct RunUsage {
     pub active: i64,
     /// What it holds, also if others hold it too.
     pub held: Amount,
-    /// What nobody else holds: what may be removed once the run is deleted.
+    /// What has no other holder: what may be removed once the run is deleted.
     pub alone: Amount,
 }
 

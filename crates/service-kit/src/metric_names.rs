@@ -28,6 +28,12 @@ pub const CONNECTIONS: &str = metric_name!("server", "open", "connections");
 /// Connections closed at once because as many as the limit allows were open.
 pub const REFUSED_CONNECTIONS: &str = metric_name!("server", "refused_connections", "total");
 
+/// 1 while TLS files have changed and cannot be used, so that the previous ones stay in force, by
+/// `role` (`server` or `client`) and, for a client, the `address` of the server.
+pub const TLS_FILES_BROKEN: &str = metric_name!("tls", "files_broken", "flag");
+/// Changed TLS files that came into force, by the same labels.
+pub const TLS_RENEWALS: &str = metric_name!("tls", "renewals", "total");
+
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -97,6 +103,12 @@ pub const ALL: &[Metric] = &[
     Metric::counter(PANICS, "Handlers and answers that panicked."),
     Metric::gauge(CONNECTIONS, Unit::Count, "Connections open on the network."),
     Metric::counter(REFUSED_CONNECTIONS, "Connections closed for lack of a place."),
+    Metric::gauge(
+        TLS_FILES_BROKEN,
+        Unit::Count,
+        "1 while changed TLS files cannot be used and the previous ones stay in force.",
+    ),
+    Metric::counter(TLS_RENEWALS, "Changed TLS files that came into force."),
 ];
 
 /// Tells the recorder what each metric means. Services call it with their own list.

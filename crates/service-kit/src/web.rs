@@ -9,12 +9,18 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 const REMEMBER: Duration = Duration::from_secs(600);
 
 /// Headers of answers that pages may read.
-const READ: [HeaderName; 5] = [
+const READ: [HeaderName; 11] = [
     HeaderName::from_static("grpc-status"),
     HeaderName::from_static("grpc-message"),
     HeaderName::from_static("grpc-status-details-bin"),
     HeaderName::from_static("isomer-vector-space"),
     header::RETRY_AFTER,
+    HeaderName::from_static("x-ratelimit-limit-requests"),
+    HeaderName::from_static("x-ratelimit-remaining-requests"),
+    HeaderName::from_static("x-ratelimit-reset-requests"),
+    HeaderName::from_static("x-ratelimit-limit-tokens"),
+    HeaderName::from_static("x-ratelimit-remaining-tokens"),
+    HeaderName::from_static("x-ratelimit-reset-tokens"),
 ];
 
 /// Which pages may call: those of the origins named; `*` stands for all. None: a browser lets only

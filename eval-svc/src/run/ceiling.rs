@@ -1,4 +1,4 @@
-//! What a run may take, held against what it has taken.
+//! What a run may take, held against what it has taken and what it has begun.
 
 use super::{RunError, record::Counters};
 use crate::limits::Limits;
@@ -9,34 +9,116 @@ pub(super) struct Ceiling {
     limits: Limits,
     /// Prices of a million tokens, of prompts and of answers.
     prices: (f64, f64),
+    /// What the run had taken when this process took it over. Its counters begin at zero again.
+    before: Amount,
+}
+
+/// Calls and money.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Amount {
+    pub(super) calls: u64,
+    pub(super) cost: f64,
+}
+
+impl Amount {
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            calls: self.calls.saturating_add(other.calls),
+            cost: self.cost + other.cost,
+        }
+    }
+
+    /// The larger of each.
+    fn at_least(self, other: Self) -> Self {
+        Self {
+            calls: self.calls.max(other.calls),
+            cost: self.cost.max(other.cost),
+        }
+    }
 }
 
 impl Ceiling {
     /// These limits, with the prices of a million tokens, of prompts and of answers.
     pub(super) fn new(limits: Limits, prices: (f64, f64)) -> Self {
-        Self { limits, prices }
+        Self {
+            limits,
+            prices,
+            before: Amount::default(),
+        }
+    }
+
+    /// The same for a run that another process has brought so far.
+    #[must_use]
+    pub(super) fn continued(self, counters: &Counters) -> Self {
+        Self {
+            before: self.taken(counters),
+            ..self
+        }
+    }
+
+    /// Whether anything is limited.
+    pub(super) fn any(&self) -> bool {
+        self.limits.any()
+    }
+
+    /// Money for so many tokens of prompts and of answers.
+    pub(super) fn price(&self, prompt_tokens: f64, generated_tokens: f64) -> f64 {
+        (prompt_tokens * self.prices.0 + generated_tokens * self.prices.1) / 1e6
+    }
+
+    fn taken(&self, counters: &Counters) -> Amount {
+        Amount {
+            calls: counters.generator_calls,
+            cost: self.price(counters.generator_tokens as f64, counters.generated_tokens as f64),
+        }
+    }
+
+    /// Whether more can be begun beside what is reserved for what was begun before.
+    ///
+    /// # Errors
+    /// [`RunError::LimitReached`] when the run could then take more than it may.
+    pub(super) fn admit(&self, counters: &Counters, reserved: Amount, more: Amount) -> Result<(), RunError> {
+        let taken = self.taken(counters).at_least(self.before);
+        let most = taken.plus(reserved).plus(more);
+        // What costs nothing is always admitted.
+        if let Some(limit) = self.limits.generator_calls.filter(|limit| most.calls > *limit)
+            && more.calls > 0
+        {
+            return Err(RunError::LimitReached {
+                field: "generator_calls",
+                taken: format!("{} calls, and the next text may take {} more", taken.calls, more.calls),
+                limit: limit.to_string(),
+            });
+        }
+        // Sums of money are not exact.
+        let cost = self.limits.cost.filter(|limit| most.cost > limit * (1.0 + 1e-9));
+        if let Some(limit) = cost
+            && more.cost > 0.0
+        {
+            return Err(RunError::LimitReached {
+                field: "cost",
+                taken: format!("{:.4}, and the next text may cost {:.4} more", taken.cost, more.cost),
+                limit: limit.to_string(),
+            });
+        }
+        Ok(())
     }
 
     /// # Errors
     /// [`RunError::LimitReached`] when a run has taken more than it may.
     pub(super) fn hold(&self, counters: &Counters) -> Result<(), RunError> {
-        if let Some(limit) = self
-            .limits
-            .generator_calls
-            .filter(|limit| counters.generator_calls > *limit)
-        {
+        let taken = self.taken(counters);
+        if let Some(limit) = self.limits.generator_calls.filter(|limit| taken.calls > *limit) {
             return Err(RunError::LimitReached {
                 field: "generator_calls",
-                taken: format!("{} calls", counters.generator_calls),
+                taken: format!("{} calls", taken.calls),
                 limit: limit.to_string(),
             });
         }
-        let (prompt, generated) = self.prices;
-        let cost = (counters.generator_tokens as f64 * prompt + counters.generated_tokens as f64 * generated) / 1e6;
-        if let Some(limit) = self.limits.cost.filter(|limit| cost > *limit) {
+        if let Some(limit) = self.limits.cost.filter(|limit| taken.cost > *limit) {
             return Err(RunError::LimitReached {
                 field: "cost",
-                taken: format!("{cost:.4}"),
+                taken: format!("{:.4}", taken.cost),
                 limit: limit.to_string(),
             });
         }
@@ -49,28 +131,76 @@ mod tests {
     #![allow(clippy::panic)]
     use super::*;
 
-    #[test]
-    fn a_run_that_has_taken_more_is_stopped() {
-        let ceiling = Ceiling {
-            limits: Limits {
-                generator_calls: Some(10),
-                cost: Some(1.0),
-            },
-            prices: (1.0, 4.0),
+    fn ceiling() -> Ceiling {
+        let limits = Limits {
+            generator_calls: Some(10),
+            cost: Some(1.0),
         };
-        let counters = |generator_calls, generator_tokens, generated_tokens| Counters {
+        Ceiling::new(limits, (1.0, 4.0))
+    }
+
+    fn counters(generator_calls: u64, generator_tokens: u64, generated_tokens: u64) -> Counters {
+        Counters {
             generator_calls,
             generator_tokens,
             generated_tokens,
             ..Counters::default()
-        };
-        assert!(ceiling.hold(&counters(10, 200_000, 200_000)).is_ok());
-        let field = |counters: Counters| match ceiling.hold(&counters) {
+        }
+    }
+
+    fn amount(calls: u64, cost: f64) -> Amount {
+        Amount { calls, cost }
+    }
+
+    fn field(held: Result<(), RunError>) -> &'static str {
+        match held {
             Err(RunError::LimitReached { field, .. }) => field,
             other => panic!("{other:?}"),
-        };
-        assert_eq!(field(counters(11, 0, 0)), "generator_calls");
-        assert_eq!(field(counters(10, 200_001, 200_000)), "cost");
+        }
+    }
+
+    #[test]
+    fn a_run_that_has_taken_more_is_stopped() {
+        let ceiling = ceiling();
+        assert!(ceiling.hold(&counters(10, 200_000, 200_000)).is_ok());
+        assert_eq!(field(ceiling.hold(&counters(11, 0, 0))), "generator_calls");
+        assert_eq!(field(ceiling.hold(&counters(10, 200_001, 200_000))), "cost");
         assert!(Ceiling::default().hold(&counters(u64::MAX, u64::MAX, 0)).is_ok());
+    }
+
+    #[test]
+    fn what_could_take_more_is_not_begun_and_what_takes_just_as_much_is() {
+        let ceiling = ceiling();
+        let half = counters(5, 100_000, 100_000);
+        assert!(ceiling.admit(&half, amount(3, 0.0), amount(2, 0.0)).is_ok());
+        assert_eq!(
+            field(ceiling.admit(&half, amount(3, 0.0), amount(3, 0.0))),
+            "generator_calls"
+        );
+        assert!(ceiling.admit(&half, amount(0, 0.25), amount(0, 0.25)).is_ok());
+        assert_eq!(field(ceiling.admit(&half, amount(0, 0.25), amount(0, 0.26))), "cost");
+        // What the caches hold costs nothing, and is taken although the limit is reached.
+        assert!(
+            ceiling
+                .admit(&counters(11, 0, 0), Amount::default(), Amount::default())
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn a_run_that_was_taken_over_does_not_begin_at_zero() {
+        let ceiling = ceiling().continued(&counters(8, 0, 0));
+        let none = counters(0, 0, 0);
+        assert!(ceiling.admit(&none, Amount::default(), amount(2, 0.0)).is_ok());
+        assert_eq!(
+            field(ceiling.admit(&none, Amount::default(), amount(3, 0.0))),
+            "generator_calls"
+        );
+        // What it counts again is not counted twice.
+        assert!(
+            ceiling
+                .admit(&counters(8, 0, 0), Amount::default(), amount(2, 0.0))
+                .is_ok()
+        );
     }
 }

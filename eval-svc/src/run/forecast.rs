@@ -3,7 +3,7 @@
 
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::transform::v1::{
-    EstimateRequest, GenerationEstimate, TransformSpec, transform_service_client::TransformServiceClient,
+    EstimateRequest, GenerationEstimate, TextItem, TransformSpec, transform_service_client::TransformServiceClient,
 };
 use isomer_service_kit::Fault;
 
@@ -119,22 +119,9 @@ async fn estimate(
     requests: &[&TextRequest],
     what: &str,
 ) -> Result<GenerationEstimate, RunError> {
-    let failed = |fault: Fault| RunError::Transform {
-        what: what.to_owned(),
-        fault: Box::new(fault),
-    };
-    let asked = |chunk: Vec<(usize, isomer_proto::transform::v1::TextItem)>| {
-        let request = EstimateRequest {
-            spec: Some(spec.clone()),
-            items: chunk.into_iter().map(|(_, item)| item).collect(),
-        };
-        let mut client = TransformServiceClient::new(context.clients.transform.clone());
-        async move {
-            let answer = client.estimate(request).await;
-            let answer = answer.map_err(|status| failed(Fault::from_status(&status)))?;
-            let estimate = answer.into_inner().estimate;
-            estimate.ok_or_else(|| failed(Fault::internal("the transform service answered without an estimate")))
-        }
+    let asked = |chunk: Vec<(usize, TextItem)>| {
+        let items = chunk.into_iter().map(|(_, item)| item).collect();
+        estimate_items(context, &spec, items, what)
     };
     let chunks = chunks(requests, &plan.corpus, context.config.transform_batch_items);
     let mut answers = stream::iter(chunks).map(asked).buffer_unordered(IN_FLIGHT);
@@ -143,6 +130,31 @@ async fn estimate(
         add(&mut all, &one);
     }
     Ok(all)
+}
+
+/// What the transform service would ask the generator of a spec for, beside what its caches hold.
+///
+/// # Errors
+/// [`RunError::Transform`].
+pub(super) async fn estimate_items(
+    context: &RunContext,
+    spec: &TransformSpec,
+    items: Vec<TextItem>,
+    what: &str,
+) -> Result<GenerationEstimate, RunError> {
+    let failed = |fault: Fault| RunError::Transform {
+        what: what.to_owned(),
+        fault: Box::new(fault),
+    };
+    let request = EstimateRequest {
+        spec: Some(spec.clone()),
+        items,
+    };
+    let mut client = TransformServiceClient::new(context.clients.transform.clone());
+    let answer = client.estimate(request).await;
+    let answer = answer.map_err(|status| failed(Fault::from_status(&status)))?;
+    let estimate = answer.into_inner().estimate;
+    estimate.ok_or_else(|| failed(Fault::internal("the transform service answered without an estimate")))
 }
 
 /// Adds an estimate. Prices and id of the sum are those of the generator, where one is needed.

@@ -8,6 +8,7 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
+use isomer_fleet::Overview;
 use isomer_service_kit::Fault;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -409,6 +410,29 @@ impl RunManager {
             }
         }
         Ok((runs, more))
+    }
+
+    /// What the workers do now, and what the runs that this viewer may see wait for; `None` if this
+    /// process does the work of runs.
+    ///
+    /// # Errors
+    /// When the queue cannot be reached, or the record of a run cannot be read.
+    pub(crate) async fn fleet(&self, viewer: Option<&str>) -> Result<Option<Overview>, Fault> {
+        let Some(mut overview) = self.inner.context.work.overview().await? else {
+            return Ok(None);
+        };
+        if viewer.is_some() {
+            let mut seen = Vec::new();
+            for waiting in overview.runs {
+                match self.get_for(&waiting.run, viewer).await {
+                    Ok(_) => seen.push(waiting),
+                    Err(RunError::Unknown(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            overview.runs = seen;
+        }
+        Ok(Some(overview))
     }
 
     /// A run's events after a sequence number, then as they happen, until it ends.

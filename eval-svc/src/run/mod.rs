@@ -5,6 +5,7 @@
 //! are stored here by content ([`units`]), so a second run encodes nothing, and a run that was
 //! killed continues from its finished units when it is started again.
 
+mod allowance;
 mod answers;
 mod ceiling;
 pub mod cuts;

@@ -146,6 +146,7 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claimed: Claimed) {
     );
     metrics::counter!(crate::metric_names::TAKEOVERS).increment(1);
     let started = record.started.is_some();
+    let earlier = record.counters;
     record.counters = carried(&record, manager.context().work.recounts_encoding());
     record.progress.clear();
     record.state = RunState::Pending;
@@ -165,7 +166,8 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claimed: Claimed) {
         let request = live.record().request;
         let prepared = live.cancel.run_until_cancelled(plan_again(&manager, &request)).await;
         match prepared {
-            Some(Ok(plan)) => {
+            Some(Ok(mut plan)) => {
+                plan.ceiling = plan.ceiling.continued(&earlier);
                 live.change(|record| {
                     let tried = both(record.trial, judge::tried(&plan));
                     (record.trial, record.counters.judge) = (tried, tried);

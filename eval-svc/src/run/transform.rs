@@ -16,6 +16,7 @@ use isomer_service_kit::Fault;
 
 use super::{
     RunContext, RunError,
+    allowance::{Answers, admitted},
     answers::{Answer, answers, chunks},
     ceiling::Ceiling,
     live::Live,
@@ -253,9 +254,14 @@ pub(super) async fn gather(
     let chunks = chunks(requests, corpus, batching.items);
     let mut results: Vec<Option<TransformResult>> = vec![None; requests.len()];
     let (spec, producer, what) = (&order.spec, &order.producer, &order.what);
-    let mut events = stream::iter(chunks)
-        .map(|chunk| answers(&context.work, producer, spec.clone(), chunk, what.clone()))
-        .flatten_unordered(batching.in_flight);
+    let sent = match order.ceiling.any() && order.needs_generator {
+        true => admitted(context, live, &order, chunks),
+        false => {
+            let send = |chunk| -> Answers<'_> { answers(&context.work, producer, spec.clone(), chunk, what.clone()) };
+            stream::iter(chunks).map(send).boxed()
+        }
+    };
+    let mut events = sent.flatten_unordered(batching.in_flight);
     while let Some(event) = events.try_next().await? {
         match event {
             Answer::Text(request, result) => {

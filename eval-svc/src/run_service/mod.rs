@@ -1,6 +1,7 @@
 //! gRPC handlers for runs: they convert protos. The work is done in [`crate::run`].
 
 mod convert;
+pub(crate) mod fleet;
 mod forecast;
 mod gate;
 mod judge;
@@ -12,8 +13,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use isomer_proto::eval::v1::{
     CancelRunRequest, CancelRunResponse, CreateRunRequest, CreateRunResponse, DeleteRunRequest, DeleteRunResponse,
-    GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse,
-    PlanRunRequest, PlanRunResponse, ReportFormat, WatchRunRequest, WatchRunResponse, run_service_server::RunService,
+    GetFleetRequest, GetFleetResponse, GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse,
+    ListRunsRequest, ListRunsResponse, PlanRunRequest, PlanRunResponse, ReportFormat, WatchRunRequest,
+    WatchRunResponse, run_service_server::RunService,
 };
 use isomer_service_kit::{CALLER, Fault};
 use tonic::{Request, Response, Status, codegen::BoxStream};
@@ -189,6 +191,17 @@ impl RunService for RunHandler {
             media_type: file.media_type.to_owned(),
             file_name: file.file_name.to_owned(),
         }))
+    }
+
+    async fn get_fleet(&self, request: Request<GetFleetRequest>) -> Result<Response<GetFleetResponse>, Status> {
+        let viewer = caller(&request);
+        let overview = self.runs.fleet(viewer.as_deref()).await?;
+        let shown = match (overview, viewer) {
+            (None, _) => GetFleetResponse::default(),
+            (Some(overview), None) => fleet::response(overview),
+            (Some(overview), Some(_)) => fleet::response(fleet::for_owner(overview)),
+        };
+        Ok(Response::new(shown))
     }
 }
 

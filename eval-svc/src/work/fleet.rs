@@ -7,7 +7,7 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use isomer_fleet::{Answer, Claimant, Dispatcher, Kind, Lane, Unit, WorkerInfo};
+use isomer_fleet::{Answer, Claimant, Dispatcher, Kind, Lane, Overview, Unit, WorkerInfo};
 use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
@@ -106,6 +106,11 @@ impl WorkEngine for FleetEngine {
             Ok(Some(workers_in_words(&workers, &class)))
         }
         .boxed()
+    }
+
+    fn overview(&self) -> BoxFuture<'static, Result<Option<Overview>, Fault>> {
+        let dispatcher = self.dispatcher.clone();
+        async move { Ok(Some(dispatcher.queue().overview().await?)) }.boxed()
     }
 
     fn wait_for_cancellations(&self) -> BoxFuture<'static, ()> {

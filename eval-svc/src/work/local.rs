@@ -9,7 +9,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use isomer_encoder_client::{EncoderClient, retry};
-use isomer_fleet::Claimant;
+use isomer_fleet::{Claimant, Overview};
 use isomer_proto::{
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder, Priority},
     transform::v1::{
@@ -143,6 +143,10 @@ impl WorkEngine for LocalEngine {
     }
 
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
+    fn overview(&self) -> BoxFuture<'static, Result<Option<Overview>, Fault>> {
         std::future::ready(Ok(None)).boxed()
     }
 

@@ -12,6 +12,7 @@ mod wire;
 use std::{fmt::Debug, sync::Arc};
 
 use futures::{future::BoxFuture, stream::BoxStream};
+use isomer_fleet::Overview;
 use isomer_proto::{
     common::v1::Provenance,
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
@@ -83,6 +84,9 @@ pub(crate) trait WorkEngine: Send + Sync + Debug {
 
     /// Describes the workers; `None` if this process does the work.
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>>;
+
+    /// What the workers do now; `None` if this process does the work.
+    fn overview(&self) -> BoxFuture<'static, Result<Option<Overview>, Fault>>;
 
     /// Waits until cancelled work has been stopped.
     fn wait_for_cancellations(&self) -> BoxFuture<'static, ()>;

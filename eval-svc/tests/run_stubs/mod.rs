@@ -323,12 +323,13 @@ impl TransformService for StubTransform {
                 .filter(|item| made.contains_key(&key(item)))
                 .count() as u64;
             told.calls = told.texts - told.cached_texts;
-            told.most_calls = 3 * told.calls;
+            let attempts = u64::from(spec.max_attempts.unwrap_or(3));
+            told.most_calls = attempts * told.calls;
             (told.prompt_tokens, told.generated_tokens) = (TOKENS.0 * told.calls, TOKENS.1 * told.calls);
             let price = *self.price.lock();
             (told.prompt_price, told.generated_price) = (price, price);
             told.cost = price.map(|price| (told.prompt_tokens + told.generated_tokens) as f64 * price / 1e6);
-            told.most_cost = told.cost.map(|cost| 3.0 * cost);
+            told.most_cost = told.cost.map(|cost| attempts as f64 * cost);
             told.generator_id = "stub:generator".to_owned();
         }
         Ok(Response::new(EstimateResponse { estimate: Some(told) }))
@@ -357,7 +358,8 @@ impl TransformService for StubTransform {
         let stub = self.clone();
         tokio::spawn(async move {
             let mut calls = 0;
-            let calls_a_text = stub.calls_a_text.load(Ordering::SeqCst).max(1);
+            let needed = stub.calls_a_text.load(Ordering::SeqCst).max(1);
+            let calls_a_text = needed.min(spec.max_attempts.unwrap_or(3).into());
             // Backwards: the order of a stream promises nothing.
             for (index, item) in request.items.into_iter().enumerate().rev() {
                 stub.asked.fetch_add(1, Ordering::SeqCst);
@@ -375,6 +377,11 @@ impl TransformService for StubTransform {
                     tokio::time::sleep(pause).await;
                 }
                 let mut result = stub.make(name, seed, &item.text);
+                let cut_short = needs_generator && !found && calls_a_text < needed;
+                if cut_short {
+                    result.outcome = Outcome::KeptOriginal.into();
+                    result.failed_checks = vec![Check::Identical.into()];
+                }
                 if let Some(target) = &target {
                     result.text = format!("{target} {}", result.text);
                 }
@@ -402,7 +409,7 @@ impl TransformService for StubTransform {
                 if sender.send(Ok(message)).await.is_err() {
                     return;
                 }
-                if !found {
+                if !found && !cut_short {
                     stub.generated.fetch_add(1, Ordering::SeqCst);
                     stub.made.lock().insert(key, dispatch);
                 }

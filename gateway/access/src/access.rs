@@ -27,7 +27,7 @@ use crate::{
     faults, host,
     jwt::{Subject, Tokens},
     key::{self, KeyDigest},
-    meter::{Meter, Spent},
+    meter::{Meter, Remaining, Spent},
     need::{self, Need},
     store::{self, KeyRecord},
 };
@@ -331,6 +331,18 @@ impl Inner {
             }
             Identity::Token { expires } if *expires <= now => Err(faults::expired_token()),
             Identity::Token { .. } => meter.check_budgets(name, self.subject_limits(), now),
+        }
+    }
+
+    /// What the limits of a caller still allow.
+    pub(crate) fn remaining(&self, identity: &Identity, meter: &Meter) -> Remaining {
+        let now = micros_now();
+        match identity {
+            Identity::Key(id) => match self.entry(id) {
+                Some(entry) => meter.remaining(&entry.record.limits, now),
+                None => Remaining::default(),
+            },
+            Identity::Token { .. } => meter.remaining(self.subject_limits(), now),
         }
     }
 

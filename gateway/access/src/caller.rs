@@ -7,7 +7,7 @@ use isomer_service_kit::Fault;
 use crate::{
     access::{Inner, micros_now},
     faults,
-    meter::{Meter, Permit, Spent},
+    meter::{Meter, Permit, Remaining, Spent},
     reserve::Reservation,
     scope::{Scope, Scopes},
 };
@@ -99,6 +99,14 @@ impl Caller {
     /// The caller's scopes.
     pub fn scopes(&self) -> Scopes {
         self.0.scopes
+    }
+
+    /// What its limits still allow.
+    pub fn remaining(&self) -> Remaining {
+        let account = self.0.account.as_ref();
+        account.map_or_else(Remaining::default, |account| {
+            account.access.remaining(&account.identity, &account.meter)
+        })
     }
 
     /// Refuses a caller without a scope whose need the path alone did not show, e.g. `transform`

@@ -56,6 +56,7 @@ pub use config::{AccessConfig, Mode, Requirement};
 pub use jwt::JwtConfig;
 pub use keys::{KeyChange, Keys, NewKey};
 pub use limits::{Budget, Limits, nano};
+pub use meter::{Allowance, Remaining};
 pub use reserve::Reservation;
 pub use scope::{Scope, Scopes};
 pub use service::AccessServer;

@@ -76,6 +76,26 @@ impl Sums {
     }
 }
 
+/// What a limit allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// The most that it allows at once, or in its period.
+    pub limit: u64,
+    /// What is left of it.
+    pub remaining: u64,
+    /// When all of it is there again; absent: never.
+    pub reset: Option<Duration>,
+}
+
+/// What the limits of a caller still allow. Absent: no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Remaining {
+    /// Requests at this gateway.
+    pub requests: Option<Allowance>,
+    /// Tokens of the budget that has the fewest left.
+    pub tokens: Option<Allowance>,
+}
+
 #[derive(Debug, Default)]
 struct Ledger {
     known: Option<Sums>,
@@ -179,6 +199,38 @@ impl Meter {
         bucket
             .try_take(1.0)
             .map_err(|wait| faults::rate_limited(name, rate, wait))
+    }
+
+    /// What the rate limiter and the tightest budget of tokens still allow.
+    pub(crate) fn remaining(&self, limits: &Limits, now: i64) -> Remaining {
+        let requests = limits.requests_per_second.map(|rate| {
+            let most = (rate * BURST_SECONDS).max(1.0);
+            let level = match self.bucket.lock().as_ref() {
+                Some((bucket, at)) => {
+                    let passed = Duration::from_micros(u64::try_from(now - *at).unwrap_or(0));
+                    (bucket.level() + rate * passed.as_secs_f64()).min(most)
+                }
+                None => most,
+            };
+            Allowance {
+                limit: most as u64,
+                remaining: level.max(0.0) as u64,
+                reset: Some(Duration::from_secs_f64((most - level).max(0.0) / rate)),
+            }
+        });
+        let ledger = self.ledger.lock();
+        let tokens = limits.budgets.iter().filter_map(|budget| {
+            let limit = budget.tokens?;
+            Some(Allowance {
+                limit,
+                remaining: limit.saturating_sub(ledger.spent(budget.per, day_of(now)).tokens),
+                reset: calendar::until_end(budget.per, now),
+            })
+        });
+        Remaining {
+            requests,
+            tokens: tokens.min_by_key(|allowance| allowance.remaining),
+        }
     }
 
     /// Counts usage. True if the meter must be queued for writing.
@@ -373,6 +425,48 @@ mod tests {
             tokens,
             cost: 0,
         }
+    }
+
+    #[test]
+    fn what_limits_still_allow_is_told_and_takes_nothing() {
+        let meter = Meter::new("key:a".into());
+        let limits = Limits {
+            requests_per_second: Some(5.0),
+            ..budget(Period::Day, 100)
+        };
+        let told = |now| {
+            meter
+                .remaining(&limits, now)
+                .requests
+                .map(|one| (one.limit, one.remaining, one.reset))
+        };
+        assert_eq!(
+            told(NOON),
+            Some((10, 10, Some(Duration::ZERO))),
+            "before the first request"
+        );
+        for _ in 0..4 {
+            meter.take_request("a", &limits, NOON).unwrap();
+        }
+        for _ in 0..2 {
+            assert_eq!(told(NOON), Some((10, 6, Some(Duration::from_millis(800)))));
+        }
+        assert_eq!(told(NOON + 400_000), Some((10, 8, Some(Duration::from_millis(400)))));
+        assert_eq!(told(NOON + DAY), Some((10, 10, Some(Duration::ZERO))));
+        meter.begin(Sums::default());
+        meter.add(tokens(70), NOON);
+        let left = meter.remaining(&limits, NOON).tokens.unwrap();
+        assert_eq!((left.limit, left.remaining), (100, 30));
+        assert_eq!(left.reset, Some(Duration::from_secs(43_200)), "at midnight");
+        let both = Limits {
+            budgets: [budget(Period::Day, 100).budgets, budget(Period::Total, 75).budgets].concat(),
+            ..Limits::default()
+        };
+        let told = meter.remaining(&both, NOON);
+        let tightest = told.tokens.unwrap();
+        assert_eq!((tightest.limit, tightest.remaining, tightest.reset), (75, 5, None));
+        assert_eq!(told.requests, None);
+        assert_eq!(meter.remaining(&Limits::default(), NOON), Remaining::default());
     }
 
     #[test]

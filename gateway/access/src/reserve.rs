@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use isomer_database::failed;
 use isomer_service_kit::Fault;
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 
 use crate::{
     access::{Inner, micros_now},
@@ -108,11 +108,10 @@ impl Inner {
             .execute(&mut *transaction)
             .await
             .map_err(failed)?;
-        let (written, _) = store::sums_in(&mut transaction, &meter.principal, day_of(now)).await?;
-        let mut aside = self.of_others(&mut transaction, meter, now).await?;
-        let own = meter.in_use();
+        let known = store::known(&mut transaction, &meter.principal, day_of(now), (&self.holder, now)).await?;
+        let (own, mut aside) = (meter.in_use(), known.of_others);
         aside.add(own);
-        let spare = decide(name, limits, &written, aside, most, now)?;
+        let spare = decide(name, limits, &known.sums, aside, most, now)?;
         let mut granted = own;
         granted.add(most);
         granted.add(spare);
@@ -120,24 +119,6 @@ impl Inner {
         transaction.commit().await.map_err(failed)?;
         meter.granted(granted, most);
         Ok(())
-    }
-
-    async fn of_others(&self, transaction: &mut Transaction<'_, Any>, meter: &Meter, now: i64) -> Result<Spent, Fault> {
-        let query = "SELECT CAST(COALESCE(SUM(tokens), 0) AS BIGINT), CAST(COALESCE(SUM(cost), 0) AS BIGINT) FROM access_reserved \
-                     WHERE principal = $1 AND holder <> $2 AND lease > $3";
-        let row = sqlx::query(query)
-            .bind(&meter.principal)
-            .bind(&self.holder)
-            .bind(now)
-            .fetch_one(&mut **transaction)
-            .await
-            .map_err(failed)?;
-        let number = |column: usize| row.try_get::<i64, _>(column).map(i64::unsigned_abs).map_err(failed);
-        Ok(Spent {
-            requests: 0,
-            tokens: number(0)?,
-            cost: number(1)?,
-        })
     }
 
     /// Records this gateway's reservations for a caller.

@@ -213,43 +213,82 @@ pub(crate) async fn add_usage(
     Ok(())
 }
 
-const SUMS: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(requests), 0) AS BIGINT), CAST(COALESCE(SUM(tokens), 0) AS BIGINT), \
-                    CAST(COALESCE(SUM(cost), 0) AS BIGINT), CAST(COALESCE(MAX(last_used), 0) AS BIGINT) FROM access_usage WHERE \
-                    principal = $1 AND day >= $2";
+/// Usage of the day, the month and in total, the time of the last request, and what other gateways
+/// than `$4` have reserved at `$5`.
+///
+/// One statement: a gateway moves its counts from one table to the other, and between two
+/// statements they would be in neither.
+const SUMS: &str = "SELECT \
+                    CAST(COALESCE(SUM(CASE WHEN day >= $2 THEN requests ELSE 0 END), 0) AS BIGINT), \
+                    CAST(COALESCE(SUM(CASE WHEN day >= $2 THEN tokens ELSE 0 END), 0) AS BIGINT), \
+                    CAST(COALESCE(SUM(CASE WHEN day >= $2 THEN cost ELSE 0 END), 0) AS BIGINT), \
+                    CAST(COALESCE(SUM(CASE WHEN day >= $3 THEN requests ELSE 0 END), 0) AS BIGINT), \
+                    CAST(COALESCE(SUM(CASE WHEN day >= $3 THEN tokens ELSE 0 END), 0) AS BIGINT), \
+                    CAST(COALESCE(SUM(CASE WHEN day >= $3 THEN cost ELSE 0 END), 0) AS BIGINT), \
+                    CAST(COALESCE(SUM(requests), 0) AS BIGINT), \
+                    CAST(COALESCE(SUM(tokens), 0) AS BIGINT), \
+                    CAST(COALESCE(SUM(cost), 0) AS BIGINT), \
+                    CAST(COALESCE(MAX(last_used), 0) AS BIGINT), \
+                    CAST(COALESCE((SELECT SUM(tokens) FROM access_reserved \
+                    WHERE principal = $1 AND holder <> $4 AND lease > $5), 0) AS BIGINT), \
+                    CAST(COALESCE((SELECT SUM(cost) FROM access_reserved \
+                    WHERE principal = $1 AND holder <> $4 AND lease > $5), 0) AS BIGINT) \
+                    FROM access_usage WHERE principal = $1";
+
+/// What the database knows of a caller's usage.
+pub(crate) struct Known {
+    pub(crate) sums: Sums,
+    pub(crate) last_used: i64,
+    /// Reserved by other gateways, their unwritten counts included.
+    pub(crate) of_others: Spent,
+}
 
 /// A caller's usage so far in the database, and the time of its last request.
 pub(crate) async fn sums(database: &Database, principal: &str, today: Day) -> Result<(Sums, i64), Fault> {
     let mut connection = database.pool().acquire().await.map_err(failed)?;
-    sums_in(&mut connection, principal, today).await
+    let known = known(&mut connection, principal, today, ("", i64::MAX)).await?;
+    Ok((known.sums, known.last_used))
 }
 
-/// The same within a transaction.
-pub(crate) async fn sums_in(connection: &mut AnyConnection, principal: &str, today: Day) -> Result<(Sums, i64), Fault> {
-    let mut periods = [Spent::default(); 3];
-    let mut last_used = 0;
-    for (spent, begin) in periods.iter_mut().zip([today, month_begin(today), Day::MIN]) {
-        let row = sqlx::query(SUMS)
-            .bind(principal)
-            .bind(begin)
-            .fetch_one(&mut *connection)
-            .await
-            .map_err(failed)?;
-        let number = |column: usize| row.try_get::<i64, _>(column).map_err(failed);
-        *spent = Spent {
-            requests: number(1)?.unsigned_abs(),
-            tokens: number(2)?.unsigned_abs(),
-            cost: number(3)?.unsigned_abs(),
-        };
-        last_used = number(4)?;
-    }
-    let [day, month, total] = periods;
-    let sums = Sums {
-        as_of: today,
-        day,
-        month,
-        total,
+/// The same with what is reserved: by other gateways than `holder`, in leases that last at `now`.
+pub(crate) async fn known(
+    connection: &mut AnyConnection,
+    principal: &str,
+    today: Day,
+    (holder, now): (&str, i64),
+) -> Result<Known, Fault> {
+    let row = sqlx::query(SUMS)
+        .bind(principal)
+        .bind(today)
+        .bind(month_begin(today))
+        .bind(holder)
+        .bind(now)
+        .fetch_one(connection)
+        .await
+        .map_err(failed)?;
+    let number = |column: usize| row.try_get::<i64, _>(column).map_err(failed);
+    let count = |column: usize| number(column).map(i64::unsigned_abs);
+    let spent = |column: usize| -> Result<Spent, Fault> {
+        Ok(Spent {
+            requests: count(column)?,
+            tokens: count(column + 1)?,
+            cost: count(column + 2)?,
+        })
     };
-    Ok((sums, last_used))
+    Ok(Known {
+        sums: Sums {
+            as_of: today,
+            day: spent(0)?,
+            month: spent(3)?,
+            total: spent(6)?,
+        },
+        last_used: number(9)?,
+        of_others: Spent {
+            requests: 0,
+            tokens: count(10)?,
+            cost: count(11)?,
+        },
+    })
 }
 
 pub(crate) fn count(n: u64) -> i64 {

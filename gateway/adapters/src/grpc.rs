@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use isomer_outbound::{
-    guard::{Connector, Refused},
-    said::presentable,
-};
+use isomer_outbound::{guard::Refused, said::presentable};
 use isomer_service_kit::{Fault, GrpcChannel, client, config::Secret};
 use tokio::time::Instant;
 use tonic::{Code, Request, Status, metadata::MetadataMap};
@@ -27,12 +24,11 @@ pub(crate) struct Grpc {
 impl Grpc {
     /// Connects at the first call.
     pub(crate) fn new(target: Target) -> Result<Self, Fault> {
-        let channel = client::connect_lazy_through(&target.client_config(), Connector(target.guard.clone())).map_err(
-            |fault| Fault {
-                field: fault.field.as_ref().map(|field| format!("provider.{field}")),
-                ..fault
-            },
-        )?;
+        let guard = Box::new(target.guard.clone());
+        let channel = client::connect_lazy_to(&target.client_config(), guard).map_err(|fault| Fault {
+            field: fault.field.as_ref().map(|field| format!("provider.{field}")),
+            ..fault
+        })?;
         Ok(Self { target, channel })
     }
 

@@ -8,8 +8,8 @@ use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{EncodeRequest, Input, RerankRequest, input},
     transform::v1::{
-        AugmentRequest, AugmentationSpec, EncodeAugmentedRequest, JudgeRequest, TextItem, TransformRequest,
-        Transformation, transformation::Kind,
+        AugmentRequest, AugmentationSpec, Continuation, EncodeAugmentedRequest, JudgeRequest, TextItem,
+        TransformRequest, Transformation, transformation::Kind,
     },
 };
 use isomer_usage::sum;
@@ -31,6 +31,11 @@ const RATING: u64 = 512;
 const ATTEMPTS: u32 = 3;
 /// Calls to a generator in one attempt: a translation and its back-translation.
 const CALLS: u64 = 2;
+
+/// Cuts of a continuation, and tokens between them: where the request sets none, and the most that
+/// the transform service takes.
+const CUTS: (u64, u64) = (4, 16);
+const STRIDE: (u64, u64) = (5, 64);
 
 fn tokens(text: &str) -> u64 {
     (text.len() as u64).div_ceil(BYTES_PER_TOKEN).saturating_add(MARKS)
@@ -161,6 +166,10 @@ fn generated(
     if kind.is_some_and(|kind| !asks_generator(kind)) {
         return Usage::default();
     }
+    let attempts = u64::from(attempts.unwrap_or(ATTEMPTS));
+    if let Some(Kind::Continuation(continuation)) = kind {
+        return times(&continued(continuation, items), attempts);
+    }
     let answer = answer.map_or(ANSWER, u64::from);
     let of = |item: &TextItem| Usage {
         tokens: tokens(&item.text).saturating_add(PROMPT),
@@ -168,10 +177,25 @@ fn generated(
         ..Usage::default()
     };
     let once: Vec<Usage> = items.iter().map(of).collect();
-    times(
-        &sum::total(&once),
-        CALLS.saturating_mul(attempts.unwrap_or(ATTEMPTS).into()),
-    )
+    times(&sum::total(&once), CALLS.saturating_mul(attempts))
+}
+
+/// One attempt at continuations: a call for each cut, whose prompt is the text with the cuts
+/// before.
+fn continued(continuation: &Continuation, items: &[TextItem]) -> Usage {
+    let bounded = |given: Option<u32>, absent: u64, most: u64| given.map_or(absent, u64::from).min(most);
+    let cuts = bounded(continuation.cuts, CUTS.0, CUTS.1);
+    let stride = bounded(continuation.stride, STRIDE.0, STRIDE.1);
+    let of = |item: &TextItem| Usage {
+        tokens: tokens(&item.text)
+            .saturating_add(PROMPT)
+            .saturating_add(cuts * stride)
+            .saturating_mul(cuts),
+        generated_tokens: cuts * stride,
+        ..Usage::default()
+    };
+    let once: Vec<Usage> = items.iter().map(of).collect();
+    sum::total(&once)
 }
 
 fn times(usage: &Usage, times: u64) -> Usage {
@@ -179,5 +203,52 @@ fn times(usage: &Usage, times: u64) -> Usage {
         tokens: usage.tokens.saturating_mul(times),
         generated_tokens: usage.generated_tokens.saturating_mul(times),
         ..Usage::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use isomer_proto::transform::v1::TransformSpec;
+
+    use super::*;
+
+    fn reserved(kind: Kind, spec: TransformSpec, text: &str) -> Usage {
+        of_transform(&TransformRequest {
+            spec: Some(TransformSpec {
+                transformation: Some(Transformation { kind: Some(kind) }),
+                ..spec
+            }),
+            items: vec![TextItem {
+                text: text.to_owned(),
+                ..TextItem::default()
+            }],
+            ..TransformRequest::default()
+        })
+    }
+
+    fn attempts(attempts: u32) -> TransformSpec {
+        TransformSpec {
+            max_attempts: Some(attempts),
+            ..TransformSpec::default()
+        }
+    }
+
+    #[test]
+    fn a_continuation_is_reserved_for_with_the_whole_text_at_every_cut() {
+        let text = "word ".repeat(4000);
+        let continuation = |cuts, stride| Kind::Continuation(Continuation { cuts, stride });
+        // A call reads the text, which is at least a token for each word, and the cuts before.
+        for (kind, cuts, stride) in [
+            (continuation(Some(16), Some(64)), 16, 64),
+            (continuation(None, None), 4, 5),
+            // Above what the service takes: refused, and not reserved for.
+            (continuation(Some(u32::MAX), Some(u32::MAX)), 16, 64),
+        ] {
+            let most = reserved(kind, attempts(3), &text);
+            let read: u64 = (0..cuts).map(|cut| 4000 + cut * stride).sum();
+            assert!(most.tokens >= 3 * read, "{} tokens for {}", most.tokens, 3 * read);
+            assert_eq!(most.generated_tokens, 3 * cuts * stride);
+            assert!(most.tokens < 3 * cuts * 10_000, "{}", most.tokens);
+        }
     }
 }

@@ -41,7 +41,7 @@ use tonic::Code;
 
 pub(crate) use error::ApiError;
 
-use crate::{billing, proxy::Servers, routing::Router};
+use crate::{billing, proxy::Servers, rate_limits, routing::Router};
 
 /// The services that these routes call.
 #[derive(Debug, Clone)]
@@ -59,7 +59,7 @@ pub struct Backends {
 pub(crate) fn add(services: Services, backends: Backends) -> Services {
     let shape = |fault| ApiError::from(fault).into_response();
     services
-        .http(billing::charged(routes(backends)))
+        .http(rate_limits::shown(billing::charged(routes(backends))))
         .refusals("/v1/", shape)
         .refusals("/openai/", shape)
 }

@@ -1,9 +1,10 @@
-//! The page at `/`: encoders and providers with their health, runs with their reports, and a form
-//! to try two texts.
+//! The page at `/`: encoders and providers with their health, the workers of a fleet, runs with
+//! their reports, and a form to try two texts.
 //!
 //! One document from the server, without scripts: reading it needs none, and the form answers with
 //! the page again.
 
+mod fleet;
 mod runs;
 mod trial;
 mod view;
@@ -81,9 +82,10 @@ async fn home(
             trial.problems.push(fault.to_string());
         }
     }
-    let (encoders, runs, served) = tokio::join!(
+    let (encoders, runs, fleet, served) = tokio::join!(
         pages.router.list(),
         runs::list(&pages, caller.as_ref().map(|caller| &caller.0)),
+        runs::fleet(&pages, caller.as_ref().map(|caller| &caller.0)),
         served(&pages)
     );
     let served = served.unwrap_or_else(|fault| {
@@ -91,7 +93,7 @@ async fn home(
         trial.problems.push(why);
         Vec::new()
     });
-    match view::page(&pages, &encoders, &served, &runs, &trial) {
+    match view::page(&pages, &encoders, &served, (&runs, &fleet), &trial) {
         Ok(html) => document(
             Html(html),
             "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",

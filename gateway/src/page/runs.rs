@@ -2,11 +2,12 @@
 
 use isomer_access::Caller;
 use isomer_proto::eval::v1::{
-    GetReportRequest, ListRunsRequest, ReportFormat, Run, run_service_client::RunServiceClient,
+    GetFleetRequest, GetFleetResponse, GetReportRequest, ListRunsRequest, ReportFormat, Run,
+    run_service_client::RunServiceClient,
 };
 use isomer_service_kit::{CALLER, CallDeadline, Fault};
 use tokio::time::Instant;
-use tonic::{Request, metadata::MetadataValue};
+use tonic::{Code, Request, metadata::MetadataValue};
 
 use super::Pages;
 use crate::{proxy::Servers, runs::viewer};
@@ -44,6 +45,23 @@ pub(super) async fn list(pages: &Pages, caller: Option<&Caller>) -> Result<Vec<R
         .await
         .map_err(|status| Fault::from_status(&status))?;
     Ok(answer.into_inner().runs)
+}
+
+/// The workers that do the work of runs, their lanes, and what runs wait for; or the reason why
+/// they cannot be shown.
+pub(super) async fn fleet(pages: &Pages, caller: Option<&Caller>) -> Result<GetFleetResponse, Fault> {
+    if pages.upstream_servers.runs().is_none() {
+        return Ok(GetFleetResponse::default());
+    }
+    let mut request = Request::new(GetFleetRequest {});
+    request.extensions_mut().insert(CallDeadline(Instant::now() + PATIENCE));
+    name(&mut request, caller);
+    match client(pages)?.get_fleet(request).await {
+        Ok(answer) => Ok(answer.into_inner()),
+        // A server of an earlier version.
+        Err(status) if status.code() == Code::Unimplemented => Ok(GetFleetResponse::default()),
+        Err(status) => Err(Fault::from_status(&status)),
+    }
 }
 
 /// One format of a report, by its file name.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use isomer_proto::{
     encoder::v1::Encoder,
-    eval::v1::{Run, RunState, Verdict},
+    eval::v1::{GetFleetResponse, Run, RunState, Verdict},
     transform::v1::{TransformationInfo, transformation::Kind},
 };
 use isomer_service_kit::Fault;
 use minijinja::{Environment, UndefinedBehavior, context, value::Serde};
 use serde::Serialize;
 
-use super::{Pages, trial::Trial};
+use super::{Pages, fleet, trial::Trial};
 use crate::{catalogue, proxy::Servers};
 
 #[derive(Serialize)]
@@ -57,6 +57,8 @@ struct RunRow {
     encoders: String,
     verdict: &'static str,
     error: String,
+    /// What the next unit of each lane waits for.
+    waits: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -83,7 +85,7 @@ pub(super) fn page(
     pages: &Pages,
     encoders: &[Encoder],
     served: &[TransformationInfo],
-    runs: &Result<Vec<Run>, Fault>,
+    (runs, fleet): (&Result<Vec<Run>, Fault>, &Result<GetFleetResponse, Fault>),
     trial: &Trial,
 ) -> Result<String, minijinja::Error> {
     let provider_health = pages.router.provider_health();
@@ -137,8 +139,12 @@ pub(super) fn page(
         })
     });
     let server_rows: Vec<ServerRow> = servers.collect();
+    let (fleet, fleet_problem) = match fleet {
+        Ok(fleet) => (fleet.clone(), None),
+        Err(fault) => (GetFleetResponse::default(), Some(fault.to_string())),
+    };
     let (run_rows, runs_problem): (Vec<RunRow>, _) = match runs {
-        Ok(runs) => (runs.iter().map(run_row).collect(), None),
+        Ok(runs) => (runs.iter().map(|run| run_row(run, &fleet)).collect(), None),
         Err(fault) => (Vec::new(), Some(fault.to_string())),
     };
     let mut environment = Environment::new();
@@ -150,13 +156,15 @@ pub(super) fn page(
         encoders => Serde(encoder_rows),
         providers => Serde(provider_rows),
         servers => Serde(server_rows),
+        fleet => Serde(fleet::view(&fleet)),
+        fleet_problem => fleet_problem,
         runs => Serde(run_rows),
         runs_problem => runs_problem,
         trial => Serde(trial_view(trial, encoders, served)),
     })
 }
 
-fn run_row(run: &Run) -> RunRow {
+fn run_row(run: &Run, fleet: &GetFleetResponse) -> RunRow {
     let created = run
         .create_time
         .as_ref()
@@ -188,6 +196,7 @@ fn run_row(run: &Run) -> RunRow {
             Verdict::Invalid => "invalid",
         },
         error: run.error.clone(),
+        waits: fleet::waits(fleet, &run.id),
     }
 }
 

@@ -22,14 +22,16 @@ use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use isomer_adapters::out_of_time;
-use isomer_proto::common::v1::Usage;
+use isomer_proto::{common::v1::Usage, eval::v1::CreateRunRequest};
 use isomer_service_kit::{CallDeadline, Fault, GrpcChannel, holder, telemetry::unsampled};
 use isomer_usage::report::{self, Asking, Provisional};
+use prost::Message as _;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 use tonic::{Code, Status, body::Body};
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 use tower::{Service, ServiceExt};
 use tracing::Instrument;
+use uuid::Uuid;
 
 use crate::{
     billing::answer,
@@ -40,12 +42,11 @@ use crate::{
     },
 };
 
+/// A method that is made repeatable: a repeated request id gives the run that exists.
+const CREATE_RUN: &str = "/isomer.eval.v1.RunService/CreateRun";
 /// Methods whose effect would happen twice if they were called twice. All others only read, or end
 /// in the same state.
-const ONCE: &[&str] = &[
-    "/isomer.eval.v1.RunService/CreateRun",
-    "/isomer.eval.v1.RunService/DeleteRun",
-];
+const ONCE: &[&str] = &[CREATE_RUN, "/isomer.eval.v1.RunService/DeleteRun"];
 /// What to do if no server answers.
 pub(super) const HINT: &str =
     "start that service, or correct its address or its TLS settings in the gateway's configuration";
@@ -136,7 +137,11 @@ impl Servers {
             Fault::invalid("request", format!("was not received completely: {error}")).hint("send it again")
         })?;
         let deadline = parts.extensions.get::<CallDeadline>().map(|deadline| deadline.0);
-        let once = ONCE.contains(&parts.uri.path());
+        let (bytes, identified) = match parts.uri.path() {
+            CREATE_RUN => identify(bytes),
+            _ => (bytes, false),
+        };
+        let once = ONCE.contains(&parts.uri.path()) && !identified;
         let sent = Arc::new(AtomicBool::new(false));
         let order = SendOptions {
             kind: "server",
@@ -216,6 +221,35 @@ impl Servers {
             }))
         }))
     }
+}
+
+/// A request for a run with a request id, and whether it has one now. Replicas that share runs, and
+/// a server that starts again, return the run of that id instead of making a second one.
+fn identify(bytes: Bytes) -> (Bytes, bool) {
+    // Not compressed, and one message: a flag, its length, itself.
+    let Some((&[0, a, b, c, d], message)) = bytes.split_first_chunk::<5>() else {
+        return (bytes, false);
+    };
+    if u32::from_be_bytes([a, b, c, d]) as usize != message.len() {
+        return (bytes, false);
+    }
+    let Ok(request) = CreateRunRequest::decode(message) else {
+        return (bytes, false);
+    };
+    if !request.request_id.is_empty() {
+        return (bytes, true);
+    }
+    // Messages that are joined are merged: fields that this version does not know stay.
+    let id = CreateRunRequest {
+        request_id: Uuid::now_v7().to_string(),
+        ..CreateRunRequest::default()
+    };
+    let identified = [message, &id.encode_to_vec()].concat();
+    let Ok(length) = u32::try_from(identified.len()) else {
+        return (bytes, false);
+    };
+    let frame = [&[0], &length.to_be_bytes()[..], &identified].concat();
+    (frame.into(), true)
 }
 
 /// Waits for the first frame of an answer whose head was sent early, so that another server can be
@@ -326,5 +360,54 @@ async fn serves(channel: &GrpcChannel) -> Result<(), Fault> {
         // A server without the health service counts as healthy, since it answered.
         Err(status) if status.code() == Code::Unimplemented => Ok(()),
         Err(status) => Err(Fault::from_status(&status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use isomer_proto::eval::v1::RunSpec;
+
+    use super::*;
+
+    fn frame(message: &[u8]) -> Bytes {
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        [&[0], &length[..], message].concat().into()
+    }
+
+    #[test]
+    fn a_request_for_a_run_gets_an_id_and_keeps_the_one_it_has_and_all_its_fields() {
+        let mut request = CreateRunRequest {
+            spec: Some(RunSpec {
+                generator_id: "big".to_owned(),
+                ..RunSpec::default()
+            }),
+            request_id: String::new(),
+        };
+        // With a field that this version does not know: number 99, varint 7.
+        let newer = [request.encode_to_vec(), vec![0x98, 0x06, 0x07]].concat();
+        let (sent, identified) = identify(frame(&newer));
+        assert!(identified);
+        assert!(sent[5..].starts_with(&newer), "what was sent stays");
+        assert_eq!(
+            u32::from_be_bytes(sent[1..5].try_into().unwrap()) as usize,
+            sent.len() - 5
+        );
+        let read = CreateRunRequest::decode(&sent[5..]).unwrap();
+        assert_eq!(read.spec, request.spec);
+        assert!(Uuid::try_parse(&read.request_id).is_ok(), "{}", read.request_id);
+
+        request.request_id = "mine".to_owned();
+        let own = frame(&request.encode_to_vec());
+        assert_eq!(identify(own.clone()), (own, true));
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_read_stays_as_it_is_and_is_not_repeated() {
+        let compressed: Bytes = [&[1, 0, 0, 0, 3][..], b"abc"].concat().into();
+        let cut: Bytes = vec![0, 0, 0, 0, 9, 1].into();
+        for bytes in [compressed, cut, Bytes::new(), frame(&[0xff])] {
+            assert_eq!(identify(bytes.clone()), (bytes, false));
+        }
     }
 }

@@ -37,11 +37,15 @@ models:
   {{- end }}
 {{- end -}}
 
-{{/* The way to another server of this release. dict root, suffix, key (whether the services' key is sent) */}}
+{{/* The way to the pods of another server of this release, over which the client spreads its calls. dict root, suffix,
+key (whether the services' key is sent) */}}
 {{- define "isomer.config.client" -}}
-address: {{ include "isomer.url" . | quote }}
+{{- $scheme := ternary "http" "https" (eq .root.Values.tls.mode "none") }}
+address: {{ printf "%s://%s:50051" $scheme (include "isomer.podsHost" .) | quote }}
 {{- if ne .root.Values.tls.mode "none" }}
 tls:
+  # The certificates name the Service.
+  server_name: {{ include "isomer.host" . }}
   ca_file: /etc/isomer/tls/ca.crt
   certificate_file: /etc/isomer/tls/tls.crt
   key_file: /etc/isomer/tls/tls.key
@@ -59,7 +63,7 @@ access:
 addresses:
   allow:
     {{- range .Values.embed.encoders }}
-    - {{ include "isomer.host" (dict "root" $ "suffix" (printf "embed-%s" .name)) }}
+    - {{ include "isomer.podsHost" (dict "root" $ "suffix" (printf "embed-%s" .name)) }}
     {{- end }}
 {{- if or .Values.embed.encoders .Values.gateway.providers }}
 providers:
@@ -72,6 +76,7 @@ transform:
 {{- if .Values.eval.enabled }}
 eval:
   {{- include "isomer.config.client" (dict "root" . "suffix" "eval") | nindent 2 }}
+shared_runs: {{ ne .Values.eval.ledger.existingSecret "" }}
 {{- end }}
 {{- end -}}
 
@@ -79,7 +84,8 @@ eval:
 {{- define "isomer.providers" -}}
 {{- range $entry := .Values.embed.encoders }}
 {{- $encoder := include "isomer.entry" (dict "defaults" $.Values.embed.defaults "entry" $entry) | fromYaml }}
-{{- $address := include "isomer.host" (dict "root" $ "suffix" (printf "embed-%s" $encoder.name)) | printf "%s://%s:50051" (ternary "grpc" "grpcs" (eq $.Values.tls.mode "none")) }}
+{{- $of := dict "root" $ "suffix" (printf "embed-%s" $encoder.name) }}
+{{- $address := include "isomer.podsHost" $of | printf "%s://%s:50051" (ternary "grpc" "grpcs" (eq $.Values.tls.mode "none")) }}
 [[provider]]
 id = {{ $encoder.name | toJson }}
 kind = "isomer"
@@ -89,7 +95,7 @@ encoders = { {{ include "isomer.toml.key" $encoder.model }} = {{ $encoder.model 
 price_per_million_tokens = {{ $encoder.pricePerMillionTokens | toJson }}
 {{- end }}
 {{- if ne $.Values.tls.mode "none" }}
-tls = { ca_file = "/etc/isomer/tls/ca.crt", certificate_file = "/etc/isomer/tls/tls.crt", key_file = "/etc/isomer/tls/tls.key" }
+tls = { ca_file = "/etc/isomer/tls/ca.crt", certificate_file = "/etc/isomer/tls/tls.crt", key_file = "/etc/isomer/tls/tls.key", server_name = {{ include "isomer.host" $of | toJson }} }
 {{- end }}
 {{- end }}
 {{- range .Values.gateway.providers }}
@@ -128,12 +134,25 @@ transform:
   {{- include "isomer.config.client" (dict "root" . "suffix" "transform") | nindent 2 }}
 eval:
   home: /var/lib/isomer
+  {{- if not .Values.eval.ledger.existingSecret }}
   ledger:
     {{- /* A file of the one pod's volume: its runs go on when it is back. */}}
     url: /var/lib/isomer/runs.sqlite
+  {{- end }}
   {{- if .Values.offline }}
   hub: "off"
   {{- end }}
+{{- if include "isomer.eval.store" . }}
+{{ include "isomer.config.store" . }}
+{{- end }}
+{{- if eq .Values.eval.through "workers" }}
+{{ include "isomer.config.queue" . }}
+{{- end }}
+{{- end -}}
+
+{{/* Whether eval-svc shares the store: with its replicas, or with workers. */}}
+{{- define "isomer.eval.store" -}}
+{{- if or (eq .Values.eval.through "workers") (and .Values.eval.ledger.existingSecret .Values.store.url) }}yes{{ end -}}
 {{- end -}}
 
 {{/* dict root, values (an encoder) */}}
@@ -160,11 +179,19 @@ cpu
 {{- end -}}
 
 {{- define "isomer.config.fleet" -}}
+{{ include "isomer.config.store" . }}
+{{ include "isomer.config.queue" . }}
+{{- end -}}
+
+{{- define "isomer.config.store" -}}
 store:
   url: {{ .Values.store.url | quote }}
   {{- with .Values.store.endpoint }}
   endpoint: {{ . | quote }}
   {{- end }}
+{{- end -}}
+
+{{- define "isomer.config.queue" -}}
 fleet:
   engine: {{ .Values.nats.url | quote }}
   name: {{ .Values.nats.name }}

@@ -40,7 +40,11 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 
 {{/* dict root, component, labels, suffix, annotations, moreLabels */}}
 {{- define "isomer.metadata" -}}
-name: {{ include "isomer.fullname" .root }}{{ with .suffix }}-{{ . }}{{ end }}
+{{- $name := printf "%s%s" (include "isomer.fullname" .root) (ternary (printf "-%s" .suffix) "" (ne (.suffix | default "") "")) -}}
+{{- if gt (len $name) 63 }}
+{{- fail (printf "the name %s has more than 63 characters: choose a shorter fullnameOverride, or a shorter name of the encoder, pool or check" $name) }}
+{{- end -}}
+name: {{ $name }}
 namespace: {{ .root.Release.Namespace }}
 labels:
   {{- include "isomer.labels" . | nindent 2 }}
@@ -72,6 +76,11 @@ annotations:
 {{/* The name of a Service within the cluster. dict root, suffix */}}
 {{- define "isomer.host" -}}
 {{ include "isomer.fullname" .root }}{{ with .suffix }}-{{ . }}{{ end }}.{{ .root.Release.Namespace }}.svc
+{{- end -}}
+
+{{/* The name of all ready pods of a component: of its headless Service. */}}
+{{- define "isomer.podsHost" -}}
+{{ include "isomer.host" (dict "root" .root "suffix" (printf "%s-pods" (.suffix | default "gateway"))) }}
 {{- end -}}
 
 {{- define "isomer.url" -}}

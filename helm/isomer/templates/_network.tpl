@@ -9,7 +9,8 @@
       app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
-{{/* dict root, component, from (components), fromPeers (peers), to (components), out (list of dict peers, ports) */}}
+{{/* dict root, component, from (components), fromPeers (peers), to (components), out (list of dict peers, ports), port (in place of the
+server's) */}}
 {{- define "isomer.networkPolicy" -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -22,7 +23,7 @@ spec:
   policyTypes: [Ingress, Egress]
   {{- if or .from .fromPeers }}
   ingress:
-    - ports: [{port: 50051, protocol: TCP}]
+    - ports: [{port: {{ .port | default 50051 }}, protocol: TCP}]
       from:
         {{- range .from }}
         {{- include "isomer.peer" (dict "root" $.root "component" .) | nindent 8 }}
@@ -62,6 +63,10 @@ spec:
 {{- define "isomer.network.fleet" -}}
 {{- $nats := list .Values.nats.port }}
 - {{ dict "peers" .Values.nats.peers "ports" $nats | toJson }}
+{{- include "isomer.network.store" . }}
+{{- end -}}
+
+{{- define "isomer.network.store" -}}
 {{- if not .Values.store.existingClaim }}
 - {{ dict "peers" .Values.store.peers "ports" (list .Values.store.port) | toJson }}
 {{- end }}

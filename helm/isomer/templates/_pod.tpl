@@ -73,7 +73,7 @@ topologySpreadConstraints:
 {{- end -}}
 
 {{/* Variables of a container. dict root, secretEnv, pod, and whether it gets: hub (the hub's token), store
-(credentials of the bucket), key (the services' key as the encoder's), database */}}
+(credentials of the bucket), key (the services' key as the encoder's), database, ledger (eval-svc's runs) */}}
 {{- define "isomer.env" -}}
 {{- $values := .root.Values }}
 # Nothing but /tmp and the volumes can be written.
@@ -87,6 +87,13 @@ topologySpreadConstraints:
       name: {{ $values.database.existingSecret }}
       key: {{ $values.database.secretKey }}
 {{- end }}
+{{- end }}
+{{- if and .ledger $values.eval.ledger.existingSecret }}
+- name: ISOMER_EVAL__LEDGER__URL
+  valueFrom:
+    secretKeyRef:
+      name: {{ $values.eval.ledger.existingSecret }}
+      key: {{ $values.eval.ledger.secretKey }}
 {{- end }}
 {{- if and .key (eq $values.access.mode "required") }}
 - name: ISOMER_ENCODER__API_KEY

@@ -2,7 +2,8 @@
 
 dict root, component, suffix (of names), labels (that tell pods of one component apart), values (of the component),
 target (image), command (list), config (suffix of the ConfigMap), toml (its content, for the checksum), tls (component
-whose certificate it has), init, volumes, mounts, env (YAML lists), port (whether it has one), strategy */}}
+whose certificate it has), init, volumes, mounts, env (YAML lists), port (whether it serves gRPC), metricsPort (of
+/metrics and /healthz alone), strategy */}}
 
 {{- define "isomer.deployment" -}}
 {{- $values := .values }}
@@ -67,6 +68,18 @@ spec:
           {{- include "isomer.probes" (dict "root" .root "probe" .probe "clients" (or (ne .tls "gateway") .root.Values.tls.clientCertificates) "startupSeconds" $values.startupSeconds) | nindent 10 }}
           {{- include "isomer.preStop" . | nindent 10 }}
           {{- end }}
+          {{- with .metricsPort }}
+          ports:
+            - name: metrics
+              containerPort: {{ . }}
+          livenessProbe:
+            httpGet:
+              path: /healthz
+              port: metrics
+            periodSeconds: 10
+            timeoutSeconds: 6
+            failureThreshold: 6
+          {{- end }}
           volumeMounts:
             {{- include "isomer.mounts" (dict "root" .root "tls" .tls "pod" $pod) | trim | nindent 12 }}
             {{- with .mounts | default "" | trim }}
@@ -90,6 +103,27 @@ metadata:
   {{- include "isomer.metadata" . | nindent 2 }}
 spec:
   type: ClusterIP
+  selector:
+    {{- include "isomer.selector" . | nindent 4 }}
+  ports:
+    - name: grpc
+      port: 50051
+      targetPort: grpc
+      {{- if eq .root.Values.tls.mode "none" }}
+      appProtocol: kubernetes.io/h2c
+      {{- end }}
+{{- end -}}
+
+{{/* All its ready pods by one name, for clients of this release: gRPC sends every call of a client over one connection,
+so a Service's one address would give all of them to one pod. */}}
+{{- define "isomer.headless" -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "isomer.metadata" (mustMerge (dict "root" .root "suffix" (printf "%s-pods" .suffix)) (omit . "root" "suffix")) | nindent 2 }}
+spec:
+  type: ClusterIP
+  clusterIP: None
   selector:
     {{- include "isomer.selector" . | nindent 4 }}
   ports:
@@ -190,6 +224,10 @@ spec:
 {{- if and .port (ne (toString .service) "false") }}
 ---
 {{ include "isomer.service" $all }}
+{{- end }}
+{{- if and .port (ne .component "single") }}
+---
+{{ include "isomer.headless" $all }}
 {{- end }}
 {{- if and .values.autoscaling .values.autoscaling.enabled }}
 ---

@@ -1,8 +1,8 @@
 {{/* Claims and other volumes. */}}
 
-{{/* Generated texts. dict root, size */}}
+{{/* What a pod keeps for itself. dict root, size, name */}}
 {{- define "isomer.cache.volume" -}}
-- name: cache
+- name: {{ .name | default "cache" }}
   {{- if .size }}
   ephemeral:
     volumeClaimTemplate:

@@ -1,5 +1,5 @@
-//! Stub servers that tests put in place of real ones, one module per kind, and the messages that
-//! several tests send ([`request`]).
+//! Stub servers that tests put in place of real ones, one module per kind, the messages that
+//! several tests send ([`request`]), and empty schemas of a real PostgreSQL ([`postgres`]).
 //!
 //! A stub records its requests. Its answers come from a closure, so that the test itself shows what
 //! is special about its stub:
@@ -27,6 +27,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::missing_panics_doc,
+    clippy::print_stdout,
     reason = "only tests depend on it"
 )]
 
@@ -34,6 +35,7 @@ pub mod encoder;
 pub mod http;
 pub mod hub;
 pub mod openai;
+pub mod postgres;
 pub mod raw;
 pub mod request;
 pub mod rpc;

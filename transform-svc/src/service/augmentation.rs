@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use isomer_outbound::guard::Connector;
 use isomer_proto::transform::v1::{
     AugmentRequest, AugmentResponse, EncodeAugmentedRequest, EncodeAugmentedResponse,
     augmentation_service_server::AugmentationService,
@@ -35,7 +34,7 @@ impl TransformService {
         let config = ClientConfig::plain(address);
         let connected = match self.engine.guard()? {
             None => client::connect_lazy(&config),
-            Some(guard) => client::connect_lazy_through(&config, Connector(guard)),
+            Some(guard) => client::connect_lazy_to(&config, Box::new(guard)),
         };
         connected.map_err(|fault| fault.field("encoder_address"))
     }

@@ -16,7 +16,8 @@ use isomer_proto::eval::v1::{
     run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
 };
 use isomer_service_kit::{Fault, GrpcChannel, shutdown};
-use tonic::Code;
+use tokio::time::sleep;
+use tonic::{Code, Status};
 
 use super::{augment::prefetch_generator, stdout_failure};
 use crate::{
@@ -32,6 +33,11 @@ const REPORTS: &[ReportFormat] = &[
     ReportFormat::Markdown,
     ReportFormat::Junit,
 ];
+
+/// How often in succession a run is watched again without hearing anything, and after which pause:
+/// two minutes, in which a server is replaced.
+const WATCHES: u32 = 60;
+const WATCH_AGAIN: Duration = Duration::from_secs(2);
 
 type Client = RunServiceClient<GrpcChannel>;
 
@@ -82,7 +88,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         .ok_or_else(|| Failure::dependency("the server answered without a run"))?
         .id;
     let run = tokio::select! {
-        ended = watch(client.clone(), &id, &display) => ended?,
+        ended = watch(client.clone(), &id, &display, connection.is_remote()) => ended?,
         () = shutdown::signal() => {
             let reason = "interrupted at the command line".to_owned();
             client.cancel_run(CancelRunRequest { id: id.clone(), reason }).await?;
@@ -231,23 +237,48 @@ async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) 
     Ok(())
 }
 
-async fn watch(mut client: Client, id: &str, display: &Display) -> Result<Run, Failure> {
-    let mut events = client
-        .watch_run(WatchRunRequest {
-            id: id.to_owned(),
-            after_sequence: 0,
-        })
-        .await?
-        .into_inner();
+/// Shows a run until it ends. The run goes on when a server on the way is restarted; `again` says
+/// whether it is then watched again.
+async fn watch(mut client: Client, id: &str, display: &Display, again: bool) -> Result<Run, Failure> {
+    let mut after = 0;
+    let mut failed = 0;
+    loop {
+        let before = after;
+        let broken = match watch_once(&mut client, id, &mut after, display).await {
+            Ok(Some(run)) => return Ok(run),
+            Ok(None) => Status::unavailable("the server closed the stream before the run ended"),
+            Err(status) => status,
+        };
+        failed = if after > before { 0 } else { failed + 1 };
+        // `Unknown` and `Internal` are what a broken connection is, where a proxy cannot say more.
+        let passes = matches!(
+            broken.code(),
+            Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled
+        );
+        if !again || !passes || failed >= WATCHES {
+            return Err(broken.into());
+        }
+        sleep(WATCH_AGAIN).await;
+    }
+}
+
+/// Shows the events after a sequence number; none if the stream ends before the run.
+async fn watch_once(client: &mut Client, id: &str, after: &mut u64, display: &Display) -> Result<Option<Run>, Status> {
+    let request = WatchRunRequest {
+        id: id.to_owned(),
+        after_sequence: *after,
+    };
+    let mut events = client.watch_run(request).await?.into_inner();
     while let Some(message) = events.message().await? {
+        *after = message.sequence.max(*after);
         match message.event {
             Some(Event::Progress(progress)) => show(display, &progress),
             Some(Event::Message(text)) => display.message(&text),
-            Some(Event::Ended(run)) => return Ok(run),
+            Some(Event::Ended(run)) => return Ok(Some(run)),
             None => {}
         }
     }
-    Err(Failure::dependency("the server closed the stream before the run ended"))
+    Ok(None)
 }
 
 fn show(display: &Display, progress: &StageProgress) {

@@ -495,6 +495,7 @@ const FREE: &[&str] = &[
     "/isomer.encoder.v1.EncoderService/Detokenize",
     "/isomer.eval.v1.RunService/CancelRun",
     "/isomer.eval.v1.RunService/DeleteRun",
+    "/isomer.eval.v1.RunService/GetFleet",
     "/isomer.eval.v1.RunService/GetReport",
     "/isomer.eval.v1.RunService/GetRun",
     "/isomer.eval.v1.RunService/ListRuns",

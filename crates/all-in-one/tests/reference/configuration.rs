@@ -13,6 +13,7 @@ use super::{cell, compare, head, workspace};
 
 const FOLDERS: &[&str] = &[
     "crates/all-in-one/src",
+    "crates/blobs/src",
     "crates/fleet/src",
     "crates/models/src",
     "crates/outbound/src",

@@ -187,6 +187,7 @@ impl Agent {
                 spent: local.untold,
                 known: local.known.clone(),
                 pause: local.pause,
+                pause_why: local.pause_why.clone(),
             };
             (requests, tokens, ask)
         };

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     share::shares,
-    terms::{Spent, Terms},
+    terms::{Spent, TOTAL, Terms, day},
 };
 
 /// A burst after a pause: as much as a rate allows in this time.
@@ -31,6 +31,12 @@ pub(super) struct Counters {
     spent: BTreeMap<String, Spent>,
     /// Nobody calls before this time, in milliseconds at the broker.
     paused_until: u64,
+    /// What the generator said when it asked for that.
+    paused_why: String,
+    /// Most calls in flight, as the process that last wrote this has it; 0: no limit.
+    concurrency: usize,
+    /// The limit of the budget that is reached, and the period.
+    reached: Option<(String, String)>,
     /// No concurrent call and nothing of a budget is granted before this time. Set when the
     /// counters are created in a new bucket: the broker may have lost them, and processes may hold
     /// calls, or know of spending, that they have not told again.
@@ -110,6 +116,23 @@ pub(super) struct Ask {
     pub(super) known: (String, Spent),
     /// A pause, in milliseconds from now.
     pub(super) pause: Option<u64>,
+    /// What the generator said when it asked for the pause.
+    pub(super) pause_why: String,
+}
+
+/// What a limit holds back now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LimitState {
+    /// Until when nobody calls, in milliseconds at the broker.
+    pub paused_until: Option<u64>,
+    /// What the generator said when it asked for that.
+    pub paused_why: String,
+    /// Most calls in flight; 0: no limit.
+    pub most_calls: usize,
+    /// Calls in flight that processes hold.
+    pub calls: usize,
+    /// The limit of the budget that is reached.
+    pub reached: Option<String>,
 }
 
 /// What it is granted.
@@ -150,9 +173,13 @@ impl Counters {
     /// Takes what a process tells, and grants what the terms allow.
     pub(super) fn apply(&mut self, now: u64, lease: Duration, terms: &Terms, ask: &Ask) -> Granted {
         self.holders.retain(|id, holder| holder.expires > now || *id == ask.me);
-        if let Some(pause) = ask.pause {
-            self.paused_until = self.paused_until.max(now.saturating_add(pause));
+        if let Some(until) = ask.pause.map(|pause| now.saturating_add(pause))
+            && until > self.paused_until
+        {
+            self.paused_until = until;
+            self.paused_why.clone_from(&ask.pause_why);
         }
+        self.concurrency = terms.concurrency;
         let paused = Duration::from_millis(self.paused_until.saturating_sub(now));
         let spent = self.spend(now, terms, ask);
         let (held, usable, others_wait) = self.slots(now, lease, terms, ask);
@@ -169,6 +196,11 @@ impl Counters {
         if terms.counts_requests() {
             account.requests += requests;
         }
+        let reached = terms
+            .budget
+            .reached(account)
+            .or_else(|| terms.budget.requests_reached(account));
+        self.reached = reached.map(|reached| (reached.what, period.clone()));
         Granted {
             held,
             usable,
@@ -178,6 +210,22 @@ impl Counters {
             next,
             spent: (period, *account),
             paused,
+        }
+    }
+
+    /// What holds calls back at a time.
+    pub(super) fn state(&self, now: u64) -> LimitState {
+        let there = self.holders.values().filter(|holder| holder.expires > now);
+        let calls = there.map(|holder| holder.slots).sum();
+        let today = day(now);
+        // A period that is over holds nothing back, though nobody has written since.
+        let lasts = |(_, period): &&(String, String)| period == TOTAL || today.starts_with(period.as_str());
+        LimitState {
+            paused_until: (self.paused_until > now).then_some(self.paused_until),
+            paused_why: self.paused_why.clone(),
+            most_calls: self.concurrency,
+            calls,
+            reached: self.reached.as_ref().filter(lasts).map(|(what, _)| what.clone()),
         }
     }
 
@@ -277,6 +325,6 @@ impl Counters {
 }
 
 /// Milliseconds of a duration.
-pub(super) fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -21,6 +21,9 @@ use super::{
     terms::{Reached, Spent, Terms},
 };
 
+/// Most characters that are kept of what a generator said when it asked for a pause.
+const LONGEST_REASON: usize = 200;
+
 /// Why a call gets no turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoTurn {
@@ -63,6 +66,8 @@ pub(super) struct Local {
     pub(super) known: (String, Spent),
     /// A pause to tell, in milliseconds.
     pub(super) pause: Option<u64>,
+    /// What the generator said when it asked for that.
+    pub(super) pause_why: String,
 }
 
 /// The shared part of the handles and the agent.
@@ -355,7 +360,10 @@ impl Limit {
         let left = millis(pause);
         {
             let mut local = inner.local.lock();
-            local.pause = local.pause.max(Some(left));
+            if local.pause < Some(left) {
+                local.pause = Some(left);
+                local.pause_why = why.chars().take(LONGEST_REASON).collect();
+            }
         }
         inner.wake.notify_one();
         let inner = Arc::clone(inner);

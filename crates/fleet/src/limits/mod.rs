@@ -22,7 +22,7 @@ mod terms;
 mod tests;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -32,6 +32,9 @@ use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::queue::{FleetError, Queue, about};
+use counters::Counters;
+pub use counters::LimitState;
+pub(crate) use counters::millis;
 use limit::Inner;
 pub use limit::{Limit, NoTurn};
 use store::{BrokerStore, CounterStore};
@@ -127,6 +130,22 @@ impl Limits {
             }
         }
     }
+}
+
+/// What limits hold back now, by their keys; limits that nobody has used are left out.
+///
+/// # Errors
+/// If the broker does not answer.
+pub(crate) async fn states(queue: &Queue, keys: &BTreeSet<&str>) -> Result<BTreeMap<String, LimitState>, FleetError> {
+    let store = BrokerStore::new(queue.clone());
+    let mut states = BTreeMap::new();
+    for key in keys {
+        let (_, content) = store.read(key).await?;
+        if let Ok(counters) = serde_json::from_slice::<Counters>(&content) {
+            states.insert((*key).to_owned(), counters.state(store.now().await?));
+        }
+    }
+    Ok(states)
 }
 
 fn opened(open: &Open, key: &str) -> Vec<Arc<Inner>> {

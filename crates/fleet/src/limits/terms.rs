@@ -2,6 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The period of a budget that never ends.
+pub(super) const TOTAL: &str = "total";
+
+/// The day, in UTC, of a time in milliseconds since 1970: `2026-11-24`.
+pub(super) fn day(now: u64) -> String {
+    let at = i64::try_from(now)
+        .ok()
+        .and_then(|now| jiff::Timestamp::from_millisecond(now).ok());
+    at.unwrap_or_default().strftime("%Y-%m-%d").to_string()
+}
+
 /// Over which time a budget is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -60,14 +71,11 @@ impl Budget {
 
     /// The period that a time (milliseconds since 1970) lies in.
     pub(super) fn period(&self, now: u64) -> String {
-        let at = i64::try_from(now)
-            .ok()
-            .and_then(|now| jiff::Timestamp::from_millisecond(now).ok());
-        let day = at.unwrap_or_default().strftime("%Y-%m-%d").to_string();
+        let day = day(now);
         match self.per {
             Per::Day => day,
             Per::Month => day[..7].to_owned(),
-            Per::Total => "total".to_owned(),
+            Per::Total => TOTAL.to_owned(),
         }
     }
 

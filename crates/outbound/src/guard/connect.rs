@@ -1,17 +1,9 @@
-//! The guard in front of every connection: as the resolver of HTTP clients and as the connector of
-//! gRPC channels.
+//! The guard in front of every connection: as the resolver of HTTP clients and of gRPC channels.
 
-use std::{
-    io,
-    task::{Context, Poll},
-};
+use std::net::SocketAddr;
 
 use futures::future::BoxFuture;
-use http::Uri;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tonic::codegen::StdError;
-use tower::Service;
 
 use super::AddressGuard;
 
@@ -37,32 +29,10 @@ impl reqwest::dns::Resolve for Resolver {
     }
 }
 
-/// Connects gRPC channels.
-#[derive(Debug, Clone)]
-pub struct Connector(pub AddressGuard);
-
-impl Service<Uri> for Connector {
-    type Response = TokioIo<TcpStream>;
-    type Error = StdError;
-    type Future = BoxFuture<'static, Result<Self::Response, StdError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), StdError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let guard = self.0.clone();
-        Box::pin(async move {
-            let host = uri.host().unwrap_or_default();
-            let default = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-            let addresses = guard.resolve(host, uri.port_u16().unwrap_or(default)).await?;
-            let stream = TcpStream::connect(addresses.as_slice()).await?;
-            stream.set_nodelay(true).or_else(|error| match error.kind() {
-                // The peer has closed it already; the first write reports that better.
-                io::ErrorKind::InvalidInput => Ok(()),
-                _ => Err(error),
-            })?;
-            Ok(TokioIo::new(stream))
-        })
+/// For gRPC channels.
+impl isomer_service_kit::client::Resolve for AddressGuard {
+    fn resolve(&self, host: &str, port: u16) -> BoxFuture<'static, Result<Vec<SocketAddr>, StdError>> {
+        let (guard, host) = (self.clone(), host.to_owned());
+        Box::pin(async move { Self::resolve(&guard, &host, port).await })
     }
 }

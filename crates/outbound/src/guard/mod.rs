@@ -27,7 +27,7 @@ use isomer_service_kit::{
 use serde::{Deserialize, Serialize};
 use tonic::Code;
 
-pub use connect::{Connector, Resolver};
+pub use connect::Resolver;
 
 use allow::Allow;
 

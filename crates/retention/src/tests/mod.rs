@@ -12,7 +12,7 @@ use object_store::memory::InMemory;
 
 use crate::{Digest, Hold, Holder, Holds, Kind, Policy, Step, Sweep, Swept, sweep};
 
-/// Everything that nobody holds goes at once.
+/// Everything that has no holder goes at once.
 const AT_ONCE: Policy = Policy {
     older_than: Duration::ZERO,
     forget_runs: None,

@@ -25,9 +25,14 @@ pub(super) fn tie(request: Body) -> (Body, Tie) {
 pub(super) struct Tie(DropGuard);
 
 impl Tie {
-    /// The answer has begun: from now on the request ends when `body` is dropped.
-    pub(super) fn hold(self, body: Body) -> Body {
-        Body::new(Answer { body, _tie: self.0 })
+    /// The answer has begun: from now on the request ends when `body` is dropped. `more` is dropped
+    /// with it.
+    pub(super) fn hold<T: Send + Unpin + 'static>(self, body: Body, more: T) -> Body {
+        Body::new(Answer {
+            body,
+            _tie: self.0,
+            _more: more,
+        })
     }
 }
 
@@ -60,12 +65,13 @@ impl http_body::Body for Request {
     }
 }
 
-struct Answer {
+struct Answer<T> {
     body: Body,
     _tie: DropGuard,
+    _more: T,
 }
 
-impl http_body::Body for Answer {
+impl<T: Unpin> http_body::Body for Answer<T> {
     type Data = Bytes;
     type Error = Status;
 

@@ -1,26 +1,30 @@
 //! The channel every generated client runs over.
 
 mod cancel;
+mod dial;
 mod span;
+mod spread;
+mod tls;
 
 /// For calls that are made without a [`GrpcChannel`].
 pub use crate::trace_context::{carry as carry_trace, join as join_trace};
+pub use dial::Resolve;
+pub use tls::ClientTls;
 
 use std::{
-    path::PathBuf,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt, future::BoxFuture};
 use http::{HeaderValue, header};
 use serde::{Deserialize, Serialize};
 use tonic::{
     Code, Status,
     body::Body,
     codegen::StdError,
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
+    transport::{Channel, Endpoint},
 };
 use tower::Service;
 use tracing::Instrument;
@@ -30,6 +34,9 @@ use crate::{
     error::Fault,
     trace_context, wire,
 };
+use dial::{Dialer, System};
+use spread::Spread;
+use tls::Encryption;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -46,20 +53,6 @@ pub struct ClientConfig {
     /// Whether the key may travel in plain text to another machine, where anyone on the way can
     /// read and use it.
     pub api_key_over_plain_text: bool,
-}
-
-/// Client side of TLS.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ClientTls {
-    /// PEM file with the authorities to trust; absent: the platform's.
-    pub ca_file: Option<PathBuf>,
-    /// PEM file with the client's certificate (mTLS).
-    pub certificate_file: Option<PathBuf>,
-    /// PEM file with its key.
-    pub key_file: Option<PathBuf>,
-    /// Name expected in the server's certificate; absent: the address's host.
-    pub server_name: Option<String>,
 }
 
 impl ClientConfig {
@@ -152,10 +145,12 @@ fn bearer(key: &Secret) -> Result<Option<HeaderValue>, ConfigError> {
 /// carries the W3C trace context of the current span and the key of the configuration, and is
 /// cancelled on the server when its answer is dropped. A call whose connection cannot be made, or
 /// breaks before the answer, fails with `UNAVAILABLE`; the message names the server and the cause.
+/// A host name that has several addresses is one server at all of them: each call goes to the
+/// address with the fewest calls in flight, and the name is resolved again while calls are made.
 /// Use the channel with any generated client: `EncoderServiceClient::new(channel)`.
 #[derive(Clone, Debug)]
 pub struct GrpcChannel {
-    inner: Channel,
+    way: Way,
     authorization: Option<HeaderValue>,
     /// The server, as error messages name it.
     place: Arc<str>,
@@ -163,20 +158,28 @@ pub struct GrpcChannel {
     server: Option<span::Server>,
 }
 
+/// How calls reach the server.
+#[derive(Clone, Debug)]
+enum Way {
+    /// In this process.
+    Memory(Channel),
+    Network(Spread),
+}
+
 impl GrpcChannel {
     /// A channel to services of this process.
     pub(crate) fn here(inner: Channel) -> Self {
         Self {
-            inner,
+            way: Way::Memory(inner),
             authorization: None,
             place: "this process".into(),
             server: None,
         }
     }
 
-    fn of(config: &ClientConfig, inner: Channel) -> Result<Self, Fault> {
+    fn of(config: &ClientConfig, spread: Spread) -> Result<Self, Fault> {
         Ok(Self {
-            inner,
+            way: Way::Network(spread),
             authorization: bearer(&config.api_key)?,
             place: config.address.as_str().into(),
             server: config.url().parse().ok().as_ref().and_then(span::Server::at),
@@ -190,7 +193,8 @@ impl GrpcChannel {
 /// # Errors
 /// When the address or the TLS files are unusable, or the server does not answer.
 pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
-    let channel = endpoint(config)?.connect().await.map_err(|e| {
+    let (dialer, endpoint) = prepare(config, Box::new(System))?;
+    let spread = Spread::connected(dialer, endpoint).await.map_err(|e| {
         Fault::unavailable(
             "SERVER_UNAVAILABLE",
             format!("no Isomer server at {}: {}", config.address, root(&e)),
@@ -198,7 +202,7 @@ pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
         .hint("start one with `isomer serve`, or correct the address")
         .with("address", &config.address)
     })?;
-    GrpcChannel::of(config, channel)
+    GrpcChannel::of(config, spread)
 }
 
 /// Connects at the first call, and again after the connection was lost.
@@ -206,62 +210,47 @@ pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
 /// # Errors
 /// When the address or the TLS files are unusable.
 pub fn connect_lazy(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
-    GrpcChannel::of(config, endpoint(config)?.connect_lazy())
+    connect_lazy_to(config, Box::new(System))
 }
 
-/// [`connect_lazy`] over connections that the caller makes, for example to check an address before
-/// connecting to it. TLS is added on top of them as the configuration says.
+/// [`connect_lazy`] to the addresses that `resolver` finds, which may leave out some that may not
+/// be connected to.
 ///
 /// # Errors
 /// When the address or the TLS files are unusable.
-pub fn connect_lazy_through<C>(config: &ClientConfig, connector: C) -> Result<GrpcChannel, Fault>
-where
-    C: Service<http::Uri> + Send + 'static,
-    C::Response: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
-    C::Future: Send + 'static,
-    StdError: From<C::Error>,
-{
-    GrpcChannel::of(config, endpoint(config)?.connect_with_connector_lazy(connector))
+pub fn connect_lazy_to(config: &ClientConfig, resolver: Box<dyn Resolve>) -> Result<GrpcChannel, Fault> {
+    let (dialer, endpoint) = prepare(config, resolver)?;
+    GrpcChannel::of(config, Spread::lazy(dialer, endpoint))
 }
 
-fn endpoint(config: &ClientConfig) -> Result<Endpoint, Fault> {
+fn prepare(config: &ClientConfig, resolver: Box<dyn Resolve>) -> Result<(Dialer, Endpoint), Fault> {
     config.validate()?;
-    let url = config.url();
-    let bad = |e: tonic::transport::Error| Fault::invalid("address", format!("`{}`: {}", config.address, root(&e)));
-    let mut endpoint = Endpoint::from_shared(url.clone())
-        .map_err(bad)?
+    let bad = |error: &dyn std::error::Error| Fault::invalid("address", format!("`{}`: {error}", config.address));
+    let url: http::Uri = config.url().parse().map_err(|error| bad(&error))?;
+    let secure = url.scheme_str() == Some("https");
+    let host = url.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let encryption = secure
+        .then(|| Encryption::new(config.tls.as_ref(), &host, &config.address))
+        .transpose()?;
+    let dialer = Dialer {
+        resolver,
+        host,
+        port: url.port_u16().unwrap_or(if secure { 443 } else { 80 }),
+        encryption,
+    };
+    // The dialer makes the connection, TLS included. tonic would add TLS of its own to `https`, so
+    // it sees the address without it, and requests have the right one.
+    let plain = config.url().replacen("https://", "http://", 1);
+    let endpoint = Endpoint::from_shared(plain)
+        .map_err(|error| bad(&error))?
+        .origin(url)
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .initial_stream_window_size(wire::STREAM_WINDOW)
         .initial_connection_window_size(wire::CONNECTION_WINDOW)
         .http2_keep_alive_interval(Duration::from_secs(30));
-    if url.starts_with("https://") {
-        crate::tls::install_crypto();
-        endpoint = endpoint.tls_config(client_tls(config.tls.as_ref())?).map_err(bad)?;
-    }
-    Ok(endpoint)
-}
-
-fn client_tls(tls: Option<&ClientTls>) -> Result<ClientTlsConfig, Fault> {
-    let mut config = ClientTlsConfig::new();
-    let Some(tls) = tls else {
-        return Ok(config.with_enabled_roots());
-    };
-    config = match &tls.ca_file {
-        Some(file) => config.ca_certificate(Certificate::from_pem(crate::tls::read("tls.ca_file", file)?)),
-        None => config.with_enabled_roots(),
-    };
-    if let Some(name) = &tls.server_name {
-        config = config.domain_name(name);
-    }
-    match (&tls.certificate_file, &tls.key_file) {
-        (Some(certificate), Some(key)) => {
-            let certificate = crate::tls::read("tls.certificate_file", certificate)?;
-            Ok(config.identity(Identity::from_pem(certificate, crate::tls::read("tls.key_file", key)?)))
-        }
-        (None, None) => Ok(config),
-        _ => Err(Fault::invalid("tls", "certificate_file and key_file go together").hint("give both or neither")),
-    }
+    Ok((dialer, endpoint))
 }
 
 /// The innermost cause: "connection refused" instead of "transport error".
@@ -303,7 +292,11 @@ impl Service<http::Request<Body>> for GrpcChannel {
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Service::poll_ready(&mut self.inner, cx).map_err(|error| lost(&self.place, error))
+        match &mut self.way {
+            Way::Memory(channel) => Service::poll_ready(channel, cx).map_err(|error| lost(&self.place, error)),
+            // The subchannel is chosen when there is a call for it.
+            Way::Network(_) => Poll::Ready(Ok(())),
+        }
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
@@ -322,11 +315,18 @@ impl Service<http::Request<Body>> for GrpcChannel {
         }
         let (parts, body) = request.into_parts();
         let (body, tie) = cancel::tie(body);
-        let answer = Service::call(&mut self.inner, http::Request::from_parts(parts, body));
+        let request = http::Request::from_parts(parts, body);
+        let answer = match &mut self.way {
+            Way::Memory(channel) => Service::call(channel, request).map_ok(|answer| (answer, None)).boxed(),
+            Way::Network(spread) => spread
+                .call(request)
+                .map_ok(|(answer, in_flight)| (answer, Some(in_flight)))
+                .boxed(),
+        };
         let (place, span) = (Arc::clone(&self.place), call.span());
         let answer = async move {
             match answer.await {
-                Ok(answer) => Ok(call.follow(answer).map(|body| tie.hold(body))),
+                Ok((answer, in_flight)) => Ok(call.follow(answer).map(|body| tie.hold(body, in_flight))),
                 Err(error) => {
                     let lost = lost(&place, error);
                     call.end(lost.code());

@@ -16,7 +16,7 @@ mod handover {
     }
 }
 
-use std::{future::Future, io, net::SocketAddr, time::Duration};
+use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum_server::{
     Handle, Server,
@@ -29,7 +29,7 @@ use hyper_util::{
 use serde::{Deserialize, Serialize};
 use tokio::{
     net::{TcpListener, TcpSocket},
-    time::Instant,
+    time::{Instant, sleep},
 };
 use tonic::Code;
 
@@ -41,7 +41,7 @@ use crate::{
     files,
     layers::{OverTls, Via},
     limits::LimitsConfig,
-    tls::{self, TlsConfig},
+    tls::{Renewal, Role, TlsConfig},
     wire,
 };
 
@@ -53,6 +53,8 @@ const HEADERS: Duration = Duration::from_secs(30);
 const HTTP_1_BUFFER: usize = 64 << 10;
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
+/// How often the TLS files are looked at.
+const RENEWAL_POLL: Duration = Duration::from_secs(1);
 /// How often a silent HTTP/2 connection is pinged, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -62,7 +64,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 pub struct ServerConfig {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// TLS; absent: plain text.
+    /// TLS; absent: plain text. Renewed files are used for new connections, without a restart.
     pub tls: Option<TlsConfig>,
     /// Limits.
     pub limits: LimitsConfig,
@@ -112,7 +114,7 @@ impl Validate for ServerConfig {
         // The files are read now, so that a wrong path or a broken key is reported before a port is
         // bound.
         if let Some(tls) = &self.tls {
-            tls::server_config(tls).map_err(|fault| {
+            Renewal::new(tls.clone(), Role::Server).map(drop).map_err(|fault| {
                 let hint = fault.hint.unwrap_or_default();
                 ConfigError::new(
                     fault.field.unwrap_or_else(|| "server.tls".to_owned()),
@@ -178,7 +180,12 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Fault> {
-    let tls = config.tls.as_ref().map(tls::server_config).transpose()?;
+    let tls = config
+        .tls
+        .clone()
+        .map(|files| Renewal::new(files, Role::Server))
+        .transpose()?
+        .map(|renewal| (RustlsConfig::from_config(renewal.current()), Arc::new(renewal)));
     let face = services.into_face(&config.limits, Via::Network)?;
     let connections = Connections::new(&config.limits, files::raise_limit());
     let told = |error: io::Error| Fault::internal(format!("the server stopped: {error}"));
@@ -211,7 +218,7 @@ pub async fn serve(
                 drop(listener);
             }
             handle.graceful_shutdown(Some(grace.saturating_sub(begun.elapsed())));
-            std::future::pending().await
+            std::future::pending::<Infallible>().await
         }
     };
     let router = match tls {
@@ -219,11 +226,12 @@ pub async fn serve(
         None => face.router,
     };
     let app = router.into_make_service();
+    let renewing = renew(tls.clone());
     let serving = async {
         let server = Server::from_listener(port).handle(handle);
         match tls {
-            Some(tls) => {
-                let acceptor = RustlsAcceptor::new(RustlsConfig::from_config(tls)).acceptor(connections);
+            Some((rustls, _)) => {
+                let acceptor = RustlsAcceptor::new(rustls).acceptor(connections);
                 let mut server = server.acceptor(acceptor);
                 tune(server.http_builder());
                 server.serve(app).await
@@ -238,10 +246,27 @@ pub async fn serve(
     tracing::info!(%address, tls = config.tls.is_some(), "serving");
     tokio::select! {
         served = serving => served.map_err(told)?,
-        never = closing => never,
+        never = closing => match never {},
+        never = renewing => match never {},
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Looks for renewed TLS files, which new connections then use.
+async fn renew(tls: Option<(RustlsConfig, Arc<Renewal<TlsConfig>>)>) -> Infallible {
+    let Some((rustls, renewal)) = tls else {
+        return std::future::pending().await;
+    };
+    loop {
+        sleep(RENEWAL_POLL).await;
+        let renewal = Arc::clone(&renewal);
+        // A volume may be slow.
+        let renewed = tokio::task::spawn_blocking(move || renewal.renew()).await;
+        if let Ok(Some(config)) = renewed {
+            rustls.reload_from_config(config);
+        }
+    }
 }
 
 fn tune(builder: &mut Builder<TokioExecutor>) {

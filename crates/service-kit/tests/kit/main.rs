@@ -8,6 +8,7 @@
     unreachable_pub
 )]
 
+mod addresses;
 mod client_key;
 mod faults;
 mod health;

@@ -1,4 +1,4 @@
-use std::fs;
+use std::{fs, time::Duration};
 
 use isomer_authority::Authority;
 use isomer_service_kit::{
@@ -9,7 +9,7 @@ use isomer_service_kit::{
     tls::TlsConfig,
 };
 
-use crate::support::{Obedient, Running, get, services};
+use crate::support::{Obedient, Running, eventually, get, services};
 
 /// The name in the certificates, by which clients address the server.
 const NAME: &str = "localhost";
@@ -146,4 +146,113 @@ fn unusable_files_are_named_before_a_port_is_bound() {
     // A valid key that does not belong to this certificate.
     let error = with(&|tls| tls.key_file = authority.file("client.key"));
     assert!(error.field().starts_with("server.tls."), "{error}");
+}
+
+/// The certificate that a new connection sees.
+async fn certificate(running: &Running, authority: &Authority) -> Vec<u8> {
+    let client = browser(authority, false).tls_info(true).build().unwrap();
+    let answer = client.get(health(running)).send().await.unwrap();
+    let info = answer.extensions().get::<reqwest::tls::TlsInfo>().unwrap();
+    info.peer_certificate().unwrap().to_vec()
+}
+
+/// Waits until new connections see another certificate than this one.
+async fn another(running: &Running, authority: &Authority, than: &[u8]) -> Vec<u8> {
+    for _ in 0..600 {
+        let found = certificate(running, authority).await;
+        if found != than {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("new connections still see the old certificate");
+}
+
+/// What the metric says of a role; for a client with the address that it calls.
+fn broken_flag(role: &str, address: &str) -> Option<String> {
+    let text = isomer_service_kit::telemetry::metrics_text();
+    let of = [format!("role=\"{role}\""), format!("address=\"{address}\"")];
+    let mut lines = text.lines();
+    let line = lines.find(|line| {
+        line.starts_with("isomer_tls_files_broken_flag{") && of.iter().all(|label| line.contains(label.as_str()))
+    });
+    line.and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+}
+
+#[tokio::test]
+async fn renewed_certificates_are_seen_by_new_connections_and_old_ones_stay() {
+    let authority = Authority::new(NAME);
+    let running = Running::start(services(&Obedient::default()), secured(&authority, false)).await;
+    let first = certificate(&running, &authority).await;
+    assert_eq!(certificate(&running, &authority).await, first);
+    let open = connect(&running, trusting(&authority, false)).await.unwrap();
+    assert_eq!(get(&open, "before").await.unwrap(), "before");
+
+    authority.issue();
+    another(&running, &authority, &first).await;
+    assert_eq!(get(&open, "after").await.unwrap(), "after");
+}
+
+#[tokio::test]
+async fn broken_files_leave_the_certificate_in_force_and_are_told() {
+    let authority = Authority::new(NAME);
+    let running = Running::start(services(&Obedient::default()), secured(&authority, false)).await;
+    let first = certificate(&running, &authority).await;
+    let (chain, key) = (authority.file("server.pem"), authority.file("server.key"));
+    let good = (fs::read(&chain).unwrap(), fs::read(&key).unwrap());
+
+    // A key of another certificate; no certificate; no file.
+    for breakage in [
+        &(|| fs::write(&key, fs::read(authority.file("client.key")).unwrap()).unwrap()) as &dyn Fn(),
+        &|| fs::write(&chain, "not PEM").unwrap(),
+        &|| fs::remove_file(&key).unwrap(),
+    ] {
+        breakage();
+        eventually("the metric says that the files are broken", || {
+            broken_flag("server", "").as_deref() == Some("1")
+        })
+        .await;
+        assert_eq!(certificate(&running, &authority).await, first);
+        fs::write(&chain, &good.0).unwrap();
+        fs::write(&key, &good.1).unwrap();
+        eventually("the metric says that the files are good", || {
+            broken_flag("server", "").as_deref() == Some("0")
+        })
+        .await;
+        assert_eq!(certificate(&running, &authority).await, first);
+    }
+    authority.issue();
+    another(&running, &authority, &first).await;
+}
+
+#[tokio::test]
+async fn a_client_shows_its_renewed_certificate_when_it_connects_again() {
+    let (authority, stranger) = (Authority::new(NAME), Authority::new(NAME));
+    let running = Running::start(services(&Obedient::default()), secured(&authority, true)).await;
+    let (chain, key) = (stranger.file("mine.pem"), stranger.file("mine.key"));
+    let hold = |of: &Authority| {
+        fs::copy(of.file("client.pem"), &chain).unwrap();
+        fs::copy(of.file("client.key"), &key).unwrap();
+    };
+    hold(&stranger);
+    let address = format!("https://localhost:{}", running.address.port());
+    let channel = client::connect_lazy(&ClientConfig {
+        address: address.clone(),
+        tls: Some(ClientTls {
+            ca_file: Some(authority.file("ca.pem")),
+            certificate_file: Some(chain.clone()),
+            key_file: Some(key.clone()),
+            server_name: None,
+        }),
+        ..ClientConfig::default()
+    })
+    .unwrap();
+    get(&channel, "refused").await.unwrap_err();
+    // Half of a renewal is none.
+    fs::copy(authority.file("client.pem"), &chain).unwrap();
+    get(&channel, "refused").await.unwrap_err();
+    assert_eq!(broken_flag("client", &address).as_deref(), Some("1"));
+    hold(&authority);
+    assert_eq!(get(&channel, "let in").await.unwrap(), "let in");
+    assert_eq!(broken_flag("client", &address).as_deref(), Some("0"));
 }

@@ -1,9 +1,10 @@
 //! Reservations while requests are in flight.
 
-use std::{env, time::Duration};
+use std::time::Duration;
 
 use isomer_access::{Access, AccessConfig, Budget, Limits, Mode, Period, Scope};
 use isomer_database::Database;
+use isomer_stubs::postgres::empty_schema;
 
 use crate::support::*;
 
@@ -63,21 +64,48 @@ async fn gateways_of_one_database_share_what_is_set_aside_and_what_is_not_writte
     shared(&folder.path().join("gateway.sqlite").display().to_string()).await;
 }
 
-/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be created, e.g.
-/// `postgres://isomer@127.0.0.1/test`.
 #[tokio::test]
 async fn gateways_of_one_postgresql_share_it_too() {
-    let Ok(url) = env::var("ISOMER_TEST_POSTGRES") else {
-        println!("skipped: no PostgreSQL");
+    for _ in 0..3 {
+        let Some(url) = empty_schema("reservations").await else {
+            return;
+        };
+        shared(&url).await;
+    }
+}
+
+/// A gateway writes counts, which moves them from what is reserved to what is spent, while the
+/// other asks for a grant.
+#[tokio::test]
+async fn counts_that_are_written_during_a_grant_are_missed_by_nobody() {
+    let Some(url) = empty_schema("moving_counts").await else {
         return;
     };
-    let outside = Database::open(&url).await.unwrap();
-    let separator = if url.contains('?') { '&' } else { '?' };
-    let inside = format!("{url}{separator}options[search_path]=reservations");
-    for _ in 0..3 {
-        let anew = "DROP SCHEMA IF EXISTS reservations CASCADE; CREATE SCHEMA reservations";
-        sqlx::raw_sql(anew).execute(outside.pool()).await.unwrap();
-        shared(&inside).await;
+    let (writing, asking) = (open(&url).await, open(&url).await);
+    for round in 0..40 {
+        let (_, text) = make(&writing.keys(), key(&[Scope::Encode], limits(Some(1000), None))).await;
+        asking.flush().await.unwrap();
+        let one = async |access: &Access, flushes: bool| {
+            let caller = ask_with(access, ENCODE, &text).await.unwrap();
+            let mut served = 0;
+            for _ in 0..30 {
+                if let Ok(reservation) = caller.reserve(90, 0).await {
+                    caller.charge(90, 0);
+                    drop(reservation);
+                    served += 1;
+                }
+                if flushes {
+                    access.flush().await.unwrap();
+                }
+            }
+            served
+        };
+        let (first, second) = tokio::join!(one(&writing, true), one(&asking, false));
+        assert!(
+            first + second <= 12,
+            "round {round}: {first} and {second} at 90 tokens each were served out of 1000"
+        );
+        assert!(first + second >= 8, "round {round}: {first} and {second}");
     }
 }
 

@@ -1,7 +1,8 @@
-use std::{env, path::Path};
+use std::path::Path;
 
 use isomer_access::{Access, AccessConfig, Budget, Limits, Mode, Period, Scope, Total};
 use isomer_database::Database;
+use isomer_stubs::postgres::empty_schema;
 
 use crate::support::*;
 
@@ -51,25 +52,14 @@ async fn what_a_tab_charges_uses_up_a_budget_at_once_and_the_run_may_still_be_se
     used_up(&file_in(folder.path())).await;
 }
 
-/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be created, e.g.
-/// `postgres://isomer@127.0.0.1/test`.
 #[tokio::test]
 async fn postgresql_keeps_tabs_as_sqlite_does() {
-    let Ok(url) = env::var("ISOMER_TEST_POSTGRES") else {
-        println!("skipped: no PostgreSQL");
-        return;
-    };
-    let outside = Database::open(&url).await.unwrap();
-    let anew = "DROP SCHEMA IF EXISTS tabs CASCADE; CREATE SCHEMA tabs";
-    let inside = format!(
-        "{url}{}options[search_path]=tabs",
-        if url.contains('?') { '&' } else { '?' }
-    );
     for _ in 0..2 {
-        sqlx::raw_sql(anew).execute(outside.pool()).await.unwrap();
-        charged_once(&inside).await;
-        sqlx::raw_sql(anew).execute(outside.pool()).await.unwrap();
-        used_up(&inside).await;
+        let (Some(once), Some(used)) = (empty_schema("tabs_once").await, empty_schema("tabs_used").await) else {
+            return;
+        };
+        charged_once(&once).await;
+        used_up(&used).await;
     }
 }
 

@@ -5,6 +5,7 @@ use std::{path::Path, time::Duration};
 use isomer_database::Database;
 use isomer_proto::gateway::v1::{DeleteProviderRequest, Provider, RenewLeaseRequest, SecretRef, secret_ref::Source};
 use isomer_registry::{ProvidersConfig, Registry};
+use isomer_stubs::postgres::empty_schema;
 use tonic::Code;
 
 use crate::support::{Gateway, leased, provider, until};
@@ -37,22 +38,14 @@ async fn two_gateways_on_one_file_see_each_others_changes() {
     two_gateways(&folder.path().join("records.sqlite")).await;
 }
 
-/// `ISOMER_TEST_POSTGRES` names a database whose tables may be replaced, e.g.
-/// `postgres://isomer@127.0.0.1/test`.
 #[tokio::test]
 async fn postgresql_keeps_what_sqlite_does() {
-    let Ok(url) = std::env::var("ISOMER_TEST_POSTGRES") else {
-        println!("skipped: no PostgreSQL");
-        return;
-    };
-    let forget =
-        "DROP TABLE IF EXISTS providers; DROP TABLE IF EXISTS provider_changes; DROP TABLE IF EXISTS migrations";
     for _ in 0..2 {
-        let database = Database::open(&url).await.unwrap();
-        sqlx::raw_sql(forget).execute(database.pool()).await.unwrap();
-        many_at_once(Path::new(&url)).await;
-        sqlx::raw_sql(forget).execute(database.pool()).await.unwrap();
-        two_gateways(Path::new(&url)).await;
+        let (Some(many), Some(two)) = (empty_schema("registry_many").await, empty_schema("registry_two").await) else {
+            return;
+        };
+        many_at_once(Path::new(&many)).await;
+        two_gateways(Path::new(&two)).await;
     }
 }
 

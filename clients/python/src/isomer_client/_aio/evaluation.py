@@ -296,6 +296,10 @@ class AsyncRuns(AsyncPart):
                 progress(event)
         return await self.get(id)
 
+    async def fleet(self, *, timeout: Optional[float] = None) -> run_pb2.GetFleetResponse:
+        """The workers that do the work of runs, their lanes, and what the next unit of each run waits for."""
+        return await self._call(methods.GET_FLEET, run_pb2.GetFleetRequest(), timeout)
+
     async def cancel(self, id: str, reason: str = "", *, timeout: Optional[float] = None) -> run_pb2.Run:
         """Stops a run. What is finished stays stored."""
         return (await self._call(methods.CANCEL_RUN, run_pb2.CancelRunRequest(id=id, reason=reason), timeout)).run

@@ -297,6 +297,10 @@ class Runs(Part):
                 progress(event)
         return self.get(id)
 
+    def fleet(self, *, timeout: Optional[float] = None) -> run_pb2.GetFleetResponse:
+        """The workers that do the work of runs, their lanes, and what the next unit of each run waits for."""
+        return self._call(methods.GET_FLEET, run_pb2.GetFleetRequest(), timeout)
+
     def cancel(self, id: str, reason: str = "", *, timeout: Optional[float] = None) -> run_pb2.Run:
         """Stops a run. What is finished stays stored."""
         return (self._call(methods.CANCEL_RUN, run_pb2.CancelRunRequest(id=id, reason=reason), timeout)).run

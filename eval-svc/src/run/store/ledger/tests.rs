@@ -1,5 +1,5 @@
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-use std::env;
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use isomer_stubs::postgres::empty_schema;
 
 use super::*;
 use crate::{
@@ -33,26 +33,8 @@ impl Two {
         Self::open(Database::open(&path).await.unwrap(), folder).await
     }
 
-    /// `ISOMER_TEST_POSTGRES` names a database in which schemas may be made, e.g.
-    /// `postgres://isomer@127.0.0.1/test`.
     async fn postgres(schema: &str) -> Option<Self> {
-        let Ok(url) = env::var("ISOMER_TEST_POSTGRES") else {
-            println!("skipped: no PostgreSQL");
-            return None;
-        };
-        let outside = Database::open(&url).await.unwrap();
-        let separator = if url.contains('?') { '&' } else { '?' };
-        for statement in [
-            format!("DROP SCHEMA IF EXISTS {schema} CASCADE"),
-            format!("CREATE SCHEMA {schema}"),
-        ] {
-            sqlx::query(sqlx::AssertSqlSafe(statement))
-                .execute(outside.pool())
-                .await
-                .unwrap();
-        }
-        let inside = format!("{url}{separator}options[search_path]={schema}");
-        let database = Database::open(&inside).await.unwrap();
+        let database = Database::open(&empty_schema(schema).await?).await.unwrap();
         Some(Self::open(database, tempfile::tempdir().unwrap()).await)
     }
 

@@ -342,6 +342,52 @@ bounds at alpha divided by the number of looks. INVALID_ARGUMENT for all other r
 """
 Global___GateSequential: _TypeAlias = GateSequential  # noqa: Y015
 
+class _FleetWaitReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FleetWaitReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FleetWaitReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FLEET_WAIT_REASON_UNSPECIFIED: _FleetWaitReason.ValueType  # 0
+    FLEET_WAIT_REASON_NO_WORKER: _FleetWaitReason.ValueType  # 1
+    """No worker takes this kind of work."""
+    FLEET_WAIT_REASON_VERSION: _FleetWaitReason.ValueType  # 2
+    """Only workers of another version do."""
+    FLEET_WAIT_REASON_ARITHMETIC: _FleetWaitReason.ValueType  # 3
+    """Only workers of another class of arithmetic do."""
+    FLEET_WAIT_REASON_PAUSED: _FleetWaitReason.ValueType  # 4
+    """The generator asked not to be called for a time."""
+    FLEET_WAIT_REASON_BUDGET: _FleetWaitReason.ValueType  # 5
+    """A budget of the generator is spent: texts fail until it is renewed."""
+    FLEET_WAIT_REASON_CONCURRENCY: _FleetWaitReason.ValueType  # 6
+    """As many calls are in flight as the generator's limit allows."""
+    FLEET_WAIT_REASON_BUSY: _FleetWaitReason.ValueType  # 7
+    """All workers of the lane have as many units as they take at once."""
+    FLEET_WAIT_REASON_IN_WORK: _FleetWaitReason.ValueType  # 8
+    """Nothing: units are in work."""
+
+class FleetWaitReason(_FleetWaitReason, metaclass=_FleetWaitReasonEnumTypeWrapper):
+    """What a unit waits for; the first that applies."""
+
+FLEET_WAIT_REASON_UNSPECIFIED: FleetWaitReason.ValueType  # 0
+FLEET_WAIT_REASON_NO_WORKER: FleetWaitReason.ValueType  # 1
+"""No worker takes this kind of work."""
+FLEET_WAIT_REASON_VERSION: FleetWaitReason.ValueType  # 2
+"""Only workers of another version do."""
+FLEET_WAIT_REASON_ARITHMETIC: FleetWaitReason.ValueType  # 3
+"""Only workers of another class of arithmetic do."""
+FLEET_WAIT_REASON_PAUSED: FleetWaitReason.ValueType  # 4
+"""The generator asked not to be called for a time."""
+FLEET_WAIT_REASON_BUDGET: FleetWaitReason.ValueType  # 5
+"""A budget of the generator is spent: texts fail until it is renewed."""
+FLEET_WAIT_REASON_CONCURRENCY: FleetWaitReason.ValueType  # 6
+"""As many calls are in flight as the generator's limit allows."""
+FLEET_WAIT_REASON_BUSY: FleetWaitReason.ValueType  # 7
+"""All workers of the lane have as many units as they take at once."""
+FLEET_WAIT_REASON_IN_WORK: FleetWaitReason.ValueType  # 8
+"""Nothing: units are in work."""
+Global___FleetWaitReason: _TypeAlias = FleetWaitReason  # noqa: Y015
+
 @_typing.final
 class SuiteRef(_message.Message):
     """Which suite."""
@@ -490,8 +536,10 @@ Global___RunSpec: _TypeAlias = RunSpec  # noqa: Y015
 @_typing.final
 class RunLimits(_message.Message):
     """Limits of a run. A run is refused where its plan, with one attempt for each text, is above a
-    limit, and fails (RESOURCE_EXHAUSTED) when it has taken more; finished work is kept. Calls in
-    flight at that moment are finished and paid for.
+    limit. The most that a request may take is reserved before it is sent, so what is in flight does
+    not take a run above a limit; a run that cannot go on within it fails (RESOURCE_EXHAUSTED), and
+    finished work is kept. Not reserved are calls that are repeated because a generator failed or was
+    overloaded: they count, and stop the run when they are told.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -503,9 +551,9 @@ class RunLimits(_message.Message):
     Absent: the suite's, else no limit.
     """
     cost: _builtins.float
-    """Money for the generator's tokens, in the unit of its prices. A run is refused with it where the
-    generator has no prices, and where a judge rates, whose calls are not priced. Above 0; absent:
-    the suite's, else no limit.
+    """Money for the generator's tokens, in the unit of its prices; tokens of prompts are estimated
+    when they are reserved. A run is refused with it where the generator has no prices, and where a
+    judge rates, whose calls are not priced. Above 0; absent: the suite's, else no limit.
     """
     def __init__(
         self,
@@ -1579,3 +1627,279 @@ class GetReportResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetReportResponse: _TypeAlias = GetReportResponse  # noqa: Y015
+
+@_typing.final
+class GetFleetRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetFleetRequest: _TypeAlias = GetFleetRequest  # noqa: Y015
+
+@_typing.final
+class GetFleetResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HAS_WORKERS_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    WORKERS_FIELD_NUMBER: _builtins.int
+    LANES_FIELD_NUMBER: _builtins.int
+    WAITS_FIELD_NUMBER: _builtins.int
+    has_workers: _builtins.bool
+    """Whether workers do the work of runs. False: this server does it, and all else is empty."""
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """When the fleet was looked at; all times here are those of its queue."""
+
+    @_builtins.property
+    def workers(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetWorker]:
+        """By id. A worker that ended without saying so is listed for at most ten seconds more."""
+
+    @_builtins.property
+    def lanes(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetLane]:
+        """Lanes of this server's version with units, with a pause, that a run waits for, or on which a
+        worker has lately been.
+        """
+
+    @_builtins.property
+    def waits(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetWait]: ...
+    def __init__(
+        self,
+        *,
+        has_workers: _builtins.bool = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+        workers: _abc.Iterable[Global___FleetWorker] | None = ...,
+        lanes: _abc.Iterable[Global___FleetLane] | None = ...,
+        waits: _abc.Iterable[Global___FleetWait] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["has_workers", b"has_workers", "lanes", b"lanes", "time", b"time", "waits", b"waits", "workers", b"workers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetFleetResponse: _TypeAlias = GetFleetResponse  # noqa: Y015
+
+@_typing.final
+class FleetWorker(_message.Message):
+    """A worker, as it described itself at most a few seconds ago."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class MaxUnitsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ID_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    ARITHMETIC_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    MAX_UNITS_FIELD_NUMBER: _builtins.int
+    WORK_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    host: _builtins.str
+    """The machine it runs on."""
+    version: _builtins.str
+    arithmetic: _builtins.str
+    """Class of its arithmetic: within a class, vectors and locally generated texts are equal bit for
+    bit.
+    """
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """Since when it takes work."""
+
+    @_builtins.property
+    def max_units(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Kinds of work that it takes (`transform`, `encode`, `judge`), each with the most units at once."""
+
+    @_builtins.property
+    def work(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetWork]:
+        """What it does now; empty: nothing."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        host: _builtins.str = ...,
+        version: _builtins.str = ...,
+        arithmetic: _builtins.str = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        max_units: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        work: _abc.Iterable[Global___FleetWork] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arithmetic", b"arithmetic", "host", b"host", "id", b"id", "max_units", b"max_units", "start_time", b"start_time", "version", b"version", "work", b"work"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FleetWorker: _TypeAlias = FleetWorker  # noqa: Y015
+
+@_typing.final
+class FleetWork(_message.Message):
+    """Units of one lane that a worker has begun."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    OF_FIELD_NUMBER: _builtins.int
+    UNITS_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    of: _builtins.str
+    """The generator or encoder."""
+    units: _builtins.int
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Since when the oldest of them is in work."""
+
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        of: _builtins.str = ...,
+        units: _builtins.int = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "of", b"of", "since", b"since", "units", b"units"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FleetWork: _TypeAlias = FleetWork  # noqa: Y015
+
+@_typing.final
+class FleetLane(_message.Message):
+    """A lane: one kind of work on one generator or encoder, in one class of arithmetic."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    OF_FIELD_NUMBER: _builtins.int
+    ARITHMETIC_FIELD_NUMBER: _builtins.int
+    WORKERS_FIELD_NUMBER: _builtins.int
+    QUEUED_FIELD_NUMBER: _builtins.int
+    IN_WORK_FIELD_NUMBER: _builtins.int
+    REDELIVERED_FIELD_NUMBER: _builtins.int
+    FINISHED_PER_SECOND_FIELD_NUMBER: _builtins.int
+    PAUSED_UNTIL_FIELD_NUMBER: _builtins.int
+    PAUSED_REASON_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    MAX_CALLS_FIELD_NUMBER: _builtins.int
+    BUDGET_REACHED_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    of: _builtins.str
+    """The generator or encoder."""
+    arithmetic: _builtins.str
+    """Empty: workers of any class take its units."""
+    workers: _builtins.int
+    """Workers that take its units."""
+    queued: _builtins.int
+    """Units that wait."""
+    in_work: _builtins.int
+    """Units that workers have begun; `redelivered` of them were delivered before."""
+    redelivered: _builtins.int
+    finished_per_second: _builtins.float
+    """Units finished a second, over the last minute."""
+    paused_reason: _builtins.str
+    calls: _builtins.int
+    """Calls in flight that processes hold, of `max_calls` (0: no limit of the fleet)."""
+    max_calls: _builtins.int
+    budget_reached: _builtins.str
+    """The limit of the generator's budget that is reached, e.g. `5 of 5 requests`; empty: none."""
+    @_builtins.property
+    def paused_until(self) -> _timestamp_pb2.Timestamp:
+        """Until when nothing is delivered, because the generator asked not to be called; and what it
+        said.
+        """
+
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        of: _builtins.str = ...,
+        arithmetic: _builtins.str = ...,
+        workers: _builtins.int = ...,
+        queued: _builtins.int = ...,
+        in_work: _builtins.int = ...,
+        redelivered: _builtins.int = ...,
+        finished_per_second: _builtins.float = ...,
+        paused_until: _timestamp_pb2.Timestamp | None = ...,
+        paused_reason: _builtins.str = ...,
+        calls: _builtins.int = ...,
+        max_calls: _builtins.int = ...,
+        budget_reached: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["paused_until", b"paused_until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arithmetic", b"arithmetic", "budget_reached", b"budget_reached", "calls", b"calls", "finished_per_second", b"finished_per_second", "in_work", b"in_work", "kind", b"kind", "max_calls", b"max_calls", "of", b"of", "paused_reason", b"paused_reason", "paused_until", b"paused_until", "queued", b"queued", "redelivered", b"redelivered", "workers", b"workers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FleetLane: _TypeAlias = FleetLane  # noqa: Y015
+
+@_typing.final
+class FleetWait(_message.Message):
+    """Units of one lane that a run has asked for and has no answer of."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    OF_FIELD_NUMBER: _builtins.int
+    ARITHMETIC_FIELD_NUMBER: _builtins.int
+    UNITS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    kind: _builtins.str
+    of: _builtins.str
+    arithmetic: _builtins.str
+    units: _builtins.int
+    reason: Global___FleetWaitReason.ValueType
+    """What the next of them waits for."""
+    detail: _builtins.str
+    """The same in words, with the remedy."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        of: _builtins.str = ...,
+        arithmetic: _builtins.str = ...,
+        units: _builtins.int = ...,
+        reason: Global___FleetWaitReason.ValueType = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arithmetic", b"arithmetic", "detail", b"detail", "kind", b"kind", "of", b"of", "reason", b"reason", "run_id", b"run_id", "units", b"units"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FleetWait: _TypeAlias = FleetWait  # noqa: Y015

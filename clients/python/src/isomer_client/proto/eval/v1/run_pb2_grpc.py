@@ -79,6 +79,11 @@ class RunServiceStub(object):
                 request_serializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetReportRequest.SerializeToString,
                 response_deserializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetReportResponse.FromString,
                 _registered_method=True)
+        self.GetFleet = channel.unary_unary(
+                '/isomer.eval.v1.RunService/GetFleet',
+                request_serializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetFleetRequest.SerializeToString,
+                response_deserializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetFleetResponse.FromString,
+                _registered_method=True)
 
 
 class RunServiceServicer(object):
@@ -151,6 +156,16 @@ class RunServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetFleet(self, request, context):
+        """The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
+        active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
+        keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
+        and workers without their host.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RunServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -193,6 +208,11 @@ def add_RunServiceServicer_to_server(servicer, server):
                     servicer.GetReport,
                     request_deserializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetReportRequest.FromString,
                     response_serializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetReportResponse.SerializeToString,
+            ),
+            'GetFleet': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetFleet,
+                    request_deserializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetFleetRequest.FromString,
+                    response_serializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetFleetResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -416,6 +436,33 @@ class RunService(object):
             '/isomer.eval.v1.RunService/GetReport',
             isomer_dot_eval_dot_v1_dot_run__pb2.GetReportRequest.SerializeToString,
             isomer_dot_eval_dot_v1_dot_run__pb2.GetReportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetFleet(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/isomer.eval.v1.RunService/GetFleet',
+            isomer_dot_eval_dot_v1_dot_run__pb2.GetFleetRequest.SerializeToString,
+            isomer_dot_eval_dot_v1_dot_run__pb2.GetFleetResponse.FromString,
             options,
             channel_credentials,
             insecure,

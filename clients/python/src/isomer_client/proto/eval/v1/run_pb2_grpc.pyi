@@ -66,6 +66,12 @@ class RunServiceStub:
     """Forgets a run that has ended, its report included. FAILED_PRECONDITION while it is active."""
     GetReport: _grpc.UnaryUnaryMultiCallable[_run_pb2.GetReportRequest, _run_pb2.GetReportResponse]
     """The report of a run that succeeded. FAILED_PRECONDITION before that."""
+    GetFleet: _grpc.UnaryUnaryMultiCallable[_run_pb2.GetFleetRequest, _run_pb2.GetFleetResponse]
+    """The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
+    active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
+    keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
+    and workers without their host.
+    """
 
 @_typing.type_check_only
 class RunServiceAsyncStub(RunServiceStub):
@@ -102,6 +108,12 @@ class RunServiceAsyncStub(RunServiceStub):
     """Forgets a run that has ended, its report included. FAILED_PRECONDITION while it is active."""
     GetReport: _aio.UnaryUnaryMultiCallable[_run_pb2.GetReportRequest, _run_pb2.GetReportResponse]  # type: ignore[assignment]
     """The report of a run that succeeded. FAILED_PRECONDITION before that."""
+    GetFleet: _aio.UnaryUnaryMultiCallable[_run_pb2.GetFleetRequest, _run_pb2.GetFleetResponse]  # type: ignore[assignment]
+    """The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
+    active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
+    keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
+    and workers without their host.
+    """
 
 class RunServiceServicer(metaclass=_abc_1.ABCMeta):
     """Plans and executes robustness checks.
@@ -183,5 +195,17 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.GetReportResponse, _abc.Awaitable[_run_pb2.GetReportResponse]]:
         """The report of a run that succeeded. FAILED_PRECONDITION before that."""
+
+    @_abc_1.abstractmethod
+    def GetFleet(
+        self,
+        request: _run_pb2.GetFleetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_run_pb2.GetFleetResponse, _abc.Awaitable[_run_pb2.GetFleetResponse]]:
+        """The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
+        active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
+        keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
+        and workers without their host.
+        """
 
 def add_RunServiceServicer_to_server(servicer: RunServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,8 @@
+package dev.isomer.client;
+
+/** Gives tokens when they are needed. Clients keep a token until it ends. */
+@FunctionalInterface
+public interface TokenSource {
+  /** A token. What it throws ends the call. */
+  Token token();
+}

