@@ -23,8 +23,6 @@ use crate::report::terms::JudgeCounters;
 const WAITED: Duration = Duration::from_secs(2);
 /// How often the preparation of a run that was taken over is tried while a service does not answer.
 const TRIES: u32 = 6;
-/// Longest wait for the ledger. A connection to a database that was cut off gives no answer.
-const LONGEST_TURN: Duration = Duration::from_secs(15);
 /// Pause between two of these tries.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
@@ -48,10 +46,8 @@ async fn turns(ledger: Ledger, manager: WeakRunManager) {
     loop {
         every.tick().await;
         let Some(manager) = manager.upgrade() else { return };
-        match tokio::time::timeout(LONGEST_TURN, part.turn(&manager)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(fault)) => tracing::warn!(%fault, "the ledger of runs cannot be read or written; retrying"),
-            Err(_) => tracing::warn!("the ledger of runs does not answer; retrying"),
+        if let Err(fault) = part.turn(&manager).await {
+            tracing::warn!(%fault, "the ledger of runs cannot be read or written; retrying");
         }
     }
 }
