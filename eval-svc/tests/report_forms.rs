@@ -43,6 +43,23 @@ fn the_published_schema_is_that_of_the_types() {
 }
 
 #[test]
+fn the_schema_lists_at_most_ten_fields_that_vary_and_reports_have_them() {
+    let schema = json_schema();
+    let listed = ["x-varies", "x-varies-after-a-fault"].map(|list| schema[list].as_array().unwrap());
+    let paths: Vec<&str> = listed
+        .into_iter()
+        .flatten()
+        .map(|path| path.as_str().unwrap())
+        .collect();
+    assert!(!paths.is_empty() && paths.len() <= 10, "{paths:?}");
+    let report = serde_json::to_value(report()).unwrap();
+    for path in paths {
+        let pointer = format!("/{}", path.replace('*', "0").replace('.', "/"));
+        assert!(report.pointer(&pointer).is_some(), "the report has no {path}");
+    }
+}
+
+#[test]
 fn the_schema_names_every_kind_of_rule_as_reports_spell_it() {
     let schema = json_schema();
     let told = schema["$defs"]["GateRule"]["properties"]["kind"]["description"]

@@ -1,135 +1,44 @@
 #!/usr/bin/env python3
 """Tries faults on a check over workers and prints a row for each.
 
+    units      pieces of work that the run asked for
+    repeated   executions beyond one for each unit, as counted by the store that workers read requests from
     calls      calls of the generator, and in brackets those beyond the minimum
-    lost       units without an answer at the end (a completed run has none)
-    goes on    seconds from the fault until the next call of the generator
-    report     whether it equals that of one process, except for the fields of tests/tests/fleet/varies.txt
+    lost       units without an answer at the end
+    goes on    seconds from the fault until the next call of the generator, or until another replica leads
+    report     whether it equals that of one process, except for the fields that the schema of reports lists
 """
 
 import argparse
 import json
-import shutil
+import os
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Callable
 
 import parts
-from parts import Generator, Nats, Process, S3, Way
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-PAIRS, SETS = 6, ["fence", "harbour", "garden", "bridge", "market", "station"]
-PAUSE = 0.3
+import served
+from fleet import Fleet, compared
+from parts import Disk, Host
 
 
-def suite(folder):
-    """Data sets of our own, a sequential gate, a judge."""
-    text = 'name = "faults"\nseeds = [1337, 7]\ntransformations = ["paraphrase"]\nattempts = 2\n\n'
-    text += '[gate]\nsequential = "obrien-fleming"\n\n[[gate.rule]]\nmax_drop = 60\nbasis = "signed-rank"\n'
-    animals = ["cat", "dog", "horse", "sheep", "goose", "heron"]
-    for place in SETS:
-        (folder / place).mkdir()
-        rows = [
-            {
-                "sentence1": f"The old {animals[i]} number {i} did not sleep beside the wooden {place}.",
-                "sentence2": f"Beside the {place} a young {animals[i]} was resting near gate {i} all day.",
-                "score": i * 7 % 11 / 2,
-            }
-            for i in range(PAIRS)
-        ]
-        (folder / place / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        text += f'\n[[dataset]]\ntask = "sts"\npath = "{place}"\nname = "{place}"\n'
-    (folder / "suite.toml").write_text(text)
-    return folder / "suite.toml"
+@dataclass
+class Fault:
+    """What is done to a check while it goes on."""
 
-
-def leaves(value, path=""):
-    """Every value of a report by its path."""
-    parts_of = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
-    if parts_of is None:
-        return {path: value}
-    return {name: leaf for key, part in parts_of for name, leaf in leaves(part, f"{path}.{key}").items()}
-
-
-def differing(one, other):
-    """Paths at which two reports differ."""
-    one, other = leaves(one), leaves(other)
-    return sorted(path[1:] for path in one.keys() | other.keys() if one.get(path) != other.get(path))
-
-
-def without_what_varies(report, after_fault):
-    for line in (ROOT / "tests/tests/fleet/varies.txt").read_text().splitlines():
-        path = line.removeprefix("fault ")
-        if line.startswith("#") or (path != line and not after_fault):
-            continue
-        *parents, last = path.split(".")
-        at = report
-        for name in parents:
-            at = at[name]
-        del at[last]
-    return report
-
-
-class Fleet:
-    """The setting of a fault: a queue of three servers, a store, a generator."""
-
-    def __init__(self, isomer, folder, varied=False, store=None):
-        self.isomer, self.folder = isomer, folder
-        folder.mkdir()
-        self.suite = suite(folder)
-        self.generator = Generator(PAUSE, varied)
-        self.nats, self.s3 = Nats(folder), S3(folder)
-        self.way_to_s3 = Way(self.s3.port)
-        self.store = store or "s3://isomer/checks"
-        self.started = []
-
-    def settings(self, engine=None, endpoint=None):
-        more = {
-            "ISOMER_FLEET__ENGINE": engine or self.nats.url(),
-            "ISOMER_FLEET__REPLICAS": "3",
-            "ISOMER_FLEET__LEASE_SECONDS": "3",
-            "ISOMER_FLEET__REPUBLISH_SECONDS": "1",
-            "ISOMER_FLEET__WORKER_WAIT_SECONDS": "90",
-            "ISOMER_STORE__URL": self.store,
-        }
-        if self.store.startswith("s3:"):
-            more["ISOMER_STORE__ENDPOINT"] = f"http://127.0.0.1:{endpoint or self.way_to_s3.port}"
-        return more
-
-    def start(self, name, command, more, before=()):
-        process = Process(name, [self.isomer, *command], self.folder, more, before)
-        self.started.append(process)
-        return process
-
-    def check(self, name, more=None):
-        spec = self.generator.spec
-        command = ["check", "--suite", self.suite, "--generator", spec, "--judge", spec, "--undecided", "warn", "--format", "json"]
-        command += ["--quiet", "--out", self.folder / f"report-{name}"]
-        for encoder in parts.ENCODERS:
-            command += ["--model", encoder]
-        return self.start(f"check-{name}", command, self.settings() if more is None else more)
-
-    def worker(self, name, before=(), threads=None, **ways):
-        more = self.settings(**ways) | {"ISOMER_LOG": "info"}
-        if threads:
-            more["ISOMER_EMBED__THREADS"] = str(threads)
-        worker = self.start(f"worker-{name}", ["worker", "--lanes", "transform=1,encode=1,judge=1"], more, before)
-        parts.until("a worker", lambda: "taking units of work" in worker.log.read_text())
-        return worker
-
-    def report(self, check):
-        code = check.wait()
-        if code not in (0, 1):
-            raise SystemExit(f"{check.folder.name} ended with {code}: {check.log.read_text()[-2000:]}")
-        return json.loads(check.out.read_text())
-
-    def stop(self):
-        for process in self.started:
-            if process.process.poll() is None:
-                process.kill()
-        self.nats.kill([n for n, server in enumerate(self.nats.servers) if server.poll() is None])
-        self.s3.stop()
+    act: Callable
+    workers: Callable = lambda fleet: [fleet.worker(str(number)) for number in range(2)]
+    # Settings of the fleet, and of the process that leads the check.
+    fleet: dict = field(default_factory=dict)
+    leader: Callable = lambda fleet: {}
+    # Calls of the generator that may be made again, beyond those in flight.
+    repeats: int = 0
+    # What has to hold afterwards.
+    after: Callable = lambda fleet, report: None
+    needs_root: bool = False
 
 
 def nothing(fleet, workers):
@@ -157,22 +66,19 @@ def broker_wiped(fleet, workers):
     fleet.nats.wipe()
 
 
-def cut(seconds, way):
-    way.is_cut = True
-    time.sleep(seconds)
-    way.is_cut = False
+def cut_from(ports):
+    return lambda fleet, workers: fleet.host.cut(ports(fleet), 30)
 
 
-def worker_cut_from_broker(fleet, workers):
-    for way in fleet.ways:
-        way.is_cut = True
-    time.sleep(30)
-    for way in fleet.ways:
-        way.is_cut = False
+def on_hosts(fleet):
+    fleet.host = Host()
+    return [fleet.worker("cut", fleet.host.inside), fleet.worker("whole", Host().inside)]
 
 
 def store_cut(fleet, workers):
-    cut(30, fleet.way_to_s3)
+    fleet.way_to_s3.is_cut = True
+    time.sleep(30)
+    fleet.way_to_s3.is_cut = False
 
 
 def store_503(fleet, workers):
@@ -209,95 +115,256 @@ def gc(fleet, workers):
         raise SystemExit(f"only {swept} sweeps while the check went on")
 
 
-FAULTS = {
-    "none": nothing,
-    "five-workers": nothing,
-    "threads": nothing,
-    "clocks": nothing,
-    "worker-killed": worker_killed,
-    "all-workers-killed": all_workers_killed,
-    "hang": hang,
-    "broker-leader-killed": broker_leader_killed,
-    "broker-wiped": broker_wiped,
-    "worker-cut": worker_cut_from_broker,
-    "store-cut": store_cut,
-    "store-503": store_503,
-    "leader-killed": leader_killed,
-    "gc": gc,
-}
+# Disks that are full.
 
 
-def workers_of(fleet, name):
-    """The workers that a fault affects."""
-    if name == "five-workers":
-        return [fleet.worker(str(number)) for number in range(5)]
-    if name == "threads":
-        return [fleet.worker(str(number), threads=number + 1) for number in range(2)]
-    if name == "clocks":
-        if not shutil.which("faketime"):
-            return None
-        return [fleet.worker("late", ["faketime", "-f", "-1h"]), fleet.worker("early", ["faketime", "-f", "+1h"])]
-    if name == "worker-cut":
-        fleet.ways = [Way(port) for port in fleet.nats.ports]
-        through = fleet.nats.url([way.port for way in fleet.ways])
-        return [fleet.worker("cut", engine=through), fleet.worker("whole")]
+def worker_on_a_small_disk(fleet):
+    fleet.full = fleet.disk("worker-small", 16)
+    return [fleet.worker("small"), fleet.worker("whole")]
+
+
+def disk_of_worker_full(fleet, workers):
+    fleet.full.fill()
+
+
+def store_on_a_small_disk(fleet):
+    fleet.full = fleet.disk("small", 64)
+    fleet.store = str(fleet.full.folder / "store")
     return [fleet.worker(str(number)) for number in range(2)]
 
 
+def disk_of_store_full(fleet, workers):
+    """The check ends with an error that names the store, or waits; with space it succeeds."""
+    fleet.full.fill()
+    began = time.monotonic()
+    while fleet.leader.process.poll() is None and time.monotonic() - began < 60:
+        time.sleep(0.1)
+    code, said = fleet.leader.process.poll(), fleet.leader.log.read_text()
+    fleet.full.free()
+    if code is None:
+        fleet.notes.append("the check waited")
+        return
+    if code in (0, 1) or "the store" not in said or "No space left on device" not in said:
+        raise SystemExit(f"a check whose store is full ended with {code}: {said[-2000:]}")
+    fleet.notes.append(f"the check ended after {time.monotonic() - began:.0f} s with an error that names the store")
+    fleet.leader = fleet.check("again")
+
+
+def disk_of_broker_full(fleet, workers):
+    for disk in fleet.disks:
+        disk.fill()
+    time.sleep(15)
+    for disk in fleet.disks:
+        disk.free()
+    stopped = [number for number, server in enumerate(fleet.nats.servers) if server.poll() is not None]
+    log = "".join((fleet.folder / f"nats-{number}.log").read_text() for number in range(3))
+    disabled = log.count("JetStream Shutdown") or log.count("JetStream disabled") or log.count("no space left")
+    fleet.notes.append(f"servers that ended: {len(stopped)}; the servers log a full disk {disabled} times")
+    # A server that ran out of space does not use JetStream again before it is restarted.
+    fleet.nats.kill([number for number in range(3) if number not in stopped])
+    fleet.nats.start(range(3))
+
+
+# Clocks.
+
+
+def clock(who, hours):
+    skewed = parts.at_another_hour(hours)
+
+    def workers(fleet):
+        more = skewed if who == "worker" else others
+        return [fleet.worker("skewed", more=more), fleet.worker("whole", more=others)]
+
+    # NATS servers read the clock without libc. The broker is ahead if all others are behind.
+    others = parts.at_another_hour(-hours) if who == "broker" else {}
+    leader = skewed if who == "leader" else others
+    return Fault(nothing, workers, {"s3": others}, lambda fleet: {"more": fleet.settings() | leader})
+
+
+# Two versions.
+
+
+def two_versions(fleet):
+    fleet.other, fleet.version = parts.of_another_version(fleet.isomer, fleet.folder)
+    # A generator of its own, so that its calls are counted apart.
+    fleet.spec_of_other = parts.Generator(0.05, address=fleet.address).spec
+    fleet.alone_of_other = fleet.report(fleet.check("alone-other", {}, isomer=fleet.other, spec=fleet.spec_of_other))
+    return [fleet.worker("this"), fleet.worker("other", isomer=fleet.other)]
+
+
+def check_of_another_version(fleet, workers):
+    report = fleet.report(fleet.check("other", isomer=fleet.other, spec=fleet.spec_of_other))
+    # Scores of the texts as they were are in the store, by whichever version was first.
+    same, said = compared(fleet.alone_of_other, report, True)
+    fleet.notes.append(f"its report beside that of one process of its version: {said}")
+    if not same:
+        raise SystemExit("the check of another version differs: " + said)
+    # The worker of the other version alone is not enough for this one.
+    workers[0].kill()
+    begun = time.monotonic()
+    parts.until("the check says that no worker is left", lambda: "no worker takes units" in fleet.leader.log.read_text(), 300)
+    said = next(line for line in fleet.leader.log.read_text().splitlines() if "no worker takes units" in line)
+    if fleet.version not in said:
+        raise SystemExit(f"the check does not name the other version: {said}")
+    fleet.notes.append(f"without a worker of its version the check said so after {time.monotonic() - begun:.0f} s")
+    workers[0] = fleet.worker("this-again")
+
+
+# Generators.
+
+
+def of_varied_texts(fleet, report):
+    """Each encoder again, from the kept texts alone: the same scores, and no call."""
+    calls = fleet.generator.calls
+    for number, encoders in enumerate((parts.ENCODERS, parts.ENCODERS[1:])):
+        fleet.s3.remove("scores")
+        fleet.s3.remove("vectors")
+        more = {name: value for name, value in fleet.settings().items() if "STORE" in name}
+        again = fleet.report(fleet.check(f"encoders-{number}", more, encoders=encoders, judge=False))
+        if len(again["scores"]) < 4 * len(encoders) or [one for one in again["scores"] if one not in report["scores"]]:
+            raise SystemExit("an encoder has seen other texts")
+    if fleet.generator.calls != calls:
+        raise SystemExit(f"{fleet.generator.calls - calls} texts were generated again")
+    fleet.notes.append("each encoder alone, from the kept texts: the same scores, no call")
+
+
+def local(count, act=nothing):
+    """The generator in the processes themselves; the judge is the stub. Workers have other numbers of threads."""
+
+    def workers(fleet):
+        return [
+            fleet.worker(str(n), threads=1 + n % 2, more={"ISOMER_TRANSFORM__LOCAL__THREADS": str(1 + n % 2)})
+            for n in range(count)
+        ]
+
+    return Fault(act, workers, {"generator": "local:smollm2-135m-instruct", "pairs": 3})
+
+
+FAULTS = {
+    "none": Fault(nothing),
+    "one-worker": Fault(nothing, lambda fleet: [fleet.worker("0")]),
+    "five-workers": Fault(nothing, lambda fleet: [fleet.worker(str(number)) for number in range(5)]),
+    "threads": Fault(nothing, lambda fleet: [fleet.worker(str(number), threads=number + 1) for number in range(2)]),
+    "local-1": local(1),
+    "local-2": local(2),
+    "local-5": local(5),
+    "local-killed": local(2, worker_killed),
+    "varied": Fault(worker_killed, fleet={"varied": True}, after=of_varied_texts),
+    "worker-killed": Fault(worker_killed),
+    "all-workers-killed": Fault(all_workers_killed),
+    "hang": Fault(hang, repeats=64),
+    "broker-leader-killed": Fault(broker_leader_killed),
+    "broker-wiped": Fault(broker_wiped, repeats=64),
+    "store-cut": Fault(store_cut, repeats=64),
+    "store-503": Fault(store_503),
+    "leader-killed": Fault(leader_killed),
+    "gc": Fault(gc),
+    "versions": Fault(check_of_another_version, two_versions, repeats=64),
+    "clock-worker-ahead": clock("worker", 1),
+    "clock-worker-behind": clock("worker", -1),
+    "clock-leader-ahead": clock("leader", 1),
+    "clock-leader-behind": clock("leader", -1),
+    "clock-broker-ahead": clock("broker", 1),
+    "clock-broker-behind": clock("broker", -1),
+    "disk-worker": Fault(disk_of_worker_full, worker_on_a_small_disk, needs_root=True),
+    "disk-store": Fault(disk_of_store_full, store_on_a_small_disk, repeats=64, needs_root=True),
+    "disk-broker": Fault(disk_of_broker_full, fleet={"broker_disks": 64}, repeats=64, needs_root=True),
+    "cut-worker-broker": Fault(
+        cut_from(lambda fleet: fleet.nats.ports), on_hosts, {"address": Host.SERVICES}, repeats=64, needs_root=True
+    ),
+    "cut-worker-store": Fault(
+        cut_from(lambda fleet: [fleet.s3.port]), on_hosts, {"address": Host.SERVICES}, repeats=64, needs_root=True
+    ),
+}
+UNDISTURBED = (nothing, gc)
+
+
+def fleet_of(isomer, folder, settings):
+    settings = dict(settings)
+    folder.mkdir()
+    brokers, disks = settings.pop("broker_disks", None), []
+    if brokers:
+        disks = [Disk(folder / "brokers" / f"js{number}", brokers) for number in range(3)]
+        settings["broker_disks"] = folder / "brokers"
+    if settings.get("address") == Host.SERVICES:
+        Host.network()
+    fleet = Fleet(isomer, folder, **settings)
+    fleet.disks += disks
+    return fleet
+
+
 def tried(isomer, name, folder):
-    """One row: the fault's name, calls beyond the minimum, seconds until it goes on, whether the report is the same."""
-    fleet = Fleet(isomer, folder)
+    """One row, and whether all of it is as it should be."""
+    fault = FAULTS[name]
+    fleet = fleet_of(isomer, folder, fault.fleet)
     try:
-        alone = fleet.report(fleet.check("alone", {}))
-        least = fleet.generator.calls
-        workers = workers_of(fleet, name)
-        if workers is None:
-            return f"{name:22} skipped: no faketime (apt-get install faketime)", True
-        begun = time.monotonic()
-        fleet.leader = fleet.check("fleet")
-        fleet.generator.wait(least + 24)
-        in_flight, before, fault = fleet.generator.in_flight, fleet.generator.calls, time.monotonic()
-        FAULTS[name](fleet, workers)
-        goes_on = "-"
-        if FAULTS[name] not in (nothing, gc):
-            fleet.generator.wait(before + in_flight + 1)
-            goes_on = f"{time.monotonic() - fault:.1f}"
-        report = fleet.report(fleet.leader)
-        calls = fleet.generator.calls - least
-        # A restarted leader tries the judge again, and also counts the answers to its predecessor.
-        again = 1 if name == "leader-killed" else 0
-        if again:
-            same = report["profile"] == alone["profile"] and report["gate"] == alone["gate"]
+        alone, least = fleet.alone("check", lambda: fleet.report(fleet.check("alone", {})))
+        workers = fault.workers(fleet)
+        first, begun = fleet.generator.calls, time.monotonic()
+        fleet.leader = fleet.check("fleet", **fault.leader(fleet))
+        if fleet.spec == fleet.generator.spec:
+            fleet.generator.wait(first + 24)
         else:
-            after_fault = FAULTS[name] is not nothing
-            alone, report = (without_what_varies(one, after_fault) for one in (alone, report))
-            same = report == alone
-        extra = calls - least - again
-        differs = [] if same else differing(alone, report)
-        row = f"{name:22} {calls:5} ({extra:+3}) of {least:5}   in flight {in_flight:3}   lost 0   goes on {goes_on:>5} s"
-        row += f"   {time.monotonic() - begun:5.1f} s   report {'the same' if same else 'DIFFERS: ' + ', '.join(differs[:8])}"
-        return row, same and 0 <= extra <= max(in_flight, 0) + (64 if "wiped" in name or "cut" in name or name == "hang" else 0)
+            parts.until("generated texts", lambda: fleet.s3.texts() >= 12, 900)
+        in_flight, before = fleet.generator.in_flight, fleet.generator.calls
+        # A call after all those that were in flight.
+        fleet.generator.resumes(min(before + in_flight + 1, first + least))
+        fault.act(fleet, workers)
+        report = fleet.report(fleet.leader)
+        goes_on = "-"
+        if fault.act not in UNDISTURBED and fleet.spec == fleet.generator.spec:
+            goes_on = f"{fleet.generator.resumed:.1f}"
+        took, calls = time.monotonic() - begun, fleet.generator.calls - first
+        # A leader that is started again tries the judge again.
+        extra = calls - least - sum("check-again" in str(process.folder) for process in fleet.started)
+        same, said = compared(alone, report, fault.act is not nothing)
+        if "varied" in fault.fleet:
+            same, said = True, "not compared: the generator answers differently"
+        if fleet.store.startswith("s3:"):
+            begun_units, lost = fleet.s3.units()
+            units, repeated, lost = len(begun_units), sum(begun_units.values()) - len(begun_units), len(lost)
+        else:
+            units, lost = parts.units_in_folder(Path(fleet.store))
+            repeated = "-"
+        fault.after(fleet, report)
+        row = f"{name:21} {units:5} {repeated:>8} {calls:5} ({extra:+3}) of {least:4}  in flight {in_flight:2} {lost:4}"
+        row += f" {goes_on:>7} {took:6.1f}  {said}"
+        row += "".join(f"\n{'':22}{note}" for note in fleet.notes)
+        return row, same and lost == 0 and 0 <= extra <= in_flight + fault.repeats
     finally:
         fleet.stop()
 
 
 def main():
+    everything = [*FAULTS, *served.FAULTS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--isomer", required=True, help="the binary")
-    parser.add_argument("faults", nargs="*", metavar="FAULT", help="of: " + ", ".join(FAULTS))
+    parser.add_argument("faults", nargs="*", metavar="FAULT", help="of: " + ", ".join(everything))
     options = parser.parse_args()
-    unknown = [name for name in options.faults if name not in FAULTS]
+    unknown = [name for name in options.faults if name not in everything]
     if unknown:
-        parser.error(f"no fault {unknown[0]}; there are {', '.join(FAULTS)}")
-    bad = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name in options.faults or FAULTS:
-            row, good = tried(options.isomer, name, Path(folder) / name)
-            print(row, flush=True)
+        parser.error(f"no fault {unknown[0]}; there are {', '.join(everything)}")
+    bad, left = [], []
+    print(f"{'fault':21} units repeated calls (beyond the minimum)        lost goes on   took  report")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        for name in options.faults or everything:
+            if name in FAULTS and FAULTS[name].needs_root and os.geteuid() != 0:
+                left.append(name)
+                continue
+            of = tried if name in FAULTS else served.tried
+            try:
+                row, good = of(options.isomer, name, Path(folder) / name)
+            except (SystemExit, Exception) as error:
+                row, good = f"{name:21} FAILED: {type(error).__name__}: {error}", False
+            load = " ".join(f"{one:.1f}" for one in os.getloadavg()[:1])
+            print(f"{row}  [load {load}]", flush=True)
             bad += [] if good else [name]
     if bad:
         sys.exit(f"failed: {', '.join(bad)}")
+    if left:
+        sys.exit(f"not tried, since they need root: {', '.join(left)}")
     print("all checks pass")
 
 
-main()
+if __name__ == "__main__":
+    main()

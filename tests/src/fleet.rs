@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use crate::{home::Home, process::isomer, workspace};
 
-/// The list of report fields that may differ.
-const VARIES: &str = "tests/tests/fleet/varies.txt";
+/// Lists the fields that may differ.
+const SCHEMA: &str = "eval-svc/schema/report-1.json";
 /// Longest wait for a server or worker to come up.
 const COMES_UP: Duration = Duration::from_secs(60);
 
@@ -177,21 +177,31 @@ impl Drop for Worker {
     }
 }
 
+/// Removes a field by its path, in which `*` stands for every place of a list. Returns whether it
+/// was there.
+fn remove(value: &mut Value, path: &[&str]) -> bool {
+    match path {
+        ["*", rest @ ..] => {
+            let all = value.as_array_mut().expect("a list");
+            all.iter_mut().all(|one| remove(one, rest))
+        }
+        [last] => value.as_object_mut().expect("an object").shift_remove(*last).is_some(),
+        [name, rest @ ..] => value.get_mut(name).is_some_and(|value| remove(value, rest)),
+        [] => false,
+    }
+}
+
 /// The report without the fields in which two runs of one check may differ.
 fn without_what_varies(mut report: Value, after_fault: bool) -> String {
-    let listed = fs::read_to_string(workspace().join(VARIES)).expect("the list");
-    for line in listed.lines().filter(|line| !line.starts_with('#')) {
-        let (path, only_after_fault) = line.strip_prefix("fault ").map_or((line, false), |path| (path, true));
-        if only_after_fault && !after_fault {
-            continue;
+    let schema = fs::read(workspace().join(SCHEMA)).expect("the schema");
+    let schema: Value = serde_json::from_slice(&schema).expect("JSON");
+    let lists = ["x-varies", "x-varies-after-a-fault"];
+    for list in &lists[..=usize::from(after_fault)] {
+        for path in schema[*list].as_array().expect("a list of fields") {
+            let path = path.as_str().expect("a path");
+            let names: Vec<&str> = path.split('.').collect();
+            assert!(remove(&mut report, &names), "the report has no {path}");
         }
-        let mut at = &mut report;
-        let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
-        for name in parents.split('.').filter(|name| !name.is_empty()) {
-            at = at.get_mut(name).unwrap_or_else(|| panic!("the report has no {path}"));
-        }
-        let removed = at.as_object_mut().expect("an object").shift_remove(last);
-        assert!(removed.is_some(), "the report has no {path}");
     }
     serde_json::to_string_pretty(&report).expect("a report is JSON")
 }

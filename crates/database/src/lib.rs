@@ -16,6 +16,10 @@ use sqlx::{
 
 /// Longest wait for a connection, and for another process's write to a SQLite file.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A PostgreSQL server ends the transaction of a process that was stopped or cut off in the middle
+/// of it. Otherwise the rows that the process has locked stay locked until TCP gives the connection
+/// up, which takes hours.
+const TRANSACTIONS: &str = "SET idle_in_transaction_session_timeout = '5s'";
 
 /// A database with the tables of one or more services. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -53,6 +57,8 @@ impl Database {
                             PATIENCE.as_millis()
                         );
                         sqlx::raw_sql(AssertSqlSafe(settings)).execute(&mut *connection).await?;
+                    } else {
+                        sqlx::raw_sql(TRANSACTIONS).execute(&mut *connection).await?;
                     }
                     Ok(())
                 })
@@ -164,7 +170,7 @@ fn unusable(address: &str, error: &sqlx::Error) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::print_stdout)]
     use sqlx::Row;
 
     use super::*;
@@ -218,5 +224,36 @@ mod tests {
             fault.to_string().contains("127.0.0.1:1") && !fault.to_string().contains("geheim"),
             "{fault}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_process_that_stands_still_in_a_transaction_does_not_keep_its_rows_locked() {
+        let Ok(url) = std::env::var("ISOMER_TEST_POSTGRES") else {
+            println!("skipped: no PostgreSQL");
+            return;
+        };
+        let (stopped, other) = (Database::open(&url).await.unwrap(), Database::open(&url).await.unwrap());
+        for statement in [
+            "DROP TABLE IF EXISTS locked_rows",
+            "CREATE TABLE locked_rows (id BIGINT, by BIGINT)",
+            "INSERT INTO locked_rows VALUES (1, 0)",
+        ] {
+            sqlx::raw_sql(statement).execute(other.pool()).await.unwrap();
+        }
+        let mut transaction = stopped.pool().begin().await.unwrap();
+        let lock = "UPDATE locked_rows SET by = 1 WHERE id = 1";
+        sqlx::query(lock).execute(&mut *transaction).await.unwrap();
+        // Waits for the lock.
+        let taken = sqlx::query("UPDATE locked_rows SET by = 2 WHERE id = 1")
+            .execute(other.pool())
+            .await
+            .unwrap();
+        assert_eq!(taken.rows_affected(), 1);
+        assert!(transaction.commit().await.is_err());
+        let row = sqlx::query("SELECT by FROM locked_rows")
+            .fetch_one(other.pool())
+            .await
+            .unwrap();
+        assert_eq!(row.get::<i64, _>(0), 2);
     }
 }

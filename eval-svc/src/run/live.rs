@@ -8,10 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use isomer_service_kit::Fault;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tonic::Code;
 
 use super::{
     events::{EventKind, EventLog},
@@ -20,8 +22,11 @@ use super::{
     store::{Leadership, ReportPart, StoreError},
 };
 
-/// Pause before the end of a run is written again after a failure.
-const END_AGAIN: Duration = Duration::from_secs(1);
+/// Pause before a failed request to the ledger is repeated.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Longest wait for an answer of the ledger. A connection to a database that was cut off gives
+/// none.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// The run's record, its events and its cancellation token.
 #[derive(Debug)]
@@ -200,7 +205,7 @@ impl Live {
             return Ok(());
         };
         let (record, events) = (self.record(), self.events.after(writer.written));
-        let saved = leadership.save(&record, &events).await;
+        let saved = waiting(&**leadership, || leadership.save(&record, &events)).await;
         self.checked(saved)?;
         if let Some(last) = events.last() {
             writer.written = last.sequence;
@@ -216,7 +221,10 @@ impl Live {
         let writer = self.writer.lock().await;
         let id = self.record.lock().id.clone();
         match &writer.leadership {
-            Some(leadership) => self.checked(leadership.write_files(&id, files).await),
+            Some(leadership) => {
+                let leadership = &**leadership;
+                self.checked(waiting(leadership, || leadership.write_files(&id, files)).await)
+            }
             None => Err(StoreError::Superseded),
         }
     }
@@ -229,7 +237,10 @@ impl Live {
         let writer = self.writer.lock().await;
         let id = self.record.lock().id.clone();
         match &writer.leadership {
-            Some(leadership) => self.checked(leadership.look(&id, number).await),
+            Some(leadership) => {
+                let leadership = &**leadership;
+                self.checked(waiting(leadership, || leadership.look(&id, number)).await)
+            }
             None => Err(StoreError::Superseded),
         }
     }
@@ -242,7 +253,10 @@ impl Live {
         let writer = self.writer.lock().await;
         let id = self.record.lock().id.clone();
         match &writer.leadership {
-            Some(leadership) => self.checked(leadership.record_look(&id, number, look).await),
+            Some(leadership) => {
+                let leadership = &**leadership;
+                self.checked(waiting(leadership, || leadership.record_look(&id, number, look)).await)
+            }
             None => Err(StoreError::Superseded),
         }
     }
@@ -258,18 +272,11 @@ impl Live {
         record.ended = Some(Timestamp::now());
         change(&mut record);
         let events = self.events.after(writer.written);
-        loop {
-            match leadership.end(&record, &events).await {
-                Ok(()) => break,
-                Err(StoreError::Superseded) => return self.supersede(),
-                Err(error) if leadership.retries_the_end() => {
-                    tracing::warn!(%error, "the end of a run could not be written; retrying");
-                    tokio::time::sleep(END_AGAIN).await;
-                }
-                Err(error) => {
-                    tracing::error!(%error, "the end of a run could not be written; it will look interrupted after a restart");
-                    break;
-                }
+        match waiting(&*leadership, || leadership.end(&record, &events)).await {
+            Ok(()) => {}
+            Err(StoreError::Superseded) => return self.supersede(),
+            Err(error) => {
+                tracing::error!(%error, "the end of a run could not be written; it will look interrupted after a restart");
             }
         }
         *self.record.lock() = record.clone();
@@ -305,13 +312,37 @@ impl Live {
     }
 }
 
+/// A request to the store of a run, repeated while the store cannot be reached. Every request may
+/// be repeated: it writes the same again, or nothing.
+async fn waiting<T, F>(leadership: &dyn Leadership, request: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    if !leadership.waits_for_the_store() {
+        return request().await;
+    }
+    loop {
+        let fault = match tokio::time::timeout(ANSWER, request()).await {
+            Ok(Err(StoreError::Ledger(fault))) if fault.code == Code::Unavailable => fault,
+            Ok(other) => return other,
+            Err(_) => {
+                let message = format!("the ledger gave no answer in {} s", ANSWER.as_secs());
+                Box::new(Fault::unavailable("DATABASE", message))
+            }
+        };
+        tracing::warn!(%fault, "a run waits for its ledger; retrying");
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
-    use std::sync::Arc;
+    use std::sync::{Arc, atomic::AtomicUsize};
 
     use super::{
         super::{
+            events::Event,
             record::RunRequest,
             store::{Created, FolderStore, RunStore},
         },
@@ -349,6 +380,81 @@ mod tests {
             ending.await.unwrap();
             writing.await.unwrap();
             assert_eq!(store.ends().await.unwrap(), []);
+        }
+    }
+
+    /// The store of a run that fails some times.
+    #[derive(Debug)]
+    struct Away {
+        failures: AtomicUsize,
+        waits: bool,
+    }
+
+    impl Away {
+        fn answer(&self) -> Result<(), StoreError> {
+            match self.failures.load(Ordering::SeqCst) {
+                0 => Ok(()),
+                left => {
+                    self.failures.store(left - 1, Ordering::SeqCst);
+                    Err(Fault::unavailable("DATABASE", "away").into())
+                }
+            }
+        }
+    }
+
+    #[tonic::async_trait]
+    impl Leadership for Away {
+        fn save_every(&self) -> Duration {
+            Duration::from_millis(1)
+        }
+
+        fn waits_for_the_store(&self) -> bool {
+            self.waits
+        }
+
+        async fn save(&self, _record: &RunRecord, _events: &[Event]) -> Result<(), StoreError> {
+            self.answer()
+        }
+
+        async fn write_files(&self, _id: &str, _files: &[ReportPart]) -> Result<(), StoreError> {
+            self.answer()
+        }
+
+        async fn end(&self, _record: &RunRecord, _events: &[Event]) -> Result<(), StoreError> {
+            self.answer()
+        }
+
+        async fn hand_back(&self, _record: &RunRecord, _events: &[Event]) -> Result<bool, StoreError> {
+            Ok(false)
+        }
+
+        async fn look(&self, _id: &str, _number: usize) -> Result<Option<RecordedLook>, StoreError> {
+            // No answer at all, as over a connection that was cut off.
+            if self.answer().is_err() {
+                std::future::pending::<()>().await;
+            }
+            Ok(None)
+        }
+
+        async fn record_look(&self, _id: &str, _number: usize, _look: &RecordedLook) -> Result<(), StoreError> {
+            self.answer()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_waits_for_a_ledger_that_is_away_and_not_for_a_folder() {
+        for waits in [true, false] {
+            let record = RunRecord::new("a".to_owned(), None, RunRequest::default(), Timestamp::now());
+            let store = |failures| {
+                let failures = AtomicUsize::new(failures);
+                Live::new(record.clone(), Box::new(Away { failures, waits }), 0)
+            };
+            assert_eq!(store(3).save().await.is_ok(), waits);
+            assert_eq!(store(3).write_files(&[]).await.is_ok(), waits);
+            if waits {
+                assert!(store(2).look(1).await.is_ok());
+            }
+            assert!(store(0).save().await.is_ok());
         }
     }
 }

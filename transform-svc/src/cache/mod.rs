@@ -116,6 +116,11 @@ impl CacheError {
             source,
         }
     }
+
+    /// Whether the disk of this machine is full.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        !self.shared && self.source.kind() == io::ErrorKind::StorageFull
+    }
 }
 
 /// What a cache holds.

@@ -235,6 +235,7 @@ impl Inflight {
         };
         let urgency = Urgency::new(priority);
         let (make, cache) = (make(urgency.clone()), Arc::clone(cache));
+        let is_shared = self.shared.is_some();
         let make = match &self.shared {
             Some(shared) => shared_or_generated(shared.clone(), location, key, make),
             None => make,
@@ -242,7 +243,13 @@ impl Inflight {
         let work = alone(Box::pin(async move {
             let _leave = leave;
             let produced = make.await?;
-            cache.put(key, &produced.entry).map_err(of_cache)?;
+            match cache.put(key, &produced.entry) {
+                // The shared cache has the text.
+                Err(error) if is_shared && error.is_disk_full() => {
+                    tracing::warn!(%error, "a text is kept in the shared store alone");
+                }
+                kept => kept.map_err(of_cache)?,
+            }
             Ok(produced)
         }))
         .shared();

@@ -333,7 +333,7 @@ impl Leadership for FolderLeadership {
     }
 
     /// A full disk is not waited for: the run looks interrupted after a restart.
-    fn retries_the_end(&self) -> bool {
+    fn waits_for_the_store(&self) -> bool {
         false
     }
 

@@ -116,8 +116,8 @@ pub(super) trait Leadership: Send + Sync + Debug {
     /// How often changes are written while the run works.
     fn save_every(&self) -> Duration;
 
-    /// Whether a failed write of the end is repeated until it succeeds.
-    fn retries_the_end(&self) -> bool;
+    /// Whether a run waits while the store cannot be reached, and repeats what failed.
+    fn waits_for_the_store(&self) -> bool;
 
     /// Writes the record of a run that has not ended, and its new events.
     async fn save(&self, record: &RunRecord, events: &[Event]) -> Result<(), StoreError>;

@@ -118,7 +118,7 @@ impl Leadership for LedgerLeadership {
         SAVE_EVERY
     }
 
-    fn retries_the_end(&self) -> bool {
+    fn waits_for_the_store(&self) -> bool {
         true
     }
 
