@@ -45,7 +45,7 @@ def read_report(source: Union[str, bytes, "os.PathLike[str]", Mapping[str, Any]]
     if version != SCHEMA:
         told = "has no version (`schema`)" if version is None else f"is of version {version!r}"
         raise ReportError(f"the report {told}; this version of isomer-check reads {SCHEMA!r}: {NEWER}, or an older one for an older report")
-    read: Report = _value(source, Report, "")
+    read: Report = value_read(source, Report, "")
     return read
 
 
@@ -71,16 +71,17 @@ def _named(value: Any) -> str:
     return next((told for kind, told in names.items() if type(value) is kind), "something else")
 
 
-def _value(value: Any, kind: Any, path: str, limits: Optional[Mapping[str, Any]] = None) -> Any:
+def value_read(value: Any, kind: Any, path: str, limits: Optional[Mapping[str, Any]] = None) -> Any:
+    """A value of JSON as this type, or ReportError that names its path."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         return _one_of(value, inner, path, limits)
     if origin is list:
         if not isinstance(value, list):
             _refused(path, f"is {_named(value)}, not a list")
-        return [_value(one, inner[0], f"{path}[{at}]", limits) for at, one in enumerate(_any(value))]
+        return [value_read(one, inner[0], f"{path}[{at}]", limits) for at, one in enumerate(_any(value))]
     if origin is dict:
-        return {key: _value(one, inner[1], f"{path}.{key}", limits) for key, one in _object(value, path).items()}
+        return {key: value_read(one, inner[1], f"{path}.{key}", limits) for key, one in _object(value, path).items()}
     if dataclasses.is_dataclass(kind):
         return _record(_object(value, path), typing.cast(type, kind), path)
     if kind is float:
@@ -111,12 +112,12 @@ def _one_of(value: Any, kinds: typing.Tuple[Any, ...], path: str, limits: Option
         if value is None:
             return None
         rest = tuple(kind for kind in kinds if kind is not type(None))
-        return _value(value, rest[0], path, limits) if len(rest) == 1 else _one_of(value, rest, path, limits)
+        return value_read(value, rest[0], path, limits) if len(rest) == 1 else _one_of(value, rest, path, limits)
     name = _object(value, path).get("name")
     for kind in kinds:
         (field,) = (one for one in dataclasses.fields(kind) if one.name == "name")
         if field.metadata["const"] == name:
-            return _value(value, kind, path)
+            return value_read(value, kind, path)
     _refused(f"{path}.name", f"is {name!r}, which this version does not know")
 
 
@@ -139,7 +140,7 @@ def _record(found: Mapping[str, Any], kind: type, path: str) -> Any:
         if field.name in found:
             if "const" in field.metadata and found[field.name] != field.metadata["const"]:
                 _refused(here, f"is {found[field.name]!r}, not {field.metadata['const']!r}")
-            given[field.name] = _value(found[field.name], hints[field.name], here, field.metadata)
+            given[field.name] = value_read(found[field.name], hints[field.name], here, field.metadata)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             _refused(here, "is missing")
     return kind(**given)

@@ -11,7 +11,8 @@ from isomer_client.proto.eval.v1 import run_pb2
 from .errors import CheckError, DependencyFailed, UsageError
 from .request import OnProgress, Progress, Request
 
-# As the command: an error in the request is a usage error; one in a file or a model that it names is not.
+# As the command: an error in the request is a usage error; one in a file or a model that it names
+# is not.
 USAGE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.ALREADY_EXISTS)
 UNDECIDED = {"block": run_pb2.GATE_UNDECIDED_BLOCK, "warn": run_pb2.GATE_UNDECIDED_WARN, "fail": run_pb2.GATE_UNDECIDED_FAIL}
 FORMS = ("json", "html", "markdown", "junit")
