@@ -47,7 +47,6 @@ def main() -> int:
     on, environment = sys.argv[1], dict(os.environ)
     out = environment.get("CHECK_OUT") or "isomer-report"
     ended = checked(environment, out)
-    wanted, ended = asked_to_comment(environment, ended)
     for line in ended.message.splitlines():
         say(line)
     outputs = {"verdict": ended.verdict, "exit-code": str(ended.exit_code), "report": out if ended.checked else ""}
@@ -56,7 +55,7 @@ def main() -> int:
         told_to_github(environment, outputs, ended, body)
     else:
         told_to_gitlab(environment, outputs)
-    if wanted:
+    if environment.get("CHECK_COMMENT", "").strip().lower() == "true":
         commented(GitHub(environment) if on == "github" else GitLab(environment), body, environment)
     return ended.exit_code
 
@@ -86,16 +85,10 @@ def checked(environment: Mapping[str, str], out: str) -> Ended:
     return Ended(0, gate.verdict.value, warning + explained(gate), done)
 
 
-def asked_to_comment(environment: Mapping[str, str], ended: Ended) -> Tuple[bool, Ended]:
-    try:
-        return flag(environment, "CHECK_COMMENT"), ended
-    except UsageError as error:
-        return False, Ended(error.exit_code, "error", f"error: {error}")
-
-
 def _check(environment: Mapping[str, str], out: str) -> Checked:
     # First of all: a report of an earlier check is not to become this job's artifact.
     clear(pathlib.Path(text("out", out)))
+    flag(environment, "CHECK_COMMENT")
 
     def one(name: str) -> Optional[str]:
         return environment.get(f"CHECK_{name}", "").strip() or None
