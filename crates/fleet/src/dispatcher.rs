@@ -17,9 +17,8 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::{
     claimant::Claimant,
-    overview::Waits,
     queue::{FleetError, Queue, about},
-    unit::{Address, Unit},
+    unit::{Address, Unit, Waits},
     worker::Completion,
 };
 
