@@ -286,7 +286,7 @@ def without_secrets(schema):
 
 def configurations(root):
     shared, single = sections(root)
-    everything = {name.split(".")[0] for name in shared if name} | set(shared[""])
+    everything = {name.split(".")[0] for name in shared if name} | set(shared.get("", {}))
     made = {"isomer": tree(shared, everything)}
     for server, names in reads(root).items():
         others = {"isomer-gateway": ["embed", "transform", "eval"], "isomer-eval-svc": ["encoder", "transform"],

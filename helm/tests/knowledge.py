@@ -49,7 +49,7 @@ def configuration(binary):
     """The schema of the whole configuration of a binary, what the chart sets itself included."""
     shared, single = sections(ROOT)
     if binary == COMMAND:
-        return tree(shared, {name.split(".")[0] for name in shared if name} | set(shared[""]))
+        return tree(shared, {name.split(".")[0] for name in shared if name} | set(shared.get("", {})))
     names = reads(ROOT)[binary]
     others = {"isomer-gateway": ["embed", "transform", "eval"], "isomer-eval-svc": ["encoder", "transform"],
               "isomer-transform-svc": ["encoder"]}.get(binary, [])

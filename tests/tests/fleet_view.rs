@@ -31,7 +31,7 @@ use isomer_tests::{
     process::{Server, finish, isomer},
 };
 use serde_json::Value;
-use tonic::transport::Channel;
+use tonic::{Code, transport::Channel};
 
 /// Longest wait for a fleet to look as it should: heartbeats come every few seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -272,7 +272,7 @@ async fn a_server_its_page_and_the_command_line_show_what_a_run_waits_for_and_wh
     let Some(home) = Home::with_models(&[MODEL]) else {
         return;
     };
-    let (nats, shared) = (Nats::start(), tempfile::tempdir().unwrap());
+    let (mut nats, shared) = (Nats::start(), tempfile::tempdir().unwrap());
     let server = server(&home, &nats, shared.path());
     let mut client = RunServiceClient::connect(format!("http://{}", server.address))
         .await
@@ -340,4 +340,12 @@ async fn a_server_its_page_and_the_command_line_show_what_a_run_waits_for_and_wh
         assert!(begun.elapsed() < PATIENCE, "{run:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+
+    // The queue is gone: nothing is told, and the page says why.
+    nats.kill();
+    let status = client.get_fleet(GetFleetRequest {}).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    let shown = page(server.address);
+    assert!(!shown.contains("Table of lanes"), "{shown}");
+    assert!(shown.contains("Table of runs"), "the rest is shown: {shown}");
 }

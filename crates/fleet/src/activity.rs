@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    limits::millis,
+    time::millis,
     unit::{Address, Kind, Lane},
 };
 

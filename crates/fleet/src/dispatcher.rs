@@ -17,9 +17,8 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::{
     claimant::Claimant,
-    overview::Waits,
     queue::{FleetError, Queue, about},
-    unit::{Address, Lane, Unit},
+    unit::{Address, Lane, Unit, Waits},
     worker::Completion,
 };
 

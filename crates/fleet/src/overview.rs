@@ -7,23 +7,13 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     limits::{self, LimitState},
     queue::{FleetError, Queue},
-    unit::Lane,
+    time::millis,
+    unit::{Lane, Waits},
     worker_info::WorkerInfo,
 };
-
-/// Units of a lane that a run waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waits {
-    /// The lane.
-    pub lane: Lane,
-    /// How many.
-    pub units: u64,
-}
 
 /// A fleet at one moment.
 #[derive(Debug, Clone, Default)]
@@ -186,7 +176,7 @@ impl Queue {
             state.queued = info.num_pending;
             state.in_work = info.num_ack_pending as u64;
             state.redelivered = info.num_redelivered as u64;
-            state.paused_until = left.map(|left| now.saturating_add(limits::millis(left)));
+            state.paused_until = left.map(|left| now.saturating_add(millis(left)));
             lanes.insert(state.lane.name(), state);
         }
         for waits in runs.values().flatten() {

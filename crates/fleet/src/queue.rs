@@ -25,8 +25,7 @@ use uuid::Uuid;
 
 use crate::{
     config::FleetConfig,
-    overview::Waits,
-    unit::{Address, Kind, Lane, Unit},
+    unit::{Address, Kind, Lane, Unit, Waits},
     worker_info::{EXPIRES_AFTER, WorkerInfo},
 };
 

@@ -84,6 +84,15 @@ impl Lane {
     }
 }
 
+/// Units of a lane that a run waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waits {
+    /// The lane.
+    pub lane: Lane,
+    /// How many.
+    pub units: u64,
+}
+
 /// A unit's content address: 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {

@@ -24,9 +24,10 @@ use uuid::Uuid;
 
 use crate::{
     activity::Activity,
-    limits::{PAUSED, millis},
+    limits::PAUSED,
     metric_names,
     queue::{FleetError, Queue, about, trace_of},
+    time::millis,
     unit::{Address, Kind, Lane},
     worker_info::{HEARTBEAT, WorkerInfo},
 };

@@ -14,11 +14,9 @@ use tokio::sync::Notify;
 
 use super::{
     RunContext, RunError,
-    answers::{Answer, answers},
+    answers::{Answer, Order, answers, estimate_items},
     ceiling::{Amount, Ceiling},
-    forecast,
     live::Live,
-    transform::Order,
 };
 
 /// Texts with their positions.
@@ -251,5 +249,5 @@ async fn estimate(
     chunk: &Chunk,
 ) -> Result<GenerationEstimate, RunError> {
     let items = chunk.iter().map(|(_, item)| item.clone()).collect();
-    forecast::estimate_items(context, spec, items, &order.what).await
+    estimate_items(context, spec, items, &order.what).await
 }

@@ -6,46 +6,16 @@ use std::sync::Arc;
 use futures::{StreamExt, stream::BoxStream};
 use isomer_proto::{
     common::v1::Usage,
-    transform::v1::{TextItem, TransformResult, TransformSpec, TransformStreamEnd, transform_stream_response::Event},
+    transform::v1::{
+        EstimateRequest, GenerationEstimate, TextItem, TransformResult, TransformSpec, TransformStreamEnd,
+        transform_service_client::TransformServiceClient, transform_stream_response::Event,
+    },
 };
 use isomer_service_kit::Fault;
 use isomer_usage::sum;
 
-use super::{
-    RunError,
-    plan::{Corpus, TextRequest},
-};
+use super::{RunContext, RunError, ceiling::Ceiling, record::Counters};
 use crate::work::{Producer, WorkEngine};
-
-/// Bytes of text in one request.
-const MOST_BYTES: usize = 1 << 20;
-
-/// Splits requests into chunks of at most `most` texts and `MOST_BYTES` bytes: each item with its
-/// position.
-pub(super) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(usize, TextItem)>> {
-    let mut chunks: Vec<Vec<(usize, TextItem)>> = Vec::new();
-    let mut bytes = 0;
-    for (position, request) in requests.iter().enumerate() {
-        let text = corpus.get(request.text);
-        let full = chunks
-            .last()
-            .is_none_or(|chunk| chunk.len() >= most || bytes + text.len() > MOST_BYTES);
-        if full {
-            chunks.push(Vec::new());
-            bytes = 0;
-        }
-        bytes += text.len();
-        let item = TextItem {
-            id: request.id.clone(),
-            text: text.to_owned(),
-            language: request.language.clone(),
-        };
-        if let Some(chunk) = chunks.last_mut() {
-            chunk.push((position, item));
-        }
-    }
-    chunks
-}
 
 /// A message of an answer.
 pub(super) enum Answer {
@@ -87,6 +57,47 @@ pub(super) fn answers(
         },
     };
     work.transform(producer, spec, items).map(read).boxed()
+}
+
+/// A request to the transform service, with its description and how its results are counted.
+pub(super) struct Order {
+    /// The transformation with its parameters.
+    pub spec: TransformSpec,
+    /// The generator and prompt that make the texts.
+    pub producer: Producer,
+    /// Its description.
+    pub what: String,
+    /// Whether it needs a generator.
+    pub needs_generator: bool,
+    /// Counts the outcome of a text.
+    pub count: fn(&mut Counters, &TransformResult),
+    /// What the run may take.
+    pub ceiling: Ceiling,
+}
+
+/// What the transform service would ask the generator of a spec for, beside what its caches hold.
+///
+/// # Errors
+/// [`RunError::Transform`].
+pub(super) async fn estimate_items(
+    context: &RunContext,
+    spec: &TransformSpec,
+    items: Vec<TextItem>,
+    what: &str,
+) -> Result<GenerationEstimate, RunError> {
+    let failed = |fault: Fault| RunError::Transform {
+        what: what.to_owned(),
+        fault: Box::new(fault),
+    };
+    let request = EstimateRequest {
+        spec: Some(spec.clone()),
+        items,
+    };
+    let mut client = TransformServiceClient::new(context.clients.transform.clone());
+    let answer = client.estimate(request).await;
+    let answer = answer.map_err(|status| failed(Fault::from_status(&status)))?;
+    let estimate = answer.into_inner().estimate;
+    estimate.ok_or_else(|| failed(Fault::internal("the transform service answered without an estimate")))
 }
 
 /// Usage of a request beyond what was `told` (reported) with its texts: all of it if the service

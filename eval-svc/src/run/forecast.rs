@@ -2,14 +2,11 @@
 //! and adds up the calls that they lack.
 
 use futures::{StreamExt, TryStreamExt, stream};
-use isomer_proto::transform::v1::{
-    EstimateRequest, GenerationEstimate, TextItem, TransformSpec, transform_service_client::TransformServiceClient,
-};
-use isomer_service_kit::Fault;
+use isomer_proto::transform::v1::{GenerationEstimate, TextItem, TransformSpec};
 
 use super::{
     RunContext, RunError,
-    answers::chunks,
+    answers::estimate_items,
     ceiling::Ceiling,
     plan::{Plan, TextRequest},
     record::Generation,
@@ -123,38 +120,13 @@ async fn estimate(
         let items = chunk.into_iter().map(|(_, item)| item).collect();
         estimate_items(context, &spec, items, what)
     };
-    let chunks = chunks(requests, &plan.corpus, context.config.transform_batch_items);
+    let chunks = transform::chunks(requests, &plan.corpus, context.config.transform_batch_items);
     let mut answers = stream::iter(chunks).map(asked).buffer_unordered(IN_FLIGHT);
     let mut all = GenerationEstimate::default();
     while let Some(one) = answers.try_next().await? {
         add(&mut all, &one);
     }
     Ok(all)
-}
-
-/// What the transform service would ask the generator of a spec for, beside what its caches hold.
-///
-/// # Errors
-/// [`RunError::Transform`].
-pub(super) async fn estimate_items(
-    context: &RunContext,
-    spec: &TransformSpec,
-    items: Vec<TextItem>,
-    what: &str,
-) -> Result<GenerationEstimate, RunError> {
-    let failed = |fault: Fault| RunError::Transform {
-        what: what.to_owned(),
-        fault: Box::new(fault),
-    };
-    let request = EstimateRequest {
-        spec: Some(spec.clone()),
-        items,
-    };
-    let mut client = TransformServiceClient::new(context.clients.transform.clone());
-    let answer = client.estimate(request).await;
-    let answer = answer.map_err(|status| failed(Fault::from_status(&status)))?;
-    let estimate = answer.into_inner().estimate;
-    estimate.ok_or_else(|| failed(Fault::internal("the transform service answered without an estimate")))
 }
 
 /// Adds an estimate. Prices and id of the sum are those of the generator, where one is needed.

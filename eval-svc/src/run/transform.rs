@@ -9,7 +9,7 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::{
     common::v1::Usage,
-    transform::v1::{Outcome as ProtoOutcome, Sampling, TransformResult, TransformSpec},
+    transform::v1::{Outcome as ProtoOutcome, Sampling, TextItem, TransformResult, TransformSpec},
 };
 pub use isomer_report::terms::Outcome;
 use isomer_service_kit::Fault;
@@ -17,8 +17,7 @@ use isomer_service_kit::Fault;
 use super::{
     RunContext, RunError,
     allowance::{Answers, admitted},
-    answers::{Answer, answers, chunks},
-    ceiling::Ceiling,
+    answers::{Answer, Order, answers},
     live::Live,
     plan::{Corpus, Plan, TextRequest},
     progress::Meter,
@@ -28,12 +27,15 @@ use super::{
 };
 use crate::{
     change::Change,
-    work::{Batching, Producer, RequestKind},
+    work::{Batching, RequestKind},
 };
 
 /// Requests to a transform service of this process in flight at the same time: the next is queued
 /// when the last texts of one are slow.
 const IN_FLIGHT: usize = 2;
+
+/// Bytes of text in one request.
+const MOST_BYTES: usize = 1 << 20;
 
 /// The result of one text.
 #[derive(Debug, Clone)]
@@ -220,20 +222,31 @@ async fn one_pass(
     Ok(())
 }
 
-/// A request to the transform service, with its description and how its results are counted.
-pub(super) struct Order {
-    /// The transformation with its parameters.
-    pub spec: TransformSpec,
-    /// The generator and prompt that make the texts.
-    pub producer: Producer,
-    /// Its description.
-    pub what: String,
-    /// Whether it needs a generator.
-    pub needs_generator: bool,
-    /// Counts the outcome of a text.
-    pub count: fn(&mut Counters, &TransformResult),
-    /// What the run may take.
-    pub ceiling: Ceiling,
+/// Splits requests into chunks of at most `most` texts and `MOST_BYTES` bytes: each item with its
+/// position.
+pub(super) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(usize, TextItem)>> {
+    let mut chunks: Vec<Vec<(usize, TextItem)>> = Vec::new();
+    let mut bytes = 0;
+    for (position, request) in requests.iter().enumerate() {
+        let text = corpus.get(request.text);
+        let full = chunks
+            .last()
+            .is_none_or(|chunk| chunk.len() >= most || bytes + text.len() > MOST_BYTES);
+        if full {
+            chunks.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += text.len();
+        let item = TextItem {
+            id: request.id.clone(),
+            text: text.to_owned(),
+            language: request.language.clone(),
+        };
+        if let Some(chunk) = chunks.last_mut() {
+            chunk.push((position, item));
+        }
+    }
+    chunks
 }
 
 /// Sends texts and returns their results in order. Counts and progress are reported as results

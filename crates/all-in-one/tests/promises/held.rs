@@ -168,10 +168,18 @@ pub const ALL: &[Held] = &[
     ),
     (
         "RunLimits",
-        "A run is refused where its plan, with one attempt for each text, is above a limit, and fails (RESOURCE_EXHAUSTED) when it has taken more",
+        "a run that cannot go on within it fails (RESOURCE_EXHAUSTED), and finished work is kept",
         &[(
             "eval-svc/tests/run_plan.rs",
             "a_run_that_takes_more_than_was_planned_is_stopped_and_keeps_what_was_made",
+        )],
+    ),
+    (
+        "RunService.GetFleet",
+        "UNAVAILABLE while its queue cannot be reached",
+        &[(
+            "tests/tests/fleet_view.rs",
+            "a_server_its_page_and_the_command_line_show_what_a_run_waits_for_and_who_does_it",
         )],
     ),
     (

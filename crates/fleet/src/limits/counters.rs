@@ -11,6 +11,7 @@ use super::{
     share::shares,
     terms::{Spent, TOTAL, Terms, day},
 };
+use crate::time::millis;
 
 /// A burst after a pause: as much as a rate allows in this time.
 const BURST_SECONDS: f64 = 1.0;
@@ -322,9 +323,4 @@ impl Counters {
         };
         (requests, tokens, next)
     }
-}
-
-/// Milliseconds of a duration.
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

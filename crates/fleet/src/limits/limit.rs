@@ -16,10 +16,10 @@ use tokio::{
 };
 
 use super::{
-    counters::millis,
     store::CounterStore,
     terms::{Reached, Spent, Terms},
 };
+use crate::time::millis;
 
 /// Most characters that are kept of what a generator said when it asked for a pause.
 const LONGEST_REASON: usize = 200;

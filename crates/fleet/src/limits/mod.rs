@@ -34,7 +34,6 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::queue::{FleetError, Queue, about};
 use counters::Counters;
 pub use counters::LimitState;
-pub(crate) use counters::millis;
 use limit::Inner;
 pub use limit::{Limit, NoTurn};
 use store::{BrokerStore, CounterStore};

@@ -11,7 +11,10 @@ use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 use parking_lot::Mutex;
 
-use crate::queue::{FleetError, Queue};
+use crate::{
+    queue::{FleetError, Queue},
+    time::millis,
+};
 
 /// The bucket's name.
 const BUCKET: &str = "limits";
@@ -141,7 +144,7 @@ impl CounterStore for BrokerStore {
 
     fn pause_lanes<'a>(&'a self, key: &'a str, pause: Duration) -> BoxFuture<'a, Result<(), FleetError>> {
         async move {
-            let until = self.now().await?.saturating_add(super::counters::millis(pause));
+            let until = self.now().await?.saturating_add(millis(pause));
             self.queue.pause_lanes(key, until).await
         }
         .boxed()
