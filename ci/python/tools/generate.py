@@ -58,6 +58,9 @@ def refuse_unknown(node: Any, path: str) -> None:
     else:
         named = path.endswith(("/properties", "/$defs"))
         for key, value in children(node):
+            # By custom, such a keyword is a note, and limits no value.
+            if not named and key.startswith("x-"):
+                continue
             if not named and key not in KNOWN:
                 sys.exit(f"{path}: the keyword `{key}` is not known to {pathlib.Path(__file__).name}: teach it")
             if key not in ("default", "const", "required", "type"):
