@@ -179,23 +179,20 @@ impl Ledger {
     /// When the database fails, or the record cannot be read.
     pub(in crate::run) async fn claim(&self, run: &ActiveRun) -> Result<Option<Claimed>, StoreError> {
         let fence = run.fence + 1;
-        let query = "UPDATE eval_runs SET leader = $1, fence = $2 WHERE id = $3 AND fence = $4 AND active = 1";
-        let done = sqlx::query(query)
+        // One statement: a claim whose record could not be read would be a run that nobody executes.
+        let query = "UPDATE eval_runs SET leader = $1, fence = $2 WHERE id = $3 AND fence = $4 AND active = 1 \
+                     RETURNING record, sequence, cancel";
+        let row = sqlx::query(query)
             .bind(self.replica())
             .bind(fence)
             .bind(&run.id)
             .bind(run.fence)
-            .execute(self.pool())
+            .fetch_optional(self.pool())
             .await
             .map_err(failed)?;
-        if done.rows_affected() == 0 {
+        let Some(row) = row else {
             return Ok(None);
-        }
-        let row = sqlx::query("SELECT record, sequence, cancel FROM eval_runs WHERE id = $1")
-            .bind(&run.id)
-            .fetch_one(self.pool())
-            .await
-            .map_err(failed)?;
+        };
         Ok(Some(Claimed {
             record: parsed(&text(&row, 0)?)?,
             sequence: u64::try_from(number(&row, 1)?).unwrap_or_default(),
