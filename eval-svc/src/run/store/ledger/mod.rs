@@ -179,7 +179,8 @@ impl Ledger {
     /// When the database fails, or the record cannot be read.
     pub(in crate::run) async fn claim(&self, run: &ActiveRun) -> Result<Option<Claimed>, StoreError> {
         let fence = run.fence + 1;
-        // One statement: a claim whose record could not be read would be a run that nobody executes.
+        // One statement: a claim whose record could not be read would be a run that nobody
+        // executes.
         let query = "UPDATE eval_runs SET leader = $1, fence = $2 WHERE id = $3 AND fence = $4 AND active = 1 \
                      RETURNING record, sequence, cancel";
         let row = sqlx::query(query)
