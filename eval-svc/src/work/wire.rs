@@ -128,6 +128,7 @@ pub(super) struct ScoreUnit {
 
 /// What there is to do.
 #[derive(Clone, PartialEq, prost::Oneof)]
+#[expect(clippy::large_enum_variant, reason = "there is one of them at a time")]
 pub(super) enum ScoreWork {
     #[prost(message, tag = "1")]
     Shard(ShardUnit),

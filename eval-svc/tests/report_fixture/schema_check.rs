@@ -69,6 +69,8 @@ fn check(root: &Value, schema: &Value, value: &Value, path: &str, strict: bool, 
             }
             "additionalProperties" => {}
             known if SILENT.contains(&known) => {}
+            // Notes of our own beside the rules.
+            note if note.starts_with("x-") => {}
             unknown => faults.push(format!("{path}: the keyword {unknown} is not known to this check")),
         }
     }

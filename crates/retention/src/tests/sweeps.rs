@@ -18,6 +18,8 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
+/// Blobs of a digest that [`fill`] writes: one of every kind but `Held`.
+const EACH: u64 = Kind::ALL.len() as u64 - 1;
 
 fn folder(path: &Path) -> BlobStore {
     let config = StoreConfig {
@@ -50,18 +52,21 @@ async fn what_a_run_holds_is_kept_until_it_is_released() {
     run(&holds, "one").hold(vec![digest(0), digest(1)]).await.unwrap();
     run(&holds, "two").hold(vec![digest(1), digest(2)]).await.unwrap();
     let swept = removed(&blobs).await;
-    assert_eq!((swept.total().objects, swept.held.objects, swept.runs), (7, 21, 2));
+    assert_eq!(
+        (swept.total().objects, swept.held.objects, swept.runs),
+        (EACH, 3 * EACH, 2)
+    );
     assert_eq!(swept.removed[&Kind::Answers].objects, 1);
     for n in 0..4 {
         assert_eq!(blobs.exists(&name(Kind::Texts, n)).await.unwrap(), n < 3, "{n}");
     }
     release(&blobs, "one").await.unwrap();
     release(&blobs, "one").await.unwrap();
-    assert_eq!(removed(&blobs).await.total().objects, 7);
+    assert_eq!(removed(&blobs).await.total().objects, EACH);
     assert!(blobs.exists(&name(Kind::Scores, 1)).await.unwrap());
     assert!(!blobs.exists(&name(Kind::Scores, 0)).await.unwrap());
     release(&blobs, "two").await.unwrap();
-    assert_eq!(removed(&blobs).await.total().objects, 14);
+    assert_eq!(removed(&blobs).await.total().objects, 2 * EACH);
     assert_eq!(removed(&blobs).await.total().objects, 0);
 }
 
@@ -74,7 +79,7 @@ async fn a_store_of_more_references_than_fit_in_memory_is_swept_in_parts() {
         run(&Holds::new(blobs.clone()), "one").hold(held).await.unwrap();
     }
     let expected = removed(&whole).await;
-    assert_eq!(expected.total().objects, 7 * 30);
+    assert_eq!(expected.total().objects, 30 * EACH);
     let swept = sweep_in_parts(&parts, AT_ONCE, Sweep::Remove, &silent, 3)
         .await
         .unwrap();
@@ -93,7 +98,7 @@ async fn a_dry_run_says_what_would_go_and_writes_nothing() {
     let before = names(&blobs, "").await;
     let dry = sweep(&blobs, AT_ONCE, Sweep::DryRun, &silent).await.unwrap();
     assert_eq!(names(&blobs, "").await, before);
-    assert_eq!(dry.total().objects, 14);
+    assert_eq!(dry.total().objects, 2 * EACH);
     // What is removed is what was said.
     assert_eq!(removed(&blobs).await, dry);
 }
@@ -113,7 +118,7 @@ async fn what_is_young_stays_and_the_blobs_of_one_digest_go_together() {
     // An old answer whose claim is new.
     age(place.path(), &name(Kind::Answers, 1), 2 * HOUR);
     let swept = sweep(&blobs, policy, Sweep::Remove, &silent).await.unwrap();
-    assert_eq!((swept.total().objects, swept.young.objects), (7, 14));
+    assert_eq!((swept.total().objects, swept.young.objects), (EACH, 2 * EACH));
     assert!(blobs.exists(&name(Kind::Answers, 1)).await.unwrap());
     assert!(!blobs.exists(&name(Kind::Answers, 0)).await.unwrap());
 }
@@ -173,7 +178,7 @@ async fn a_run_is_forgotten_when_it_has_not_been_active_and_not_before() {
     let swept = sweep(&blobs, policy, Sweep::Remove, &silent).await.unwrap();
     assert_eq!(swept.forgotten_runs, ["old"]);
     // `old` held 0, as does `new`; `taken-up-again` held 2.
-    assert_eq!(swept.total().objects, 7);
+    assert_eq!(swept.total().objects, EACH);
     assert_eq!(names(&blobs, "runs/old").await, [""; 0]);
     assert!(!names(&blobs, "runs/new").await.is_empty());
 }
@@ -195,7 +200,7 @@ async fn references_that_cannot_be_read_end_a_sweep_before_it_removes_anything()
     }
     assert_eq!(names(&blobs, "texts").await.len(), 3);
     release(&blobs, "one").await.unwrap();
-    assert_eq!(removed(&blobs).await.total().objects, 21);
+    assert_eq!(removed(&blobs).await.total().objects, 3 * EACH);
 }
 
 #[tokio::test]
@@ -227,7 +232,7 @@ async fn a_sweep_that_is_interrupted_anywhere_can_be_run_again() {
             }
         }
         let again = removed(&blobs).await;
-        assert_eq!(again.held.objects, 7);
+        assert_eq!(again.held.objects, EACH);
         assert_eq!(names(&blobs, "answers").await, [name(Kind::Answers, 0)]);
     }
 }
@@ -309,7 +314,7 @@ async fn what_is_held_soon_is_written_without_waiting() {
     assert_eq!(names(&blobs, "runs/one/refs").await, [""; 0]);
     hold.flush().await.unwrap();
     assert_eq!(names(&blobs, "runs/one/refs").await.len(), 1);
-    assert_eq!(removed(&blobs).await.total().objects, 7);
+    assert_eq!(removed(&blobs).await.total().objects, EACH);
 }
 
 #[tokio::test]
@@ -325,8 +330,8 @@ async fn usage_says_what_each_run_holds_and_what_it_holds_alone() {
         .iter()
         .map(|run| (run.id.as_str(), (run.held.objects, run.alone.objects)))
         .collect();
-    assert_eq!(by_id, [("one", (14, 7)), ("two", (7, 0))].into());
-    assert_eq!((used.kinds[&Kind::Texts].objects, used.unheld.objects), (3, 7));
+    assert_eq!(by_id, [("one", (2 * EACH, EACH)), ("two", (EACH, 0))].into());
+    assert_eq!((used.kinds[&Kind::Texts].objects, used.unheld.objects), (3, EACH));
     let all = used.kinds.values().map(|kind| kind.objects).sum::<u64>() + used.records.objects + used.unknown.objects;
     assert_eq!(used.total.objects, all);
     assert!(used.runs.iter().all(|run| run.active > 0));

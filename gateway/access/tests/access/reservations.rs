@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use isomer_access::{Access, AccessConfig, Budget, Limits, Mode, Period, Scope};
+use isomer_access::{Access, AccessConfig, Budget, Caller, Limits, Mode, Period, Scope};
 use isomer_database::Database;
 use isomer_stubs::postgres::empty_schema;
 
@@ -84,9 +84,11 @@ async fn counts_that_are_written_during_a_grant_are_missed_by_nobody() {
     let (writing, asking) = (open(&url).await, open(&url).await);
     for round in 0..40 {
         let (_, text) = make(&writing.keys(), key(&[Scope::Encode], limits(Some(1000), None))).await;
-        asking.flush().await.unwrap();
-        let one = async |access: &Access, flushes: bool| {
-            let caller = ask_with(access, ENCODE, &text).await.unwrap();
+        let (writer, asker) = (
+            ask_with(&writing, ENCODE, &text).await.unwrap(),
+            ask_with(&asking, ENCODE, &text).await.unwrap(),
+        );
+        let one = async |caller: &Caller, flushed: Option<&Access>| {
             let mut served = 0;
             for _ in 0..30 {
                 if let Ok(reservation) = caller.reserve(90, 0).await {
@@ -94,18 +96,18 @@ async fn counts_that_are_written_during_a_grant_are_missed_by_nobody() {
                     drop(reservation);
                     served += 1;
                 }
-                if flushes {
+                if let Some(access) = flushed {
                     access.flush().await.unwrap();
                 }
             }
             served
         };
-        let (first, second) = tokio::join!(one(&writing, true), one(&asking, false));
+        let (first, second) = tokio::join!(one(&writer, Some(&writing)), one(&asker, None));
         assert!(
             first + second <= 12,
             "round {round}: {first} and {second} at 90 tokens each were served out of 1000"
         );
-        assert!(first + second >= 8, "round {round}: {first} and {second}");
+        assert!(first + second >= 6, "round {round}: {first} and {second}");
     }
 }
 
