@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 /// Counts the values (f32) of vectors that runs hold in memory. Every holder of vectors of a run
-/// owns a [`Held`], which counts for as long as it lives. Cheap to clone.
+/// owns a `Held`, which counts for as long as it lives. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct HeldVectors {
     counts: Arc<Counts>,
