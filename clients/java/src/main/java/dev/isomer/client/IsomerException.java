@@ -377,6 +377,15 @@ public class IsomerException extends RuntimeException {
     return facts.exception();
   }
 
+  /**
+   * Whether a server closed the connection under a call. grpc-java takes the code from the HTTP/2
+   * error that the server closed with, e.g. INTERNAL; gRPC's other clients say UNAVAILABLE.
+   */
+  private static boolean brokeOff(Status status) {
+    String said = status.getDescription();
+    return said != null && said.startsWith("Abrupt GOAWAY closed ");
+  }
+
   /** The exception for a failed call, with what its details say. */
   static IsomerException of(Throwable error, String method, int attempts) {
     if (error instanceof IsomerException) {
@@ -392,7 +401,8 @@ public class IsomerException extends RuntimeException {
       // gRPC says `io exception`; what it was is in the cause.
       said = said + ": " + cause.getMessage();
     }
-    Facts facts = new Facts(status.getCode(), said).cause(error);
+    Status.Code code = brokeOff(status) ? Status.Code.UNAVAILABLE : status.getCode();
+    Facts facts = new Facts(code, said).cause(error);
     facts.method = method;
     facts.attempts = attempts;
     com.google.rpc.Status details = StatusProto.fromThrowable(error);

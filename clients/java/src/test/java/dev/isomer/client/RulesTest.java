@@ -42,6 +42,23 @@ public final class RulesTest {
   }
 
   @Test
+  public void aConnectionThatIsClosedUnderACallIsUnavailableAndTriedAgain() {
+    Status closed =
+        Status.INTERNAL.withDescription(
+            "Abrupt GOAWAY closed sent stream. HTTP/2 error code: INTERNAL_ERROR");
+    String method = "isomer.encoder.v1.EncoderService/Encode";
+    IsomerException error = IsomerException.of(closed.asRuntimeException(), method, 1);
+    assertEquals(Status.Code.UNAVAILABLE, error.code());
+    RetryPolicy policy = new RetryPolicy(3, 3, Duration.ofMillis(1), Duration.ofSeconds(1));
+    assertTrue(policy.wait(error, 1, null).isPresent());
+    // What a server itself calls an internal error is one.
+    Status own = Status.INTERNAL.withDescription("a bug");
+    IsomerException bug = IsomerException.of(own.asRuntimeException(), method, 1);
+    assertEquals(Status.Code.INTERNAL, bug.code());
+    assertFalse(policy.wait(bug, 1, null).isPresent());
+  }
+
+  @Test
   public void addressesAreReadAsEveryClientReadsThem() {
     Map.of(
             "127.0.0.1:50051", "127.0.0.1:50051 false",
