@@ -1,7 +1,7 @@
 //! Which segment has the vector of a key.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque, hash_map::Entry},
     time::{Duration, Instant},
 };
 
@@ -30,6 +30,9 @@ pub(super) struct Index {
     segments: Vec<(String, usize)>,
     known: HashSet<String>,
     places: HashMap<Key, Place>,
+    /// Where else vectors are: processes that worked at the same time wrote them, or one that found
+    /// a segment damaged.
+    others: HashMap<Key, Vec<Place>>,
     looked: Option<Instant>,
     full: bool,
     /// Segments in memory, the latest last.
@@ -50,13 +53,20 @@ impl Index {
         {
             self.looked = Some(Instant::now());
         }
+        let mut found = vec![None; keys.len()];
+        // A segment that cannot be read is forgotten, and its vectors are sought where else they are.
+        while self.read(store, width, keys, &mut found).await {}
+        found
+    }
+
+    /// Reads those vectors that are not in `found`; whether a segment had to be forgotten.
+    async fn read(&mut self, store: &SpareStore, width: usize, keys: &[Key], found: &mut [Option<Vec<f32>>]) -> bool {
         let mut wanted: BTreeMap<u32, Vec<(usize, u32)>> = BTreeMap::new();
-        for (i, key) in keys.iter().enumerate() {
+        for (i, key) in keys.iter().enumerate().filter(|(i, _)| found[*i].is_none()) {
             if let Some((segment, row)) = self.places.get(key) {
                 wanted.entry(*segment).or_default().push((i, *row));
             }
         }
-        let mut found = vec![None; keys.len()];
         let lacking: Vec<(u32, String, usize)> = wanted
             .keys()
             .filter(|number| !self.memory.iter().any(|(kept, _)| kept == *number))
@@ -79,28 +89,49 @@ impl Index {
                 (number, store.attempt(read).await)
             })
             .buffer_unordered(AT_ONCE);
-        let (mut new, mut gone) = (Vec::new(), HashSet::new());
+        let (mut new, mut lost) = (Vec::new(), HashSet::new());
         while let Some((number, segment)) = fetched.next().await {
             match segment {
                 Some(Some(segment)) => {
                     take(number, &segment);
                     new.push((number, segment));
                 }
-                // It has been removed since.
+                // It has been removed since, or is damaged.
                 Some(None) => {
-                    gone.insert(number);
+                    lost.insert(number);
                 }
                 None => {}
             }
         }
         drop(fetched);
-        if !gone.is_empty() {
-            self.places.retain(|_, (segment, _)| !gone.contains(segment));
-        }
         for (number, segment) in new {
             self.remember(number, segment);
         }
-        found
+        self.forget(&lost);
+        !lost.is_empty()
+    }
+
+    /// Forgets segments; vectors that are elsewhere too are found there from now on.
+    fn forget(&mut self, lost: &HashSet<u32>) {
+        if lost.is_empty() {
+            return;
+        }
+        self.others.retain(|_, places| {
+            places.retain(|(segment, _)| !lost.contains(segment));
+            !places.is_empty()
+        });
+        let others = &mut self.others;
+        self.places.retain(|key, place| {
+            if !lost.contains(&place.0) {
+                return true;
+            }
+            let next = others.get_mut(key).and_then(Vec::pop);
+            if let Some(next) = next {
+                *place = next;
+            }
+            next.is_some()
+        });
+        self.others.retain(|_, places| !places.is_empty());
     }
 
     fn remember(&mut self, number: u32, segment: Segment) {
@@ -131,7 +162,8 @@ impl Index {
             // It may have been removed since.
             let Some(index) = index else { continue };
             let keys = segment::keys(&index);
-            if self.places.len() + keys.len() > MOST_KEYS {
+            let indexed: usize = self.segments.iter().map(|(_, count)| count).sum();
+            if indexed + keys.len() > MOST_KEYS {
                 if !self.full {
                     tracing::warn!(
                         folder,
@@ -144,7 +176,12 @@ impl Index {
             let number = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
             for (row, key) in keys.iter().enumerate() {
                 let row = u32::try_from(row).unwrap_or(u32::MAX);
-                self.places.insert(*key, (number, row));
+                match self.places.entry(*key) {
+                    Entry::Vacant(place) => {
+                        place.insert((number, row));
+                    }
+                    Entry::Occupied(_) => self.others.entry(*key).or_default().push((number, row)),
+                }
             }
             self.known.insert(name.clone());
             self.segments.push((name, keys.len()));

@@ -105,15 +105,49 @@ async fn what_is_not_finite_or_damaged_is_computed_again() {
     let second = process(folder.path(), "avx2");
     let space = second.space(WEIGHTS, "space", 4).unwrap();
     assert_eq!(space.get(&keys(2..3)).await, [None]);
-    // It is written again, and found by those who come later.
+    // It is written again, and found by those who come later, whichever of the two segments they
+    // read first.
     space.put(some(2..3));
     second.flush().await;
-    let found = process(folder.path(), "avx2")
-        .space(WEIGHTS, "space", 4)
-        .unwrap()
-        .get(&keys(2..3))
-        .await;
-    assert_eq!(found, [Some(vector(2))]);
+    for _ in 0..20 {
+        let third = process(folder.path(), "avx2");
+        let space = third.space(WEIGHTS, "space", 4).unwrap();
+        assert_eq!(space.get(&keys(2..3)).await, [Some(vector(2))]);
+    }
+}
+
+#[tokio::test]
+async fn a_vector_of_a_damaged_segment_is_found_where_else_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    // Three processes that do not see each other's work.
+    let processes: Vec<_> = (0..3).map(|_| process(folder.path(), "avx2")).collect();
+    for process in &processes {
+        process.space(WEIGHTS, "space", 4).unwrap().put(some(0..8));
+        process.flush().await;
+    }
+    let reader = process(folder.path(), "avx2");
+    let space = reader.space(WEIGHTS, "space", 4).unwrap();
+    let segments: Vec<_> = files(folder.path())
+        .into_iter()
+        .filter(|file| file.extension().is_some_and(|end| end == "vectors"))
+        .collect();
+    assert_eq!(segments.len(), 3);
+    // The indexes are read, and no segment yet.
+    assert_eq!(space.get(&keys(8..9)).await, [None]);
+    std::fs::remove_file(&segments[0]).unwrap();
+    std::fs::write(&segments[1], b"damaged").unwrap();
+    let found = space.get(&keys(0..8)).await;
+    assert!(
+        found
+            .iter()
+            .zip(0..8)
+            .all(|(found, n)| found.as_ref() == Some(&vector(n)))
+    );
+    // Where all are lost, they are computed again.
+    std::fs::remove_file(&segments[2]).unwrap();
+    let later = process(folder.path(), "avx2");
+    let space = later.space(WEIGHTS, "space", 4).unwrap();
+    assert!(space.get(&keys(0..8)).await.iter().all(Option::is_none));
 }
 
 #[tokio::test]

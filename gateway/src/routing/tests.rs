@@ -430,7 +430,7 @@ async fn a_hedge_answers_for_a_slow_replica_and_its_call_is_dropped() {
     assert!(a.dropped.load(Ordering::SeqCst) > 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_replica_many_times_as_slow_is_left_alone() {
     let (a, b) = (Fake::new(1), Fake::new(1));
     let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
