@@ -54,7 +54,8 @@ impl Index {
             self.looked = Some(Instant::now());
         }
         let mut found = vec![None; keys.len()];
-        // A segment that cannot be read is forgotten, and its vectors are sought where else they are.
+        // A segment that cannot be read is forgotten, and its vectors are sought where else they
+        // are.
         while self.read(store, width, keys, &mut found).await {}
         found
     }
