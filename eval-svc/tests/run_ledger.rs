@@ -193,6 +193,40 @@ async fn a_run_is_cancelled_and_watched_at_a_replica_that_does_not_lead_it() {
     assert_eq!(get(&mut first, &run.id).await.state(), RunState::Cancelled);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_claim_was_not_answered_is_continued_by_the_replica_that_it_names() {
+    let Some(url) = empty_schema("ledger_unanswered").await else {
+        return;
+    };
+    let harness = Harness::new();
+    *harness.transform.pause.lock() = Duration::from_secs(3600);
+    let (_a, mut first) = replica(&harness, &url).await;
+    let run = create(&mut first, spec(harness.suite(ONE), &["stub-a"])).await.unwrap();
+    until(&mut first, &run.id, "it runs", |run| run.state() == RunState::Running).await;
+    let pool = AnyPool::connect(&url).await.unwrap();
+    let leader = async || {
+        let row = sqlx::query("SELECT leader, fence FROM eval_runs")
+            .fetch_one(&pool)
+            .await;
+        let row = row.unwrap();
+        (row.get::<String, _>(0), row.get::<i64, _>(1))
+    };
+    let (before, _) = leader().await;
+    let (_b, mut second) = replica(&harness, &url).await;
+    // What is executed is not taken over from oneself, however long it takes.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let (now, fence) = leader().await;
+    assert!(now != before || fence == 1, "{now} took its own run over");
+    // The second replica claims the run and never hears that it has.
+    *harness.transform.pause.lock() = Duration::ZERO;
+    let claimed = "UPDATE eval_runs SET fence = fence + 1, leader = (SELECT id FROM eval_replicas WHERE id <> $1)";
+    let claimed = sqlx::query(claimed).bind(&before).execute(&pool).await.unwrap();
+    assert_eq!(claimed.rows_affected(), 1);
+    let run = until(&mut second, &run.id, "it ends", |run| run.end_time.is_some()).await;
+    assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+    assert!(leader().await.1 >= fence + 2, "it was claimed once more");
+}
+
 /// One rule that the first look decides and one that takes all of them: its floor lies close to the
 /// score.
 fn asked(harness: &Harness, floor: f64) -> RunSpec {

@@ -1,5 +1,9 @@
 //! This process as one of several replicas of a ledger: it shows that it lives, reads requests to
 //! cancel its runs, and takes over runs whose leader has stopped or has given them back.
+//!
+//! **No run is left alone.** The reply to a write that makes this replica a run's leader may be
+//! lost. The run then names this replica, which does not know of it. So a replica also takes over,
+//! from itself, what names it for a lease and is not executed here.
 
 use std::{
     sync::Arc,
@@ -23,6 +27,8 @@ use crate::report::terms::JudgeCounters;
 const WAITED: Duration = Duration::from_secs(2);
 /// How often the preparation of a run that was taken over is tried while a service does not answer.
 const TRIES: u32 = 6;
+/// Shortest limit of one turn at the ledger; the limit is half a lease.
+const SHORTEST_LIMIT: Duration = Duration::from_secs(2);
 /// Pause between two of these tries.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
@@ -39,15 +45,20 @@ async fn turns(ledger: Ledger, manager: WeakRunManager) {
         observer: Observer::new(ledger.lease()),
         beaten: Instant::now(),
         waiting: Vec::new(),
+        unknown: Vec::new(),
         ledger,
     };
+    let limit = (part.ledger.lease() / 2).max(SHORTEST_LIMIT);
     let mut every = tokio::time::interval(CANCEL_LOOK);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         every.tick().await;
         let Some(manager) = manager.upgrade() else { return };
-        if let Err(fault) = part.turn(&manager).await {
-            tracing::warn!(%fault, "the ledger of runs cannot be read or written; retrying");
+        match tokio::time::timeout(limit, part.turn(&manager)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => tracing::warn!(%fault, "the ledger of runs cannot be read or written; retrying"),
+            // Its connection may be dead; the next turn has another one.
+            Err(_) => tracing::warn!(?limit, "the ledger of runs does not answer in time; retrying"),
         }
     }
 }
@@ -58,6 +69,8 @@ struct Part {
     beaten: Instant,
     /// Runs that wait at other replicas, with their tokens, since when.
     waiting: Vec<(ActiveRun, Instant)>,
+    /// Runs that name this replica and that it does not execute, since when.
+    unknown: Vec<(ActiveRun, Instant)>,
 }
 
 impl Part {
@@ -72,7 +85,12 @@ impl Part {
             }
         }
         let beats = self.ledger.beats().await?;
-        let others = self.ledger.others().await?;
+        let (own, others): (Vec<_>, Vec<_>) = self
+            .ledger
+            .active()
+            .await?
+            .into_iter()
+            .partition(|run| run.leader == self.ledger.replica());
         // A run that waits writes nothing, so it would not find out by itself.
         for (id, live) in manager.active() {
             if others.iter().any(|run| run.id == id) {
@@ -85,7 +103,12 @@ impl Part {
             .map(|run| run.leader.as_str())
             .filter(|name| !name.is_empty());
         self.observer.observe(&beats, leaders, now);
-        for run in self.claimable(others, now, manager.has_place()) {
+        let unknown = self.unknown(own, manager, now);
+        for run in self
+            .claimable(others, now, manager.has_place())
+            .into_iter()
+            .chain(unknown)
+        {
             match self.ledger.claim(&run).await {
                 Ok(Some(claimed)) => continue_run(manager, &run, claimed),
                 Ok(None) => {}
@@ -93,9 +116,26 @@ impl Part {
             }
         }
         let stopped = self.observer.stopped(now);
-        let own = self.ledger.replica();
-        let stopped: Vec<String> = stopped.into_iter().filter(|name| name != own).collect();
+        let this = self.ledger.replica();
+        let stopped: Vec<String> = stopped.into_iter().filter(|name| name != this).collect();
         self.ledger.forget(&stopped).await
+    }
+
+    /// The runs that name this replica for a lease and that it does not execute.
+    fn unknown(&mut self, mut own: Vec<ActiveRun>, manager: &RunManager, now: Instant) -> Vec<ActiveRun> {
+        own.retain(|run| manager.led_here(&run.id).is_none());
+        self.unknown.retain(|(known, _)| own.contains(known));
+        for run in own {
+            if !self.unknown.iter().any(|(known, _)| *known == run) {
+                self.unknown.push((run, now));
+            }
+        }
+        let lease = self.ledger.lease();
+        let long = self
+            .unknown
+            .iter()
+            .filter(|(_, since)| now.duration_since(*since) >= lease);
+        long.map(|(run, _)| run.clone()).collect()
     }
 
     /// The runs to take over: those of leaders that have stopped, and, while there is a place for

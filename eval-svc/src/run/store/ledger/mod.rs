@@ -149,17 +149,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// Every run that has not ended and that another replica leads, or none; oldest first.
+    /// Every run that has not ended, whichever replica leads it; oldest first.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub(in crate::run) async fn others(&self) -> Result<Vec<ActiveRun>, Fault> {
-        let query = "SELECT id, leader, fence, state FROM eval_runs WHERE active = 1 AND leader <> $1 ORDER BY id";
-        let rows = sqlx::query(query)
-            .bind(self.replica())
-            .fetch_all(self.pool())
-            .await
-            .map_err(failed)?;
+    pub(in crate::run) async fn active(&self) -> Result<Vec<ActiveRun>, Fault> {
+        let query = "SELECT id, leader, fence, state FROM eval_runs WHERE active = 1 ORDER BY id";
+        let rows = sqlx::query(query).fetch_all(self.pool()).await.map_err(failed)?;
         rows.iter()
             .map(|row| {
                 Ok(ActiveRun {

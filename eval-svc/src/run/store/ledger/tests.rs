@@ -140,8 +140,8 @@ async fn records_are_found(two: &Two) {
 }
 
 async fn active(ledger: &Ledger, id: &str) -> ActiveRun {
-    let others = ledger.others().await.unwrap();
-    others.into_iter().find(|run| run.id == id).expect("an active run")
+    let all = ledger.active().await.unwrap();
+    all.into_iter().find(|run| run.id == id).expect("an active run")
 }
 
 async fn a_superseded_leader_writes_nothing(two: &Two) {
