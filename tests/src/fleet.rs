@@ -30,22 +30,44 @@ impl Nats {
     /// Starts a server on a free port. `ISOMER_NATS_SERVER` names the program; default:
     /// `nats-server` in the path.
     pub fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = free.local_addr().expect("its address");
-        drop(free);
-        let child = Self::spawn(folder.path(), address);
-        let nats = Self { folder, address, child };
+        let nats = Self::start_as(free_address(), &[]);
         nats.wait();
         nats
     }
 
-    fn spawn(folder: &Path, address: SocketAddr) -> Child {
+    /// Starts one of three servers of a cluster, whose addresses for clients and for each other are
+    /// given. It has no leader until another one runs.
+    pub fn start_member(number: usize, clients: &[SocketAddr; 3], cluster: &[SocketAddr; 3]) -> Self {
+        let routes: Vec<String> = cluster.iter().map(|address| format!("nats://{address}")).collect();
+        let (name, own) = (format!("n{number}"), &routes[number]);
+        let more = [
+            "--name",
+            &name,
+            "--cluster_name",
+            "tests",
+            "--cluster",
+            own,
+            "--routes",
+            &routes.join(","),
+        ];
+        let nats = Self::start_as(clients[number], &more);
+        nats.wait();
+        nats
+    }
+
+    fn start_as(address: SocketAddr, more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let child = Self::spawn(folder.path(), address, more);
+        Self { folder, address, child }
+    }
+
+    fn spawn(folder: &Path, address: SocketAddr, more: &[&str]) -> Child {
         let program = std::env::var_os("ISOMER_NATS_SERVER").unwrap_or_else(|| "nats-server".into());
         let port = address.port().to_string();
         Command::new(&program)
             .args(["-js", "-a", "127.0.0.1", "-p", &port, "-sd"])
             .arg(folder.join("jetstream"))
+            .args(more)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -77,7 +99,7 @@ impl Nats {
         if wiped {
             fs::remove_dir_all(self.folder.path().join("jetstream")).expect("its files");
         }
-        self.child = Self::spawn(self.folder.path(), self.address);
+        self.child = Self::spawn(self.folder.path(), self.address, &[]);
         self.wait();
     }
 }
@@ -88,6 +110,15 @@ impl Drop for Nats {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// An address of the loopback interface that nothing listens at.
+///
+/// # Panics
+/// If there is none.
+pub fn free_address() -> SocketAddr {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    free.local_addr().expect("its address")
 }
 
 /// Waits until a condition holds.
@@ -122,6 +153,15 @@ impl Worker {
 
     /// As [`Worker::start`], in some lanes.
     pub fn start_in(lanes: &str, home: Home, engine: &str, store: &Path, settings: &[(&str, &str)]) -> Self {
+        let worker = Self::begin(lanes, home, engine, store, settings);
+        until("the worker takes work", || {
+            worker.log().contains("taking units of work")
+        });
+        worker
+    }
+
+    /// As [`Worker::start_in`], without waiting.
+    pub fn begin(lanes: &str, home: Home, engine: &str, store: &Path, settings: &[(&str, &str)]) -> Self {
         let log = home.path().join("worker.log");
         let file = fs::File::create(&log).expect("a log file");
         let child = isomer(&home)
@@ -133,15 +173,11 @@ impl Worker {
             .stderr(file)
             .spawn()
             .expect("isomer starts");
-        let worker = Self {
+        Self {
             child,
             log,
             _home: home,
-        };
-        until("the worker takes work", || {
-            worker.log().contains("taking units of work")
-        });
-        worker
+        }
     }
 
     /// The worker's log.

@@ -20,7 +20,7 @@ use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_retention::{Policy, Sweep, release, sweep};
 use isomer_stubs::openai::{Answer, Stub};
 use isomer_tests::{
-    fleet::{Nats, Worker, assert_equal},
+    fleet::{Nats, Worker, assert_equal, free_address, until},
     home::Home,
     process::{check_into_report, finish},
 };
@@ -502,6 +502,22 @@ async fn an_engine_without_a_store_and_a_broker_that_is_not_there_are_refused() 
     .await
     .unwrap();
     assert!(code == 3 && stderr.contains("nats://127.0.0.1:1"), "{code}: {stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_starts_before_its_brokers_have_a_leader_waits_for_one() {
+    let Some(home) = Home::with_models(&[]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (clients, cluster) = (
+        std::array::from_fn(|_| free_address()),
+        std::array::from_fn(|_| free_address()),
+    );
+    let first = Nats::start_member(0, &clients, &cluster);
+    let worker = Worker::begin("score=1", home, &first.url(), folder.path(), &SETTINGS);
+    until("it says what it waits for", || worker.log().contains("no leader yet"));
+    assert!(!worker.log().contains("taking units of work"));
+    let _others = [1, 2].map(|number| Nats::start_member(number, &clients, &cluster));
+    until("it takes work", || worker.log().contains("taking units of work"));
 }
 
 /// What a worker says of itself at its `/metrics`.

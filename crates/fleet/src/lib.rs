@@ -31,6 +31,7 @@ pub mod limits;
 mod metric_names;
 mod overview;
 mod queue;
+mod ready;
 mod time;
 mod unit;
 pub mod worker;

@@ -100,7 +100,8 @@ impl Queue {
     /// is lost later.
     ///
     /// # Errors
-    /// If the broker does not answer, refuses the connection or has no JetStream.
+    /// If the broker does not answer, refuses the connection or has no JetStream, or if a cluster of
+    /// brokers does not choose a leader within a minute.
     pub async fn connect(config: &FleetConfig) -> Result<Self, FleetError> {
         isomer_service_kit::tls::install_crypto();
         let failed = |what, message: String| FleetError::Broker {
@@ -145,8 +146,7 @@ impl Queue {
             known: Arc::default(),
             workers: Arc::default(),
         };
-        queue.stream().await?;
-        queue.lanes_bucket().await?;
+        queue.ready().await?;
         Ok(queue)
     }
 
@@ -169,7 +169,7 @@ impl Queue {
     }
 
     /// The stream, created if missing.
-    async fn stream(&self) -> Result<stream::Stream, FleetError> {
+    pub(crate) async fn stream(&self) -> Result<stream::Stream, FleetError> {
         let name = &self.config.name;
         let stream = self.jetstream.get_or_create_stream(stream::Config {
             name: format!("{name}-work"),
@@ -188,7 +188,7 @@ impl Queue {
             .map_err(|error| self.failed("cannot open the stream")(error.to_string()))
     }
 
-    async fn lanes_bucket(&self) -> Result<kv::Store, FleetError> {
+    pub(crate) async fn lanes_bucket(&self) -> Result<kv::Store, FleetError> {
         let what = "Isomer's lanes: what each name stands for";
         self.bucket("lanes", what, Duration::ZERO).await
     }
