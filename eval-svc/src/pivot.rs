@@ -83,7 +83,7 @@ pub(crate) async fn translate(
         .iter()
         .zip(originals.iter().zip(&firsts))
         .map(|(result, ((original, _), first))| {
-            let name = || dataset.texts()[*first].id.clone();
+            let name = || dataset.texts()[*first].id.to_string();
             take(&mut report, result, name, &mut complaint).unwrap_or(original)
         })
         .collect();
@@ -98,7 +98,7 @@ pub(crate) async fn translate(
     }
     let texts = rows.iter().zip(dataset.texts()).map(|(number, text)| match number {
         Some(number) => translations[*number].to_owned(),
-        None => text.text.clone(),
+        None => text.text.to_string(),
     });
     Ok((texts.collect(), report))
 }

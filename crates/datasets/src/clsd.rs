@@ -109,7 +109,7 @@ impl Dataset {
         }
         *labels = fresh;
         for (old, text) in self.texts.iter_mut().zip(texts) {
-            old.text = text;
+            old.text = text.into();
         }
         Ok(self)
     }

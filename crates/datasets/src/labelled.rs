@@ -71,8 +71,8 @@ fn read(
 
 fn push(texts: &mut Vec<DatasetText>, id: String, text: String) {
     texts.push(DatasetText {
-        id,
-        text,
+        id: id.into(),
+        text: text.into(),
         role: Role::Labelled,
         transformable: true,
     });

@@ -41,6 +41,7 @@ mod sample;
 mod scoring;
 mod sides;
 mod source;
+mod text;
 mod unrolled;
 
 pub use builtin::BUILTIN_NAMES;
@@ -55,6 +56,7 @@ pub use row::FieldMap;
 pub use sample::{DEFAULT_SAMPLE_SEED, Draw, Sample};
 pub use scoring::Scoring;
 pub use source::{Fetched, InlineFile, Source};
+pub use text::Text;
 
 use std::collections::BTreeMap;
 
@@ -149,9 +151,9 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatasetText {
     /// Names it within the dataset: `12:sentence1` (row from 0), `query:<id>`, `document:<id>`.
-    pub id: String,
+    pub id: Text,
     /// The text as the encoder sees it.
-    pub text: String,
+    pub text: Text,
     /// Its role.
     pub role: Role,
     /// Whether a robustness check transforms it: every text of a pair and every summary; only the

@@ -44,8 +44,8 @@ pub(super) fn push(
             format!("{row}:{field}")
         };
         texts.push(DatasetText {
-            id,
-            text,
+            id: id.into(),
+            text: text.into(),
             role,
             transformable,
         });

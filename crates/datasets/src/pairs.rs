@@ -101,8 +101,8 @@ fn read<L>(
             for (field, role) in [("sentence1", Role::First), ("sentence2", Role::Second)] {
                 let id = format!("{}:{field}", labels.len());
                 texts.push(DatasetText {
-                    id,
-                    text: row.text(field)?,
+                    id: id.into(),
+                    text: row.text(field)?.into(),
                     role,
                     transformable: true,
                 });

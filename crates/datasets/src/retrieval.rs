@@ -11,6 +11,7 @@ use super::{
     row::{Place, Row},
     rows::{Lines, Rows},
     sample::{self, Drawn, Strata, Stratum},
+    text::{Spool, Text},
 };
 use isomer_scoring::task::Candidates;
 
@@ -36,8 +37,9 @@ pub(super) fn read(
     names: &RetrievalFiles,
     options: &LoadOptions,
 ) -> Result<Read<Labels>, DatasetError> {
-    let documents = read_texts(files, &names.corpus, document_text)?;
-    let queries = read_texts(files, &names.queries, |row| row.text("text"))?;
+    let mut spool = Spool::default();
+    let documents = read_texts(files, &names.corpus, &mut spool, document_text)?;
+    let queries = read_texts(files, &names.queries, &mut Spool::in_memory(), |row| row.text("text"))?;
     let judged = read_judgements(files, &names.qrels, &queries, &documents)?;
     let notes = unjudged(&queries, &judged, &names.qrels).into_iter().collect();
     let (judged, drawn) = sampled(queries, judged, options);
@@ -50,10 +52,11 @@ pub(super) fn read(
         query_ids.push(id);
         judgements.push(of_query);
     }
+    let unwritten = |source| unwritten(files, &names.corpus, source);
     let mut document_ids = Vec::with_capacity(documents.texts.len());
     for (id, text) in documents.texts {
         let text = DatasetText {
-            id: format!("document:{id}"),
+            id: spool.keep(format!("document:{id}")).map_err(unwritten)?,
             text,
             role: Role::Document,
             transformable: false,
@@ -61,6 +64,7 @@ pub(super) fn read(
         texts.push(text);
         document_ids.push(id);
     }
+    spool.finish().map_err(unwritten)?;
     let labels = Labels {
         query_ids,
         document_ids,
@@ -78,8 +82,9 @@ pub(super) fn read_ranked(
     candidates: &str,
     options: &LoadOptions,
 ) -> Result<Read<RerankingLabels>, DatasetError> {
-    let documents = read_texts(files, &names.corpus, document_text)?;
-    let queries = read_texts(files, &names.queries, |row| row.text("text"))?;
+    let mut memory = Spool::in_memory();
+    let documents = read_texts(files, &names.corpus, &mut memory, document_text)?;
+    let queries = read_texts(files, &names.queries, &mut memory, |row| row.text("text"))?;
     let mut judged = read_judgements(files, &names.qrels, &queries, &documents)?;
     let mut notes: Vec<String> = unjudged(&queries, &judged, &names.qrels).into_iter().collect();
     let mut ranked = read_candidates(files, candidates, &queries, &documents)?;
@@ -145,7 +150,7 @@ pub(super) fn read_ranked(
             let (document, text) = &documents.texts[document];
             labels.document_ids.push(document.clone());
             listed.push(DatasetText {
-                id: format!("{id}:{document}"),
+                id: format!("{id}:{document}").into(),
                 text: text.clone(),
                 role: Role::Candidate,
                 transformable: false,
@@ -156,9 +161,20 @@ pub(super) fn read_ranked(
     Ok((texts, labels, notes, drawn))
 }
 
-fn query(id: &str, text: String) -> DatasetText {
+/// The error for a file of texts that cannot be kept beside the corpus that it is read from.
+fn unwritten(files: &Files<'_>, corpus: &str, source: std::io::Error) -> DatasetError {
+    DatasetError::Unreadable {
+        file: format!(
+            "{}: its texts cannot be kept in a temporary file (TMPDIR names its folder)",
+            files.label(corpus)
+        ),
+        source,
+    }
+}
+
+fn query(id: &str, text: Text) -> DatasetText {
     DatasetText {
-        id: format!("query:{id}"),
+        id: format!("query:{id}").into(),
         text,
         role: Role::Query,
         transformable: true,
@@ -173,7 +189,7 @@ fn unjudged(queries: &Texts, judged: &HashMap<usize, Judgements>, qrels: &str) -
 }
 
 /// A query's id and text, and its judgements.
-type JudgedQuery = ((String, String), Judgements);
+type JudgedQuery = ((String, Text), Judgements);
 
 /// The judged queries in their order, or a sample of them.
 fn sampled(queries: Texts, mut judged: HashMap<usize, Judgements>, options: &LoadOptions) -> (Vec<JudgedQuery>, Drawn) {
@@ -209,7 +225,7 @@ fn document_text(row: &mut Row) -> Result<String, DatasetError> {
 
 struct Texts {
     /// Id and text of each row.
-    texts: Vec<(String, String)>,
+    texts: Vec<(String, Text)>,
     /// Row of each id.
     rows: HashMap<String, usize>,
 }
@@ -217,6 +233,7 @@ struct Texts {
 fn read_texts(
     files: &Files<'_>,
     name: &str,
+    spool: &mut Spool,
     text: impl Fn(&mut Row) -> Result<String, DatasetError>,
 ) -> Result<Texts, DatasetError> {
     let mut read = Rows::open(files, name)?;
@@ -238,7 +255,8 @@ fn read_texts(
                 ));
             }
         };
-        texts.push((id, text(&mut row)?));
+        let text = text(&mut row)?;
+        texts.push((id, spool.keep(text).map_err(|source| unwritten(files, name, source))?));
         line_of.push(row.line());
     }
     if texts.is_empty() {

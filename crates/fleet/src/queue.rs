@@ -100,8 +100,8 @@ impl Queue {
     /// is lost later.
     ///
     /// # Errors
-    /// If the broker does not answer, refuses the connection or has no JetStream, or if a cluster of
-    /// brokers does not choose a leader within a minute.
+    /// If the broker does not answer, refuses the connection or has no JetStream, or if a cluster
+    /// of brokers does not choose a leader within a minute.
     pub async fn connect(config: &FleetConfig) -> Result<Self, FleetError> {
         isomer_service_kit::tls::install_crypto();
         let failed = |what, message: String| FleetError::Broker {

@@ -14,7 +14,7 @@ use super::{
     separation::Copies,
 };
 use crate::{
-    dataset::Dataset,
+    dataset::{Dataset, Text},
     gate::Bound,
     profile::Axis,
     suite::{DatasetSpec, Suite, Transformation},
@@ -24,19 +24,19 @@ use crate::{
 /// Distinct texts of a run, each with a number.
 #[derive(Debug, Default)]
 pub(super) struct Corpus {
-    texts: Vec<Arc<str>>,
-    numbers: HashMap<Arc<str>, u32>,
+    texts: Vec<Text>,
+    numbers: HashMap<Text, u32>,
 }
 
 impl Corpus {
     /// The text's number; equal texts have equal numbers.
-    pub(super) fn intern(&mut self, text: &str) -> u32 {
-        if let Some(number) = self.numbers.get(text) {
+    pub(super) fn intern<T: AsRef<str> + Into<Text>>(&mut self, text: T) -> u32 {
+        if let Some(number) = self.numbers.get(text.as_ref()) {
             return *number;
         }
-        // 2³² distinct texts do not fit in memory, so the number never saturates.
+        // The numbers of 2³² distinct texts do not fit in memory, so none ever saturates.
         let number = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
-        let text: Arc<str> = text.into();
+        let text: Text = text.into();
         self.texts.push(text.clone());
         self.numbers.insert(text, number);
         number
@@ -221,7 +221,7 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
                     }
                 }));
             table.requests.each.push(transformed.then(|| {
-                let id = drawn.get(&position).unwrap_or(&text.id);
+                let id = drawn.get(&position).map_or(text.id.as_str(), String::as_str);
                 requests.each.push(request(format!("{place}/{id}")));
                 requests.each.len() - 1
             }));

@@ -407,7 +407,7 @@ fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
     };
     let (text, change) = match outcome {
         Outcome::Ok | Outcome::Recovered => (
-            corpus.intern(&result.text),
+            corpus.intern(result.text.as_str()),
             Change::of(corpus.get(original), &result.text),
         ),
         // As in HTEB, a text that could not be transformed stays unchanged and is counted.

@@ -64,8 +64,8 @@ impl GoldSet {
             };
             let row = row + 1;
             pairs.push(GoldPair {
-                first: first.text.clone(),
-                second: second.text.clone(),
+                first: first.text.to_string(),
+                second: second.text.to_string(),
                 gold: rescale(score, range).ok_or(GoldError { score, row, range })?,
             });
         }

@@ -165,7 +165,7 @@ impl Shard {
                 let ids = ids.get(rows.start - first..rows.end - first).unwrap_or_default();
                 Cow::Owned(Documents {
                     ids: ids.to_vec(),
-                    texts: texts.iter().map(|text| text.text.clone()).collect(),
+                    texts: texts.iter().map(|text| text.text.to_string()).collect(),
                 })
             }
         }

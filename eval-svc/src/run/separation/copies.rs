@@ -178,7 +178,7 @@ pub(in crate::run) async fn copy(
             }
             plan.tables[table].copies.chosen = choose(candidates, &settings)
                 .into_iter()
-                .map(|one| one.map(|copy| plan.corpus.intern(&copy)))
+                .map(|one| one.map(|copy| plan.corpus.intern(copy)))
                 .collect();
         }
         if settings.kinds.contains(&Kind::Distractors) {
@@ -253,7 +253,9 @@ async fn distract(
         copies.asked.insert(text);
         let counts = copies.counts.entry(Kind::Distractors).or_default();
         let made = usable(Kind::Distractors, plan.corpus.get(text), &result, counts);
-        let numbers = made.iter().map(|copy| (Kind::Distractors, plan.corpus.intern(copy)));
+        let numbers = made
+            .iter()
+            .map(|copy| (Kind::Distractors, plan.corpus.intern(copy.as_str())));
         plan.tables[table].copies.chosen[at].copies.extend(numbers);
     }
     Ok(())
