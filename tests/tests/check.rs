@@ -10,7 +10,8 @@ use std::{
 use isomer_stubs::openai::{Answer, Stub};
 use isomer_tests::{
     home::Home,
-    process::{check_into_report, finish},
+    process::{check_into_report, finish, isomer},
+    workspace,
 };
 use serde_json::Value;
 
@@ -187,6 +188,50 @@ async fn the_gate_decides_the_exit_code() {
         "{stderr}"
     );
     assert_eq!(stub.calls(), asked, "rules alone ask the generator for nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_check_came_to_is_signed_and_holds_for_that_encoder_alone() {
+    let Some(home) = Home::with_models(&[FIRST, SECOND]) else {
+        return;
+    };
+    let stub = Stub::start(Answer::Good).await;
+    let suite = suite(&home);
+    let keys = workspace().join("crates/attestation/tests/keys");
+    let out = home.path().join("report");
+    let attested = |rule: &str, key: &str| {
+        let mut command = check(&home, &suite, &stub, &[FIRST]);
+        command.args(["--rule", rule, "--attest"]).arg(keys.join(key));
+        finished(command)
+    };
+    let verified = |model: &str| {
+        let mut command = isomer(&home);
+        command
+            .args(["report", "verify"])
+            .arg(out.join("attestation.dsse.json"));
+        command.arg("--report").arg(out.join("report.json"));
+        command.arg("--key").arg(keys.join("ecdsa.pub"));
+        command.args(["--model", model]);
+        finish(&mut command)
+    };
+    let (code, _, stderr) = attested("max_drop=190,basis=point", "ecdsa.pem").await;
+    assert_eq!(code, 0, "{stderr}");
+    let (code, stdout, stderr) = verified(FIRST);
+    assert!(code == 0 && stdout.contains("every rule is kept"), "{stdout}{stderr}");
+    let (code, _, stderr) = verified(SECOND);
+    assert!(code == 3 && stderr.contains("other weights"), "{code}: {stderr}");
+    let (code, _, stderr) = attested("min_score=99.9,of=original", "ecdsa.pem").await;
+    assert_eq!(code, 1, "{stderr}");
+    let (code, stdout, stderr) = verified(FIRST);
+    assert!(code == 1 && stdout.contains("broken or invalid"), "{stdout}{stderr}");
+    // A key that cannot be used is told before anything is done.
+    let asked = stub.calls();
+    let (code, report, stderr) = attested("max_drop=190,basis=point", "encrypted.pem").await;
+    assert!(
+        code == 2 && stderr.contains("encrypted") && report.is_null(),
+        "{code}: {stderr}"
+    );
+    assert_eq!(stub.calls(), asked);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ pub(crate) mod fleet;
 pub(crate) mod keys;
 pub(crate) mod prompts;
 pub(crate) mod providers;
+pub(crate) mod report;
 pub(crate) mod stats;
 pub(crate) mod store;
 
@@ -136,7 +137,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Stats(stats::StatsCommand),
     /// Write a report's files again, from its report.json.
-    Report(ReportArgs),
+    Report(report::ReportArgs),
     /// Run all services behind one port.
     Serve(ServeArgs),
     /// Do pieces of other machines' checks, from a queue.
@@ -812,20 +813,6 @@ pub(crate) struct EvalArgs {
     pub(crate) engine: EngineArgs,
 }
 
-/// `isomer report`
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Example: isomer report --input isomer-report/report.json --out again\nThe schema of report.json: eval-svc/schema/report-1.json"
-)]
-pub(crate) struct ReportArgs {
-    /// The report.json of a check.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) input: PathBuf,
-    /// Folder for report.json, report.html, report.md and junit.xml.
-    #[arg(long, default_value = "isomer-report", value_name = "DIR")]
-    pub(crate) out: PathBuf,
-}
-
 /// `isomer check`
 #[derive(Args, Debug)]
 #[command(
@@ -852,6 +839,10 @@ pub(crate) struct CheckArgs {
     /// Folder for report.json, report.html, report.md and junit.xml.
     #[arg(long, env = "ISOMER_OUT", default_value = "isomer-report", value_name = "DIR")]
     pub(crate) out: PathBuf,
+    /// Sign what the check comes to with this key (PEM, PKCS#8; ECDSA on P-256 or Ed25519), into
+    /// attestation.dsse.json in the same folder; see `isomer report attest`.
+    #[arg(long, env = "ISOMER_ATTEST", value_name = "KEY_FILE")]
+    pub(crate) attest: Option<PathBuf>,
     /// Seeds [default: the suite's].
     #[arg(long, env = "ISOMER_SEEDS", value_delimiter = ',')]
     pub(crate) seeds: Vec<u64>,

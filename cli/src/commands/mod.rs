@@ -68,7 +68,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Eval(args) => Box::pin(eval::run(&global, args)).await,
         Command::Check(args) => Box::pin(check::run(&global, args)).await,
         Command::Stats(command) => stats::run(&global, command).await,
-        Command::Report(args) => report::run(&global, &args),
+        Command::Report(args) => report::run(&global, &args).await,
         Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,
         Command::Worker(args) => Box::pin(worker::run(&global, args)).await,

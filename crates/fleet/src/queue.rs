@@ -1,6 +1,7 @@
 //! The queue: a JetStream stream with one message per subject, a durable consumer for each lane, a
-//! bucket of lanes, a bucket of workers, and three subjects of core NATS: `done` (a unit
-//! completed), `cancel` (stop a unit) and `wanted` (does any dispatcher wait for it?).
+//! bucket of lanes, a bucket of workers, and four subjects of core NATS: `done` (a unit completed),
+//! `cancel` (stop a unit), `wanted` (does any dispatcher wait for it?) and `lane` (there is a new
+//! lane).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -341,9 +342,23 @@ impl Queue {
         if !matches!(bucket.get(&name).await, Ok(Some(known)) if known == record) {
             let put = bucket.put(&name, record.into()).await;
             put.map_err(|error| self.failed("cannot publish a lane")(error.to_string()))?;
+            // Workers that do not hear it find the lane when they next look.
+            if let Err(error) = self.client.publish(self.lane_topic(), Bytes::new()).await {
+                tracing::debug!(%error, "cannot announce a lane");
+            }
         }
         self.known.lock().insert(name, Instant::now());
         Ok(())
+    }
+
+    fn lane_topic(&self) -> String {
+        format!("{}.lane", self.config.name)
+    }
+
+    /// A message for each new lane, from now on.
+    pub(crate) async fn new_lanes(&self) -> Result<Subscriber, FleetError> {
+        let subscribed = self.client.subscribe(self.lane_topic()).await;
+        subscribed.map_err(|error| self.failed("cannot subscribe")(error.to_string()))
     }
 
     /// Queues a unit for the workers of its lane, under a dispatch that stays the same however

@@ -16,7 +16,7 @@ use isomer_blobs::{BlobStore, Put};
 use isomer_service_kit::{Fault, client::join_trace};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::Code;
 use tracing::Instrument;
@@ -32,8 +32,8 @@ use crate::{
     worker_info::{HEARTBEAT, WorkerInfo},
 };
 
-/// How often the list of lanes is read.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the list of lanes is read, unless a new lane is announced.
+const LOOK: Duration = Duration::from_secs(5);
 /// Shortest and longest pause after all lanes were empty.
 const IDLE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 /// Longest pause before a unit that failed is executed again.
@@ -156,6 +156,7 @@ pub async fn work(
 ) -> Result<Summary, FleetError> {
     isomer_service_kit::metric_names::describe(metric_names::ALL);
     let mut cancelled = queue.subscribe("cancel").await?;
+    let mut announced = queue.new_lanes().await?;
     let worker = Arc::new(Worker {
         queue,
         blobs,
@@ -166,13 +167,14 @@ pub async fn work(
     let present = WorkerInfo::here(executor.class(), &kinds);
     worker.queue.heartbeat(&present).await?;
     let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
+    let (new_lane, lanes) = watch::channel(());
     let mut pulling = tokio::task::JoinSet::new();
     for (kind, at_once) in kinds {
         let pull = pull(
             Arc::clone(&worker),
             Arc::clone(&executor),
             (kind, at_once),
-            stop.clone(),
+            (stop.clone(), lanes.clone()),
             tracker.clone(),
         );
         pulling.spawn(pull);
@@ -190,6 +192,13 @@ pub async fn work(
             std::future::pending::<()>().await;
         }
     };
+    let hearing = async {
+        while announced.next().await.is_some() {
+            new_lane.send_replace(());
+        }
+        // The subscription ends only with the process.
+        std::future::pending::<()>().await;
+    };
     let saying = async {
         loop {
             tokio::time::sleep(HEARTBEAT).await;
@@ -203,6 +212,7 @@ pub async fn work(
         () = shutdown => {}
         () = &mut cancelling => {}
         () = saying => {}
+        () = hearing => {}
     }
     stop.cancel();
     if let Err(error) = worker.queue.deregister(&present).await {
@@ -229,7 +239,7 @@ async fn pull(
     worker: Arc<Worker>,
     executor: Arc<dyn Executor>,
     (kind, at_once): (Kind, usize),
-    stop: CancellationToken,
+    (stop, mut announced): (CancellationToken, watch::Receiver<()>),
     tracker: TaskTracker,
 ) {
     let places = Arc::new(Semaphore::new(at_once.max(1)));
@@ -243,7 +253,10 @@ async fn pull(
         };
         // The semaphore is never closed.
         let Ok(place) = place else { return };
-        if looked.is_none_or(|at| at.elapsed() >= LOOK) {
+        // The channel is closed only when the worker ends.
+        let heard = announced.has_changed().unwrap_or_default();
+        if heard || looked.is_none_or(|at| at.elapsed() >= LOOK) {
+            announced.mark_unchanged();
             looked = Some(tokio::time::Instant::now());
             match look(&worker.queue, kind, executor.class()).await {
                 Ok(found) => lanes = found,
@@ -272,6 +285,7 @@ async fn pull(
             drop(place);
             tokio::select! {
                 () = tokio::time::sleep(idle) => {}
+                Ok(()) = announced.changed() => looked = None,
                 () = stop.cancelled() => return,
             }
             idle = (idle * 2).min(IDLE.1);

@@ -19,7 +19,7 @@ use isomer_service_kit::{Fault, GrpcChannel, shutdown};
 use tokio::time::sleep;
 use tonic::{Code, Status};
 
-use super::{augment::prefetch_generator, stdout_failure};
+use super::{augment::prefetch_generator, report::attest, stdout_failure};
 use crate::{
     args::{CheckArgs, CheckJudgeArgs, CheckLimitArgs, CheckSeparationArgs, Format, Global},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
@@ -43,6 +43,12 @@ type Client = RunServiceClient<GrpcChannel>;
 
 pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(global.quiet);
+    // A key that cannot be used is told before the check, not after it.
+    let key = args
+        .attest
+        .as_deref()
+        .map(|file| attest::key(file, "--attest"))
+        .transpose()?;
     let connection = connect::connect_to_fleet(global, &args.engine, &args.fleet).await?;
     let suite = suite(&args.suite)?;
     prefetch(&connection, &args, &display).await?;
@@ -106,6 +112,11 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
     }
     let json = save_reports(&mut client, &id, &args.out).await?;
     print(global.format, &json, &args.out)?;
+    if let Some(key) = key {
+        for file in attest::write(&json, &key, &args.out).map_err(|error| error.of_flag("--attest"))? {
+            display.message(&format!("attestation: {}", file.display()));
+        }
+    }
     let (code, why) = exit_code(&run);
     if let Some(why) = why {
         display.message(why);

@@ -1,0 +1,79 @@
+//! `isomer report …`
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `isomer report`
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
+Examples:
+  isomer report --input isomer-report/report.json --out again
+  isomer report attest --report isomer-report/report.json --key key.pem --out isomer-report
+  isomer report verify isomer-report/attestation.dsse.json --report isomer-report/report.json --key key.pub --model ./encoder
+The schema of report.json: eval-svc/schema/report-1.json"
+)]
+pub(crate) struct ReportArgs {
+    /// The report.json of a check.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(crate) input: Option<PathBuf>,
+    /// Folder for report.json, report.html, report.md and junit.xml.
+    #[arg(long, default_value = "isomer-report", value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    #[command(subcommand)]
+    pub(crate) command: Option<ReportCommand>,
+}
+
+/// `isomer report …`
+#[derive(Subcommand, Debug)]
+pub(crate) enum ReportCommand {
+    /// Sign what a check came to: an in-toto test result for each encoder that its gate judged, in
+    /// a DSSE envelope.
+    Attest(AttestArgs),
+    /// Check an attestation: its signature, and that it follows from its report. Exit code 0 if
+    /// every rule is kept, 1 if one is broken or invalid, 4 if one is undecided, 3 if the
+    /// attestation does not hold.
+    Verify(VerifyArgs),
+}
+
+/// `isomer report attest`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A key pair:
+  openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem
+  openssl pkey -in key.pem -pubout -out key.pub
+Example: isomer report attest --report isomer-report/report.json --key key.pem --out isomer-report")]
+pub(crate) struct AttestArgs {
+    /// The report.json of a check.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: PathBuf,
+    /// Private key in PEM (PKCS#8): ECDSA on P-256, or Ed25519.
+    #[arg(long, value_name = "FILE", env = "ISOMER_ATTEST")]
+    pub(crate) key: PathBuf,
+    /// Folder for attestation.dsse.json, or attestation-ENCODER.dsse.json where the gate judged
+    /// several encoders.
+    #[arg(long, default_value = "isomer-report", value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+/// `isomer report verify`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example: isomer report verify isomer-report/attestation.dsse.json --report isomer-report/report.json --key key.pub --model ./encoder")]
+pub(crate) struct VerifyArgs {
+    /// The attestation.
+    pub(crate) attestation: PathBuf,
+    /// The report.json that it is about.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: PathBuf,
+    /// Public key in PEM.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+    /// The encoder that is to be deployed, whose weights must be those that were checked: a folder,
+    /// or an id of the cache.
+    #[arg(long, value_name = "ID_OR_DIR")]
+    pub(crate) model: Option<String>,
+}

@@ -1,0 +1,180 @@
+//! `isomer report attest`, `isomer report verify`, and `isomer check --attest`.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use isomer_attestation::{Envelope, Outcome, PrivateKey, PublicKey, Verified, statements, verify};
+use isomer_eval::report;
+use isomer_models::{ModelKind, Resolver};
+use isomer_service_kit::Fault;
+use serde_json::json;
+
+use super::super::stdout_failure;
+use crate::{
+    args::{
+        Format, Global,
+        report::{AttestArgs, VerifyArgs},
+    },
+    connect,
+    exit::{DONE, Failure, GATE_FAILED, GATE_NOT_PASSED},
+    progress::Display,
+};
+
+/// Reads the private key that a flag names.
+pub(crate) fn key(file: &Path, flag: &str) -> Result<PrivateKey, Failure> {
+    let text = read(file, flag)?;
+    PrivateKey::from_pem(&String::from_utf8_lossy(&text))
+        .map_err(|error| Failure::usage(format!("{flag}: {}: {error}", file.display())))
+}
+
+fn read(file: &Path, flag: &str) -> Result<Vec<u8>, Failure> {
+    std::fs::read(file).map_err(|error| Failure::dependency(format!("{flag}: cannot read {}: {error}", file.display())))
+}
+
+/// Signs the statements of a report and writes them into a folder.
+pub(crate) fn write(json: &[u8], key: &PrivateKey, out: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let report = report::read(json).map_err(Failure::dependency)?;
+    let all = statements(&report, json).map_err(|error| Failure::usage(error.to_string()))?;
+    let several = all.len() > 1;
+    let mut files: Vec<PathBuf> = Vec::with_capacity(all.len());
+    for (encoder, statement) in all {
+        let statement = serde_json::to_vec(&statement).map_err(|error| Failure::dependency(error.to_string()))?;
+        let signed = Envelope::sign(&statement, key).map_err(|error| Failure::dependency(error.to_string()))?;
+        let signed = serde_json::to_vec(&signed).map_err(|error| Failure::dependency(error.to_string()))?;
+        let mut path = out.join(if several {
+            name(&encoder)
+        } else {
+            "attestation.dsse.json".to_owned()
+        });
+        if files.contains(&path) {
+            path = out.join(name(&format!("{encoder}-{}", files.len() + 1)));
+        }
+        std::fs::write(&path, signed)
+            .map_err(|error| Failure::dependency(format!("cannot write {}: {error}", path.display())))?;
+        files.push(path);
+    }
+    Ok(files)
+}
+
+/// The file of an encoder's attestation. Ids may be paths or names with `/`.
+fn name(encoder: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "._-".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let safe: String = encoder.chars().map(plain).collect();
+    format!("attestation-{}.dsse.json", safe.trim_matches(['-', '.']))
+}
+
+pub(super) fn attest(global: &Global, args: &AttestArgs) -> Result<ExitCode, Failure> {
+    let key = key(&args.key, "--key")?;
+    let json = read(&args.report, "--report")?;
+    std::fs::create_dir_all(&args.out)
+        .map_err(|error| Failure::dependency(format!("--out: cannot make {}: {error}", args.out.display())))?;
+    let files = write(&json, &key, &args.out).map_err(|error| error.of_flag("--report"))?;
+    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let text = match global.format {
+        Format::Text => files.join("\n"),
+        Format::Json => json!({ "files": files }).to_string(),
+    };
+    writeln!(std::io::stdout().lock(), "{text}").map_err(|error| stdout_failure(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn verify_one(global: &Global, args: &VerifyArgs) -> Result<ExitCode, Failure> {
+    let public = String::from_utf8_lossy(&read(&args.key, "--key")?).into_owned();
+    let key = PublicKey::from_pem(&public)
+        .map_err(|error| Failure::usage(format!("--key: {}: {error}", args.key.display())))?;
+    let (envelope, json) = (read(&args.attestation, "attestation")?, read(&args.report, "--report")?);
+    let verified = verify(&envelope, &key, &json)
+        .map_err(|error| Failure::dependency(format!("{}: {error}", args.attestation.display())))?;
+    if let Some(model) = &args.model {
+        let digest = weights(global, model).await?;
+        if digest != verified.weights {
+            return Err(Failure::dependency(format!(
+                "--model: {model} has other weights than the encoder that was checked: SHA-256 {digest}, not {}; check it, or deploy what was \
+                 checked",
+                verified.weights
+            )));
+        }
+    }
+    say(global, &verified)?;
+    Ok(ExitCode::from(match verified.result {
+        Outcome::Passed => DONE,
+        Outcome::Warned => GATE_NOT_PASSED,
+        Outcome::Failed => GATE_FAILED,
+    }))
+}
+
+/// SHA-256 of a model's weights, as encoders tell it.
+async fn weights(global: &Global, model: &str) -> Result<String, Failure> {
+    let told = |error: isomer_models::ModelError| Failure::from(Fault::from(error)).of_flag("--model");
+    let resolver = Resolver::new(connect::configuration(global)?.models).map_err(told)?;
+    // What is to be deployed is here; nothing is fetched to compare it with.
+    if !Path::new(model).exists() && resolver.present(model).is_none() {
+        let message = format!("--model: {model} is neither a file or folder nor in the cache of models");
+        return Err(Failure::dependency(message));
+    }
+    let found = resolver
+        .resolve(model, ModelKind::Encoder, &Display::new(global.quiet))
+        .await;
+    Ok(found.map_err(told)?.weights_digest)
+}
+
+fn say(global: &Global, verified: &Verified) -> Result<(), Failure> {
+    let test = &verified.statement.predicate;
+    let mut out = std::io::stdout().lock();
+    let text = match global.format {
+        Format::Json => json!({
+            "encoder": verified.encoder,
+            "weights_sha256": verified.weights,
+            "result": verified.result,
+            "passed": test.passed_tests,
+            "undecided": test.warned_tests,
+            "failed": test.failed_tests,
+        })
+        .to_string(),
+        Format::Text => {
+            let result = match verified.result {
+                Outcome::Passed => "every rule is kept",
+                Outcome::Warned => "undecided",
+                Outcome::Failed => "broken or invalid",
+            };
+            let mut lines = vec![format!(
+                "{}: {result}; weights SHA-256 {}",
+                verified.encoder, verified.weights
+            )];
+            let lists = [
+                ("kept", &test.passed_tests),
+                ("undecided", &test.warned_tests),
+                ("broken or invalid", &test.failed_tests),
+            ];
+            lines.extend(
+                lists
+                    .iter()
+                    .flat_map(|(what, rules)| rules.iter().map(move |rule| format!("  {what}: {rule}"))),
+            );
+            lines.join("\n")
+        }
+    };
+    writeln!(out, "{text}").map_err(|error| stdout_failure(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_an_attestation_stays_in_its_folder() {
+        assert_eq!(name("all-MiniLM-L6-v2"), "attestation-all-MiniLM-L6-v2.dsse.json");
+        assert_eq!(name("org/model"), "attestation-org-model.dsse.json");
+        assert_eq!(name("../../etc/passwd"), "attestation-etc-passwd.dsse.json");
+        assert_eq!(name("/models/é"), "attestation-models.dsse.json");
+    }
+}

@@ -1,0 +1,83 @@
+//! DSSE envelopes: a payload, its type, and signatures over both.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::{Deserialize, Serialize};
+
+use crate::key::{KeyError, PrivateKey, PublicKey};
+
+/// The type of in-toto statements.
+pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
+
+/// A DSSE envelope.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// Type of the payload.
+    #[serde(rename = "payloadType")]
+    pub payload_type: String,
+    /// The payload in base64.
+    pub payload: String,
+    /// Signatures.
+    pub signatures: Vec<Signature>,
+}
+
+/// A signature of an envelope.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signature {
+    /// [`PublicKey::id`]; a hint, which is not signed.
+    #[serde(default)]
+    pub keyid: String,
+    /// The signature in base64.
+    pub sig: String,
+}
+
+/// What is signed: "pre-authentication encoding" of the type and the payload, with their lengths,
+/// so that no other pair of them is the same bytes.
+fn signed_bytes(payload_type: &str, payload: &[u8]) -> Vec<u8> {
+    let head = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len());
+    [head.as_bytes(), payload].concat()
+}
+
+impl Envelope {
+    /// Signs an in-toto statement.
+    ///
+    /// # Errors
+    /// If no random numbers can be had.
+    pub fn sign(statement: &[u8], key: &PrivateKey) -> Result<Self, KeyError> {
+        let signature = key.sign(&signed_bytes(PAYLOAD_TYPE, statement))?;
+        Ok(Self {
+            payload_type: PAYLOAD_TYPE.to_owned(),
+            payload: STANDARD.encode(statement),
+            signatures: vec![Signature {
+                keyid: key.public().id(),
+                sig: STANDARD.encode(signature),
+            }],
+        })
+    }
+
+    /// The in-toto statement, if one of the signatures is of this key.
+    pub fn opened(&self, key: &PublicKey) -> Option<Vec<u8>> {
+        if self.payload_type != PAYLOAD_TYPE {
+            return None;
+        }
+        let payload = STANDARD.decode(&self.payload).ok()?;
+        let signed = signed_bytes(&self.payload_type, &payload);
+        let verifies = self
+            .signatures
+            .iter()
+            .filter_map(|signature| STANDARD.decode(&signature.sig).ok())
+            .any(|signature| key.verifies(&signed, &signature));
+        verifies.then_some(payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_that_are_signed_are_those_of_the_specification() {
+        // The example of the DSSE protocol's specification.
+        let bytes = signed_bytes("http://example.com/HelloWorld", b"hello world");
+        assert_eq!(bytes, b"DSSEv1 29 http://example.com/HelloWorld 11 hello world");
+    }
+}
