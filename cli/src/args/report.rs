@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// `isomer report`
 #[derive(Args, Debug)]
@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
     after_help = "\
 Examples:
   isomer report --input isomer-report/report.json --out again
+  isomer report export --report isomer-report/report.json --form cyclonedx --form model-card
   isomer report attest --report isomer-report/report.json --key key.pem --out isomer-report
   isomer report verify isomer-report/attestation.dsse.json --report isomer-report/report.json --key key.pub --model ./encoder
 The schema of report.json: eval-svc/schema/report-1.json"
@@ -33,6 +34,8 @@ pub(crate) enum ReportCommand {
     /// Sign what a check came to: an in-toto test result for each encoder that its gate judged, in
     /// a DSSE envelope.
     Attest(AttestArgs),
+    /// Write a report in the forms of other tools: a CycloneDX bill of materials, model cards.
+    Export(ExportArgs),
     /// Check an attestation: its signature, and that it follows from its report. Exit code 0 if
     /// every rule is kept, 1 if one is broken or invalid, 4 if one is undecided, 3 if the
     /// attestation does not hold.
@@ -57,6 +60,34 @@ pub(crate) struct AttestArgs {
     /// several encoders.
     #[arg(long, default_value = "isomer-report", value_name = "DIR")]
     pub(crate) out: PathBuf,
+}
+
+/// `isomer report export`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  isomer report export --report isomer-report/report.json --form cyclonedx --out isomer-report
+  isomer report export --report isomer-report/report.json --form model-card --out cards")]
+pub(crate) struct ExportArgs {
+    /// The report.json of a check.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: PathBuf,
+    /// What to write; repeat for several.
+    #[arg(long = "form", value_name = "FORM", required = true)]
+    pub(crate) forms: Vec<ExportForm>,
+    /// Folder for bom.cdx.json, and for model-card.md or model-card-ENCODER.md where the report has
+    /// several encoders.
+    #[arg(long, default_value = "isomer-report", value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+/// A form of other tools.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExportForm {
+    /// CycloneDX 1.6 (JSON): encoders as machine-learning models, with scores and intervals.
+    Cyclonedx,
+    /// Hugging Face: `model-index`, and a section for the model card of each encoder.
+    ModelCard,
 }
 
 /// `isomer report verify`

@@ -14,6 +14,7 @@ mod charts;
 mod complete;
 mod drift;
 mod encoding;
+pub mod export;
 pub mod findings;
 mod format;
 mod gate;

@@ -113,7 +113,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
     let json = save_reports(&mut client, &id, &args.out).await?;
     print(global.format, &json, &args.out)?;
     if let Some(key) = key {
-        for file in attest::write(&json, &key, &args.out).map_err(|error| error.of_flag("--attest"))? {
+        for file in attest::beside(&json, &key, &args.out).map_err(|error| error.of_flag("--attest"))? {
             display.message(&format!("attestation: {}", file.display()));
         }
     }

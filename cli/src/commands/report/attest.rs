@@ -7,12 +7,12 @@ use std::{
 };
 
 use isomer_attestation::{Envelope, Outcome, PrivateKey, PublicKey, Verified, statements, verify};
-use isomer_eval::report;
+use isomer_eval::report::{self, Report};
 use isomer_models::{ModelKind, Resolver};
 use isomer_service_kit::Fault;
 use serde_json::json;
 
-use super::super::stdout_failure;
+use super::{super::stdout_failure, of_encoders, read, write};
 use crate::{
     args::{
         Format, Global,
@@ -25,73 +25,55 @@ use crate::{
 
 /// Reads the private key that a flag names.
 pub(crate) fn key(file: &Path, flag: &str) -> Result<PrivateKey, Failure> {
-    let text = read(file, flag)?;
+    let text = bytes(file, flag)?;
     PrivateKey::from_pem(&String::from_utf8_lossy(&text))
         .map_err(|error| Failure::usage(format!("{flag}: {}: {error}", file.display())))
 }
 
-fn read(file: &Path, flag: &str) -> Result<Vec<u8>, Failure> {
+fn bytes(file: &Path, flag: &str) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| Failure::dependency(format!("{flag}: cannot read {}: {error}", file.display())))
 }
 
-/// Signs the statements of a report and writes them into a folder.
-pub(crate) fn write(json: &[u8], key: &PrivateKey, out: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let report = report::read(json).map_err(Failure::dependency)?;
-    let all = statements(&report, json).map_err(|error| Failure::usage(error.to_string()))?;
-    let several = all.len() > 1;
-    let mut files: Vec<PathBuf> = Vec::with_capacity(all.len());
-    for (encoder, statement) in all {
+/// The attestations of a report, by file name.
+fn signed(report: &Report, json: &[u8], key: &PrivateKey) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    let all = statements(report, json).map_err(|error| Failure::usage(error.to_string()))?;
+    let signed = all.into_iter().map(|(encoder, statement)| {
         let statement = serde_json::to_vec(&statement).map_err(|error| Failure::dependency(error.to_string()))?;
         let signed = Envelope::sign(&statement, key).map_err(|error| Failure::dependency(error.to_string()))?;
         let signed = serde_json::to_vec(&signed).map_err(|error| Failure::dependency(error.to_string()))?;
-        let mut path = out.join(if several {
-            name(&encoder)
-        } else {
-            "attestation.dsse.json".to_owned()
-        });
-        if files.contains(&path) {
-            path = out.join(name(&format!("{encoder}-{}", files.len() + 1)));
-        }
-        std::fs::write(&path, signed)
-            .map_err(|error| Failure::dependency(format!("cannot write {}: {error}", path.display())))?;
-        files.push(path);
-    }
-    Ok(files)
+        Ok((encoder, signed))
+    });
+    let signed = signed.collect::<Result<Vec<_>, Failure>>()?;
+    Ok(of_encoders("attestation", signed, ".dsse.json"))
 }
 
-/// The file of an encoder's attestation. Ids may be paths or names with `/`.
-fn name(encoder: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || "._-".contains(c) {
-            c
-        } else {
-            '-'
-        }
-    };
-    let safe: String = encoder.chars().map(plain).collect();
-    format!("attestation-{}.dsse.json", safe.trim_matches(['-', '.']))
+/// Signs what a check came to, beside its report.
+pub(crate) fn beside(json: &[u8], key: &PrivateKey, out: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let report = report::read(json).map_err(Failure::dependency)?;
+    let files = signed(&report, json, key)?.into_iter().map(|(name, content)| {
+        let path = out.join(name);
+        let written = std::fs::write(&path, content);
+        written.map_err(|error| Failure::dependency(format!("cannot write {}: {error}", path.display())))?;
+        Ok(path)
+    });
+    files.collect()
 }
 
 pub(super) fn attest(global: &Global, args: &AttestArgs) -> Result<ExitCode, Failure> {
     let key = key(&args.key, "--key")?;
-    let json = read(&args.report, "--report")?;
-    std::fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::dependency(format!("--out: cannot make {}: {error}", args.out.display())))?;
-    let files = write(&json, &key, &args.out).map_err(|error| error.of_flag("--report"))?;
-    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-    let text = match global.format {
-        Format::Text => files.join("\n"),
-        Format::Json => json!({ "files": files }).to_string(),
-    };
-    writeln!(std::io::stdout().lock(), "{text}").map_err(|error| stdout_failure(&error))?;
-    Ok(ExitCode::SUCCESS)
+    let (report, json) = read(&args.report, "--report")?;
+    let files = signed(&report, &json, &key).map_err(|error| error.of_flag("--report"))?;
+    write(global, files, &args.out)
 }
 
 pub(super) async fn verify_one(global: &Global, args: &VerifyArgs) -> Result<ExitCode, Failure> {
-    let public = String::from_utf8_lossy(&read(&args.key, "--key")?).into_owned();
+    let public = String::from_utf8_lossy(&bytes(&args.key, "--key")?).into_owned();
     let key = PublicKey::from_pem(&public)
         .map_err(|error| Failure::usage(format!("--key: {}: {error}", args.key.display())))?;
-    let (envelope, json) = (read(&args.attestation, "attestation")?, read(&args.report, "--report")?);
+    let (envelope, json) = (
+        bytes(&args.attestation, "attestation")?,
+        bytes(&args.report, "--report")?,
+    );
     let verified = verify(&envelope, &key, &json)
         .map_err(|error| Failure::dependency(format!("{}: {error}", args.attestation.display())))?;
     if let Some(model) = &args.model {
@@ -164,17 +146,4 @@ fn say(global: &Global, verified: &Verified) -> Result<(), Failure> {
         }
     };
     writeln!(out, "{text}").map_err(|error| stdout_failure(&error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_file_of_an_attestation_stays_in_its_folder() {
-        assert_eq!(name("all-MiniLM-L6-v2"), "attestation-all-MiniLM-L6-v2.dsse.json");
-        assert_eq!(name("org/model"), "attestation-org-model.dsse.json");
-        assert_eq!(name("../../etc/passwd"), "attestation-etc-passwd.dsse.json");
-        assert_eq!(name("/models/é"), "attestation-models.dsse.json");
-    }
 }

@@ -1,10 +1,11 @@
 //! `isomer report`: the files of a report from its `report.json`, and its attestation.
 
 pub(super) mod attest;
+mod export;
 
 use std::{io::Write, path::Path, process::ExitCode};
 
-use isomer_eval::report;
+use isomer_eval::report::{self, Report};
 
 use super::stdout_failure;
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
 pub(super) async fn run(global: &Global, args: &ReportArgs) -> Result<ExitCode, Failure> {
     match (&args.command, &args.input) {
         (Some(ReportCommand::Attest(args)), _) => attest::attest(global, args),
+        (Some(ReportCommand::Export(args)), _) => export::export(global, args),
         (Some(ReportCommand::Verify(args)), _) => attest::verify_one(global, args).await,
         (None, Some(input)) => files(global, input, &args.out),
         (None, None) => Err(Failure::usage("--input: name the report.json of a check")),
@@ -25,11 +27,23 @@ pub(super) async fn run(global: &Global, args: &ReportArgs) -> Result<ExitCode, 
 }
 
 fn files(global: &Global, input: &Path, out: &Path) -> Result<ExitCode, Failure> {
-    let name = input.display();
-    let json =
-        std::fs::read(input).map_err(|error| Failure::dependency(format!("--input: cannot read {name}: {error}")))?;
-    let report = report::read(&json).map_err(|error| Failure::usage(format!("--input: {name}: {error}")))?;
+    let (report, _) = read(input, "--input")?;
     let files = report::files(&report).map_err(Failure::dependency)?;
+    let files = files.into_iter().map(|(name, content)| (name.to_owned(), content));
+    write(global, files.collect(), out)
+}
+
+/// Reads a report, and its bytes.
+fn read(file: &Path, flag: &str) -> Result<(Report, Vec<u8>), Failure> {
+    let name = file.display();
+    let json =
+        std::fs::read(file).map_err(|error| Failure::dependency(format!("{flag}: cannot read {name}: {error}")))?;
+    let report = report::read(&json).map_err(|error| Failure::usage(format!("{flag}: {name}: {error}")))?;
+    Ok((report, json))
+}
+
+/// Writes files into a folder, and says which.
+fn write(global: &Global, files: Vec<(String, Vec<u8>)>, out: &Path) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(out)
         .map_err(|error| Failure::dependency(format!("--out: cannot make {}: {error}", out.display())))?;
     let mut written = Vec::with_capacity(files.len());
@@ -45,4 +59,63 @@ fn files(global: &Global, input: &Path, out: &Path) -> Result<ExitCode, Failure>
     };
     writeln!(std::io::stdout().lock(), "{text}").map_err(|error| stdout_failure(&error))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The file of one of several encoders. Ids may be paths or names with `/`.
+fn file_of(kind: &str, encoder: &str, end: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "._-".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let safe: String = encoder.chars().map(plain).collect();
+    format!("{kind}-{}{end}", safe.trim_matches(['-', '.']))
+}
+
+/// One file for each encoder; its name names the encoder if there are several.
+fn of_encoders(kind: &str, all: Vec<(String, Vec<u8>)>, end: &str) -> Vec<(String, Vec<u8>)> {
+    let several = all.len() > 1;
+    let mut files: Vec<(String, Vec<u8>)> = Vec::with_capacity(all.len());
+    for (encoder, content) in all {
+        let mut name = if several {
+            file_of(kind, &encoder, end)
+        } else {
+            format!("{kind}{end}")
+        };
+        if files.iter().any(|(taken, _)| *taken == name) {
+            name = file_of(kind, &format!("{encoder}-{}", files.len() + 1), end);
+        }
+        files.push((name, content));
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_an_encoder_stays_in_its_folder() {
+        let name = |encoder| file_of("card", encoder, ".md");
+        assert_eq!(name("all-MiniLM-L6-v2"), "card-all-MiniLM-L6-v2.md");
+        assert_eq!(name("org/model"), "card-org-model.md");
+        assert_eq!(name("../../etc/passwd"), "card-etc-passwd.md");
+        assert_eq!(name("/models/é"), "card-models.md");
+    }
+
+    #[test]
+    fn encoders_of_similar_ids_have_files_of_their_own() {
+        let names = |ids: &[&str]| {
+            let all = ids.iter().map(|id| ((*id).to_owned(), Vec::new())).collect();
+            let files = of_encoders("card", all, ".md").into_iter();
+            files.map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["a/b"]), ["card.md"]);
+        assert_eq!(
+            names(&["a/b", "a-b", "a b"]),
+            ["card-a-b.md", "card-a-b-2.md", "card-a-b-3.md"]
+        );
+    }
 }

@@ -1,0 +1,64 @@
+//! A report in the forms of other tools: a bill of materials (CycloneDX), and the section of a
+//! model card (Hugging Face).
+
+mod cyclonedx;
+mod model_card;
+
+use crate::{
+    evidence::interval::DeltaInterval,
+    profile::{EncoderProfile, Moved},
+};
+
+pub use cyclonedx::bom;
+pub use model_card::model_card;
+
+/// A number of an encoder over all data sets.
+struct Measured<'a> {
+    /// What was done to the texts: `original`, `total`, an axis or a transformation.
+    of: String,
+    /// The score, or by how many points it moved.
+    value: f64,
+    /// Whether it is a difference.
+    moved: bool,
+    /// Its interval, were other data sets or other items drawn.
+    interval: Option<(&'a DeltaInterval, &'static str)>,
+}
+
+/// The intervals of a difference, with what was drawn.
+fn intervals(moved: &Moved) -> impl Iterator<Item = (&DeltaInterval, &'static str)> {
+    let datasets = moved.intervals.datasets.as_ref().map(|one| (one, "data sets"));
+    let items = moved.intervals.items.as_ref().map(|one| (one, "items"));
+    datasets.into_iter().chain(items)
+}
+
+/// The numbers of an encoder: its score on the original texts, then how it moves.
+fn measured(profile: &EncoderProfile) -> Vec<Measured<'_>> {
+    let mut all = vec![Measured {
+        of: "original".to_owned(),
+        value: profile.original,
+        moved: false,
+        interval: None,
+    }];
+    let total = profile.total.iter().map(|moved| ("total".to_owned(), moved));
+    let axes = profile
+        .axes
+        .iter()
+        .map(|axis| (axis.axis.name().to_owned(), &axis.moved));
+    let transformations = profile
+        .transformations
+        .iter()
+        .map(|one| (one.transformation.clone(), &one.moved));
+    for (of, moved) in total.chain(axes).chain(transformations) {
+        let mut said = intervals(moved).map(Some).collect::<Vec<_>>();
+        if said.is_empty() {
+            said.push(None);
+        }
+        all.extend(said.into_iter().map(|interval| Measured {
+            of: of.clone(),
+            value: moved.delta,
+            moved: true,
+            interval,
+        }));
+    }
+    all
+}
