@@ -24,6 +24,8 @@ public final class Bench {
   private static final int BATCH = 256;
   private static final int IN_FLIGHT = 4;
   private static final int COLUMNS = 384;
+  private static final int WARM_UP = 15;
+  private static final int ROUNDS = 5;
 
   private Bench() {}
 
@@ -91,14 +93,17 @@ public final class Bench {
     int count = Integer.parseInt(arguments[2]);
     List<String> some = texts(count);
     // What the virtual machine compiles at first is not the client's.
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < WARM_UP; round++) {
       way.apply(some);
     }
     double before = cpuSeconds();
     long started = System.nanoTime();
-    FloatBuffer vectors = way.apply(some);
-    double took = (System.nanoTime() - started) / 1e9;
-    double cpu = cpuSeconds() - before;
+    FloatBuffer vectors = null;
+    for (int round = 0; round < ROUNDS; round++) {
+      vectors = way.apply(some);
+    }
+    double took = (System.nanoTime() - started) / 1e9 / ROUNDS;
+    double cpu = (cpuSeconds() - before) / ROUNDS;
     if (vectors.remaining() != count * COLUMNS) {
       throw new IllegalStateException(vectors.remaining() + " numbers");
     }
