@@ -73,7 +73,7 @@ func (e *Error) Unwrap() error { return e.cause }
 // Is reports whether it is the end of a context, or [ErrClientTooOld].
 func (e *Error) Is(target error) bool {
 	return target == ErrClientTooOld && e.Reason == reasonClientTooOld ||
-		 target == context.Canceled && e.Code == codes.Canceled || target == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded
+		target == context.Canceled && e.Code == codes.Canceled || target == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded
 }
 
 // GRPCStatus makes status.Code and status.FromError work with it.

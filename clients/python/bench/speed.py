@@ -97,6 +97,35 @@ def bare_stub(address):
     return encode
 
 
+def bare_stream(address):
+    import threading
+
+    import grpc
+    import numpy
+    from isomer_client.proto.encoder.v1 import encoder_pb2 as pb
+    from isomer_client.proto.encoder.v1 import encoder_pb2_grpc
+
+    stub = encoder_pb2_grpc.EncoderServiceStub(grpc.insecure_channel(address, [("grpc.max_receive_message_length", -1)]))
+
+    def encode(some):
+        room = threading.Semaphore(IN_FLIGHT)
+
+        def requests():
+            for start in range(0, len(some), BATCH):
+                room.acquire()
+                inputs = [pb.Input(text=text) for text in some[start : start + BATCH]]
+                yield pb.EncodeStreamRequest(client_index=start, request=pb.EncodeRequest(encoder_id="wide", inputs=inputs))
+
+        parts = []
+        for answer in stub.EncodeStream(requests()):
+            room.release()
+            matrix = answer.response.embeddings
+            parts.append(numpy.frombuffer(matrix.data, "<f4").reshape(matrix.rows, matrix.cols))
+        return numpy.concatenate(parts)
+
+    return encode
+
+
 def openai_client(address):
     from concurrent import futures
 
@@ -117,7 +146,13 @@ def openai_client(address):
     return encode
 
 
-WAYS = {"bare stub": bare_stub, "isomer_client": this_client, "isomer_client, asyncio": this_client_asyncio, "openai": openai_client}
+WAYS = {
+    "bare stub": bare_stub,
+    "bare stub, EncodeStream": bare_stream,
+    "isomer_client": this_client,
+    "isomer_client, asyncio": this_client_asyncio,
+    "openai": openai_client,
+}
 
 
 def child(way, address, count):
