@@ -51,8 +51,8 @@ pub struct LimitsConfig {
     /// no limit of ours.
     pub request_timeout_seconds: u64,
     /// Oldest version of Isomer's client libraries that is served; calls of older ones are answered
-    /// `FAILED_PRECONDITION`, `CLIENT_TOO_OLD`. Not below the default, which is the oldest that this
-    /// version is compatible with.
+    /// `FAILED_PRECONDITION`, `CLIENT_TOO_OLD`. Not below the default, which is the oldest that
+    /// this version is compatible with.
     pub oldest_client: ClientVersion,
 }
 
