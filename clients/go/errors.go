@@ -21,15 +21,20 @@ const (
 	ReasonSpaceMismatch     = "SPACE_MISMATCH"
 	ReasonTextsFailed       = "TEXTS_FAILED"
 	ReasonSecretInPlainText = "SECRET_IN_PLAIN_TEXT"
+	reasonClientTooOld      = "CLIENT_TOO_OLD"
 	reasonInvalidArgument   = "INVALID_ARGUMENT"
 )
+
+// ErrClientTooOld is found by errors.Is in the error of every call to a server that serves no client
+// as old as this one. Metadata of the *Error says under `oldest_client` which it serves.
+var ErrClientTooOld = errors.New("the client is older than any that the server serves")
 
 // Error is a call that failed, or an argument that cannot be meant. Get it with errors.As:
 //
 //	var failed *isomer.Error
 //	if errors.As(err, &failed) && failed.Code == codes.NotFound { … }
 //
-// errors.Is finds context.Canceled and context.DeadlineExceeded in it.
+// errors.Is finds context.Canceled, context.DeadlineExceeded and ErrClientTooOld in it.
 type Error struct {
 	// Code is the gRPC code.
 	Code codes.Code
@@ -65,9 +70,10 @@ func (e *Error) Error() string {
 // Unwrap gives the error of gRPC or of the operating system, if there is one.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is reports whether it is the end of a context.
+// Is reports whether it is the end of a context, or [ErrClientTooOld].
 func (e *Error) Is(target error) bool {
-	return target == context.Canceled && e.Code == codes.Canceled || target == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded
+	return target == ErrClientTooOld && e.Reason == reasonClientTooOld ||
+		target == context.Canceled && e.Code == codes.Canceled || target == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded
 }
 
 // GRPCStatus makes status.Code and status.FromError work with it.

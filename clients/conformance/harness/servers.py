@@ -137,6 +137,7 @@ class Servers:
         identity = credentials.Provider(self.folder)
         tls = f'[server.tls]\ncertificate_file = "{files["server.pem"]}"\nkey_file = "{files["server.key"]}"\n'
         self.plain = self._isomer("plain", ENCODERS)
+        self._isomer("newer", f'{ENCODERS}[server.limits]\noldest_client = "99.0.0"\n')
         self._isomer("tls", ENCODERS + tls)
         self._isomer("mtls", f'{ENCODERS}{tls}client_ca_file = "{files["ca.pem"]}"\n')
         self._start_gateway(url, identity)

@@ -1,8 +1,8 @@
 """Short texts through a client and through its language's bare stub, each in a process of its own: `speed --isomer FILE NAME COMMAND NAME COMMAND …`.
 
 A command gets the server's address and the number of texts, makes the texts of
-clients/python/bench/speed.py, encodes 256 of them to warm up and then all, 256 a request and 4 in
-flight, and prints `{"seconds", "cpu", "peak", "sum"}` of the second. The first named is the bare stub.
+clients/python/bench/speed.py, encodes some to warm up and then all, 256 a request and 4 in flight,
+and prints `{"seconds", "cpu", "peak", "sum"}` of once through all texts after that. The first named is the bare stub.
 Rounds are interleaved; the table has medians.
 """
 

@@ -541,7 +541,7 @@ func (r *runner) work(op string) func(context.Context, step) (value, error) {
 func described(failed *isomer.Error, shown string) value {
 	told := value{
 		"code": code.Code(failed.Code).String(), "reason": failed.Reason, "field": failed.Field, "hint": failed.Hint, "message": failed.Message,
-		"shown": shown, "metadata": failed.Metadata,
+		"shown": shown, "metadata": failed.Metadata, "too_old": errors.Is(failed, isomer.ErrClientTooOld),
 	}
 	if failed.RetryAfter != nil {
 		told["retry_after_s"] = failed.RetryAfter.Seconds()

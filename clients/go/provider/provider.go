@@ -19,6 +19,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -82,10 +83,23 @@ type Options struct {
 	Gateway *isomer.Client
 	// Address is how the gateway reaches the server; `grpc://` and where it listens if it is empty.
 	Address string
+	// ID of the provider at the gateway; [ID] of the encoder's where it is empty.
+	ID string
 	// Lease of the registration; 30 s where it is 0.
 	Lease time.Duration
 	// Server has further options of the gRPC server, e.g. its credentials.
 	Server []grpc.ServerOption
+}
+
+var illegal = regexp.MustCompile("[^a-z0-9]+")
+
+// ID is an encoder's id as a provider's, which has up to 63 of a-z, 0-9 and hyphens.
+func ID(encoder string) string {
+	id := strings.Trim(illegal.ReplaceAllString(strings.ToLower(encoder), "-"), "-")
+	if id = strings.TrimRight(id[:min(len(id), 63)], "-"); id == "" {
+		return "provider"
+	}
+	return id
 }
 
 // Serve serves until SIGTERM or SIGINT, registered with the gateway of the options as long.
@@ -102,7 +116,7 @@ func Serve(provider Provider, options Options) error {
 			server.Stop()
 			return err
 		}
-		fmt.Printf("registered as %s\n", server.service.is.ID)
+		fmt.Printf("registered as %s\n", server.options.ID)
 	}
 	<-ctx.Done()
 	server.Stop()
@@ -135,6 +149,9 @@ func Start(provider Provider, options Options) (*Server, error) {
 		return nil, err
 	}
 	made := &service{provider: provider, is: provider.Describe(), keys: options.Keys}
+	if options.ID == "" {
+		options.ID = ID(made.is.ID)
+	}
 	if made.is.MaxBatchItems == 0 {
 		made.is.MaxBatchItems = 512
 	}
@@ -161,7 +178,7 @@ func (s *Server) Register(ctx context.Context) error {
 	}
 	id, gateway := s.service.is.ID, s.options.Gateway
 	record := &gatewayv1.Provider{
-		Id: id, Kind: gatewayv1.ProviderKind_PROVIDER_KIND_ISOMER, Address: address, Encoders: map[string]string{id: id},
+		Id: s.options.ID, Kind: gatewayv1.ProviderKind_PROVIDER_KIND_ISOMER, Address: address, Encoders: map[string]string{id: id},
 		Lease: durationpb.New(s.options.Lease),
 	}
 	if _, err := gateway.Providers.Put(ctx, record); err != nil {

@@ -610,6 +610,7 @@ public final class Conformance {
   private static Map<String, Object> described(IsomerException error) {
     Map<String, Object> made = new LinkedHashMap<>();
     made.put("type", error.getClass().getSimpleName());
+    made.put("too_old", error instanceof IsomerException.ClientTooOld);
     made.put("code", error.code().name());
     made.put("reason", error.reason());
     made.put("field", error.field());

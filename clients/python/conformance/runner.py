@@ -244,6 +244,7 @@ class Steps:
 def described(error):
     return {
         "type": type(error).__name__,
+        "too_old": isinstance(error, ic.ClientTooOld),
         "code": error.code.name,
         "reason": error.reason,
         "field": error.field,

@@ -30,6 +30,7 @@ from isomer_client import (
 )
 from isomer_client.proto.common.v1 import common_pb2
 from isomer_client.proto.encoder.v1 import encoder_pb2
+from isomer_client.provider import provider_id
 from isomer_client.settings import Settings
 
 
@@ -235,3 +236,19 @@ def test_words_for_enums_and_what_is_accepted() -> None:
 def test_a_budget_of_seconds_is_kept_to_the_nanosecond() -> None:
     spec = transforming.augmentation([transforming.Source("keywords")], None, None, None, 1.25, True, None, False)
     assert (spec.generation_budget.seconds, spec.generation_budget.nanos) == (1, 250_000_000)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "due"),
+    [
+        ("Org/My_Model.v2", "org-my-model-v2"),
+        ("BAAI/bge-small-en-v1.5", "baai-bge-small-en-v1-5"),
+        ("hashing-256", "hashing-256"),
+        ("--a--", "a"),
+        ("模型", "provider"),
+        ("A" * 70, "a" * 63),
+        ("a" * 62 + "_b", "a" * 62),
+    ],
+)
+def test_an_encoders_id_becomes_one_that_gateways_take(encoder: str, due: str) -> None:
+    assert provider_id(encoder) == due

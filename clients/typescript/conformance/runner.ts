@@ -9,6 +9,7 @@ import { BasicTracerProvider } from "@opentelemetry/sdk-trace-base";
 import {
   Client,
   type ClientOptions,
+  ClientTooOld,
   Collection,
   type EncodeOptions,
   InvalidArgument,
@@ -267,6 +268,7 @@ async function codeOf(call: Promise<unknown>, kind: typeof IsomerError, what: (e
 function described(error: IsomerError) {
   return {
     type: error.name,
+    too_old: error instanceof ClientTooOld,
     code: error.code,
     reason: error.reason,
     field: error.field,

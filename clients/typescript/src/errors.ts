@@ -135,6 +135,9 @@ export class FailedPrecondition extends IsomerError {
   static override readonly code = "FAILED_PRECONDITION";
 }
 
+/** This client is older than any that the server serves: `metadata.oldest_client` says which it serves. */
+export class ClientTooOld extends FailedPrecondition {}
+
 /** Somebody else changed the same thing, or a text failed where none may. */
 export class Aborted extends IsomerError {
   static override readonly code = "ABORTED";
@@ -215,7 +218,7 @@ export function fromRpc(thrown: unknown, method: string, attempts: number): Isom
   for (const { retryDelay } of error.findDetails(RetryInfoSchema)) {
     if (retryDelay !== undefined) parts.retryAfterMs = Number(retryDelay.seconds) * 1000 + retryDelay.nanos / 1e6;
   }
-  const kind = BY_CODE.get(code) ?? IsomerError;
+  const kind = parts.reason === "CLIENT_TOO_OLD" ? ClientTooOld : (BY_CODE.get(code) ?? IsomerError);
   return new kind(error.rawMessage || code, parts);
 }
 

@@ -12,6 +12,7 @@ export {
   AlreadyExists,
   BadAnswer,
   Cancelled,
+  ClientTooOld,
   type CodeName,
   DeadlineExceeded,
   FailedPrecondition,

@@ -57,7 +57,7 @@ pub use bucket::Bucket;
 pub use caller::CALLER;
 pub use client::GrpcChannel;
 pub use error::{Fault, with_subject};
-pub use layers::CallDeadline;
+pub use layers::{CallDeadline, ClientVersion};
 pub use limits::LimitsConfig;
 pub use off_runtime::off_runtime;
 pub use process::{Process, ProcessConfig};

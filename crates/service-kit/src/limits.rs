@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::{
     config::{ConfigError, Validate},
     error::Fault,
+    layers::ClientVersion,
 };
 
 /// Largest message whose length fits a gRPC frame, less what is put around it.
@@ -49,6 +50,10 @@ pub struct LimitsConfig {
     /// stream obeys only its caller's deadline (`grpc-timeout`), and the shorter of both wins. 0:
     /// no limit of ours.
     pub request_timeout_seconds: u64,
+    /// Oldest version of Isomer's client libraries that is served; calls of older ones are answered
+    /// `FAILED_PRECONDITION`, `CLIENT_TOO_OLD`. Not below the default, which is the oldest that
+    /// this version is compatible with.
+    pub oldest_client: ClientVersion,
 }
 
 impl Default for LimitsConfig {
@@ -64,6 +69,7 @@ impl Default for LimitsConfig {
             // error for somebody.
             idle_seconds: 900,
             request_timeout_seconds: 0,
+            oldest_client: ClientVersion::COMPATIBLE,
         }
     }
 }
@@ -115,6 +121,13 @@ impl Validate for LimitsConfig {
             if !(1..=86_400).contains(&seconds) {
                 return Err(ConfigError::new(field, format!("is {seconds}"), "give 1 to 86400"));
             }
+        }
+        if self.oldest_client < ClientVersion::COMPATIBLE {
+            return Err(ConfigError::new(
+                "oldest_client",
+                format!("is {}, with which this version is not compatible", self.oldest_client),
+                format!("give {} or later", ClientVersion::COMPATIBLE),
+            ));
         }
         Ok(())
     }

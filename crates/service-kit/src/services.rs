@@ -165,6 +165,7 @@ impl Services {
             probes: Probes::new(limits),
             budget: budget.clone(),
             timeout: limits.request_timeout(),
+            oldest_client: limits.oldest_client,
             labels: Labels::new(&names, DESCRIPTORS),
             via,
             auth: if via == Via::Network { auth } else { Auth::default() },

@@ -5,15 +5,19 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 
+use crate::layers::{OLDEST_CLIENT, SERVER_VERSION};
+
 /// How long a browser may cache the answer to a preflight request.
 const REMEMBER: Duration = Duration::from_secs(600);
 
 /// Headers of answers that pages may read.
-const READ: [HeaderName; 11] = [
+const READ: [HeaderName; 13] = [
     HeaderName::from_static("grpc-status"),
     HeaderName::from_static("grpc-message"),
     HeaderName::from_static("grpc-status-details-bin"),
     HeaderName::from_static("isomer-vector-space"),
+    SERVER_VERSION,
+    OLDEST_CLIENT,
     header::RETRY_AFTER,
     HeaderName::from_static("x-ratelimit-limit-requests"),
     HeaderName::from_static("x-ratelimit-remaining-requests"),

@@ -125,6 +125,10 @@ class FailedPrecondition(IsomerError):
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
+class ClientTooOld(FailedPrecondition):
+    """This client is older than any that the server serves: `metadata["oldest_client"]` says which it serves."""
+
+
 class Aborted(IsomerError):
     """Somebody else changed the same thing, or a text failed where none may."""
 
@@ -205,6 +209,7 @@ BY_CODE: Dict[grpc.StatusCode, Type[IsomerError]] = {
         BadAnswer,
     )
 }
+CLIENT_TOO_OLD = "CLIENT_TOO_OLD"
 BY_NUMBER: Dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -257,6 +262,8 @@ def from_rpc(error: Any, method: str, attempts: int) -> IsomerError:
     found = raw(error)
     details = _Details(found.trailers)
     kind = BY_CODE.get(found.code, IsomerError)
+    if details.reason == CLIENT_TOO_OLD:
+        kind = ClientTooOld
     return kind(
         found.details or found.code.name,
         code=found.code,

@@ -10,6 +10,7 @@ import abc
 import dataclasses
 import hashlib
 import logging
+import re
 import signal
 import threading
 import time
@@ -338,14 +339,27 @@ class Server:
         self.stop()
 
 
+def provider_id(encoder: str) -> str:
+    """An encoder's id as a provider's, which has up to 63 of a-z, 0-9 and hyphens."""
+    return re.sub("[^a-z0-9]+", "-", encoder.lower()).strip("-")[:63].rstrip("-") or "provider"
+
+
 def serve(
     provider: Provider, listen: str = "127.0.0.1:0", *, register: Optional[Client] = None, id: Optional[str] = None, lease: float = 30.0
 ) -> None:
-    """Serves until SIGTERM or SIGINT; with `register`, a client of a gateway, under that gateway."""
+    """Serves until SIGTERM or SIGINT; with `register`, a client of a gateway, under that gateway.
+
+    Args:
+        id: the provider's id at the gateway; by default `provider_id` of the encoder's.
+    """
     server = Server(provider, listen)
     print(f"listening on {server.address}", flush=True)
     if register is not None:
-        name = id or provider.describe().id
-        server.register(register, name, lease=lease)
+        name = id or provider_id(provider.describe().id)
+        try:
+            server.register(register, name, lease=lease)
+        except BaseException:
+            server.stop(0)
+            raise
         print(f"registered as {name}", flush=True)
     server.wait()

@@ -12,6 +12,7 @@ mod labels;
 mod messages;
 mod probes;
 mod span;
+mod versions;
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -47,6 +48,8 @@ pub(crate) use detailed::no_such_method;
 pub(crate) use labels::Labels;
 pub(crate) use probes::{OnConnection, Probes};
 pub(crate) use span::{OverTls, Translated, refused_call, refused_request};
+pub use versions::ClientVersion;
+pub(crate) use versions::{OLDEST as OLDEST_CLIENT, SERVER as SERVER_VERSION};
 
 /// How a request arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +76,8 @@ pub(crate) struct Around {
     /// Memory for requests in flight.
     pub(crate) budget: Budget,
     pub(crate) timeout: Option<Duration>,
+    /// The oldest client library that is served.
+    pub(crate) oldest_client: ClientVersion,
     pub(crate) labels: Labels,
     pub(crate) via: Via,
     /// Authentication; off for calls in memory.
@@ -146,7 +151,7 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
             metrics::counter!(metric_names::REFUSED, "via" => state.via.name()).increment(1);
             (tell(refusal), Cut::default(), None)
         }
-        Ok(place) => match deadline(&state, &label, request.headers(), is_grpc) {
+        Ok(place) => match state.read(&label, request.headers(), is_grpc) {
             Err(fault) => (tell(fault), Cut::default(), None),
             Ok(deadline) => {
                 let response = handle(&state.auth, deadline.as_ref(), &record, tell, request, next)
@@ -168,6 +173,9 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
     let mut response = response;
     if is_grpc {
         detailed::complete(response.headers_mut(), &path);
+        if state.via == Via::Network {
+            versions::say(response.headers_mut(), state.oldest_client);
+        }
     }
     if !is_grpc {
         record.http(response.status());
@@ -175,6 +183,17 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
         record.grpc(status.code());
     }
     response.map(|body| Body::new(Answer::new(body, is_grpc.then_some(path), record, cut, place)))
+}
+
+impl Around {
+    /// What the headers ask for; an error where they cannot be followed.
+    fn read(&self, label: &Label, headers: &HeaderMap, is_grpc: bool) -> Result<Option<Deadline>, Fault> {
+        // Callers in the same process are of this version.
+        if is_grpc && self.via == Via::Network {
+            versions::admit(headers, self.oldest_client)?;
+        }
+        deadline(self, label, headers, is_grpc)
+    }
 }
 
 /// The instant by which a request must be answered, and the error otherwise.

@@ -10,6 +10,7 @@
 
 mod addresses;
 mod client_key;
+mod client_versions;
 mod faults;
 mod health;
 mod http_routes;

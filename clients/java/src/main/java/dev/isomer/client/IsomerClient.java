@@ -464,20 +464,15 @@ public final class IsomerClient implements AutoCloseable {
       Function<T, Input> input) {
     Batches<T> batches =
         new Batches<>(items, mostItems(encoder), transport.settings.batchBytes, size);
-    return transport.ordered(
+    return transport.parts(
         batches,
-        batch -> {
+        EncoderServiceGrpc.getEncodeMethod(),
+        some -> {
           EncodeRequest.Builder request = base.toBuilder();
-          for (T item : batch.items) {
+          for (T item : some) {
             request.addInputs(input.apply(item));
           }
-          try {
-            EncodeResponse answer =
-                transport.call(EncoderServiceGrpc.getEncodeMethod(), request.build());
-            return new Part<>(batch.start, batch.items.size(), answer);
-          } catch (IsomerException error) {
-            throw error.moved(batch.start);
-          }
+          return request.build();
         });
   }
 
@@ -662,18 +657,10 @@ public final class IsomerClient implements AutoCloseable {
     List<RerankResponse.Result> found = new ArrayList<>();
     int parts = 0;
     try (CloseableIterator<Part<RerankResponse>> answers =
-        transport.ordered(
+        transport.parts(
             batches,
-            batch -> {
-              try {
-                RerankRequest request = asked.toBuilder().addAllDocuments(batch.items).build();
-                RerankResponse answer =
-                    transport.call(EncoderServiceGrpc.getRerankMethod(), request);
-                return new Part<>(batch.start, batch.items.size(), answer);
-              } catch (IsomerException error) {
-                throw error.moved(batch.start);
-              }
-            })) {
+            EncoderServiceGrpc.getRerankMethod(),
+            some -> asked.toBuilder().addAllDocuments(some).build())) {
       while (answers.hasNext()) {
         Part<RerankResponse> part = answers.next();
         parts++;

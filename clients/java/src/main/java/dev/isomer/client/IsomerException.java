@@ -155,6 +155,18 @@ public class IsomerException extends RuntimeException {
     }
   }
 
+  /**
+   * This client is older than any that the server serves: {@code metadata().get("oldest_client")}
+   * says which it serves.
+   */
+  public static final class ClientTooOld extends IsomerException {
+    private static final long serialVersionUID = 1L;
+
+    ClientTooOld(Facts facts) {
+      super(facts);
+    }
+  }
+
   /** The server, or something behind it, cannot be reached. */
   public static final class Unavailable extends IsomerException {
     private static final long serialVersionUID = 1L;
@@ -283,6 +295,9 @@ public class IsomerException extends RuntimeException {
     }
 
     IsomerException exception() {
+      if (reason.equals("CLIENT_TOO_OLD")) {
+        return new ClientTooOld(this);
+      }
       switch (code) {
         case INVALID_ARGUMENT:
           return new InvalidArgument(this);

@@ -137,19 +137,10 @@ public final class Transformations {
   public List<TransformResult> transform(List<TextItem> items, TransformSpec spec) {
     List<TransformResult> made = new ArrayList<>();
     try (CloseableIterator<IsomerClient.Part<TransformResponse>> answers =
-        transport.ordered(
+        transport.parts(
             batches(items),
-            batch -> {
-              TransformRequest request =
-                  TransformRequest.newBuilder().setSpec(spec).addAllItems(batch.items).build();
-              try {
-                TransformResponse answer =
-                    transport.call(TransformServiceGrpc.getTransformMethod(), request);
-                return new IsomerClient.Part<>(batch.start, batch.items.size(), answer);
-              } catch (IsomerException error) {
-                throw error.moved(batch.start);
-              }
-            })) {
+            TransformServiceGrpc.getTransformMethod(),
+            some -> TransformRequest.newBuilder().setSpec(spec).addAllItems(some).build())) {
       while (answers.hasNext()) {
         IsomerClient.Part<TransformResponse> part = answers.next();
         for (TransformResult one : part.answer.getResultsList()) {
@@ -281,18 +272,10 @@ public final class Transformations {
     Embeddings.Joiner joiner = new Embeddings.Joiner(items.size());
     List<Variants> used = new ArrayList<>();
     try (CloseableIterator<IsomerClient.Part<EncodeAugmentedResponse>> answers =
-        transport.ordered(
+        transport.parts(
             batches(items),
-            batch -> {
-              EncodeAugmentedRequest part = base.toBuilder().addAllItems(batch.items).build();
-              try {
-                EncodeAugmentedResponse answer =
-                    transport.call(AugmentationServiceGrpc.getEncodeAugmentedMethod(), part);
-                return new IsomerClient.Part<>(batch.start, batch.items.size(), answer);
-              } catch (IsomerException error) {
-                throw error.moved(batch.start);
-              }
-            })) {
+            AugmentationServiceGrpc.getEncodeAugmentedMethod(),
+            some -> base.toBuilder().addAllItems(some).build())) {
       while (answers.hasNext()) {
         IsomerClient.Part<EncodeAugmentedResponse> part = answers.next();
         EncodeAugmentedResponse answer = part.answer;

@@ -1,5 +1,7 @@
 package dev.isomer.client;
 
+import com.google.common.util.concurrent.FutureCallback;
+import com.google.common.util.concurrent.Futures;
 import com.google.common.util.concurrent.MoreExecutors;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
@@ -27,13 +29,15 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
 import java.util.function.Function;
 
 /**
@@ -109,20 +113,37 @@ final class Transport implements AutoCloseable {
     }
   }
 
-  /** A call with one answer, made again as the policy says. */
-  <Q, R> R call(MethodDescriptor<Q, R> method, Q request) {
-    String name = method.getFullMethodName();
+  /** Until when a call that begins now must be answered. */
+  private Deadline deadline() {
     Deadline deadline = Context.current().getDeadline();
     if (!settings.timeout.isZero()) {
       Deadline own = Deadline.after(settings.timeout.toNanos(), TimeUnit.NANOSECONDS);
       deadline = deadline == null ? own : deadline.minimum(own);
     }
+    return deadline;
+  }
+
+  /** A call with one answer, made again as the policy says. */
+  <Q, R> R call(MethodDescriptor<Q, R> method, Q request) {
+    Deadline deadline = deadline();
+    try {
+      CallOptions options = CallOptions.DEFAULT.withDeadline(deadline);
+      return ClientCalls.blockingUnaryCall(headed, method, options, request);
+    } catch (RuntimeException error) {
+      return again(method, request, deadline, error);
+    }
+  }
+
+  /** All attempts but the first, which failed. */
+  private <Q, R> R again(MethodDescriptor<Q, R> method, Q request, Deadline deadline, Throwable first) {
+    Throwable last = first;
     for (int attempt = 1; ; attempt++) {
+      pause(IsomerException.of(last, method.getFullMethodName(), attempt), attempt, deadline);
       try {
         CallOptions options = CallOptions.DEFAULT.withDeadline(deadline);
         return ClientCalls.blockingUnaryCall(headed, method, options, request);
       } catch (RuntimeException error) {
-        pause(IsomerException.of(error, name, attempt), attempt, deadline);
+        last = error;
       }
     }
   }
@@ -248,36 +269,114 @@ final class Transport implements AutoCloseable {
   }
 
   /**
-   * {@code work} of each item, as many at once as the settings say; results in the order of the
-   * items. Items are read in the caller's thread, and only as far as they are worked on. Closing
-   * it, or an error of any item, cancels the others.
+   * A call with one answer, whose first attempt holds no thread: most calls need no other. Further
+   * attempts are made by a thread of the client's, in the context that this is called in.
    */
-  <T, U> CloseableIterator<U> ordered(Iterator<T> items, Function<T, U> work) {
+  private <Q, R> CompletableFuture<R> begin(MethodDescriptor<Q, R> method, Q request) {
+    CompletableFuture<R> made = new CompletableFuture<>();
+    Context context = Context.current();
+    Deadline deadline = deadline();
+    Consumer<Throwable> failed =
+        error -> {
+          try {
+            threads.execute(
+                context.wrap(
+                    () -> {
+                      try {
+                        made.complete(again(method, request, deadline, error));
+                      } catch (Throwable last) {
+                        made.completeExceptionally(last);
+                      }
+                    }));
+          } catch (RejectedExecutionException closed) {
+            made.completeExceptionally(IsomerException.of(error, method.getFullMethodName(), 1));
+          }
+        };
+    CallOptions options = CallOptions.DEFAULT.withDeadline(deadline);
+    try {
+      Futures.addCallback(
+          ClientCalls.futureUnaryCall(headed.newCall(method, options), request),
+          new FutureCallback<R>() {
+            @Override
+            public void onSuccess(R answer) {
+              made.complete(answer);
+            }
+
+            @Override
+            public void onFailure(Throwable error) {
+              failed.accept(error);
+            }
+          },
+          MoreExecutors.directExecutor());
+    } catch (RuntimeException error) {
+      failed.accept(error);
+    }
+    return made;
+  }
+
+  /** A request of a batch, and its answer. */
+  private static final class Sent<R> {
+    final int start;
+    final int count;
+    final CompletableFuture<R> answer;
+
+    Sent(int start, int count, CompletableFuture<R> answer) {
+      this.start = start;
+      this.count = count;
+      this.answer = answer;
+    }
+  }
+
+  /**
+   * An answer to each batch, as many requests in flight as the settings say; in the order of the
+   * batches. Items are read in the caller's thread, and only as far as requests are out. Closing
+   * it, or an error of any batch, cancels the others.
+   *
+   * @param request what is sent for the items of a batch
+   */
+  <T, Q, R> CloseableIterator<IsomerClient.Part<R>> parts(
+      Batches<T> batches, MethodDescriptor<Q, R> method, Function<List<T>, Q> request) {
     Context.CancellableContext context = Context.current().withCancellation();
-    Deque<Future<U>> waiting = new ArrayDeque<>();
-    return new CloseableIterator<U>() {
+    Deque<Sent<R>> waiting = new ArrayDeque<>();
+    return new CloseableIterator<IsomerClient.Part<R>>() {
       @Override
       public boolean hasNext() {
-        return !waiting.isEmpty() || items.hasNext();
+        return !waiting.isEmpty() || batches.hasNext();
+      }
+
+      private void send(Batches.Batch<T> batch) {
+        Q asked = request.apply(batch.items);
+        Context before = context.attach();
+        try {
+          waiting.add(new Sent<>(batch.start, batch.items.size(), begin(method, asked)));
+        } finally {
+          context.detach(before);
+        }
       }
 
       @Override
-      public U next() {
+      public IsomerClient.Part<R> next() {
         if (!hasNext()) {
           throw new NoSuchElementException();
         }
         try {
-          while (waiting.size() < settings.inFlight && items.hasNext()) {
-            T item = items.next();
-            waiting.add(threads.submit(context.wrap(() -> work.apply(item))));
+          while (waiting.size() < settings.inFlight && batches.hasNext()) {
+            send(batches.next());
           }
-          return waiting.remove().get();
-        } catch (ExecutionException error) {
-          close();
-          if (error.getCause() instanceof RuntimeException) {
-            throw (RuntimeException) error.getCause();
+          Sent<R> sent = waiting.remove();
+          try {
+            return new IsomerClient.Part<>(sent.start, sent.count, sent.answer.get());
+          } catch (ExecutionException error) {
+            close();
+            Throwable cause = error.getCause();
+            if (cause instanceof IsomerException) {
+              throw ((IsomerException) cause).moved(sent.start);
+            }
+            if (cause instanceof RuntimeException) {
+              throw (RuntimeException) cause;
+            }
+            throw new IllegalStateException(cause);
           }
-          throw new IllegalStateException(error.getCause());
         } catch (InterruptedException error) {
           Thread.currentThread().interrupt();
           close();
@@ -295,7 +394,7 @@ final class Transport implements AutoCloseable {
         boolean interrupted = false;
         while (!waiting.isEmpty()) {
           try {
-            waiting.peek().get();
+            waiting.peek().answer.get();
             waiting.remove();
           } catch (ExecutionException over) {
             waiting.remove();

@@ -19,6 +19,7 @@ import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.InetSocketAddress;
+import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
@@ -35,9 +36,11 @@ public final class ProviderServer implements AutoCloseable {
   private final Server server;
   private final ScheduledExecutorService clock;
   private IsomerClient gateway;
+  private String id;
 
   private ProviderServer(Description is, Server server) {
     this.is = is;
+    this.id = providerId(is.id);
     this.server = server;
     this.clock =
         Executors.newSingleThreadScheduledExecutor(
@@ -82,6 +85,28 @@ public final class ProviderServer implements AutoCloseable {
     return found.getAddress().getHostAddress() + ":" + found.getPort();
   }
 
+  /** An encoder's id as a provider's, which has up to 63 of a-z, 0-9 and hyphens. */
+  public static String providerId(String encoder) {
+    String id = encoder.toLowerCase(Locale.ROOT).replaceAll("[^a-z0-9]+", "-");
+    id = id.replaceAll("^-", "");
+    id = id.substring(0, Math.min(id.length(), 63)).replaceAll("-$", "");
+    return id.isEmpty() ? "provider" : id;
+  }
+
+  /**
+   * The id that {@link #register} registers it by: {@link #providerId} of the encoder's, unless
+   * another is set.
+   */
+  public synchronized String id() {
+    return id;
+  }
+
+  /** Sets the id to register by. */
+  public synchronized ProviderServer id(String id) {
+    this.id = id;
+    return this;
+  }
+
   /** Registers with a gateway, which reaches the server where it listens. */
   public void register(IsomerClient client, java.time.Duration lease) {
     register(client, lease, "grpc://" + address());
@@ -97,7 +122,7 @@ public final class ProviderServer implements AutoCloseable {
       IsomerClient client, java.time.Duration lease, String address) {
     dev.isomer.gateway.v1.Provider record =
         dev.isomer.gateway.v1.Provider.newBuilder()
-            .setId(is.id)
+            .setId(id)
             .setKind(ProviderKind.PROVIDER_KIND_ISOMER)
             .setAddress(address)
             .putEncoders(is.id, is.id)
@@ -140,12 +165,12 @@ public final class ProviderServer implements AutoCloseable {
         gateway.within(
             java.time.Duration.ofSeconds(10),
             () -> {
-              gateway.providers().delete(is.id);
+              gateway.providers().delete(id);
               return null;
             });
       }
     } catch (IsomerException error) {
-      String what = "`" + is.id + "` was not taken away from its gateway: ";
+      String what = "`" + id + "` was not taken away from its gateway: ";
       LOG.log(Level.WARNING, what + error.getMessage());
     } catch (InterruptedException error) {
       Thread.currentThread().interrupt();
@@ -172,8 +197,13 @@ public final class ProviderServer implements AutoCloseable {
     Runtime.getRuntime().addShutdownHook(new Thread(made::close, "isomer-provider-stop"));
     System.out.println("listening on " + made.address());
     if (gateway != null) {
-      made.register(gateway, java.time.Duration.ofSeconds(30));
-      System.out.println("registered as " + made.is.id);
+      try {
+        made.register(gateway, java.time.Duration.ofSeconds(30));
+      } catch (RuntimeException error) {
+        made.close();
+        throw error;
+      }
+      System.out.println("registered as " + made.id());
     }
     made.server.awaitTermination();
   }

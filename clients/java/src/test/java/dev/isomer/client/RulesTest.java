@@ -18,6 +18,7 @@ import dev.isomer.eval.v1.RunOuterClass;
 import dev.isomer.eval.v1.Task;
 import dev.isomer.gateway.v1.Access;
 import dev.isomer.gateway.v1.ProviderOuterClass;
+import dev.isomer.provider.ProviderServer;
 import dev.isomer.transform.v1.Transform;
 import io.grpc.Status;
 import java.nio.file.Path;
@@ -177,6 +178,20 @@ public final class RulesTest {
       boolean changes = name.matches("(Create|Delete|Update|Cancel|Revoke).*");
       assertTrue(method, !changes || same.contains(name) || RetryPolicy.ONCE.contains(method));
     }
+  }
+
+  @Test
+  public void anEncodersIdBecomesOneThatGatewaysTake() {
+    Map<String, String> due =
+        Map.of(
+            "Org/My_Model.v2", "org-my-model-v2",
+            "BAAI/bge-small-en-v1.5", "baai-bge-small-en-v1-5",
+            "hashing-256", "hashing-256",
+            "--a--", "a",
+            "模型", "provider",
+            "A".repeat(70), "a".repeat(63),
+            "a".repeat(62) + "_b", "a".repeat(62));
+    due.forEach((encoder, id) -> assertEquals(encoder, id, ProviderServer.providerId(encoder)));
   }
 
   @Test
