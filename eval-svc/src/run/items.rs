@@ -270,7 +270,7 @@ fn items(plan: &Plan, transformed: &Transformed, measured: &Measured, table: &Ta
 }
 
 /// The numbers of each item's texts: equal texts have equal numbers.
-fn item_texts(table: &Table) -> Vec<Vec<u32>> {
+pub(super) fn item_texts(table: &Table) -> Vec<Vec<u32>> {
     let numbers = |own: Vec<u32>| {
         own.iter()
             .filter_map(|text| table.texts.get(*text as usize).copied())

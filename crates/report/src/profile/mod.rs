@@ -34,6 +34,7 @@ pub use build::{axis_series, encoders, total_series};
 pub use critical::{EncoderGroup, FriedmanTest};
 pub use grid::{Column, Grid};
 pub use isomer_datasets::{LanguageGroup, is_english};
+pub(crate) use items::{LEVEL, Replicates, Sum, over_datasets};
 pub use items::{DatasetItems, UnitItems, add_intervals, difference};
 pub use quantity::{Level, Quantity};
 pub use ranks::{DatasetTau, RankShift, RankStability, RankUnder};
