@@ -6,8 +6,8 @@
 //! for what they share; then they are in the result.
 //!
 //! * `comparable`: what two runs have in common. [`Right`]: when an item is right.
-//! * `measure`: scores over data sets, with `flips` and the `agreement` of lists. `worst`: the items
-//!   that lose most.
+//! * `measure`: scores over data sets, with `flips` and the `agreement` of lists. `worst`: the
+//!   items that lose most.
 //! * `markdown`, `html`: the forms.
 
 mod agreement;
@@ -170,11 +170,6 @@ pub fn files(diff: &Diff) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
         ("diff.md", markdown::render(diff).into_bytes()),
         ("diff.html", html::render(diff)?.into_bytes()),
     ])
-}
-
-/// The Markdown form.
-pub fn markdown(diff: &Diff) -> String {
-    markdown::render(diff)
 }
 
 /// JSON Schema (draft 2020-12) of `diff.json`; `eval-svc/schema/diff-1.json` is a copy of it.

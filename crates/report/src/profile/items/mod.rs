@@ -256,7 +256,13 @@ pub fn add_intervals(
             }
         }
         let complete = all.len() == grid.datasets.len();
-        over(encoder, grid, e, &groups, complete.then_some(all.iter().collect::<Vec<_>>().as_slice()));
+        over(
+            encoder,
+            grid,
+            e,
+            &groups,
+            complete.then_some(all.iter().collect::<Vec<_>>().as_slice()),
+        );
     }
     if let (Some(first), Some(scope)) = (missing.first(), profile.scopes.first_mut()) {
         let more = match missing.len() {
