@@ -12,10 +12,10 @@ use isomer_spelling::nearest;
 #[command(next_help_heading = "Gate")]
 pub(crate) struct GateArgs {
     /// A rule that every encoder must keep, e.g. `max_drop=3,of=length`; repeat for several. One
-    /// limit (max_drop, max_drop_percent, min_score, margin, min_separation, worst), then of, task,
-    /// dataset, basis, unit, texts, max_unchanged, max_near_copies, max_cut, max_shared,
-    /// min_accepted, name as in a suite. Added to the suite's rules; one on the same subject takes
-    /// its place.
+    /// limit (max_drop, max_drop_percent, min_score, margin, min_separation, worst,
+    /// max_negative_flips, min_overlap), then of, task, dataset, basis, unit, texts, max_unchanged,
+    /// max_near_copies, max_cut, max_shared, min_accepted, name as in a suite. Added to the suite's
+    /// rules; one on the same subject takes its place.
     #[arg(long = "rule", env = "ISOMER_RULES", value_name = "LIMIT=N[,KEY=VALUE]…", value_delimiter = ';', value_parser = rule)]
     rules: Vec<GateRule>,
     /// Leave the suite's rules out: those of --rule are all there are; without any, nothing is
@@ -218,6 +218,8 @@ fn limit_of(kind: RuleKind, value: f64) -> Limit {
         RuleKind::Margin => Limit::Margin(value),
         RuleKind::MinSeparation => Limit::MinSeparation(value),
         RuleKind::Worst => Limit::Worst(value),
+        RuleKind::MaxNegativeFlips => Limit::MaxNegativeFlips(value),
+        RuleKind::MinOverlap => Limit::MinOverlap(value),
     }
 }
 

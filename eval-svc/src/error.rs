@@ -179,6 +179,7 @@ fn run(error: RunError) -> Fault {
         RunError::NoReport { .. } => {
             Fault::precondition("NO_REPORT", message).hint("reports belong to runs that succeeded")
         }
+        RunError::NoItems { .. } => Fault::precondition("NO_ITEMS", message).hint("run the check again"),
         RunError::Store(StoreError::Ledger(fault)) => Fault {
             message,
             ..*fault

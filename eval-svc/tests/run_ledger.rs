@@ -145,6 +145,7 @@ async fn every_replica_answers_for_every_run() {
         ReportFormat::Html,
         ReportFormat::Markdown,
         ReportFormat::Junit,
+        ReportFormat::Items,
     ] {
         let request = GetReportRequest {
             id: id.clone(),

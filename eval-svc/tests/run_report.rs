@@ -28,6 +28,7 @@ async fn hostile() -> (Harness, Vec<(ReportFormat, String)>, serde_json::Value) 
         ReportFormat::Markdown,
         ReportFormat::Html,
         ReportFormat::Junit,
+        ReportFormat::Items,
     ] {
         forms.push((
             format,

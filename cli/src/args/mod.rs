@@ -1,6 +1,7 @@
 //! The command line, as data.
 
 pub(crate) mod deploy;
+pub(crate) mod diff;
 pub(crate) mod fleet;
 pub(crate) mod keys;
 pub(crate) mod prompts;
@@ -24,6 +25,7 @@ Examples:
   isomer embed --model all-MiniLM-L6-v2 --input texts.jsonl --output vectors.npy
   isomer transform --transformation paraphrase --input texts.txt
   isomer eval --model all-MiniLM-L6-v2 --data STSBenchmark --format json
+  isomer diff released/report.json isomer-report      a new encoder against an earlier one, item by item
   isomer datasets --family hteb-english               data sets that have a name
   isomer stats compare --input scores.csv --reference all-mpnet-base-v2
   isomer serve --listen 127.0.0.1:50051
@@ -138,6 +140,8 @@ pub(crate) enum Command {
     Stats(stats::StatsCommand),
     /// Write a report's files again, from its report.json.
     Report(report::ReportArgs),
+    /// Two encoders on the same items: what became wrong, what became right, which loses more.
+    Diff(diff::DiffArgs),
     /// Run all services behind one port.
     Serve(ServeArgs),
     /// Do pieces of other machines' checks, from a queue.
@@ -843,6 +847,10 @@ pub(crate) struct CheckArgs {
     /// attestation.dsse.json in the same folder; see `isomer report attest`.
     #[arg(long, env = "ISOMER_ATTEST", value_name = "KEY_FILE")]
     pub(crate) attest: Option<PathBuf>,
+    /// Write items.json too: what the scores are made of item by item, for `isomer diff`. It is
+    /// kept with the run in any case.
+    #[arg(long, env = "ISOMER_ITEMS", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) items: bool,
     /// Seeds [default: the suite's].
     #[arg(long, env = "ISOMER_SEEDS", value_delimiter = ',')]
     pub(crate) seeds: Vec<u64>,

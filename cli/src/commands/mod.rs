@@ -4,6 +4,7 @@ mod augment;
 mod check;
 mod database;
 mod datasets;
+mod diff;
 mod embed;
 mod embed_augmented;
 mod eval;
@@ -69,6 +70,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Check(args) => Box::pin(check::run(&global, args)).await,
         Command::Stats(command) => stats::run(&global, command).await,
         Command::Report(args) => report::run(&global, &args).await,
+        Command::Diff(args) => Box::pin(diff::run(&global, args)).await,
         Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,
         Command::Worker(args) => Box::pin(worker::run(&global, args)).await,

@@ -56,7 +56,7 @@ const STATISTICS = words(BootstrapStatisticSchema);
 const PAIRED_TESTS = words(PairedTestSchema);
 const PROFILES = { "mteb-v2": MetricProfile.MTEB_V2, "mteb-v1": MetricProfile.MTEB_V1, hteb: MetricProfile.HTEB };
 const ALTERNATIVES = { "two-sided": Alternative.TWO_SIDED, greater: Alternative.GREATER, less: Alternative.LESS };
-const FORMATS = { json: ReportFormat.JSON, markdown: ReportFormat.MARKDOWN, html: ReportFormat.HTML, junit: ReportFormat.JUNIT };
+const FORMATS = { json: ReportFormat.JSON, markdown: ReportFormat.MARKDOWN, html: ReportFormat.HTML, junit: ReportFormat.JUNIT, items: ReportFormat.ITEMS };
 const BOOTSTRAPS = { percentile: BootstrapMethod.PERCENTILE, bca: BootstrapMethod.BCA };
 
 /** `pair-classification` for TASK_TYPE_PAIR_CLASSIFICATION, and so on. */

@@ -70,7 +70,8 @@ pub struct GateReport {
 pub struct GateRule {
     /// Its name, or the rule in words.
     pub title: String,
-    /// `max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation` or `worst`.
+    /// `max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation`, `worst`,
+    /// `max_negative_flips` or `min_overlap`.
     // The schema of version 1 says a string.
     #[schemars(with = "String")]
     pub kind: RuleKind,
@@ -372,9 +373,9 @@ impl GateRule {
     /// The limit, e.g. `≤ 3.00 points`.
     pub fn limit_text(&self) -> String {
         let sign = match self.kind {
-            RuleKind::MinScore | RuleKind::MinSeparation => "≥ ",
+            RuleKind::MinScore | RuleKind::MinSeparation | RuleKind::MinOverlap => "≥ ",
             RuleKind::Margin => "≥ −",
-            RuleKind::MaxDrop | RuleKind::MaxDropPercent | RuleKind::Worst => "≤ ",
+            RuleKind::MaxDrop | RuleKind::MaxDropPercent | RuleKind::Worst | RuleKind::MaxNegativeFlips => "≤ ",
         };
         let unit = if self.unit == "percent" { " %" } else { "" };
         format!("{sign}{}{unit}", fine(self.limit))
@@ -393,6 +394,8 @@ impl GateRule {
             RuleKind::MinSeparation => format!("separation, {}", self.of),
             RuleKind::Margin => format!("difference from the baseline, {}", self.of),
             RuleKind::Worst => format!("drop of the worst data set, {}", self.of),
+            RuleKind::MaxNegativeFlips => format!("negative flips against the baseline, {}", self.of),
+            RuleKind::MinOverlap => format!("overlap with the baseline's first 10, {}", self.of),
             RuleKind::MaxDrop | RuleKind::MaxDropPercent => format!("drop, {}", self.of),
         };
         format!("{of}{texts}")

@@ -5,6 +5,7 @@
 //!   the choices and counts that it names.
 //! * `html`, `markdown`, `junit`, [`terminal`]: its forms; `tables`: the papers' tables; `charts`:
 //!   charts of the page.
+//! * `items`: the items of a run beside its report; [`diff`]: two runs compared item by item.
 //! * [`complete`]: computes what follows from the rest of a report.
 //!
 //! Everything is pure: no async, no network, no clock, no global random numbers. This crate neither
@@ -12,6 +13,7 @@
 
 mod charts;
 mod complete;
+pub mod diff;
 mod drift;
 mod encoding;
 pub mod export;
@@ -20,6 +22,7 @@ mod format;
 mod gate;
 mod gate_view;
 mod html;
+mod items;
 mod judge;
 mod judge_view;
 mod junit;
@@ -44,6 +47,7 @@ pub use format::percent;
 pub use gate::{
     EncoderVerdict, GateReport, GateRule, GateVerdict, RewriteShare, RoundReport, RuleVerdict, SequentialReport,
 };
+pub use items::{ITEMS_SCHEMA, ItemTexts, ItemsOfDataset, ItemsOfScore, RunItems, read_items};
 pub use judge::{DriftRating, JudgeReport, JudgedScale, RatingRow};
 pub use languages::{DrawnTarget, LanguageReport, TargetScore};
 pub use model::{
@@ -58,7 +62,7 @@ pub use tables::{Cell, RowKind, Table, TableColumn, TableRow};
 /// Data sets: the crate `isomer-datasets`.
 use isomer_datasets as dataset;
 /// Scores: the crate `isomer-scoring`.
-use isomer_scoring::{evidence, task};
+use isomer_scoring::{evidence, metric, task};
 /// Statistics: the crate `isomer-stats`.
 use isomer_stats as stats;
 
@@ -68,18 +72,23 @@ use isomer_stats as stats;
 /// If it is not of this version ([`SCHEMA`]) or some part of it is invalid; the error names the
 /// part.
 pub fn read(json: &[u8]) -> Result<Report, String> {
+    versioned(json, "a report.json", SCHEMA)
+}
+
+/// Reads a file that names the version of its format.
+fn versioned<T: serde::de::DeserializeOwned>(json: &[u8], what: &str, schema: &str) -> Result<T, String> {
     #[derive(serde::Deserialize)]
     struct Version {
         schema: String,
     }
-    let version: Version = serde_json::from_slice(json).map_err(|error| format!("is not a report.json: {error}"))?;
-    if version.schema != SCHEMA {
+    let version: Version = serde_json::from_slice(json).map_err(|error| format!("is not {what}: {error}"))?;
+    if version.schema != schema {
         return Err(format!(
-            "is of version {:?}; this Isomer reads {SCHEMA:?}",
+            "is of version {:?}; this Isomer reads {schema:?}",
             version.schema
         ));
     }
-    serde_json::from_slice(json).map_err(|error| format!("does not match {SCHEMA}: {error}"))
+    serde_json::from_slice(json).map_err(|error| format!("does not match {schema}: {error}"))
 }
 
 /// Every file of a report: name and content.

@@ -47,9 +47,11 @@ impl Report {
                 RuleKind::MaxDropPercent => (original - now) / original * 100.0,
                 RuleKind::MinScore => now,
                 RuleKind::Margin => now - score(other?)?,
-                // Decided on the worst data set, and on texts: their estimate is not a mean of
-                // groups.
-                RuleKind::Worst | RuleKind::MinSeparation => return None,
+                // Decided on the worst data set, on texts, and on items of two encoders: their
+                // estimate is not a mean of the profile's groups.
+                RuleKind::Worst | RuleKind::MinSeparation | RuleKind::MaxNegativeFlips | RuleKind::MinOverlap => {
+                    return None;
+                }
             };
             let group = match self.datasets[d].group.as_str() {
                 "" => name,

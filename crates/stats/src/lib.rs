@@ -8,7 +8,8 @@
 //! * [`mod@hodges_lehmann`]: the shift estimate that belongs to that test, and its interval.
 //! * [`bootstrap`]: percentile and BCa intervals, the paired bootstrap test.
 //! * [`permutation`]: sign flips and two samples.
-//! * [`multiple`]: adjustment for several tests.
+//! * [`multiple`]: adjustment for several tests. [`mcnemar`]: paired decisions, McNemar's exact
+//!   test and the sign test.
 //! * [`friedman`]: several treatments over data sets, Nemenyi's critical difference. [`letters`]:
 //!   letters of significance.
 //! * [`agreement`]: Gwet's AC1 and AC2, Krippendorff's alpha. [`bins`]: error by bin.
@@ -28,6 +29,7 @@ pub mod friedman;
 pub mod gate;
 pub mod hodges_lehmann;
 pub mod letters;
+pub mod mcnemar;
 pub mod multiple;
 pub mod permutation;
 pub mod power;
@@ -51,6 +53,7 @@ pub use correlation::{
 pub use describe::{differences, mean, median, pairwise_sum, quantile, sample_sd};
 pub use error::StatsError;
 pub use hodges_lehmann::{WilcoxonInterval, hodges_lehmann, hodges_lehmann_paired, wilcoxon_interval};
+pub use mcnemar::{mcnemar_exact, sign_test};
 pub use multiple::{benjamini_hochberg, holm};
 pub use permutation::{sign_flip_test, two_sample_permutation_test};
 pub use precision::r_precision;

@@ -8,7 +8,7 @@ use isomer_spelling::nearest;
 use super::{
     Adjust, Basis, Gate, GateError, Rule, RuleLimit, Sequential, Texts, Unit, bets,
     bound::{Bound, BoundRule, Quantity, best},
-    sensitivity,
+    paired, sensitivity,
     spec::check_alpha,
 };
 use crate::{
@@ -153,6 +153,9 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
         return Err(wrong("basis", message));
     }
     check_texts(rule, scene)?;
+    if let Some(what) = rule.limit.paired() {
+        paired::check(rule, what, basis)?;
+    }
     if matches!(rule.limit, RuleLimit::Margin(_)) {
         if matches!(basis, Basis::Student | Basis::Bootstrap) {
             let message = format!(
@@ -162,20 +165,26 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
             );
             return Err(wrong("basis", message));
         }
+    }
+    if matches!(rule.limit, RuleLimit::Margin(_)) || rule.limit.paired().is_some() {
+        let key = rule.limit.kind().name();
         if scene.baseline.is_none() {
             let message = "compares with a baseline encoder and none is named: add --baseline ID, or baseline = \"ID\" to \
                            the suite";
-            return Err(wrong("margin", message.to_owned()));
+            return Err(wrong(key, message.to_owned()));
         }
         if scene.encoders.len() < 2 {
             let message = "the baseline is the only encoder of the run; name the encoders to compare with it";
-            return Err(wrong("margin", message.to_owned()));
+            return Err(wrong(key, message.to_owned()));
         }
     }
     let datasets = match scene.datasets {
         Some(datasets) => select(rule, datasets)?,
         None => Vec::new(),
     };
+    if let (Some(what), Some(all)) = (rule.limit.paired(), scene.datasets) {
+        paired::check_tasks(rule, what, datasets.iter().map(|d| &all[*d]))?;
+    }
     let groups: HashSet<&str> = datasets
         .iter()
         .filter_map(|d| scene.groups.get(*d))
@@ -200,7 +209,7 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
         quantity: quantity(rule, scene.transformations)?,
         units,
         unit,
-        unit_by_default: named.is_none(),
+        unit_by_default: named.is_none() && rule.limit.paired().is_none(),
         datasets,
         title: rule.title(),
         basis,
@@ -255,6 +264,9 @@ fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: b
             _ => Ok(Unit::Item),
         };
     }
+    if rule.limit.paired().is_some() {
+        return Ok(Unit::Item);
+    }
     match named {
         Some(Unit::Item) if rule.unit.is_some() && !of_items => {
             let message = match rule.limit {
@@ -286,7 +298,8 @@ fn quantity(rule: &Rule, run: &[Named]) -> Result<Quantity, GateError> {
         };
     }
     if of == "original" {
-        return if matches!(rule.limit, RuleLimit::MinScore(_) | RuleLimit::Margin(_)) {
+        let has_original = matches!(rule.limit, RuleLimit::MinScore(_) | RuleLimit::Margin(_));
+        return if has_original || rule.limit.paired().is_some() {
             Ok(Quantity::Original)
         } else {
             wrong("the original has no drop against itself; name `total`, an axis or a transformation".to_owned())

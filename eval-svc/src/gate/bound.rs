@@ -81,8 +81,12 @@ pub(crate) enum Quantity {
 /// The best possible value of a group or an item.
 pub(super) fn best(limit: RuleLimit) -> f64 {
     match limit {
-        RuleLimit::MinScore(_) => 100.0,
+        RuleLimit::MinScore(_) | RuleLimit::MinOverlap(_) => 100.0,
         RuleLimit::Margin(_) => 100.0,
-        RuleLimit::MaxDrop(_) | RuleLimit::MaxDropPercent(_) | RuleLimit::MinSeparation(_) | RuleLimit::Worst(_) => 0.0,
+        RuleLimit::MaxDrop(_)
+        | RuleLimit::MaxDropPercent(_)
+        | RuleLimit::MinSeparation(_)
+        | RuleLimit::Worst(_)
+        | RuleLimit::MaxNegativeFlips(_) => 0.0,
     }
 }

@@ -230,6 +230,14 @@ fn decide_rule(
         let verdict = sensitivity::decide(rule, look.separation.get(&(encoder, position)), verdict);
         return valid(verdict, rule, encoder, grid, look, &own);
     }
+    if rule.rule.limit.paired().is_some() {
+        verdict.over = Some(rule.unit);
+        match over_items(look, (encoder, position), rule, alpha) {
+            Ok((decision, said)) => fill(&mut verdict, decision, said, rule),
+            Err(why) => verdict.note = Some(why),
+        }
+        return valid(verdict, rule, encoder, grid, look, &own);
+    }
     let source = Source {
         grid,
         subsets: look.subsets,
@@ -260,13 +268,7 @@ fn decide_rule(
             bets::decide(rule, alpha, look.sequences.get(&(encoder, position)))
                 .map(|(decision, said)| (decision, Some(said)))
         }
-        Unit::Item => match look.items.get(&(encoder, position)) {
-            Some(Ok(strata)) => decide_items(rule.rule.limit.held(), alpha, strata)
-                .map(plain)
-                .map_err(|error| refused(&error)),
-            Some(Err(why)) => Err(format!("no decision over items is possible: {why}")),
-            None => Err("no decision over items is possible: the items are not known".to_owned()),
-        },
+        Unit::Item => over_items(look, (encoder, position), rule, alpha),
     };
     match decision {
         Ok((decision, said)) => fill(&mut verdict, decision, said, rule),
@@ -280,6 +282,22 @@ fn decide_rule(
         tested(&mut verdict, test, gate);
     }
     valid(verdict, rule, encoder, grid, look, &own)
+}
+
+/// Decides a rule over its items.
+fn over_items(
+    look: &Look<'_>,
+    place: (usize, usize),
+    rule: &BoundRule,
+    alpha: f64,
+) -> Result<(Decision, Option<String>), String> {
+    match look.items.get(&place) {
+        Some(Ok(strata)) => decide_items(rule.rule.limit.held(), alpha, strata)
+            .map(plain)
+            .map_err(|error| refused(&error)),
+        Some(Err(why)) => Err(format!("no decision over items is possible: {why}")),
+        None => Err("no decision over items is possible: the items are not known".to_owned()),
+    }
 }
 
 /// The verdict, or invalid if the rewrites do not allow a decision.

@@ -34,6 +34,10 @@
 //! each look. The last look decides on all results so far, so a verdict always rests on the numbers
 //! in the report.
 //!
+//! **Against the baseline, item by item.** `max_negative_flips` and `min_overlap` have one value
+//! for each item of the encoder and the baseline together, and bounds over items (`paired`). A data
+//! set whose task has no such value is refused, since leaving it out would pass it unseen.
+//!
 //! **What may never pass.** A rule neither passes nor fails on texts that were not rewritten, on
 //! scores that are not numbers, or on a drop in percent of zero: it is *invalid*, and so is the
 //! gate if no rule fails (`validity`). An invalid gate blocks, whatever `undecided` says. A rule
@@ -56,6 +60,7 @@ mod bound;
 mod decide;
 mod limits;
 mod observe;
+mod paired;
 mod sensitivity;
 mod spec;
 #[cfg(test)]

@@ -97,6 +97,10 @@ pub(super) fn observations(
                 }
                 own.iter().map(|score| (original - score) / original * 100.0).collect()
             }
+            // Their values are those of items, which `profile::paired_strata` makes.
+            RuleLimit::MaxNegativeFlips(_) | RuleLimit::MinOverlap(_) => {
+                return Err("it is about items, not about scores".to_owned());
+            }
             RuleLimit::Margin(_) => {
                 let Some(baseline) = baseline else {
                     return Err("no baseline encoder was named".to_owned());
@@ -134,6 +138,7 @@ pub(super) fn range(rule: &BoundRule, grid: &Grid, encoder: usize, datasets: &[u
                     high: points.high / original * 100.0,
                 }
             }
+            RuleLimit::MaxNegativeFlips(_) | RuleLimit::MinOverlap(_) => Range { low: 0.0, high: most },
             RuleLimit::Margin(_) => Range {
                 low: least - most,
                 high: most - least,

@@ -6,6 +6,7 @@ pub use isomer_report::terms::{Adjust, Basis, OnUndecided, RuleKind, Texts, Unit
 
 use super::limits::Limits;
 use crate::{
+    profile::Paired,
     stats::{
         StatsError,
         gate::{Limit, bounded::Range, rule, spending::Spending},
@@ -90,6 +91,11 @@ pub enum RuleLimit {
     MinSeparation(f64),
     /// Largest drop of any data set, or group of data sets.
     Worst(f64),
+    /// Largest share of items, in percent, that the baseline encoder has right and the encoder has
+    /// wrong.
+    MaxNegativeFlips(f64),
+    /// Smallest share, in percent, of the first documents of a query that both encoders find.
+    MinOverlap(f64),
 }
 
 /// Where a gate or rule was written, for error messages.
@@ -203,6 +209,8 @@ impl Rule {
         match (self.basis, general) {
             _ if matches!(self.limit, RuleLimit::MinSeparation(_)) => Basis::ClopperPearson,
             (Some(own), _) => own,
+            // Items of two encoders have no other bounds.
+            _ if self.limit.paired().is_some() => Basis::Bounded,
             // Each data set has bounds over its own items, whatever basis the other rules have.
             (None, Some(general)) if matches!(self.limit, RuleLimit::Worst(_)) && general != Basis::Point => {
                 Basis::Bounded
@@ -235,6 +243,18 @@ impl Rule {
             }
             RuleLimit::MinSeparation(share) => format!("separation of {} is at least {share}", self.of),
             RuleLimit::Worst(points) => format!("no data set drops by more than {points} points, {}", self.of),
+            RuleLimit::MaxNegativeFlips(percent) => {
+                format!(
+                    "at most {percent} % of the items become wrong against the baseline, {}",
+                    self.of
+                )
+            }
+            RuleLimit::MinOverlap(percent) => {
+                format!(
+                    "at least {percent} % of the first 10 documents are the baseline's, {}",
+                    self.of
+                )
+            }
         };
         match self.texts {
             Texts::All => {}
@@ -261,6 +281,18 @@ impl RuleLimit {
             RuleKind::Margin => Self::Margin(value),
             RuleKind::MinSeparation => Self::MinSeparation(value),
             RuleKind::Worst => Self::Worst(value),
+            RuleKind::MaxNegativeFlips => Self::MaxNegativeFlips(value),
+            RuleKind::MinOverlap => Self::MinOverlap(value),
+        }
+    }
+
+    /// What it compares of each item of the encoder and the baseline; `None` for rules on scores
+    /// and separation.
+    pub(crate) fn paired(self) -> Option<Paired> {
+        match self {
+            Self::MaxNegativeFlips(_) => Some(Paired::NegativeFlips),
+            Self::MinOverlap(_) => Some(Paired::Overlap),
+            _ => None,
         }
     }
 
@@ -273,6 +305,8 @@ impl RuleLimit {
             Self::Margin(_) => RuleKind::Margin,
             Self::MinSeparation(_) => RuleKind::MinSeparation,
             Self::Worst(_) => RuleKind::Worst,
+            Self::MaxNegativeFlips(_) => RuleKind::MaxNegativeFlips,
+            Self::MinOverlap(_) => RuleKind::MinOverlap,
         }
     }
 
@@ -287,8 +321,10 @@ impl RuleLimit {
     /// The form that [`crate::stats`] takes.
     pub(super) fn held(self) -> Limit {
         match self {
-            Self::MaxDrop(most) | Self::MaxDropPercent(most) | Self::Worst(most) => Limit::at_most(most),
-            Self::MinScore(least) | Self::MinSeparation(least) => Limit::at_least(least),
+            Self::MaxDrop(most) | Self::MaxDropPercent(most) | Self::Worst(most) | Self::MaxNegativeFlips(most) => {
+                Limit::at_most(most)
+            }
+            Self::MinScore(least) | Self::MinSeparation(least) | Self::MinOverlap(least) => Limit::at_least(least),
             Self::Margin(margin) => Limit::at_least(-margin),
         }
     }
@@ -301,14 +337,16 @@ impl RuleLimit {
             | Self::MinScore(value)
             | Self::Margin(value)
             | Self::MinSeparation(value)
-            | Self::Worst(value) => value,
+            | Self::Worst(value)
+            | Self::MaxNegativeFlips(value)
+            | Self::MinOverlap(value) => value,
         }
     }
 
     /// Unit of the limit and of the value compared with it.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::MaxDropPercent(_) => "percent",
+            Self::MaxDropPercent(_) | Self::MaxNegativeFlips(_) | Self::MinOverlap(_) => "percent",
             Self::MinSeparation(_) => "share",
             Self::MaxDrop(_) | Self::MinScore(_) | Self::Margin(_) | Self::Worst(_) => "points",
         }
@@ -323,6 +361,8 @@ impl RuleLimit {
             Self::MaxDrop(_) | Self::Worst(_) => (0.0, WIDEST, " (points, score x 100)"),
             Self::Margin(_) => (0.0, WIDEST, " (points below the baseline, score x 100)"),
             Self::MaxDropPercent(_) => (0.0, 100.0, " (percent of the original score)"),
+            Self::MaxNegativeFlips(_) => (0.0, 100.0, " (percent of the items)"),
+            Self::MinOverlap(_) => (0.0, 100.0, " (percent of a query's first documents)"),
             Self::MinScore(_) => (-100.0, 100.0, " (points, score x 100)"),
             Self::MinSeparation(_) => (0.0, 1.0, " (share of texts; chance is 0.5)"),
         };

@@ -185,6 +185,12 @@ pub enum RunError {
         /// Its state.
         state: RunState,
     },
+    /// The run is of a version that kept no items.
+    #[error("run `{id}` has no items: it is of an Isomer that did not keep them")]
+    NoItems {
+        /// The run.
+        id: String,
+    },
     /// A file of the store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -9,6 +9,7 @@ use super::{
     inputs::Inputs,
     items::KnownItems,
     judge::{self, Judged},
+    kept_items,
     live::Live,
     looks,
     measure::{self, Carried, Measured},
@@ -115,7 +116,9 @@ pub(super) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Re
             units: &units,
         };
         let report = summary::report(results, &record, durations, verdicts, examples);
-        report::files(&report).map_err(RunError::Report)
+        let mut files = report::files(&report).map_err(RunError::Report)?;
+        files.push((kept_items::FILE, kept_items::file(results, &report)?));
+        Ok::<_, RunError>(files)
     });
     let files = files.await.map_err(|error| RunError::Internal(error.to_string()))??;
     live.write_files(&files).await?;

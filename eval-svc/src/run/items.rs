@@ -21,8 +21,12 @@ use crate::{
     gate::{
         Basis, Bound, BoundRule, ItemSequences, ItemStrata, Quantity, RuleLimit, Sequence, SubsetScores, Texts, Unit,
     },
-    profile::{self, Choice, DatasetItems, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
+    profile::{
+        self, Choice, DatasetItems, Figure, Grid, Outcome, Paired, PairedTexts, RobustnessProfile, UnitItems,
+        add_intervals, paired_strata,
+    },
     report::SubsetReport,
+    stats::gate::items::Stratum,
 };
 
 /// A run's items; their evidence is read from the store of scores on demand.
@@ -110,6 +114,11 @@ impl<'a> KnownItems<'a> {
         for &encoder in &gate.judged {
             for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| counts(rule)) {
                 let Some(figure) = figure(rule) else { continue };
+                if let Some(paired) = rule.rule.limit.paired() {
+                    let found = self.paired(gate, (encoder, rule), (paired, figure));
+                    all.insert((encoder, r), found);
+                    continue;
+                }
                 let found = known(self.plan, self.measured, rule).and_then(|choice| {
                     profile::strata(
                         &self.grid,
@@ -125,6 +134,42 @@ impl<'a> KnownItems<'a> {
             }
         }
         all
+    }
+
+    /// What a rule on items of two encoders looks at.
+    fn paired(
+        &self,
+        gate: &Bound,
+        (encoder, rule): (usize, &BoundRule),
+        what: (Paired, Figure),
+    ) -> Result<Vec<Stratum>, String> {
+        let baseline = gate
+            .baseline
+            .ok_or_else(|| "no baseline encoder was named".to_owned())?;
+        let outcome = |encoder: usize, table: usize, texts: PairedTexts| {
+            let variant = match texts {
+                None => Variant::Original,
+                Some((transformation, seed)) => Variant::Transformed { transformation, seed },
+            };
+            let missing = || format!("no items are kept for {}", self.plan.describe(variant));
+            let scored = self.measured.scored.iter();
+            let mut scored = scored.filter(|one| (one.encoder, one.table, one.variant) == (encoder, table, variant));
+            let scored = scored.next().ok_or_else(missing)?;
+            Ok(Outcome {
+                task: self.plan.tables[table].dataset.task(),
+                main_key: scored.score.main_key.clone(),
+                evidence: self.units.evidence(&scored.unit),
+                lists: self.units.lists(&scored.unit),
+            })
+        };
+        paired_strata(
+            &self.grid,
+            (encoder, baseline),
+            what,
+            &rule.datasets,
+            self.items(),
+            outcome,
+        )
     }
 
     /// What the gate's rules that bet on items look at, for each judged encoder.
@@ -270,7 +315,7 @@ fn items(plan: &Plan, transformed: &Transformed, measured: &Measured, table: &Ta
 }
 
 /// The numbers of each item's texts: equal texts have equal numbers.
-fn item_texts(table: &Table) -> Vec<Vec<u32>> {
+pub(super) fn item_texts(table: &Table) -> Vec<Vec<u32>> {
     let numbers = |own: Vec<u32>| {
         own.iter()
             .filter_map(|text| table.texts.get(*text as usize).copied())

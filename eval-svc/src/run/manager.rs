@@ -23,7 +23,7 @@ use super::{
     expiry::Expiry,
     forecast::Forecast,
     holding::RunHolds,
-    judge,
+    judge, kept_items,
     live::Live,
     plan::Plan,
     prepare,
@@ -102,6 +102,8 @@ pub enum ReportFormat {
     Html,
     /// `junit.xml`.
     Junit,
+    /// `items.json`, what the scores are made of item by item.
+    Items,
 }
 
 impl ReportFormat {
@@ -112,6 +114,7 @@ impl ReportFormat {
             Self::Markdown => ("report.md", "text/markdown; charset=utf-8"),
             Self::Html => ("report.html", "text/html; charset=utf-8"),
             Self::Junit => ("junit.xml", "application/xml"),
+            Self::Items => (kept_items::FILE, "application/json"),
         }
     }
 }
@@ -546,8 +549,12 @@ impl RunManager {
             return Err(none());
         }
         let (file_name, media_type) = format.file();
+        let absent = || match format {
+            ReportFormat::Items => RunError::NoItems { id: id.to_owned() },
+            _ => none(),
+        };
         Ok(ReportFile {
-            content: self.inner.store.file(id, file_name).await?.ok_or_else(none)?,
+            content: self.inner.store.file(id, file_name).await?.ok_or_else(absent)?,
             media_type,
             file_name,
         })

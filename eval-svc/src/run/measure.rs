@@ -374,9 +374,9 @@ async fn settle(
         };
         let score = score.await.map_err(|error| RunError::Internal(error.to_string()))?;
         let record = score.map_err(|failure| failed(plan, position, set, failure))?;
-        let mut score = UnitScore::from(record);
+        let score = UnitScore::from(record);
         context.units.put(key, &score).map_err(RunError::Units)?;
-        score.evidence = None;
+        let score = score.alone();
         known.insert(address.clone(), score.clone());
         // Stored when its texts had their vectors.
         let table = &plan.tables[set.table];
@@ -550,7 +550,7 @@ async fn score_corpus(
     let group = corpus::first_group(plan, &only, position, context.config.shard_documents);
     let searched = corpus::score(inputs, position, group, vectors, meter).await?;
     let mut scores = LargeScores::new();
-    for ((set, key), mut score) in sets.iter().zip(searched.scores) {
+    for ((set, key), score) in sets.iter().zip(searched.scores) {
         let table = &plan.tables[set.table];
         let first = corpus::documents(table, context.config.shard_documents).map_or(0, |corpus| corpus.start);
         let known = WithDocuments {
@@ -562,8 +562,7 @@ async fn score_corpus(
             context.units.put_cuts(key, cuts).map_err(RunError::Units)?;
         }
         context.units.put(key, &score).map_err(RunError::Units)?;
-        score.evidence = None;
-        scores.insert(key.address(), score);
+        scores.insert(key.address(), score.alone());
     }
     Ok(scores)
 }

@@ -23,6 +23,7 @@ mod holding;
 mod inputs;
 mod items;
 mod judge;
+mod kept_items;
 mod live;
 mod looks;
 mod manager;

@@ -1,7 +1,10 @@
 //! Scores addressed by the content that they depend on: a second run computes nothing, and a run
 //! that was killed resumes.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -9,7 +12,11 @@ use super::{
     second_level::{SecondLevel, UnitFile},
     store::write_atomically,
 };
-use crate::{evidence::Evidence, task::Scores, work::ScoreRecord};
+use crate::{
+    evidence::Evidence,
+    task::{ResultLists, Scores, TaskType},
+    work::ScoreRecord,
+};
 
 /// Part of every key: raise it when a metric's definition, the set of a task's score keys or the
 /// data stored with a score changes. `tests/core/score_keys.rs` holds the keys.
@@ -45,6 +52,9 @@ struct Stored {
     items: u64,
     /// Whether its evidence lies beside it.
     evidence: bool,
+    /// Whether its result lists lie beside it.
+    #[serde(default)]
+    lists: bool,
 }
 
 /// A folder of scores.
@@ -70,6 +80,17 @@ pub struct UnitScore {
     /// without it, since many scores of many items would fill the memory: see
     /// [`UnitStore::evidence`].
     pub evidence: Option<Evidence>,
+    /// The result lists of retrieval; likewise: see [`UnitStore::lists`].
+    pub lists: Option<ResultLists>,
+}
+
+impl UnitScore {
+    /// The score without what is kept beside it.
+    #[must_use]
+    pub(super) fn alone(mut self) -> Self {
+        (self.evidence, self.lists) = (None, None);
+        self
+    }
 }
 
 impl From<ScoreRecord> for UnitScore {
@@ -80,6 +101,7 @@ impl From<ScoreRecord> for UnitScore {
             all: record.all,
             items: record.items,
             evidence: record.evidence,
+            lists: record.lists,
         }
     }
 }
@@ -92,6 +114,7 @@ impl From<Scores> for UnitScore {
             all: scores.all,
             items: scores.items,
             evidence: scores.evidence,
+            lists: scores.lists,
         }
     }
 }
@@ -112,6 +135,11 @@ impl UnitKey {
             hasher.update(part.as_bytes());
         }
         hasher.finalize().to_hex().to_string()
+    }
+
+    /// Whether result lists belong to the score.
+    fn has_lists(&self) -> bool {
+        self.task.split(',').next() == Some(TaskType::Retrieval.name())
     }
 }
 
@@ -162,16 +190,17 @@ impl UnitStore {
             .flat_map(|key| [self.score_file(&key.address()), self.cuts_file(key)]);
         let drifts = drifts.iter().map(|(space, pairs)| self.drift_file(space, pairs));
         second.fetch(scores.chain(drifts).collect()).await;
-        let has_evidence = |key: &&UnitKey| {
-            let stored = fs::read(self.path(&key.address())).ok();
-            let stored = stored.and_then(|bytes| serde_json::from_slice::<Stored>(&bytes).ok());
-            stored.is_some_and(|stored| stored.evidence)
-        };
-        let evidence = keys
-            .iter()
-            .filter(has_evidence)
-            .map(|key| self.evidence_file(&key.address()));
-        second.fetch(evidence.collect()).await;
+        let mut beside = Vec::new();
+        for key in keys {
+            let address = key.address();
+            let stored = fs::read(self.path(&address)).ok();
+            let Some(stored) = stored.and_then(|bytes| serde_json::from_slice::<Stored>(&bytes).ok()) else {
+                continue;
+            };
+            beside.extend(stored.evidence.then(|| self.evidence_file(&address)));
+            beside.extend(stored.lists.then(|| self.lists_file(&address)));
+        }
+        second.fetch(beside).await;
     }
 
     /// As [`UnitStore::fetch`], for another measurement.
@@ -223,6 +252,14 @@ impl UnitStore {
         UnitFile {
             path: self.evidence_path(address),
             part: "items",
+            address: address.to_owned(),
+        }
+    }
+
+    fn lists_file(&self, address: &str) -> UnitFile {
+        UnitFile {
+            path: self.path(address).with_extension("lists.json"),
+            part: "lists",
             address: address.to_owned(),
         }
     }
@@ -287,12 +324,15 @@ impl UnitStore {
         let bytes = fs::read(&path).ok()?;
         match serde_json::from_slice::<Stored>(&bytes) {
             Ok(stored) if stored.evidence && !self.evidence_path(&key.address()).is_file() => None,
+            // Earlier versions kept no lists, and without them two runs cannot be compared.
+            Ok(stored) if key.has_lists() && !(stored.lists && self.lists_file(&key.address()).path.is_file()) => None,
             Ok(stored) if stored.key == *key && stored.version == VERSION => Some(UnitScore {
                 main_key: stored.main_key,
                 main: stored.main,
                 all: stored.all,
                 items: stored.items,
                 evidence: None,
+                lists: None,
             }),
             Ok(_) => None,
             Err(error) => {
@@ -305,15 +345,12 @@ impl UnitStore {
     /// The evidence of a stored score, by the address of its key. A file that cannot be read counts
     /// as absent.
     pub fn evidence(&self, address: &str) -> Option<Evidence> {
-        let path = self.evidence_path(address);
-        let bytes = fs::read(&path).ok()?;
-        match serde_json::from_slice(&bytes) {
-            Ok(evidence) => Some(evidence),
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "stored evidence is unreadable; its intervals are left out");
-                None
-            }
-        }
+        beside(&self.evidence_path(address))
+    }
+
+    /// The result lists of a stored score of retrieval; likewise.
+    pub fn lists(&self, address: &str) -> Option<ResultLists> {
+        beside(&self.lists_file(address).path)
     }
 
     /// Stores a score, and its evidence beside it.
@@ -330,92 +367,30 @@ impl UnitStore {
             all: score.all.clone(),
             items: score.items,
             evidence: score.evidence.is_some(),
+            lists: score.lists.is_some(),
         };
         // Written first, so that a score never refers to evidence that is missing.
         if let Some(evidence) = &score.evidence {
             self.write(&self.evidence_file(&address), &serde_json::to_vec(evidence)?)?;
         }
+        if let Some(lists) = &score.lists {
+            self.write(&self.lists_file(&address), &serde_json::to_vec(lists)?)?;
+        }
         self.write(&self.score_file(&address), &serde_json::to_vec(&stored)?)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn key(texts: &str) -> UnitKey {
-        UnitKey {
-            vector_space: "space".into(),
-            dataset: "data".into(),
-            texts: texts.into(),
-            task: "sts".into(),
-            profile: "mteb-v2".into(),
+/// Reads what lies beside a score. A file that cannot be read counts as absent.
+fn beside<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let bytes = fs::read(path).ok()?;
+    match serde_json::from_slice(&bytes) {
+        Ok(found) => Some(found),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "what is stored of a score's items is unreadable and left out");
+            None
         }
-    }
-
-    fn score() -> UnitScore {
-        UnitScore {
-            main_key: "cosine_spearman".into(),
-            main: 0.812_345_678_901_234_5,
-            all: [("pearson".to_owned(), 0.5)].into(),
-            items: 80,
-            evidence: None,
-        }
-    }
-
-    #[test]
-    fn a_score_comes_back_to_the_last_bit_and_only_for_its_own_key() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = UnitStore::open(folder.path()).unwrap();
-        store.put(&key("a"), &score()).unwrap();
-        assert_eq!(store.get(&key("a")), Some(score()));
-        assert_eq!(store.get(&key("b")), None);
-    }
-
-    #[test]
-    fn evidence_comes_back_by_its_address_and_a_score_that_lost_it_is_computed_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = UnitStore::open(folder.path()).unwrap();
-        let evidence = Evidence::mean(&[0.25, 0.5], None);
-        let with = UnitScore {
-            evidence: Some(evidence.clone()),
-            ..score()
-        };
-        store.put(&key("a"), &with).unwrap();
-        assert_eq!(store.get(&key("a")), Some(score()));
-        assert_eq!(store.evidence(&key("a").address()), Some(evidence));
-        fs::remove_file(store.evidence_path(&key("a").address())).unwrap();
-        assert_eq!(store.get(&key("a")), None);
-        assert_eq!(store.evidence(&key("b").address()), None);
-    }
-
-    #[test]
-    fn drift_comes_back_to_the_last_bit_for_its_own_pairs_and_space() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = UnitStore::open(folder.path()).unwrap();
-        let drift = [Some(0.123_456_79f32), None, Some(0.0)];
-        store.put_drift("space", "pairs", &drift).unwrap();
-        assert_eq!(store.drift("space", "pairs", 3).as_deref(), Some(&drift[..]));
-        assert_eq!(store.drift("space", "pairs", 2), None);
-        assert_eq!(store.drift("other", "pairs", 3), None);
-        assert_eq!(store.drift("space", "others", 3), None);
-    }
-
-    #[test]
-    fn a_broken_file_is_as_good_as_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = UnitStore::open(folder.path()).unwrap();
-        store.put(&key("a"), &score()).unwrap();
-        fs::write(store.path(&key("a").address()), b"{\"version\":").unwrap();
-        assert_eq!(store.get(&key("a")), None);
-    }
-
-    #[test]
-    fn the_digest_tells_where_one_text_ends() {
-        assert_ne!(
-            digest_of_texts(["ab", "c"].into_iter()),
-            digest_of_texts(["a", "bc"].into_iter())
-        );
     }
 }
+
+#[cfg(test)]
+mod tests;

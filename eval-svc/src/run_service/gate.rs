@@ -116,6 +116,8 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
         Some(Limit::Margin(points)) => RuleLimit::Margin(points),
         Some(Limit::MinSeparation(share)) => RuleLimit::MinSeparation(share),
         Some(Limit::Worst(points)) => RuleLimit::Worst(points),
+        Some(Limit::MaxNegativeFlips(percent)) => RuleLimit::MaxNegativeFlips(percent),
+        Some(Limit::MinOverlap(percent)) => RuleLimit::MinOverlap(percent),
     };
     limit
         .check()
@@ -238,6 +240,8 @@ fn proto_rule(rule: &Rule) -> proto::GateRule {
             RuleLimit::Margin(points) => Limit::Margin(points),
             RuleLimit::MinSeparation(share) => Limit::MinSeparation(share),
             RuleLimit::Worst(points) => Limit::Worst(points),
+            RuleLimit::MaxNegativeFlips(percent) => Limit::MaxNegativeFlips(percent),
+            RuleLimit::MinOverlap(percent) => Limit::MinOverlap(percent),
         }),
     }
 }

@@ -182,6 +182,7 @@ impl RunService for RunHandler {
             ReportFormat::Markdown => run::ReportFormat::Markdown,
             ReportFormat::Html => run::ReportFormat::Html,
             ReportFormat::Junit => run::ReportFormat::Junit,
+            ReportFormat::Items => run::ReportFormat::Items,
         };
         let id = id(request.id)?;
         self.runs.get_for(&id, viewer.as_deref()).await.map_err(Fault::from)?;

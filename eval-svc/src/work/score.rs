@@ -11,7 +11,7 @@ use crate::{
     dataset::{Dataset, Scoring},
     evidence::Evidence,
     metric::{Similarity, VectorMatrix},
-    task::{Profile, ScoreError, Scores},
+    task::{Profile, ResultLists, ScoreError, Scores},
 };
 
 /// Vectors of a data set to score.
@@ -42,6 +42,9 @@ pub(crate) struct ScoreRecord {
     pub(crate) items: u64,
     /// The item-level data behind the main score, if there is any.
     pub(crate) evidence: Option<Evidence>,
+    /// The result lists of retrieval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lists: Option<ResultLists>,
 }
 
 /// A score could not be computed.
@@ -63,6 +66,7 @@ impl From<Scores> for ScoreRecord {
             all: scores.all,
             items: scores.items,
             evidence: scores.evidence,
+            lists: scores.lists,
         }
     }
 }

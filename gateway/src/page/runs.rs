@@ -76,10 +76,11 @@ pub(super) async fn report(
         "report.json" => ReportFormat::Json,
         "report.md" => ReportFormat::Markdown,
         "junit.xml" => ReportFormat::Junit,
+        "items.json" => ReportFormat::Items,
         other => {
             return Err(
                 Fault::not_found("NO_SUCH_PATH", format!("a report has no file `{other}`"))
-                    .hint("one of report.html, report.json, report.md, junit.xml"),
+                    .hint("one of report.html, report.json, report.md, junit.xml, items.json"),
             );
         }
     };

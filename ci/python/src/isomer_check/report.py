@@ -973,7 +973,9 @@ class GateRule:
     title: str
     """Its name, or the rule in words."""
     kind: str
-    """`max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation` or `worst`."""
+    """`max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation`, `worst`,
+    `max_negative_flips` or `min_overlap`.
+    """
     limit: float
     """Where the limit lies."""
     unit: str

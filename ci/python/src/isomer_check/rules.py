@@ -11,7 +11,7 @@ from isomer_client.proto.eval.v1 import run_pb2
 
 from .errors import UsageError
 
-LIMITS = ("max_drop", "max_drop_percent", "min_score", "margin", "min_separation", "worst")
+LIMITS = ("max_drop", "max_drop_percent", "min_score", "margin", "min_separation", "worst", "max_negative_flips", "min_overlap")
 SHARES = ("max_unchanged", "max_near_copies", "max_cut", "max_shared", "min_accepted")
 # Our names, and the fields of the message.
 TEXTS = {"of": "quantity", "task": "task_type", "dataset": "dataset", "name": "name"}
@@ -45,6 +45,10 @@ class Rule:
     """Least share of texts told from a change of meaning, 0 to 1."""
     worst: Optional[float] = None
     """Largest drop of the worst data set, in points."""
+    max_negative_flips: Optional[float] = None
+    """Most items, in percent, that the baseline has right and the encoder has wrong."""
+    min_overlap: Optional[float] = None
+    """Least share of the first documents, in percent, that both the baseline and the encoder find."""
     of: str = ""
     """`total` (also when empty), an axis, a transformation, or `original`."""
     task: str = ""

@@ -14,6 +14,8 @@ MEASURES = {
     "min_score": "score",
     "margin": "difference from the baseline",
     "min_separation": "share told from a change of meaning",
+    "max_negative_flips": "negative flips against the baseline",
+    "min_overlap": "overlap with the baseline",
 }
 
 

@@ -110,7 +110,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         };
         return Err(Fault::new(code, reason, why(run)).into());
     }
-    let json = save_reports(&mut client, &id, &args.out).await?;
+    let json = save_reports(&mut client, &id, &args.out, args.items).await?;
     print(global.format, &json, &args.out)?;
     if let Some(key) = key {
         for file in attest::beside(&json, &key, &args.out).map_err(|error| error.of_flag("--attest"))? {
@@ -313,13 +313,15 @@ fn show(display: &Display, progress: &StageProgress) {
     display.step(name, &step);
 }
 
-/// Writes every form of the report into `out` and returns the JSON one.
-async fn save_reports(client: &mut Client, id: &str, out: &Path) -> Result<Vec<u8>, Failure> {
+/// Writes every form of the report into `out`, and its items where they are wanted, and returns the
+/// JSON one.
+async fn save_reports(client: &mut Client, id: &str, out: &Path, items: bool) -> Result<Vec<u8>, Failure> {
     let told =
         |path: &PathBuf, e: std::io::Error| Failure::dependency(format!("--out: cannot write {}: {e}", path.display()));
     std::fs::create_dir_all(out).map_err(|e| told(&out.to_owned(), e))?;
     let mut json = Vec::new();
-    for format in REPORTS {
+    let items = items.then_some(&ReportFormat::Items);
+    for format in REPORTS.iter().chain(items) {
         let report = client
             .get_report(GetReportRequest {
                 id: id.to_owned(),

@@ -34,6 +34,7 @@ FORMATS = {
     "markdown": run_pb2.REPORT_FORMAT_MARKDOWN,
     "html": run_pb2.REPORT_FORMAT_HTML,
     "junit": run_pb2.REPORT_FORMAT_JUNIT,
+    "items": run_pb2.REPORT_FORMAT_ITEMS,
 }
 STATISTICS = {
     name.removeprefix("BOOTSTRAP_STATISTIC_").lower().replace("_", "-"): number

@@ -645,6 +645,28 @@ fn runs() -> Vec<Row> {
             }),
         ),
         row(
+            "GateRule.max_negative_flips",
+            "INVALID_ARGUMENT where the rule looks at data sets of other tasks",
+            gate(
+                GateRule {
+                    task_type: "sts".to_owned(),
+                    ..rule(Limit::MaxNegativeFlips(5.0))
+                },
+                |_| (),
+            ),
+        ),
+        row(
+            "GateRule.min_overlap",
+            "INVALID_ARGUMENT where the rule looks at data sets other than retrieval",
+            gate(
+                GateRule {
+                    task_type: "sts".to_owned(),
+                    ..rule(Limit::MinOverlap(80.0))
+                },
+                |_| (),
+            ),
+        ),
+        row(
             "GateTexts",
             "INVALID_ARGUMENT with GateSequential for all but GATE_TEXTS_ALL",
             gate(

@@ -24,7 +24,7 @@ const PARTS: [(&str, &str); 8] = [
     ("tables.html", include_str!("../page/tables.html")),
     ("examples.html", include_str!("../page/examples.html")),
 ];
-const STYLE: &str = include_str!("../page/style.css");
+pub(super) const STYLE: &str = include_str!("../page/style.css");
 
 /// Renders the report.
 ///
@@ -36,7 +36,7 @@ pub(super) fn render(report: &Report) -> Result<String, String> {
 
 /// An error with its causes: the error of an included part is otherwise hidden behind the part's
 /// name.
-fn chain(error: &minijinja::Error) -> String {
+pub(super) fn chain(error: &minijinja::Error) -> String {
     let mut told = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -188,12 +188,12 @@ fn quantity(name: String) -> String {
     }
 }
 
-fn short_digest(digest: String) -> String {
+pub(super) fn short_digest(digest: String) -> String {
     digest.chars().take(12).collect()
 }
 
 /// `2026-11-21 04:46 UTC` of an RFC 3339 time.
-fn day(time: String) -> String {
+pub(super) fn day(time: String) -> String {
     match time.get(..16) {
         Some(start) => format!("{} UTC", start.replace('T', " ")),
         None => time,

@@ -47,7 +47,7 @@ macro_rules! line {
 }
 
 /// Data in running text and cells: no markup of its own, no new lines, no cell borders.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -65,12 +65,12 @@ fn plain(text: &str) -> String {
     safe
 }
 
-fn row(page: &mut String, cells: &[String]) {
+pub(super) fn row(page: &mut String, cells: &[String]) {
     line!(page, "| {} |", cells.join(" | "));
 }
 
 /// A table head whose first `left` columns hold words and whose other columns hold numbers.
-fn header(page: &mut String, cells: &[&str], left: usize) {
+pub(super) fn header(page: &mut String, cells: &[&str], left: usize) {
     line!(page, "| {} |", cells.join(" | "));
     let rules: Vec<&str> = (0..cells.len()).map(|i| if i < left { "---" } else { "--:" }).collect();
     line!(page, "| {} |", rules.join(" | "));

@@ -23,17 +23,23 @@ pub enum RuleKind {
     MinSeparation,
     /// The drop of the worst data set, or group of data sets, in points.
     Worst,
+    /// The share of items that the baseline has right and the encoder wrong, in percent.
+    MaxNegativeFlips,
+    /// The share of their first documents that the baseline and the encoder both find, in percent.
+    MinOverlap,
 }
 
 impl RuleKind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::MaxDrop,
         Self::MaxDropPercent,
         Self::MinScore,
         Self::Margin,
         Self::MinSeparation,
         Self::Worst,
+        Self::MaxNegativeFlips,
+        Self::MinOverlap,
     ];
 
     /// As a suite spells it.
@@ -45,6 +51,8 @@ impl RuleKind {
             Self::Margin => "margin",
             Self::MinSeparation => "min_separation",
             Self::Worst => "worst",
+            Self::MaxNegativeFlips => "max_negative_flips",
+            Self::MinOverlap => "min_overlap",
         }
     }
 

@@ -9,6 +9,7 @@
 //! * [`search`]: the best documents of each query, blocked and parallel.
 //! * [`approximate`]: the same through a graph, with its recall.
 //! * [`ranking`]: nDCG, MAP, recall, precision, MRR, hit rate, as trec_eval and mteb define them.
+//! * [`overlap`]: how far two result lists agree.
 //! * [`abstention`]: normalised area under the abstention curve.
 //! * [`rounding`]: decimal rounding as Python does it.
 
@@ -17,6 +18,7 @@ pub mod approximate;
 pub mod discrimination;
 pub mod matrix;
 pub mod nearest;
+pub mod overlap;
 pub mod pair_classification;
 pub mod ranking;
 pub mod rounding;

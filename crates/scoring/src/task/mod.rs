@@ -6,6 +6,7 @@ mod clustering;
 mod error;
 mod graded;
 mod kind;
+mod lists;
 mod pairs;
 mod profile;
 mod ranked;
@@ -19,6 +20,7 @@ pub use clustering::{ClusteringInput, score_clustering};
 pub use error::ScoreError;
 pub use graded::{PairScores, lexical_overlap, score_graded_ranking, score_pair_scores};
 pub use kind::{TaskType, UnknownTask};
+pub use lists::{LIST_DEPTH, ResultLists};
 pub use pairs::{score_bitext, score_pair_classification, score_sts};
 pub use profile::{Profile, UnknownProfile};
 pub use reranking::{Candidates, RerankingInput, score_reranking};
@@ -46,6 +48,8 @@ pub struct Scores {
     /// The parts of the main score, item by item; `None` if it has no such parts (macro F1 of
     /// classification).
     pub evidence: Option<Evidence>,
+    /// The best documents of each query; `None` for tasks other than retrieval.
+    pub lists: Option<ResultLists>,
     /// Notes for users on how it was scored.
     pub notes: Vec<String>,
     /// Set if the search was approximate.
@@ -62,6 +66,7 @@ impl Scores {
             items: items as u64,
             per_item: BTreeMap::new(),
             evidence: None,
+            lists: None,
             notes: Vec::new(),
             approximate: None,
         })

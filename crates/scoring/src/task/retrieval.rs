@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::ranked;
-use super::{Profile, ScoreError, Scores, TaskType};
+use super::{Profile, ResultLists, ScoreError, Scores, TaskType};
 use crate::metric::{
     HnswOptions, Similarity, approximate,
     matrix::VectorView,
@@ -183,9 +183,15 @@ fn score_hits(labels: &RetrievalLabels<'_>, mut hits: Vec<Vec<Hit>>, profile: Pr
             .collect();
         all.extend(ranked::abstention_areas(&retrieved, &series));
     }
-    let scores = Scores::new(main_key, all, labels.query_ids.len())?
+    let mut scores = Scores::new(main_key, all, labels.query_ids.len())?
         .with_items(series)
         .with_mean_of_column(ranked::decimals(main_key));
+    scores.lists = Some(ResultLists::new(
+        &hits,
+        labels.judgements,
+        depth,
+        labels.document_ids.len(),
+    ));
     Ok(scores)
 }
 

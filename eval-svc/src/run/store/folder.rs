@@ -213,9 +213,13 @@ impl FolderStore {
     ///
     /// # Errors
     /// When it is missing or unreadable.
-    fn read_file(&self, id: &str, name: &str) -> Result<Vec<u8>, StoreError> {
+    fn read_file(&self, id: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.folder(id).join(name);
-        fs::read(&path).map_err(at(&path))
+        match fs::read(&path) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(at(&path)(error)),
+        }
     }
 
     fn request_path(&self, request: &str) -> PathBuf {
@@ -302,7 +306,7 @@ impl RunStore for FolderStore {
 
     async fn file(&self, id: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let (id, name) = (id.to_owned(), name.to_owned());
-        blocking(self, move |store| store.read_file(&id, &name).map(Some)).await
+        blocking(self, move |store| store.read_file(&id, &name)).await
     }
 
     async fn events(&self, _id: &str, _after: u64) -> Result<Option<Vec<Event>>, StoreError> {

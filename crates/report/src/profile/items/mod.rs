@@ -9,7 +9,6 @@
 //! points it has, so that one score never takes more than [`MOST_STEPS`] steps. For 100,000 pairs
 //! 200 resamples are enough, since their interval is narrow. Memory: one number for each score and
 //! resample, and one data set's evidence at a time.
-//! resample, and one data set's evidence at a time.
 
 use rayon::prelude::*;
 
@@ -28,7 +27,7 @@ const LEAST_RESAMPLES: usize = 200;
 /// Points x resamples of one score at most, as long as that leaves [`LEAST_RESAMPLES`].
 const MOST_STEPS: usize = 20_000_000;
 /// Level of every interval.
-const LEVEL: f64 = 0.95;
+pub(crate) const LEVEL: f64 = 0.95;
 /// Largest difference between evidence and the score that it belongs to, in points.
 const TOLERANCE: f64 = 1e-6;
 
@@ -53,10 +52,17 @@ pub struct UnitItems {
     pub transformed: Vec<Vec<Evidence>>,
 }
 
+impl UnitItems {
+    /// The original, then every transformation and seed.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Evidence> {
+        std::iter::once(&self.original).chain(self.transformed.iter().flatten())
+    }
+}
+
 /// A difference of the profile as a sum over the scores of one data set: the original, then every
 /// transformation and seed.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Sum(Vec<f64>);
+pub(crate) struct Sum(pub(crate) Vec<f64>);
 
 impl Sum {
     /// Mean over the columns' seeds, each column with its share, less the original.
@@ -131,7 +137,7 @@ pub(super) fn resamples(points: usize) -> usize {
 }
 
 /// The scores of one encoder on one data set over resamples of its items.
-pub(super) struct Replicates {
+pub(crate) struct Replicates {
     /// The scores themselves, in points, in the order of a [`Sum`].
     scores: Vec<f64>,
     /// The same on each resample.
@@ -147,17 +153,25 @@ impl Replicates {
         items: &DatasetItems,
         unit: &UnitItems,
     ) -> Result<Self, String> {
-        let seeds = unit.transformed.iter().flatten();
-        let all: Vec<Prepared<'_>> = std::iter::once(&unit.original)
-            .chain(seeds)
-            .map(Prepared::new)
-            .collect();
+        let evidence: Vec<&Evidence> = unit.all().collect();
         let own = grid.transformed[e][d].iter().flatten();
         let scores: Vec<f64> = std::iter::once(&grid.original[e][d]).chain(own).copied().collect();
-        if all.len() != scores.len() || unit.original.items() != items.clusters.len() {
+        Self::of(scores, &evidence, &items.clusters, &grid.datasets[d])
+    }
+
+    /// Scores in points, each with its evidence, over the same resamples of the same items.
+    pub(crate) fn of(
+        scores: Vec<f64>,
+        evidence: &[&Evidence],
+        clusters: &[u32],
+        dataset: &str,
+    ) -> Result<Self, String> {
+        let fits = evidence.len() == scores.len() && evidence.iter().all(|one| one.items() == clusters.len());
+        let Some(first) = evidence.first().filter(|_| fits) else {
             return Err("its items do not fit its scores".to_owned());
-        }
-        let whole = vec![1.0; items.clusters.len()];
+        };
+        let all: Vec<Prepared<'_>> = evidence.iter().map(|one| Prepared::new(one)).collect();
+        let whole = vec![1.0; clusters.len()];
         for (prepared, score) in all.iter().zip(&scores) {
             let found = prepared.score(&whole).map_or(f64::NAN, |found| found * 100.0);
             let apart = (found - score).abs();
@@ -165,8 +179,8 @@ impl Replicates {
                 return Err(format!("its items give {found} where the score is {score}"));
             }
         }
-        let clusters = Clusters::new(&items.clusters, &unit.original, &grid.datasets[d]);
-        let resampled = (0..resamples(unit.original.points()))
+        let clusters = Clusters::new(clusters, first, dataset);
+        let resampled = (0..resamples(first.points()))
             .into_par_iter()
             .map_init(Vec::new, |weights, index| {
                 clusters.draw(index, weights);
@@ -182,14 +196,14 @@ impl Replicates {
         })
     }
 
-    pub(super) fn resampled(&self, sum: &Sum) -> Option<Resampled> {
+    pub(crate) fn resampled(&self, sum: &Sum) -> Option<Resampled> {
         let values: Vec<f64> = self.resampled.iter().map(|scores| sum.on(scores)).collect();
         Resampled::new(sum.on(&self.scores), &values, self.clusters, self.freedom)
     }
 }
 
 /// A difference over data sets: members of a group first, then groups.
-fn over_datasets(groups: &[Vec<usize>], all: &[Replicates], sum: &Sum) -> Option<Resampled> {
+pub(crate) fn over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Sum) -> Option<Resampled> {
     let mut weights = vec![0.0; all.len()];
     for own in groups {
         for d in own {
@@ -242,7 +256,13 @@ pub fn add_intervals(
             }
         }
         let complete = all.len() == grid.datasets.len();
-        over(encoder, grid, e, &groups, complete.then_some(all.as_slice()));
+        over(
+            encoder,
+            grid,
+            e,
+            &groups,
+            complete.then_some(all.iter().collect::<Vec<_>>().as_slice()),
+        );
     }
     if let (Some(first), Some(scope)) = (missing.first(), profile.scopes.first_mut()) {
         let more = match missing.len() {
@@ -283,7 +303,7 @@ fn within(encoder: &mut EncoderProfile, grid: &Grid, d: usize, replicates: &Repl
 
 /// Intervals over data sets: over items where every data set has them, over groups where there are
 /// two.
-fn over(encoder: &mut EncoderProfile, grid: &Grid, e: usize, groups: &[Vec<usize>], all: Option<&[Replicates]>) {
+fn over(encoder: &mut EncoderProfile, grid: &Grid, e: usize, groups: &[Vec<usize>], all: Option<&[&Replicates]>) {
     let own = |d: usize| -> Vec<f64> {
         let transformed = grid.transformed[e][d].iter().flatten();
         std::iter::once(&grid.original[e][d])

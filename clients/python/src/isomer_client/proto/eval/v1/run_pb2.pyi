@@ -93,6 +93,11 @@ class _ReportFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReportFo
     REPORT_FORMAT_MARKDOWN: _ReportFormat.ValueType  # 2
     REPORT_FORMAT_HTML: _ReportFormat.ValueType  # 3
     REPORT_FORMAT_JUNIT: _ReportFormat.ValueType  # 4
+    REPORT_FORMAT_ITEMS: _ReportFormat.ValueType  # 5
+    """`items.json`: what the scores are made of item by item, with the texts, for `isomer diff`. It is
+    at most 32 MiB: where the items take more, the texts are left out; where they still do, all of
+    it is. The file says so. A run of a version that kept no items has none.
+    """
 
 class ReportFormat(_ReportFormat, metaclass=_ReportFormatEnumTypeWrapper):
     """Form of a report."""
@@ -102,6 +107,11 @@ REPORT_FORMAT_JSON: ReportFormat.ValueType  # 1
 REPORT_FORMAT_MARKDOWN: ReportFormat.ValueType  # 2
 REPORT_FORMAT_HTML: ReportFormat.ValueType  # 3
 REPORT_FORMAT_JUNIT: ReportFormat.ValueType  # 4
+REPORT_FORMAT_ITEMS: ReportFormat.ValueType  # 5
+"""`items.json`: what the scores are made of item by item, with the texts, for `isomer diff`. It is
+at most 32 MiB: where the items take more, the texts are left out; where they still do, all of
+it is. The file says so. A run of a version that kept no items has none.
+"""
 Global___ReportFormat: _TypeAlias = ReportFormat  # noqa: Y015
 
 class _Verdict:
@@ -814,6 +824,8 @@ class GateRule(_message.Message):
     MARGIN_FIELD_NUMBER: _builtins.int
     MIN_SEPARATION_FIELD_NUMBER: _builtins.int
     WORST_FIELD_NUMBER: _builtins.int
+    MAX_NEGATIVE_FLIPS_FIELD_NUMBER: _builtins.int
+    MIN_OVERLAP_FIELD_NUMBER: _builtins.int
     QUANTITY_FIELD_NUMBER: _builtins.int
     TASK_TYPE_FIELD_NUMBER: _builtins.int
     DATASET_FIELD_NUMBER: _builtins.int
@@ -846,10 +858,25 @@ class GateRule(_message.Message):
     """Largest allowed drop of the worst data set, or group of data sets, in points; 0 to 200. Each
     has bounds over its own items: GATE_UNIT_ITEM, or GATE_BASIS_POINT.
     """
+    max_negative_flips: _builtins.float
+    """Largest share of items, in percent, that the baseline encoder has right and this encoder has
+    wrong; 0 to 100. Needs a baseline, as margin. Items are right or wrong in pair-classification
+    (at the threshold of the cosine that has most of the baseline's original pairs right),
+    retrieval (a relevant document among the first 10), bitext (the translation is nearest) and
+    classification (most fits label the text correctly); INVALID_ARGUMENT where the rule looks at
+    data sets of other tasks. Bounds over items decide; `basis` is not set.
+    """
+    min_overlap: _builtins.float
+    """Least share, in percent, of the first 10 documents of a query that both the baseline encoder
+    and this encoder find, mean over queries; 0 to 100. Needs a baseline, as margin.
+    INVALID_ARGUMENT where the rule looks at data sets other than retrieval. Bounds over items
+    decide; `basis` is not set.
+    """
     quantity: _builtins.str
     """`total` (also when empty), an axis (`lexical`, `length`, `language`, `augmentation`), a
-    transformation's name or label, or, for min_score and margin, `original`. For min_separation:
-    `separation` (also when empty) or a kind of change, e.g. `negation`.
+    transformation's name or label, or, for min_score, margin, max_negative_flips and min_overlap,
+    `original`. For min_separation: `separation` (also when empty) or a kind of change, e.g.
+    `negation`.
     """
     task_type: _builtins.str
     """Only data sets of this task type, e.g. `sts`; empty: all."""
@@ -865,7 +892,8 @@ class GateRule(_message.Message):
     """Absent: the gate's."""
     unit: Global___GateUnit.ValueType
     """Unspecified: the gate's, else GATE_UNIT_GROUP, or GATE_UNIT_ITEM for max_drop and min_score on
-    GATE_BASIS_BOUNDED with fewer than six groups.
+    GATE_BASIS_BOUNDED with fewer than six groups. max_negative_flips and min_overlap are about
+    items in any case.
     """
     texts: Global___GateTexts.ValueType
     """Which rewrites it looks at. Unspecified: GATE_TEXTS_ALL."""
@@ -885,6 +913,8 @@ class GateRule(_message.Message):
         margin: _builtins.float = ...,
         min_separation: _builtins.float = ...,
         worst: _builtins.float = ...,
+        max_negative_flips: _builtins.float = ...,
+        min_overlap: _builtins.float = ...,
         quantity: _builtins.str = ...,
         task_type: _builtins.str = ...,
         dataset: _builtins.str = ...,
@@ -897,9 +927,9 @@ class GateRule(_message.Message):
         min_accepted: _builtins.float | None = ...,
         max_shared: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_score", b"min_score", "min_separation", b"min_separation", "worst", b"worst"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_negative_flips", b"max_negative_flips", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_overlap", b"min_overlap", "min_score", b"min_score", "min_separation", b"min_separation", "worst", b"worst"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "basis", b"basis", "dataset", b"dataset", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_score", b"min_score", "min_separation", b"min_separation", "name", b"name", "quantity", b"quantity", "task_type", b"task_type", "texts", b"texts", "unit", b"unit", "worst", b"worst"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "basis", b"basis", "dataset", b"dataset", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_negative_flips", b"max_negative_flips", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_overlap", b"min_overlap", "min_score", b"min_score", "min_separation", b"min_separation", "name", b"name", "quantity", b"quantity", "task_type", b"task_type", "texts", b"texts", "unit", b"unit", "worst", b"worst"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_cut: _TypeAlias = _typing.Literal["max_cut"]  # noqa: Y015
     _WhichOneofArgType__max_cut: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut"]  # noqa: Y015
@@ -911,7 +941,7 @@ class GateRule(_message.Message):
     _WhichOneofArgType__max_unchanged: _TypeAlias = _typing.Literal["_max_unchanged", b"_max_unchanged"]  # noqa: Y015
     _WhichOneofReturnType__min_accepted: _TypeAlias = _typing.Literal["min_accepted"]  # noqa: Y015
     _WhichOneofArgType__min_accepted: _TypeAlias = _typing.Literal["_min_accepted", b"_min_accepted"]  # noqa: Y015
-    _WhichOneofReturnType_limit: _TypeAlias = _typing.Literal["max_drop", "max_drop_percent", "min_score", "margin", "min_separation", "worst"]  # noqa: Y015
+    _WhichOneofReturnType_limit: _TypeAlias = _typing.Literal["max_drop", "max_drop_percent", "min_score", "margin", "min_separation", "worst", "max_negative_flips", "min_overlap"]  # noqa: Y015
     _WhichOneofArgType_limit: _TypeAlias = _typing.Literal["limit", b"limit"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_cut) -> _WhichOneofReturnType__max_cut | None: ...

@@ -1,0 +1,150 @@
+//! What two runs have in common: only scores of the same texts are compared.
+
+use std::collections::HashMap;
+
+use super::DiffError;
+use crate::{DatasetInfo, Report, ScoreRow, items::Place};
+
+/// What is compared.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Names of the data sets.
+    pub datasets: Vec<String>,
+    /// Labels of the transformations.
+    pub transformations: Vec<String>,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// What the runs do not have in common, in sentences.
+    pub differences: Vec<String>,
+}
+
+/// The scores of an encoder by their place.
+pub(super) type Rows<'a> = HashMap<Place<'a>, &'a ScoreRow>;
+
+/// The scores of an encoder.
+pub(super) fn rows<'a>(report: &'a Report, encoder: &str) -> Rows<'a> {
+    let own = report.scores.iter().filter(|row| row.encoder == encoder);
+    own.map(|row| ((row.dataset.as_str(), row.transformation.as_deref(), row.seed), row))
+        .collect()
+}
+
+/// Finds what two runs have in common. `shared`: leave out the rest; otherwise any difference is an
+/// error.
+pub(super) fn shared(
+    (old, old_rows): (&Report, &Rows<'_>),
+    (new, new_rows): (&Report, &Rows<'_>),
+    shared: bool,
+) -> Result<Shared, DiffError> {
+    if old.suite.metrics != new.suite.metrics {
+        return Err(DiffError::Metrics {
+            old: old.suite.metrics.clone(),
+            new: new.suite.metrics.clone(),
+        });
+    }
+    let mut differences = Vec::new();
+    let both = |seed: &&u64| new.suite.seeds.contains(seed);
+    let seeds: Vec<u64> = old.suite.seeds.iter().filter(both).copied().collect();
+    if old.suite.seeds != new.suite.seeds {
+        let list = |seeds: &[u64]| seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        differences.push(format!(
+            "seeds: OLD has {}, NEW has {}",
+            list(&old.suite.seeds),
+            list(&new.suite.seeds)
+        ));
+    }
+    let texts = |rows: &Rows<'_>, place: Place<'_>| rows.get(&place).map(|row| row.texts_digest.clone());
+    let mut datasets = Vec::new();
+    for own in &old.datasets {
+        let theirs = new.datasets.iter().find(|other| other.name == own.name);
+        let difference = match theirs {
+            None => Some("only OLD has it".to_owned()),
+            Some(theirs) => unlike(own, theirs).or_else(|| {
+                let place = (own.name.as_str(), None, None);
+                let (first, second) = (texts(old_rows, place), texts(new_rows, place));
+                (first.is_none() || first != second).then(|| "its texts differ".to_owned())
+            }),
+        };
+        match difference {
+            Some(difference) => differences.push(format!("data set {}: {difference}", own.name)),
+            None => datasets.push(own.name.clone()),
+        }
+    }
+    let known = |report: &Report, name: &str| report.datasets.iter().any(|one| one.name == name);
+    let added = new.datasets.iter().filter(|one| !known(old, &one.name));
+    differences.extend(added.map(|one| format!("data set {}: only NEW has it", one.name)));
+
+    let labels = |report: &Report| -> Vec<String> {
+        report
+            .suite
+            .transformations
+            .iter()
+            .map(|one| one.label.clone())
+            .collect()
+    };
+    let (old_labels, new_labels) = (labels(old), labels(new));
+    let mut transformations = Vec::new();
+    for label in &old_labels {
+        if !new_labels.contains(label) {
+            differences.push(format!("transformation {label}: only OLD has it"));
+            continue;
+        }
+        let differ = datasets
+            .iter()
+            .flat_map(|name| seeds.iter().map(move |seed| (name, *seed)));
+        let differ: Vec<String> = differ
+            .filter(|(name, seed)| {
+                let place = (name.as_str(), Some(label.as_str()), Some(*seed));
+                let (first, second) = (texts(old_rows, place), texts(new_rows, place));
+                first.is_none() || first != second
+            })
+            .map(|(name, seed)| format!("{name} (seed {seed})"))
+            .collect();
+        if differ.is_empty() {
+            transformations.push(label.clone());
+        } else {
+            differences.push(format!(
+                "transformation {label}: its texts differ on {}",
+                differ.join(", ")
+            ));
+        }
+    }
+    let added = new_labels.iter().filter(|label| !old_labels.contains(label));
+    differences.extend(added.map(|label| format!("transformation {label}: only NEW has it")));
+    if seeds.is_empty() {
+        transformations.clear();
+    }
+    if datasets.is_empty() {
+        return Err(DiffError::Nothing { differences });
+    }
+    if !differences.is_empty() && !shared {
+        let transformations = match transformations.as_slice() {
+            [] => "the original texts alone".to_owned(),
+            all => format!("the original texts and {}", all.join(", ")),
+        };
+        return Err(DiffError::Differ {
+            differences,
+            remains: format!("{} on {}", transformations, datasets.join(", ")),
+        });
+    }
+    Ok(Shared {
+        datasets,
+        transformations,
+        seeds,
+        differences,
+    })
+}
+
+/// How a data set differs from the other run's of its name.
+fn unlike(own: &DatasetInfo, theirs: &DatasetInfo) -> Option<String> {
+    let apart = |what: &str, own: &str, theirs: &str| {
+        (own != theirs).then(|| format!("its {what} differs: OLD has {own}, NEW has {theirs}"))
+    };
+    apart("task", own.task.name(), theirs.task.name())
+        .or_else(|| apart("main score", &own.main_score, &theirs.main_score))
+        .or_else(|| apart("content", &short(&own.digest), &short(&theirs.digest)))
+        .or_else(|| (own.digest != theirs.digest).then(|| "its content differs".to_owned()))
+}
+
+fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
+}

@@ -1,0 +1,258 @@
+//! `isomer diff`: two encoders on the same items, each with its run: what became wrong, what became
+//! right, how far the result lists agree, and which of them loses more where words change.
+//!
+//! Only scores of the same texts are compared. Where two runs differ in their data sets, texts,
+//! transformations or seeds, there is an error that names the differences, unless the caller asks
+//! for what they share; then they are in the result.
+//!
+//! * `comparable`: what two runs have in common. [`Right`]: when an item is right.
+//! * `measure`: scores over data sets, with `flips` and the `agreement` of lists. `worst`: the
+//!   items that lose most.
+//! * `markdown`, `html`: the forms.
+
+mod agreement;
+mod comparable;
+mod flips;
+mod headline;
+mod html;
+mod markdown;
+mod measure;
+mod model;
+mod right;
+mod worst;
+
+use std::collections::HashMap;
+
+pub use agreement::overlaps;
+pub use model::{
+    Change, DIFF_SCHEMA, DatasetDiff, Diff, DiffGroup, DiffOptions, DiffRow, DiffSide, Flips, ListAgreement,
+    ThresholdOf, WorstItem,
+};
+pub use right::{Right, ScoredItems};
+
+use self::{comparable::Shared, measure::Measured};
+use crate::{
+    Report, RunItems,
+    items::{ItemsOfScore, Place},
+    task::{LIST_DEPTH, TaskType},
+};
+
+/// Why two runs are not compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DiffError {
+    /// An encoder is not in the run.
+    #[error("{side} has no encoder `{encoder}`; it has {known}")]
+    NoEncoder {
+        /// OLD or NEW.
+        side: &'static str,
+        /// What was asked for.
+        encoder: String,
+        /// What there is.
+        known: String,
+    },
+    /// The items are not those of the report.
+    #[error("{side}: its items cannot be used: {why}")]
+    Items {
+        /// OLD or NEW.
+        side: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// The scores are defined differently.
+    #[error("the scores are of different metric profiles: OLD has {old}, NEW has {new}; run one of them again")]
+    Metrics {
+        /// Of the old run.
+        old: String,
+        /// Of the new run.
+        new: String,
+    },
+    /// The runs differ.
+    #[error(
+        "the two runs do not have the same items:\n  {}\nThey share {remains}. Compare that alone with --shared",
+        differences.join("\n  ")
+    )]
+    Differ {
+        /// In sentences.
+        differences: Vec<String>,
+        /// What they share.
+        remains: String,
+    },
+    /// The runs share no data set.
+    #[error("the two runs share no data set:\n  {}", differences.join("\n  "))]
+    Nothing {
+        /// In sentences.
+        differences: Vec<String>,
+    },
+    /// An option is out of range.
+    #[error("{option} is {given}; give {accepted}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// Its value.
+        given: String,
+        /// What is accepted.
+        accepted: String,
+    },
+}
+
+/// An encoder of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Side<'a> {
+    /// The report.
+    pub report: &'a Report,
+    /// The items beside it.
+    pub items: &'a RunItems,
+    /// Id of the encoder.
+    pub encoder: &'a str,
+}
+
+impl Default for DiffOptions {
+    fn default() -> Self {
+        Self {
+            k: 10,
+            persistence: crate::metric::overlap::PERSISTENCE,
+            threshold: ThresholdOf::default(),
+            worst: 10,
+            shared: false,
+        }
+    }
+}
+
+/// Compares two encoders.
+///
+/// # Errors
+/// If an encoder is not in its run, the items are not those of the report, the runs do not have the
+/// same items, or an option is out of range.
+pub fn diff(old: Side<'_>, new: Side<'_>, options: DiffOptions) -> Result<Diff, DiffError> {
+    check(options)?;
+    for (name, side) in [("OLD", old), ("NEW", new)] {
+        side_fits(name, side)?;
+    }
+    let rows = [old, new].map(|side| comparable::rows(side.report, side.encoder));
+    let shared = comparable::shared((old.report, &rows[0]), (new.report, &rows[1]), options.shared)?;
+    let items = [old, new].map(|side| side.items.of_encoder(side.encoder));
+    let compared = Compared {
+        sides: [old, new],
+        rows: &rows,
+        items: &items,
+        shared: &shared,
+        options,
+    };
+    let measured = Measured::new(&compared)?;
+    let (of_all, languages) = (measured.rows_of_all(), measured.groups());
+    let datasets = measured.datasets();
+    let mut diff = Diff {
+        schema: DIFF_SCHEMA.to_owned(),
+        headline: Vec::new(),
+        old: side_of(old),
+        new: side_of(new),
+        options,
+        rows: of_all,
+        languages,
+        datasets,
+        seeds: shared.seeds,
+        left_out: shared.differences,
+        isomer_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    diff.headline = headline::sentences(&diff);
+    Ok(diff)
+}
+
+/// Every file of a comparison: name and content.
+///
+/// # Errors
+/// If a form cannot be rendered, which is an internal error; the message says why.
+pub fn files(diff: &Diff) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
+    let mut json = serde_json::to_vec_pretty(diff).map_err(|error| format!("diff.json: {error}"))?;
+    json.push(b'\n');
+    Ok(vec![
+        ("diff.json", json),
+        ("diff.md", markdown::render(diff).into_bytes()),
+        ("diff.html", html::render(diff)?.into_bytes()),
+    ])
+}
+
+/// JSON Schema (draft 2020-12) of `diff.json`; `eval-svc/schema/diff-1.json` is a copy of it.
+pub fn json_schema() -> serde_json::Value {
+    crate::schema::of::<Diff>("Isomer comparison of two encoders", "urn:isomer:diff:1", DIFF_SCHEMA)
+}
+
+/// What is compared, and how.
+struct Compared<'a> {
+    sides: [Side<'a>; 2],
+    rows: &'a [comparable::Rows<'a>; 2],
+    items: &'a [HashMap<Place<'a>, &'a ItemsOfScore>; 2],
+    shared: &'a Shared,
+    options: DiffOptions,
+}
+
+impl<'a> Compared<'a> {
+    /// What an encoder's score says of the items.
+    fn scored(&self, side: usize, task: TaskType, place: Place<'_>) -> Option<ScoredItems<'a>> {
+        let items: &'a ItemsOfScore = self.items[side].get(&place).copied()?;
+        Some(ScoredItems {
+            task,
+            main_key: self.rows[side].get(&place).map(|row| row.main_score_key.as_str())?,
+            evidence: items.evidence.as_ref(),
+            lists: items.lists.as_ref(),
+        })
+    }
+}
+
+fn check(options: DiffOptions) -> Result<(), DiffError> {
+    let refused = |option, given: String, accepted: String| {
+        Err(DiffError::Option {
+            option,
+            given,
+            accepted,
+        })
+    };
+    if !(1..=LIST_DEPTH).contains(&options.k) {
+        return refused(
+            "k",
+            options.k.to_string(),
+            format!("1 to {LIST_DEPTH}: so many documents are kept of each query"),
+        );
+    }
+    let p = options.persistence;
+    if !(p > 0.0 && p < 1.0) {
+        return refused(
+            "persistence",
+            p.to_string(),
+            "a number between 0 and 1, both exclusive".to_owned(),
+        );
+    }
+    Ok(())
+}
+
+fn side_fits(name: &'static str, side: Side<'_>) -> Result<(), DiffError> {
+    let mut encoders = side.report.encoders.iter();
+    if !encoders.any(|one| one.id == side.encoder) {
+        let known: Vec<&str> = side.report.encoders.iter().map(|one| one.id.as_str()).collect();
+        return Err(DiffError::NoEncoder {
+            side: name,
+            encoder: side.encoder.to_owned(),
+            known: known.join(", "),
+        });
+    }
+    match side.items.mismatch(side.report) {
+        Some(why) => Err(DiffError::Items { side: name, why }),
+        None => Ok(()),
+    }
+}
+
+fn side_of(side: Side<'_>) -> DiffSide {
+    let Side { report, encoder, .. } = side;
+    let info = report.encoders.iter().find(|one| one.id == encoder);
+    let of = |field: fn(&crate::EncoderInfo) -> &String| info.map(field).cloned().unwrap_or_default();
+    DiffSide {
+        run: report.run.id.clone(),
+        finished: report.run.finished,
+        encoder: encoder.to_owned(),
+        revision: of(|info| &info.revision),
+        weights_digest: of(|info| &info.weights_digest),
+        vector_space: of(|info| &info.vector_space),
+        suite: report.suite.name.clone(),
+        suite_digest: report.suite.digest.clone(),
+    }
+}

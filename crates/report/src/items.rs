@@ -1,0 +1,144 @@
+//! `items.json`: what the scores of a run are made of item by item, so that two runs can be
+//! compared without their vectors. It is kept with the report.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Report;
+use crate::{evidence::Evidence, task::ResultLists};
+
+/// Version of the format. The number increases when a field changes its meaning or is removed.
+pub const ITEMS_SCHEMA: &str = "isomer.items/1";
+
+/// The items of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunItems {
+    /// [`ITEMS_SCHEMA`].
+    pub schema: String,
+    /// Id of the run.
+    pub run: String,
+    /// Version of Isomer.
+    pub isomer_version: String,
+    /// Why nothing else is here; absent where everything is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
+    /// Why the texts are not here, though the rest is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub texts_left_out: Option<String>,
+    /// Distinct texts of the items.
+    pub texts: Vec<String>,
+    /// The data sets.
+    pub datasets: Vec<ItemsOfDataset>,
+    /// The scores.
+    pub scores: Vec<ItemsOfScore>,
+}
+
+/// The items of a data set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ItemsOfDataset {
+    /// Name.
+    pub name: String,
+    /// The cluster of each item: items that share a text.
+    pub clusters: Vec<u32>,
+    /// Their texts as they were, and as they became.
+    pub variants: Vec<ItemTexts>,
+}
+
+/// The texts of each item under a variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ItemTexts {
+    /// Name with parameters; absent for the originals.
+    pub transformation: Option<String>,
+    /// Seed; absent for the originals.
+    pub seed: Option<u64>,
+    /// Positions in [`RunItems::texts`].
+    pub texts: Vec<Vec<u32>>,
+}
+
+/// The items of a score.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ItemsOfScore {
+    /// Encoder id.
+    pub encoder: String,
+    /// Name of the data set.
+    pub dataset: String,
+    /// Name with parameters; absent for the originals.
+    pub transformation: Option<String>,
+    /// Seed; absent for the originals.
+    pub seed: Option<u64>,
+    /// Address of the score, as in the report.
+    pub unit: String,
+    /// What the main score is made of; absent where it has no such parts.
+    pub evidence: Option<Evidence>,
+    /// Result lists of retrieval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lists: Option<ResultLists>,
+}
+
+/// A score by its data set, transformation and seed.
+pub(crate) type Place<'a> = (&'a str, Option<&'a str>, Option<u64>);
+
+impl RunItems {
+    /// No items, and why.
+    pub fn none(run: &str, isomer_version: &str, why: String) -> Self {
+        Self {
+            schema: ITEMS_SCHEMA.to_owned(),
+            run: run.to_owned(),
+            isomer_version: isomer_version.to_owned(),
+            left_out: Some(why),
+            ..Self::default()
+        }
+    }
+
+    /// The items of an encoder's scores.
+    pub(crate) fn of_encoder(&self, encoder: &str) -> HashMap<Place<'_>, &ItemsOfScore> {
+        let own = self.scores.iter().filter(|one| one.encoder == encoder);
+        own.map(|one| ((one.dataset.as_str(), one.transformation.as_deref(), one.seed), one))
+            .collect()
+    }
+
+    /// A data set's items.
+    pub(crate) fn dataset(&self, name: &str) -> Option<&ItemsOfDataset> {
+        self.datasets.iter().find(|one| one.name == name)
+    }
+
+    /// Why these are not the items of a report; `None` if they are.
+    pub(crate) fn mismatch(&self, report: &Report) -> Option<String> {
+        if self.run != report.run.id {
+            return Some(format!(
+                "they are those of run {}, and the report is of {}",
+                self.run, report.run.id
+            ));
+        }
+        if let Some(why) = &self.left_out {
+            return Some(why.clone());
+        }
+        let known: HashMap<(&str, Place<'_>), &str> = self
+            .scores
+            .iter()
+            .map(|one| {
+                let place = (one.dataset.as_str(), one.transformation.as_deref(), one.seed);
+                ((one.encoder.as_str(), place), one.unit.as_str())
+            })
+            .collect();
+        let lacking = report.scores.iter().find(|row| {
+            let place = (row.dataset.as_str(), row.transformation.as_deref(), row.seed);
+            known.get(&(row.encoder.as_str(), place)) != Some(&row.unit.as_str())
+        });
+        lacking.map(|row| {
+            format!(
+                "they lack those of {} on {}, or hold those of another score",
+                row.encoder, row.dataset
+            )
+        })
+    }
+}
+
+/// Reads an `items.json`.
+///
+/// # Errors
+/// If it is not of this version ([`ITEMS_SCHEMA`]) or some part of it is invalid.
+pub fn read_items(json: &[u8]) -> Result<RunItems, String> {
+    super::versioned(json, "an items.json", ITEMS_SCHEMA)
+}

@@ -1,0 +1,59 @@
+//! `max_negative_flips` and `min_overlap`: rules on the items of an encoder and of the baseline.
+
+use super::{Basis, GateError, Rule, Texts, Unit};
+use crate::{profile::Paired, report::diff::Right, task::TaskType};
+
+/// Checks what a rule on items of two encoders may say.
+pub(super) fn check(rule: &Rule, paired: Paired, basis: Basis) -> Result<(), GateError> {
+    let name = rule.limit.kind().name();
+    if basis != Basis::Bounded {
+        let message = format!("is {}; {name} has bounds over items: leave `basis` out", basis.name());
+        return Err(rule.place.wrong("basis", message));
+    }
+    if rule.unit == Some(Unit::Group) {
+        let message = format!("is \"group\"; {name} is about items: leave `unit` out");
+        return Err(rule.place.wrong("unit", message));
+    }
+    if rule.texts != Texts::All {
+        let message = format!(
+            "is \"{}\", which {name} does not support: leave `texts` out",
+            rule.texts.name()
+        );
+        return Err(rule.place.wrong("texts", message));
+    }
+    match rule.task {
+        Some(task) if !paired.is_of(task) => Err(rule.place.wrong("task", undefined(paired, &task.to_string()))),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that every data set of a rule on items has what it is about. To leave those out that
+/// have not would pass them unseen.
+pub(super) fn check_tasks<'a>(
+    rule: &Rule,
+    paired: Paired,
+    datasets: impl Iterator<Item = &'a (String, TaskType)>,
+) -> Result<(), GateError> {
+    let without: Vec<String> = datasets
+        .filter(|(_, task)| !paired.is_of(*task))
+        .map(|(name, task)| format!("{name} ({task})"))
+        .collect();
+    if without.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "{}; name the data sets that it is about with `task` or `dataset`",
+        undefined(paired, &without.join(", "))
+    );
+    Err(rule.place.wrong(rule.limit.kind().name(), message))
+}
+
+fn undefined(paired: Paired, of: &str) -> String {
+    match paired {
+        Paired::NegativeFlips => format!(
+            "there is no flip of {of}: an item is right or wrong in {} alone",
+            Right::TASKS.map(TaskType::name).join(", ")
+        ),
+        Paired::Overlap => format!("there are no result lists of {of}: they are kept of retrieval alone"),
+    }
+}
