@@ -16,6 +16,7 @@ mod manual;
 mod models;
 mod probe;
 mod providers;
+mod registry;
 mod report;
 mod rerank;
 mod serve;
@@ -49,7 +50,11 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     }
     let config = connect::configuration_with(&global, &EngineArgs::default(), &cli.command.fleet())?;
     // A server logs at the level of its configuration; a command logs only problems.
-    let serves = matches!(cli.command, Command::Serve(_) | Command::Worker(_));
+    let serves = match &cli.command {
+        Command::Serve(_) | Command::Worker(_) => true,
+        Command::Registry(command) => command.serves(),
+        _ => false,
+    };
     let quiet = (!serves).then(|| "warn".to_owned());
     let filter = global.log.clone().or(quiet).unwrap_or(config.telemetry.filter);
     let _telemetry = telemetry::init(
@@ -69,6 +74,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Check(args) => Box::pin(check::run(&global, args)).await,
         Command::Stats(command) => stats::run(&global, command).await,
         Command::Report(args) => report::run(&global, &args),
+        Command::Registry(command) => Box::pin(registry::run(&global, command)).await,
         Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,
         Command::Worker(args) => Box::pin(worker::run(&global, args)).await,
