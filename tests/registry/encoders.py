@@ -1,103 +1,111 @@
-"""Encoders of every kind that a registry may hold, made of the tiny ones of embed-svc's tests.
+"""Encoders of every kind that a registry may hold, and the language model that their texts are rewritten by.
 
-Their weights are drawn by chance, so a check takes seconds and ends the same everywhere. Under RULES
-each has the verdict of its name.
+A rewrite has another word for each word of a text: `word` becomes `wordo`. An encoder here is the mean of its
+words' vectors, which are drawn by chance; what makes it robust is how many of those other words it knows. So a
+check takes seconds and ends the same everywhere: under RULES each encoder has the verdict of its name.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
-import shutil
+import re
+import sys
 
 import numpy
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FIXTURES = ROOT / "embed-svc/tests/fixtures"
+sys.path.insert(0, str(ROOT / "tests/fleet"))
+from parts import Generator, completed  # noqa: E402
+
 SUITE = ROOT / "tests/registry/suite.toml"
-RULES = [
-    "--rule", "max_drop=5,of=stopword_removal,unit=item,max_shared=1",
-    "--rule", "min_separation=0.6",
-]
+TEXTS = ROOT / "crates/datasets/quick/sts/test.jsonl"
+RULES = ["--rule", "max_drop=20,unit=item", "--rule", "min_separation=0.6"]
 # Between the sizes of the others and that of `large`.
-MAX_BYTES = 1_000_000
+MAX_BYTES = 2_000_000
+WIDTH = 64
+SUFFIX = "o"
 
 
-def copied(name: str, to: pathlib.Path) -> pathlib.Path:
-    shutil.copytree(FIXTURES / name, to, ignore=shutil.ignore_patterns("golden.*"))
+def rewritten(body: dict, _number: object = "") -> bytes:
+    """What the language model answers: the text with another word for each of its words."""
+    text = body["messages"][-1]["content"].removeprefix("<text>").removesuffix("</text>").strip()
+    return completed(re.sub(r"[A-Za-z]{2,}", lambda word: word.group() + SUFFIX, text))
+
+
+def generator(pause: float = 0.0) -> Generator:
+    return Generator(pause, answer=rewritten)
+
+
+def words() -> list[str]:
+    rows = [json.loads(line) for line in TEXTS.read_text().splitlines()]
+    found = {word for row in rows for text in row.values() if isinstance(text, str)
+             for word in re.findall(r"[a-z]+|\d+", text.lower())}
+    return sorted(found | {"not", "no", "never"})
+
+
+def of_words(to: pathlib.Path, *, knows: float = 1.0, seed: int = 1, base: float = 0.0, spread: float = 1.0,
+             padding: int = 0) -> pathlib.Path:
+    """A sentence-transformers folder with a StaticEmbedding. `knows` is the share of the other words that it knows."""
+    chance = numpy.random.default_rng(seed)
+    known = words()
+    vectors = chance.standard_normal((len(known), WIDTH))
+    other = [place for place in range(len(known)) if chance.random() < knows]
+    vocabulary = ["[UNK]", *known, *(known[place] + SUFFIX for place in other)]
+    unique: dict[str, int] = {}
+    rows = [numpy.zeros((1, WIDTH)), vectors, vectors[other]]
+    table = numpy.concatenate(rows) * spread + base
+    kept = []
+    for word, row in zip(vocabulary, table):
+        if word not in unique:
+            unique[word] = len(unique)
+            kept.append(row)
+    place = to / "0_StaticEmbedding"
+    place.mkdir(parents=True)
+    tensors = {"embedding.weight": numpy.array(kept, dtype=numpy.float32)}
+    if padding:
+        tensors["padding"] = numpy.zeros(padding // 4 + 1, dtype=numpy.float32)
+    save_file(tensors, place / "model.safetensors")
+    (place / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+                       "strip_accents": None, "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": None, "decoder": None,
+        "model": {"type": "WordLevel", "vocab": unique, "unk_token": "[UNK]"},
+    }))
+    (to / "modules.json").write_text(json.dumps([
+        {"idx": 0, "name": "0", "path": "0_StaticEmbedding", "type": "sentence_transformers.models.StaticEmbedding"}]))
     return to
 
 
-def good(to: pathlib.Path) -> pathlib.Path:
-    return copied("mpnet", to)
-
-
-def other(to: pathlib.Path) -> pathlib.Path:
-    """As good, with other weights."""
-    copied("mpnet", to)
-    file = to / "model.safetensors"
-    weights = load_file(file)
-    name = next(name for name in sorted(weights) if name.endswith("word_embeddings.weight"))
-    weights[name] = weights[name] * numpy.float32(1.001)
-    save_file(weights, file)
-    return to
+def good(to: pathlib.Path, seed: int = 1) -> pathlib.Path:
+    return of_words(to, knows=1.0, seed=seed)
 
 
 def worse(to: pathlib.Path) -> pathlib.Path:
-    """Knows few words, so that what is left of a text says little."""
-    return copied("word_embeddings", to)
+    return of_words(to, knows=0.1)
 
 
 def undecided(to: pathlib.Path) -> pathlib.Path:
-    return copied("xlm_roberta", to)
-
-
-def invalid(to: pathlib.Path) -> pathlib.Path:
-    """Reads two tokens of each text: it cuts all of them."""
-    copied("mpnet", to)
-    settings = to / "sentence_bert_config.json"
-    told = json.loads(settings.read_text())
-    settings.write_text(json.dumps({**told, "max_seq_length": 4}))
-    return to
+    return of_words(to, knows=0.25)
 
 
 def near_constant(to: pathlib.Path) -> pathlib.Path:
     """The same vector for all texts, but for a trace: nothing drops, and nothing is told apart."""
-    copied("mpnet", to)
-    width = json.loads((to / "config.json").read_text())["hidden_size"]
-    dense = to / "2_Dense"
-    dense.mkdir()
-    (dense / "config.json").write_text(json.dumps({
-        "in_features": width, "out_features": width, "bias": True,
-        "activation_function": "torch.nn.modules.linear.Identity",
-    }))
-    save_file({
-        "linear.weight": numpy.eye(width, dtype=numpy.float32) * numpy.float32(1e-6),
-        "linear.bias": numpy.ones(width, dtype=numpy.float32),
-    }, dense / "model.safetensors")
-    modules = json.loads((to / "modules.json").read_text())
-    modules[2] = {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
-    (to / "modules.json").write_text(json.dumps(modules))
+    return of_words(to, base=1.0, spread=1e-3)
+
+
+def invalid(to: pathlib.Path) -> pathlib.Path:
+    """Knows so few words that many texts have the same vector."""
+    of_words(to)
+    file = to / "0_StaticEmbedding/tokenizer.json"
+    told = json.loads(file.read_text())
+    few = sorted(told["model"]["vocab"], key=len)[:60]
+    told["model"]["vocab"] = {word: place for word, place in told["model"]["vocab"].items() if word in {*few, "[UNK]"}}
+    file.write_text(json.dumps(told))
     return to
 
 
 def large(to: pathlib.Path) -> pathlib.Path:
-    copied("mpnet", to)
-    file = to / "model.safetensors"
-    save_file({**load_file(file), "padding": numpy.zeros(MAX_BYTES // 4 + 1, dtype=numpy.float32)}, file)
-    return to
-
-
-def plain_bert(to: pathlib.Path) -> pathlib.Path:
-    """A Hugging Face folder as the flavour `transformers` logs it: the tokenizer lies beside the model."""
-    whole = copied("mpnet", to / "whole")
-    model, tokenizer = to / "model", to / "components/tokenizer"
-    for folder in (model, tokenizer):
-        folder.mkdir(parents=True)
-    for name in ("config.json", "model.safetensors"):
-        shutil.move(whole / name, model / name)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.move(whole / name, tokenizer / name)
-    shutil.rmtree(whole)
-    return to
+    return of_words(to, padding=MAX_BYTES)

@@ -18,6 +18,7 @@ use crate::{
 
 /// How the names of folders begin that are not whole.
 const INCOMING: &str = "incoming-";
+const DAY: Duration = Duration::from_secs(86_400);
 /// Most bytes of `MLmodel`, which is text.
 const MOST_DESCRIPTION: u64 = 1 << 20;
 
@@ -254,19 +255,20 @@ impl Drop for Incoming {
     }
 }
 
-/// Removes what processes left that were killed. `older` spares what another process fetches now,
-/// and what a server's run may still read.
-pub fn sweep(root: &Path, older: Duration) {
+/// Removes what processes left that were killed: folders that nobody holds and that are `unheld` old,
+/// and parts of folders that are a day old, so that nobody fetches them any more.
+pub fn sweep(root: &Path, unheld: Duration) {
     let Ok(entries) = fs::read_dir(root) else { return };
     for entry in entries.flatten() {
         let path = entry.path();
-        let age = entry.metadata().and_then(|found| found.modified()).ok();
-        if !age.and_then(|time| time.elapsed().ok()).is_some_and(|age| age > older) {
-            continue;
-        }
+        let changed = entry.metadata().and_then(|found| found.modified()).ok();
+        let age = changed.and_then(|time| time.elapsed().ok()).unwrap_or_default();
         if entry.file_name().to_string_lossy().starts_with(INCOMING) {
-            drop(fs::remove_dir_all(&path));
+            if age > DAY {
+                drop(fs::remove_dir_all(&path));
+            }
         } else if path.extension().is_some_and(|ending| ending == "lock")
+            && age >= unheld
             && let Ok(lock) = File::options().write(true).open(&path)
         {
             remove_unheld(&lock, &path.with_extension(""));
@@ -382,6 +384,23 @@ mod tests {
         assert!(!path.exists());
         // And it can be made again.
         assert!(keep("three").path.is_dir());
+    }
+
+    #[test]
+    fn a_sweep_removes_what_nobody_holds_and_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::open(root.path().to_owned()).unwrap();
+        let new = root.path().join("new");
+        fs::create_dir(&new).unwrap();
+        let held = folder.keep(&version("enc"), &new, "ab".repeat(32)).unwrap();
+        // As of a process that was killed.
+        let left = root.path().join("cd".repeat(16));
+        fs::create_dir(&left).unwrap();
+        fs::write(left.with_extension("lock"), "").unwrap();
+        sweep(root.path(), DAY);
+        assert!(left.is_dir());
+        sweep(root.path(), Duration::ZERO);
+        assert!(!left.exists() && held.path.is_dir());
     }
 
     #[test]

@@ -35,7 +35,8 @@ use crate::{
 };
 use engine::RunEngine;
 
-/// Files of killed processes that are older than this are removed at start.
+/// How old files of killed processes are that are removed at start, where a server's run may still
+/// read them.
 const LEFT_BEHIND: Duration = Duration::from_secs(7 * 86_400);
 
 type MlflowChecker = Checker<Mlflow, RunEngine>;
@@ -168,7 +169,8 @@ impl Parts {
         check::prefetch_generators(&connection, &args.run, &display).await?;
         let folder = folder(global, args)?;
         let files = folder.join("files");
-        fetch::sweep(&files, LEFT_BEHIND);
+        let unheld = if connection.is_remote() { LEFT_BEHIND } else { Duration::ZERO };
+        fetch::sweep(&files, unheld);
         let engine = RunEngine::new(connection.channel.clone(), connection.is_remote(), spec, display);
         let policy = Policy {
             champion: args.champion.clone(),
