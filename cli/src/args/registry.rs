@@ -74,13 +74,28 @@ pub(crate) struct RegistryCommonArgs {
     #[arg(long, env = "MLFLOW_TRACKING_URI", value_name = "URL")]
     pub(crate) tracking_uri: String,
     /// Experiment in which checks are recorded; it is made if it is not there.
-    #[arg(long, env = "ISOMER_REGISTRY_EXPERIMENT", value_name = "NAME", default_value = "isomer")]
+    #[arg(
+        long,
+        env = "ISOMER_REGISTRY_EXPERIMENT",
+        value_name = "NAME",
+        default_value = "isomer"
+    )]
     pub(crate) experiment: String,
     /// Alias of the version that others are compared with, if one has it.
-    #[arg(long, env = "ISOMER_REGISTRY_CHAMPION", value_name = "ALIAS", default_value = "champion")]
+    #[arg(
+        long,
+        env = "ISOMER_REGISTRY_CHAMPION",
+        value_name = "ALIAS",
+        default_value = "champion"
+    )]
     pub(crate) champion: String,
     /// Alias that a version gets that passed.
-    #[arg(long, env = "ISOMER_REGISTRY_ALIAS", value_name = "ALIAS", default_value = "isomer-passed")]
+    #[arg(
+        long,
+        env = "ISOMER_REGISTRY_ALIAS",
+        value_name = "ALIAS",
+        default_value = "isomer-passed"
+    )]
     pub(crate) alias: String,
     /// Make a version that passed the champion. Without this option that alias is never moved.
     #[arg(long, env = "ISOMER_REGISTRY_PROMOTE", value_parser = clap::builder::FalseyValueParser::new())]
@@ -137,7 +152,12 @@ pub(crate) struct RegistryWatchArgs {
 #[derive(Args, Debug)]
 pub(crate) struct RegistryServeArgs {
     /// Address to receive webhooks on; /healthz and /metrics are there too.
-    #[arg(long, env = "ISOMER_REGISTRY_LISTEN", value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
+    #[arg(
+        long,
+        env = "ISOMER_REGISTRY_LISTEN",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:8080"
+    )]
     pub(crate) listen: SocketAddr,
     /// File that holds the webhook's secret alone; it is read again when it changes [default:
     /// ISOMER_WEBHOOK_SECRET].

@@ -207,7 +207,10 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         }
         Err(RegistryError::Unavailable {
             doing: format!("checking {}", version.shown()),
-            message: format!("the version at `{}` changed during each of {ROUNDS} runs", self.policy.champion),
+            message: format!(
+                "the version at `{}` changed during each of {ROUNDS} runs",
+                self.policy.champion
+            ),
         })
     }
 
@@ -228,7 +231,11 @@ impl<R: Registry, E: Engine> Checker<R, E> {
     pub async fn withdraw_unearned(&self, model: &str) -> Result<bool> {
         let found = self.registry.at_alias(model, &self.policy.passed).await?;
         match found.filter(|version| !has_passed(version)) {
-            Some(_) => self.registry.remove_alias(model, &self.policy.passed).await.map(|()| true),
+            Some(_) => self
+                .registry
+                .remove_alias(model, &self.policy.passed)
+                .await
+                .map(|()| true),
             None => Ok(false),
         }
     }
@@ -391,10 +398,19 @@ fn describe(version: &Version, verdict: Verdict, key: &str, ended: &Ended, facts
         ("isomer.model".to_owned(), version.model.clone()),
         ("isomer.model_version".to_owned(), version.number.clone()),
         (tag::RUN.to_owned(), ended.run.clone()),
-        (tag::SUITE.to_owned(), format!("{} {}", report.suite.name, report.suite.digest)),
-        (tag::BASELINE.to_owned(), facts.baseline.clone().unwrap_or_else(|| NONE.to_owned())),
+        (
+            tag::SUITE.to_owned(),
+            format!("{} {}", report.suite.name, report.suite.digest),
+        ),
+        (
+            tag::BASELINE.to_owned(),
+            facts.baseline.clone().unwrap_or_else(|| NONE.to_owned()),
+        ),
         (tag::FILES.to_owned(), facts.files.clone().unwrap_or_default()),
-        (tag::WEIGHTS.to_owned(), info.map_or(String::new(), |info| info.weights_digest.clone())),
+        (
+            tag::WEIGHTS.to_owned(),
+            info.map_or(String::new(), |info| info.weights_digest.clone()),
+        ),
         (tag::REPORT.to_owned(), report_digest),
         (tag::VERSION.to_owned(), report.isomer_version.clone()),
     ];

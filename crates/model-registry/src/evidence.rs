@@ -53,12 +53,22 @@ pub fn metrics(report: &Report, encoder: &str) -> Vec<Metric> {
         let row = &found.overall;
         all.interval("separation", row.separation, row.low, row.high, None);
     }
-    let compared = report.profile.baseline.iter().flat_map(|baseline| &baseline.comparisons);
+    let compared = report
+        .profile
+        .baseline
+        .iter()
+        .flat_map(|baseline| &baseline.comparisons);
     for one in compared.filter(|one| one.encoder == encoder) {
         let shift = &one.shift;
         let ends = shift.interval.as_ref().map(|interval| (interval.low, interval.high));
         let name = format!("versus_baseline.{}", one.quantity);
-        all.interval(&name, Some(shift.mean_difference), ends.map(|e| e.0), ends.map(|e| e.1), None);
+        all.interval(
+            &name,
+            Some(shift.mean_difference),
+            ends.map(|e| e.0),
+            ends.map(|e| e.1),
+            None,
+        );
     }
     if let Some(gate) = &report.gate
         && let Some(judged) = gate.encoders.iter().find(|one| one.encoder == encoder)
@@ -94,10 +104,19 @@ pub fn reason(report: &Report, encoder: &str) -> String {
     let Some(judged) = gate.encoders.iter().find(|one| one.encoder == encoder) else {
         return String::new();
     };
-    let same = gate.rules.iter().zip(&judged.rules).filter(|(_, said)| said.verdict == judged.verdict);
+    let same = gate
+        .rules
+        .iter()
+        .zip(&judged.rules)
+        .filter(|(_, said)| said.verdict == judged.verdict);
     let told: Vec<String> = same
         .map(|(rule, said)| {
-            let number = format!("{} {}, limit {}", said.estimate_text(), said.bounds_text(), rule.limit_text());
+            let number = format!(
+                "{} {}, limit {}",
+                said.estimate_text(),
+                said.bounds_text(),
+                rule.limit_text()
+            );
             let note = said.note.as_deref().map_or(String::new(), |note| format!("; {note}"));
             format!("{}: {number}{note}", rule.measured())
         })
@@ -146,10 +165,23 @@ impl Metrics {
         let ends = moved.intervals.items.as_ref();
         // A drop is the difference with the other sign, so its ends change places.
         let name = format!("drop.{of}");
-        self.interval(&name, Some(-moved.delta), ends.map(|e| -e.high), ends.map(|e| -e.low), dataset);
+        self.interval(
+            &name,
+            Some(-moved.delta),
+            ends.map(|e| -e.high),
+            ends.map(|e| -e.low),
+            dataset,
+        );
     }
 
-    fn interval(&mut self, name: &str, value: Option<f64>, low: Option<f64>, high: Option<f64>, dataset: Option<usize>) {
+    fn interval(
+        &mut self,
+        name: &str,
+        value: Option<f64>,
+        low: Option<f64>,
+        high: Option<f64>,
+        dataset: Option<usize>,
+    ) {
         self.push(name, value, dataset);
         self.push(&format!("{name}.low"), low, dataset);
         self.push(&format!("{name}.high"), high, dataset);
@@ -170,7 +202,13 @@ impl Metrics {
 
 /// A name that registries take: MLflow permits letters, digits, `_`, `-`, `.`, `/`, `:` and blanks.
 fn key(name: &str) -> String {
-    let kept = |c: char| if c.is_ascii_alphanumeric() || "_-./:".contains(c) { c } else { '_' };
+    let kept = |c: char| {
+        if c.is_ascii_alphanumeric() || "_-./:".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
     name.chars().take(200).map(kept).collect()
 }
 
@@ -181,7 +219,10 @@ mod tests {
 
     /// A report that is committed as a fixture of all forms.
     fn report() -> Report {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../eval-svc/fixtures/report/report.json");
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../eval-svc/fixtures/report/report.json"
+        );
         isomer_report::read(&std::fs::read(file).unwrap()).unwrap()
     }
 

@@ -120,7 +120,9 @@ impl Folder {
     /// If it cannot be created.
     pub fn open(root: PathBuf) -> Result<Self> {
         fs::create_dir_all(&root).map_err(RegistryError::io("creating the folder", &root))?;
-        let root = root.canonicalize().map_err(RegistryError::io("reading the folder", &root))?;
+        let root = root
+            .canonicalize()
+            .map_err(RegistryError::io("reading the folder", &root))?;
         Ok(Self { root })
     }
 
@@ -163,7 +165,11 @@ impl Folder {
             Ok(located) => located,
             Err(reason) => return Ok(Found::Unsupported(reason)),
         };
-        let promised: u64 = located.files.iter().filter_map(|file| file.size).fold(0, u64::saturating_add);
+        let promised: u64 = located
+            .files
+            .iter()
+            .filter_map(|file| file.size)
+            .fold(0, u64::saturating_add);
         if promised > bounds.bytes {
             return Ok(Found::Refused(too_large(promised, bounds)));
         }
@@ -299,7 +305,12 @@ async fn download<R: Registry>(
             fs::create_dir_all(folder).map_err(RegistryError::io("creating the folder", folder))?;
         }
         match registry.download(version, &file.from, &path, left).await? {
-            None => return Ok(Some(format!("its encoder has more than {} bytes (--max-bytes)", bounds.bytes))),
+            None => {
+                return Ok(Some(format!(
+                    "its encoder has more than {} bytes (--max-bytes)",
+                    bounds.bytes
+                )));
+            }
             Some(size) if file.size.is_some_and(|said| said != size) => {
                 // Changed while it was fetched, or cut off.
                 return Err(RegistryError::Unavailable {
@@ -338,7 +349,13 @@ fn file_digest(path: &Path) -> io::Result<String> {
 /// A name for people that every file system takes.
 fn folder_name(version: &Version) -> String {
     let plain = |text: &str| -> String {
-        let kept = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let kept = |c: char| {
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        };
         text.chars().take(60).map(kept).collect()
     };
     format!("{}-v{}", plain(&version.model), plain(&version.number))

@@ -74,12 +74,13 @@ impl Ledger {
     pub async fn deliver(&self, id: &str, check: Option<(&str, &str)>, kept_seconds: i64) -> Result<Delivery, Fault> {
         let now = now();
         let mut transaction = self.database.pool().begin().await.map_err(failed)?;
-        let noted = sqlx::query("INSERT INTO registry_deliveries (id, received) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-            .bind(id)
-            .bind(now)
-            .execute(&mut *transaction)
-            .await
-            .map_err(failed)?;
+        let noted =
+            sqlx::query("INSERT INTO registry_deliveries (id, received) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+                .bind(id)
+                .bind(now)
+                .execute(&mut *transaction)
+                .await
+                .map_err(failed)?;
         if noted.rows_affected() == 0 {
             return Ok(Delivery::Repeated);
         }
@@ -112,11 +113,12 @@ impl Ledger {
     /// # Errors
     /// If the database fails.
     pub async fn is_active(&self, model: &str, version: &str) -> Result<bool, Fault> {
-        let row = sqlx::query("SELECT 1 AS one FROM registry_checks WHERE model = $1 AND version = $2 AND state <> 'done'")
-            .bind(model)
-            .bind(version)
-            .fetch_optional(self.database.pool())
-            .await;
+        let row =
+            sqlx::query("SELECT 1 AS one FROM registry_checks WHERE model = $1 AND version = $2 AND state <> 'done'")
+                .bind(model)
+                .bind(version)
+                .fetch_optional(self.database.pool())
+                .await;
         row.map(|row| row.is_some()).map_err(failed)
     }
 
@@ -232,7 +234,10 @@ mod tests {
             let found = ledger.deliver(delivery, Some(("enc", "1")), 600).await.unwrap();
             assert!(wanted.is_none_or(|wanted| wanted == found));
         }
-        assert_eq!(ledger.deliver("a", Some(("enc", "2")), 600).await.unwrap(), Delivery::Repeated);
+        assert_eq!(
+            ledger.deliver("a", Some(("enc", "2")), 600).await.unwrap(),
+            Delivery::Repeated
+        );
         let job = ledger.take().await.unwrap().unwrap();
         assert_eq!((job.model.as_str(), job.version.as_str()), ("enc", "1"));
         assert_eq!(ledger.take().await.unwrap(), None);

@@ -81,7 +81,9 @@ struct Pyfunc {
 pub fn locate(files: &[StoredFile], description: Option<&str>) -> Result<Located, String> {
     if let Some(bad) = files.iter().find(|file| !is_plain(&file.path)) {
         let shown: String = bad.path.chars().take(100).flat_map(char::escape_debug).collect();
-        return Err(format!("the registry lists the file `{shown}`, which would leave its folder"));
+        return Err(format!(
+            "the registry lists the file `{shown}`, which would leave its folder"
+        ));
     }
     let description: Description = match description {
         None => Description::default(),
@@ -92,7 +94,9 @@ pub fn locate(files: &[StoredFile], description: Option<&str>) -> Result<Located
     let mut wanted: Vec<Wanted> = below(files, &folder);
     // The flavour `transformers` keeps the tokenizer beside the model.
     if description.flavors.transformers.is_some() {
-        let parent = folder.rsplit_once('/').map_or(String::new(), |(parent, _)| format!("{parent}/"));
+        let parent = folder
+            .rsplit_once('/')
+            .map_or(String::new(), |(parent, _)| format!("{parent}/"));
         for extra in below(files, &format!("{parent}components/tokenizer")) {
             if wanted.iter().all(|known| known.to != extra.to) {
                 wanted.push(extra);
@@ -109,7 +113,11 @@ pub fn locate(files: &[StoredFile], description: Option<&str>) -> Result<Located
 /// The folder of the encoder.
 fn folder(paths: &BTreeSet<&str>, description: &Description) -> Result<String, String> {
     let flavours = &description.flavors;
-    let told = match (&flavours.sentence_transformers, &flavours.transformers, &flavours.python_function) {
+    let told = match (
+        &flavours.sentence_transformers,
+        &flavours.transformers,
+        &flavours.python_function,
+    ) {
         (Some(_), _, pyfunc) => pyfunc.as_ref().and_then(|pyfunc| pyfunc.data.clone()),
         (None, Some(transformers), _) => transformers.model_binary.clone(),
         _ => None,
@@ -141,7 +149,10 @@ fn folder(paths: &BTreeSet<&str>, description: &Description) -> Result<String, S
 
 fn without_weights(paths: &BTreeSet<&str>, description: &Description) -> String {
     let flavours = &description.flavors;
-    if let Some(name) = flavours.transformers.as_ref().and_then(|flavour| flavour.source_model_name.as_deref())
+    if let Some(name) = flavours
+        .transformers
+        .as_ref()
+        .and_then(|flavour| flavour.source_model_name.as_deref())
         && !paths.iter().any(|path| ends_with(path, &["safetensors"]))
     {
         return format!(
@@ -152,7 +163,10 @@ fn without_weights(paths: &BTreeSet<&str>, description: &Description) -> String 
     let pickles: Vec<&str> = paths.iter().copied().filter(|path| ends_with(path, &PICKLES)).collect();
     let what = "it holds no sentence-transformers or Hugging Face folder with weights as safetensors";
     if pickles.is_empty() {
-        let loader = flavours.python_function.as_ref().map(|pyfunc| pyfunc.loader_module.as_str());
+        let loader = flavours
+            .python_function
+            .as_ref()
+            .map(|pyfunc| pyfunc.loader_module.as_str());
         return match loader.filter(|loader| !loader.is_empty()) {
             Some(loader) => format!("{what} (it is loaded by {loader})"),
             None => what.to_owned(),
@@ -167,7 +181,9 @@ fn without_weights(paths: &BTreeSet<&str>, description: &Description) -> String 
 
 /// The files below a folder that are fetched.
 fn below(files: &[StoredFile], folder: &str) -> Vec<Wanted> {
-    let inside = files.iter().filter(|file| is_below(&file.path, folder) && ends_with(&file.path, &FETCHED));
+    let inside = files
+        .iter()
+        .filter(|file| is_below(&file.path, folder) && ends_with(&file.path, &FETCHED));
     inside
         .map(|file| Wanted {
             from: file.path.clone(),
@@ -251,7 +267,10 @@ mod tests {
 
     #[test]
     fn the_sentence_transformers_flavour_names_its_folder() {
-        let mut paths: Vec<String> = FOLDER.iter().map(|file| format!("model.sentence_transformer/{file}")).collect();
+        let mut paths: Vec<String> = FOLDER
+            .iter()
+            .map(|file| format!("model.sentence_transformer/{file}"))
+            .collect();
         paths.extend(["MLmodel", "conda.yaml", "other/modules.json"].map(str::to_owned));
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let text = "flavors:\n  python_function:\n    data: model.sentence_transformer\n    loader_module: mlflow.sentence_transformers\n  sentence_transformers:\n    code: null\n";
@@ -273,10 +292,18 @@ mod tests {
         ];
         let text = "flavors:\n  transformers:\n    model_binary: model\n    source_model_name: org/name\n    task: feature-extraction\n";
         let found = locate(&files(&paths), Some(text)).unwrap();
-        let names = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"];
+        let names = [
+            "config.json",
+            "model.safetensors",
+            "tokenizer.json",
+            "tokenizer_config.json",
+        ];
         assert_eq!(fetched(&found), names);
         let reference = locate(&files(&["MLmodel"]), Some(text)).unwrap_err();
-        assert!(reference.contains("`org/name`") && reference.contains("save_pretrained"), "{reference}");
+        assert!(
+            reference.contains("`org/name`") && reference.contains("save_pretrained"),
+            "{reference}"
+        );
     }
 
     #[test]
@@ -296,7 +323,10 @@ mod tests {
     fn pickles_alone_are_refused_and_named() {
         let text = "flavors:\n  python_function:\n    loader_module: mlflow.pyfunc.model\n";
         let told = locate(&files(&["MLmodel", "python_model.pkl"]), Some(text)).unwrap_err();
-        assert!(told.contains("python_model.pkl") && told.contains("never loaded"), "{told}");
+        assert!(
+            told.contains("python_model.pkl") && told.contains("never loaded"),
+            "{told}"
+        );
         let told = locate(&files(&["config.json", "pytorch_model.bin", "tokenizer.json"]), None).unwrap_err();
         assert!(told.contains("pytorch_model.bin"), "{told}");
         let told = locate(&files(&["modules.json", "pytorch_model.bin"]), None).unwrap_err();

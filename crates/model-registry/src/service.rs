@@ -1,11 +1,6 @@
 //! The service: a receiver of webhooks, a reconciler that finds what they missed, and one worker.
 
-use std::{
-    fs::File,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fs::File, path::Path, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -141,7 +136,10 @@ impl<R: Registry, E: Engine> Service<R, E> {
             Ok(checked) => Ok(checked.verdict.name().to_owned()),
             Err(RegistryError::NoVersion { .. }) => Ok("gone".to_owned()),
             Err(error) if self.is_final(&error, job) => {
-                let checked = self.checker.conclude_error(&job.model, &job.version, error.to_string()).await;
+                let checked = self
+                    .checker
+                    .conclude_error(&job.model, &job.version, error.to_string())
+                    .await;
                 match checked {
                     Ok(checked) => Ok(checked.verdict.name().to_owned()),
                     Err(RegistryError::NoVersion { .. }) => Ok("gone".to_owned()),
@@ -196,7 +194,10 @@ impl<R: Registry, E: Engine> Service<R, E> {
         models.dedup();
         for model in models {
             if self.checker.withdraw_unearned(&model).await? {
-                tracing::warn!(model, "the alias of those that passed was at a version that has not; it is taken back");
+                tracing::warn!(
+                    model,
+                    "the alias of those that passed was at a version that has not; it is taken back"
+                );
                 found.withdrawn += 1;
             }
             let passed = &self.checker.policy().passed;
@@ -330,7 +331,10 @@ impl Alone {
         match file.try_lock() {
             Ok(()) => Ok(Self { _lock: file }),
             Err(std::fs::TryLockError::WouldBlock) => {
-                let message = format!("{} is in use by another `isomer registry serve` or `watch`", folder.display());
+                let message = format!(
+                    "{} is in use by another `isomer registry serve` or `watch`",
+                    folder.display()
+                );
                 let hint = "stop it, or give another folder (--folder)";
                 Err(Fault::precondition("REGISTRY_FOLDER", message).hint(hint).into())
             }

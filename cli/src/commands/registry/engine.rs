@@ -21,7 +21,12 @@ use crate::{commands::check, progress::Display};
 /// How often a check may have failed before it is started once more.
 const MOST_ATTEMPTS: u32 = 1_000;
 /// Reasons for which a folder is no encoder that can be computed here.
-const UNSUPPORTED: [&str; 4] = ["MODEL_UNUSABLE", "MODEL_TOO_LARGE", "INVALID_ARGUMENT", "NOT_SERVED_YET"];
+const UNSUPPORTED: [&str; 4] = [
+    "MODEL_UNUSABLE",
+    "MODEL_TOO_LARGE",
+    "INVALID_ARGUMENT",
+    "NOT_SERVED_YET",
+];
 
 /// Runs checks over a channel.
 pub(super) struct RunEngine {
@@ -56,7 +61,9 @@ impl RunEngine {
                 request_id: format!("registry {request_id} {attempt}"),
             };
             let answer = client.create_run(request).await.map_err(of_status)?.into_inner();
-            let run = answer.run.ok_or_else(|| Fault::internal("the server answered without a run"))?;
+            let run = answer
+                .run
+                .ok_or_else(|| Fault::internal("the server answered without a run"))?;
             if !matches!(run.state(), RunState::Failed | RunState::Cancelled) {
                 return Ok(run);
             }
@@ -79,7 +86,10 @@ impl Engine for RunEngine {
         let fault = Fault::from_status(&status);
         if UNSUPPORTED.contains(&fault.reason.as_str()) {
             // Its place on this machine says nothing to readers of the registry.
-            return Ok(Err(fault.to_string().replace(&format!("{id}/"), "").replace(&id, "the model")));
+            return Ok(Err(fault
+                .to_string()
+                .replace(&format!("{id}/"), "")
+                .replace(&id, "the model")));
         }
         if fault.code == Code::NotFound {
             // Not a property of the version, and no reason to write one down.

@@ -62,7 +62,9 @@ async fn one(global: &Global, args: RegistryCheckArgs) -> Result<ExitCode, Failu
     parts.connection.flush().await;
     let checked = match checked {
         Err(error) if !error.passes() && !matches!(error, isomer_model_registry::RegistryError::NoVersion { .. }) => {
-            checker.conclude_error(&args.model, &args.version, error.to_string()).await
+            checker
+                .conclude_error(&args.model, &args.version, error.to_string())
+                .await
         }
         other => other,
     };
@@ -86,7 +88,10 @@ async fn watch(global: &Global, args: RegistryWatchArgs) -> Result<ExitCode, Fai
         let look = service.look().await.map_err(Fault::from)?;
         let made = service.drain().await.map_err(Fault::from)?;
         connection.flush().await;
-        let line = format!("{} versions, {} to check, {made} checks made", look.versions, look.queued);
+        let line = format!(
+            "{} versions, {} to check, {made} checks made",
+            look.versions, look.queued
+        );
         writeln!(std::io::stdout(), "{line}").map_err(|error| stdout_failure(&error))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -112,7 +117,9 @@ async fn serve(global: &Global, args: RegistryServeArgs) -> Result<ExitCode, Fai
     })?;
     let watching = args.watching;
     if watching.once {
-        return Err(Failure::usage("--once: a server goes on; use `isomer registry watch --once`"));
+        return Err(Failure::usage(
+            "--once: a server goes on; use `isomer registry watch --once`",
+        ));
     }
     let folder = folder(global, &watching.common)?;
     let _alone = Alone::take(&folder).map_err(Fault::from)?;
@@ -169,7 +176,11 @@ impl Parts {
         check::prefetch_generators(&connection, &args.run, &display).await?;
         let folder = folder(global, args)?;
         let files = folder.join("files");
-        let unheld = if connection.is_remote() { LEFT_BEHIND } else { Duration::ZERO };
+        let unheld = if connection.is_remote() {
+            LEFT_BEHIND
+        } else {
+            Duration::ZERO
+        };
         fetch::sweep(&files, unheld);
         let engine = RunEngine::new(connection.channel.clone(), connection.is_remote(), spec, display);
         let policy = Policy {

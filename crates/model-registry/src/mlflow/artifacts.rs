@@ -72,7 +72,10 @@ impl Store {
             Self::Served(root) => served(client, root).await?,
             Self::S3(store, prefix) => {
                 let listed = store.list(Some(prefix)).take(MOST_LISTED + 1);
-                let all: Vec<_> = listed.try_collect().await.map_err(|error| of_bucket("listing files", &error))?;
+                let all: Vec<_> = listed
+                    .try_collect()
+                    .await
+                    .map_err(|error| of_bucket("listing files", &error))?;
                 let below = |key: &Key| {
                     let parts: Vec<String> = key.prefix_match(prefix)?.map(|part| part.as_ref().to_owned()).collect();
                     Some(parts.join("/"))
@@ -108,7 +111,11 @@ impl Store {
             Self::Served(root) => {
                 let url = client.url(&format!("api/2.0/mlflow-artifacts/artifacts/{root}/{file}"));
                 let mut answer = client.open(&doing, url).await?;
-                while let Some(bytes) = answer.chunk().await.map_err(|error| unavailable(&doing, cause(&error)))? {
+                while let Some(bytes) = answer
+                    .chunk()
+                    .await
+                    .map_err(|error| unavailable(&doing, cause(&error)))?
+                {
                     if !write(&bytes)? {
                         return Ok(None);
                     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use backon::{ExponentialBuilder, Retryable};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use isomer_outbound::{
@@ -24,7 +25,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Most bytes of an answer that is not a file.
 const MOST_ANSWER: usize = 64 << 20;
 /// How often a request that may be repeated is sent, and the first pause between two of them.
-const TRIES: u32 = 4;
+const TRIES: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Longest part of a server's words in our own.
 const MOST_WORDS: usize = 500;
@@ -109,7 +110,9 @@ impl Client {
     pub(super) fn url(&self, path: &str) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path.split('/').filter(|part| !part.is_empty()));
+            segments
+                .pop_if_empty()
+                .extend(path.split('/').filter(|part| !part.is_empty()));
         }
         url
     }
@@ -127,10 +130,20 @@ impl Client {
     }
 
     /// A request that may be repeated: setting what is set changes nothing.
-    pub(super) async fn send<T: DeserializeOwned>(&self, doing: &str, method: Method, path: &str, body: &Value) -> Result<T> {
+    pub(super) async fn send<T: DeserializeOwned>(
+        &self,
+        doing: &str,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Result<T> {
         let url = self.api(path);
-        self.read(doing, || self.http.request(method.clone(), url.clone()).json(body), TRIES)
-            .await
+        self.read(
+            doing,
+            || self.http.request(method.clone(), url.clone()).json(body),
+            TRIES,
+        )
+        .await
     }
 
     /// A request that makes something new each time.
@@ -159,7 +172,12 @@ impl Client {
         self.url(&format!("api/2.0/mlflow/{path}"))
     }
 
-    async fn read<T: DeserializeOwned>(&self, doing: &str, request: impl Fn() -> RequestBuilder, tries: u32) -> Result<T> {
+    async fn read<T: DeserializeOwned>(
+        &self,
+        doing: &str,
+        request: impl Fn() -> RequestBuilder,
+        tries: u32,
+    ) -> Result<T> {
         let mut answer = self.answer(doing, request, tries).await?;
         let body = match body::read(&mut answer, MOST_ANSWER).await {
             Ok(body) => body,
@@ -169,21 +187,20 @@ impl Client {
         serde_json::from_slice(&body).map_err(|error| unreadable(doing, error.to_string()))
     }
 
-    async fn answer(&self, doing: &str, request: impl Fn() -> RequestBuilder, tries: u32) -> Result<Response> {
-        let mut pause = FIRST_PAUSE;
-        for left in (0..tries).rev() {
-            let error = match request().send().await {
-                Ok(answer) if answer.status().is_success() => return Ok(answer),
-                Ok(answer) => refusal(doing, answer).await,
-                Err(error) => unavailable(doing, cause(&error)),
-            };
-            if left == 0 || !matches!(error, RegistryError::Unavailable { .. }) {
-                return Err(error);
+    async fn answer(&self, doing: &str, request: impl Fn() -> RequestBuilder, tries: usize) -> Result<Response> {
+        let send = || async {
+            match request().send().await {
+                Ok(answer) if answer.status().is_success() => Ok(answer),
+                Ok(answer) => Err(refusal(doing, answer).await),
+                Err(error) => Err(unavailable(doing, cause(&error))),
             }
-            tokio::time::sleep(pause).await;
-            pause *= 2;
-        }
-        Err(unavailable(doing, "was not tried".to_owned()))
+        };
+        let pauses = ExponentialBuilder::default()
+            .with_min_delay(FIRST_PAUSE)
+            .with_max_times(tries.saturating_sub(1));
+        send.retry(pauses)
+            .when(|error| matches!(error, RegistryError::Unavailable { .. }))
+            .await
     }
 }
 

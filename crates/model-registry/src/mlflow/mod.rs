@@ -10,8 +10,8 @@ use std::path::Path;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-pub use client::Credentials;
 use client::Client;
+pub use client::Credentials;
 use wire::{
     DownloadAnswer, ExperimentAnswer, ModelAnswer, NewExperiment, RunAnswer, RunInfo, RunsAnswer, VersionAnswer,
     VersionsAnswer,
@@ -79,7 +79,11 @@ impl Mlflow {
             Err(error) if error.is_not_found() => {
                 let made: NewExperiment = self
                     .client
-                    .create("making the experiment", "experiments/create", &json!({ "name": self.experiment }))
+                    .create(
+                        "making the experiment",
+                        "experiments/create",
+                        &json!({ "name": self.experiment }),
+                    )
                     .await?;
                 Ok(made.experiment_id)
             }
@@ -147,7 +151,10 @@ impl Registry for Mlflow {
         // Not `registered-models/alias`: it answers INVALID_PARAMETER_VALUE for an alias that no
         // version has, as for a request that is wrong.
         let doing = format!("asking for the aliases of `{model}`");
-        let found: Result<ModelAnswer> = self.client.get(&doing, "registered-models/get", &[("name", model)]).await;
+        let found: Result<ModelAnswer> = self
+            .client
+            .get(&doing, "registered-models/get", &[("name", model)])
+            .await;
         let aliases = match found {
             Ok(found) => found.registered_model.aliases,
             Err(error) if error.is_not_found() => return Ok(None),
@@ -187,7 +194,11 @@ impl Registry for Mlflow {
     async fn record(&self, version: &Version, evidence: &Evidence) -> Result<String> {
         let run = self.run(evidence).await?;
         let id = run.run_id.as_str();
-        let metrics: Vec<Value> = evidence.metrics.iter().map(|one| metric(one, version, evidence)).collect();
+        let metrics: Vec<Value> = evidence
+            .metrics
+            .iter()
+            .map(|one| metric(one, version, evidence))
+            .collect();
         let tags: Vec<Value> = evidence
             .tags
             .iter()
@@ -204,11 +215,16 @@ impl Registry for Mlflow {
             .iter()
             .map(|(name, digest)| {
                 let source = json!({ "digest": digest }).to_string();
-                let dataset = json!({ "name": name, "digest": short(digest), "source_type": "isomer", "source": source });
+                let dataset =
+                    json!({ "name": name, "digest": short(digest), "source_type": "isomer", "source": source });
                 json!({ "dataset": dataset, "tags": [{ "key": "mlflow.data.context", "value": "eval" }] })
             })
             .collect();
-        let models: Vec<Value> = version.logged_model.iter().map(|id| json!({ "model_id": id })).collect();
+        let models: Vec<Value> = version
+            .logged_model
+            .iter()
+            .map(|id| json!({ "model_id": id }))
+            .collect();
         let inputs = json!({ "run_id": id, "datasets": datasets, "models": models });
         let _: Value = self
             .client

@@ -134,7 +134,10 @@ impl ModelVersion {
     pub(super) fn version(self) -> Version {
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         let tags: BTreeMap<String, String> = self.tags.into_iter().map(|tag| (tag.key, tag.value)).collect();
-        let of_source = self.source.strip_prefix("models:/").filter(|id| !id.contains(['/', '@']));
+        let of_source = self
+            .source
+            .strip_prefix("models:/")
+            .filter(|id| !id.contains(['/', '@']));
         Version {
             logged_model: some(self.model_id).or_else(|| of_source.map(str::to_owned)),
             model: self.name,

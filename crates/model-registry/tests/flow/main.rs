@@ -32,7 +32,12 @@ async fn a_version_that_passed_gets_its_tags_and_then_the_alias() {
 
 #[tokio::test]
 async fn whatever_is_no_pass_gets_no_alias_and_loses_one_before_its_tags_change() {
-    for gate in [Verdict::Fail, Verdict::Undecided, Verdict::Invalid, Verdict::Unspecified] {
+    for gate in [
+        Verdict::Fail,
+        Verdict::Undecided,
+        Verdict::Invalid,
+        Verdict::Unspecified,
+    ] {
         let memory = Memory::with(&["1"]);
         memory.set(PASSED, "1");
         let (checker, _folder) = checker(&memory, given(gate), policy());
@@ -56,7 +61,11 @@ async fn a_version_without_an_encoder_or_with_too_large_a_one_is_tagged_and_neve
             state.files.get_mut("3").unwrap().insert(format!("extra-{n}"), vec![]);
         }
         let cut = state.files["4"]["0_StaticEmbedding/model.safetensors"][..100].to_vec();
-        state.files.get_mut("4").unwrap().insert("0_StaticEmbedding/model.safetensors".to_owned(), cut);
+        state
+            .files
+            .get_mut("4")
+            .unwrap()
+            .insert("0_StaticEmbedding/model.safetensors".to_owned(), cut);
     }
     let engine = given(Verdict::Pass);
     let runs = engine.runs.clone();
@@ -88,7 +97,10 @@ async fn a_size_that_the_registry_keeps_back_is_bounded_all_the_same() {
         large.insert("0_StaticEmbedding/model.safetensors".to_owned(), vec![0; 2 << 20]);
     }
     let (checker, _folder) = checker(&memory, given(Verdict::Pass), policy());
-    assert_eq!(checker.check("enc", "1").await.unwrap().verdict, verdict::Verdict::Refused);
+    assert_eq!(
+        checker.check("enc", "1").await.unwrap().verdict,
+        verdict::Verdict::Refused
+    );
 }
 
 #[tokio::test]
@@ -129,19 +141,30 @@ async fn a_champion_that_never_stands_still_leaves_no_alias_and_is_tried_again()
     };
     let (checker, _folder) = checker(&memory, engine, policy());
     let error = checker.check("enc", "3").await.unwrap_err();
-    assert!(error.passes() && error.to_string().contains("changed during each"), "{error}");
+    assert!(
+        error.passes() && error.to_string().contains("changed during each"),
+        "{error}"
+    );
     assert_eq!((memory.alias(PASSED), memory.tag("3", VERDICT)), (None, None));
 }
 
 #[tokio::test]
 async fn a_champion_that_cannot_be_compared_with_is_an_error_and_no_silent_pass() {
     let memory = Memory::with(&["1", "2"]);
-    memory.0.lock().files.insert("1".to_owned(), [("model.pkl".to_owned(), vec![0])].into());
+    memory
+        .0
+        .lock()
+        .files
+        .insert("1".to_owned(), [("model.pkl".to_owned(), vec![0])].into());
     memory.set(CHAMPION, "1");
     let (checker, _folder) = checker(&memory, given(Verdict::Pass), policy());
     let checked = checker.check("enc", "2").await.unwrap();
     assert_eq!(checked.verdict, verdict::Verdict::Error);
-    assert!(checked.reason.contains("version 1") && checked.reason.contains("model.pkl"), "{}", checked.reason);
+    assert!(
+        checked.reason.contains("version 1") && checked.reason.contains("model.pkl"),
+        "{}",
+        checked.reason
+    );
     assert_eq!(memory.alias(PASSED), None);
 }
 
@@ -154,7 +177,13 @@ async fn the_alias_goes_to_later_versions_and_not_back() {
     assert_eq!((earlier.verdict, earlier.alias), (verdict::Verdict::Pass, false));
     assert_eq!(memory.alias(PASSED).as_deref(), Some("10"));
     // A later one that has not passed is in nobody's way.
-    memory.0.lock().tags.get_mut("10").unwrap().insert(VERDICT.to_owned(), "fail".to_owned());
+    memory
+        .0
+        .lock()
+        .tags
+        .get_mut("10")
+        .unwrap()
+        .insert(VERDICT.to_owned(), "fail".to_owned());
     assert!(checker.check("enc", "9").await.unwrap().alias);
     assert_eq!(memory.alias(PASSED).as_deref(), Some("9"));
 }
@@ -194,7 +223,10 @@ async fn files_that_changed_lose_the_alias_before_the_new_run() {
     let version = || async { memory.version("enc", "1").await.unwrap().unwrap() };
     assert_eq!(checker.stale(&version().await).await.unwrap(), None);
     let mut changed = encoder();
-    changed.insert("modules.json".to_owned(), [b" ", &*changed["modules.json"].clone()].concat());
+    changed.insert(
+        "modules.json".to_owned(),
+        [b" ", &*changed["modules.json"].clone()].concat(),
+    );
     memory.0.lock().files.insert("1".to_owned(), changed);
     assert_eq!(checker.stale(&version().await).await.unwrap(), Some(Stale::Files));
     checker.check("enc", "1").await.unwrap();
@@ -211,7 +243,12 @@ async fn the_version_at_the_alias_is_stale_when_another_is_champion() {
     checker.check("enc", "3").await.unwrap();
     let stale = |number: &'static str| {
         let (checker, memory) = (&checker, &memory);
-        async move { checker.stale(&memory.version("enc", number).await.unwrap().unwrap()).await.unwrap() }
+        async move {
+            checker
+                .stale(&memory.version("enc", number).await.unwrap().unwrap())
+                .await
+                .unwrap()
+        }
     };
     assert_eq!((stale("2").await, stale("3").await), (None, None));
     memory.set(CHAMPION, "2");
@@ -225,7 +262,11 @@ async fn the_version_at_the_alias_is_stale_when_another_is_champion() {
 
 #[tokio::test]
 async fn a_registry_that_fails_at_any_write_ends_the_same_when_it_is_tried_again() {
-    for (gate, before) in [(Verdict::Pass, None), (Verdict::Fail, Some("1")), (Verdict::Pass, Some("1"))] {
+    for (gate, before) in [
+        (Verdict::Pass, None),
+        (Verdict::Fail, Some("1")),
+        (Verdict::Pass, Some("1")),
+    ] {
         let run = |fails_at: Option<usize>| async move {
             let memory = Memory::with(&["1"]);
             if let Some(version) = before {
@@ -252,7 +293,11 @@ async fn a_registry_that_fails_at_any_write_ends_the_same_when_it_is_tried_again
         for place in 0..writes {
             let (again_alias, again_verdict, again_records, failed, _) = run(Some(place)).await;
             assert!(failed, "the fault at {place} was met");
-            assert_eq!((&again_alias, &again_verdict, again_records), (&alias, &verdict, records), "{place}");
+            assert_eq!(
+                (&again_alias, &again_verdict, again_records),
+                (&alias, &verdict, records),
+                "{place}"
+            );
         }
     }
 }

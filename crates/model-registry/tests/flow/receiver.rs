@@ -86,7 +86,10 @@ async fn a_hundred_deliveries_at_once_check_each_version_once() {
     assert_eq!(receiver.service.drain().await.unwrap(), 2);
     assert_eq!(runs.lock().len(), 2);
     // Another delivery of the same version, with a new id: it has its verdict.
-    assert_eq!(receiver.send(SECRET, "later", 0, &created("1")).await, StatusCode::ACCEPTED);
+    assert_eq!(
+        receiver.send(SECRET, "later", 0, &created("1")).await,
+        StatusCode::ACCEPTED
+    );
     assert_eq!(receiver.service.drain().await.unwrap(), 1);
     assert_eq!(runs.lock().len(), 2);
 }
@@ -98,15 +101,25 @@ async fn what_is_no_version_of_ours_is_answered_and_runs_nothing() {
     let runs = engine.runs.clone();
     let receiver = receiver(&memory, engine, &["enc*"]).await;
     let tag = r#"{"entity":"model_version_tag","action":"set","data":{"name":"enc","version":"1","key":"isomer.verdict","value":"pass"}}"#;
-    let passed = format!(r#"{{"entity":"model_version_alias","action":"created","data":{{"name":"enc","alias":"{PASSED}","version":"1"}}}}"#);
+    let passed = format!(
+        r#"{{"entity":"model_version_alias","action":"created","data":{{"name":"enc","alias":"{PASSED}","version":"1"}}}}"#
+    );
     let other = created("1").replace("\"enc\"", "\"classifier\"");
-    for (id, body) in [("a", tag), ("b", &passed), ("c", &other), ("d", "{\"entity\":\"x\",\"action\":\"y\"}")] {
+    for (id, body) in [
+        ("a", tag),
+        ("b", &passed),
+        ("c", &other),
+        ("d", "{\"entity\":\"x\",\"action\":\"y\"}"),
+    ] {
         assert_eq!(receiver.send(SECRET, id, 0, body).await, StatusCode::OK, "{body}");
     }
     assert_eq!(receiver.send(SECRET, "e", 0, "no JSON").await, StatusCode::BAD_REQUEST);
     assert_eq!(receiver.service.drain().await.unwrap(), 0);
     // MLflow's test delivery names a version that is not there.
-    assert_eq!(receiver.send(SECRET, "f", 0, &created("77")).await, StatusCode::ACCEPTED);
+    assert_eq!(
+        receiver.send(SECRET, "f", 0, &created("77")).await,
+        StatusCode::ACCEPTED
+    );
     assert_eq!(receiver.service.drain().await.unwrap(), 1);
     assert!(runs.lock().is_empty());
 }

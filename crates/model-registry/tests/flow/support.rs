@@ -28,7 +28,11 @@ fn workspace() -> PathBuf {
 /// The files of a tiny encoder.
 pub fn encoder() -> BTreeMap<String, Vec<u8>> {
     let folder = workspace().join("embed-svc/tests/fixtures/static_embedding");
-    let names = ["modules.json", "0_StaticEmbedding/model.safetensors", "0_StaticEmbedding/tokenizer.json"];
+    let names = [
+        "modules.json",
+        "0_StaticEmbedding/model.safetensors",
+        "0_StaticEmbedding/tokenizer.json",
+    ];
     let read = |name: &str| (name.to_owned(), std::fs::read(folder.join(name)).unwrap());
     names.map(read).into_iter().collect()
 }
