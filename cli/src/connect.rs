@@ -214,6 +214,30 @@ pub(crate) async fn connect_to_fleet(
     fleet: &FleetArgs,
 ) -> Result<Connection, Failure> {
     let config = configuration_with(global, engine, fleet)?;
+    connect_with(global, engine, fleet, config).await
+}
+
+/// [`connect_to_fleet`] for a process that loads one encoder after another, each of at most so many
+/// bytes: where the configuration sets no bound on models in memory, there is room for two.
+pub(crate) async fn connect_to_registry(
+    global: &Global,
+    engine: &EngineArgs,
+    fleet: &FleetArgs,
+    most_bytes: u64,
+) -> Result<Connection, Failure> {
+    let mut config = configuration_with(global, engine, fleet)?;
+    if config.embed.max_model_bytes == 0 {
+        config.embed.max_model_bytes = most_bytes.saturating_mul(2);
+    }
+    connect_with(global, engine, fleet, config).await
+}
+
+async fn connect_with(
+    global: &Global,
+    engine: &EngineArgs,
+    fleet: &FleetArgs,
+    config: IsomerConfig,
+) -> Result<Connection, Failure> {
     match &global.server {
         Some(_) if fleet.engine.is_some() || fleet.store.is_some() => Err(Failure::usage(
             "--engine, --store: the server at --server has the queue and the store of its own configuration (fleet.engine, \

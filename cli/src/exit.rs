@@ -12,6 +12,8 @@ pub(crate) const DONE: u8 = 0;
 pub(crate) const GATE_FAILED: u8 = 1;
 /// The gate is undecided or invalid, and that blocks the run.
 pub(crate) const GATE_NOT_PASSED: u8 = 4;
+/// Something cannot be checked at all.
+pub(crate) const UNCHECKED: u8 = DEPENDENCY;
 const USAGE: u8 = 2;
 const DEPENDENCY: u8 = 3;
 

@@ -46,11 +46,16 @@ def answers(port, address="127.0.0.1"):
 
 
 def completion(body, number=""):
-    """The answer of a stub of a language model: the words of a text in another order, and a number."""
+    """The words of a text in another order, and a number."""
     words = [word for word in body["messages"][-1]["content"].split() if word.isalpha()][-14:]
     text = " ".join([*reversed(words), str(number)]).strip() + "."
     if "scale from 0 to 5" in json.dumps(body["messages"]):
         text = "4"
+    return completed(text)
+
+
+def completed(text):
+    """A text as the answer of a language model."""
     message = {"role": "assistant", "content": text}
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
@@ -59,9 +64,10 @@ def completion(body, number=""):
 
 
 class Generator:
-    """A stub of a language model with OpenAI's API: returns the words of a text in another order, after a pause."""
+    """A stub of a language model with OpenAI's API: answers after a pause, with the words of a text in another
+    order, or as `answer` says."""
 
-    def __init__(self, pause, varied=False, address="127.0.0.1"):
+    def __init__(self, pause, varied=False, address="127.0.0.1", answer=completion):
         self.calls, self.in_flight, self.lock = 0, 0, threading.Lock()
         self.port, self.address = free_port(), address
         outer = self
@@ -79,7 +85,7 @@ class Generator:
                     outer.in_flight += 1
                     number = outer.calls
                 time.sleep(pause)
-                content = completion(body, number if varied else "")
+                content = answer(body, number if varied else "")
                 try:
                     self.send_response(200)
                     self.send_header("content-type", "application/json")

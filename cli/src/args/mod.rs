@@ -6,6 +6,7 @@ pub(crate) mod fleet;
 pub(crate) mod keys;
 pub(crate) mod prompts;
 pub(crate) mod providers;
+pub(crate) mod registry;
 pub(crate) mod report;
 pub(crate) mod stats;
 pub(crate) mod store;
@@ -29,6 +30,7 @@ Examples:
   isomer datasets --family hteb-english               data sets that have a name
   isomer stats compare --input scores.csv --reference all-mpnet-base-v2
   isomer serve --listen 127.0.0.1:50051
+  isomer registry check --tracking-uri http://127.0.0.1:5000 --model enc --version 3
   isomer providers list --server 127.0.0.1:50051
   isomer keys create --name me --scope encode          a key for a gateway that others reach
 
@@ -150,6 +152,9 @@ pub(crate) enum Command {
     Fleet(fleet::FleetViewArgs),
     /// What the store that machines share holds, and the removal of what no run relies on.
     Store(store::StoreArgs),
+    /// Check the encoders of a model registry as their versions come, and tag them there.
+    #[command(subcommand)]
+    Registry(registry::RegistryCommand),
     /// The encoder providers of a running gateway (--server): list, register, change, probe.
     #[command(subcommand)]
     Providers(providers::ProvidersCommand),
@@ -181,6 +186,7 @@ impl Command {
         match self {
             Self::Check(args) => args.fleet.clone(),
             Self::Worker(args) => args.fleet.clone(),
+            Self::Registry(command) => command.common().fleet.clone(),
             Self::Store(args) => FleetArgs {
                 store: args.store.clone(),
                 ..FleetArgs::default()
@@ -831,12 +837,6 @@ pub(crate) struct CheckArgs {
         value_delimiter = ','
     )]
     pub(crate) models: Vec<String>,
-    /// A built-in suite's name or a suite file (TOML).
-    #[arg(long, env = "ISOMER_SUITE", default_value = "quick", value_name = "NAME_OR_FILE")]
-    pub(crate) suite: String,
-    /// `local:ID` or `openai:MODEL@URL` [default: the suite's, else the server's].
-    #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
-    pub(crate) generator: Option<String>,
     /// Encoder to compare the others with.
     #[arg(long, env = "ISOMER_BASELINE", value_name = "ID_OR_DIR")]
     pub(crate) baseline: Option<String>,
@@ -851,6 +851,29 @@ pub(crate) struct CheckArgs {
     /// kept with the run in any case.
     #[arg(long, env = "ISOMER_ITEMS", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) items: bool,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    /// Print what the check would take, and stop: texts, calls, tokens, price and time, and what
+    /// the caches hold already. Nothing is generated, encoded or rated.
+    #[arg(long, help_heading = "Cost")]
+    pub(crate) plan: bool,
+    #[command(flatten)]
+    pub(crate) prompts: PromptArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+}
+
+/// What a check runs, whatever its encoders: the suite with its overrides.
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// A built-in suite's name or a suite file (TOML).
+    #[arg(long, env = "ISOMER_SUITE", default_value = "quick", value_name = "NAME_OR_FILE")]
+    pub(crate) suite: String,
+    /// `local:ID` or `openai:MODEL@URL` [default: the suite's, else the server's].
+    #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
+    pub(crate) generator: Option<String>,
     /// Seeds [default: the suite's].
     #[arg(long, env = "ISOMER_SEEDS", value_delimiter = ',')]
     pub(crate) seeds: Vec<u64>,
@@ -872,8 +895,6 @@ pub(crate) struct CheckArgs {
     )]
     pub(crate) transformations: Vec<String>,
     #[command(flatten)]
-    pub(crate) prompts: PromptArgs,
-    #[command(flatten)]
     pub(crate) judge: CheckJudgeArgs,
     #[command(flatten)]
     pub(crate) separation: CheckSeparationArgs,
@@ -881,10 +902,6 @@ pub(crate) struct CheckArgs {
     pub(crate) limits: CheckLimitArgs,
     #[command(flatten)]
     pub(crate) gate: GateArgs,
-    #[command(flatten)]
-    pub(crate) engine: EngineArgs,
-    #[command(flatten)]
-    pub(crate) fleet: FleetArgs,
 }
 
 /// The judge that rates the transformed texts of a check.
@@ -909,14 +926,10 @@ pub(crate) struct CheckJudgeArgs {
     pub(crate) judge_accept: Option<f64>,
 }
 
-/// What the check would take, and may take.
+/// What the check may take.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Cost")]
 pub(crate) struct CheckLimitArgs {
-    /// Print what the check would take, and stop: texts, calls, tokens, price and time, and what
-    /// the caches hold already. Nothing is generated, encoded or rated.
-    #[arg(long)]
-    pub(crate) plan: bool,
     /// Most calls to the generator: a check that would take more is not started, one that has taken
     /// more is stopped [default: the suite's, else no limit].
     #[arg(long, env = "ISOMER_MAX_CALLS", value_name = "N")]

@@ -17,6 +17,7 @@ mod manual;
 mod models;
 mod probe;
 mod providers;
+mod registry;
 mod report;
 mod rerank;
 mod serve;
@@ -50,7 +51,11 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     }
     let config = connect::configuration_with(&global, &EngineArgs::default(), &cli.command.fleet())?;
     // A server logs at the level of its configuration; a command logs only problems.
-    let serves = matches!(cli.command, Command::Serve(_) | Command::Worker(_));
+    let serves = match &cli.command {
+        Command::Serve(_) | Command::Worker(_) => true,
+        Command::Registry(command) => command.serves(),
+        _ => false,
+    };
     let quiet = (!serves).then(|| "warn".to_owned());
     let filter = global.log.clone().or(quiet).unwrap_or(config.telemetry.filter);
     let _telemetry = telemetry::init(
@@ -71,6 +76,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Stats(command) => stats::run(&global, command).await,
         Command::Report(args) => report::run(&global, &args).await,
         Command::Diff(args) => Box::pin(diff::run(&global, args)).await,
+        Command::Registry(command) => Box::pin(registry::run(&global, command)).await,
         Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,
         Command::Worker(args) => Box::pin(worker::run(&global, args)).await,

@@ -21,7 +21,7 @@ use tonic::{Code, Status};
 
 use super::{augment::prefetch_generator, report::attest, stdout_failure};
 use crate::{
-    args::{CheckArgs, CheckJudgeArgs, CheckLimitArgs, CheckSeparationArgs, Format, Global},
+    args::{CheckArgs, CheckJudgeArgs, CheckLimitArgs, CheckSeparationArgs, Format, Global, RunArgs},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
     exit::{DONE, Failure, GATE_FAILED, GATE_NOT_PASSED},
     progress::{Display, Step},
@@ -34,12 +34,15 @@ const REPORTS: &[ReportFormat] = &[
     ReportFormat::Junit,
 ];
 
+/// Name of the report that holds everything.
+pub(super) const JSON: &str = "report.json";
+
 /// How often in succession a run is watched again without hearing anything, and after which pause:
 /// two minutes, in which a server is replaced.
 const WATCHES: u32 = 60;
 const WATCH_AGAIN: Duration = Duration::from_secs(2);
 
-type Client = RunServiceClient<GrpcChannel>;
+pub(super) type Client = RunServiceClient<GrpcChannel>;
 
 pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(global.quiet);
@@ -50,35 +53,23 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         .map(|file| attest::key(file, "--attest"))
         .transpose()?;
     let connection = connect::connect_to_fleet(global, &args.engine, &args.fleet).await?;
-    let suite = suite(&args.suite)?;
+    let shared = spec(&args.run)?;
     prefetch(&connection, &args, &display).await?;
-    let mut client = RunServiceClient::new(connection.channel.clone())
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let mut client = client(&connection.channel);
 
     let encoders: Vec<&str> = args.models.iter().chain(&args.baseline).map(String::as_str).collect();
     let prompts = args.prompts.all(&encoders, |id| local_folder(&connection, id))?;
     let spec = RunSpec {
-        suite: Some(suite),
         encoder_ids: args.models.iter().map(|m| local_folder(&connection, m)).collect(),
-        generator_id: args.generator.clone().unwrap_or_default(),
-        seeds: args.seeds.clone(),
-        temperature: args.temperature,
-        limit: args.limit,
-        sample_seed: args.sample_seed,
         baseline_encoder_id: args
             .baseline
             .clone()
             .map(|b| local_folder(&connection, &b))
             .unwrap_or_default(),
-        transformations: args.transformations.clone(),
-        gate: args.gate.gate(),
-        judge: judge(&args.judge),
         prompts,
-        separation: separation(&args.separation),
-        limits: limits(&args.limits),
+        ..shared
     };
-    if args.limits.plan {
+    if args.plan {
         plan::show(&mut client, spec, global.format).await?;
         return Ok(ExitCode::from(DONE));
     }
@@ -122,6 +113,31 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         display.message(why);
     }
     Ok(ExitCode::from(code))
+}
+
+/// A client of the run service.
+pub(super) fn client(channel: &GrpcChannel) -> Client {
+    RunServiceClient::new(channel.clone())
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+/// The run that the flags describe, without encoders.
+pub(super) fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
+    Ok(RunSpec {
+        suite: Some(suite(&args.suite)?),
+        generator_id: args.generator.clone().unwrap_or_default(),
+        seeds: args.seeds.clone(),
+        temperature: args.temperature,
+        limit: args.limit,
+        sample_seed: args.sample_seed,
+        transformations: args.transformations.clone(),
+        gate: args.gate.gate(),
+        judge: judge(&args.judge),
+        separation: separation(&args.separation),
+        limits: limits(&args.limits),
+        ..RunSpec::default()
+    })
 }
 
 /// The exit code for a run's gate, and what the user should know about it.
@@ -233,6 +249,15 @@ async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) 
     for model in models.iter().chain(&args.baseline) {
         connection.prefetch(model, ModelKind::Encoder, display).await?;
     }
+    prefetch_generators(connection, &args.run, display).await
+}
+
+/// Fetches the language models that the flags name.
+pub(super) async fn prefetch_generators(
+    connection: &Connection,
+    args: &RunArgs,
+    display: &Display,
+) -> Result<(), Failure> {
     if let Some(judge) = args.judge.judge.as_deref().filter(|judge| !judge.is_empty()) {
         let fetched = prefetch_generator(connection, judge, display).await;
         fetched.map_err(|failure| failure.of_flag("--judge"))?;
@@ -250,7 +275,7 @@ async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) 
 
 /// Shows a run until it ends. The run goes on when a server on the way is restarted; `again` says
 /// whether it is then watched again.
-async fn watch(mut client: Client, id: &str, display: &Display, again: bool) -> Result<Run, Failure> {
+pub(super) async fn watch(mut client: Client, id: &str, display: &Display, again: bool) -> Result<Run, Status> {
     let mut after = 0;
     let mut failed = 0;
     loop {
@@ -267,7 +292,7 @@ async fn watch(mut client: Client, id: &str, display: &Display, again: bool) -> 
             Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled
         );
         if !again || !passes || failed >= WATCHES {
-            return Err(broken.into());
+            return Err(broken);
         }
         sleep(WATCH_AGAIN).await;
     }
@@ -313,13 +338,9 @@ fn show(display: &Display, progress: &StageProgress) {
     display.step(name, &step);
 }
 
-/// Writes every form of the report into `out`, and its items where they are wanted, and returns the
-/// JSON one.
-async fn save_reports(client: &mut Client, id: &str, out: &Path, items: bool) -> Result<Vec<u8>, Failure> {
-    let told =
-        |path: &PathBuf, e: std::io::Error| Failure::dependency(format!("--out: cannot write {}: {e}", path.display()));
-    std::fs::create_dir_all(out).map_err(|e| told(&out.to_owned(), e))?;
-    let mut json = Vec::new();
+/// Every form of the report of a run, and its items where they are wanted: file name and content.
+pub(super) async fn reports(client: &mut Client, id: &str, items: bool) -> Result<Vec<(String, Vec<u8>)>, Status> {
+    let mut files = Vec::new();
     let items = items.then_some(&ReportFormat::Items);
     for format in REPORTS.iter().chain(items) {
         let report = client
@@ -330,14 +351,26 @@ async fn save_reports(client: &mut Client, id: &str, out: &Path, items: bool) ->
             .await?
             .into_inner();
         // The name comes from the server; only its last part is used, so that the file stays inside
-        // the folder.
-        let name = Path::new(&report.file_name)
-            .file_name()
-            .unwrap_or_else(|| "report".as_ref());
-        let path = out.join(name);
-        std::fs::write(&path, &report.content).map_err(|e| told(&path, e))?;
-        if *format == ReportFormat::Json {
-            json = report.content;
+        // the folder that it is written to.
+        let name = Path::new(&report.file_name).file_name();
+        let name = name.map_or("report".into(), |name| name.to_string_lossy().into_owned());
+        files.push((name, report.content));
+    }
+    Ok(files)
+}
+
+/// Writes every form of the report into `out`, and its items where they are wanted, and returns the
+/// JSON one.
+async fn save_reports(client: &mut Client, id: &str, out: &Path, items: bool) -> Result<Vec<u8>, Failure> {
+    let told =
+        |path: &PathBuf, e: std::io::Error| Failure::dependency(format!("--out: cannot write {}: {e}", path.display()));
+    std::fs::create_dir_all(out).map_err(|e| told(&out.to_owned(), e))?;
+    let mut json = Vec::new();
+    for (name, content) in reports(client, id, items).await? {
+        let path = out.join(&name);
+        std::fs::write(&path, &content).map_err(|e| told(&path, e))?;
+        if name == JSON {
+            json = content;
         }
     }
     Ok(json)

@@ -1,0 +1,174 @@
+//! `isomer registry …`
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum};
+use isomer_access::read_span;
+
+use super::{EngineArgs, FleetArgs, RunArgs};
+
+/// `isomer registry …`
+#[derive(Subcommand, Debug)]
+pub(crate) enum RegistryCommand {
+    /// Check one version of a model, and write the verdict into the registry.
+    #[command(after_help = "\
+Exit codes: 0 passed, 1 failed, 2 usage or configuration, 3 the version cannot be checked or the registry failed, 4 undecided or
+invalid.
+Examples:
+  isomer registry check --tracking-uri http://127.0.0.1:5000 --model enc --version 3
+  isomer registry check --model enc --version 3 --suite minimal --rule max_drop=5,unit=item --promote
+The address may stand in MLFLOW_TRACKING_URI, and what logs in there in MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and
+MLFLOW_TRACKING_PASSWORD.")]
+    Check(Box<RegistryCheckArgs>),
+    /// Look through the registry at intervals, and check each version that has no verdict.
+    #[command(after_help = "\
+Examples:
+  isomer registry watch --tracking-uri http://127.0.0.1:5000 --model 'encoder-*' --interval 5m
+  isomer registry watch --tracking-uri http://127.0.0.1:5000 --once")]
+    Watch(Box<RegistryWatchArgs>),
+    /// Receive the registry's webhooks, and watch as well: a version is checked when it is made, and
+    /// what a webhook missed is found.
+    #[command(after_help = "\
+The webhook goes to http://THIS_HOST:PORT/hooks/mlflow; its events are model_version.created, model_version_alias.created,
+model_version_alias.deleted and model_version_tag.deleted. Its secret is in ISOMER_WEBHOOK_SECRET, or in a file
+(--webhook-secret-file). docs/how-to/registry.md says what MLflow needs to send it.
+Example:
+  isomer registry serve --tracking-uri http://mlflow:5000 --listen 0.0.0.0:8080 --model 'encoder-*'")]
+    Serve(Box<RegistryServeArgs>),
+}
+
+impl RegistryCommand {
+    /// Whether it goes on until it is stopped.
+    pub(crate) fn serves(&self) -> bool {
+        match self {
+            Self::Check(_) => false,
+            Self::Watch(args) => !args.once,
+            Self::Serve(_) => true,
+        }
+    }
+
+    /// What all of them have.
+    pub(crate) fn common(&self) -> &RegistryCommonArgs {
+        match self {
+            Self::Check(args) => &args.common,
+            Self::Watch(args) => &args.common,
+            Self::Serve(args) => &args.watching.common,
+        }
+    }
+}
+
+/// Kind of registry.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RegistryKind {
+    /// MLflow 3, with a tracking server.
+    Mlflow,
+}
+
+/// What every command of a registry needs.
+#[derive(Args, Debug)]
+pub(crate) struct RegistryCommonArgs {
+    /// Kind of registry.
+    #[arg(long, value_enum, default_value_t = RegistryKind::Mlflow)]
+    pub(crate) registry: RegistryKind,
+    /// Address of the tracking server.
+    #[arg(long, env = "MLFLOW_TRACKING_URI", value_name = "URL")]
+    pub(crate) tracking_uri: String,
+    /// Experiment in which checks are recorded; it is made if it is not there.
+    #[arg(
+        long,
+        env = "ISOMER_REGISTRY_EXPERIMENT",
+        value_name = "NAME",
+        default_value = "isomer"
+    )]
+    pub(crate) experiment: String,
+    /// Alias of the version that others are compared with, if one has it.
+    #[arg(
+        long,
+        env = "ISOMER_REGISTRY_CHAMPION",
+        value_name = "ALIAS",
+        default_value = "champion"
+    )]
+    pub(crate) champion: String,
+    /// Alias that a version gets that passed.
+    #[arg(
+        long,
+        env = "ISOMER_REGISTRY_ALIAS",
+        value_name = "ALIAS",
+        default_value = "isomer-passed"
+    )]
+    pub(crate) alias: String,
+    /// Make a version that passed the champion. Without this option that alias is never moved.
+    #[arg(long, env = "ISOMER_REGISTRY_PROMOTE", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) promote: bool,
+    /// Most bytes of an encoder's files; a version with more is refused.
+    #[arg(long, env = "ISOMER_REGISTRY_MAX_BYTES", value_name = "BYTES", default_value_t = 4 << 30)]
+    pub(crate) max_bytes: u64,
+    /// Most files of a version; one with more is refused.
+    #[arg(long, env = "ISOMER_REGISTRY_MAX_FILES", value_name = "N", default_value_t = 2_000)]
+    pub(crate) max_files: usize,
+    /// Folder for files that are being checked, and for the ledger. With --server, the gateway has
+    /// to have the same folder under the same path, and embed.allow_paths [default: `registry` in
+    /// the home folder].
+    #[arg(long, env = "ISOMER_REGISTRY_FOLDER", value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+}
+
+/// `isomer registry check`
+#[derive(Args, Debug)]
+pub(crate) struct RegistryCheckArgs {
+    /// The model.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: String,
+    /// Its version.
+    #[arg(long, value_name = "N")]
+    pub(crate) version: String,
+    #[command(flatten)]
+    pub(crate) common: RegistryCommonArgs,
+}
+
+/// `isomer registry watch`
+#[derive(Args, Debug)]
+pub(crate) struct RegistryWatchArgs {
+    /// Models to check: names, or patterns with `*`; repeat for several [default: all].
+    #[arg(long = "model", value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) models: Vec<String>,
+    /// Time between two looks through the registry, e.g. 30s, 5m.
+    #[arg(long, env = "ISOMER_REGISTRY_INTERVAL", value_name = "TIME", default_value = "60s", value_parser = span)]
+    pub(crate) interval: Duration,
+    /// Look once, make the checks that are due, and stop.
+    #[arg(long)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) common: RegistryCommonArgs,
+}
+
+/// `isomer registry serve`
+#[derive(Args, Debug)]
+pub(crate) struct RegistryServeArgs {
+    /// Address to receive webhooks on; /healthz and /metrics are there too.
+    #[arg(
+        long,
+        env = "ISOMER_REGISTRY_LISTEN",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:8080"
+    )]
+    pub(crate) listen: SocketAddr,
+    /// File that holds the webhook's secret alone; it is read again when it changes [default:
+    /// ISOMER_WEBHOOK_SECRET].
+    #[arg(long, env = "ISOMER_WEBHOOK_SECRET_FILE", value_name = "FILE")]
+    pub(crate) webhook_secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) watching: RegistryWatchArgs,
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    read_span(text)
+        .filter(|span| !span.is_zero())
+        .ok_or_else(|| format!("`{text}` is not a while; write a number with its unit, e.g. 30s or 5m"))
+}

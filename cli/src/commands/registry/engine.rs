@@ -1,0 +1,148 @@
+//! The checks of a registry, over the run service: the same runs as those of `isomer check`.
+
+use std::path::Path;
+
+use isomer_eval::report;
+use isomer_model_registry::{
+    RegistryError, Result,
+    engine::{Ended, Engine},
+};
+use isomer_proto::{
+    encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient},
+    eval::v1::{CreateRunRequest, Run, RunSpec, RunState},
+};
+use isomer_service_kit::{Fault, GrpcChannel};
+use prost::Message;
+use sha2::{Digest, Sha256};
+use tonic::{Code, Status};
+
+use crate::{commands::check, progress::Display};
+
+/// How often a check may have failed before it is started once more.
+const MOST_ATTEMPTS: u32 = 1_000;
+/// Reasons for which a folder is no encoder that can be computed here.
+const UNSUPPORTED: [&str; 4] = [
+    "MODEL_UNUSABLE",
+    "MODEL_TOO_LARGE",
+    "INVALID_ARGUMENT",
+    "NOT_SERVED_YET",
+];
+
+/// Runs checks over a channel.
+pub(super) struct RunEngine {
+    channel: GrpcChannel,
+    is_remote: bool,
+    spec: RunSpec,
+    digest: String,
+    display: Display,
+}
+
+impl RunEngine {
+    pub(super) fn new(channel: GrpcChannel, is_remote: bool, spec: RunSpec, display: Display) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(env!("CARGO_PKG_VERSION"));
+        hash.update(spec.encode_to_vec());
+        Self {
+            channel,
+            is_remote,
+            spec,
+            digest: hex::encode(hash.finalize()),
+            display,
+        }
+    }
+
+    /// The run of a request id: one that goes on or has succeeded, else a new one. A run that failed
+    /// before is not taken for the answer to this request.
+    async fn create(&self, request_id: &str, spec: RunSpec) -> Result<Run> {
+        let mut client = check::client(&self.channel);
+        for attempt in 1..=MOST_ATTEMPTS {
+            let request = CreateRunRequest {
+                spec: Some(spec.clone()),
+                request_id: format!("registry {request_id} {attempt}"),
+            };
+            let answer = client.create_run(request).await.map_err(of_status)?.into_inner();
+            let run = answer
+                .run
+                .ok_or_else(|| Fault::internal("the server answered without a run"))?;
+            if !matches!(run.state(), RunState::Failed | RunState::Cancelled) {
+                return Ok(run);
+            }
+        }
+        Err(Fault::internal(format!("{MOST_ATTEMPTS} runs of this check have failed")).into())
+    }
+}
+
+impl Engine for RunEngine {
+    fn settings_digest(&self) -> &str {
+        &self.digest
+    }
+
+    async fn usable(&self, encoder: &Path) -> Result<Result<(), String>> {
+        let id = encoder.display().to_string();
+        let mut client = EncoderServiceClient::new(self.channel.clone());
+        let Err(status) = client.get_encoder(GetEncoderRequest { id: id.clone() }).await else {
+            return Ok(Ok(()));
+        };
+        let fault = Fault::from_status(&status);
+        if UNSUPPORTED.contains(&fault.reason.as_str()) {
+            // Its place on this machine says nothing to readers of the registry.
+            return Ok(Err(fault
+                .to_string()
+                .replace(&format!("{id}/"), "")
+                .replace(&id, "the model")));
+        }
+        if fault.code == Code::NotFound {
+            // Not a property of the version, and no reason to write one down.
+            return Err(RegistryError::Unavailable {
+                doing: "opening the encoder".to_owned(),
+                message: format!(
+                    "{fault}; with --server, the gateway has to have {id} under the same path, and embed.allow_paths = true"
+                ),
+            });
+        }
+        Err(fault.into())
+    }
+
+    async fn run(&self, request_id: &str, encoder: &Path, baseline: Option<&Path>) -> Result<Ended> {
+        let id = encoder.display().to_string();
+        let spec = RunSpec {
+            encoder_ids: vec![id.clone()],
+            baseline_encoder_id: baseline.map(|path| path.display().to_string()).unwrap_or_default(),
+            ..self.spec.clone()
+        };
+        let mut run = self.create(request_id, spec).await?;
+        let mut client = check::client(&self.channel);
+        if run.state() != RunState::Succeeded {
+            let watched = check::watch(client.clone(), &run.id, &self.display, self.is_remote).await;
+            run = watched.map_err(of_status)?;
+        }
+        if run.state() != RunState::Succeeded {
+            return Err(RegistryError::RunFailed {
+                code: match run.state() {
+                    RunState::Cancelled => Code::Cancelled,
+                    _ => Code::from_i32(run.error_code),
+                },
+                message: run.error,
+                run: run.id,
+            });
+        }
+        let files = check::reports(&mut client, &run.id, false).await.map_err(of_status)?;
+        let json = files.iter().find(|(name, _)| name == check::JSON);
+        let json = json.ok_or_else(|| Fault::internal("the server gave no report.json"))?;
+        let report = report::read(&json.1).map_err(|error| {
+            Fault::precondition("REPORT", format!("the server's report.json {error}"))
+                .hint("use the same version of Isomer here and there")
+        })?;
+        Ok(Ended {
+            verdict: run.verdict(),
+            run: run.id,
+            encoder: id,
+            report,
+            files,
+        })
+    }
+}
+
+fn of_status(status: Status) -> RegistryError {
+    Fault::from_status(&status).into()
+}

@@ -1,0 +1,244 @@
+//! `isomer registry`: checks of the encoders in a model registry.
+
+mod engine;
+
+use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+
+use isomer_all_in_one::IsomerConfig;
+use isomer_model_registry::{
+    check::{Checked, Checker, Policy},
+    fetch::{self, Bounds},
+    ledger::Ledger,
+    mlflow::{Credentials, Mlflow},
+    service::{Alone, HOOK, Service},
+    verdict::Verdict,
+};
+use isomer_outbound::secret::SecretSource;
+use isomer_service_kit::{
+    Fault, Services,
+    server::{self, ServerConfig},
+    shutdown,
+};
+use serde_json::json;
+
+use super::{check, stdout_failure};
+use crate::{
+    args::{
+        Format, Global,
+        registry::{
+            RegistryCheckArgs, RegistryCommand, RegistryCommonArgs, RegistryKind, RegistryServeArgs, RegistryWatchArgs,
+        },
+    },
+    connect::{self, Connection},
+    exit::{DONE, Failure, GATE_FAILED, GATE_NOT_PASSED, UNCHECKED},
+    progress::Display,
+};
+use engine::RunEngine;
+
+/// How old files of killed processes are that are removed at start, where a server's run may still
+/// read them.
+const LEFT_BEHIND: Duration = Duration::from_secs(7 * 86_400);
+
+type MlflowChecker = Checker<Mlflow, RunEngine>;
+
+pub(super) async fn run(global: &Global, command: RegistryCommand) -> Result<ExitCode, Failure> {
+    match command {
+        RegistryCommand::Check(args) => one(global, *args).await,
+        RegistryCommand::Watch(args) => watch(global, *args).await,
+        RegistryCommand::Serve(args) => serve(global, *args).await,
+    }
+}
+
+async fn one(global: &Global, args: RegistryCheckArgs) -> Result<ExitCode, Failure> {
+    let parts = Parts::new(global, &args.common).await?;
+    let checker = &parts.checker;
+    let checked = tokio::select! {
+        checked = checker.check(&args.model, &args.version) => checked,
+        () = shutdown::signal() => {
+            parts.connection.flush().await;
+            return Err(Failure::dependency("interrupted; running the same command again goes on from there"));
+        }
+    };
+    parts.connection.flush().await;
+    let checked = match checked {
+        Err(error) if !error.passes() && !matches!(error, isomer_model_registry::RegistryError::NoVersion { .. }) => {
+            checker
+                .conclude_error(&args.model, &args.version, error.to_string())
+                .await
+        }
+        other => other,
+    };
+    let checked = checked.map_err(Fault::from)?;
+    print(global.format, &checked)?;
+    Ok(ExitCode::from(match checked.verdict {
+        Verdict::Pass => DONE,
+        Verdict::Fail => GATE_FAILED,
+        Verdict::Undecided | Verdict::Invalid => GATE_NOT_PASSED,
+        Verdict::Unsupported | Verdict::Refused | Verdict::Error => UNCHECKED,
+    }))
+}
+
+async fn watch(global: &Global, args: RegistryWatchArgs) -> Result<ExitCode, Failure> {
+    let folder = folder(global, &args.common)?;
+    let _alone = Alone::take(&folder).map_err(Fault::from)?;
+    let parts = Parts::new(global, &args.common).await?;
+    let connection = parts.connection.clone();
+    let service = parts.service(args.models).await?;
+    if args.once {
+        let look = service.look().await.map_err(Fault::from)?;
+        let made = service.drain().await.map_err(Fault::from)?;
+        connection.flush().await;
+        let line = format!(
+            "{} versions, {} to check, {made} checks made",
+            look.versions, look.queued
+        );
+        writeln!(std::io::stdout(), "{line}").map_err(|error| stdout_failure(&error))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    tokio::select! {
+        () = service.work() => {}
+        () = service.reconcile(args.interval) => {}
+        () = shutdown::signal() => {}
+    }
+    connection.flush().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(global: &Global, args: RegistryServeArgs) -> Result<ExitCode, Failure> {
+    let secret = match args.webhook_secret_file {
+        Some(file) => SecretSource::file(file),
+        None => SecretSource::Environment("ISOMER_WEBHOOK_SECRET".to_owned()),
+    };
+    // Before a port is bound.
+    secret.read().map_err(|missing| {
+        Failure::usage(format!(
+            "{missing}; without a secret anybody could have versions checked: give MLflow's webhook one, and the same here"
+        ))
+    })?;
+    let watching = args.watching;
+    if watching.once {
+        return Err(Failure::usage(
+            "--once: a server goes on; use `isomer registry watch --once`",
+        ));
+    }
+    let folder = folder(global, &watching.common)?;
+    let _alone = Alone::take(&folder).map_err(Fault::from)?;
+    let parts = Parts::new(global, &watching.common).await?;
+    let server = ServerConfig {
+        listen: args.listen,
+        ..parts.config.server.clone()
+    };
+    let listener = server::bind(&server)?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| Fault::internal(format!("no local address: {error}")))?;
+    let connection = parts.connection.clone();
+    let service = parts.service(watching.models).await?;
+    let routes = service.routes(secret);
+    if !global.quiet {
+        let line = format!("isomer registry serves {HOOK} on {address}\n");
+        let mut stdout = std::io::stdout();
+        let told = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
+        told.map_err(|error| stdout_failure(&error))?;
+    }
+    let serving = server::serve(Services::new().http(routes), &server, listener, shutdown::signal());
+    tokio::select! {
+        served = serving => served?,
+        () = service.work() => {}
+        () = service.reconcile(watching.interval) => {}
+    }
+    connection.flush().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn folder(global: &Global, args: &RegistryCommonArgs) -> Result<PathBuf, Failure> {
+    let home = || connect::configuration(global).map(|config| config.models.home.join("registry"));
+    args.folder.clone().map_or_else(home, Ok)
+}
+
+/// What the commands have in common.
+struct Parts {
+    checker: MlflowChecker,
+    connection: Arc<Connection>,
+    config: IsomerConfig,
+    folder: PathBuf,
+}
+
+impl Parts {
+    async fn new(global: &Global, args: &RegistryCommonArgs) -> Result<Self, Failure> {
+        let RegistryKind::Mlflow = args.registry;
+        let credentials = Credentials::from_env();
+        let registry = Mlflow::new(&args.tracking_uri, &credentials, &args.experiment)
+            .map_err(|error| Failure::usage(error.to_string()).of_flag("--tracking-uri"))?;
+        let spec = check::spec(&args.run)?;
+        let display = Display::new(global.quiet);
+        let connection = connect::connect_to_registry(global, &args.engine, &args.fleet, args.max_bytes).await?;
+        check::prefetch_generators(&connection, &args.run, &display).await?;
+        let folder = folder(global, args)?;
+        let files = folder.join("files");
+        let unheld = if connection.is_remote() {
+            LEFT_BEHIND
+        } else {
+            Duration::ZERO
+        };
+        fetch::sweep(&files, unheld);
+        let engine = RunEngine::new(connection.channel.clone(), connection.is_remote(), spec, display);
+        let policy = Policy {
+            champion: args.champion.clone(),
+            passed: args.alias.clone(),
+            promote: args.promote,
+        };
+        let bounds = Bounds {
+            bytes: args.max_bytes,
+            files: args.max_files,
+        };
+        let checker = Checker::new(registry, engine, files, policy, bounds).map_err(Fault::from)?;
+        Ok(Self {
+            config: connection.config.clone(),
+            checker,
+            connection: Arc::new(connection),
+            folder,
+        })
+    }
+
+    async fn service(self, models: Vec<String>) -> Result<Arc<Service<Mlflow, RunEngine>>, Failure> {
+        let file = self.folder.join("ledger.sqlite");
+        let ledger = Ledger::open(&format!("sqlite:{}", file.display())).await?;
+        Ok(Service::new(self.checker, ledger, models))
+    }
+}
+
+fn print(format: Format, checked: &Checked) -> Result<(), Failure> {
+    let text = match format {
+        Format::Json => {
+            let document = json!({
+                "model": checked.model,
+                "version": checked.version,
+                "verdict": checked.verdict.name(),
+                "reason": checked.reason,
+                "baseline": checked.baseline,
+                "run": checked.run,
+                "record": checked.record,
+                "alias": checked.alias,
+                "promoted": checked.promoted,
+            });
+            format!("{document:#}\n")
+        }
+        Format::Text => {
+            let mut text = format!("{} version {}: {}\n", checked.model, checked.version, checked.verdict);
+            let mut line = |name: &str, value: &str| {
+                if !value.is_empty() {
+                    text.push_str(&format!("{name}: {value}\n"));
+                }
+            };
+            line("reason", &checked.reason);
+            line("compared with version", checked.baseline.as_deref().unwrap_or_default());
+            line("run", checked.run.as_deref().unwrap_or_default());
+            line("recorded as", checked.record.as_deref().unwrap_or_default());
+            line("alias", if checked.alias { "set" } else { "not set" });
+            text
+        }
+    };
+    let written = std::io::stdout().lock().write_all(text.as_bytes());
+    written.map_err(|error| stdout_failure(&error))
+}

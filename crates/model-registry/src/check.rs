@@ -1,0 +1,432 @@
+//! The check of one version: files, run, evidence, tags, alias.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    engine::{Ended, Engine},
+    error::{RegistryError, Result},
+    evidence::{self, Evidence},
+    fetch::{Bounds, Folder, Found, LocalEncoder, listing_digest},
+    registry::{Registry, Version},
+    verdict::{Verdict, has_passed, tag},
+};
+
+/// How often a check is made again because the champion changed during the one before.
+const ROUNDS: usize = 5;
+
+/// What is done with verdicts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Alias of the version that others are compared with.
+    pub champion: String,
+    /// Alias that a version gets that passed.
+    pub passed: String,
+    /// Whether a version that passed becomes the champion.
+    pub promote: bool,
+}
+
+/// The end of a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// The model.
+    pub model: String,
+    /// The version.
+    pub version: String,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, in words; may be empty.
+    pub reason: String,
+    /// The version that it was compared with.
+    pub baseline: Option<String>,
+    /// Id of the run of Isomer.
+    pub run: Option<String>,
+    /// Id of the record in the registry.
+    pub record: Option<String>,
+    /// Whether the version has the alias of those that passed now.
+    pub alias: bool,
+    /// Whether it became the champion.
+    pub promoted: bool,
+}
+
+/// Why a version is checked although it has a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stale {
+    /// It has none.
+    NoVerdict,
+    /// Its files are others than those that were checked.
+    Files,
+    /// It has the alias of those that passed, and was compared with another champion.
+    Champion,
+}
+
+/// Checks versions.
+#[derive(Debug)]
+pub struct Checker<R, E> {
+    registry: R,
+    engine: E,
+    folder: Folder,
+    policy: Policy,
+    bounds: Bounds,
+}
+
+/// A baseline: the version at the alias of the champion, if it is another one.
+struct Baseline {
+    version: Option<Version>,
+    encoder: Option<LocalEncoder>,
+}
+
+impl Baseline {
+    fn number(&self) -> Option<&str> {
+        self.version.as_ref().map(|version| version.number.as_str())
+    }
+}
+
+/// What is known of a version when its verdict is written.
+#[derive(Debug, Default)]
+struct Facts {
+    listing: String,
+    files: Option<String>,
+    baseline: Option<String>,
+    ended: Option<(Ended, String)>,
+}
+
+impl<R: Registry, E: Engine> Checker<R, E> {
+    /// A checker that keeps files below `folder` while it needs them.
+    ///
+    /// # Errors
+    /// If an alias cannot be one, or the folder cannot be created.
+    pub fn new(registry: R, engine: E, folder: PathBuf, policy: Policy, bounds: Bounds) -> Result<Self> {
+        if policy.champion == policy.passed {
+            let message = format!("is `{}`, which is the champion's", policy.passed);
+            let hint = "give the two aliases different names; --promote moves the champion's";
+            return Err(isomer_service_kit::config::ConfigError::new("alias", message, hint).into());
+        }
+        Ok(Self {
+            registry,
+            engine,
+            folder: Folder::open(folder)?,
+            policy,
+            bounds,
+        })
+    }
+
+    /// The registry.
+    pub fn registry(&self) -> &R {
+        &self.registry
+    }
+
+    /// The aliases.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Why a version has to be checked; `None` if its verdict stands.
+    ///
+    /// # Errors
+    /// If the registry fails.
+    pub async fn stale(&self, version: &Version) -> Result<Option<Stale>> {
+        let Some(_) = version.tag(tag::VERDICT) else {
+            return Ok(Some(Stale::NoVerdict));
+        };
+        let listing = match self.registry.files(version).await {
+            Err(RegistryError::Store { .. }) => String::new(),
+            files => listing_digest(&files?),
+        };
+        if version.tag(tag::LISTING).unwrap_or_default() != listing {
+            return Ok(Some(Stale::Files));
+        }
+        let passed = self.registry.at_alias(&version.model, &self.policy.passed).await?;
+        if passed.is_none_or(|passed| passed.number != version.number) {
+            return Ok(None);
+        }
+        // A version that became the champion itself is compared with nobody.
+        let other = self.champion(version).await?;
+        let is_new = |other: Version| version.tag(tag::BASELINE) != Some(other.number.as_str());
+        Ok(other.is_some_and(is_new).then_some(Stale::Champion))
+    }
+
+    /// Checks a version, and writes what came of it into the registry.
+    ///
+    /// # Errors
+    /// If it cannot be checked now. Whether trying again makes sense says
+    /// [`RegistryError::passes`]; an error that stays is written with [`Checker::conclude_error`].
+    pub async fn check(&self, model: &str, number: &str) -> Result<Checked> {
+        let version = self.version(model, number).await?;
+        if !version.ready {
+            return Err(RegistryError::Unavailable {
+                doing: format!("checking {}", version.shown()),
+                message: "its files are not complete yet".to_owned(),
+            });
+        }
+        let fetched = self.folder.fetch(&self.registry, &version, self.bounds).await?;
+        let mut facts = Facts {
+            listing: fetched.listing,
+            ..Facts::default()
+        };
+        let encoder = match fetched.found {
+            Found::Encoder(encoder) => encoder,
+            Found::Unsupported(reason) => return self.conclude(&version, Verdict::Unsupported, reason, &facts).await,
+            Found::Refused(reason) => return self.conclude(&version, Verdict::Refused, reason, &facts).await,
+        };
+        facts.files = Some(encoder.digest.clone());
+        // What passed is not there any more: the alias is not kept until the new verdict.
+        if version.tag(tag::FILES).is_some_and(|checked| checked != encoder.digest) {
+            self.withdraw(&version).await?;
+        }
+        if let Err(reason) = self.engine.usable(&encoder.path).await? {
+            return self.conclude(&version, Verdict::Unsupported, reason, &facts).await;
+        }
+        for _ in 0..ROUNDS {
+            let baseline = match self.baseline(&version).await? {
+                Ok(baseline) => baseline,
+                Err(reason) => return self.conclude(&version, Verdict::Error, reason, &facts).await,
+            };
+            let key = self.key(&version, &encoder, &baseline);
+            let folder = baseline.encoder.as_ref().map(|found| found.path.as_path());
+            let ended = self.engine.run(&key, &encoder.path, folder).await?;
+            if !self.is_still(&version, &baseline).await? {
+                continue;
+            }
+            let (verdict, note) = Verdict::of_gate(ended.verdict);
+            let reason = note.map_or_else(|| evidence::reason(&ended.report, &ended.encoder), str::to_owned);
+            facts.baseline = baseline.number().map(str::to_owned);
+            facts.ended = Some((ended, key));
+            let mut checked = self.conclude(&version, verdict, reason, &facts).await?;
+            // The champion may have changed between the question and the alias.
+            if !self.is_still(&version, &baseline).await? {
+                self.withdraw(&version).await?;
+                continue;
+            }
+            if self.policy.promote && checked.alias {
+                self.registry.set_alias(&version, &self.policy.champion).await?;
+                checked.promoted = true;
+            }
+            return Ok(checked);
+        }
+        Err(RegistryError::Unavailable {
+            doing: format!("checking {}", version.shown()),
+            message: format!(
+                "the version at `{}` changed during each of {ROUNDS} runs",
+                self.policy.champion
+            ),
+        })
+    }
+
+    /// Writes that a version cannot be checked.
+    ///
+    /// # Errors
+    /// If the registry fails.
+    pub async fn conclude_error(&self, model: &str, number: &str, reason: String) -> Result<Checked> {
+        let version = self.version(model, number).await?;
+        self.conclude(&version, Verdict::Error, reason, &Facts::default()).await
+    }
+
+    /// Takes the alias of those that passed from the version that has it, if its verdict is not that
+    /// it passed. Whether it was taken.
+    ///
+    /// # Errors
+    /// If the registry fails.
+    pub async fn withdraw_unearned(&self, model: &str) -> Result<bool> {
+        let found = self.registry.at_alias(model, &self.policy.passed).await?;
+        match found.filter(|version| !has_passed(version)) {
+            Some(_) => self
+                .registry
+                .remove_alias(model, &self.policy.passed)
+                .await
+                .map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    async fn version(&self, model: &str, number: &str) -> Result<Version> {
+        let found = self.registry.version(model, number).await?;
+        found.ok_or_else(|| RegistryError::NoVersion {
+            model: model.to_owned(),
+            version: number.to_owned(),
+        })
+    }
+
+    /// The version that a version is compared with: the champion, unless it is the champion itself.
+    async fn champion(&self, version: &Version) -> Result<Option<Version>> {
+        let found = self.registry.at_alias(&version.model, &self.policy.champion).await?;
+        Ok(found.filter(|champion| champion.number != version.number))
+    }
+
+    async fn is_still(&self, version: &Version, baseline: &Baseline) -> Result<bool> {
+        let now = self.champion(version).await?;
+        let same = now.as_ref().map(|now| now.number.as_str()) == baseline.number();
+        if !same {
+            tracing::warn!(
+                model = version.model,
+                version = version.number,
+                compared_with = baseline.number().unwrap_or(NONE),
+                champion = now.as_ref().map_or(NONE, |now| now.number.as_str()),
+                "the champion changed; the version is checked against the new one"
+            );
+        }
+        Ok(same)
+    }
+
+    /// The files of the champion; why the version cannot be compared with it.
+    async fn baseline(&self, version: &Version) -> Result<Result<Baseline, String>> {
+        let Some(champion) = self.champion(version).await? else {
+            return Ok(Ok(Baseline {
+                version: None,
+                encoder: None,
+            }));
+        };
+        let fetched = self.folder.fetch(&self.registry, &champion, self.bounds).await?;
+        let told = |reason: &str| {
+            format!(
+                "it cannot be compared with version {}, which is at the alias `{}`: {reason}",
+                champion.number, self.policy.champion
+            )
+        };
+        let encoder = match fetched.found {
+            Found::Encoder(encoder) => encoder,
+            Found::Unsupported(reason) | Found::Refused(reason) => return Ok(Err(told(&reason))),
+        };
+        Ok(match self.engine.usable(&encoder.path).await? {
+            Ok(()) => Ok(Baseline {
+                version: Some(champion),
+                encoder: Some(encoder),
+            }),
+            Err(reason) => Err(told(&reason)),
+        })
+    }
+
+    /// Names a check: the same version with the same files, against the same baseline, under the
+    /// same settings.
+    fn key(&self, version: &Version, encoder: &LocalEncoder, baseline: &Baseline) -> String {
+        let parts = [
+            self.registry.name(),
+            &version.model,
+            &version.number,
+            &encoder.digest,
+            baseline.number().unwrap_or(NONE),
+            baseline.encoder.as_ref().map_or(NONE, |found| &found.digest),
+            self.engine.settings_digest(),
+        ];
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update(part.len().to_le_bytes());
+            hash.update(part);
+        }
+        hex::encode(hash.finalize())
+    }
+
+    /// Takes the alias of those that passed from a version, if it has it.
+    async fn withdraw(&self, version: &Version) -> Result<()> {
+        let found = self.registry.at_alias(&version.model, &self.policy.passed).await?;
+        if found.is_some_and(|found| found.number == version.number) {
+            self.registry.remove_alias(&version.model, &self.policy.passed).await?;
+        }
+        Ok(())
+    }
+
+    async fn conclude(&self, version: &Version, verdict: Verdict, reason: String, facts: &Facts) -> Result<Checked> {
+        // First, so that no moment shows a version that failed at the alias.
+        if verdict != Verdict::Pass {
+            self.withdraw(version).await?;
+        }
+        let mut record = None;
+        let mut tags = BTreeMap::from([(tag::VERSION, env!("CARGO_PKG_VERSION").to_owned())]);
+        let mut run = None;
+        if let Some((ended, key)) = &facts.ended {
+            let evidence = describe(version, verdict, key, ended, facts);
+            let id = self.registry.record(version, &evidence).await?;
+            for (name, value) in &evidence.tags {
+                if let Some(known) = tag::DETAILS.iter().find(|known| *known == name) {
+                    tags.insert(known, value.clone());
+                }
+            }
+            tags.insert(tag::RECORD, id.clone());
+            tags.insert(tag::BASELINE, facts.baseline.clone().unwrap_or_else(|| NONE.to_owned()));
+            run = Some(ended.run.clone());
+            record = Some(id);
+        }
+        tags.insert(tag::REASON, reason.clone());
+        tags.insert(tag::LISTING, facts.listing.clone());
+        tags.insert(tag::FILES, facts.files.clone().unwrap_or_default());
+        tags.retain(|_, value| !value.is_empty());
+        for key in tag::DETAILS.iter().filter(|key| !tags.contains_key(*key)) {
+            if version.tags.contains_key(*key) {
+                self.registry.remove_tag(version, key).await?;
+            }
+        }
+        let mut all: Vec<(String, String)> = tags.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        all.push((tag::VERDICT.to_owned(), verdict.name().to_owned()));
+        self.registry.set_tags(version, &all).await?;
+        let alias = verdict == Verdict::Pass && self.award(version).await?;
+        Ok(Checked {
+            model: version.model.clone(),
+            version: version.number.clone(),
+            verdict,
+            reason,
+            baseline: facts.baseline.clone(),
+            run,
+            record,
+            alias,
+            promoted: false,
+        })
+    }
+
+    /// Gives the alias to a version that passed, unless a later version that passed has it: checks
+    /// may end in another order than versions were made.
+    async fn award(&self, version: &Version) -> Result<bool> {
+        let holder = self.registry.at_alias(&version.model, &self.policy.passed).await?;
+        if holder.is_some_and(|holder| holder.is_after(version) && has_passed(&holder)) {
+            return Ok(false);
+        }
+        self.registry.set_alias(version, &self.policy.passed).await?;
+        Ok(true)
+    }
+}
+
+/// Stands for no version, where a word is needed.
+const NONE: &str = "none";
+
+fn describe(version: &Version, verdict: Verdict, key: &str, ended: &Ended, facts: &Facts) -> Evidence {
+    let report = &ended.report;
+    let info = report.encoders.iter().find(|one| one.id == ended.encoder);
+    let json = ended.files.iter().find(|(name, _)| name == "report.json");
+    let report_digest = json.map_or(String::new(), |(_, content)| hex::encode(Sha256::digest(content)));
+    let mut tags = vec![
+        (tag::VERDICT.to_owned(), verdict.name().to_owned()),
+        ("isomer.model".to_owned(), version.model.clone()),
+        ("isomer.model_version".to_owned(), version.number.clone()),
+        (tag::RUN.to_owned(), ended.run.clone()),
+        (
+            tag::SUITE.to_owned(),
+            format!("{} {}", report.suite.name, report.suite.digest),
+        ),
+        (
+            tag::BASELINE.to_owned(),
+            facts.baseline.clone().unwrap_or_else(|| NONE.to_owned()),
+        ),
+        (tag::FILES.to_owned(), facts.files.clone().unwrap_or_default()),
+        (
+            tag::WEIGHTS.to_owned(),
+            info.map_or(String::new(), |info| info.weights_digest.clone()),
+        ),
+        (tag::REPORT.to_owned(), report_digest),
+        (tag::VERSION.to_owned(), report.isomer_version.clone()),
+    ];
+    tags.extend(evidence::rules(report, &ended.encoder));
+    tags.retain(|(_, value)| !value.is_empty());
+    Evidence {
+        key: key.to_owned(),
+        title: format!("isomer check of {}", version.shown()),
+        time: report.run.finished.as_millisecond(),
+        tags,
+        metrics: evidence::metrics(report, &ended.encoder),
+        datasets: report
+            .datasets
+            .iter()
+            .map(|dataset| (dataset.name.clone(), dataset.digest.clone()))
+            .collect(),
+        files: ended.files.clone(),
+    }
+}

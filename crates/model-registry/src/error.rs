@@ -1,0 +1,146 @@
+//! The errors of this crate, and their one conversion to [`Fault`].
+
+use std::{io, path::PathBuf};
+
+use isomer_service_kit::{Fault, config::ConfigError};
+use tonic::Code;
+
+/// A check of a version in a registry, or a part of it, failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// A setting cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The registry has no such version.
+    #[error("the registry has no version {version} of the model `{model}`")]
+    NoVersion {
+        /// The model.
+        model: String,
+        /// The version.
+        version: String,
+    },
+    /// The registry cannot be reached, is overloaded, or failed.
+    #[error("{doing}: {message}")]
+    Unavailable {
+        /// What was being done.
+        doing: String,
+        /// What went wrong.
+        message: String,
+    },
+    /// The registry refused a request.
+    #[error("{doing}: the registry answered {status}: {message}")]
+    Refused {
+        /// What was being done.
+        doing: String,
+        /// The HTTP status.
+        status: u16,
+        /// The registry's code, e.g. `RESOURCE_DOES_NOT_EXIST`.
+        code: String,
+        /// The registry's words.
+        message: String,
+    },
+    /// An answer has a form that is not known here.
+    #[error("{doing}: the answer cannot be read: {message}")]
+    Unreadable {
+        /// What was being done.
+        doing: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The files of a version are in a place that cannot be read.
+    #[error("the files are at `{uri}`: {message}")]
+    Store {
+        /// The place.
+        uri: String,
+        /// Why not.
+        message: String,
+    },
+    /// A file of this machine.
+    #[error("{doing} {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// The check itself.
+    #[error(transparent)]
+    Check(#[from] Fault),
+    /// The run ended without a report.
+    #[error("the run {run} failed: {message}")]
+    RunFailed {
+        /// Id of the run.
+        run: String,
+        /// Its code.
+        code: Code,
+        /// Its reason.
+        message: String,
+    },
+}
+
+impl RegistryError {
+    /// For `map_err`: an error of a file.
+    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { doing, path, source }
+    }
+
+    /// Whether the same request may succeed later, with nothing changed. What may not is told in
+    /// the registry; what may is tried again.
+    pub fn passes(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } | Self::Io { .. } => true,
+            Self::Refused { status, .. } => matches!(status, 401 | 403 | 408 | 429 | 500..),
+            Self::Check(fault) => passes(fault.code),
+            Self::RunFailed { code, .. } => passes(*code),
+            Self::Config(_) | Self::NoVersion { .. } | Self::Unreadable { .. } | Self::Store { .. } => false,
+        }
+    }
+
+    /// Whether the registry answered that something is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { status, code, .. } if *status == 404 || code == "RESOURCE_DOES_NOT_EXIST")
+    }
+}
+
+fn passes(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unavailable
+            | Code::ResourceExhausted
+            | Code::DeadlineExceeded
+            | Code::Aborted
+            | Code::Cancelled
+            | Code::Unauthenticated
+            | Code::PermissionDenied
+            | Code::Unknown
+            | Code::Internal
+    )
+}
+
+impl From<RegistryError> for Fault {
+    fn from(error: RegistryError) -> Self {
+        let message = error.to_string();
+        match error {
+            RegistryError::Config(error) => error.into(),
+            RegistryError::Check(fault) => fault,
+            RegistryError::NoVersion { .. } => Fault::not_found("UNKNOWN_VERSION", message)
+                .hint("check --model and --version against the registry's page"),
+            RegistryError::Unavailable { .. } => Fault::unavailable("REGISTRY", message)
+                .hint("check that the registry runs at --tracking-uri; running the command again goes on from here"),
+            RegistryError::Refused { status: 401 | 403, .. } => Fault::new(Code::PermissionDenied, "REGISTRY", message)
+                .hint("give MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"),
+            RegistryError::Refused { .. } | RegistryError::Unreadable { .. } | RegistryError::Store { .. } => {
+                Fault::precondition("REGISTRY", message)
+            }
+            RegistryError::Io { .. } => Fault::unavailable("REGISTRY_FOLDER", message)
+                .hint("check that the folder is writable and the disk has room"),
+            RegistryError::RunFailed { code, .. } => Fault::new(code, "RUN_FAILED", message),
+        }
+    }
+}
+
+/// What the operations of this crate return.
+pub type Result<T, E = RegistryError> = std::result::Result<T, E>;

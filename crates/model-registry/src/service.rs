@@ -1,0 +1,344 @@
+//! The service: a receiver of webhooks, a reconciler that finds what they missed, and one worker.
+
+use std::{fs::File, path::Path, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, State},
+    routing::post,
+};
+use http::{HeaderMap, StatusCode};
+use isomer_models::pattern;
+use isomer_outbound::secret::SecretSource;
+use isomer_service_kit::Fault;
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+use crate::{
+    check::{Checker, Stale},
+    engine::Engine,
+    error::{RegistryError, Result},
+    ledger::{Delivery, Job, Ledger},
+    mlflow::webhook::{self, Event},
+    registry::{Registry, Version},
+    verdict::tag,
+};
+
+/// Longest body of a webhook.
+const MOST_BODY: usize = 1 << 20;
+/// How long the worker waits at most before it looks for what is due.
+const IDLE: Duration = Duration::from_millis(500);
+/// Failures of one kind after which a check that might pass is told as an error: runs that end
+/// without a report. What the registry itself fails at is tried for ever.
+const MOST_FAILED_RUNS: i64 = 5;
+
+/// Where webhooks are received.
+pub const HOOK: &str = "/hooks/mlflow";
+
+/// Checks the versions of a registry as they come.
+#[derive(Debug)]
+pub struct Service<R, E> {
+    checker: Checker<R, E>,
+    ledger: Ledger,
+    models: Vec<String>,
+    /// There is something in the queue.
+    work: Notify,
+    /// The reconciler is to look now.
+    look: Notify,
+}
+
+/// What one look of the reconciler found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Versions of the registry that are in question.
+    pub versions: usize,
+    /// Versions that were put into the queue.
+    pub queued: usize,
+    /// Aliases that were taken from versions that have not passed.
+    pub withdrawn: usize,
+}
+
+impl<R: Registry, E: Engine> Service<R, E> {
+    /// A service over its ledger. `models` are the names of the models to check, or patterns with
+    /// `*`; none: all.
+    pub fn new(checker: Checker<R, E>, ledger: Ledger, models: Vec<String>) -> Arc<Self> {
+        Arc::new(Self {
+            checker,
+            ledger,
+            models,
+            work: Notify::new(),
+            look: Notify::new(),
+        })
+    }
+
+    /// Makes checks, one after another, for ever.
+    pub async fn work(&self) {
+        loop {
+            match self.ledger.take().await {
+                Ok(Some(job)) => self.one(&job).await,
+                Ok(None) => {
+                    tokio::select! {
+                        () = self.work.notified() => {}
+                        () = tokio::time::sleep(IDLE) => {}
+                    }
+                }
+                Err(fault) => {
+                    tracing::error!(%fault, "the ledger");
+                    tokio::time::sleep(IDLE).await;
+                }
+            }
+        }
+    }
+
+    /// Makes every check that is due now; how many.
+    ///
+    /// # Errors
+    /// If the ledger fails.
+    pub async fn drain(&self) -> Result<usize> {
+        let mut made = 0;
+        while let Some(job) = self.ledger.take().await? {
+            self.one(&job).await;
+            made += 1;
+        }
+        Ok(made)
+    }
+
+    async fn one(&self, job: &Job) {
+        let (model, version) = (job.model.as_str(), job.version.as_str());
+        let ended = match self.checked(job).await {
+            Ok(outcome) => {
+                tracing::info!(model, version, outcome, "checked");
+                self.ledger.done(job, &outcome).await
+            }
+            Err(error) => {
+                tracing::warn!(model, version, %error, "not checked yet");
+                self.ledger.postpone(job, &error.to_string()).await.map(drop)
+            }
+        };
+        if let Err(fault) = ended {
+            // It stays `running`, and is checked again after a restart; the registry has the verdict
+            // then, so nothing is repeated.
+            tracing::error!(model, version, %fault, "the ledger");
+        }
+    }
+
+    /// Checks a version, if it has to be; what came of it, as a word.
+    async fn checked(&self, job: &Job) -> Result<String> {
+        let Some(version) = self.checker.registry().version(&job.model, &job.version).await? else {
+            return Ok("gone".to_owned());
+        };
+        let Some(why) = self.checker.stale(&version).await? else {
+            return Ok("stands".to_owned());
+        };
+        tracing::info!(model = job.model, version = job.version, ?why, "checking");
+        match self.checker.check(&job.model, &job.version).await {
+            Ok(checked) => Ok(checked.verdict.name().to_owned()),
+            Err(RegistryError::NoVersion { .. }) => Ok("gone".to_owned()),
+            Err(error) if self.is_final(&error, job) => {
+                let checked = self
+                    .checker
+                    .conclude_error(&job.model, &job.version, error.to_string())
+                    .await;
+                match checked {
+                    Ok(checked) => Ok(checked.verdict.name().to_owned()),
+                    Err(RegistryError::NoVersion { .. }) => Ok("gone".to_owned()),
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_final(&self, error: &RegistryError, job: &Job) -> bool {
+        let ran = matches!(error, RegistryError::RunFailed { .. });
+        !error.passes() || (ran && job.failures + 1 >= MOST_FAILED_RUNS)
+    }
+
+    /// Looks through the registry at each interval, and whenever a champion changes, for ever.
+    pub async fn reconcile(&self, interval: Duration) {
+        loop {
+            match self.look().await {
+                Ok(look) => tracing::debug!(?look, "looked through the registry"),
+                Err(error) => tracing::warn!(%error, "could not look through the registry"),
+            }
+            tokio::select! {
+                () = self.look.notified() => {}
+                () = tokio::time::sleep(interval) => {}
+            }
+        }
+    }
+
+    /// Puts into the queue what needs a check: versions without a verdict, and the version that has
+    /// the alias of those that passed where its files or the champion are others. Takes that alias
+    /// from a version that has not passed.
+    ///
+    /// # Errors
+    /// If the registry or the ledger fails.
+    pub async fn look(&self) -> Result<Look> {
+        let mut found = Look::default();
+        let mut models: Vec<String> = Vec::new();
+        for version in self.checker.registry().versions().await? {
+            if !self.is_meant(&version.model) {
+                continue;
+            }
+            found.versions += 1;
+            if models.last() != Some(&version.model) {
+                models.push(version.model.clone());
+            }
+            if version.ready && version.tag(tag::VERDICT).is_none() {
+                found.queued += self.enqueue(&version, Stale::NoVerdict).await?;
+            }
+        }
+        models.sort();
+        models.dedup();
+        for model in models {
+            if self.checker.withdraw_unearned(&model).await? {
+                tracing::warn!(
+                    model,
+                    "the alias of those that passed was at a version that has not; it is taken back"
+                );
+                found.withdrawn += 1;
+            }
+            let passed = &self.checker.policy().passed;
+            let Some(version) = self.checker.registry().at_alias(&model, passed).await? else {
+                continue;
+            };
+            if let Some(why) = self.checker.stale(&version).await? {
+                found.queued += self.enqueue(&version, why).await?;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn enqueue(&self, version: &Version, why: Stale) -> Result<usize> {
+        if self.ledger.is_active(&version.model, &version.number).await? {
+            return Ok(0);
+        }
+        self.ledger.enqueue(&version.model, &version.number).await?;
+        tracing::info!(model = version.model, version = version.number, ?why, "to be checked");
+        self.work.notify_one();
+        Ok(1)
+    }
+
+    fn is_meant(&self, model: &str) -> bool {
+        self.models.is_empty() || self.models.iter().any(|pattern| pattern::matches(pattern, model))
+    }
+
+    /// The route that webhooks are sent to. `secret` is that of the webhook.
+    pub fn routes(self: &Arc<Self>, secret: SecretSource) -> Router {
+        let receiver = Receiver {
+            service: self.clone(),
+            secret: Arc::new(secret),
+        };
+        Router::new()
+            .route(HOOK, post(receive::<R, E>))
+            .layer(DefaultBodyLimit::max(MOST_BODY))
+            .with_state(receiver)
+    }
+
+    /// Takes a delivery that is genuine; what to answer.
+    async fn take(&self, id: &str, event: &Event) -> Result<StatusCode, Fault> {
+        let check = match event {
+            // The test delivery of MLflow names a model that does not exist: it is looked up before
+            // anything is done.
+            Event::Created { model, version } if self.is_meant(model) => Some((model.as_str(), version.as_str())),
+            _ => None,
+        };
+        if self.ledger.deliver(id, check, 2 * webhook::WINDOW).await? == Delivery::Repeated {
+            return Ok(StatusCode::OK);
+        }
+        if check.is_some() {
+            self.work.notify_one();
+            return Ok(StatusCode::ACCEPTED);
+        }
+        let looks = match event {
+            Event::Alias { model, alias } => *alias == self.checker.policy().champion && self.is_meant(model),
+            // A person removes the verdict to have it made again. All other news about tags are no
+            // reason to look, least of all those about our own.
+            Event::Tag { model, key, removed } => *removed && key == tag::VERDICT && self.is_meant(model),
+            Event::Created { .. } | Event::Other => false,
+        };
+        if looks {
+            self.look.notify_one();
+            return Ok(StatusCode::ACCEPTED);
+        }
+        Ok(StatusCode::OK)
+    }
+}
+
+struct Receiver<R, E> {
+    service: Arc<Service<R, E>>,
+    secret: Arc<SecretSource>,
+}
+
+impl<R, E> Clone for Receiver<R, E> {
+    fn clone(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            secret: self.secret.clone(),
+        }
+    }
+}
+
+/// Answers once the delivery is on disk: what is answered with success is never lost.
+async fn receive<R: Registry, E: Engine>(
+    State(receiver): State<Receiver<R, E>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> (StatusCode, String) {
+    let secret = match receiver.secret.read() {
+        Ok(secret) => secret,
+        Err(missing) => {
+            tracing::error!(%missing, "the secret of the webhook");
+            return (StatusCode::SERVICE_UNAVAILABLE, "the secret cannot be read".to_owned());
+        }
+    };
+    let now = Timestamp::now().as_second();
+    let id = match webhook::verify(&secret, &headers, &body, now) {
+        Ok(id) => id,
+        Err(forged) => {
+            tracing::warn!(%forged, "a webhook was refused");
+            return (StatusCode::UNAUTHORIZED, forged.to_string());
+        }
+    };
+    let event = match webhook::read(&body) {
+        Ok(event) => event,
+        Err(message) => return (StatusCode::BAD_REQUEST, message),
+    };
+    match receiver.service.take(&id, &event).await {
+        Ok(status) => (status, String::new()),
+        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, fault.to_string()),
+    }
+}
+
+/// Held by the process that serves a folder: two of them would check each version twice.
+#[derive(Debug)]
+pub struct Alone {
+    _lock: File,
+}
+
+impl Alone {
+    /// Takes the folder.
+    ///
+    /// # Errors
+    /// If another process has it, or it cannot be written.
+    pub fn take(folder: &Path) -> Result<Self> {
+        std::fs::create_dir_all(folder).map_err(RegistryError::io("creating the folder", folder))?;
+        let path = folder.join("serve.lock");
+        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(RegistryError::io("opening", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _lock: file }),
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let message = format!(
+                    "{} is in use by another `isomer registry serve` or `watch`",
+                    folder.display()
+                );
+                let hint = "stop it, or give another folder (--folder)";
+                Err(Fault::precondition("REGISTRY_FOLDER", message).hint(hint).into())
+            }
+            Err(std::fs::TryLockError::Error(error)) => Err(RegistryError::io("locking", &path)(error)),
+        }
+    }
+}

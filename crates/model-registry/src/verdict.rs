@@ -1,0 +1,122 @@
+//! What a check of a version comes to, and the tags that say so.
+
+use std::fmt;
+
+use isomer_proto::eval::v1::Verdict as GateVerdict;
+
+use crate::registry::Version;
+
+/// What a check of a version comes to. Only [`Verdict::Pass`] gets the alias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every rule is kept.
+    Pass,
+    /// A rule is broken.
+    Fail,
+    /// The data allow neither.
+    Undecided,
+    /// The scores cannot answer the question.
+    Invalid,
+    /// The version carries no encoder that can be checked.
+    Unsupported,
+    /// The version is beyond a bound.
+    Refused,
+    /// The check cannot be made, for a reason that does not pass by itself.
+    Error,
+}
+
+impl Verdict {
+    /// The value of the tag.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Undecided => "undecided",
+            Self::Invalid => "invalid",
+            Self::Unsupported => "unsupported",
+            Self::Refused => "refused",
+            Self::Error => "error",
+        }
+    }
+
+    /// What a gate says. A gate without rules, or one that says something unknown to this version,
+    /// has passed nothing.
+    pub fn of_gate(verdict: GateVerdict) -> (Self, Option<&'static str>) {
+        match verdict {
+            GateVerdict::Pass => (Self::Pass, None),
+            GateVerdict::Fail => (Self::Fail, None),
+            GateVerdict::Undecided => (Self::Undecided, None),
+            GateVerdict::Invalid => (Self::Invalid, None),
+            GateVerdict::Unspecified => (
+                Self::Error,
+                Some("the suite has no rule, so nothing was decided: give one with --rule"),
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The tags of a version. All begin with `isomer.`, and a webhook about one of them is ignored.
+pub mod tag {
+    /// The verdict; written last, so that the others are there when it is.
+    pub const VERDICT: &str = "isomer.verdict";
+    /// Why, in words.
+    pub const REASON: &str = "isomer.reason";
+    /// Id of the run of Isomer.
+    pub const RUN: &str = "isomer.run";
+    /// Id of the run of MLflow that has metrics and report.
+    pub const RECORD: &str = "isomer.record";
+    /// Name and digest of the suite.
+    pub const SUITE: &str = "isomer.suite";
+    /// The version that it was compared with, or `none`.
+    pub const BASELINE: &str = "isomer.baseline";
+    /// sha256 over the files that were checked.
+    pub const FILES: &str = "isomer.files_sha256";
+    /// sha256 over paths and sizes of all files of the version.
+    pub const LISTING: &str = "isomer.listing_sha256";
+    /// sha256 of the weights.
+    pub const WEIGHTS: &str = "isomer.weights_sha256";
+    /// sha256 of `report.json`.
+    pub const REPORT: &str = "isomer.report_sha256";
+    /// Version of Isomer.
+    pub const VERSION: &str = "isomer.version";
+
+    /// All but the verdict.
+    pub const DETAILS: [&str; 10] = [
+        REASON, RUN, RECORD, SUITE, BASELINE, FILES, LISTING, WEIGHTS, REPORT, VERSION,
+    ];
+}
+
+/// Whether a version has passed, by its tag.
+pub fn has_passed(version: &Version) -> bool {
+    version.tag(tag::VERDICT) == Some(Verdict::Pass.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_passed_gate_passes() {
+        for verdict in [
+            GateVerdict::Fail,
+            GateVerdict::Undecided,
+            GateVerdict::Invalid,
+            GateVerdict::Unspecified,
+        ] {
+            assert_ne!(Verdict::of_gate(verdict).0, Verdict::Pass, "{verdict:?}");
+        }
+        assert_eq!(Verdict::of_gate(GateVerdict::Pass), (Verdict::Pass, None));
+    }
+
+    #[test]
+    fn every_tag_is_an_own_one() {
+        let mut all = tag::DETAILS.iter().chain([&tag::VERDICT]);
+        assert!(all.all(|key| key.starts_with(crate::evidence::PREFIX)));
+    }
+}
