@@ -26,10 +26,12 @@ os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "1"
 os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
 warnings.filterwarnings("ignore")
 
+import boto3  # noqa: E402
 import encoders  # noqa: E402
 import mlflow  # noqa: E402
 import models  # noqa: E402
 from mlflow.entities.webhook import WebhookEvent  # noqa: E402
+from moto.server import ThreadedMotoServer  # noqa: E402
 from parts import until  # noqa: E402
 from servers import SECRET, Isomer, Mlflow  # noqa: E402
 
@@ -318,6 +320,31 @@ def what_webhooks_missed(scene: Scene) -> None:
     table.row("and its verdict", "pass", scene.verdict("polled", late))
 
 
+def files_in_s3(scene: Scene) -> None:
+    """A version whose files are in S3."""
+    table, client = scene.table, scene.client
+    store = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    store.start()
+    host, port = store.get_host_and_port()
+    os.environ.update(MLFLOW_S3_ENDPOINT_URL=f"http://{host}:{port}", AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="secret",
+                      AWS_DEFAULT_REGION="us-east-1")
+    boto3.client("s3", endpoint_url=os.environ["MLFLOW_S3_ENDPOINT_URL"]).create_bucket(Bucket="models")
+    mlflow.set_experiment(experiment_id=client.create_experiment("in-s3", artifact_location="s3://models/some prefix"))
+    client.create_registered_model("stored")
+    good, large = (models.as_artifacts(client, "stored", scene.encoder(kind)) for kind in ("good", "large"))
+    table.row("source", "s3://models/some prefix", client.get_model_version("stored", good).source[:23])
+    checks = {version: scene.isomer.once("check", "--model", "stored", "--version", version, more=[*scene.flags, "--experiment", "in-s3"])
+              for version in (good, large)}
+    table.row("exit codes", {good: 0, large: 3}, {version: check.returncode for version, check in checks.items()})
+    table.row("verdicts", {good: "pass", large: "refused"}, scene.verdicts("stored"))
+    tags = scene.tags("stored", good)
+    if "isomer.record" in tags:
+        table.row("artifacts, written to S3", FORMS, sorted(file.path for file in client.list_artifacts(tags["isomer.record"], "isomer")))
+    else:
+        table.said("stderr", checks[good].stderr)
+    store.stop()
+
+
 def plain(scene: Scene) -> tuple[pathlib.Path, pathlib.Path]:
     """A Hugging Face folder in the two parts that the flavour keeps."""
     model, tokenizer = scene.folder / "plain/model", scene.folder / "plain/tokenizer"
@@ -339,7 +366,7 @@ def main() -> int:
     scene = Scene(arguments.isomer, folder)
     scene.table.said("MLflow", mlflow.__version__)
     try:
-        for part in (verdicts_of_every_kind, stale_aliases, champion_changes, many_webhooks, what_webhooks_missed):
+        for part in (verdicts_of_every_kind, stale_aliases, champion_changes, many_webhooks, what_webhooks_missed, files_in_s3):
             print(f"\n{(part.__doc__ or '').splitlines()[0]}", flush=True)
             part(scene)
     finally:

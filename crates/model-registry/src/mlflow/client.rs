@@ -176,7 +176,7 @@ impl Client {
         &self,
         doing: &str,
         request: impl Fn() -> RequestBuilder,
-        tries: u32,
+        tries: usize,
     ) -> Result<T> {
         let mut answer = self.answer(doing, request, tries).await?;
         let body = match body::read(&mut answer, MOST_ANSWER).await {
