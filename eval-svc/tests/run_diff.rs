@@ -403,6 +403,26 @@ async fn items_of_another_run_or_of_other_scores_are_refused() {
         assert!(matches!(error, DiffError::Option { .. }), "{error}");
     }
 
+    // A file whose parts do not fit together, e.g. one that was edited.
+    let mut far = new.clone();
+    far.1.datasets[0].clusters[0] = u32::MAX;
+    assert!(
+        refused(&far).contains("those of find do not fit together"),
+        "{}",
+        refused(&far)
+    );
+    let mut short = new.clone();
+    for one in &mut short.1.scores {
+        if let Some(Evidence::AveragePrecision { similarities, .. }) = &mut one.evidence {
+            similarities[0].pop();
+        }
+    }
+    assert!(
+        refused(&short).contains("on pairs do not fit together"),
+        "{}",
+        refused(&short)
+    );
+
     // Items that do not give the score that they stand by have no interval, and that is said.
     let mut other = new.clone();
     for one in &mut other.1.scores {
