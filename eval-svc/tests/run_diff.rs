@@ -229,6 +229,18 @@ async fn flips_and_overlap_of_searches_are_those_that_counting_gives() {
         (overlap - 100.0 * common as f64 / (3 * QUERIES) as f64).abs() < 1e-9,
         "{overlap}"
     );
+    // In a corpus of three, every two lists have the first three in common: nothing is told of
+    // that.
+    let mut small = made.clone();
+    for lists in small.1.scores.iter_mut().filter_map(|one| one.lists.as_mut()) {
+        lists.corpus = 3;
+    }
+    let told = diff(side(&small, "stub-a"), side(&small, "stub-keen"), options).unwrap();
+    let find = of(&told, "find");
+    for why in [&find.no_flips, &find.no_lists] {
+        assert!(why.as_ref().unwrap().contains("corpus has 3 documents"), "{why:?}");
+    }
+    assert!(find.rows.iter().all(|row| row.flips.is_none() && row.lists.is_none()));
     // What flipped comes first, with the texts of the query.
     let worst = &of(&found, "find").worst;
     assert!(
