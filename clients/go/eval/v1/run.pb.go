@@ -160,9 +160,9 @@ const (
 	ReportFormat_REPORT_FORMAT_MARKDOWN    ReportFormat = 2
 	ReportFormat_REPORT_FORMAT_HTML        ReportFormat = 3
 	ReportFormat_REPORT_FORMAT_JUNIT       ReportFormat = 4
-	// `items.json`: what the scores are made of item by item, with the texts, for `isomer diff`. It is
-	// at most 32 MiB: where the items take more, the texts are left out; where they still do, all of
-	// it is. The file says so. A run of a version that kept no items has none.
+	// `items.json`: what the scores are made of item by item, with the texts, for `isomer diff`. It
+	// is at most 32 MiB: where the items take more, the texts are left out; where they still do, all
+	// of it is. The file says so. A run of a version that kept no items has none.
 	ReportFormat_REPORT_FORMAT_ITEMS ReportFormat = 5
 )
 

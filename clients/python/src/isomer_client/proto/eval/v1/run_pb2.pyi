@@ -94,9 +94,9 @@ class _ReportFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReportFo
     REPORT_FORMAT_HTML: _ReportFormat.ValueType  # 3
     REPORT_FORMAT_JUNIT: _ReportFormat.ValueType  # 4
     REPORT_FORMAT_ITEMS: _ReportFormat.ValueType  # 5
-    """`items.json`: what the scores are made of item by item, with the texts, for `isomer diff`. It is
-    at most 32 MiB: where the items take more, the texts are left out; where they still do, all of
-    it is. The file says so. A run of a version that kept no items has none.
+    """`items.json`: what the scores are made of item by item, with the texts, for `isomer diff`. It
+    is at most 32 MiB: where the items take more, the texts are left out; where they still do, all
+    of it is. The file says so. A run of a version that kept no items has none.
     """
 
 class ReportFormat(_ReportFormat, metaclass=_ReportFormatEnumTypeWrapper):
@@ -108,9 +108,9 @@ REPORT_FORMAT_MARKDOWN: ReportFormat.ValueType  # 2
 REPORT_FORMAT_HTML: ReportFormat.ValueType  # 3
 REPORT_FORMAT_JUNIT: ReportFormat.ValueType  # 4
 REPORT_FORMAT_ITEMS: ReportFormat.ValueType  # 5
-"""`items.json`: what the scores are made of item by item, with the texts, for `isomer diff`. It is
-at most 32 MiB: where the items take more, the texts are left out; where they still do, all of
-it is. The file says so. A run of a version that kept no items has none.
+"""`items.json`: what the scores are made of item by item, with the texts, for `isomer diff`. It
+is at most 32 MiB: where the items take more, the texts are left out; where they still do, all
+of it is. The file says so. A run of a version that kept no items has none.
 """
 Global___ReportFormat: _TypeAlias = ReportFormat  # noqa: Y015
 

@@ -1834,9 +1834,9 @@ export enum ReportFormat {
   JUNIT = 4,
 
   /**
-   * `items.json`: what the scores are made of item by item, with the texts, for `isomer diff`. It is
-   * at most 32 MiB: where the items take more, the texts are left out; where they still do, all of
-   * it is. The file says so. A run of a version that kept no items has none.
+   * `items.json`: what the scores are made of item by item, with the texts, for `isomer diff`. It
+   * is at most 32 MiB: where the items take more, the texts are left out; where they still do, all
+   * of it is. The file says so. A run of a version that kept no items has none.
    *
    * @generated from enum value: REPORT_FORMAT_ITEMS = 5;
    */
