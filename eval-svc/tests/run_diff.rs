@@ -229,6 +229,18 @@ async fn flips_and_overlap_of_searches_are_those_that_counting_gives() {
         (overlap - 100.0 * common as f64 / (3 * QUERIES) as f64).abs() < 1e-9,
         "{overlap}"
     );
+    // In a corpus of three, every two lists have the first three in common: nothing is told of
+    // that.
+    let mut small = made.clone();
+    for lists in small.1.scores.iter_mut().filter_map(|one| one.lists.as_mut()) {
+        lists.corpus = 3;
+    }
+    let told = diff(side(&small, "stub-a"), side(&small, "stub-keen"), options).unwrap();
+    let find = of(&told, "find");
+    for why in [&find.no_flips, &find.no_lists] {
+        assert!(why.as_ref().unwrap().contains("corpus has 3 documents"), "{why:?}");
+    }
+    assert!(find.rows.iter().all(|row| row.flips.is_none() && row.lists.is_none()));
     // What flipped comes first, with the texts of the query.
     let worst = &of(&found, "find").worst;
     assert!(
@@ -402,6 +414,26 @@ async fn items_of_another_run_or_of_other_scores_are_refused() {
         let error = diff(side(&old, "stub-a"), side(&new, "stub-keen"), options).unwrap_err();
         assert!(matches!(error, DiffError::Option { .. }), "{error}");
     }
+
+    // A file whose parts do not fit together, e.g. one that was edited.
+    let mut far = new.clone();
+    far.1.datasets[0].clusters[0] = u32::MAX;
+    assert!(
+        refused(&far).contains("those of find do not fit together"),
+        "{}",
+        refused(&far)
+    );
+    let mut short = new.clone();
+    for one in &mut short.1.scores {
+        if let Some(Evidence::AveragePrecision { similarities, .. }) = &mut one.evidence {
+            similarities[0].pop();
+        }
+    }
+    assert!(
+        refused(&short).contains("on pairs do not fit together"),
+        "{}",
+        refused(&short)
+    );
 
     // Items that do not give the score that they stand by have no interval, and that is said.
     let mut other = new.clone();

@@ -3,13 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod run_stubs;
 
+use isomer_eval::report::{
+    diff::{Diff, DiffOptions, Side, diff},
+    read_items,
+};
 use isomer_proto::eval::v1::{
-    Gate, GateRule, GateUnit, RunSpec, RunState, SuiteRef, Verdict, gate_rule::Limit, suite_ref,
+    Gate, GateRule, GateUnit, ReportFormat, RunSpec, RunState, SuiteRef, Verdict, gate_rule::Limit, suite_ref,
 };
 use run_stubs::{
     Harness, create,
     encoder::{DIMENSIONS, vector},
-    report_json, run_to_end, spec,
+    report, report_json, run_to_end, spec,
 };
 use serde_json::{Value, json};
 
@@ -88,8 +92,9 @@ const RULES: &str = "[gate]\nmax_shared = 1.0\nmax_near_copies = 1.0\n\
     [[gate.rule]]\nmax_negative_flips = 5\ntask = \"retrieval\"\n\
     [[gate.rule]]\nmin_overlap = 80\ntask = \"retrieval\"\nof = \"original\"\n";
 
-/// The verdict of a run, and what its rules say of the encoder.
-async fn verdict(harness: &Harness, queries: usize, encoder: &str) -> (Verdict, bool, Vec<Value>) {
+/// The verdict of a run, what its rules say of the encoder, and the encoder against the baseline as
+/// `isomer diff` has it.
+async fn verdict(harness: &Harness, queries: usize, encoder: &str) -> (Verdict, bool, Vec<Value>, Diff) {
     let (_service, mut client) = harness.open().await;
     let run = run_to_end(&mut client, against(suite(harness, queries, true, RULES), encoder)).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
@@ -101,13 +106,25 @@ async fn verdict(harness: &Harness, queries: usize, encoder: &str) -> (Verdict, 
         (1, &encoder.into()),
         "the baseline is not judged"
     );
-    (run.verdict(), run.blocked, said[0]["rules"].as_array().unwrap().clone())
+    let items = report(&mut client, &run.id, ReportFormat::Items).await;
+    let (whole, items) = (
+        serde_json::from_value(json.clone()).unwrap(),
+        read_items(&items).unwrap(),
+    );
+    let side = |encoder| Side {
+        report: &whole,
+        items: &items,
+        encoder,
+    };
+    let found = diff(side(OLD), side(encoder), DiffOptions::default()).unwrap();
+    let rules = said[0]["rules"].as_array().unwrap().clone();
+    (run.verdict(), run.blocked, rules, found)
 }
 
 #[tokio::test]
 async fn an_equal_encoder_passes_and_a_worse_one_fails() {
     let harness = harness();
-    let (passed, blocked, rules) = verdict(&harness, 200, SAME).await;
+    let (passed, blocked, rules, _) = verdict(&harness, 200, SAME).await;
     assert_eq!((passed, blocked), (Verdict::Pass, false), "{rules:?}");
     assert_eq!(
         (&rules[0]["estimate"], &rules[1]["estimate"]),
@@ -119,17 +136,28 @@ async fn an_equal_encoder_passes_and_a_worse_one_fails() {
     let high = rules[0]["high"].as_f64().unwrap();
     assert!(high > 0.5 && high < 5.0, "{high}");
 
-    let (failed, blocked, rules) = verdict(&harness, 200, WORSE).await;
+    let (failed, blocked, rules, found) = verdict(&harness, 200, WORSE).await;
     assert_eq!((failed, blocked), (Verdict::Fail, true), "{rules:?}");
     for rule in &rules {
         assert_eq!(rule["verdict"], "fail", "{rule}");
     }
-    assert!(rules[0]["estimate"].as_f64().unwrap() > 50.0, "{}", rules[0]);
+    // Rules and `isomer diff` count the same items.
+    let flips = found.rows[1].flips.as_ref().unwrap();
+    let overlap = found.rows[0].lists.as_ref().unwrap().overlap.value;
+    let estimate = |rule: usize| rules[rule]["estimate"].as_f64().unwrap();
+    assert_eq!(flips.decisions, 400);
+    assert!(
+        (estimate(0) - 100.0 * flips.negative_rate()).abs() < 1e-9,
+        "{} {flips:?}",
+        rules[0]
+    );
+    assert!((estimate(1) - overlap).abs() < 1e-9, "{} {overlap}", rules[1]);
+    assert!(estimate(0) > 5.0 && estimate(1) < 80.0);
 }
 
 #[tokio::test]
 async fn too_few_items_leave_an_equal_encoder_undecided_and_that_blocks() {
-    let (said, blocked, rules) = verdict(&harness(), 20, SAME).await;
+    let (said, blocked, rules, _) = verdict(&harness(), 20, SAME).await;
     assert_eq!((said, blocked), (Verdict::Undecided, true));
     assert_eq!(rules[0]["verdict"], "undecided");
     assert!(rules[0]["units_needed"].as_u64().unwrap() > 20, "{}", rules[0]);

@@ -45,6 +45,16 @@ pub struct ItemsOfDataset {
     pub variants: Vec<ItemTexts>,
 }
 
+impl ItemsOfDataset {
+    /// Whether clusters are numbered as they should be: no number is larger than the number of
+    /// items.
+    fn is_consistent(&self) -> bool {
+        self.clusters
+            .iter()
+            .all(|cluster| (*cluster as usize) < self.clusters.len())
+    }
+}
+
 /// The texts of each item under a variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ItemTexts {
@@ -113,6 +123,16 @@ impl RunItems {
         }
         if let Some(why) = &self.left_out {
             return Some(why.clone());
+        }
+        if let Some(own) = self.datasets.iter().find(|own| !own.is_consistent()) {
+            return Some(format!("those of {} do not fit together", own.name));
+        }
+        let broken = |one: &&ItemsOfScore| one.evidence.as_ref().is_some_and(|evidence| !evidence.is_consistent());
+        if let Some(one) = self.scores.iter().find(broken) {
+            return Some(format!(
+                "those of {} on {} do not fit together",
+                one.encoder, one.dataset
+            ));
         }
         let known: HashMap<(&str, Place<'_>), &str> = self
             .scores

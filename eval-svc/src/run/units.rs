@@ -23,6 +23,9 @@ use crate::{
 /// Cached scores of released versions are then not found; `tests/tests/released.rs` says so.
 /// 2: evidence is stored.
 pub const VERSION: &str = "isomer.unit/2";
+/// Parts beside a score.
+const EVIDENCE: &str = "items";
+const LISTS: &str = "lists";
 /// Part of every drift's key.
 const DRIFT_VERSION: &str = "isomer.drift/1";
 
@@ -190,17 +193,17 @@ impl UnitStore {
             .flat_map(|key| [self.score_file(&key.address()), self.cuts_file(key)]);
         let drifts = drifts.iter().map(|(space, pairs)| self.drift_file(space, pairs));
         second.fetch(scores.chain(drifts).collect()).await;
-        let mut beside = Vec::new();
+        let mut files = Vec::new();
         for key in keys {
             let address = key.address();
             let stored = fs::read(self.path(&address)).ok();
             let Some(stored) = stored.and_then(|bytes| serde_json::from_slice::<Stored>(&bytes).ok()) else {
                 continue;
             };
-            beside.extend(stored.evidence.then(|| self.evidence_file(&address)));
-            beside.extend(stored.lists.then(|| self.lists_file(&address)));
+            files.extend(stored.evidence.then(|| self.beside(&address, EVIDENCE)));
+            files.extend(stored.lists.then(|| self.beside(&address, LISTS)));
         }
-        second.fetch(beside).await;
+        second.fetch(files).await;
     }
 
     /// As [`UnitStore::fetch`], for another measurement.
@@ -244,22 +247,11 @@ impl UnitStore {
         }
     }
 
-    fn evidence_path(&self, address: &str) -> PathBuf {
-        self.path(address).with_extension("items.json")
-    }
-
-    fn evidence_file(&self, address: &str) -> UnitFile {
+    /// A file beside a score.
+    fn beside(&self, address: &str, part: &'static str) -> UnitFile {
         UnitFile {
-            path: self.evidence_path(address),
-            part: "items",
-            address: address.to_owned(),
-        }
-    }
-
-    fn lists_file(&self, address: &str) -> UnitFile {
-        UnitFile {
-            path: self.path(address).with_extension("lists.json"),
-            part: "lists",
+            path: self.path(address).with_extension(format!("{part}.json")),
+            part,
             address: address.to_owned(),
         }
     }
@@ -323,9 +315,11 @@ impl UnitStore {
         let path = self.path(&key.address());
         let bytes = fs::read(&path).ok()?;
         match serde_json::from_slice::<Stored>(&bytes) {
-            Ok(stored) if stored.evidence && !self.evidence_path(&key.address()).is_file() => None,
+            Ok(stored) if stored.evidence && !self.beside(&key.address(), EVIDENCE).path.is_file() => None,
             // Earlier versions kept no lists, and without them two runs cannot be compared.
-            Ok(stored) if key.has_lists() && !(stored.lists && self.lists_file(&key.address()).path.is_file()) => None,
+            Ok(stored) if key.has_lists() && !(stored.lists && self.beside(&key.address(), LISTS).path.is_file()) => {
+                None
+            }
             Ok(stored) if stored.key == *key && stored.version == VERSION => Some(UnitScore {
                 main_key: stored.main_key,
                 main: stored.main,
@@ -345,12 +339,12 @@ impl UnitStore {
     /// The evidence of a stored score, by the address of its key. A file that cannot be read counts
     /// as absent.
     pub fn evidence(&self, address: &str) -> Option<Evidence> {
-        beside(&self.evidence_path(address))
+        read(&self.beside(address, EVIDENCE).path)
     }
 
     /// The result lists of a stored score of retrieval; likewise.
     pub fn lists(&self, address: &str) -> Option<ResultLists> {
-        beside(&self.lists_file(address).path)
+        read(&self.beside(address, LISTS).path)
     }
 
     /// Stores a score, and its evidence beside it.
@@ -371,17 +365,17 @@ impl UnitStore {
         };
         // Written first, so that a score never refers to evidence that is missing.
         if let Some(evidence) = &score.evidence {
-            self.write(&self.evidence_file(&address), &serde_json::to_vec(evidence)?)?;
+            self.write(&self.beside(&address, EVIDENCE), &serde_json::to_vec(evidence)?)?;
         }
         if let Some(lists) = &score.lists {
-            self.write(&self.lists_file(&address), &serde_json::to_vec(lists)?)?;
+            self.write(&self.beside(&address, LISTS), &serde_json::to_vec(lists)?)?;
         }
         self.write(&self.score_file(&address), &serde_json::to_vec(&stored)?)
     }
 }
 
 /// Reads what lies beside a score. A file that cannot be read counts as absent.
-fn beside<T: DeserializeOwned>(path: &Path) -> Option<T> {
+fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let bytes = fs::read(path).ok()?;
     match serde_json::from_slice(&bytes) {
         Ok(found) => Some(found),
@@ -393,4 +387,109 @@ fn beside<T: DeserializeOwned>(path: &Path) -> Option<T> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn key(texts: &str) -> UnitKey {
+        UnitKey {
+            vector_space: "space".into(),
+            dataset: "data".into(),
+            texts: texts.into(),
+            task: "sts".into(),
+            profile: "mteb-v2".into(),
+        }
+    }
+
+    fn score() -> UnitScore {
+        UnitScore {
+            main_key: "cosine_spearman".into(),
+            main: 0.812_345_678_901_234_5,
+            all: [("pearson".to_owned(), 0.5)].into(),
+            items: 80,
+            evidence: None,
+            lists: None,
+        }
+    }
+
+    #[test]
+    fn a_score_comes_back_to_the_last_bit_and_only_for_its_own_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = UnitStore::open(folder.path()).unwrap();
+        store.put(&key("a"), &score()).unwrap();
+        assert_eq!(store.get(&key("a")), Some(score()));
+        assert_eq!(store.get(&key("b")), None);
+    }
+
+    #[test]
+    fn evidence_comes_back_by_its_address_and_a_score_that_lost_it_is_computed_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = UnitStore::open(folder.path()).unwrap();
+        let evidence = Evidence::mean(&[0.25, 0.5], None);
+        let with = UnitScore {
+            evidence: Some(evidence.clone()),
+            ..score()
+        };
+        store.put(&key("a"), &with).unwrap();
+        assert_eq!(store.get(&key("a")), Some(score()));
+        assert_eq!(store.evidence(&key("a").address()), Some(evidence));
+        fs::remove_file(store.beside(&key("a").address(), EVIDENCE).path).unwrap();
+        assert_eq!(store.get(&key("a")), None);
+        assert_eq!(store.evidence(&key("b").address()), None);
+    }
+
+    #[test]
+    fn a_score_of_retrieval_without_its_lists_is_computed_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = UnitStore::open(folder.path()).unwrap();
+        let retrieval = UnitKey {
+            task: "retrieval, main score recall_at_10".into(),
+            ..key("a")
+        };
+        store.put(&retrieval, &score()).unwrap();
+        assert_eq!(store.get(&retrieval), None, "as an earlier version left it");
+        let lists = ResultLists {
+            documents: vec![vec![3, 1]],
+            similarities: vec![vec![0.123_456_79, -0.5]],
+            ..ResultLists::default()
+        };
+        let with = UnitScore {
+            lists: Some(lists.clone()),
+            ..score()
+        };
+        store.put(&retrieval, &with).unwrap();
+        assert_eq!(store.get(&retrieval), Some(score()));
+        assert_eq!(store.lists(&retrieval.address()), Some(lists));
+        fs::remove_file(store.beside(&retrieval.address(), LISTS).path).unwrap();
+        assert_eq!(store.get(&retrieval), None);
+    }
+
+    #[test]
+    fn drift_comes_back_to_the_last_bit_for_its_own_pairs_and_space() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = UnitStore::open(folder.path()).unwrap();
+        let drift = [Some(0.123_456_79f32), None, Some(0.0)];
+        store.put_drift("space", "pairs", &drift).unwrap();
+        assert_eq!(store.drift("space", "pairs", 3).as_deref(), Some(&drift[..]));
+        assert_eq!(store.drift("space", "pairs", 2), None);
+        assert_eq!(store.drift("other", "pairs", 3), None);
+        assert_eq!(store.drift("space", "others", 3), None);
+    }
+
+    #[test]
+    fn a_broken_file_is_as_good_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = UnitStore::open(folder.path()).unwrap();
+        store.put(&key("a"), &score()).unwrap();
+        fs::write(store.path(&key("a").address()), b"{\"version\":").unwrap();
+        assert_eq!(store.get(&key("a")), None);
+    }
+
+    #[test]
+    fn the_digest_tells_where_one_text_ends() {
+        assert_ne!(
+            digest_of_texts(["ab", "c"].into_iter()),
+            digest_of_texts(["a", "bc"].into_iter())
+        );
+    }
+}

@@ -19,20 +19,43 @@ pub(super) struct Lists {
 }
 
 /// Overlap at `k` and rank-biased overlap of each query's lists, mean over seeds, and in how many
-/// lists the first document is the same. `None` without lists, or if they do not fit together.
+/// lists the first document is the same.
+///
+/// # Errors
+/// Why the lists say nothing: they are not kept, not as deep as `k`, do not fit together, or the
+/// first `k` documents are the whole corpus, which every two lists have in common.
 pub fn overlaps(
     old: &[Option<&ResultLists>],
     new: &[Option<&ResultLists>],
     (k, persistence): (usize, f64),
-) -> Option<(Vec<f64>, Vec<f64>, u64)> {
-    let queries = old.first().copied().flatten()?.queries();
+) -> Result<(Vec<f64>, Vec<f64>, u64), String> {
+    let kept = |lists: Option<&ResultLists>| lists.is_some();
+    if old.is_empty() || !old.iter().chain(new).copied().all(kept) {
+        return Err("its result lists are not kept; run the check again".to_owned());
+    }
+    let (old, new): (Vec<&ResultLists>, Vec<&ResultLists>) = (
+        old.iter().flatten().copied().collect(),
+        new.iter().flatten().copied().collect(),
+    );
+    let (queries, corpus) = (old[0].queries(), old[0].corpus);
+    let all = || old.iter().chain(&new);
+    if old.len() != new.len() || !all().all(|one| one.fits(queries) && one.corpus == corpus) {
+        return Err("its result lists do not fit together".to_owned());
+    }
+    if let Some(short) = all().find(|one| one.depth < k) {
+        return Err(format!(
+            "{} documents of each query are kept, fewer than the {k} to compare; give a smaller k",
+            short.depth
+        ));
+    }
+    if corpus <= k {
+        return Err(format!(
+            "its corpus has {corpus} documents, so that the first {k} are all of them; give a smaller k"
+        ));
+    }
     let (mut shares, mut biased) = (vec![0.0; queries], vec![0.0; queries]);
     let mut same_first = 0;
-    for (old, new) in old.iter().zip(new) {
-        let (old, new) = ((*old)?, (*new)?);
-        if !old.fits(queries) || !new.fits(queries) || old.corpus != new.corpus {
-            return None;
-        }
+    for (old, new) in old.iter().zip(&new) {
         for (q, (old, new)) in old.documents.iter().zip(&new.documents).enumerate() {
             shares[q] += overlap_at(old, new, k);
             biased[q] += rank_biased_overlap(old, new, persistence);
@@ -43,24 +66,31 @@ pub fn overlaps(
     for value in shares.iter_mut().chain(&mut biased) {
         *value /= seeds;
     }
-    Some((shares, biased, same_first))
+    Ok((shares, biased, same_first))
 }
 
 /// Agreement on a data set under a variant.
+///
+/// # Errors
+/// As [`overlaps`].
 pub(super) fn lists(
     old: &[ScoredItems<'_>],
     new: &[ScoredItems<'_>],
     options: DiffOptions,
     clusters: &[u32],
     name: &str,
-) -> Option<Lists> {
+) -> Result<Lists, String> {
     let [old_lists, new_lists] = [old, new].map(|all| all.iter().map(|one| one.lists).collect::<Vec<_>>());
     let (shares, biased, same_first) = overlaps(&old_lists, &new_lists, (options.k, options.persistence))?;
-    let means = [mean(&shares)? * 100.0, mean(&biased)? * 100.0];
+    let none = || "it has no queries".to_owned();
+    let means = [
+        mean(&shares).ok_or_else(none)? * 100.0,
+        mean(&biased).ok_or_else(none)? * 100.0,
+    ];
     let lists = (shares.len() * old.len()) as u64;
     let replicates =
-        |values: &[f64], mean: f64| Replicates::of(vec![mean], &[&Evidence::mean(values, None)], clusters, name).ok();
-    Some(Lists {
+        |values: &[f64], mean: f64| Replicates::of(vec![mean], &[&Evidence::mean(values, None)], clusters, name);
+    Ok(Lists {
         overlap: replicates(&shares, means[0])?,
         biased: replicates(&biased, means[1])?,
         means,

@@ -5,6 +5,8 @@ use crate::{
     evidence::interval::DeltaInterval,
     format::{count, ends, p_value, points, share, signed},
     markdown::{header, plain, row},
+    metric::overlap::weight_of_prefix,
+    task::LIST_DEPTH,
 };
 
 pub(super) fn render(diff: &Diff) -> String {
@@ -70,10 +72,12 @@ pub(super) fn notes(diff: &Diff) -> String {
         "Scores x 100, mean over seeds ({}). Drop: original less transformed. In brackets: 95 % intervals over other items of \
          these data sets, both encoders on the same resamples. Decisions: items x seeds. p: two-sided, of equal chances of \
          becoming wrong and becoming right; no correction for several rows. {threshold} Rank-biased overlap with p = {}, \
-         extrapolated from the first {} documents.",
+         extrapolated from the first {} documents, or as many as the search returned; the first {} carry {} of its weight.",
         seeds.join(", "),
         diff.options.persistence,
-        crate::task::LIST_DEPTH
+        LIST_DEPTH,
+        LIST_DEPTH,
+        share(weight_of_prefix(diff.options.persistence, LIST_DEPTH)),
     )
 }
 
@@ -225,6 +229,11 @@ pub(super) fn remarks(own: &DatasetDiff) -> Vec<String> {
         _ => {}
     }
     all.extend(own.no_flips.as_ref().map(|why| format!("No flips: {why}.")));
+    all.extend(
+        own.no_lists
+            .as_ref()
+            .map(|why| format!("No agreement of lists: {why}.")),
+    );
     all.extend(own.no_intervals.as_ref().map(|why| format!("No intervals: {why}.")));
     all
 }

@@ -251,6 +251,7 @@ fn dataset(compared: &Compared<'_>, info: &DatasetInfo) -> Result<OfDataset, Dif
             right_old: right.as_ref().ok().map(|right| right[0]),
             right_new: right.as_ref().ok().map(|right| right[1]),
             no_flips: right.as_ref().err().cloned(),
+            no_lists: None,
             no_intervals: replicates.as_ref().err().cloned(),
             rows: Vec::new(),
             worst: Vec::new(),
@@ -271,11 +272,15 @@ fn dataset(compared: &Compared<'_>, info: &DatasetInfo) -> Result<OfDataset, Dif
             let lacking = || refuse("NEW", format!("the decisions on {} do not fit its items", info.name));
             own.tallies.push(tally.ok_or_else(lacking)?);
         }
-        if info.task == TaskType::Retrieval {
-            let lacking = || refuse("NEW", format!("the result lists of {} do not fit its items", info.name));
-            own.lists
-                .push(lists(old, new, options, clusters, &info.name).ok_or_else(lacking)?);
+        if info.task == TaskType::Retrieval && own.diff.no_lists.is_none() {
+            match lists(old, new, options, clusters, &info.name) {
+                Ok(agreement) => own.lists.push(agreement),
+                Err(why) => own.diff.no_lists = Some(why),
+            }
         }
+    }
+    if own.diff.no_lists.is_some() {
+        own.lists.clear();
     }
     let measured = Measured {
         transformations: &shared.transformations,

@@ -122,6 +122,9 @@ pub struct DatasetDiff {
     /// Why there are no flips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_flips: Option<String>,
+    /// Why a data set of retrieval has no agreement of lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_lists: Option<String>,
     /// Why there are no intervals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_intervals: Option<String>,

@@ -143,8 +143,7 @@ fn values(
                 old.into_iter().zip(new).map(flipped).collect()
             }
             None => {
-                let (shares, _, _) =
-                    overlaps(&[old.lists.as_ref()], &[new.lists.as_ref()], (GATE_K, PERSISTENCE)).ok_or_else(unfit)?;
+                let (shares, _, _) = overlaps(&[old.lists.as_ref()], &[new.lists.as_ref()], (GATE_K, PERSISTENCE))?;
                 shares.into_iter().map(Some).collect()
             }
         };
@@ -268,11 +267,20 @@ mod tests {
         let why = strata(Paired::NegativeFlips, Figure::Total, without).unwrap_err();
         assert!(why.starts_with("x: its result lists are not kept"), "{why}");
         assert!(strata(Paired::Overlap, Figure::Total, without).is_err());
-        let small = strata(Paired::NegativeFlips, Figure::Total, |_, _| {
+        // In a corpus of ten, every two lists have all of the first ten in common.
+        for what in [Paired::NegativeFlips, Paired::Overlap] {
+            let small = strata(what, Figure::Total, |_, _| {
+                let mut found = search(|_| 1, 0);
+                found.lists.as_mut().unwrap().corpus = 10;
+                found
+            });
+            assert!(small.unwrap_err().contains("corpus has 10 documents"), "{what:?}");
+        }
+        let shallow = strata(Paired::Overlap, Figure::Total, |_, _| {
             let mut found = search(|_| 1, 0);
-            found.lists.as_mut().unwrap().corpus = 10;
+            found.lists.as_mut().unwrap().depth = 5;
             found
         });
-        assert!(small.unwrap_err().contains("corpus has 10 documents"));
+        assert!(shallow.unwrap_err().contains("5 documents of each query are kept"));
     }
 }

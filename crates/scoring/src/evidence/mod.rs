@@ -119,6 +119,31 @@ impl Evidence {
         }
     }
 
+    /// Whether its lists fit together. All other functions take it for granted; evidence that comes
+    /// from outside is checked first.
+    pub fn is_consistent(&self) -> bool {
+        match self {
+            Self::Mean { .. } => true,
+            Self::Spearman {
+                gold,
+                predicted,
+                points,
+            } => {
+                let counted: u64 = points.iter().map(|own| u64::from(*own)).sum();
+                gold.len() == predicted.len() && (points.is_empty() || counted == gold.len() as u64)
+            }
+            Self::AveragePrecision { labels, similarities } => {
+                !similarities.is_empty() && similarities.iter().all(|series| series.len() == labels.len())
+            }
+            Self::VMeasure { classes, clusterings } => clusterings.iter().all(|one| {
+                let counts = one.counts.is_empty() || one.counts.len() == one.items.len();
+                let known = one.items.iter().all(|item| (*item as usize) < classes.len());
+                counts && known && one.clusters.len() == one.items.len()
+            }),
+            Self::Nearest { nearest } => nearest.iter().all(|found| (*found as usize) < nearest.len()),
+        }
+    }
+
     /// The items that the score depends on: mteb's clustering scores a sample of the documents.
     pub fn used(&self) -> Vec<bool> {
         let Self::VMeasure { classes, clusterings } = self else {

@@ -304,3 +304,32 @@ fn points_of_an_item_are_weighed_together() {
     assert!(near(evidence.score(&[0.0, 2.0]), Some(-1.0)));
     assert!(evidence.score(&[0.0, 0.0]).is_none());
 }
+
+#[test]
+fn lists_of_different_lengths_or_unknown_items_do_not_fit_together() {
+    let pairs = |similarities: Vec<Vec<f32>>| Evidence::AveragePrecision {
+        labels: vec![true, false],
+        similarities,
+    };
+    assert!(pairs(vec![vec![0.5, 0.1]]).is_consistent());
+    assert!(!pairs(vec![vec![0.5]]).is_consistent() && !pairs(Vec::new()).is_consistent());
+    let points = |points: Vec<u32>, predicted: Vec<f32>| Evidence::Spearman {
+        gold: vec![1.0, 2.0, 3.0],
+        predicted,
+        points,
+    };
+    assert!(points(vec![2, 1], vec![0.0; 3]).is_consistent() && points(Vec::new(), vec![0.0; 3]).is_consistent());
+    assert!(!points(vec![2, 2], vec![0.0; 3]).is_consistent() && !points(Vec::new(), vec![0.0; 2]).is_consistent());
+    let nearest = |nearest: Vec<u32>| Evidence::Nearest { nearest };
+    assert!(nearest(vec![1, 0]).is_consistent() && !nearest(vec![1, 2]).is_consistent());
+    let clustered = |items: Vec<u32>, counts: Vec<u32>| Evidence::VMeasure {
+        classes: vec![0, 1],
+        clusterings: vec![Clustering {
+            items,
+            clusters: vec![0, 0],
+            counts,
+        }],
+    };
+    assert!(clustered(vec![0, 1], Vec::new()).is_consistent());
+    assert!(!clustered(vec![0, 2], Vec::new()).is_consistent() && !clustered(vec![0, 1], vec![1]).is_consistent());
+}
