@@ -26,8 +26,8 @@ Examples:
   isomer registry watch --tracking-uri http://127.0.0.1:5000 --model 'encoder-*' --interval 5m
   isomer registry watch --tracking-uri http://127.0.0.1:5000 --once")]
     Watch(Box<RegistryWatchArgs>),
-    /// Receive the registry's webhooks, and watch as well: a version is checked when it is made, and
-    /// what a webhook missed is found.
+    /// Receive the registry's webhooks, and watch as well: a version is checked when it is made,
+    /// and what a webhook missed is found.
     #[command(after_help = "\
 The webhook goes to http://THIS_HOST:PORT/hooks/mlflow; its events are model_version.created, model_version_alias.created,
 model_version_alias.deleted and model_version_tag.deleted. Its secret is in ISOMER_WEBHOOK_SECRET, or in a file

@@ -223,8 +223,8 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         self.conclude(&version, Verdict::Error, reason, &Facts::default()).await
     }
 
-    /// Takes the alias of those that passed from the version that has it, if its verdict is not that
-    /// it passed. Whether it was taken.
+    /// Takes the alias of those that passed from the version that has it, if its verdict is not
+    /// that it passed. Whether it was taken.
     ///
     /// # Errors
     /// If the registry fails.

@@ -10,8 +10,8 @@ use crate::error::Result;
 
 /// Runs checks under one suite and gate.
 pub trait Engine: Send + Sync + 'static {
-    /// sha256 (hex) of all that the check depends on beside its encoders: suite, gate, seeds, version
-    /// of Isomer.
+    /// sha256 (hex) of all that the check depends on beside its encoders: suite, gate, seeds,
+    /// version of Isomer.
     fn settings_digest(&self) -> &str;
 
     /// Whether the folder is an encoder that can be computed; why not, if it is not.

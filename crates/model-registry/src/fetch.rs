@@ -261,8 +261,8 @@ impl Drop for Incoming {
     }
 }
 
-/// Removes what processes left that were killed: folders that nobody holds and that are `unheld` old,
-/// and parts of folders that are a day old, so that nobody fetches them any more.
+/// Removes what processes left that were killed: folders that nobody holds and that are `unheld`
+/// old, and parts of folders that are a day old, so that nobody fetches them any more.
 pub fn sweep(root: &Path, unheld: Duration) {
     let Ok(entries) = fs::read_dir(root) else { return };
     for entry in entries.flatten() {

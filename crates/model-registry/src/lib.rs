@@ -4,14 +4,15 @@
 //! champion), and gets metrics, the report, tags and, where it passed, an alias.
 //!
 //! * [`registry`]: what a registry is; [`mlflow`]: MLflow, with its webhooks.
-//! * [`locate`], [`fetch`]: which files of a version are the encoder, and their way to this machine.
-//!   Pickles are neither fetched nor opened.
+//! * [`locate`], [`fetch`]: which files of a version are the encoder, and their way to this
+//!   machine. Pickles are neither fetched nor opened.
 //! * [`engine`]: what runs a check. [`evidence`], [`verdict`]: what is written into the registry.
 //! * [`check`]: one version, from files to alias.
 //! * [`ledger`], [`service`]: all versions, as webhooks and a reconciler find them.
 //!
 //! **Invariant: the alias of those that passed is at no version whose verdict is another than
-//! `pass`**, longer than between two requests. It is set after the tags, and taken back before them.
+//! `pass`**, longer than between two requests. It is set after the tags, and taken back before
+//! them.
 //!
 //! **Invariant: a verdict that sets the alias is one against the champion of that moment.** The
 //! champion is asked for before a run, after it, and after the alias was set.

@@ -117,8 +117,8 @@ impl<R: Registry, E: Engine> Service<R, E> {
             }
         };
         if let Err(fault) = ended {
-            // It stays `running`, and is checked again after a restart; the registry has the verdict
-            // then, so nothing is repeated.
+            // It stays `running`, and is checked again after a restart; the registry has the
+            // verdict then, so nothing is repeated.
             tracing::error!(model, version, %fault, "the ledger");
         }
     }

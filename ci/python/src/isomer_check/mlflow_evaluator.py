@@ -28,7 +28,8 @@ FLAVOUR_FOLDERS = ("model.sentence_transformer",)
 class IsomerEvaluator:
     """What MLflow makes of `evaluators="isomer"`."""
 
-    # MLflow asks for these two methods alone; not subclassed, so that this module is typed without it.
+    # MLflow asks for these two methods alone; not subclassed, so that this module is typed without
+    # it.
 
     @classmethod
     def can_evaluate(cls, *, model_type: Optional[str] = None, evaluator_config: Optional[Mapping[str, Any]] = None, **_: Any) -> bool:

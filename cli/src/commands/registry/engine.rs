@@ -51,8 +51,8 @@ impl RunEngine {
         }
     }
 
-    /// The run of a request id: one that goes on or has succeeded, else a new one. A run that failed
-    /// before is not taken for the answer to this request.
+    /// The run of a request id: one that goes on or has succeeded, else a new one. A run that
+    /// failed before is not taken for the answer to this request.
     async fn create(&self, request_id: &str, spec: RunSpec) -> Result<Run> {
         let mut client = check::client(&self.channel);
         for attempt in 1..=MOST_ATTEMPTS {

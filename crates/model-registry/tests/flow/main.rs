@@ -278,8 +278,8 @@ async fn a_registry_that_fails_at_any_write_ends_the_same_when_it_is_tried_again
             let failed = first.is_err();
             assert!(first.map_err(|error: RegistryError| assert!(error.passes())).is_ok() || fails_at.is_some());
             if failed {
-                // In between, no version is at the alias that has not passed, but for a moment that the
-                // order of writes excludes.
+                // In between, no version is at the alias that has not passed, but for a moment that
+                // the order of writes excludes.
                 if gate == Verdict::Fail && memory.tag("1", VERDICT).is_some() {
                     assert_eq!(memory.alias(PASSED), None);
                 }
