@@ -362,8 +362,8 @@ impl<R: Registry, E: Engine> Checker<R, E> {
                 self.registry.remove_tag(version, key).await?;
             }
         }
-        // The digest of the listing is last: as long as it is another, the version is checked again, so
-        // that no verdict of other files stays where the process ends in the middle.
+        // The digest of the listing is last: as long as it is another, the version is checked
+        // again, so that no verdict of other files stays where the process ends in the middle.
         let listing = tags.remove(tag::LISTING).map(|value| (tag::LISTING, value));
         let verdict_tag = (tag::VERDICT, verdict.name().to_owned());
         let all = tags.into_iter().chain([verdict_tag]).chain(listing);
