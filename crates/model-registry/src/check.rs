@@ -57,6 +57,8 @@ pub enum Stale {
     NoVerdict,
     /// Its files are others than those that were checked.
     Files,
+    /// It passed and did not get the alias.
+    Alias,
     /// It has the alias of those that passed, and was compared with another champion.
     Champion,
 }
@@ -137,8 +139,12 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         if version.tag(tag::LISTING).unwrap_or_default() != listing {
             return Ok(Some(Stale::Files));
         }
-        let passed = self.registry.at_alias(&version.model, &self.policy.passed).await?;
-        if passed.is_none_or(|passed| passed.number != version.number) {
+        let holder = self.registry.at_alias(&version.model, &self.policy.passed).await?;
+        // The process may have ended between the last tag and the alias.
+        if has_passed(version) && holder.as_ref().is_none_or(|holder| version.is_after(holder)) {
+            return Ok(Some(Stale::Alias));
+        }
+        if holder.is_none_or(|holder| holder.number != version.number) {
             return Ok(None);
         }
         // A version that became the champion itself is compared with nobody.
@@ -356,8 +362,12 @@ impl<R: Registry, E: Engine> Checker<R, E> {
                 self.registry.remove_tag(version, key).await?;
             }
         }
-        let mut all: Vec<(String, String)> = tags.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        all.push((tag::VERDICT.to_owned(), verdict.name().to_owned()));
+        // The digest of the listing is last: as long as it is another, the version is checked
+        // again, so that no verdict of other files stays where the process ends in the middle.
+        let listing = tags.remove(tag::LISTING).map(|value| (tag::LISTING, value));
+        let verdict_tag = (tag::VERDICT, verdict.name().to_owned());
+        let all = tags.into_iter().chain([verdict_tag]).chain(listing);
+        let all: Vec<(String, String)> = all.map(|(key, value)| (key.to_owned(), value)).collect();
         self.registry.set_tags(version, &all).await?;
         let alias = verdict == Verdict::Pass && self.award(version).await?;
         Ok(Checked {

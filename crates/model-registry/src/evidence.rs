@@ -48,8 +48,8 @@ pub fn metrics(report: &Report, encoder: &str) -> Vec<Metric> {
     if let Some(profile) = profile {
         all.of_profile(report, profile);
     }
-    let separation = report.separation.iter().flat_map(|found| &found.encoders);
-    if let Some(found) = separation.filter(|one| one.encoder == encoder).next() {
+    let mut separation = report.separation.iter().flat_map(|found| &found.encoders);
+    if let Some(found) = separation.find(|one| one.encoder == encoder) {
         let row = &found.overall;
         all.interval("separation", row.separation, row.low, row.high, None);
     }

@@ -63,7 +63,7 @@ impl fmt::Display for Verdict {
 
 /// The tags of a version. All begin with `isomer.`, and a webhook about one of them is ignored.
 pub mod tag {
-    /// The verdict; written last, so that the others are there when it is.
+    /// The verdict; written after the others, so that they are there when it is.
     pub const VERDICT: &str = "isomer.verdict";
     /// Why, in words.
     pub const REASON: &str = "isomer.reason";
@@ -77,7 +77,7 @@ pub mod tag {
     pub const BASELINE: &str = "isomer.baseline";
     /// sha256 over the files that were checked.
     pub const FILES: &str = "isomer.files_sha256";
-    /// sha256 over paths and sizes of all files of the version.
+    /// sha256 over paths and sizes of all files of the version; written after the verdict.
     pub const LISTING: &str = "isomer.listing_sha256";
     /// sha256 of the weights.
     pub const WEIGHTS: &str = "isomer.weights_sha256";

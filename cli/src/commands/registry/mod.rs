@@ -43,9 +43,9 @@ type MlflowChecker = Checker<Mlflow, RunEngine>;
 
 pub(super) async fn run(global: &Global, command: RegistryCommand) -> Result<ExitCode, Failure> {
     match command {
-        RegistryCommand::Check(args) => one(global, *args).await,
-        RegistryCommand::Watch(args) => watch(global, *args).await,
-        RegistryCommand::Serve(args) => serve(global, *args).await,
+        RegistryCommand::Check(args) => Box::pin(one(global, *args)).await,
+        RegistryCommand::Watch(args) => Box::pin(watch(global, *args)).await,
+        RegistryCommand::Serve(args) => Box::pin(serve(global, *args)).await,
     }
 }
 
