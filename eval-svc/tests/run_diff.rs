@@ -135,7 +135,7 @@ async fn flips_of_pairs_are_those_that_counting_gives() {
     let made = check(&harness(), HEAD, &["stub-a", "stub-keen"], 1000).await;
     let found = diff(side(&made, "stub-a"), side(&made, "stub-keen"), DiffOptions::default()).unwrap();
     let pairs = of(&found, "pairs");
-    let label = |item: usize| item % 2 == 0;
+    let label = |item: usize| item.is_multiple_of(2);
     let threshold = match (pairs.right_old, pairs.right_new) {
         (Some(Right::Threshold { threshold, .. }), same) if same == pairs.right_old => threshold,
         other => panic!("{other:?}"),

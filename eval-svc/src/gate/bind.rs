@@ -156,15 +156,13 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
     if let Some(what) = rule.limit.paired() {
         paired::check(rule, what, basis)?;
     }
-    if matches!(rule.limit, RuleLimit::Margin(_)) {
-        if matches!(basis, Basis::Student | Basis::Bootstrap) {
-            let message = format!(
-                "is {}; a margin is tested by the signed-rank test, Holm-adjusted over rules and encoders: use \
-                 \"signed-rank\", or \"point\"",
-                basis.name()
-            );
-            return Err(wrong("basis", message));
-        }
+    if matches!(rule.limit, RuleLimit::Margin(_)) && matches!(basis, Basis::Student | Basis::Bootstrap) {
+        let message = format!(
+            "is {}; a margin is tested by the signed-rank test, Holm-adjusted over rules and encoders: use \
+             \"signed-rank\", or \"point\"",
+            basis.name()
+        );
+        return Err(wrong("basis", message));
     }
     if matches!(rule.limit, RuleLimit::Margin(_)) || rule.limit.paired().is_some() {
         let key = rule.limit.kind().name();
