@@ -30,6 +30,7 @@ mod languages;
 mod markdown;
 mod model;
 mod overview;
+mod paired;
 pub mod profile;
 mod rule_mean;
 mod schema;
@@ -54,6 +55,7 @@ pub use model::{
     CheckRow, DatasetInfo, DriftRow, EncoderInfo, ErrorRates, Example, GeneratorInfo, Picked, Report, RunInfo, SCHEMA,
     ScoreRow, SuiteInfo, TransformationInfo,
 };
+pub use paired::{GATE_K, Outcome, Paired, Texts as PairedTexts, paired_strata};
 pub use schema::json_schema;
 pub use separation::{CopyCounts, EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow};
 pub use subsets::SubsetReport;

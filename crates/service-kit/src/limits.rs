@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::{
     config::{ConfigError, Validate},
     error::Fault,
-    layers::ClientVersion,
+    versions::ClientVersion,
 };
 
 /// Largest message whose length fits a gRPC frame, less what is put around it.

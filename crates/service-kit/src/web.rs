@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 
-use crate::layers::{OLDEST_CLIENT, SERVER_VERSION};
+use crate::versions;
 
 /// How long a browser may cache the answer to a preflight request.
 const REMEMBER: Duration = Duration::from_secs(600);
@@ -16,8 +16,8 @@ const READ: [HeaderName; 13] = [
     HeaderName::from_static("grpc-message"),
     HeaderName::from_static("grpc-status-details-bin"),
     HeaderName::from_static("isomer-vector-space"),
-    SERVER_VERSION,
-    OLDEST_CLIENT,
+    versions::SERVER,
+    versions::OLDEST,
     header::RETRY_AFTER,
     HeaderName::from_static("x-ratelimit-limit-requests"),
     HeaderName::from_static("x-ratelimit-remaining-requests"),

@@ -97,7 +97,7 @@ pub(super) fn observations(
                 }
                 own.iter().map(|score| (original - score) / original * 100.0).collect()
             }
-            // Their values are those of items, which `profile::paired_strata` makes.
+            // Their values are those of items, which `report::paired_strata` makes.
             RuleLimit::MaxNegativeFlips(_) | RuleLimit::MinOverlap(_) => {
                 return Err("it is about items, not about scores".to_owned());
             }

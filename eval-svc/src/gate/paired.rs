@@ -1,7 +1,10 @@
 //! `max_negative_flips` and `min_overlap`: rules on the items of an encoder and of the baseline.
 
 use super::{Basis, GateError, Rule, Texts, Unit};
-use crate::{profile::Paired, report::diff::Right, task::TaskType};
+use crate::{
+    report::{Paired, diff::Right},
+    task::TaskType,
+};
 
 /// Checks what a rule on items of two encoders may say.
 pub(super) fn check(rule: &Rule, paired: Paired, basis: Basis) -> Result<(), GateError> {

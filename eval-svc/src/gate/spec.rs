@@ -6,7 +6,7 @@ pub use isomer_report::terms::{Adjust, Basis, OnUndecided, RuleKind, Texts, Unit
 
 use super::limits::Limits;
 use crate::{
-    profile::Paired,
+    report::Paired,
     stats::{
         StatsError,
         gate::{Limit, bounded::Range, rule, spending::Spending},

@@ -21,11 +21,8 @@ use crate::{
     gate::{
         Basis, Bound, BoundRule, ItemSequences, ItemStrata, Quantity, RuleLimit, Sequence, SubsetScores, Texts, Unit,
     },
-    profile::{
-        self, Choice, DatasetItems, Figure, Grid, Outcome, Paired, PairedTexts, RobustnessProfile, UnitItems,
-        add_intervals, paired_strata,
-    },
-    report::SubsetReport,
+    profile::{self, Choice, DatasetItems, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
+    report::{Outcome, Paired, PairedTexts, SubsetReport, paired_strata},
     stats::gate::items::Stratum,
 };
 

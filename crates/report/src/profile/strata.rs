@@ -119,7 +119,7 @@ pub(super) fn values(sum: &Sum, unit: &UnitItems) -> Option<Vec<Option<f64>>> {
 }
 
 /// Items by cluster, without those that have no value.
-pub(super) fn clusters(of: &[u32], values: &[Option<f64>]) -> Vec<Cluster> {
+pub(crate) fn clusters(of: &[u32], values: &[Option<f64>]) -> Vec<Cluster> {
     let mut all: BTreeMap<u32, Cluster> = BTreeMap::new();
     for (cluster, value) in of.iter().zip(values) {
         if let Some(value) = value {

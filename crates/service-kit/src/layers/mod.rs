@@ -12,7 +12,6 @@ mod labels;
 mod messages;
 mod probes;
 mod span;
-mod versions;
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -40,6 +39,7 @@ use crate::{
     limits::Gate,
     metric_names,
     refusals::{Refusals, Shape},
+    versions::{self, ClientVersion},
 };
 
 pub(crate) use arriving::{Bounds, PROBE_MESSAGE, arriving};
@@ -48,8 +48,6 @@ pub(crate) use detailed::no_such_method;
 pub(crate) use labels::Labels;
 pub(crate) use probes::{OnConnection, Probes};
 pub(crate) use span::{OverTls, Translated, refused_call, refused_request};
-pub use versions::ClientVersion;
-pub(crate) use versions::{OLDEST as OLDEST_CLIENT, SERVER as SERVER_VERSION};
 
 /// How a request arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -114,7 +114,7 @@ impl Sum {
 }
 
 /// The columns of a figure, each with its share: the shares add up to 1, or to 0 for the original.
-pub(super) fn shares(grid: &Grid, figure: Figure) -> Vec<(usize, f64)> {
+pub(crate) fn shares(grid: &Grid, figure: Figure) -> Vec<(usize, f64)> {
     let axes: Vec<Vec<usize>> = match figure {
         Figure::Original => Vec::new(),
         Figure::Transformation(column) => vec![vec![column]],

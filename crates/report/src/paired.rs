@@ -1,15 +1,11 @@
 //! The values of a rule that holds an encoder's items against the baseline's: negative flips, and
 //! overlap of result lists. Each data set is a stratum of items.
 
-use super::{
-    Grid,
-    items::{DatasetItems, shares},
-    strata::{Figure, clusters},
-};
 use crate::{
     diff::{Right, ScoredItems, overlaps},
     evidence::Evidence,
     metric::overlap::PERSISTENCE,
+    profile::{DatasetItems, Figure, Grid, clusters, shares},
     stats::gate::{
         bounded::Range,
         items::{Evidence as Known, Stratum},

@@ -69,7 +69,7 @@ impl fmt::Display for ClientVersion {
 
 /// Refuses a request of a client library that is older than `oldest`. Whoever names no client
 /// library, or one without a version, is served: stubs of others say nothing of the kind.
-pub(super) fn admit(headers: &HeaderMap, oldest: ClientVersion) -> Result<(), Fault> {
+pub(crate) fn admit(headers: &HeaderMap, oldest: ClientVersion) -> Result<(), Fault> {
     let Some((name, version)) = named(headers) else {
         return Ok(());
     };
@@ -99,7 +99,7 @@ fn named(headers: &HeaderMap) -> Option<(&str, ClientVersion)> {
 }
 
 /// Says in an answer's headers what is served.
-pub(super) fn say(headers: &mut HeaderMap, oldest: ClientVersion) {
+pub(crate) fn say(headers: &mut HeaderMap, oldest: ClientVersion) {
     headers.insert(SERVER, HeaderValue::from_static(VERSION));
     if let Ok(oldest) = HeaderValue::try_from(oldest.to_string()) {
         headers.insert(OLDEST, oldest);
