@@ -58,7 +58,7 @@ impl Grid {
 
     /// A grid of tests, its scores not yet filled in.
     #[cfg(test)]
-    pub(super) fn of(encoders: &[&str], datasets: &[&str], columns: &[(&str, Axis)], seeds: &[u64]) -> Self {
+    pub(crate) fn of(encoders: &[&str], datasets: &[&str], columns: &[(&str, Axis)], seeds: &[u64]) -> Self {
         let names = |own: &[&str]| own.iter().map(|name| (*name).to_owned()).collect();
         let columns = columns.iter().map(|(label, axis)| Column {
             label: (*label).to_owned(),
