@@ -14,7 +14,7 @@ use isomer_service_kit::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::routing::RoutingConfig;
+use crate::{missing_variants::MissingVariantsConfig, routing::RoutingConfig};
 
 /// Where the gateway keeps providers, keys and the audit log.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -65,6 +65,8 @@ pub struct GatewayConfig {
     /// Where eval-svc is. Scores and statistics come from any of several; runs come from the first,
     /// or from any with `shared_runs`.
     pub eval: Option<ServersConfig>,
+    /// How variants that an answer lacked are made after it.
+    pub missing_variants: MissingVariantsConfig,
     /// Whether the servers of `eval` share a ledger (`eval.ledger`), so that each of them answers
     /// for every run.
     pub shared_runs: bool,
@@ -148,6 +150,8 @@ impl Validate for GatewayConfig {
         self.addresses.validate().map_err(|error| error.within("addresses"))?;
         self.routing.validate()?;
         self.web.validate().map_err(|error| error.within("web"))?;
+        let variants = self.missing_variants.validate();
+        variants.map_err(|error| error.within("missing_variants"))?;
         let sections = [
             ("embed", &self.embed),
             ("transform", &self.transform),

@@ -20,7 +20,9 @@ use tower::{Service, ServiceExt};
 use crate::{
     billing,
     config::WebConfig,
-    dialects, encoder_service, openai,
+    dialects, encoder_service,
+    missing_variants::{MissingVariantsConfig, VariantQueue},
+    openai,
     page::{self, Pages},
     provider::Audited,
     proxy::{self, Servers, Upstream},
@@ -76,6 +78,8 @@ pub struct Settings {
     pub routing: RoutingConfig,
     /// Pages that may call from a browser.
     pub web: WebConfig,
+    /// How variants that an answer lacked are made after it.
+    pub missing_variants: MissingVariantsConfig,
     /// Largest message that is accepted, in bytes.
     pub max_message_bytes: usize,
 }
@@ -135,10 +139,17 @@ pub fn services(
     access: Option<&Access>,
 ) -> (Services, Option<Follower>) {
     let mut services = add_charged(Services::new(), encoders(&routes.router, settings.max_message_bytes));
+    let variants = upstream_servers.transform.as_ref().and_then(|servers| {
+        VariantQueue::start(settings.missing_variants, servers.clone(), settings.max_message_bytes)
+    });
     let transform = upstream_servers
         .transform
         .iter()
         .flat_map(|servers| upstreams(TRANSFORM, servers, &routes.router));
+    let transform = transform.map(|upstream| Upstream {
+        variants: variants.clone(),
+        ..upstream
+    });
     let scores = upstream_servers
         .eval
         .iter()
@@ -160,6 +171,7 @@ pub fn services(
             service: RUNS,
             servers,
             prices: None,
+            variants: None,
         };
         let routes = match &follower {
             Some(follower) => runs::route(upstream, follower.clone()),
@@ -175,6 +187,7 @@ pub fn services(
     let backends = openai::Backends {
         router: routes.router.clone(),
         augmentation: upstream_servers.transform.clone(),
+        variants,
         max_message_bytes: settings.max_message_bytes,
     };
     let services = services
@@ -222,6 +235,7 @@ fn upstreams<'a>(
         service,
         servers: servers.clone(),
         prices: Some(prices.clone()),
+        variants: None,
     })
 }
 

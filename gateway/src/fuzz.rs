@@ -26,6 +26,7 @@ pub async fn routes(backend: Arc<dyn EncoderBackend>, max_message_bytes: usize) 
     let backends = openai::Backends {
         router: Router::new(RoutingConfig::default(), None, vec![fixed], none, refuse).await,
         augmentation: None,
+        variants: None,
         max_message_bytes,
     };
     openai::routes(backends.clone()).merge(dialects::routes(&backends))

@@ -16,6 +16,7 @@ pub mod front;
 #[doc(hidden)]
 pub mod fuzz;
 mod json;
+mod missing_variants;
 pub mod openai;
 mod page;
 mod provider;
@@ -29,6 +30,7 @@ pub mod upstreams;
 
 pub use billing::most::asks_generator;
 pub use config::GatewayConfig;
+pub use missing_variants::MissingVariantsConfig;
 pub use records::migrate;
 
 /// The paths of all HTTP routes that a gateway serves beside gRPC, as its router writes them.

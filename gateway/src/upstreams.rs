@@ -39,6 +39,7 @@ pub async fn run(
         addresses: config.addresses,
         routing: config.routing,
         web: config.web,
+        missing_variants: config.missing_variants,
         max_message_bytes,
     };
     let encoders = config.embed.iter().flat_map(ServersConfig::each);

@@ -258,7 +258,7 @@ pub(crate) enum PrecisionArg {
 /// `isomer embed`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Input: JSONL with a `text` field, or plain lines. Examples:\n  isomer embed --model all-MiniLM-L6-v2 --input texts.txt --output vectors.npy\n  isomer embed --augment paraphrase,summarisation --generator local:qwen2.5-coder-1.5b-instruct --input texts.txt"
+    after_help = "Input: JSONL with a `text` field, or plain lines. Examples:\n  isomer embed --model all-MiniLM-L6-v2 --input texts.txt --output vectors.npy\n  isomer embed --augment paraphrase,summarisation --generator local:qwen2.5-coder-1.5b-instruct --input texts.txt\n  isomer embed --augment paraphrase --warm-up --most-queries 10000 --input queries.log --server 127.0.0.1:50051"
 )]
 pub(crate) struct EmbedArgs {
     /// Encoder: a catalogue id or a sentence-transformers folder.
@@ -299,6 +299,23 @@ pub(crate) struct EmbedArgs {
     pub(crate) batch: u32,
     #[command(flatten)]
     pub(crate) augmentation: AugmentArgs,
+    /// Take the texts for a log of queries, one a line, and make the variants of each distinct one,
+    /// the most frequent first, so that caches hold them for --augment-mode cached. No vectors are
+    /// written. What is there already costs nothing, so a run that was stopped goes on.
+    #[arg(
+        long,
+        env = "ISOMER_WARM_UP",
+        requires = "augment",
+        conflicts_with_all = ["output", "token_vectors", "augment_mode", "generation_budget", "missing_variants"],
+        value_parser = clap::builder::FalseyValueParser::new()
+    )]
+    pub(crate) warm_up: bool,
+    /// With --warm-up: only so many distinct queries.
+    #[arg(long, env = "ISOMER_MOST_QUERIES", value_name = "N", requires = "warm_up", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) most_queries: Option<u64>,
+    /// With --warm-up: say what it would take, and make nothing.
+    #[arg(long, requires = "warm_up")]
+    pub(crate) plan: bool,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
 }
@@ -351,6 +368,9 @@ pub(crate) struct AugmentArgs {
     /// Scale each vector to unit length before pooling.
     #[arg(long, env = "ISOMER_NORMALISE_BEFORE", requires = "augment")]
     pub(crate) normalise_before: bool,
+    /// When variants are used [default: budget with --generation-budget, else always].
+    #[arg(long, env = "ISOMER_AUGMENT_MODE", value_enum, requires = "augment")]
+    pub(crate) augment_mode: Option<AugmentModeArg>,
     /// Most seconds that the variants of a request may take; those that have not come are left out.
     #[arg(long, env = "ISOMER_GENERATION_BUDGET", value_name = "SECONDS", requires = "augment")]
     pub(crate) generation_budget: Option<f64>,
@@ -360,6 +380,17 @@ pub(crate) struct AugmentArgs {
     /// Seed of the variants [default: 1337].
     #[arg(long, env = "ISOMER_AUGMENT_SEED", requires = "augment")]
     pub(crate) seed: Option<u64>,
+}
+
+/// When variants are used.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AugmentModeArg {
+    /// Wait for every variant.
+    Always,
+    /// What comes within --generation-budget.
+    Budget,
+    /// What the caches hold; a server makes the rest for the next time.
+    Cached,
 }
 
 /// How vectors of a text and its variants become one.
@@ -1027,7 +1058,7 @@ pub(crate) struct WorkerArgs {
         env = "ISOMER_LANES",
         value_name = "KIND=N",
         value_delimiter = ',',
-        default_value = "transform=2,encode=1,judge=2,score=1"
+        default_value = "transform=4,encode=1,judge=2,score=1"
     )]
     pub(crate) lanes: Vec<String>,
     /// Seconds that begun units have to end after a signal; what has not ended is handed back.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use isomer_models::ModelKind;
 use isomer_proto::transform::v1::{
-    AugmentationPooling, AugmentationSpec, PartialFailurePolicy, Transformation, VariantSource,
+    AugmentationMode, AugmentationPooling, AugmentationSpec, PartialFailurePolicy, Transformation, VariantSource,
 };
 
 use super::transform::catalogue::{catalogue, kind_named};
 use crate::{
-    args::{AugmentArgs, MissingVariantsArg, PoolingArg},
+    args::{AugmentArgs, AugmentModeArg, MissingVariantsArg, PoolingArg},
     connect::Connection,
     exit::Failure,
     progress::Display,
@@ -58,6 +58,7 @@ impl AugmentArgs {
                 Some(MissingVariantsArg::Fail) => PartialFailurePolicy::Fail,
             }
             .into(),
+            mode: self.mode().into(),
             ..AugmentationSpec::default()
         };
         let mut generates = false;
@@ -79,6 +80,15 @@ impl AugmentArgs {
             prefetch_generator(connection, generator, display).await?;
         }
         Ok(spec)
+    }
+
+    fn mode(&self) -> AugmentationMode {
+        match self.augment_mode {
+            None => AugmentationMode::Unspecified,
+            Some(AugmentModeArg::Always) => AugmentationMode::Always,
+            Some(AugmentModeArg::Budget) => AugmentationMode::Budget,
+            Some(AugmentModeArg::Cached) => AugmentationMode::Cached,
+        }
     }
 
     fn budget(&self) -> Result<Option<prost_types::Duration>, Failure> {

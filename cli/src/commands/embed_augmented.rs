@@ -59,7 +59,7 @@ pub(super) async fn run(
             prompt_name: args.prompt_name.clone().unwrap_or_default(),
             literal_prompt: args.prompt.clone(),
             dimensions: args.dimensions,
-            encoder_address: String::new(),
+            ..EncodeAugmentedRequest::default()
         });
     let mut answers = stream::iter(requests)
         .map(|request| {

@@ -25,6 +25,7 @@ mod stats;
 mod store;
 mod transform;
 mod wait;
+mod warm_up;
 mod worker;
 
 use std::process::ExitCode;

@@ -18,6 +18,7 @@ use isomer_eval::{
 };
 use isomer_fleet::{Dispatcher, FleetError, Queue, limits::Limits};
 use isomer_gateway::{
+    MissingVariantsConfig,
     front::{self, Follower, Settings, UpstreamServers},
     proxy::Servers,
     routing::Fixed,
@@ -99,6 +100,11 @@ pub(crate) async fn compose_within(
         addresses: config.addresses,
         routing: config.routing,
         web: config.web,
+        // A process that ends with its command has no next request.
+        missing_variants: match caller {
+            Caller::Anyone => config.missing_variants,
+            _ => MissingVariantsConfig::none(),
+        },
         max_message_bytes: limits.max_inner_message_bytes(),
     };
     let address = config.database.address(&home);

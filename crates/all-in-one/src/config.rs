@@ -7,6 +7,7 @@ use isomer_embed::EmbedConfig;
 use isomer_eval::EvalConfig;
 use isomer_fleet::FleetConfig;
 use isomer_gateway::{
+    MissingVariantsConfig,
     config::{DatabaseConfig, WebConfig},
     routing::RoutingConfig,
 };
@@ -42,6 +43,8 @@ pub struct IsomerConfig {
     pub routing: RoutingConfig,
     /// Pages that may call from a browser.
     pub web: WebConfig,
+    /// How variants that an answer lacked are made after it.
+    pub missing_variants: MissingVariantsConfig,
     /// Text to vectors.
     pub embed: EmbedConfig,
     /// Text to text.
@@ -63,6 +66,8 @@ impl Validate for IsomerConfig {
         self.addresses.validate().map_err(|error| error.within("addresses"))?;
         self.routing.validate()?;
         self.web.validate().map_err(|error| error.within("web"))?;
+        let variants = self.missing_variants.validate();
+        variants.map_err(|error| error.within("missing_variants"))?;
         self.embed.validate()?;
         self.transform.validate()?;
         self.store.validate().map_err(|error| error.within("store"))?;

@@ -2,6 +2,7 @@
 //! encoders together.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap},
     time::Instant,
 };
@@ -223,11 +224,14 @@ async fn one_pass(
 }
 
 /// Splits requests into chunks of at most `most` texts and `MOST_BYTES` bytes: each item with its
-/// position.
+/// position. The longest texts come first: they take longest, and one that is begun last keeps
+/// everything that comes after it waiting.
 pub(super) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(usize, TextItem)>> {
     let mut chunks: Vec<Vec<(usize, TextItem)>> = Vec::new();
     let mut bytes = 0;
-    for (position, request) in requests.iter().enumerate() {
+    let mut order: Vec<(usize, &TextRequest)> = requests.iter().copied().enumerate().collect();
+    order.sort_by_key(|(_, request)| Reverse(corpus.get(request.text).len()));
+    for (position, request) in order {
         let text = corpus.get(request.text);
         let full = chunks
             .last()

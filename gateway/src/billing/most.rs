@@ -8,7 +8,7 @@ use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{EncodeRequest, Input, RerankRequest, input},
     transform::v1::{
-        AugmentRequest, AugmentationSpec, Continuation, EncodeAugmentedRequest, JudgeRequest, TextItem,
+        AugmentRequest, AugmentationMode, AugmentationSpec, Continuation, EncodeAugmentedRequest, JudgeRequest, TextItem,
         TransformRequest, Transformation, transformation::Kind,
     },
 };
@@ -95,8 +95,7 @@ pub(crate) fn of_passed_on(router: &Router, path: &str, message: &[u8]) -> Usage
                 times(&sum::total(&one), max_attempts.unwrap_or(ATTEMPTS).into())
             }
             "/isomer.transform.v1.AugmentationService/Augment" => {
-                let AugmentRequest { spec, items } = AugmentRequest::decode(message)?;
-                variants(spec.as_ref(), &items)
+                of_augment(&AugmentRequest::decode(message)?)
             }
             "/isomer.transform.v1.AugmentationService/EncodeAugmented" => {
                 of_augmented(router, &EncodeAugmentedRequest::decode(message)?)
@@ -127,8 +126,17 @@ pub(crate) fn of_augmented(router: &Router, request: &EncodeAugmentedRequest) ->
     sum::total([&made, &encoded(router, &request.encoder_id, read)])
 }
 
+/// The variants alone.
+pub(crate) fn of_augment(request: &AugmentRequest) -> Usage {
+    variants(request.spec.as_ref(), &request.items)
+}
+
 fn variants(spec: Option<&AugmentationSpec>, items: &[TextItem]) -> Usage {
     let Some(spec) = spec else { return Usage::default() };
+    // It takes what the caches hold.
+    if spec.mode() == AugmentationMode::Cached {
+        return Usage::default();
+    }
     let answer = spec.sampling.as_ref().and_then(|sampling| sampling.max_tokens);
     let used = spec.sources.iter().take(spec.k.map_or(usize::MAX, |k| k as usize));
     let each: Vec<Usage> = used

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use isomer_access::Scope;
 use isomer_proto::transform::v1::{
-    AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, MissingReason, PartialFailurePolicy, TextItem,
-    Transformation, TransformationInfo, VariantSource, Variants,
+    AugmentationMode, AugmentationPooling, AugmentationSpec, CascadeRule, EncodeAugmentedRequest, MissingReason,
+    PartialFailurePolicy, SearchEvidence, TextItem, Transformation, TransformationInfo, VariantSource, Variants,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use super::{
     embeddings::{Encoded, Request},
     error::ApiError,
 };
-use crate::{billing, catalogue};
+use crate::{billing, catalogue, missing_variants};
 
 /// How vectors are augmented.
 #[derive(Debug, Deserialize)]
@@ -36,6 +36,16 @@ pub(super) struct Augment {
     seed: Option<u64>,
     /// In seconds.
     generation_budget: Option<f64>,
+    /// When variants are used; absent: `budget` with a `generation_budget`, else `always`.
+    mode: Option<Mode>,
+    /// Whether what is missing is made after the answer, for the next request; absent: with
+    /// `cached`.
+    make_missing: Option<bool>,
+    /// When a plain search is not good enough, with `cascade`.
+    cascade: Option<Cascade>,
+    /// Scores of the plain search of each text, best first, with `cascade`; absent: there was none
+    /// yet.
+    evidence: Option<Vec<Vec<f64>>>,
     #[serde(default)]
     missing_variants: MissingVariants,
     /// Language of the texts (BCP-47); absent: detected.
@@ -57,6 +67,36 @@ enum MissingVariants {
     #[default]
     UseArrived,
     Fail,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Mode {
+    Always,
+    Budget,
+    Cached,
+    Cascade,
+}
+
+impl Mode {
+    fn message(self) -> AugmentationMode {
+        match self {
+            Self::Always => AugmentationMode::Always,
+            Self::Budget => AugmentationMode::Budget,
+            Self::Cached => AugmentationMode::Cached,
+            Self::Cascade => AugmentationMode::Cascade,
+        }
+    }
+}
+
+/// When a plain search is not good enough.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cascade {
+    min_results: Option<u32>,
+    min_score: Option<f64>,
+    min_gap: Option<f64>,
+    gap_rank: Option<u32>,
 }
 
 impl Augment {
@@ -140,8 +180,17 @@ pub(super) async fn encode(
             MissingVariants::Fail => PartialFailurePolicy::Fail,
         }
         .into(),
+        mode: wanted.mode.map_or(AugmentationMode::Unspecified, Mode::message).into(),
+        make_missing: wanted.make_missing,
+        cascade: wanted.cascade.map(|rule| CascadeRule {
+            min_results: rule.min_results,
+            min_score: rule.min_score,
+            min_gap: rule.min_gap,
+            gap_rank: rule.gap_rank,
+        }),
         ..AugmentationSpec::default()
     };
+    let evidence = wanted.evidence.unwrap_or_default();
     let items = request.input.into_texts()?.into_iter().map(|text| TextItem {
         text,
         language: wanted.language.clone(),
@@ -162,11 +211,18 @@ pub(super) async fn encode(
         normalise_after: wanted.normalise_after,
         prompt_name: request.prompt_name.unwrap_or_default(),
         dimensions: request.dimensions,
+        evidence: evidence.into_iter().map(|scores| SearchEvidence { scores }).collect(),
         ..EncodeAugmentedRequest::default()
     };
     let most = billing::most::of_augmented(&backends.router, &request);
     let _reserved = billing::reserve(call.caller.as_ref(), &most).await?;
+    let lacking = backends.variants.as_ref().zip(request.spec.clone());
+    let lacking = lacking.filter(|(_, spec)| missing_variants::is_wanted(Some(spec)));
+    let items = lacking.as_ref().map(|_| request.items.clone()).unwrap_or_default();
     let answer = client.encode_augmented(request).await?.into_inner();
+    if let Some((queue, spec)) = lacking {
+        queue.take(call.caller.as_ref(), &spec, &items, &answer.used);
+    }
     let usage = answer.usage.unwrap_or_default();
     Ok(Encoded {
         matrix: answer.embeddings.unwrap_or_default(),
@@ -188,6 +244,8 @@ fn used(variants: &Variants) -> Value {
             MissingReason::Checks => "checks",
             MissingReason::Generator => "generator",
             MissingReason::Encoder => "encoder",
+            MissingReason::NotCached => "not_cached",
+            MissingReason::NotNeeded => "not_needed",
         };
         json!({ "source": missing.source, "reason": reason, "message": missing.message })
     });

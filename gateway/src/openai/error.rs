@@ -47,10 +47,16 @@ impl From<Status> for ApiError {
 
 /// OpenAI's name for a field of the gRPC message: `inputs[3].text` is `input[3]`.
 fn param(field: &str) -> String {
-    for (ours, theirs) in [("encoder_id", "model"), ("inputs", "input"), ("items", "input")] {
+    let names = [
+        ("encoder_id", "model"),
+        ("inputs", "input"),
+        ("items", "input"),
+        ("evidence", "augment.evidence"),
+    ];
+    for (ours, theirs) in names {
         let Some(rest) = field.strip_prefix(ours) else { continue };
         if rest.is_empty() || rest.starts_with(['[', '.']) {
-            let rest = rest.trim_end_matches(".text").trim_end_matches(".token_ids");
+            let rest = rest.trim_end_matches(".text").trim_end_matches(".token_ids").trim_end_matches(".scores");
             return format!("{theirs}{rest}");
         }
     }
@@ -123,6 +129,7 @@ mod tests {
         assert_eq!(param("inputs[3].text"), "input[3]");
         assert_eq!(param("items[0].text"), "input[0]");
         assert_eq!(param("spec.sources[1].generator_id"), "augment.sources[1].generator_id");
+        assert_eq!(param("evidence[1].scores"), "augment.evidence[1]");
         assert_eq!(param("dimensions"), "dimensions");
         assert_eq!(param("inputs_of_ours"), "inputs_of_ours");
     }

@@ -41,7 +41,7 @@ use tonic::Code;
 
 pub(crate) use error::ApiError;
 
-use crate::{billing, proxy::Servers, rate_limits, routing::Router};
+use crate::{billing, missing_variants::VariantQueue, proxy::Servers, rate_limits, routing::Router};
 
 /// The services that these routes call.
 #[derive(Debug, Clone)]
@@ -50,6 +50,8 @@ pub struct Backends {
     pub router: Router,
     /// An `AugmentationService`.
     pub augmentation: Option<Servers>,
+    /// What makes the variants that its answers lack.
+    pub(crate) variants: Option<VariantQueue>,
     /// Largest message that is accepted, in bytes.
     pub max_message_bytes: usize,
 }

@@ -156,6 +156,7 @@ pub(crate) async fn backends() -> Backends {
     Backends {
         router: router(vec![fixed]).await,
         augmentation: None,
+        variants: None,
         max_message_bytes: 1 << 20,
     }
 }
@@ -431,6 +432,7 @@ async fn a_gateway_without_encoders_says_so() {
     let front = routes(Backends {
         router: router(Vec::new()).await,
         augmentation: None,
+        variants: None,
         max_message_bytes: 1 << 20,
     });
     assert_eq!(get(&front, "/v1/models").await.json["data"], json!([]));

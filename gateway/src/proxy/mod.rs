@@ -19,7 +19,11 @@ use isomer_access::Caller;
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
-use crate::{billing, routing};
+use crate::{
+    billing,
+    missing_variants::{self, VariantQueue},
+    routing,
+};
 
 pub use servers::Servers;
 
@@ -32,6 +36,8 @@ pub(crate) struct Upstream {
     pub(crate) servers: Servers,
     /// The router that knows the prices of encoders; none where nothing is reserved for a call.
     pub(crate) prices: Option<routing::Router>,
+    /// What makes the variants that answers lack.
+    pub(crate) variants: Option<VariantQueue>,
 }
 
 /// Routes every method of the upstream's service to it.
@@ -62,11 +68,24 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
         }
         _ => None,
     };
+    let mut parts = parts;
+    let lacking = upstream.variants.as_ref().and_then(|queue| {
+        let message = billing::answer::frame(&body).unwrap_or_default();
+        missing_variants::Lacking::of_call(queue, parts.uri.path(), message, parts.extensions.get::<Caller>())
+    });
+    if lacking.is_some() {
+        // A compressed answer could not be read.
+        parts.headers.remove("grpc-accept-encoding");
+    }
     let request = http::Request::from_parts(parts, tonic::body::Body::new(Body::from(body)));
     match upstream.servers.ask(request).await {
         Ok(response) => response.map(|body| {
+            let mut lacking = lacking;
             Body::new(body.map_frame(move |frame| {
                 let _held = &reserved;
+                if let (Some(lacking), Some(data)) = (&mut lacking, frame.data_ref()) {
+                    lacking.read(data);
+                }
                 frame
             }))
         }),

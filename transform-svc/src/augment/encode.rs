@@ -26,8 +26,6 @@ use tonic::Status;
 const IN_FLIGHT: usize = 2;
 /// Most texts in one request; the encoder may permit fewer.
 const BATCH_TEXTS: usize = 256;
-/// A request with at most this many texts is interactive; one with more is bulk work.
-const INTERACTIVE_TEXTS: usize = 32;
 
 /// What is asked of the encoder for each text.
 #[derive(Debug, Clone)]
@@ -36,8 +34,8 @@ pub(super) struct Asking {
     pub(super) encoder_id: String,
     pub(super) prompt: Option<Prompt>,
     pub(super) dimensions: Option<u32>,
-    /// Number of texts in the request; it decides the queue.
-    pub(super) texts: usize,
+    /// Which queue they go to.
+    pub(super) priority: Priority,
 }
 
 /// Vectors by text.
@@ -169,18 +167,13 @@ fn request(asking: &Asking, batch: &[Arc<str>]) -> EncodeRequest {
     let inputs = batch.iter().map(|text| Input {
         input: Some(input::Input::Text(text.to_string())),
     });
-    let priority = if asking.texts <= INTERACTIVE_TEXTS {
-        Priority::Interactive
-    } else {
-        Priority::Batch
-    };
     EncodeRequest {
         encoder_id: asking.encoder_id.clone(),
         inputs: inputs.collect(),
         prompt: asking.prompt.clone(),
         dimensions: asking.dimensions,
         output_dtype: Dtype::F32.into(),
-        priority: priority.into(),
+        priority: asking.priority.into(),
         ..EncodeRequest::default()
     }
 }

@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::transform::v1::{Check, MissingReason, MissingVariant, TextItem, TransformResult, Variants};
 use isomer_service_kit::Fault;
 
-use super::{Augmentation, Generated, incomplete, spec::is_there};
+use super::{Augmentation, Generated, incomplete, needed, spec::is_there};
 use crate::{
     engine::Engine,
     service::{Totals, convert},
@@ -25,7 +25,12 @@ pub(super) async fn run(
     mut arrived: impl FnMut(&str),
 ) -> Result<Generated, Fault> {
     let began = Instant::now();
-    let Augmentation { sources, budget, fail } = augmentation;
+    let Augmentation {
+        sources,
+        budget,
+        fail,
+        plain,
+    } = augmentation;
     let count = sources.len();
     let streams = sources.into_iter().enumerate().map(|(number, source)| {
         let plan = Arc::clone(&source.plan);
@@ -34,8 +39,11 @@ pub(super) async fn run(
             .map_ok(move |(job, finished)| {
                 let results = convert::results(&plan, &job, &finished);
                 let mut totals = Totals::default();
-                totals.add(&plan, &finished, &results);
-                (results, totals)
+                // What was only looked for is no text that failed.
+                if !finished.missing {
+                    totals.add(&plan, &finished, &results);
+                }
+                (results, totals, finished.missing)
             })
             // An error that concerns all texts of a source ends that source.
             .scan(false, |ended, item| {
@@ -68,7 +76,7 @@ pub(super) async fn run(
         let Some((number, next)) = next else {
             break;
         };
-        let (results, counted) = match next {
+        let (results, counted, missing) = match next {
             Ok(next) => next,
             // A generator that cannot be reached costs its variants, not the request. A cache that
             // cannot be used is an error of this service.
@@ -83,13 +91,15 @@ pub(super) async fn run(
         };
         totals.merge(counted);
         for result in results {
-            let there = is_there(&result);
+            let there = !missing && is_there(&result);
             if there {
                 arrived(&result.text);
             }
             let index = result.index as usize;
             let slot = if there {
                 Slot::There(Box::new(result))
+            } else if missing {
+                Slot::Missing(not_cached(number))
             } else {
                 Slot::Missing(failed(number, &result))
             };
@@ -108,9 +118,12 @@ pub(super) async fn run(
     let items: Vec<Variants> = slots
         .into_iter()
         .enumerate()
-        .map(|(index, slots)| variants(index, items, slots, budget, &failures))
+        .map(|(index, slots)| match plain.get(index) {
+            Some(Some(why)) => not_needed(index, items, count, why),
+            _ => variants(index, items, slots, budget, &failures),
+        })
         .collect();
-    if fail && let Some((item, missing)) = items.iter().find_map(|item| Some((item, item.missing.first()?))) {
+    if fail && let Some((item, missing)) = items.iter().find_map(|item| Some((item, needed(item)?))) {
         return Err(incomplete(item.index as usize, &item.id, missing));
     }
     Ok(Generated {
@@ -145,6 +158,29 @@ fn failed(number: usize, result: &TransformResult) -> MissingVariant {
         source: number as u32,
         reason: reason.into(),
         message,
+    }
+}
+
+fn not_cached(source: usize) -> MissingVariant {
+    MissingVariant {
+        source: source as u32,
+        reason: MissingReason::NotCached.into(),
+        message: "no cache holds it, and this mode asks no generator".to_owned(),
+    }
+}
+
+/// An item that stays plain.
+fn not_needed(index: usize, items: &[TextItem], sources: usize, why: &str) -> Variants {
+    let missing = (0..sources as u32).map(|source| MissingVariant {
+        source,
+        reason: MissingReason::NotNeeded.into(),
+        message: why.to_owned(),
+    });
+    Variants {
+        index: index as u32,
+        id: items.get(index).map(|item| item.id.clone()).unwrap_or_default(),
+        missing: missing.collect(),
+        ..Variants::default()
     }
 }
 

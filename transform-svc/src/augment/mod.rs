@@ -1,7 +1,8 @@
 //! Generatively augmented sentence encoding (GASE): variants of a text are generated, encoded with
 //! it and pooled.
 //!
-//! * `spec`: the request, checked and made ready.
+//! * `spec`: the request, checked and made ready; `mode`: which of its texts get variants, and
+//!   whether a generator may be asked.
 //! * `generate`: every source at once; each variant is handed on as it comes, until the budget is
 //!   spent.
 //! * `encode`: the originals at once, variants as they come, through any encoder service.
@@ -11,6 +12,7 @@
 
 mod encode;
 mod generate;
+mod mode;
 pub mod pool;
 mod space;
 pub(crate) mod spec;
@@ -56,7 +58,15 @@ pub(crate) async fn augment(
     spec: Option<AugmentationSpec>,
     items: &[TextItem],
 ) -> Result<Generated, Fault> {
-    let augmentation = spec::read(spec)?.plan(engine, items).await?;
+    let wanted = spec::read(spec, items.len())?;
+    if wanted.is_cascade() {
+        return Err(invalid(
+            "spec.mode",
+            "a cascade goes by the plain search of a query, and nothing is encoded here",
+            "call EncodeAugmented, or choose another mode",
+        ));
+    }
+    let augmentation = wanted.plan(engine, items, &[]).await?;
     generate::run(engine, augmentation, items, |_| {}).await
 }
 
@@ -137,19 +147,20 @@ pub(crate) async fn encode_augmented(
     request: EncodeAugmentedRequest,
 ) -> Result<(EncodeAugmentedResponse, Generated), Fault> {
     let vectorial = read_vectorial(&request)?;
-    let wanted = spec::read(request.spec)?;
     let items = request.items;
+    let wanted = spec::read(request.spec, items.len())?;
+    let evidence = request.evidence;
     let asking = Asking {
         channel,
         encoder_id: request.encoder_id,
         prompt: vectorial.prompt,
         dimensions: request.dimensions,
-        texts: items.len(),
+        priority: wanted.priority(),
     };
     let originals: Vec<Arc<str>> = items.iter().map(|item| Arc::from(item.text.as_str())).collect();
     let (to_encoder, variants) = mpsc::unbounded_channel();
     let generating = async {
-        let augmentation = wanted.plan(engine, &items).await?;
+        let augmentation = wanted.plan(engine, &items, &evidence).await?;
         let identity = augmentation.identity();
         let generated = generate::run(engine, augmentation, &items, move |text| {
             // The receiver is dropped only if the whole request fails.
@@ -230,7 +241,7 @@ fn pooled(
     let mut errors = Vec::new();
     for (index, (original, item)) in originals.iter().zip(&mut generated.items).enumerate() {
         refuse_unencoded(item, vectors);
-        if fail && let Some(missing) = item.missing.first() {
+        if fail && let Some(missing) = needed(item) {
             return Err(incomplete(index, &item.id, missing));
         }
         let row = match vectors.get(original) {
@@ -279,6 +290,13 @@ fn refuse_unencoded(item: &mut Variants, vectors: &Vectors) {
         }
     }
     item.missing.sort_unstable_by_key(|missing| missing.source);
+}
+
+/// The first variant of an item that is missing although it was to be there.
+fn needed(item: &Variants) -> Option<&MissingVariant> {
+    item.missing
+        .iter()
+        .find(|missing| missing.reason() != MissingReason::NotNeeded)
 }
 
 /// The error for a missing variant when the request requires all of them.

@@ -3,15 +3,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use isomer_proto::transform::v1::{
-    self as proto, AugmentationSpec, OnFailure, PartialFailurePolicy, TextItem, TransformSpec, VariantSource,
-    transformation,
+use isomer_proto::{
+    encoder::v1::Priority,
+    transform::v1::{
+        self as proto, AugmentationSpec, OnFailure, PartialFailurePolicy, SearchEvidence, TextItem, TransformSpec,
+        VariantSource, transformation,
+    },
 };
 use isomer_service_kit::Fault;
 
+use super::mode::{self, Mode};
 use crate::{
-    engine::{Engine, Job, Plan},
+    engine::{CacheAccess, Engine, Job, Plan},
     error::TransformError,
+    service::convert,
 };
 
 /// Most sources of a request. The paper stops at 3, and each source costs one generation and one
@@ -62,6 +67,8 @@ pub(crate) struct Augmentation {
     pub(crate) budget: Option<Duration>,
     /// Whether a missing variant fails the request.
     pub(crate) fail: bool,
+    /// For each item why it stays plain, if it does; empty where none does.
+    pub(crate) plain: Vec<Option<String>>,
 }
 
 /// Names and identities of the sources, kept after the sources have been used up.
@@ -100,15 +107,33 @@ pub(crate) struct Wanted {
     spec: AugmentationSpec,
     budget: Option<Duration>,
     fail: bool,
+    mode: Mode,
+    priority: Priority,
 }
+
+/// A request with at most this many texts is interactive; one with more is bulk work.
+const INTERACTIVE_TEXTS: usize = 32;
 
 fn invalid(field: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Fault {
     TransformError::invalid(field, message, hint).into()
 }
 
-/// Reads a spec.
-pub(crate) fn read(spec: Option<AugmentationSpec>) -> Result<Wanted, Fault> {
+/// Reads the spec of a request with so many texts.
+pub(crate) fn read(spec: Option<AugmentationSpec>, texts: usize) -> Result<Wanted, Fault> {
     let mut spec = spec.unwrap_or_default();
+    let mode = mode::read(&spec)?;
+    let priority = match Priority::try_from(spec.priority) {
+        Ok(Priority::Unspecified) if texts > INTERACTIVE_TEXTS => Priority::Batch,
+        Ok(Priority::Unspecified) => Priority::Interactive,
+        Ok(told) => told,
+        Err(_) => {
+            return Err(invalid(
+                "spec.priority",
+                format!("{} is not a priority", spec.priority),
+                "give 1 (interactive) or 2 (batch), or leave it out",
+            ));
+        }
+    };
     let mut sources = std::mem::take(&mut spec.sources);
     if sources.len() > MAX_SOURCES {
         return Err(invalid(
@@ -175,15 +200,34 @@ pub(crate) fn read(spec: Option<AugmentationSpec>) -> Result<Wanted, Fault> {
         spec,
         budget,
         fail,
+        mode,
+        priority,
     })
 }
 
 impl Wanted {
+    /// Whether it needs evidence to augment anything.
+    pub(crate) fn is_cascade(&self) -> bool {
+        matches!(self.mode, Mode::Cascade(_))
+    }
+
+    /// The priority of its calls.
+    pub(crate) fn priority(&self) -> Priority {
+        self.priority
+    }
+
     /// Plans each source: finds its generator (loading a local one) and its prompt.
-    pub(crate) async fn plan(self, engine: &Engine, items: &[TextItem]) -> Result<Augmentation, Fault> {
+    pub(crate) async fn plan(
+        self,
+        engine: &Engine,
+        items: &[TextItem],
+        evidence: &[SearchEvidence],
+    ) -> Result<Augmentation, Fault> {
         if items.is_empty() {
             return Err(invalid("items", "there are no texts", "send at least one"));
         }
+        let plain = self.mode.plain(evidence, items.len())?;
+        let augmented = |index: u32| !matches!(plain.get(index as usize), Some(Some(_)));
         let mut sources = Vec::with_capacity(self.sources.len());
         for (index, source) in self.sources.into_iter().enumerate() {
             let transformation = format!("{:?}", source.transformation);
@@ -199,7 +243,15 @@ impl Wanted {
                 ..TransformSpec::default()
             };
             let planned = engine.plan(Some(spec), items.to_vec()).await;
-            let (plan, jobs) = planned.map_err(|error| of_source(error.into(), index))?;
+            let (mut plan, mut jobs) = planned.map_err(|error| of_source(error.into(), index))?;
+            if self.mode == Mode::Cached {
+                plan.access = CacheAccess::ReadOnly;
+            }
+            plan.priority = convert::priority(self.priority.into())?;
+            jobs.retain_mut(|job| {
+                job.members.retain(|member| augmented(member.index));
+                !job.members.is_empty()
+            });
             sources.push(Source {
                 plan: Arc::new(plan),
                 jobs,
@@ -210,6 +262,7 @@ impl Wanted {
             sources,
             budget: self.budget,
             fail: self.fail,
+            plain,
         })
     }
 }

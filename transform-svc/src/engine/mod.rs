@@ -190,7 +190,7 @@ impl Finished {
 
     /// Whether everything came from the cache or from work that another request counts.
     pub fn cached(&self) -> bool {
-        self.attempts > 0 && self.fresh_attempts == 0 && self.error.is_empty()
+        self.attempts > 0 && self.fresh_attempts == 0 && self.error.is_empty() && !self.missing
     }
 }
 

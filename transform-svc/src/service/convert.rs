@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The priority of a request.
-pub(super) fn priority(value: i32) -> Result<Priority, TransformError> {
+pub(crate) fn priority(value: i32) -> Result<Priority, TransformError> {
     match encoder::Priority::try_from(value) {
         Ok(encoder::Priority::Unspecified | encoder::Priority::Interactive) => Ok(Priority::Interactive),
         Ok(encoder::Priority::Batch) => Ok(Priority::Batch),

@@ -1,6 +1,6 @@
 //! `isomer check`: the robustness check.
 
-mod plan;
+pub(super) mod plan;
 
 use std::{
     path::{Path, PathBuf},

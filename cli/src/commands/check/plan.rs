@@ -39,7 +39,15 @@ fn missing(estimate: &GenerationEstimate) -> u64 {
         .saturating_sub(estimate.cached_texts.saturating_add(estimate.texts_by_rule))
 }
 
-fn row(label: &str, one: &GenerationEstimate) -> Vec<String> {
+/// The columns of [`row`].
+pub(in crate::commands) const HEAD: &[&str] = &["", "texts", "cached", "by rule", "calls", "tokens"];
+
+/// What the numbers of a [`row`] are.
+pub(in crate::commands) const NOTE: &str =
+    "Calls and tokens: with one attempt for each text, and at most, with every attempt that is allowed; tokens are \
+     estimated.\nNothing was generated, encoded or rated.\n";
+
+pub(in crate::commands) fn row(label: &str, one: &GenerationEstimate) -> Vec<String> {
     vec![
         label.to_owned(),
         one.texts.to_string(),
@@ -65,7 +73,7 @@ fn between(once: u64, most: u64) -> String {
 fn as_text(plan: &RunPlan) -> String {
     let total = plan.total.clone().unwrap_or_default();
     let mut told = table::new();
-    told.set_header(["", "texts", "cached", "by rule", "calls", "tokens"]);
+    told.set_header(HEAD.to_vec());
     for one in &plan.generations {
         told.add_row(row(&one.label, &one.estimate.clone().unwrap_or_default()));
     }
@@ -90,15 +98,12 @@ fn as_text(plan: &RunPlan) -> String {
         line("judge", format!("at most {} ratings", plan.most_ratings));
     }
     lines.push(String::new());
-    lines.push(
-        "Calls and tokens: with one attempt for each text, and at most, with every attempt that the suite allows; \
-         tokens are estimated.\nNothing was generated, encoded or rated.\n"
-            .to_owned(),
-    );
+    lines.push(NOTE.to_owned());
     lines.join("\n")
 }
 
-fn price(total: &GenerationEstimate) -> String {
+/// What it would cost, in words.
+pub(in crate::commands) fn price(total: &GenerationEstimate) -> String {
     match (total.cost, total.most_cost) {
         _ if total.calls == 0 => "nothing is generated".to_owned(),
         (_, Some(most)) if most <= 0.0 => "0, the generator runs here".to_owned(),

@@ -36,6 +36,9 @@ pub(super) async fn run(global: &Global, args: EmbedArgs) -> Result<ExitCode, Fa
     let records = texts::read(args.input.as_deref())?;
     let connection = connect::connect_for(global, &args.engine).await?;
     connection.prefetch(&args.model, ModelKind::Encoder, &display).await?;
+    if args.warm_up {
+        return super::warm_up::run(&connection, &args, &records, &display).await;
+    }
     if args.augmentation.wanted() {
         return super::embed_augmented::run(&connection, &args, &records, &display).await;
     }

@@ -4,7 +4,7 @@ use isomer_proto::transform::v1::{
     ListTransformationsRequest, TransformationInfo, transform_service_client::TransformServiceClient,
     transformation::Kind,
 };
-use isomer_transform::catalogue::with_defaults;
+use isomer_transform::catalogue::{ENTRIES, with_defaults};
 
 use crate::{
     connect::{Connection, MAX_MESSAGE_BYTES},
@@ -26,6 +26,12 @@ pub(crate) fn kind_named(flag: &str, name: &str) -> Result<Kind, Failure> {
             nearest.map_or_else(String::new, |nearest| format!(", did you mean `{nearest}`?"))
         ))
     })
+}
+
+/// The name of a transformation with its default parameters; empty for any other.
+pub(crate) fn kind_name(kind: &Kind) -> &'static str {
+    let of_kind = |name: &&str| with_defaults(name).is_ok_and(|named| named == *kind);
+    ENTRIES.iter().map(|entry| entry.name).find(of_kind).unwrap_or_default()
 }
 
 /// Every transformation.

@@ -28,7 +28,8 @@ pub enum End {
 /// then.
 const CUT: Duration = Duration::from_millis(1200);
 
-async fn all(
+/// The answers to a gRPC call.
+pub async fn all(
     harness: &Harness,
     key: &Key,
     path: &str,

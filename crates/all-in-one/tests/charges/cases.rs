@@ -75,7 +75,7 @@ impl Case {
 }
 
 /// A text that is in no cache, with the word that makes the call end as it should.
-fn text(end: End) -> String {
+pub fn text(end: End) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(1000);
     let number = NUMBER.fetch_add(1, SeqCst);
     let word = match end {
@@ -102,13 +102,13 @@ fn items(end: End) -> Vec<TextItem> {
     texts(end).map(item).into()
 }
 
-fn paraphrase() -> Transformation {
+pub fn paraphrase() -> Transformation {
     Transformation {
         kind: Some(Kind::Paraphrase(Paraphrase::default())),
     }
 }
 
-fn sampling() -> Option<Sampling> {
+pub fn sampling() -> Option<Sampling> {
     Some(Sampling {
         max_tokens: Some(1000),
         ..Sampling::default()

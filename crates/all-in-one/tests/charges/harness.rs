@@ -96,13 +96,18 @@ impl Harness {
 
     /// A key with all scopes and budgets that no test uses up.
     pub async fn key(&self) -> Key {
+        self.key_for(1 << 40).await
+    }
+
+    /// A key with all scopes that may use so many tokens.
+    pub async fn key_for(&self, tokens: u64) -> Key {
         let new = NewKey {
             name: "team".to_owned(),
             scopes: Scopes::of(&[Scope::Encode, Scope::Transform, Scope::Evaluate, Scope::Admin]),
             limits: Limits {
                 budgets: vec![Budget {
                     per: Period::Total,
-                    tokens: Some(1 << 40),
+                    tokens: Some(tokens),
                     cost_usd: Some(9e6),
                 }],
                 ..Limits::default()

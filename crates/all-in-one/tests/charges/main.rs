@@ -15,6 +15,7 @@
 mod calls;
 mod cases;
 mod harness;
+mod missing_variants;
 mod models;
 
 use std::collections::BTreeSet;

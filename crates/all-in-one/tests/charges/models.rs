@@ -30,7 +30,7 @@ use tonic::Status;
 pub const ENCODER: &str = "paid";
 /// Tokens that the language model reads and writes in a call.
 const READ: u64 = 1000;
-const WRITTEN: u64 = 200;
+pub const WRITTEN: u64 = 200;
 /// Tokens that a call which was cut off may be charged: what it reads, and `max_tokens` of the
 /// cases.
 pub const MOST_OF_A_CALL: u64 = 2500;

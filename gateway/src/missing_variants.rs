@@ -1,0 +1,630 @@
+//! Variants that an answer lacked, made after it for the next request.
+//!
+//! A query in a search cannot wait for a generator. So a request may take what is there
+//! (`AUGMENTATION_MODE_CACHED`, or a budget) and leave the rest to this queue. It is kept here and
+//! not in transform-svc, since the gateway knows whose key pays. What is made is in the caches of
+//! transform-svc; the queue itself is in memory and lost with the process: the next request asks
+//! again.
+//!
+//! Bounded in texts, for each payer too; each text once, however many ask; behind all other calls
+//! to generators and encoders; paused while transform-svc is overloaded or away.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use isomer_access::{Caller, Scope};
+use isomer_proto::{
+    encoder::v1::Priority,
+    transform::v1::{
+        AugmentRequest, AugmentResponse, AugmentationMode, AugmentationSpec, EncodeAugmentedRequest,
+        EncodeAugmentedResponse, MissingReason, PartialFailurePolicy, TextItem, Variants, augmentation_service_client::AugmentationServiceClient,
+    },
+};
+use isomer_service_kit::{
+    Fault,
+    config::{ConfigError, Validate},
+    metric_name,
+    metric_names::Metric,
+    telemetry::unsampled,
+};
+use isomer_usage::{Count, sum};
+use parking_lot::Mutex;
+use prost::{DecodeError, Message};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::{sync::Notify, time::timeout};
+use tonic::Code;
+use tracing::Instrument;
+
+use crate::{billing, proxy::Servers};
+
+/// Texts whose missing variants were made or not, by `end`.
+pub(crate) const TEXTS: &str = metric_name!("gateway", "missing_variants_texts", "total");
+/// Texts that wait for their missing variants.
+pub(crate) const WAITING: &str = metric_name!("gateway", "missing_variants", "waiting");
+
+pub(crate) const ALL: &[Metric] = &[
+    Metric::counter(TEXTS, "Texts whose missing variants were made or not, by end."),
+    Metric::gauge(
+        WAITING,
+        metrics::Unit::Count,
+        "Texts that wait for their missing variants.",
+    ),
+];
+
+/// Longest time for the variants of one text, its wait for a generator included.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Pause after transform-svc was overloaded or away, unless it names one; doubled each time.
+const PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How variants that an answer lacked are made after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MissingVariantsConfig {
+    /// Most texts that wait; others are not made. 0: none is made.
+    pub texts: usize,
+    /// Most texts of one key that wait.
+    pub texts_per_key: usize,
+    /// Calls to the transform service at once.
+    pub calls: usize,
+}
+
+impl Default for MissingVariantsConfig {
+    fn default() -> Self {
+        Self {
+            texts: 10_000,
+            texts_per_key: 2_500,
+            calls: 4,
+        }
+    }
+}
+
+impl Validate for MissingVariantsConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if self.texts > 0 && (self.calls == 0 || self.texts_per_key == 0) {
+            let field = if self.calls == 0 { "calls" } else { "texts_per_key" };
+            return Err(ConfigError::new(
+                field,
+                "is 0, so that nothing that waits would be made",
+                "give 1 or more, or set texts to 0 to make none",
+            ));
+        }
+        if self.calls > 64 {
+            return Err(ConfigError::new(
+                "calls",
+                format!("{} calls at once", self.calls),
+                "give 64 at most: work of queries comes first",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl MissingVariantsConfig {
+    /// None is made.
+    pub fn none() -> Self {
+        Self {
+            texts: 0,
+            ..Self::default()
+        }
+    }
+}
+
+/// The queue. Cheap to clone; its work ends when the last clone is dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct VariantQueue(Arc<Inner>);
+
+struct Inner {
+    config: MissingVariantsConfig,
+    line: Mutex<Line>,
+    more: Notify,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waiting = self.line.lock().waiting.len();
+        f.debug_struct("VariantQueue")
+            .field("waiting", &waiting)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Wanted>,
+    /// What waits or is being made.
+    known: HashSet<[u8; 32]>,
+    by_payer: HashMap<String, usize>,
+}
+
+/// The missing variants of one text.
+struct Wanted {
+    caller: Option<Caller>,
+    request: AugmentRequest,
+    digest: [u8; 32],
+}
+
+impl Wanted {
+    fn payer(&self) -> &str {
+        self.caller.as_ref().map_or("", Caller::principal)
+    }
+}
+
+/// Whether a request leaves what it lacks to the queue.
+pub(crate) fn is_wanted(spec: Option<&AugmentationSpec>) -> bool {
+    spec.is_some_and(|spec| {
+        let cached = spec.mode() == AugmentationMode::Cached;
+        spec.make_missing.unwrap_or(cached) && !spec.bypass_cache
+    })
+}
+
+/// A call whose answer is read, so that what it lacks can be made.
+pub(crate) struct Lacking {
+    queue: VariantQueue,
+    caller: Option<Caller>,
+    spec: AugmentationSpec,
+    items: Vec<TextItem>,
+    read: fn(&[u8]) -> Result<Vec<Variants>, DecodeError>,
+    /// Bytes of the answer so far; none once it was read.
+    answer: Option<Vec<u8>>,
+}
+
+impl Lacking {
+    /// For a call to the gRPC service, where it leaves what is missing to the queue.
+    pub(crate) fn of_call(queue: &VariantQueue, path: &str, message: &[u8], caller: Option<&Caller>) -> Option<Self> {
+        // The server refuses a message that cannot be decoded.
+        let (spec, items, read): (_, _, fn(&[u8]) -> _) = match path {
+            "/isomer.transform.v1.AugmentationService/Augment" => {
+                let request = AugmentRequest::decode(message).ok()?;
+                (request.spec, request.items, |bytes| {
+                    Ok(AugmentResponse::decode(bytes)?.items)
+                })
+            }
+            "/isomer.transform.v1.AugmentationService/EncodeAugmented" => {
+                let request = EncodeAugmentedRequest::decode(message).ok()?;
+                (request.spec, request.items, |bytes| {
+                    Ok(EncodeAugmentedResponse::decode(bytes)?.used)
+                })
+            }
+            _ => return None,
+        };
+        is_wanted(spec.as_ref()).then(|| Self {
+            queue: queue.clone(),
+            caller: caller.cloned(),
+            spec: spec.unwrap_or_default(),
+            items,
+            read,
+            answer: Some(Vec::new()),
+        })
+    }
+
+    /// Reads a part of the answer, and takes what it lacks when it is complete.
+    pub(crate) fn read(&mut self, data: &[u8]) {
+        let Some(answer) = &mut self.answer else { return };
+        answer.extend_from_slice(data);
+        let Some(message) = billing::answer::frame(answer) else {
+            return;
+        };
+        if let Ok(answered) = (self.read)(message) {
+            self.queue
+                .take(self.caller.as_ref(), &self.spec, &self.items, &answered);
+        }
+        self.answer = None;
+    }
+}
+
+/// How a text ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Made,
+    /// A generator failed, or no attempt passed its checks.
+    Failed,
+    /// The queue was full.
+    Full,
+    /// The caller had as much waiting as one may have.
+    KeyFull,
+    /// The caller's budget does not allow it.
+    Budget,
+    /// The caller may no longer ask for it.
+    Refused,
+    /// transform-svc was overloaded or away.
+    Overloaded,
+}
+
+impl End {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Made => "made",
+            Self::Failed => "failed",
+            Self::Full => "full",
+            Self::KeyFull => "key_full",
+            Self::Budget => "budget",
+            Self::Refused => "refused",
+            Self::Overloaded => "overloaded",
+        }
+    }
+
+    fn count(self) {
+        metrics::counter!(TEXTS, "end" => self.name()).increment(1);
+    }
+}
+
+impl VariantQueue {
+    /// A queue over servers of transform-svc; `None` where the configuration wants none. Must be
+    /// called inside a Tokio runtime.
+    pub(crate) fn start(config: MissingVariantsConfig, transform: Servers, max_message_bytes: usize) -> Option<Self> {
+        if config.texts == 0 {
+            return None;
+        }
+        let inner = Arc::new(Inner {
+            config,
+            line: Mutex::default(),
+            more: Notify::new(),
+        });
+        let client = AugmentationServiceClient::new(transform).max_decoding_message_size(max_message_bytes);
+        let pause = Arc::new(Pause::default());
+        for _ in 0..config.calls {
+            let worker = work(Arc::downgrade(&inner), client.clone(), Arc::clone(&pause));
+            tokio::spawn(worker.instrument(unsampled()));
+        }
+        Some(Self(inner))
+    }
+
+    /// Takes what an answer lacked because of a budget or the caches.
+    pub(crate) fn take(
+        &self,
+        caller: Option<&Caller>,
+        spec: &AugmentationSpec,
+        items: &[TextItem],
+        answered: &[Variants],
+    ) {
+        for variants in answered {
+            let Some(item) = items.get(variants.index as usize) else {
+                continue;
+            };
+            let lacking = variants
+                .missing
+                .iter()
+                .filter(|missing| matches!(missing.reason(), MissingReason::NotCached | MissingReason::Budget))
+                .filter_map(|missing| spec.sources.get(missing.source as usize).cloned());
+            let spec = AugmentationSpec {
+                sources: lacking.collect(),
+                k: None,
+                generation_budget: None,
+                mode: AugmentationMode::Always.into(),
+                partial_failure: PartialFailurePolicy::UseArrived.into(),
+                make_missing: None,
+                cascade: None,
+                priority: Priority::Batch.into(),
+                ..spec.clone()
+            };
+            if spec.sources.is_empty() {
+                continue;
+            }
+            // Ids of the caller may differ where nothing else does; texts by rule alone depend on
+            // them, and those are never missing.
+            let item = TextItem {
+                id: String::new(),
+                ..item.clone()
+            };
+            let request = AugmentRequest {
+                spec: Some(spec),
+                items: vec![item],
+            };
+            let wanted = Wanted {
+                caller: caller.cloned(),
+                digest: Sha256::digest(request.encode_to_vec()).into(),
+                request,
+            };
+            if let Err(end) = self.0.push(wanted) {
+                end.count();
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn push(&self, wanted: Wanted) -> Result<(), End> {
+        {
+            let mut line = self.line.lock();
+            if line.known.contains(&wanted.digest) {
+                return Ok(());
+            }
+            if line.waiting.len() >= self.config.texts {
+                return Err(End::Full);
+            }
+            let of_payer = line.by_payer.entry(wanted.payer().to_owned()).or_default();
+            if *of_payer >= self.config.texts_per_key {
+                return Err(End::KeyFull);
+            }
+            *of_payer += 1;
+            line.known.insert(wanted.digest);
+            line.waiting.push_back(wanted);
+            line.tell();
+        }
+        self.more.notify_one();
+        Ok(())
+    }
+
+    fn pop(&self) -> Option<Wanted> {
+        let mut line = self.line.lock();
+        let wanted = line.waiting.pop_front()?;
+        line.tell();
+        if let Some(count) = line.by_payer.get_mut(wanted.payer()) {
+            *count -= 1;
+            if *count == 0 {
+                line.by_payer.remove(wanted.payer());
+            }
+        }
+        Some(wanted)
+    }
+
+    fn done(&self, wanted: &Wanted) {
+        self.line.lock().known.remove(&wanted.digest);
+    }
+}
+
+impl Line {
+    fn tell(&self) {
+        metrics::gauge!(WAITING).set(self.waiting.len() as f64);
+    }
+}
+
+/// A pause that all workers keep.
+#[derive(Default)]
+struct Pause(Mutex<Duration>);
+
+impl Pause {
+    /// Waits as long as a fault asks for, or longer each time.
+    async fn after(&self, fault: &Fault) {
+        let wait = {
+            let mut last = self.0.lock();
+            *last = last.saturating_mul(2).clamp(PAUSE, LONGEST_PAUSE);
+            fault.retry_after.unwrap_or(*last).clamp(PAUSE, LONGEST_PAUSE)
+        };
+        tokio::time::sleep(wait).await;
+    }
+
+    fn over(&self) {
+        *self.0.lock() = Duration::ZERO;
+    }
+}
+
+async fn work(queue: Weak<Inner>, client: AugmentationServiceClient<Servers>, pause: Arc<Pause>) {
+    loop {
+        let Some(inner) = queue.upgrade() else { return };
+        let Some(wanted) = inner.pop() else {
+            // Looks up now and then whether the queue is still there.
+            let more = inner.more.notified();
+            let _ = timeout(Duration::from_secs(5), more).await;
+            continue;
+        };
+        drop(inner);
+        let ended = make(&client, &wanted).await;
+        match &ended {
+            Ok(end) => end.count(),
+            Err(_) => End::Overloaded.count(),
+        }
+        let Some(inner) = queue.upgrade() else { return };
+        inner.done(&wanted);
+        drop(inner);
+        match ended {
+            Ok(_) => pause.over(),
+            Err(fault) => pause.after(&fault).await,
+        }
+    }
+}
+
+/// Makes the variants of one text, at the expense of whoever asked.
+///
+/// # Errors
+/// If transform-svc is overloaded or away.
+async fn make(client: &AugmentationServiceClient<Servers>, wanted: &Wanted) -> Result<End, Fault> {
+    let caller = wanted.caller.as_ref();
+    if let Some(caller) = caller
+        && let Err(fault) = caller.still_welcome().and_then(|()| caller.require(Scope::Transform))
+    {
+        return Ok(match fault.code {
+            Code::ResourceExhausted => End::Budget,
+            _ => End::Refused,
+        });
+    }
+    let most = billing::most::of_augment(&wanted.request);
+    let Ok(Ok(_reserved)) = timeout(PATIENCE, billing::reserve(caller, &most)).await else {
+        return Ok(End::Budget);
+    };
+    let mut client = client.clone();
+    let call = async { timeout(PATIENCE, client.augment(wanted.request.clone())).await };
+    let answer = match caller.filter(|caller| caller.is_counted()) {
+        None => call.await,
+        Some(caller) => {
+            let caller = caller.clone();
+            let count = Count::telling(move |used| caller.charge(sum::charged_tokens(used), used.cost_nano_usd));
+            count.scope(call).await
+        }
+    };
+    let status = match answer {
+        Err(_) => return Ok(End::Failed),
+        Ok(Ok(answer)) => {
+            let missing = answer.get_ref().items.iter().any(|item| !item.missing.is_empty());
+            return Ok(if missing { End::Failed } else { End::Made });
+        }
+        Ok(Err(status)) => status,
+    };
+    let fault = Fault::from_status(&status);
+    match fault.code {
+        Code::ResourceExhausted | Code::Unavailable => Err(fault),
+        _ => {
+            tracing::warn!(error = %fault, "missing variants cannot be made");
+            Ok(End::Failed)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use isomer_proto::transform::v1::{
+        MissingVariant, VariantSource,
+        augmentation_service_server::{AugmentationService, AugmentationServiceServer},
+    };
+    use isomer_service_kit::Services;
+    use isomer_stubs::rpc;
+    use tonic::{Request, Response, Status};
+
+    use super::*;
+    use crate::{proxy::Servers, routing::RoutingConfig};
+
+    fn inner(texts: usize, texts_per_key: usize) -> Inner {
+        Inner {
+            config: MissingVariantsConfig {
+                texts,
+                texts_per_key,
+                calls: 1,
+            },
+            line: Mutex::default(),
+            more: Notify::new(),
+        }
+    }
+
+    fn wanted(number: u8) -> Wanted {
+        Wanted {
+            caller: None,
+            request: AugmentRequest::default(),
+            digest: [number; 32],
+        }
+    }
+
+    #[test]
+    fn the_queue_is_bounded_and_has_each_text_once() {
+        let queue = inner(2, 2);
+        assert_eq!([1, 1, 2].map(|number| queue.push(wanted(number))), [Ok(()); 3]);
+        assert_eq!(queue.line.lock().waiting.len(), 2);
+        assert_eq!(queue.push(wanted(3)), Err(End::Full));
+        // One that is being made is not taken again, and its place is free.
+        let first = queue.pop().unwrap();
+        assert_eq!([1, 3].map(|number| queue.push(wanted(number))), [Ok(()); 2]);
+        assert_eq!(queue.line.lock().waiting.len(), 2);
+        queue.done(&first);
+        queue.pop().unwrap();
+        assert_eq!(queue.push(wanted(1)), Ok(()), "it may be wanted again, after an eviction");
+        assert_eq!(queue.line.lock().waiting.len(), 2);
+    }
+
+    #[test]
+    fn one_key_does_not_take_all_of_it() {
+        let queue = inner(10, 1);
+        assert_eq!(queue.push(wanted(1)), Ok(()));
+        assert_eq!(queue.push(wanted(2)), Err(End::KeyFull));
+        queue.pop().unwrap();
+        assert_eq!(queue.push(wanted(2)), Ok(()));
+    }
+
+    /// Overloaded at first.
+    #[derive(Debug, Clone, Default)]
+    struct Busy(Arc<(AtomicUsize, Mutex<Vec<AugmentRequest>>)>);
+
+    #[tonic::async_trait]
+    impl AugmentationService for Busy {
+        async fn augment(&self, request: Request<AugmentRequest>) -> Result<Response<AugmentResponse>, Status> {
+            if self.0.0.fetch_add(1, SeqCst) == 0 {
+                return Err(Fault::new(Code::ResourceExhausted, "OVERLOADED", "full").into());
+            }
+            self.0.1.lock().push(request.into_inner());
+            Ok(Response::new(AugmentResponse::default()))
+        }
+
+        async fn encode_augmented(
+            &self,
+            _: Request<EncodeAugmentedRequest>,
+        ) -> Result<Response<EncodeAugmentedResponse>, Status> {
+            Err(Status::unimplemented("not used"))
+        }
+    }
+
+    #[tokio::test]
+    async fn it_pauses_while_the_service_is_overloaded_and_asks_for_nothing_else_than_what_lacked() {
+        let busy = Busy::default();
+        let channel = rpc::channel(Services::new().add(AugmentationServiceServer::new(busy.clone()))).await;
+        let servers = Servers::here(&RoutingConfig::default(), "stub", channel);
+        let config = MissingVariantsConfig {
+            calls: 1,
+            ..MissingVariantsConfig::default()
+        };
+        let queue = VariantQueue::start(config, servers, 1 << 20).unwrap();
+        let source = |id: &str| VariantSource {
+            generator_id: id.to_owned(),
+            ..VariantSource::default()
+        };
+        let spec = AugmentationSpec {
+            sources: ["there", "failed", "late", "uncached"].map(source).into(),
+            k: Some(4),
+            generation_budget: Some(prost_types::Duration { seconds: 1, nanos: 0 }),
+            mode: AugmentationMode::Budget.into(),
+            make_missing: Some(true),
+            ..AugmentationSpec::default()
+        };
+        let missing = |source: u32, reason: MissingReason| MissingVariant {
+            source,
+            reason: reason.into(),
+            ..MissingVariant::default()
+        };
+        let answered = [0, 1, 2].map(|index| Variants {
+            index,
+            sources: vec![0],
+            missing: match index {
+                2 => vec![missing(1, MissingReason::Checks)],
+                _ => vec![
+                    missing(1, MissingReason::Generator),
+                    missing(2, MissingReason::Budget),
+                    missing(3, MissingReason::NotCached),
+                ],
+            },
+            ..Variants::default()
+        });
+        let items = ["dropped", "made", "whole"].map(|text| TextItem {
+            text: text.to_owned(),
+            ..TextItem::default()
+        });
+        let began = tokio::time::Instant::now();
+        queue.take(None, &spec, &items, &answered);
+        while busy.0.1.lock().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(began.elapsed() >= PAUSE);
+        let made = busy.0.1.lock().clone();
+        let [made] = made.as_slice() else { panic!("{made:?}") };
+        let asked = made.spec.as_ref().unwrap();
+        let sources: Vec<&str> = asked.sources.iter().map(|source| source.generator_id.as_str()).collect();
+        assert_eq!((made.items[0].text.as_str(), sources), ("made", vec!["late", "uncached"]));
+        assert_eq!((asked.mode(), asked.priority()), (AugmentationMode::Always, Priority::Batch));
+        assert_eq!((asked.k, asked.generation_budget), (None, None));
+        while queue.0.line.lock().known.len() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(busy.0.0.load(SeqCst), 2);
+    }
+
+    #[test]
+    fn only_the_cached_mode_leaves_it_to_the_queue_unless_told() {
+        let spec = |mode: AugmentationMode, make_missing, bypass_cache| AugmentationSpec {
+            mode: mode.into(),
+            make_missing,
+            bypass_cache,
+            ..AugmentationSpec::default()
+        };
+        assert!(is_wanted(Some(&spec(AugmentationMode::Cached, None, false))));
+        assert!(is_wanted(Some(&spec(AugmentationMode::Budget, Some(true), false))));
+        assert!(!is_wanted(Some(&spec(AugmentationMode::Cached, Some(false), false))));
+        assert!(!is_wanted(Some(&spec(AugmentationMode::Budget, None, false))));
+        assert!(!is_wanted(Some(&spec(AugmentationMode::Cached, None, true))));
+        assert!(!is_wanted(None));
+    }
+}
