@@ -285,8 +285,11 @@ type AugmentOptions struct {
 	Budget time.Duration
 	// AllVariants makes a missing variant fail the call.
 	AllVariants bool
-	// Spec has everything else, as the protos have it; the fields above go before.
+	// Spec has everything else, as the protos have it, such as the mode; the fields above go before.
 	Spec *transformv1.AugmentationSpec
+	// Evidence of the plain search of each text, for AUGMENTATION_MODE_CASCADE; without it all vectors
+	// are plain.
+	Evidence []*transformv1.SearchEvidence
 	// Collection and Partial are those of EncodeOptions.
 	Collection *Collection
 	Partial    bool
@@ -335,6 +338,9 @@ func (c *Client) EncodeAugmented(ctx context.Context, items []*Item, options Aug
 	if options.Prompt != nil && options.PromptName != "" {
 		return nil, invalid("prompt", "give one of them", "Prompt and PromptName are given together")
 	}
+	if len(options.Evidence) > 0 && len(options.Evidence) != len(items) {
+		return nil, invalid("evidence", "give one entry per text, empty where nothing was found", "%d entries for %d texts", len(options.Evidence), len(items))
+	}
 	base := &transformv1.EncodeAugmentedRequest{
 		Spec: spec, EncoderId: options.Encoder, Pooling: options.Pooling, OriginalWeight: options.OriginalWeight,
 		NormaliseBefore: options.NormaliseBefore, NormaliseAfter: options.NormaliseAfter, PromptName: options.PromptName, LiteralPrompt: options.Prompt,
@@ -357,6 +363,9 @@ func (c *Client) EncodeAugmented(ctx context.Context, items []*Item, options Aug
 		}
 		request := proto.Clone(base).(*transformv1.EncodeAugmentedRequest)
 		request.Items = batch.items
+		if len(options.Evidence) > 0 {
+			request.Evidence = options.Evidence[batch.start : batch.start+len(batch.items)]
+		}
 		var err error
 		made.answer, err = c.augmentation.EncodeAugmented(ctx, request)
 		return made, moved(err, batch.start)

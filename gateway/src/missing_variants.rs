@@ -21,7 +21,8 @@ use isomer_proto::{
     encoder::v1::Priority,
     transform::v1::{
         AugmentRequest, AugmentResponse, AugmentationMode, AugmentationSpec, EncodeAugmentedRequest,
-        EncodeAugmentedResponse, MissingReason, PartialFailurePolicy, TextItem, Variants, augmentation_service_client::AugmentationServiceClient,
+        EncodeAugmentedResponse, MissingReason, PartialFailurePolicy, TextItem, Variants,
+        augmentation_service_client::AugmentationServiceClient,
     },
 };
 use isomer_service_kit::{
@@ -514,7 +515,11 @@ mod tests {
         assert_eq!(queue.line.lock().waiting.len(), 2);
         queue.done(&first);
         queue.pop().unwrap();
-        assert_eq!(queue.push(wanted(1)), Ok(()), "it may be wanted again, after an eviction");
+        assert_eq!(
+            queue.push(wanted(1)),
+            Ok(()),
+            "it may be wanted again, after an eviction"
+        );
         assert_eq!(queue.line.lock().waiting.len(), 2);
     }
 
@@ -602,9 +607,19 @@ mod tests {
         let made = busy.0.1.lock().clone();
         let [made] = made.as_slice() else { panic!("{made:?}") };
         let asked = made.spec.as_ref().unwrap();
-        let sources: Vec<&str> = asked.sources.iter().map(|source| source.generator_id.as_str()).collect();
-        assert_eq!((made.items[0].text.as_str(), sources), ("made", vec!["late", "uncached"]));
-        assert_eq!((asked.mode(), asked.priority()), (AugmentationMode::Always, Priority::Batch));
+        let sources: Vec<&str> = asked
+            .sources
+            .iter()
+            .map(|source| source.generator_id.as_str())
+            .collect();
+        assert_eq!(
+            (made.items[0].text.as_str(), sources),
+            ("made", vec!["late", "uncached"])
+        );
+        assert_eq!(
+            (asked.mode(), asked.priority()),
+            (AugmentationMode::Always, Priority::Batch)
+        );
         assert_eq!((asked.k, asked.generation_budget), (None, None));
         while queue.0.line.lock().known.len() > 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;

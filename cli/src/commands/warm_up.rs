@@ -291,6 +291,9 @@ mod tests {
         // A text in two languages is two queries: their variants may differ.
         let both = Log::read(&[record("a", Some("de")), record("a", Some("en"))], None);
         assert_eq!(both.queries.len(), 2);
-        assert_eq!(Log::read(&[], None).told(), "0 queries, 0 distinct; the 0 most frequent are 0.0 % of the log");
+        assert_eq!(
+            Log::read(&[], None).told(),
+            "0 queries, 0 distinct; the 0 most frequent are 0.0 % of the log"
+        );
     }
 }

@@ -234,8 +234,22 @@ def test_words_for_enums_and_what_is_accepted() -> None:
 
 
 def test_a_budget_of_seconds_is_kept_to_the_nanosecond() -> None:
-    spec = transforming.augmentation([transforming.Source("keywords")], None, None, None, 1.25, True, None, False)
+    spec = transforming.augmentation([transforming.Source("keywords")], None, None, None, 1.25, True, None, False, None, None)
     assert (spec.generation_budget.seconds, spec.generation_budget.nanos) == (1, 250_000_000)
+
+
+def test_a_cascade_needs_evidence_of_each_text() -> None:
+    rule = transforming.Cascade(min_gap=0.05, gap_rank=3)
+    spec = transforming.augmentation([], None, None, None, None, False, None, False, "cascade", None, rule)
+    assert spec.mode == transforming.MODES["cascade"]
+    assert (spec.cascade.min_gap, spec.cascade.gap_rank, spec.cascade.HasField("min_score")) == (0.05, 3, False)
+    assert not spec.HasField("make_missing")
+    assert transforming.evidence(None, ["a"]) == []
+    assert [list(found.scores) for found in transforming.evidence([[0.9, 0.5], []], ["a", "b"])] == [[0.9, 0.5], []]
+    with pytest.raises(InvalidArgument, match="1 lists of scores for 2 texts"):
+        transforming.evidence([[0.9]], ["a", "b"])
+    with pytest.raises(InvalidArgument, match="always, budget, cached, cascade"):
+        transforming.augmentation([], None, None, None, None, False, None, False, "sometimes", None)
 
 
 @pytest.mark.parametrize(

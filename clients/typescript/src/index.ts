@@ -50,5 +50,5 @@ export { Collection, SpaceMismatch, type VectorSpace, comparable, differing } fr
 export { ATTEMPT, telemetryInterceptor } from "./telemetry.js";
 export type { EncodeAugmentedOptions } from "./transform.js";
 export { Transformations } from "./transform.js";
-export type { AugmentSettings, Item, Parameters, Sampling, Source, TransformSettings, Transformation } from "./transforming.js";
+export type { AugmentSettings, Cascade, Item, Parameters, Sampling, Source, TransformSettings, Transformation } from "./transforming.js";
 export { VERSION } from "./version.js";

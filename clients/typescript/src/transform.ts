@@ -31,6 +31,7 @@ import {
   type Transformation,
   augmentationSpec,
   augmented,
+  evidenceOf,
   itemsOf,
   seeded,
   transformSpec,
@@ -47,6 +48,8 @@ export interface EncodeAugmentedOptions extends CallOptions, AugmentSettings, Om
   normaliseBefore?: boolean;
   normaliseAfter?: boolean;
   dimensions?: number;
+  /** With `cascade`: scores of the plain search of each text, best first; without it all vectors are plain. */
+  evidence?: readonly (readonly number[])[];
   collection?: Collection;
   /** Whether texts that fail leave rows of zeros; without it they throw TextsFailed. */
   partial?: boolean;
@@ -152,6 +155,9 @@ export class Transformations extends Part {
   /** Vectors pooled of texts and their variants (GASE), in the order of the texts. */
   async encodeAugmented(texts: Iterable<Item>, sources: readonly Source[], options: EncodeAugmentedOptions): Promise<AugmentedEmbeddings> {
     notOneText(texts);
+    // With evidence the number of texts has to be known.
+    const all = options.evidence === undefined ? texts : [...texts];
+    const evidence = evidenceOf(options.evidence, Array.isArray(all) ? all.length : 0);
     const spec = augmentationSpec(sources, options);
     const prompt = promptOf(undefined, options);
     const pooling = chosen("pooling", options.pooling, POOLINGS);
@@ -172,12 +178,13 @@ export class Transformations extends Part {
         ...(normaliseAfter === undefined ? {} : { normaliseAfter }),
         ...(prompt.literal === undefined ? {} : { literalPrompt: prompt.literal }),
         ...(dimensions === undefined ? {} : { dimensions }),
+        evidence: evidence.slice(start, start + texts.length),
       };
       const call = this.connection.call(AugmentationService.method.encodeAugmented, request, operation);
       return [start, texts.length, await moved(start, call)];
     };
     const parts: [number, number, EncodeAugmentedResponse][] = [];
-    for await (const part of this.connection.ordered(this.#batches(texts), one, new Operation(options))) {
+    for await (const part of this.connection.ordered(this.#batches(all), one, new Operation(options))) {
       checker.space(part[2]);
       parts.push(part);
     }

@@ -6,6 +6,7 @@ import { checkCount, chosen, sendable } from "./encoding.js";
 import { BadAnswer, InvalidArgument } from "./errors.js";
 import { Vectors, view } from "./matrix.js";
 import {
+  AugmentationMode,
   AugmentationPooling,
   type AugmentationSpecSchema,
   type EncodeAugmentedResponse,
@@ -33,6 +34,12 @@ export type Parameters = Readonly<Record<string, string | number | readonly stri
 const ON_FAILURE = { keep_original: OnFailure.KEEP_ORIGINAL, drop: OnFailure.DROP, fail: OnFailure.FAIL };
 const GUARDS = { warn: GuardMode.WARN, retry: GuardMode.RETRY, off: GuardMode.OFF };
 export const POOLINGS = { mean: AugmentationPooling.MEAN, max: AugmentationPooling.MAX, weighted: AugmentationPooling.WEIGHTED };
+export const MODES = {
+  always: AugmentationMode.ALWAYS,
+  budget: AugmentationMode.BUDGET,
+  cached: AugmentationMode.CACHED,
+  cascade: AugmentationMode.CASCADE,
+};
 export const SCALES = { similarity: JudgeScale.SIMILARITY, quality: JudgeScale.QUALITY, fluency: JudgeScale.FLUENCY };
 
 /** How a generator samples; what is not given is the server's default. */
@@ -80,6 +87,33 @@ export interface AugmentSettings {
   allVariants?: boolean;
   maxAttempts?: number;
   bypassCache?: boolean;
+  /** `budget` with a budget, else `always`; `cached` asks no generator before the answer. */
+  mode?: keyof typeof MODES;
+  /** Whether what a budget or the caches lack is made after the answer, for the next call; by default with `cached`. */
+  makeMissing?: boolean;
+  /** With the mode `cascade`: when the plain search of a query was not good enough. One condition that holds is enough. */
+  cascade?: Cascade;
+}
+
+/** When the plain search of a query was not good enough. */
+export interface Cascade {
+  /** Fewer results than this. */
+  minResults?: number;
+  /** The best score is below this. */
+  minScore?: number;
+  /** The best score is less than this above the one at `gapRank` (2 unless given). */
+  minGap?: number;
+  gapRank?: number;
+}
+
+/** What the plain search of each text found: scores, best first. */
+export function evidenceOf(scores: readonly (readonly number[])[] | undefined, texts: number): { scores: number[] }[] {
+  if (scores === undefined) return [];
+  if (scores.length !== texts) {
+    const hint = "give one list per text, empty where nothing was found";
+    throw new InvalidArgument(`evidence: ${scores.length} lists of scores for ${texts} texts`, { field: "evidence", reason: "INVALID_ARGUMENT", hint });
+  }
+  return scores.map((found) => ({ scores: [...found] }));
 }
 
 /** `paraphrase`, or `translation` with `{ targetLanguage: "de" }`. */
@@ -143,7 +177,7 @@ export function seeded(seed: number | bigint | undefined): { seed?: bigint } {
 }
 
 export function augmentationSpec(sources: readonly Source[], settings: AugmentSettings): MessageInitShape<typeof AugmentationSpecSchema> {
-  const { k, seed, sampling, budgetMs, allVariants, maxAttempts, bypassCache } = settings;
+  const { k, seed, sampling, budgetMs, allVariants, maxAttempts, bypassCache, mode, makeMissing, cascade } = settings;
   checkCount("k", k, 1);
   checkCount("maxAttempts", maxAttempts, 1);
   return {
@@ -153,6 +187,9 @@ export function augmentationSpec(sources: readonly Source[], settings: AugmentSe
     })),
     partialFailure: allVariants ? PartialFailurePolicy.FAIL : PartialFailurePolicy.UNSPECIFIED,
     bypassCache: bypassCache ?? false,
+    mode: chosen("mode", mode, MODES),
+    ...(makeMissing === undefined ? {} : { makeMissing }),
+    ...(cascade === undefined ? {} : { cascade }),
     ...seeded(seed),
     ...(k === undefined ? {} : { k }),
     ...(sampling === undefined ? {} : { sampling }),

@@ -8,8 +8,8 @@ use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{EncodeRequest, Input, RerankRequest, input},
     transform::v1::{
-        AugmentRequest, AugmentationMode, AugmentationSpec, Continuation, EncodeAugmentedRequest, JudgeRequest, TextItem,
-        TransformRequest, Transformation, transformation::Kind,
+        AugmentRequest, AugmentationMode, AugmentationSpec, Continuation, EncodeAugmentedRequest, JudgeRequest,
+        TextItem, TransformRequest, Transformation, transformation::Kind,
     },
 };
 use isomer_usage::sum;
@@ -94,9 +94,7 @@ pub(crate) fn of_passed_on(router: &Router, path: &str, message: &[u8]) -> Usage
                 let one: Vec<Usage> = pairs.iter().map(of).collect();
                 times(&sum::total(&one), max_attempts.unwrap_or(ATTEMPTS).into())
             }
-            "/isomer.transform.v1.AugmentationService/Augment" => {
-                of_augment(&AugmentRequest::decode(message)?)
-            }
+            "/isomer.transform.v1.AugmentationService/Augment" => of_augment(&AugmentRequest::decode(message)?),
             "/isomer.transform.v1.AugmentationService/EncodeAugmented" => {
                 of_augmented(router, &EncodeAugmentedRequest::decode(message)?)
             }

@@ -56,7 +56,10 @@ fn param(field: &str) -> String {
     for (ours, theirs) in names {
         let Some(rest) = field.strip_prefix(ours) else { continue };
         if rest.is_empty() || rest.starts_with(['[', '.']) {
-            let rest = rest.trim_end_matches(".text").trim_end_matches(".token_ids").trim_end_matches(".scores");
+            let rest = rest
+                .trim_end_matches(".text")
+                .trim_end_matches(".token_ids")
+                .trim_end_matches(".scores");
             return format!("{theirs}{rest}");
         }
     }

@@ -43,8 +43,7 @@ fn missing(estimate: &GenerationEstimate) -> u64 {
 pub(in crate::commands) const HEAD: &[&str] = &["", "texts", "cached", "by rule", "calls", "tokens"];
 
 /// What the numbers of a [`row`] are.
-pub(in crate::commands) const NOTE: &str =
-    "Calls and tokens: with one attempt for each text, and at most, with every attempt that is allowed; tokens are \
+pub(in crate::commands) const NOTE: &str = "Calls and tokens: with one attempt for each text, and at most, with every attempt that is allowed; tokens are \
      estimated.\nNothing was generated, encoded or rated.\n";
 
 pub(in crate::commands) fn row(label: &str, one: &GenerationEstimate) -> Vec<String> {

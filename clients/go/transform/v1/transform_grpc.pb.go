@@ -379,7 +379,8 @@ type AugmentationServiceClient interface {
 	// Generates variants only.
 	//
 	// INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-	// transformation, one that gives several texts (distractors, multi_swap, continuation).
+	// transformation, one that gives several texts (distractors, multi_swap, continuation), a mode
+	// without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
 	// NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
 	Augment(ctx context.Context, in *AugmentRequest, opts ...grpc.CallOption) (*AugmentResponse, error)
 	// Variants, vectors, pooling in one call. The originals are encoded while variants are generated,
@@ -387,8 +388,9 @@ type AugmentationServiceClient interface {
 	// their sum.
 	//
 	// As Augment. INVALID_ARGUMENT also: no encoder, a weight outside 0 to 1, a weight without
-	// WEIGHTED, an unknown prompt name. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server
-	// knows no encoder service.
+	// WEIGHTED, an unknown prompt name, evidence for another number of items or without CASCADE, a
+	// cascade without a condition. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server knows
+	// no encoder service.
 	EncodeAugmented(ctx context.Context, in *EncodeAugmentedRequest, opts ...grpc.CallOption) (*EncodeAugmentedResponse, error)
 }
 
@@ -427,7 +429,8 @@ type AugmentationServiceServer interface {
 	// Generates variants only.
 	//
 	// INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-	// transformation, one that gives several texts (distractors, multi_swap, continuation).
+	// transformation, one that gives several texts (distractors, multi_swap, continuation), a mode
+	// without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
 	// NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
 	Augment(context.Context, *AugmentRequest) (*AugmentResponse, error)
 	// Variants, vectors, pooling in one call. The originals are encoded while variants are generated,
@@ -435,8 +438,9 @@ type AugmentationServiceServer interface {
 	// their sum.
 	//
 	// As Augment. INVALID_ARGUMENT also: no encoder, a weight outside 0 to 1, a weight without
-	// WEIGHTED, an unknown prompt name. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server
-	// knows no encoder service.
+	// WEIGHTED, an unknown prompt name, evidence for another number of items or without CASCADE, a
+	// cascade without a condition. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server knows
+	// no encoder service.
 	EncodeAugmented(context.Context, *EncodeAugmentedRequest) (*EncodeAugmentedResponse, error)
 	mustEmbedUnimplementedAugmentationServiceServer()
 }

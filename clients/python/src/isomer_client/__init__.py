@@ -32,7 +32,7 @@ from .results import AugmentedEmbeddings, Embeddings, ItemError, NewKey, Ranked,
 from .retry import NO_RETRIES, RetryPolicy
 from .settings import Tls
 from .spaces import Collection, VectorSpace
-from .transforming import Sampling, Source
+from .transforming import Cascade, Sampling, Source
 
 __all__ = [
     "Aborted",

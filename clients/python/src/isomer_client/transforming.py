@@ -29,6 +29,12 @@ POOLINGS = {
     "max": pb.AUGMENTATION_POOLING_MAX,
     "weighted": pb.AUGMENTATION_POOLING_WEIGHTED,
 }
+MODES = {
+    "always": pb.AUGMENTATION_MODE_ALWAYS,
+    "budget": pb.AUGMENTATION_MODE_BUDGET,
+    "cached": pb.AUGMENTATION_MODE_CACHED,
+    "cascade": pb.AUGMENTATION_MODE_CASCADE,
+}
 SCALES = {
     "similarity": pb.JUDGE_SCALE_SIMILARITY,
     "quality": pb.JUDGE_SCALE_QUALITY,
@@ -101,6 +107,27 @@ class Source:
         return pb.VariantSource(generator_id=self.generator, transformation=transformation(self.transformation, self.parameters))
 
 
+@dataclasses.dataclass(frozen=True)
+class Cascade:
+    """When the plain search of a query was not good enough, so that `mode="cascade"` augments it: one condition that holds is enough.
+
+    Attributes:
+        min_results: fewer results than this.
+        min_score: the best score is below this.
+        min_gap: the best score is less than this above the one at `gap_rank` (2 unless given).
+    """
+
+    min_results: Optional[int] = None
+    min_score: Optional[float] = None
+    min_gap: Optional[float] = None
+    gap_rank: Optional[int] = None
+
+    def message(self) -> pb.CascadeRule:
+        return pb.CascadeRule(
+            min_results=self.min_results, min_score=self.min_score, min_gap=self.min_gap, gap_rank=self.gap_rank
+        )
+
+
 def spec(
     kind: Transformation,
     parameters: Optional[Mapping[str, Any]],
@@ -137,6 +164,9 @@ def augmentation(
     all_variants: bool,
     max_attempts: Optional[int],
     bypass_cache: bool,
+    mode: Optional[str],
+    make_missing: Optional[bool],
+    cascade: Optional[Cascade] = None,
 ) -> pb.AugmentationSpec:
     made = pb.AugmentationSpec(
         sources=[source.message() for source in sources],
@@ -146,10 +176,27 @@ def augmentation(
         partial_failure=pb.PARTIAL_FAILURE_POLICY_FAIL if all_variants else pb.PARTIAL_FAILURE_POLICY_UNSPECIFIED,
         max_attempts=max_attempts,
         bypass_cache=bypass_cache,
+        mode=chosen("mode", mode, MODES),
+        make_missing=make_missing,
+        cascade=cascade.message() if cascade else None,
     )
     if budget is not None:
         made.generation_budget.CopyFrom(Duration(seconds=int(budget), nanos=int(budget % 1 * 1e9)))
     return made
+
+
+def evidence(scores: Optional[Sequence[Sequence[float]]], texts: Sequence[Any]) -> List[pb.SearchEvidence]:
+    """What the plain search of each text found."""
+    if scores is None:
+        return []
+    if len(scores) != len(texts):
+        raise InvalidArgument(
+            f"evidence: {len(scores)} lists of scores for {len(texts)} texts",
+            field="evidence",
+            reason="INVALID_ARGUMENT",
+            hint="give one list per text, empty where nothing was found",
+        )
+    return [pb.SearchEvidence(scores=found) for found in scores]
 
 
 def items(texts: Sequence[Any], start: int) -> List[pb.TextItem]:

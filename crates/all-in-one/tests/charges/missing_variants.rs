@@ -10,8 +10,8 @@ use prost::Message;
 use serde_json::{Value, json};
 
 use crate::{
-    cases::{self, End},
     calls,
+    cases::{self, End},
     harness::{Harness, Key},
     models::{ENCODER, WRITTEN},
 };
@@ -53,7 +53,11 @@ async fn encode(harness: &Harness, key: &Key, spec: AugmentationSpec, text: &str
 
 fn is_whole(answer: &EncodeAugmentedResponse) -> bool {
     let used = &answer.used[0];
-    assert!(used.missing.iter().all(|missing| missing.reason() == MissingReason::NotCached));
+    assert!(
+        used.missing
+            .iter()
+            .all(|missing| missing.reason() == MissingReason::NotCached)
+    );
     !used.variants.is_empty()
 }
 
@@ -105,7 +109,10 @@ async fn what_an_answer_lacked_is_made_once_and_charged_to_who_asked_first() {
     let (tokens, cost) = total.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let counted = harness.models.counted().since(&before);
     assert_eq!((tokens, cost), counted.finished, "{total:?}");
-    assert!(paid.finished.0 >= WRITTEN && other.finished.0 < WRITTEN && looked.finished.0 < WRITTEN, "{total:?}");
+    assert!(
+        paid.finished.0 >= WRITTEN && other.finished.0 < WRITTEN && looked.finished.0 < WRITTEN,
+        "{total:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -148,7 +155,10 @@ async fn it_is_the_same_over_http() {
     };
     let cached = json!({ "transformations": ["paraphrase"], "mode": "cached", "language": "en" });
     let lacking = ask(cached.clone()).await;
-    assert_eq!(lacking["augment"]["used"][0]["missing"][0]["reason"], "not_cached", "{lacking}");
+    assert_eq!(
+        lacking["augment"]["used"][0]["missing"][0]["reason"], "not_cached",
+        "{lacking}"
+    );
     let mut tries = 0;
     let whole = loop {
         let answer = ask(cached.clone()).await;
@@ -169,7 +179,10 @@ async fn it_is_the_same_over_http() {
         })
     };
     let plain = ask(cascade(json!([[0.9, 0.5]]))).await;
-    assert_eq!(plain["augment"]["used"][0]["missing"][0]["reason"], "not_needed", "{plain}");
+    assert_eq!(
+        plain["augment"]["used"][0]["missing"][0]["reason"], "not_needed",
+        "{plain}"
+    );
     assert_eq!(plain["data"], lacking["data"]);
     let augmented = ask(cascade(json!([[0.9, 0.85]]))).await;
     assert_eq!(augmented["data"], whole["data"]);

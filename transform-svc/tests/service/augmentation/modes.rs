@@ -35,7 +35,12 @@ async fn cached_takes_what_is_there_and_asks_no_generator() {
     assert_eq!(reasons(&plain, 0), [MissingReason::NotCached]);
     let usage = plain.usage.unwrap();
     assert_eq!(
-        (usage.texts, usage.cached_texts, usage.generator_calls, usage.generated_tokens),
+        (
+            usage.texts,
+            usage.cached_texts,
+            usage.generator_calls,
+            usage.generated_tokens
+        ),
         (1, 0, 0, 0)
     );
     assert_eq!(harness.stub.calls(), 0);
@@ -54,7 +59,10 @@ async fn cached_takes_what_is_there_and_asks_no_generator() {
         .unwrap();
     assert_eq!(rows(&both)[0], rows(&made)[0]);
     assert!(both.used[0].missing.is_empty());
-    assert_eq!((both.used[1].sources.as_slice(), reasons(&both, 1)), ([1].as_slice(), vec![MissingReason::NotCached]));
+    assert_eq!(
+        (both.used[1].sources.as_slice(), reasons(&both, 1)),
+        ([1].as_slice(), vec![MissingReason::NotCached])
+    );
     assert_eq!(harness.stub.calls(), calls);
     // Vectors with and without a variant are of one space, whatever the mode.
     assert_eq!(both.vector_space, made.vector_space);
@@ -118,7 +126,9 @@ async fn a_cascade_augments_the_queries_whose_plain_search_was_not_good_enough()
     let harness = Harness::new(Duration::ZERO).await;
     let mut client = harness.client().await;
     // First without a search: plain.
-    let first = encode(&mut client, cascade(gap(0.1), &[TEXT, OTHER], &[])).await.unwrap();
+    let first = encode(&mut client, cascade(gap(0.1), &[TEXT, OTHER], &[]))
+        .await
+        .unwrap();
     assert_eq!(rows(&first), [vector(TEXT), vector(OTHER)]);
     assert_eq!(reasons(&first, 0), [MissingReason::NotNeeded]);
     assert_eq!(harness.stub.calls(), 0);
@@ -129,7 +139,11 @@ async fn a_cascade_augments_the_queries_whose_plain_search_was_not_good_enough()
     let augmented = |text: &str| mean(&[text, &reversed(text)]);
     assert_eq!(rows(&second), [vector(TEXT), augmented(OTHER), augmented(TEXT)]);
     assert_eq!(reasons(&second, 0), [MissingReason::NotNeeded]);
-    assert!(second.used[0].missing[0].message.contains("gap 0.4"), "{:?}", second.used[0]);
+    assert!(
+        second.used[0].missing[0].message.contains("gap 0.4"),
+        "{:?}",
+        second.used[0]
+    );
     assert!(second.used[1].missing.is_empty() && second.used[2].missing.is_empty());
     assert_eq!(harness.stub.calls(), 2, "the query that stays plain costs nothing");
     assert_eq!(first.vector_space, second.vector_space);
@@ -148,7 +162,13 @@ async fn modes_without_what_they_need_are_refused() {
     let none = CascadeRule::default();
     let cases = [
         (AugmentationSpec { mode: 9, ..always() }, "spec.mode"),
-        (AugmentationSpec { priority: 9, ..always() }, "spec.priority"),
+        (
+            AugmentationSpec {
+                priority: 9,
+                ..always()
+            },
+            "spec.priority",
+        ),
         (
             in_mode(AugmentationMode::Budget, [paraphrase("stub")]),
             "spec.generation_budget",
@@ -189,7 +209,13 @@ async fn modes_without_what_they_need_are_refused() {
             },
             "spec.cascade",
         ),
-        (AugmentationSpec { cascade: None, ..gap(0.1) }, "spec.cascade"),
+        (
+            AugmentationSpec {
+                cascade: None,
+                ..gap(0.1)
+            },
+            "spec.cascade",
+        ),
         (rule(none), "spec.cascade"),
         (
             rule(CascadeRule {

@@ -10,7 +10,7 @@ from ..encoding import Options, Prompt
 from ..errors import IsomerError
 from ..proto.transform.v1 import transform_pb2 as pb
 from ..spaces import Collection, Known
-from ..transforming import Item, Sampling, Source, Transformation
+from ..transforming import Cascade, Item, Sampling, Source, Transformation
 from .base import AsyncPart
 
 
@@ -187,10 +187,14 @@ class AsyncTransformations(AsyncPart):
         all_variants: bool = False,
         max_attempts: Optional[int] = None,
         bypass_cache: bool = False,
+        mode: Optional[str] = None,
+        make_missing: Optional[bool] = None,
         timeout: Optional[float] = None,
     ) -> List[pb.Variants]:
         """Variants of texts, without vectors. Arguments as `encode_augmented`."""
-        spec = transforming.augmentation(sources, k, seed, sampling, budget, all_variants, max_attempts, bypass_cache)
+        spec = transforming.augmentation(
+            sources, k, seed, sampling, budget, all_variants, max_attempts, bypass_cache, mode, make_missing
+        )
         request = pb.AugmentRequest(spec=spec, items=transforming.items(texts, 0))
         return list((await self._call(methods.AUGMENT, request, timeout)).items)
 
@@ -214,6 +218,10 @@ class AsyncTransformations(AsyncPart):
         all_variants: bool = False,
         max_attempts: Optional[int] = None,
         bypass_cache: bool = False,
+        mode: Optional[str] = None,
+        make_missing: Optional[bool] = None,
+        cascade: Optional[Cascade] = None,
+        evidence: Optional[Sequence[Sequence[float]]] = None,
         collection: Optional[Collection] = None,
         partial: bool = False,
         timeout: Optional[float] = None,
@@ -226,11 +234,18 @@ class AsyncTransformations(AsyncPart):
             pooling: `mean` (default), `max` or `weighted`, with the original's weight.
             budget: seconds for generation; what has come by then is pooled.
             all_variants: whether a missing variant fails the call.
+            mode: `always`, `budget`, `cached` (no generator is asked before the answer) or `cascade`.
+            make_missing: whether what a budget or the caches lack is made after the answer, for the next call; by default with `cached`.
+            cascade: when a plain search was not good enough, with that mode.
+            evidence: scores of the plain search of each text, best first, with `cascade`; without it all vectors are plain.
 
         The others are those of `encode` and of AugmentationSpec.
         """
         encoding.not_one_text(texts)
-        spec = transforming.augmentation(sources, k, seed, sampling, budget, all_variants, max_attempts, bypass_cache)
+        spec = transforming.augmentation(
+            sources, k, seed, sampling, budget, all_variants, max_attempts, bypass_cache, mode, make_missing, cascade
+        )
+        found = transforming.evidence(evidence, texts)
         asked = encoding.prompt(None, prompt_name, prompt, None)
         how = transforming.chosen("pooling", pooling, transforming.POOLINGS)
         # What the space depends on beside the encoder, so that the same question has one space.
@@ -250,6 +265,7 @@ class AsyncTransformations(AsyncPart):
                 prompt_name=asked.name or "",
                 literal_prompt=asked.literal,
                 dimensions=dimensions,
+                evidence=found[start : start + len(some)],
             )
             try:
                 return start, len(some), await self._transport.call(methods.ENCODE_AUGMENTED, request, operation)

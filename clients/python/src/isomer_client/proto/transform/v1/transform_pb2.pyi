@@ -360,6 +360,46 @@ PARTIAL_FAILURE_POLICY_FAIL: PartialFailurePolicy.ValueType  # 2
 """Fail the request (ABORTED), naming the text and the source."""
 Global___PartialFailurePolicy: _TypeAlias = PartialFailurePolicy  # noqa: Y015
 
+class _AugmentationMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _AugmentationModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AugmentationMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    AUGMENTATION_MODE_UNSPECIFIED: _AugmentationMode.ValueType  # 0
+    """BUDGET where `generation_budget` is set, else ALWAYS."""
+    AUGMENTATION_MODE_ALWAYS: _AugmentationMode.ValueType  # 1
+    """Waits for every variant."""
+    AUGMENTATION_MODE_BUDGET: _AugmentationMode.ValueType  # 2
+    """Uses what comes within `generation_budget`."""
+    AUGMENTATION_MODE_CACHED: _AugmentationMode.ValueType  # 3
+    """Uses the variants that the caches hold, and calls no generator. Transformations by rule, which
+    call none, are made. What is missing has the reason NOT_CACHED; see `make_missing`.
+    """
+    AUGMENTATION_MODE_CASCADE: _AugmentationMode.ValueType  # 4
+    """Plain first: augments those items whose plain search was not good enough, by `cascade` and the
+    evidence of the request. The others are plain, and their variants missing as NOT_NEEDED.
+    """
+
+class AugmentationMode(_AugmentationMode, metaclass=_AugmentationModeEnumTypeWrapper):
+    """When variants are used, and which: what a search pays for a query."""
+
+AUGMENTATION_MODE_UNSPECIFIED: AugmentationMode.ValueType  # 0
+"""BUDGET where `generation_budget` is set, else ALWAYS."""
+AUGMENTATION_MODE_ALWAYS: AugmentationMode.ValueType  # 1
+"""Waits for every variant."""
+AUGMENTATION_MODE_BUDGET: AugmentationMode.ValueType  # 2
+"""Uses what comes within `generation_budget`."""
+AUGMENTATION_MODE_CACHED: AugmentationMode.ValueType  # 3
+"""Uses the variants that the caches hold, and calls no generator. Transformations by rule, which
+call none, are made. What is missing has the reason NOT_CACHED; see `make_missing`.
+"""
+AUGMENTATION_MODE_CASCADE: AugmentationMode.ValueType  # 4
+"""Plain first: augments those items whose plain search was not good enough, by `cascade` and the
+evidence of the request. The others are plain, and their variants missing as NOT_NEEDED.
+"""
+Global___AugmentationMode: _TypeAlias = AugmentationMode  # noqa: Y015
+
 class _MissingReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -375,6 +415,12 @@ class _MissingReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Missing
     """The generator failed."""
     MISSING_REASON_ENCODER: _MissingReason.ValueType  # 4
     """The encoder could not encode it."""
+    MISSING_REASON_NOT_CACHED: _MissingReason.ValueType  # 5
+    """No cache holds it, and no generator was to be asked (AUGMENTATION_MODE_CACHED)."""
+    MISSING_REASON_NOT_NEEDED: _MissingReason.ValueType  # 6
+    """The search with the plain vector was good enough, or has not been made yet
+    (AUGMENTATION_MODE_CASCADE).
+    """
 
 class MissingReason(_MissingReason, metaclass=_MissingReasonEnumTypeWrapper):
     """Why a variant is missing."""
@@ -388,6 +434,12 @@ MISSING_REASON_GENERATOR: MissingReason.ValueType  # 3
 """The generator failed."""
 MISSING_REASON_ENCODER: MissingReason.ValueType  # 4
 """The encoder could not encode it."""
+MISSING_REASON_NOT_CACHED: MissingReason.ValueType  # 5
+"""No cache holds it, and no generator was to be asked (AUGMENTATION_MODE_CACHED)."""
+MISSING_REASON_NOT_NEEDED: MissingReason.ValueType  # 6
+"""The search with the plain vector was good enough, or has not been made yet
+(AUGMENTATION_MODE_CASCADE).
+"""
 Global___MissingReason: _TypeAlias = MissingReason  # noqa: Y015
 
 @_typing.final
@@ -2057,6 +2109,84 @@ class VariantSource(_message.Message):
 Global___VariantSource: _TypeAlias = VariantSource  # noqa: Y015
 
 @_typing.final
+class CascadeRule(_message.Message):
+    """When a plain search is not good enough, so that AUGMENTATION_MODE_CASCADE augments its query. An
+    item is augmented if one of the conditions that are set holds; at least one has to be set.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MIN_RESULTS_FIELD_NUMBER: _builtins.int
+    MIN_SCORE_FIELD_NUMBER: _builtins.int
+    MIN_GAP_FIELD_NUMBER: _builtins.int
+    GAP_RANK_FIELD_NUMBER: _builtins.int
+    min_results: _builtins.int
+    """Fewer results than this."""
+    min_score: _builtins.float
+    """The best score is below this."""
+    min_gap: _builtins.float
+    """The best score is less than this above the score at rank `gap_rank`. Where there are fewer
+    results than that, the last one counts; a single result has no gap and does not meet the
+    condition.
+    """
+    gap_rank: _builtins.int
+    """Rank, 2 or more. Default 2. With `min_gap` only."""
+    def __init__(
+        self,
+        *,
+        min_results: _builtins.int | None = ...,
+        min_score: _builtins.float | None = ...,
+        min_gap: _builtins.float | None = ...,
+        gap_rank: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_gap_rank", b"_gap_rank", "_min_gap", b"_min_gap", "_min_results", b"_min_results", "_min_score", b"_min_score", "gap_rank", b"gap_rank", "min_gap", b"min_gap", "min_results", b"min_results", "min_score", b"min_score"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gap_rank", b"_gap_rank", "_min_gap", b"_min_gap", "_min_results", b"_min_results", "_min_score", b"_min_score", "gap_rank", b"gap_rank", "min_gap", b"min_gap", "min_results", b"min_results", "min_score", b"min_score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__gap_rank: _TypeAlias = _typing.Literal["gap_rank"]  # noqa: Y015
+    _WhichOneofArgType__gap_rank: _TypeAlias = _typing.Literal["_gap_rank", b"_gap_rank"]  # noqa: Y015
+    _WhichOneofReturnType__min_gap: _TypeAlias = _typing.Literal["min_gap"]  # noqa: Y015
+    _WhichOneofArgType__min_gap: _TypeAlias = _typing.Literal["_min_gap", b"_min_gap"]  # noqa: Y015
+    _WhichOneofReturnType__min_results: _TypeAlias = _typing.Literal["min_results"]  # noqa: Y015
+    _WhichOneofArgType__min_results: _TypeAlias = _typing.Literal["_min_results", b"_min_results"]  # noqa: Y015
+    _WhichOneofReturnType__min_score: _TypeAlias = _typing.Literal["min_score"]  # noqa: Y015
+    _WhichOneofArgType__min_score: _TypeAlias = _typing.Literal["_min_score", b"_min_score"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gap_rank) -> _WhichOneofReturnType__gap_rank | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_gap) -> _WhichOneofReturnType__min_gap | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_results) -> _WhichOneofReturnType__min_results | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_score) -> _WhichOneofReturnType__min_score | None: ...
+
+Global___CascadeRule: _TypeAlias = CascadeRule  # noqa: Y015
+
+@_typing.final
+class SearchEvidence(_message.Message):
+    """What the search with the plain vector of an item found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCORES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def scores(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Scores of the results, best first; the higher, the better. Empty: nothing was found."""
+
+    def __init__(
+        self,
+        *,
+        scores: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scores", b"scores"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchEvidence: _TypeAlias = SearchEvidence  # noqa: Y015
+
+@_typing.final
 class AugmentationSpec(_message.Message):
     """How to augment. k generators with one transformation each, one generator with several
     (cross-augmentation), or any mix.
@@ -2072,6 +2202,10 @@ class AugmentationSpec(_message.Message):
     PARTIAL_FAILURE_FIELD_NUMBER: _builtins.int
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     BYPASS_CACHE_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
+    MAKE_MISSING_FIELD_NUMBER: _builtins.int
+    CASCADE_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
     k: _builtins.int
     """Use the first k sources, 0 to their number; absent: all. 0 is the plain text."""
     seed: _builtins.int
@@ -2080,7 +2214,19 @@ class AugmentationSpec(_message.Message):
     max_attempts: _builtins.int
     """Most attempts per variant, 1 to 10. Default 3."""
     bypass_cache: _builtins.bool
-    """Skip the cache (neither read nor written)."""
+    """Skip the cache (neither read nor written). Not with AUGMENTATION_MODE_CACHED."""
+    mode: Global___AugmentationMode.ValueType
+    make_missing: _builtins.bool
+    """Have the gateway make variants that are missing because of the budget or the caches after the
+    answer, for the next request: at the price of generation, charged to the key of this request,
+    behind all other calls, and not at all while its queue is full (metrics of the gateway say so).
+    Default: true with AUGMENTATION_MODE_CACHED, else false. A transform service without a gateway
+    in front makes none.
+    """
+    priority: _encoder_pb2.Priority.ValueType
+    """Which of the calls that wait for a generator or an encoder go first. Default: INTERACTIVE for
+    up to 32 items, else BATCH.
+    """
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___VariantSource]:
         """Generators x transformations, in the order used; 8 at most."""
@@ -2094,6 +2240,10 @@ class AugmentationSpec(_message.Message):
         dropped. Absent: no limit but the rpc's deadline.
         """
 
+    @_builtins.property
+    def cascade(self) -> Global___CascadeRule:
+        """With AUGMENTATION_MODE_CASCADE, and required there."""
+
     def __init__(
         self,
         *,
@@ -2105,19 +2255,27 @@ class AugmentationSpec(_message.Message):
         partial_failure: Global___PartialFailurePolicy.ValueType = ...,
         max_attempts: _builtins.int | None = ...,
         bypass_cache: _builtins.bool = ...,
+        mode: Global___AugmentationMode.ValueType = ...,
+        make_missing: _builtins.bool | None = ...,
+        cascade: Global___CascadeRule | None = ...,
+        priority: _encoder_pb2.Priority.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_k", b"_k", "_max_attempts", b"_max_attempts", "_seed", b"_seed", "generation_budget", b"generation_budget", "k", b"k", "max_attempts", b"max_attempts", "sampling", b"sampling", "seed", b"seed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_k", b"_k", "_make_missing", b"_make_missing", "_max_attempts", b"_max_attempts", "_seed", b"_seed", "cascade", b"cascade", "generation_budget", b"generation_budget", "k", b"k", "make_missing", b"make_missing", "max_attempts", b"max_attempts", "sampling", b"sampling", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_k", b"_k", "_max_attempts", b"_max_attempts", "_seed", b"_seed", "bypass_cache", b"bypass_cache", "generation_budget", b"generation_budget", "k", b"k", "max_attempts", b"max_attempts", "partial_failure", b"partial_failure", "sampling", b"sampling", "seed", b"seed", "sources", b"sources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_k", b"_k", "_make_missing", b"_make_missing", "_max_attempts", b"_max_attempts", "_seed", b"_seed", "bypass_cache", b"bypass_cache", "cascade", b"cascade", "generation_budget", b"generation_budget", "k", b"k", "make_missing", b"make_missing", "max_attempts", b"max_attempts", "mode", b"mode", "partial_failure", b"partial_failure", "priority", b"priority", "sampling", b"sampling", "seed", b"seed", "sources", b"sources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__k: _TypeAlias = _typing.Literal["k"]  # noqa: Y015
     _WhichOneofArgType__k: _TypeAlias = _typing.Literal["_k", b"_k"]  # noqa: Y015
+    _WhichOneofReturnType__make_missing: _TypeAlias = _typing.Literal["make_missing"]  # noqa: Y015
+    _WhichOneofArgType__make_missing: _TypeAlias = _typing.Literal["_make_missing", b"_make_missing"]  # noqa: Y015
     _WhichOneofReturnType__max_attempts: _TypeAlias = _typing.Literal["max_attempts"]  # noqa: Y015
     _WhichOneofArgType__max_attempts: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts"]  # noqa: Y015
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__k) -> _WhichOneofReturnType__k | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__make_missing) -> _WhichOneofReturnType__make_missing | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_attempts) -> _WhichOneofReturnType__max_attempts | None: ...
     @_typing.overload
@@ -2265,6 +2423,7 @@ class EncodeAugmentedRequest(_message.Message):
     LITERAL_PROMPT_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     ENCODER_ADDRESS_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
     encoder_id: _builtins.str
     pooling: Global___AugmentationPooling.ValueType
     original_weight: _builtins.float
@@ -2293,6 +2452,12 @@ class EncodeAugmentedRequest(_message.Message):
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___TextItem]:
         """One or many."""
 
+    @_builtins.property
+    def evidence(self) -> _containers.RepeatedCompositeFieldContainer[Global___SearchEvidence]:
+        """With AUGMENTATION_MODE_CASCADE: what the search with the plain vector found, one entry per
+        item. Empty: there was no search yet, so the vectors are plain.
+        """
+
     def __init__(
         self,
         *,
@@ -2307,10 +2472,11 @@ class EncodeAugmentedRequest(_message.Message):
         literal_prompt: _builtins.str | None = ...,
         dimensions: _builtins.int | None = ...,
         encoder_address: _builtins.str = ...,
+        evidence: _abc.Iterable[Global___SearchEvidence] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions", "_literal_prompt", b"_literal_prompt", "_normalise_after", b"_normalise_after", "_normalise_before", b"_normalise_before", "_original_weight", b"_original_weight", "dimensions", b"dimensions", "literal_prompt", b"literal_prompt", "normalise_after", b"normalise_after", "normalise_before", b"normalise_before", "original_weight", b"original_weight", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions", "_literal_prompt", b"_literal_prompt", "_normalise_after", b"_normalise_after", "_normalise_before", b"_normalise_before", "_original_weight", b"_original_weight", "dimensions", b"dimensions", "encoder_address", b"encoder_address", "encoder_id", b"encoder_id", "items", b"items", "literal_prompt", b"literal_prompt", "normalise_after", b"normalise_after", "normalise_before", b"normalise_before", "original_weight", b"original_weight", "pooling", b"pooling", "prompt_name", b"prompt_name", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions", "_literal_prompt", b"_literal_prompt", "_normalise_after", b"_normalise_after", "_normalise_before", b"_normalise_before", "_original_weight", b"_original_weight", "dimensions", b"dimensions", "encoder_address", b"encoder_address", "encoder_id", b"encoder_id", "evidence", b"evidence", "items", b"items", "literal_prompt", b"literal_prompt", "normalise_after", b"normalise_after", "normalise_before", b"normalise_before", "original_weight", b"original_weight", "pooling", b"pooling", "prompt_name", b"prompt_name", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__dimensions: _TypeAlias = _typing.Literal["dimensions"]  # noqa: Y015
     _WhichOneofArgType__dimensions: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions"]  # noqa: Y015

@@ -363,7 +363,8 @@ class AugmentationServiceServicer(object):
         """Generates variants only.
 
         INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-        transformation, one that gives several texts (distractors, multi_swap, continuation).
+        transformation, one that gives several texts (distractors, multi_swap, continuation), a mode
+        without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
         NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -376,8 +377,9 @@ class AugmentationServiceServicer(object):
         their sum.
 
         As Augment. INVALID_ARGUMENT also: no encoder, a weight outside 0 to 1, a weight without
-        WEIGHTED, an unknown prompt name. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server
-        knows no encoder service.
+        WEIGHTED, an unknown prompt name, evidence for another number of items or without CASCADE, a
+        cascade without a condition. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server knows
+        no encoder service.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

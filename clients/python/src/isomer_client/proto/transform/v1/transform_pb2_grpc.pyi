@@ -182,7 +182,8 @@ class AugmentationServiceStub:
     """Generates variants only.
 
     INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-    transformation, one that gives several texts (distractors, multi_swap, continuation).
+    transformation, one that gives several texts (distractors, multi_swap, continuation), a mode
+    without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
     NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
     """
     EncodeAugmented: _grpc.UnaryUnaryMultiCallable[_transform_pb2.EncodeAugmentedRequest, _transform_pb2.EncodeAugmentedResponse]
@@ -191,8 +192,9 @@ class AugmentationServiceStub:
     their sum.
 
     As Augment. INVALID_ARGUMENT also: no encoder, a weight outside 0 to 1, a weight without
-    WEIGHTED, an unknown prompt name. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server
-    knows no encoder service.
+    WEIGHTED, an unknown prompt name, evidence for another number of items or without CASCADE, a
+    cascade without a condition. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server knows
+    no encoder service.
     """
 
 @_typing.type_check_only
@@ -204,7 +206,8 @@ class AugmentationServiceAsyncStub(AugmentationServiceStub):
     """Generates variants only.
 
     INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-    transformation, one that gives several texts (distractors, multi_swap, continuation).
+    transformation, one that gives several texts (distractors, multi_swap, continuation), a mode
+    without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
     NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
     """
     EncodeAugmented: _aio.UnaryUnaryMultiCallable[_transform_pb2.EncodeAugmentedRequest, _transform_pb2.EncodeAugmentedResponse]  # type: ignore[assignment]
@@ -213,8 +216,9 @@ class AugmentationServiceAsyncStub(AugmentationServiceStub):
     their sum.
 
     As Augment. INVALID_ARGUMENT also: no encoder, a weight outside 0 to 1, a weight without
-    WEIGHTED, an unknown prompt name. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server
-    knows no encoder service.
+    WEIGHTED, an unknown prompt name, evidence for another number of items or without CASCADE, a
+    cascade without a condition. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server knows
+    no encoder service.
     """
 
 class AugmentationServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -229,7 +233,8 @@ class AugmentationServiceServicer(metaclass=_abc_1.ABCMeta):
         """Generates variants only.
 
         INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-        transformation, one that gives several texts (distractors, multi_swap, continuation).
+        transformation, one that gives several texts (distractors, multi_swap, continuation), a mode
+        without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
         NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
         """
 
@@ -244,8 +249,9 @@ class AugmentationServiceServicer(metaclass=_abc_1.ABCMeta):
         their sum.
 
         As Augment. INVALID_ARGUMENT also: no encoder, a weight outside 0 to 1, a weight without
-        WEIGHTED, an unknown prompt name. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server
-        knows no encoder service.
+        WEIGHTED, an unknown prompt name, evidence for another number of items or without CASCADE, a
+        cascade without a condition. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server knows
+        no encoder service.
         """
 
 def add_AugmentationServiceServicer_to_server(servicer: AugmentationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -34,6 +34,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /** TransformService and AugmentationService: texts to texts, and vectors of both (GASE). */
@@ -260,22 +261,45 @@ public final class Transformations {
   /**
    * Vectors pooled of texts and their variants (GASE), in the order of the texts.
    *
-   * @param request everything but the texts: encoder, spec with {@link #source sources}, pooling
+   * @param request everything but the texts: encoder, spec with {@link #source sources}, pooling;
+   *     with a cascade the evidence of each text
    */
   public Augmented encodeAugmented(List<TextItem> items, EncodeAugmentedRequest request) {
     if (items.isEmpty()) {
       throw IsomerException.invalid("items", "give at least one text", "items is empty");
     }
-    EncodeAugmentedRequest base = request.toBuilder().clearItems().build();
+    if (request.getEvidenceCount() > 0 && request.getEvidenceCount() != items.size()) {
+      throw IsomerException.invalid(
+          "evidence",
+          "give one entry per text, empty where nothing was found",
+          request.getEvidenceCount() + " entries for " + items.size() + " texts");
+    }
+    // The space does not depend on what a search found.
+    EncodeAugmentedRequest base = request.toBuilder().clearItems().clearEvidence().build();
+    Batches<Integer> batches =
+        new Batches<>(
+            IntStream.range(0, items.size()).iterator(),
+            transport.settings.batchItems,
+            transport.settings.batchBytes,
+            at -> items.get(at).getTextBytes().size());
     IsomerClient.Checker checker =
         client.checker(EncodeOptions.encoder(base.getEncoderId()), base);
     Embeddings.Joiner joiner = new Embeddings.Joiner(items.size());
     List<Variants> used = new ArrayList<>();
     try (CloseableIterator<IsomerClient.Part<EncodeAugmentedResponse>> answers =
         transport.parts(
-            batches(items),
+            batches,
             AugmentationServiceGrpc.getEncodeAugmentedMethod(),
-            some -> base.toBuilder().addAllItems(some).build())) {
+            some -> {
+              EncodeAugmentedRequest.Builder part = base.toBuilder();
+              for (int at : some) {
+                part.addItems(items.get(at));
+                if (request.getEvidenceCount() > 0) {
+                  part.addEvidence(request.getEvidence(at));
+                }
+              }
+              return part.build();
+            })) {
       while (answers.hasNext()) {
         IsomerClient.Part<EncodeAugmentedResponse> part = answers.next();
         EncodeAugmentedResponse answer = part.answer;
