@@ -18,6 +18,7 @@ use opentelemetry_sdk::{
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
+#[cfg(feature = "server")]
 use crate::telemetry;
 
 static PROPAGATOR: LazyLock<TraceContextPropagator> = LazyLock::new(TraceContextPropagator::new);
@@ -30,10 +31,13 @@ pub fn join(span: &Span, headers: &HeaderMap) {
         // Fails only where no OpenTelemetry layer is installed; then there is no trace to join.
         let _ = span.set_parent(parent);
     }
-    let context = span.context();
-    let context = context.span().span_context().clone();
-    if context.is_valid() {
-        telemetry::show_trace_id(span, context.trace_id());
+    #[cfg(feature = "server")]
+    {
+        let context = span.context();
+        let context = context.span().span_context().clone();
+        if context.is_valid() {
+            telemetry::show_trace_id(span, context.trace_id());
+        }
     }
 }
 
