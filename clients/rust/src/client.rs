@@ -31,7 +31,8 @@ pub struct Client {
 
 impl Client {
     /// A client of the server at an address: `host:port`, `http://host:port`, or `https://host`
-    /// (TLS; port 443 unless given). It sends nothing: the first call connects.
+    /// (TLS; port 443 unless given). It sends nothing: the first call connects. It is made within
+    /// a tokio runtime.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] where the address cannot be used.

@@ -64,6 +64,12 @@ pub(crate) struct Batching {
 
 impl Builder {
     pub(crate) fn new(address: String) -> Self {
+        // gRPC's own names, as providers and clients in other languages have them.
+        let address = match address.split_once("://") {
+            Some(("grpc", rest)) => format!("http://{rest}"),
+            Some(("grpcs", rest)) => format!("https://{rest}"),
+            _ => address,
+        };
         Self {
             config: ClientConfig::plain(address),
             token: None,
@@ -184,7 +190,8 @@ impl Builder {
     /// The client. Nothing is sent: the first call connects.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] with the field that cannot be used.
+    /// [`Error::InvalidArgument`] with the field that cannot be used, or `runtime` outside of a tokio
+    /// runtime.
     pub fn build(self) -> Result<Client, Error> {
         self.made(client::connect_lazy)
     }
@@ -204,6 +211,13 @@ impl Builder {
         connect: impl FnOnce(&ClientConfig) -> Result<isomer_service_kit::GrpcChannel, Fault>,
     ) -> Result<Client, Error> {
         let metadata = self.check()?;
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(Error::invalid(
+                "runtime",
+                "is missing: connections live in one of tokio's",
+                "make the client in an async function, e.g. under #[tokio::main]",
+            ));
+        }
         let channel = connect(&self.config)?;
         let shared = Shared {
             metadata,
@@ -339,6 +353,19 @@ mod tests {
                 .check()
                 .is_ok()
         );
+    }
+
+    #[tokio::test]
+    async fn every_form_of_an_address_is_taken() {
+        for address in [
+            "localhost:1",
+            "http://localhost:1",
+            "grpc://[::1]:1",
+            "https://localhost",
+            "grpcs://gateway.example:1",
+        ] {
+            Builder::new(address.to_owned()).build().unwrap();
+        }
     }
 
     #[test]

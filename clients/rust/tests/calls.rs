@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use isomer_client::{
     Client, EncodeOptions, Error, Token, VERSION,
     proto::encoder::v1::{EncodeRequest, Encoder, encoder_service_client::EncoderServiceClient},
