@@ -155,3 +155,43 @@ impl Calls {
         self.until
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use prost::Message;
+
+    use super::ONCE;
+
+    /// Rpcs whose names sound as if they must not be made twice, and that may be.
+    const TWICE: [&str; 4] = [
+        // By its request_id.
+        "/isomer.eval.v1.RunService/CreateRun",
+        // It sets what it names; keys have no etag.
+        "/isomer.gateway.v1.AccessService/UpdateKey",
+        // What is cancelled or revoked stays so.
+        "/isomer.eval.v1.RunService/CancelRun",
+        "/isomer.gateway.v1.AccessService/RevokeKey",
+    ];
+
+    #[test]
+    fn every_rpc_that_makes_changes_or_deletes_is_made_once_or_known_to_bear_it() {
+        let set = prost_types::FileDescriptorSet::decode(isomer_proto::FILE_DESCRIPTOR_SET).unwrap();
+        let mut paths = Vec::new();
+        for file in set.file.iter().filter(|file| file.package().starts_with("isomer.")) {
+            for service in &file.service {
+                let methods = service.method.iter();
+                paths.extend(methods.map(|method| format!("/{}.{}/{}", file.package(), service.name(), method.name())));
+            }
+        }
+        let changes = |path: &&String| {
+            let name = path.rsplit('/').next().unwrap();
+            ["Create", "Update", "Delete", "Cancel", "Revoke"].iter().any(|verb| name.starts_with(verb))
+        };
+        let mut found: Vec<_> = paths.iter().filter(changes).map(String::as_str).collect();
+        let mut known: Vec<_> = ONCE.into_iter().chain(TWICE).collect();
+        found.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(found, known);
+    }
+}

@@ -6,15 +6,16 @@
 use std::sync::LazyLock;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+#[cfg(feature = "server")]
+use opentelemetry::trace::{SpanContext, TraceFlags, TraceState};
 use opentelemetry::{
     Context,
     propagation::{Extractor, Injector, TextMapPropagator},
-    trace::{SpanContext, TraceContextExt, TraceFlags, TraceState},
+    trace::TraceContextExt,
 };
-use opentelemetry_sdk::{
-    propagation::TraceContextPropagator,
-    trace::{IdGenerator, RandomIdGenerator},
-};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+#[cfg(feature = "server")]
+use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
@@ -50,6 +51,7 @@ pub fn carry(span: &Span, headers: &mut HeaderMap) {
     }
 }
 
+#[cfg(feature = "server")]
 /// A span for what a server does by itself, such as checking the health of other servers: neither
 /// the span nor the calls within it are exported, here or by the servers that are called, unless
 /// `OTEL_TRACES_SAMPLER` says otherwise.
