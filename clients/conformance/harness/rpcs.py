@@ -43,7 +43,8 @@ def java(service, method):
 
 
 def rust(service, method):
-    # The path of an rpc and the method of its stub, side by side: `unary!(…, Stub.method, "path", …)`.
+    # The path of an rpc and the method of its stub, side by side: `unary!(…, Stub.method, "path",
+    # …)`.
     stub = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", method).lower()
     return rf'\b{service}Client\.{stub},\s*"/isomer\.\w+\.v1\.{service}/{method}"'
 

@@ -16,8 +16,9 @@ use prost::Message;
 use crate::{
     Client, Collection, Embeddings, Error,
     call::unary,
-    encode::{Checker, embeddings, ordered},
-    results::all_well,
+    encode::{Checker, ordered},
+    failed::all_well,
+    results::embeddings,
     transform::{named, place, size},
 };
 

@@ -81,6 +81,10 @@ impl Calls {
         let deadline = self.deadline();
         let mut attempt = 1;
         loop {
+            // What cannot be in time is not sent.
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(Error::deadline(path, attempt));
+            }
             let attempted = self.attempt(path, attempt, deadline, &mut make);
             let attempted = match deadline {
                 Some(deadline) => timeout_at(deadline, attempted)
@@ -186,7 +190,9 @@ mod tests {
         }
         let changes = |path: &&String| {
             let name = path.rsplit('/').next().unwrap();
-            ["Create", "Update", "Delete", "Cancel", "Revoke"].iter().any(|verb| name.starts_with(verb))
+            ["Create", "Update", "Delete", "Cancel", "Revoke"]
+                .iter()
+                .any(|verb| name.starts_with(verb))
         };
         let mut found: Vec<_> = paths.iter().filter(changes).map(String::as_str).collect();
         let mut known: Vec<_> = ONCE.into_iter().chain(TWICE).collect();

@@ -19,11 +19,12 @@ use tracing::Instrument;
 
 use crate::{
     Client, Collection, Dtype, Embeddings, Error, Matrix, Priority, TokenEmbeddings, Truncation, VectorSpace,
+    batching::Batching,
     call::unary,
-    results::{all_well, item_errors},
+    collection::{KnownSpaces, mismatch},
+    failed::all_well,
+    results::{embeddings, item_errors},
     role,
-    settings::Batching,
-    space::{KnownSpaces, mismatch},
 };
 
 /// Everything of an encode call but its texts. At most one of `prompt`, `prompt_name` and `role`
@@ -72,8 +73,8 @@ impl EncodeOptions {
         self
     }
 
-    /// What the texts are, e.g. `query`, `document`, `Retrieval-query`: the encoder's own prompt for
-    /// it, where it has one.
+    /// What the texts are, e.g. `query`, `document`, `Retrieval-query`: the encoder's own prompt
+    /// for it, where it has one.
     #[must_use]
     pub fn role(mut self, role: impl Into<String>) -> Self {
         self.role = Some(role.into());
@@ -477,23 +478,5 @@ impl Client {
             sum::add(&mut made.usage, &answer.usage.unwrap_or_default());
         }
         Ok(made)
-    }
-}
-
-/// The vectors of a checked answer to so many texts, the first of them at a place of the caller's
-/// list.
-pub(crate) fn embeddings(answer: EncodeResponse, start: usize, count: usize) -> Embeddings {
-    Embeddings {
-        matrix: Matrix::of(answer.embeddings.unwrap_or_default()),
-        space: answer.vector_space.unwrap_or_default().into(),
-        token_counts: answer.token_counts,
-        // Of several answers some may not say.
-        truncated: if answer.truncated.len() == count {
-            answer.truncated
-        } else {
-            Vec::new()
-        },
-        usage: answer.usage.unwrap_or_default(),
-        errors: item_errors(answer.errors, start),
     }
 }

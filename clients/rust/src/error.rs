@@ -5,7 +5,11 @@ use std::{collections::HashMap, fmt, time::Duration};
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
-use crate::{places, results::Embeddings, results::ItemError, space::VectorSpace};
+use crate::{
+    places,
+    results::{Embeddings, ItemError},
+    space::VectorSpace,
+};
 
 /// Reasons of errors that this client finds itself.
 pub mod reasons {

@@ -12,7 +12,7 @@ use prost_types::FieldMask;
 use crate::{
     Error,
     call::{Calls, unary},
-    client::pages,
+    pages::pages,
 };
 
 /// AccessService: [`Client::keys`](crate::Client::keys). It needs the scope `admin`.

@@ -18,13 +18,19 @@
 //! set of connections. Dropping a future, or a stream, cancels the call at the server.
 
 mod augment;
+mod batching;
 mod call;
 mod channel;
 mod client;
+mod collection;
 mod encode;
+mod encoders;
 mod error;
+mod failed;
 mod keys;
 mod matrix;
+mod pack;
+mod pages;
 mod places;
 mod providers;
 mod rerank;
@@ -44,6 +50,7 @@ pub use isomer_proto as proto;
 pub use augment::{AugmentOptions, AugmentedEmbeddings, Source};
 pub use channel::Channel;
 pub use client::Client;
+pub use collection::Collection;
 pub use encode::EncodeOptions;
 pub use error::{Error, Failure, reasons};
 pub use isomer_encoder_client::retry::Policy as RetryPolicy;
@@ -58,7 +65,7 @@ pub use rerank::{Ranked, Ranking, RerankOptions};
 pub use results::{Embeddings, ItemError, TokenEmbeddings};
 pub use runs::{Report, Runs, run_spec};
 pub use settings::{Builder, DEFAULT_ADDRESS, Tls};
-pub use space::{Collection, VectorSpace};
+pub use space::VectorSpace;
 pub use statistics::{Statistics, series};
 pub use tasks::Tasks;
 pub use token::{Token, TokenSource};

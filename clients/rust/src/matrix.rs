@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use isomer_proto::common::v1 as common;
+use isomer_proto::common::v1::{self as common, Dtype};
 use isomer_service_kit::vectors::{floats, widened};
-
-use crate::{Dtype, Error};
 
 /// Rows of one type, as they came: row after row, little endian. It shares the memory of the answer
 /// that it came in, unless an answer put it where 32-bit floats cannot begin: then it was moved
@@ -55,32 +53,13 @@ impl Matrix {
         }
     }
 
-    /// Packs rows of 32-bit floats, for [`Tasks`](crate::Tasks).
-    ///
-    /// # Errors
-    /// Where rows differ in length.
-    pub fn from_rows<R: AsRef<[f32]>>(rows: impl IntoIterator<Item = R>) -> Result<Self, Error> {
-        let (mut count, mut cols, mut values) = (0, 0, Vec::new());
-        for row in rows {
-            let row = row.as_ref();
-            if count == 0 {
-                cols = row.len();
-            } else if row.len() != cols {
-                return Err(Error::invalid(
-                    format!("rows[{count}]"),
-                    format!("has {} elements, the first has {cols}", row.len()),
-                    "give rows of one length",
-                ));
-            }
-            values.extend(row.iter().map(|value| f32::from_bits(value.to_bits().to_le())));
-            count += 1;
-        }
-        Ok(Self {
-            rows: count,
+    pub(crate) fn of_floats(rows: usize, cols: usize, values: Vec<f32>) -> Self {
+        Self {
+            rows,
             cols,
             dtype: Dtype::F32,
             data: owned(values),
-        })
+        }
     }
 
     /// Number of rows.
@@ -238,15 +217,5 @@ mod tests {
         let bits = Bytes::from_static(&[0b1000_0001, 0b1000_0000]);
         let row = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0];
         assert_eq!(*Matrix::of(message(Dtype::Ubinary, 1, 9, bits)).row(0), row);
-    }
-
-    #[test]
-    fn rows_are_packed_in_one_length() {
-        let matrix = Matrix::from_rows([[1.0, 2.0], [3.0, 4.0]]).unwrap();
-        assert_eq!((matrix.rows(), matrix.cols()), (2, 2));
-        assert_eq!(*matrix.slice(1, 2).row(0), [3.0, 4.0]);
-        let error = Matrix::from_rows([vec![1.0], vec![1.0, 2.0]]).unwrap_err();
-        assert_eq!(error.field(), Some("rows[1]"));
-        assert_eq!(Matrix::from_rows(Vec::<Vec<f32>>::new()).unwrap().rows(), 0);
     }
 }

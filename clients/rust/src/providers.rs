@@ -13,7 +13,7 @@ use prost_types::FieldMask;
 use crate::{
     Error,
     call::{Calls, unary},
-    client::pages,
+    pages::pages,
 };
 
 /// ProviderService: [`Client::providers`](crate::Client::providers). It needs the scope `admin`.

@@ -2,14 +2,10 @@
 
 use std::ops::Deref;
 
-use isomer_proto::common::v1 as common;
-use isomer_service_kit::Fault;
+use isomer_proto::{common::v1 as common, encoder::v1::EncodeResponse};
 use tonic::Code;
 
-use crate::{
-    Matrix, Usage, VectorSpace,
-    error::{Error, Failure, TextsFailed, reasons},
-};
+use crate::{Usage, matrix::Matrix, space::VectorSpace};
 
 /// A text of a list that has no vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,25 +66,20 @@ pub(crate) fn item_errors(errors: Vec<common::ItemError>, start: usize) -> Vec<I
     moved.collect()
 }
 
-/// The error of texts without vectors, where there are any.
-pub(crate) fn all_well(errors: &[ItemError], embeddings: Option<&Embeddings>) -> Result<(), Error> {
-    let Some(first) = errors.first() else { return Ok(()) };
-    let more = match errors.len() {
-        1 => String::new(),
-        count => format!(", and so have {} more texts", count - 1),
-    };
-    let mut fault = Fault::new(
-        first.code,
-        reasons::TEXTS_FAILED,
-        format!("has no vector: {}{more}", first.message),
-    )
-    .field(format!("inputs[{}]", first.index));
-    if embeddings.is_some() {
-        fault = fault.hint("EncodeOptions::partial gives the others, and the errors beside them");
+/// The vectors of a checked answer to so many texts, the first of them at a place of the caller's
+/// list.
+pub(crate) fn embeddings(answer: EncodeResponse, start: usize, count: usize) -> Embeddings {
+    Embeddings {
+        matrix: Matrix::of(answer.embeddings.unwrap_or_default()),
+        space: answer.vector_space.unwrap_or_default().into(),
+        token_counts: answer.token_counts,
+        // Of several answers some may not say.
+        truncated: if answer.truncated.len() == count {
+            answer.truncated
+        } else {
+            Vec::new()
+        },
+        usage: answer.usage.unwrap_or_default(),
+        errors: item_errors(answer.errors, start),
     }
-    Err(Error::TextsFailed(Box::new(TextsFailed {
-        failure: Failure::of(fault),
-        errors: errors.to_vec(),
-        embeddings: embeddings.cloned(),
-    })))
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::{
     Error,
     call::{Calls, opened, unary},
-    client::pages,
+    pages::pages,
 };
 
 const WATCH: &str = "/isomer.eval.v1.RunService/WatchRun";

@@ -1,6 +1,6 @@
 //! What a client is told before its first call.
 
-use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
+use std::{env, future::Future, path::PathBuf, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use isomer_encoder_client::{
@@ -15,6 +15,7 @@ use isomer_service_kit::{
 
 use crate::{
     Channel, Client, Error, Token, TokenSource,
+    batching::Batching,
     call::Calls,
     channel::{Interceptor, Shared},
     error::reasons,
@@ -54,12 +55,34 @@ pub struct Builder {
     check_spaces: bool,
 }
 
-/// What calls of a client have in common beside the channel.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Batching {
-    pub(crate) in_flight: usize,
-    pub(crate) bounds: Bounds,
-    pub(crate) check_spaces: bool,
+impl Client {
+    /// A client of the server at an address: `host:port`, `http://host:port`, or `https://host`
+    /// (TLS; port 443 unless given). It sends nothing: the first call connects. It is made within
+    /// a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] where the address cannot be used.
+    pub fn new(address: impl Into<String>) -> Result<Self, Error> {
+        Self::builder(address).build()
+    }
+
+    /// Settings for a client of the server at an address.
+    pub fn builder(address: impl Into<String>) -> Builder {
+        Builder::new(address.into())
+    }
+
+    /// A client of the server in `ISOMER_SERVER`, with the key in `ISOMER_API_KEY`, as the command
+    /// line has it.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn from_environment() -> Result<Self, Error> {
+        let named = |name| env::var(name).ok().filter(|value: &String| !value.is_empty());
+        let address = named("ISOMER_SERVER").unwrap_or_else(|| DEFAULT_ADDRESS.to_owned());
+        Self::builder(address)
+            .key(named("ISOMER_API_KEY").unwrap_or_default())
+            .build()
+    }
 }
 
 impl Builder {
@@ -190,8 +213,8 @@ impl Builder {
     /// The client. Nothing is sent: the first call connects.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] with the field that cannot be used, or `runtime` outside of a tokio
-    /// runtime.
+    /// [`Error::InvalidArgument`] with the field that cannot be used, or `runtime` outside of a
+    /// tokio runtime.
     pub fn build(self) -> Result<Client, Error> {
         self.made(client::connect_lazy)
     }

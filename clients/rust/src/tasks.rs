@@ -9,7 +9,7 @@ use isomer_proto::eval::v1::{
 use crate::{
     Error, Matrix,
     call::{Calls, unary},
-    client::pages,
+    pages::pages,
 };
 
 /// TaskService: [`Client::tasks`](crate::Client::tasks).

@@ -14,8 +14,8 @@ use tokio::time::timeout_at;
 use crate::{
     Client, Error, Usage,
     call::{opened, unary},
-    client::pages,
     encode::ordered,
+    pages::pages,
 };
 
 /// Texts without ids, to transform.
