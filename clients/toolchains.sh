@@ -1,4 +1,4 @@
-# Sourced after tests/tools/setup.sh by the Go and the Java client's commands: their compilers and
+# Sourced after tests/tools/setup.sh by the Go, Java and Rust clients' commands: compilers and
 # libraries, in the folder of the other tools. Nothing is installed system-wide, and no rights are
 # needed. Each function returns 1 where a thing cannot be had, and says why in MISSING.
 
@@ -105,6 +105,19 @@ ensure_go_runner() {
         go build -o "$bin/isomer-go-conformance" ./conformance
         go build -o "$bin/isomer-go-provider" ./examples/provider
     )
+}
+
+# ensure_rust_runner: the Rust client's program for clients/conformance and its bench, in PATH. With
+# ISOMER it is the one beside that command, where the tests' build puts both.
+ensure_rust_runner() {
+    local bin=""
+    [ -z "${ISOMER:-}" ] || bin="$(realpath "$(dirname "$ISOMER")")"
+    if [ -z "$bin" ] || [ ! -x "$bin/isomer-rust-conformance" ]; then
+        command -v cargo >/dev/null 2>&1 || { say "skipped: the Rust client: no cargo"; return 0; }
+        cargo build --quiet --locked --workspace --bin isomer-rust-conformance
+        bin="$(realpath "${CARGO_TARGET_DIR:-target}/debug")"
+    fi
+    PATH="$PATH:$bin"
 }
 
 # go_module FOLDER CLIENT: makes a folder a module that uses the Go client in another folder.

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use isomer_all_in_one::{App, Caller, IsomerConfig};
+use isomer_client::{Channel, Client, Tls, reasons};
 use isomer_eval::{EvalError, locate::Wanted};
 use isomer_models::{ModelError, ModelKind, Resolver};
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{
-    GrpcChannel,
-    client::{self, ClientConfig, ClientTls},
-    config::{self, Secret, Validate},
+    client::{ClientConfig, ClientTls},
+    config::{self, Validate},
 };
 use serde_json::json;
 
@@ -25,7 +25,7 @@ pub(crate) use isomer_service_kit::limits::INNER_MESSAGE as MAX_MESSAGE_BYTES;
 /// A connection; in-process services live as long as it does.
 pub(crate) struct Connection {
     /// The gateway.
-    pub(crate) channel: GrpcChannel,
+    pub(crate) channel: Channel,
     /// Finds model files; absent when the services run elsewhere.
     pub(crate) resolver: Option<Resolver>,
     /// The configuration of the services in this process.
@@ -151,7 +151,7 @@ pub(crate) async fn connect_with_prompts(global: &Global, prompts: Option<&Path>
 async fn in_process(config: IsomerConfig) -> Result<Connection, Failure> {
     let app = Box::pin(isomer_all_in_one::compose(config.clone(), Caller::Owner)).await?;
     Ok(Connection {
-        channel: app.channel(),
+        channel: app.channel().into(),
         resolver: Some(app.resolver()),
         config,
         app: Some(app),
@@ -180,21 +180,31 @@ pub(crate) fn client(global: &Global, address: &str) -> Result<ClientConfig, Fai
     Ok(config)
 }
 
-/// Connects to the gateway at `--server`, with the key in `ISOMER_API_KEY` if it is set.
-pub(crate) async fn remote(global: &Global) -> Result<GrpcChannel, Failure> {
-    let config = ClientConfig {
-        api_key: Secret::from_env("ISOMER_API_KEY"),
-        api_key_over_plain_text: global.api_key_over_plain_text,
-        ..client(global, global.server.as_deref().unwrap_or_default())?
-    };
-    config.validate().map_err(|error| match error.field() {
-        "api_key" => Failure::usage(
+/// Connects to the gateway at `--server` with the client for users, whose version the server is
+/// told, with the key in `ISOMER_API_KEY` if it is set.
+pub(crate) async fn remote(global: &Global) -> Result<Channel, Failure> {
+    let config = client(global, global.server.as_deref().unwrap_or_default())?;
+    let mut builder = Client::builder(config.address).key(std::env::var("ISOMER_API_KEY").unwrap_or_default());
+    if let Some(tls) = config.tls {
+        builder = builder.tls(Tls {
+            ca_file: tls.ca_file,
+            certificate_file: tls.certificate_file,
+            key_file: tls.key_file,
+            server_name: tls.server_name,
+        });
+    }
+    if global.api_key_over_plain_text {
+        builder = builder.secret_over_plain_text();
+    }
+    let client = builder.connect().await.map_err(|error| match error.field() {
+        _ if error.reason() == reasons::SECRET_IN_PLAIN_TEXT => Failure::usage(
             "ISOMER_API_KEY: the key would travel in plain text to another machine; write https:// in --server, or give \
              --api-key-over-plain-text where nobody else is on the way",
         ),
-        _ => Failure::usage(format!("--server: {error}")),
+        Some("key") => Failure::usage(format!("ISOMER_API_KEY: {error}")),
+        _ => Failure::from(error),
     })?;
-    Ok(client::connect(&config).await?)
+    Ok(client.channel())
 }
 
 /// Connects to `--server`, or builds the services in this process.

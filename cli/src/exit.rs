@@ -80,6 +80,12 @@ impl From<Status> for Failure {
     }
 }
 
+impl From<isomer_client::Error> for Failure {
+    fn from(error: isomer_client::Error) -> Self {
+        Fault::from(error).into()
+    }
+}
+
 fn names_a_file(reason: &str) -> bool {
     reason == "BROKEN_DATASET" || reason.starts_with("MODEL")
 }

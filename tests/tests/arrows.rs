@@ -70,6 +70,8 @@ impl Level {
             ("proto", _) => Self::Proto,
             (_, "crates/all-in-one") => Self::Composition,
             ("crates", _) => Self::Crates,
+            // The command line is built on the client for users.
+            ("clients", _) => Self::Crates,
             ("embed-svc", _) => Self::Service("embed"),
             ("transform-svc", _) => Self::Service("transform"),
             ("eval-svc", _) => Self::Service("eval"),

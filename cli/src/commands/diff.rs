@@ -6,12 +6,12 @@ use std::{
     process::ExitCode,
 };
 
+use isomer_client::Channel;
 use isomer_eval::report::{
     self, Report, RunItems,
     diff::{self, DiffOptions, Side, ThresholdOf},
 };
 use isomer_proto::eval::v1::{GetReportRequest, ReportFormat, run_service_client::RunServiceClient};
-use isomer_service_kit::GrpcChannel;
 
 use super::stdout_failure;
 use crate::{
@@ -93,7 +93,7 @@ fn encoder<'a>((side, flag): (&str, &str), named: Option<&'a str>, report: &'a R
 /// Runs that are kept on this machine or by the server; connected to when one is first asked for.
 struct Runs<'a> {
     global: &'a Global,
-    open: Option<(Connection, RunServiceClient<GrpcChannel>)>,
+    open: Option<(Connection, RunServiceClient<Channel>)>,
 }
 
 impl Runs<'_> {

@@ -42,12 +42,20 @@ def java(service, method):
     return rf"\b{service}Grpc\s*\.get{method}Method\("
 
 
+def rust(service, method):
+    # The path of an rpc and the method of its stub, side by side: `unary!(…, Stub.method, "path",
+    # …)`.
+    stub = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", method).lower()
+    return rf'\b{service}Client\.{stub},\s*"/isomer\.\w+\.v1\.{service}/{method}"'
+
+
 # Of each language: where its own code lies, and how that names an rpc.
 LANGUAGES = {
     "python": ("python/src/isomer_client", "_aio/*.py", python),
     "typescript": ("typescript/src", "*.ts", typescript),
     "go": ("go", "*.go", go),
     "java": ("java/src/main/java/dev/isomer/client", "*.java", java),
+    "rust": ("rust/src", "*.rs", rust),
 }
 
 

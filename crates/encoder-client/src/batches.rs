@@ -26,15 +26,79 @@ pub fn batches(texts: &[&str], most: usize) -> Vec<Vec<usize>> {
     batches
 }
 
+/// What bounds a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Most items.
+    pub items: usize,
+    /// Most bytes of text.
+    pub bytes: usize,
+}
+
+impl Bounds {
+    /// Whether a request of so many items and bytes has room for an item of `more` bytes. One item
+    /// always has room.
+    fn admits(self, items: usize, bytes: usize, more: usize) -> bool {
+        items == 0 || items < self.items && bytes.saturating_add(more) <= self.bytes
+    }
+}
+
+/// Divides items into requests in their order, as they come.
+#[derive(Debug)]
+pub struct Batcher<T> {
+    bounds: Bounds,
+    held: Vec<T>,
+    bytes: usize,
+}
+
+impl<T> Batcher<T> {
+    /// Nothing yet.
+    pub fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            held: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Takes an item of so many bytes. Gives a request when it is full, with this item in it or
+    /// before it.
+    pub fn push(&mut self, item: T, bytes: usize) -> Option<Vec<T>> {
+        let full = if self.bounds.admits(self.held.len(), self.bytes, bytes) {
+            None
+        } else {
+            self.rest()
+        };
+        self.held.push(item);
+        self.bytes += bytes;
+        // At once, so that no request waits for an item that comes late.
+        if full.is_none() && self.held.len() >= self.bounds.items {
+            return self.rest();
+        }
+        full
+    }
+
+    /// What is left.
+    pub fn rest(&mut self) -> Option<Vec<T>> {
+        self.bytes = 0;
+        let rest = std::mem::take(&mut self.held);
+        (!rest.is_empty()).then_some(rest)
+    }
+}
+
 /// How many of `texts`, in order, go into the next request: at most `most`, and at least one if
 /// there is any.
 pub fn next<'a>(texts: impl IntoIterator<Item = &'a str>, most: usize) -> usize {
+    let bounds = Bounds {
+        items: most,
+        bytes: MOST_REQUEST_BYTES,
+    };
     let (mut count, mut bytes) = (0, 0);
     for text in texts.into_iter().take(most) {
-        bytes += text.len();
-        if count > 0 && bytes > MOST_REQUEST_BYTES {
+        if !bounds.admits(count, bytes, text.len()) {
             break;
         }
+        bytes += text.len();
         count += 1;
     }
     count
@@ -68,5 +132,23 @@ mod tests {
         assert_eq!(next(["a", &long], 8), 1);
         assert_eq!(next([long.as_str(), "a"], 8), 1);
         assert_eq!(next([], 8), 0);
+    }
+
+    #[test]
+    fn items_that_come_one_by_one_are_bounded_alike_and_keep_their_order() {
+        let divided = |texts: &[&str], items, bytes| {
+            let mut batcher = Batcher::new(Bounds { items, bytes });
+            let mut made: Vec<Vec<String>> = texts
+                .iter()
+                .filter_map(|text| batcher.push((*text).to_owned(), text.len()))
+                .collect();
+            made.extend(batcher.rest());
+            made
+        };
+        assert_eq!(divided(&["a", "b", "c"], 2, 9), [vec!["a", "b"], vec!["c"]]);
+        assert_eq!(divided(&["aa", "bb", "c"], 9, 3), [vec!["aa"], vec!["bb", "c"]]);
+        assert_eq!(divided(&["aaaaaa", "b"], 9, 3), [vec!["aaaaaa"], vec!["b"]]);
+        assert_eq!(divided(&["a", "b"], 1, 9), [vec!["a"], vec!["b"]]);
+        assert!(divided(&[], 2, 9).is_empty());
     }
 }

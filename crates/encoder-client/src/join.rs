@@ -11,47 +11,100 @@ use isomer_usage::sum;
 use prost_types::Duration;
 use tonic::Code;
 
-/// Joins the answers to the pieces of a request, in order.
-///
-/// # Errors
-/// `DATA_LOSS` if the pieces are in different vector spaces: the encoder changed in between. `who`
-/// names it in messages.
-pub fn joined(who: &str, pieces: &[Range<usize>], answers: Vec<EncodeResponse>) -> Result<EncodeResponse, Fault> {
-    let mut answers = pieces.iter().zip(answers);
-    let Some((_, mut whole)) = answers.next() else {
-        return Ok(EncodeResponse::default());
-    };
-    let mut matrix = whole.embeddings.take().unwrap_or_default();
-    let mut data = Vec::from(std::mem::take(&mut matrix.data));
-    for (piece, next) in answers {
+/// Joins the answers to the pieces of a request as they come, in order. Vectors are copied at once
+/// into the place where they stay, so that no answer is kept.
+#[derive(Debug)]
+pub struct Joiner<'a> {
+    who: &'a str,
+    /// Inputs of the whole request.
+    inputs: usize,
+    whole: Option<EncodeResponse>,
+    data: Vec<u8>,
+}
+
+impl<'a> Joiner<'a> {
+    /// For a request of so many inputs. `who` names the encoder in messages.
+    pub fn new(who: &'a str, inputs: usize) -> Self {
+        Self {
+            who,
+            inputs,
+            whole: None,
+            data: Vec::new(),
+        }
+    }
+
+    /// Adds the answer to the inputs from `start` on.
+    ///
+    /// # Errors
+    /// `DATA_LOSS` if it is in another vector space than those before: the encoder changed in
+    /// between.
+    pub fn add(&mut self, start: usize, mut next: EncodeResponse) -> Result<(), Fault> {
+        let Some(whole) = &mut self.whole else {
+            let matrix = next.embeddings.get_or_insert_default();
+            // What came in one answer stays as it came.
+            if matrix.rows as usize != self.inputs && !matrix.data.is_empty() {
+                let rows = matrix.rows.max(1) as usize;
+                let expected = (matrix.data.len() / rows).saturating_mul(self.inputs);
+                self.data.reserve_exact(expected.max(matrix.data.len()));
+                self.data.extend_from_slice(&std::mem::take(&mut matrix.data));
+            }
+            self.whole = Some(next);
+            return Ok(());
+        };
         let (ours, theirs) = (&whole.vector_space, &next.vector_space);
+        let same = ours.as_ref().map(|space| &space.digest) == theirs.as_ref().map(|space| &space.digest);
+        let matrix = whole.embeddings.get_or_insert_default();
         let more = next.embeddings.unwrap_or_default();
-        if ours.as_ref().map(|space| &space.digest) != theirs.as_ref().map(|space| &space.digest)
-            || matrix.cols != more.cols
-        {
+        if !same || matrix.cols != more.cols {
             return Err(Fault::new(
                 Code::DataLoss,
                 "PROVIDER_CHANGED",
-                format!("{who} answered parts of one request in different vector spaces"),
+                format!("{} answered parts of one request in different vector spaces", self.who),
             )
             .hint("try again; if it stays so, servers with different weights answer at one address"));
         }
+        if !matrix.data.is_empty() {
+            self.data.extend_from_slice(&std::mem::take(&mut matrix.data));
+        }
         matrix.rows += more.rows;
-        data.extend_from_slice(&more.data);
+        self.data.extend_from_slice(&more.data);
         whole.token_counts.extend(next.token_counts);
         whole.truncated.extend(next.truncated);
         whole.row_counts.extend(next.row_counts);
-        let start = u32::try_from(piece.start).unwrap_or(u32::MAX);
+        let start = u32::try_from(start).unwrap_or(u32::MAX);
         whole.errors.extend(next.errors.into_iter().map(|error| ItemError {
             index: error.index + start,
             ..error
         }));
         sum::add(whole.usage.get_or_insert_default(), &next.usage.unwrap_or_default());
         whole.timing = longest(whole.timing.take(), next.timing);
+        Ok(())
     }
-    matrix.data = data.into();
-    whole.embeddings = Some(matrix);
-    Ok(whole)
+
+    /// The answer to the whole request.
+    pub fn finish(self) -> EncodeResponse {
+        let Some(mut whole) = self.whole else {
+            return EncodeResponse::default();
+        };
+        if !self.data.is_empty() {
+            whole.embeddings.get_or_insert_default().data = self.data.into();
+        }
+        whole
+    }
+}
+
+/// Joins the answers to the pieces of a request, in order.
+///
+/// # Errors
+/// `DATA_LOSS` if the pieces are in different vector spaces: the encoder changed in between. `who`
+/// names it in messages.
+pub fn joined(who: &str, pieces: &[Range<usize>], answers: Vec<EncodeResponse>) -> Result<EncodeResponse, Fault> {
+    let inputs = pieces.iter().map(ExactSizeIterator::len).sum();
+    let mut joiner = Joiner::new(who, inputs);
+    for (piece, answer) in pieces.iter().zip(answers) {
+        joiner.add(piece.start, answer)?;
+    }
+    Ok(joiner.finish())
 }
 
 /// Pieces run concurrently, so the longest time counts.

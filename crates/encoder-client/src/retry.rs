@@ -1,19 +1,85 @@
-//! The one retry rule for calls to our services.
+//! When a call to our services is made again: one rule, with the bounds of a [`Policy`].
 
 use std::{future::Future, time::Duration};
 
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
-/// Attempts at an overloaded server, which says itself how long to wait.
-const OVERLOADED: u32 = 8;
-/// Attempts at a server that cannot be reached.
-const UNREACHABLE: u32 = 3;
-const FIRST_WAIT: Duration = Duration::from_millis(200);
-const LONGEST_WAIT: Duration = Duration::from_secs(20);
+/// How often a request is made again, and after which pauses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Most attempts at a server that says when to come back.
+    pub overloaded: u32,
+    /// Most attempts at a server that cannot be reached.
+    pub unreachable: u32,
+    /// Pause before the second attempt; it doubles from attempt to attempt.
+    pub first_wait: Duration,
+    /// Longest pause between two attempts.
+    pub longest_wait: Duration,
+    /// Whether the other side is a server of the same installation, where every overload passes:
+    /// one that names no wait is waited out too, and a longer wait than the longest is cut short.
+    /// Otherwise both are final: a budget that is used up, a limit that ends tomorrow.
+    pub same_installation: bool,
+}
 
-/// Repeats a call until its answer is final. Overload and broken connections are retried with
-/// growing backoff, a bounded number of times. Use it only for calls that may be made twice.
+impl Policy {
+    /// Between the services of one installation.
+    pub const INNER: Self = Self {
+        overloaded: 8,
+        unreachable: 3,
+        first_wait: Duration::from_millis(200),
+        longest_wait: Duration::from_secs(20),
+        same_installation: true,
+    };
+
+    /// From programs of others.
+    pub const OUTER: Self = Self {
+        unreachable: 6,
+        same_installation: false,
+        ..Self::INNER
+    };
+
+    /// Every request is made once.
+    pub const NEVER: Self = Self {
+        overloaded: 1,
+        unreachable: 1,
+        ..Self::OUTER
+    };
+
+    /// The pause before the next attempt; none where the failure of this one, counted from 1, is
+    /// final. `repeatable` says whether the call may be made twice: without it only a refusal with
+    /// RetryInfo is followed by another attempt, since the server has not begun.
+    pub fn wait(&self, fault: &Fault, attempt: u32, repeatable: bool) -> Option<Duration> {
+        let own = self.first_wait.saturating_mul(1 << attempt.saturating_sub(1).min(30));
+        let own = own.min(self.longest_wait);
+        let (most, asked) = match (fault.code, fault.retry_after) {
+            (Code::Unavailable, Some(asked)) if self.same_installation => (self.unreachable, Some(asked)),
+            (Code::ResourceExhausted | Code::Unavailable, Some(asked)) => (self.overloaded, Some(asked)),
+            (Code::ResourceExhausted, None) if self.same_installation => (self.overloaded, Some(own)),
+            (Code::Unavailable, None) if repeatable => (self.unreachable, None),
+            // A server that ends, or a proxy before it, may cut calls off like this.
+            (Code::Cancelled, None) if repeatable && !self.same_installation => (self.unreachable, None),
+            _ => return None,
+        };
+        let asked = match asked {
+            Some(asked) if asked > self.longest_wait && self.same_installation => Some(self.longest_wait),
+            Some(asked) if asked > self.longest_wait => return None,
+            asked => asked,
+        };
+        if attempt >= most {
+            return None;
+        }
+        Some(match asked {
+            Some(asked) => asked.max(own),
+            None if self.same_installation => own,
+            // Between half and all of it, so that clients of one server do not come back together.
+            None => own.mul_f64(0.5 + rand::random::<f64>() / 2.0),
+        })
+    }
+}
+
+/// Repeats a call to a service of the same installation until its answer is final, by
+/// [`Policy::INNER`]. Use it only for calls that may be made twice.
 ///
 /// # Errors
 /// The status of the last attempt.
@@ -21,24 +87,17 @@ pub async fn calls<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<T, Status>>,
 {
-    let mut tries = 1;
+    let mut attempt = 1;
     loop {
         let status = match call().await {
             Ok(answer) => return Ok(answer),
             Err(status) => status,
         };
-        let most = match status.code() {
-            Code::ResourceExhausted => OVERLOADED,
-            Code::Unavailable => UNREACHABLE,
-            _ => 1,
-        };
-        if tries >= most {
+        let Some(wait) = Policy::INNER.wait(&Fault::from_status(&status), attempt, true) else {
             return Err(status);
-        }
-        let own = FIRST_WAIT.saturating_mul(1 << (tries - 1).min(10));
-        let asked = Fault::from_status(&status).retry_after.unwrap_or(own);
-        tokio::time::sleep(asked.max(own).min(LONGEST_WAIT)).await;
-        tries += 1;
+        };
+        tokio::time::sleep(wait).await;
+        attempt += 1;
     }
 }
 
@@ -71,7 +130,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_is_final_and_an_unreachable_server_is_given_up() {
-        for (code, expected) in [(Code::InvalidArgument, 1), (Code::Unavailable, UNREACHABLE)] {
+        for (code, expected) in [
+            (Code::InvalidArgument, 1),
+            (Code::Unavailable, Policy::INNER.unreachable),
+        ] {
             let tries = Cell::new(0);
             let answer = calls(|| {
                 tries.set(tries.get() + 1);
@@ -80,5 +142,44 @@ mod tests {
             assert_eq!(answer.await.unwrap_err().code(), code);
             assert_eq!(tries.get(), expected);
         }
+    }
+
+    #[test]
+    fn programs_of_others_wait_as_they_are_asked_and_not_for_what_does_not_pass() {
+        let policy = Policy::OUTER;
+        let asked = |seconds| Fault::overloaded("full", Duration::from_secs(seconds));
+        assert_eq!(policy.wait(&asked(3), 1, false), Some(Duration::from_secs(3)));
+        assert_eq!(policy.wait(&asked(1), 4, false), Some(Duration::from_millis(1600)));
+        assert_eq!(policy.wait(&asked(3), policy.overloaded, false), None);
+        assert_eq!(policy.wait(&asked(21), 1, true), None);
+        let budget = Fault::new(Code::ResourceExhausted, "BUDGET_EXCEEDED", "none is left");
+        assert_eq!(policy.wait(&budget, 1, true), None);
+        assert_eq!(Policy::INNER.wait(&budget, 1, true), Some(Duration::from_millis(200)));
+        assert_eq!(
+            Policy::INNER.wait(&asked(21), 1, true),
+            Some(Policy::INNER.longest_wait)
+        );
+    }
+
+    #[test]
+    fn a_broken_connection_is_tried_again_only_for_calls_that_may_be_made_twice() {
+        for code in [Code::Unavailable, Code::Cancelled] {
+            let broken = Fault::new(code, "", "gone");
+            for attempt in 1..Policy::OUTER.unreachable {
+                let longest = Duration::from_millis(200) * 2_u32.pow(attempt - 1);
+                let wait = Policy::OUTER.wait(&broken, attempt, true).unwrap();
+                assert!(wait >= longest / 2 && wait <= longest, "{wait:?} after {attempt}");
+            }
+            assert_eq!(Policy::OUTER.wait(&broken, Policy::OUTER.unreachable, true), None);
+            assert_eq!(Policy::OUTER.wait(&broken, 1, false), None);
+            assert_eq!(Policy::NEVER.wait(&broken, 1, true), None);
+        }
+        // The 32nd doubling does not overflow.
+        let asked = Fault::overloaded("full", Duration::from_secs(1));
+        let stubborn = Policy {
+            overloaded: u32::MAX,
+            ..Policy::OUTER
+        };
+        assert_eq!(stubborn.wait(&asked, 80, true), Some(stubborn.longest_wait));
     }
 }

@@ -15,54 +15,94 @@
 //! * [`Bucket`]: the arithmetic of every rate limiter.
 //! * [`Authenticator`]: decides which requests are admitted.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
+//!
+//! Without the feature `server` only what a client needs is built: the channel, errors, secrets,
+//! vectors.
 
+// What both sides share is not taken apart any further.
+#![cfg_attr(not(feature = "server"), allow(dead_code))]
+
+#[cfg(feature = "server")]
 mod auth;
+#[cfg(feature = "server")]
 mod bucket;
+#[cfg(feature = "server")]
 mod caller;
 pub mod client;
 pub mod config;
+#[cfg(feature = "server")]
 mod connect;
+#[cfg(feature = "server")]
 mod connections;
+#[cfg(feature = "server")]
 pub mod dispatch;
 pub mod error;
+#[cfg(feature = "server")]
 mod files;
+#[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(feature = "server")]
 mod health;
+#[cfg(feature = "server")]
 pub mod holder;
+#[cfg(feature = "server")]
 pub mod home;
+#[cfg(feature = "server")]
 mod layers;
 pub mod limits;
+#[cfg(feature = "server")]
 pub mod memory;
 pub mod metric_names;
+#[cfg(feature = "server")]
 mod off_runtime;
+#[cfg(feature = "server")]
 pub mod page_token;
+#[cfg(feature = "server")]
 pub mod priority;
+#[cfg(feature = "server")]
 pub mod probe;
+#[cfg(feature = "server")]
 mod process;
+#[cfg(feature = "server")]
 mod refusals;
+#[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "server")]
 pub mod services;
+#[cfg(feature = "server")]
 pub mod shutdown;
+#[cfg(feature = "server")]
 mod stream;
+#[cfg(feature = "server")]
 pub mod telemetry;
 pub mod tls;
 mod trace_context;
 pub mod vectors;
 mod versions;
+#[cfg(feature = "server")]
 mod web;
 mod wire;
 
+#[cfg(feature = "server")]
 pub use auth::Authenticator;
+#[cfg(feature = "server")]
 pub use bucket::Bucket;
+#[cfg(feature = "server")]
 pub use caller::CALLER;
 pub use client::GrpcChannel;
 pub use error::{Fault, with_subject};
+#[cfg(feature = "server")]
 pub use layers::CallDeadline;
 pub use limits::LimitsConfig;
+#[cfg(feature = "server")]
 pub use off_runtime::off_runtime;
+#[cfg(feature = "server")]
 pub use process::{Process, ProcessConfig};
+#[cfg(feature = "server")]
 pub use refusals::{Shape, body_fault, plain_refusal};
+#[cfg(feature = "server")]
 pub use services::Services;
+#[cfg(feature = "server")]
 pub use stream::until_error;
 pub use versions::ClientVersion;

@@ -6,18 +6,20 @@
 use std::sync::LazyLock;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+#[cfg(feature = "server")]
+use opentelemetry::trace::{SpanContext, TraceFlags, TraceState};
 use opentelemetry::{
     Context,
     propagation::{Extractor, Injector, TextMapPropagator},
-    trace::{SpanContext, TraceContextExt, TraceFlags, TraceState},
+    trace::TraceContextExt,
 };
-use opentelemetry_sdk::{
-    propagation::TraceContextPropagator,
-    trace::{IdGenerator, RandomIdGenerator},
-};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+#[cfg(feature = "server")]
+use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
+#[cfg(feature = "server")]
 use crate::telemetry;
 
 static PROPAGATOR: LazyLock<TraceContextPropagator> = LazyLock::new(TraceContextPropagator::new);
@@ -30,10 +32,13 @@ pub fn join(span: &Span, headers: &HeaderMap) {
         // Fails only where no OpenTelemetry layer is installed; then there is no trace to join.
         let _ = span.set_parent(parent);
     }
-    let context = span.context();
-    let context = context.span().span_context().clone();
-    if context.is_valid() {
-        telemetry::show_trace_id(span, context.trace_id());
+    #[cfg(feature = "server")]
+    {
+        let context = span.context();
+        let context = context.span().span_context().clone();
+        if context.is_valid() {
+            telemetry::show_trace_id(span, context.trace_id());
+        }
     }
 }
 
@@ -46,6 +51,7 @@ pub fn carry(span: &Span, headers: &mut HeaderMap) {
     }
 }
 
+#[cfg(feature = "server")]
 /// A span for what a server does by itself, such as checking the health of other servers: neither
 /// the span nor the calls within it are exported, here or by the servers that are called, unless
 /// `OTEL_TRACES_SAMPLER` says otherwise.

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use isomer_client::Channel;
 use isomer_eval::report::{Report, terminal};
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
@@ -15,7 +16,7 @@ use isomer_proto::eval::v1::{
     RunState, Separation, Stage, StageProgress, SuiteRef, Verdict, WatchRunRequest,
     run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
 };
-use isomer_service_kit::{Fault, GrpcChannel, shutdown};
+use isomer_service_kit::{Fault, shutdown};
 use tokio::time::sleep;
 use tonic::{Code, Status};
 
@@ -42,7 +43,7 @@ pub(super) const JSON: &str = "report.json";
 const WATCHES: u32 = 60;
 const WATCH_AGAIN: Duration = Duration::from_secs(2);
 
-pub(super) type Client = RunServiceClient<GrpcChannel>;
+pub(super) type Client = RunServiceClient<Channel>;
 
 pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(global.quiet);
@@ -116,7 +117,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
 }
 
 /// A client of the run service.
-pub(super) fn client(channel: &GrpcChannel) -> Client {
+pub(super) fn client(channel: &Channel) -> Client {
     RunServiceClient::new(channel.clone())
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES)

@@ -11,6 +11,7 @@ use std::{
 };
 
 use futures::StreamExt;
+use isomer_client::Channel;
 use isomer_models::ModelKind;
 use isomer_proto::{
     common::v1::Dtype,
@@ -19,7 +20,7 @@ use isomer_proto::{
         encode_request::Prompt, encoder_service_client::EncoderServiceClient, input,
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
 use crate::{
@@ -116,7 +117,7 @@ impl From<Status> for Stop {
 
 /// Streams the batches that have no answer yet.
 async fn stream(
-    client: &mut EncoderServiceClient<GrpcChannel>,
+    client: &mut EncoderServiceClient<Channel>,
     args: &EmbedArgs,
     records: &[Record],
     output: &mut Output<'_>,

@@ -1,19 +1,20 @@
 //! Where keys are stored: in the gateway's database, or behind a gateway at `--server`.
 
 use isomer_access::{AuditEvent, AuditHead, KeyChange, Keys, Limits, NewKey, Scopes, wire_key, wire_limits, wire_time};
+use isomer_client::Channel;
 use isomer_database::Database;
 use isomer_proto::gateway::v1::{
     AccessScope, ApiKey, CreateKeyRequest, GetKeyRequest, ListAuditEventsRequest, ListKeysRequest, RevokeKeyRequest,
     UpdateKeyRequest, access_service_client::AccessServiceClient,
 };
-use isomer_service_kit::{Fault, GrpcChannel, config::Secret};
+use isomer_service_kit::{Fault, config::Secret};
 
 use crate::{args::Global, connect, exit::Failure};
 
 /// Where keys are stored.
 pub(super) enum Place {
     Database { keys: Keys, who: String },
-    Server(Box<AccessServiceClient<GrpcChannel>>),
+    Server(Box<AccessServiceClient<Channel>>),
 }
 
 /// The properties of a new key.

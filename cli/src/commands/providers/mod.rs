@@ -8,6 +8,7 @@ use std::{
     process::ExitCode,
 };
 
+use isomer_client::Channel;
 use isomer_proto::gateway::v1::{
     CheckProviderRequest, CreateProviderRequest, DeleteProviderRequest, GetProviderRequest, ListProvidersRequest,
     Provider, ProviderLimits, RenewLeaseRequest, SecretRef, UpdateProviderRequest, check_provider_request::Target,
@@ -18,7 +19,7 @@ use isomer_registry::{
     file::{self, Written},
     kind,
 };
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::Fault;
 use prost_types::FieldMask;
 use serde_json::json;
 use tonic::{Code, Status};
@@ -33,7 +34,7 @@ use crate::{
     exit::Failure,
 };
 
-type Client = ProviderServiceClient<GrpcChannel>;
+type Client = ProviderServiceClient<Channel>;
 
 /// Exit code for a provider that cannot be offered to clients.
 const UNUSABLE: u8 = 3;

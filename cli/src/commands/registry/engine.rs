@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use isomer_client::Channel;
 use isomer_eval::report;
 use isomer_model_registry::{
     RegistryError, Result,
@@ -11,7 +12,7 @@ use isomer_proto::{
     encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient},
     eval::v1::{CreateRunRequest, Run, RunSpec, RunState},
 };
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::Fault;
 use prost::Message;
 use sha2::{Digest, Sha256};
 use tonic::{Code, Status};
@@ -30,7 +31,7 @@ const UNSUPPORTED: [&str; 4] = [
 
 /// Runs checks over a channel.
 pub(super) struct RunEngine {
-    channel: GrpcChannel,
+    channel: Channel,
     is_remote: bool,
     spec: RunSpec,
     digest: String,
@@ -38,7 +39,7 @@ pub(super) struct RunEngine {
 }
 
 impl RunEngine {
-    pub(super) fn new(channel: GrpcChannel, is_remote: bool, spec: RunSpec, display: Display) -> Self {
+    pub(super) fn new(channel: Channel, is_remote: bool, spec: RunSpec, display: Display) -> Self {
         let mut hash = Sha256::new();
         hash.update(env!("CARGO_PKG_VERSION"));
         hash.update(spec.encode_to_vec());

@@ -5,12 +5,12 @@ mod table;
 
 use std::{io::Write, process::ExitCode};
 
+use isomer_client::Channel;
 use isomer_proto::eval::v1::{
     self as proto, AdjustPValuesRequest, AgreementRequest, BootstrapRequest, ComparePairsRequest, CompareRanksRequest,
     CompareRequest, CorrelateRequest, PlanDesignRequest, RankStabilityRequest, ReliabilityRequest, ScoreSeries,
     agreement_request::Rater, statistics_service_client::StatisticsServiceClient,
 };
-use isomer_service_kit::GrpcChannel;
 use serde_json::Value;
 
 use super::stdout_failure;
@@ -28,7 +28,7 @@ use crate::{
 };
 use table::Table;
 
-type Client = StatisticsServiceClient<GrpcChannel>;
+type Client = StatisticsServiceClient<Channel>;
 /// The result of a test, for people and for programs.
 type Shown = (String, Value);
 

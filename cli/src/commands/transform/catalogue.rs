@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A client of the service.
-pub(crate) fn client(connection: &Connection) -> TransformServiceClient<isomer_service_kit::GrpcChannel> {
+pub(crate) fn client(connection: &Connection) -> TransformServiceClient<isomer_client::Channel> {
     TransformServiceClient::new(connection.channel.clone())
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES)

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::*;

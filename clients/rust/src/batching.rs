@@ -1,0 +1,11 @@
+//! What calls of a client have in common beside the channel.
+
+use isomer_encoder_client::batches::Bounds;
+
+/// How texts are divided into requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Batching {
+    pub(crate) in_flight: usize,
+    pub(crate) bounds: Bounds,
+    pub(crate) check_spaces: bool,
+}
