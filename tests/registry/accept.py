@@ -39,7 +39,8 @@ from servers import SECRET, Isomer, Mlflow, Proxy  # noqa: E402
 PASSED, CHAMPION = "isomer-passed", "champion"
 EVENTS = ["model_version.created", "model_version_tag.set", "model_version_tag.deleted",
           "model_version_alias.created", "model_version_alias.deleted"]
-FORMS = ["isomer/attestation.dsse.json", "isomer/junit.xml", "isomer/report.html", "isomer/report.json", "isomer/report.md"]
+REPORTS = ["isomer/junit.xml", "isomer/report.html", "isomer/report.json", "isomer/report.md"]
+FORMS = ["isomer/attestation.dsse.json", *REPORTS]
 
 
 class Table:
@@ -291,7 +292,7 @@ def promotion_cut_off(scene: Scene) -> None:
     client.set_registered_model_alias("cut", CHAMPION, first)
     scene.isomer.kill(signal.SIGTERM)
     second = models.as_artifacts(client, "cut", scene.encoder("good", seed=9))
-    promoting = scene.isomer.promoting(scene.folder)
+    promoting = scene.isomer.another(scene.folder, "promoting")
     with Proxy(scene.mlflow.port, promoting) as proxy:
         promoting.more = ["--tracking-uri", proxy.url, *scene.flags_but_uri, "--promote", "--model", "cut"]
         promoting.start()
@@ -381,6 +382,28 @@ def what_webhooks_missed(scene: Scene) -> None:
     table.row("and its verdict", "pass", scene.verdict("polled", late))
 
 
+def time_of_the_quick_suite(scene: Scene) -> None:
+    """From the webhook to the verdict, on the suite `quick`."""
+    table, client = scene.table, scene.client
+    for webhook in client.list_webhooks():
+        client.delete_webhook(webhook.webhook_id)
+    serving = scene.isomer.another(scene.folder, "timed")
+    serving.more = ["--tracking-uri", scene.mlflow.url, "--suite", "quick", "--generator", scene.generator.spec, "--model", "timed",
+                    "--rule", "max_drop=20,unit=item"]
+    serving.start()
+    client.create_registered_model("timed")
+    client.create_webhook("timed", serving.hook, [WebhookEvent.from_str(EVENTS[0])], secret=SECRET)
+    for caches, seed in (("cold", 50), ("warm", 51)):
+        calls, begun = scene.generator.calls, time.monotonic()
+        version = models.as_artifacts(client, "timed", scene.encoder("good", seed=seed))
+        made = time.monotonic()
+        scene.wait("a verdict", lambda: scene.verdict("timed", version))
+        table.said(f"verdict with {caches} caches", f"{scene.verdict('timed', version)}, {time.monotonic() - made:.1f} s after registration "
+                   f"(which took {made - begun:.1f} s), {scene.generator.calls - calls} calls of the language model; "
+                   f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    serving.kill(signal.SIGTERM)
+
+
 def files_in_s3(scene: Scene) -> None:
     """A version whose files are in S3."""
     table, client = scene.table, scene.client
@@ -427,7 +450,8 @@ def main() -> int:
     scene = Scene(arguments.isomer, folder)
     scene.table.said("MLflow", mlflow.__version__)
     try:
-        for part in (verdicts_of_every_kind, stale_aliases, champion_changes, promotion_cut_off, many_webhooks, what_webhooks_missed, files_in_s3):
+        for part in (verdicts_of_every_kind, stale_aliases, champion_changes, promotion_cut_off, many_webhooks, what_webhooks_missed,
+                     time_of_the_quick_suite, files_in_s3):
             print(f"\n{(part.__doc__ or '').splitlines()[0]}", flush=True)
             part(scene)
     finally:

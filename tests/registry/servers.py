@@ -93,9 +93,9 @@ class Isomer(Process):
         return any(words in line and all(f'"{name}":"{value}"' in line for name, value in fields.items())
                    for line in self.log.read_text().splitlines())
 
-    def promoting(self, folder: pathlib.Path) -> Isomer:
+    def another(self, folder: pathlib.Path, name: str) -> Isomer:
         """Another one, with a home of its own."""
-        folder = folder / "promoting"
+        folder = folder / name
         folder.mkdir(exist_ok=True)
         return Isomer(self.binary, folder, [])
 

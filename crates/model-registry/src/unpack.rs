@@ -72,7 +72,6 @@ pub fn unpack(archive: impl Read, compression: Compression, to: &Path, bounds: B
         }
         Err(error) => ended = Some(broken(error)),
     }
-    drop(archive);
     if counted.bytes >= limit {
         return Ok(Unpacked::Refused(format!(
             "its archive holds more than {} bytes (--max-bytes)",
