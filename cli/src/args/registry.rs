@@ -101,7 +101,8 @@ pub(crate) struct RegistryCommonArgs {
         default_value = "isomer-passed"
     )]
     pub(crate) alias: String,
-    /// MLflow: make a version that passed the champion. Without this option that alias is never moved.
+    /// MLflow: make a version that passed the champion. Without this option that alias is never
+    /// moved.
     #[arg(long, env = "ISOMER_REGISTRY_PROMOTE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) promote: bool,
     /// Sign what each check comes to with this key (PEM, PKCS#8; ECDSA on P-256 or Ed25519), and

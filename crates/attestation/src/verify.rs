@@ -55,7 +55,8 @@ pub struct Verified {
     pub statement: Statement,
 }
 
-/// Verifies an envelope (JSON), alone or in a bundle, against a key and the bytes of the report that it is about.
+/// Verifies an envelope (JSON), alone or in a bundle, against a key and the bytes of the report
+/// that it is about.
 ///
 /// # Errors
 /// If it does not hold.

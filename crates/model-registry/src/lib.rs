@@ -8,7 +8,8 @@
 //! * [`locate`], [`fetch`]: which files of a version are the encoder, and their way to this
 //!   machine. Pickles are neither fetched nor opened. [`unpack`]: archives of others.
 //! * [`engine`]: what runs a check. [`evidence`], [`verdict`]: what is written into the registry.
-//! * [`check`]: one version, from files to alias. [`reconcile`]: what a check left, looked at again.
+//! * [`check`]: one version, from files to alias. [`reconcile`]: what a check left, looked at
+//!   again.
 //! * [`ledger`], [`service`]: all versions, as webhooks and a reconciler find them.
 //!
 //! **Invariant: the alias of those that passed is at no version whose verdict is another than

@@ -27,7 +27,8 @@ pub enum Compression {
 /// What came out of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unpacked {
-    /// All its files. Those that an encoder may need ([`locate::may_be_fetched`]) are in the folder.
+    /// All its files. Those that an encoder may need ([`locate::may_be_fetched`]) are in the
+    /// folder.
     Files(Vec<StoredFile>),
     /// It cannot be read, or holds what it must not.
     Unsupported(String),
@@ -35,9 +36,9 @@ pub enum Unpacked {
     Refused(String),
 }
 
-/// Unpacks an archive into a folder. Links, devices and owners are not made, a path that would leave
-/// the folder ends it, and bytes are counted as they come out: what an archive says of itself is not
-/// relied on.
+/// Unpacks an archive into a folder. Links, devices and owners are not made, a path that would
+/// leave the folder ends it, and bytes are counted as they come out: what an archive says of itself
+/// is not relied on.
 ///
 /// # Errors
 /// If a file cannot be written.

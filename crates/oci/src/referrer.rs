@@ -183,8 +183,8 @@ fn has(index: &Value, own: &Descriptor) -> bool {
     all.any(|one| one["digest"] == own.digest.as_str())
 }
 
-/// Adds a referrer to the index at the tag. Registries cannot write on a condition, so what is there
-/// afterwards is looked at; the entries of others are kept as they are.
+/// Adds a referrer to the index at the tag. Registries cannot write on a condition, so what is
+/// there afterwards is looked at; the entries of others are kept as they are.
 async fn note(repository: &Repository, subject: &Descriptor, own: &Descriptor) -> Result<String> {
     let tag = tag(subject);
     for _ in 0..ROUNDS {

@@ -169,8 +169,8 @@ impl Repository {
         Ok(digest)
     }
 
-    /// Writes a blob to a file: `false` if it is longer than `most`. Its bytes are compared with its
-    /// digest.
+    /// Writes a blob to a file: `false` if it is longer than `most`. Its bytes are compared with
+    /// its digest.
     ///
     /// # Errors
     /// If the registry fails or refuses, the bytes are others, or the file cannot be written.
@@ -275,7 +275,8 @@ impl Repository {
         body: &[u8],
     ) -> Result<Response> {
         let mut request = self.http.request(method.clone(), url.clone()).headers(headers.clone());
-        // Where bytes are stored elsewhere, their address is signed; the registry's token stays here.
+        // Where bytes are stored elsewhere, their address is signed; the registry's token stays
+        // here.
         if self.is_own(url)
             && let Some(value) = self.authorization.lock().await.clone()
         {

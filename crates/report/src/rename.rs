@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use crate::Report;
 
 /// The report with other names for encoders: pairs of the name in the report and the new one. A
-/// name is replaced wherever it stands, in texts about an encoder too, so that names have to be ones
-/// that stand for nothing else, as paths do.
+/// name is replaced wherever it stands, in texts about an encoder too, so that names have to be
+/// ones that stand for nothing else, as paths do.
 ///
 /// # Errors
 /// If the report cannot be written as JSON, which is an internal error.
