@@ -272,10 +272,10 @@ mod tests {
 
     #[test]
     fn bounds_hold_for_what_comes_out() {
-        // 100 kB of zeros are 200 bytes of gzip.
+        // 100 kB of zeros are a few hundred bytes of gzip.
         let zeros = vec![0; 100_000];
         let bomb = gzipped(&archive(&[file("a.bin", &zeros)]));
-        assert!(bomb.len() < 1_000);
+        assert!(bomb.len() < 5_000, "{}", bomb.len());
         assert!(
             reason(&bomb, Compression::Gzip).starts_with("refused"),
             "{}",
