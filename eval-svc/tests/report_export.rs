@@ -4,7 +4,13 @@
 
 mod report_fixture;
 
-use isomer_eval::report::export::{bom, model_card};
+use isomer_eval::{
+    dataset::catalogue,
+    report::{
+        Report,
+        export::{bom, eval_results, model_card},
+    },
+};
 use report_fixture::report;
 use serde_json::Value;
 
@@ -93,4 +99,86 @@ fn a_model_card_has_every_data_set_and_texts_of_others_break_nothing() {
         assert!(section.contains("\nGate ("));
     }
     assert_eq!(model_card(&report, "no such encoder"), None);
+}
+
+/// The report, with its data sets as the hub has them.
+fn of_the_hub() -> Report {
+    let mut report = report();
+    for info in &mut report.datasets {
+        let entry = catalogue::find(info.name.split(" (").next().unwrap());
+        info.revision = entry.and_then(|entry| entry.hub().revision);
+    }
+    report
+}
+
+#[test]
+fn scores_for_the_hub_are_those_of_whole_data_sets_at_their_commit_and_of_texts_as_they_are() {
+    let report = of_the_hub();
+    let profile = &report.profile.encoders[1];
+    let found = eval_results(&report, &profile.encoder, Some("https://example.com/r.html")).unwrap();
+    let first = &found.entries[0];
+    let entry = catalogue::find("STSBenchmark").unwrap();
+    assert_eq!(
+        (first.dataset.id.as_str(), first.dataset.task_id.as_str()),
+        ("mteb/stsbenchmark-sts", "STSBenchmark_default_test")
+    );
+    assert_eq!(Some(&first.dataset.revision), entry.hub().revision.as_ref());
+    let measured = &profile.datasets[0];
+    assert!((first.value - measured.original).abs() < 1e-5);
+    assert!(
+        first
+            .notes
+            .contains(&format!("{:.1}, change", measured.total.as_ref().unwrap().mean)),
+        "{}",
+        first.notes
+    );
+    assert_eq!(found.entries.len() + found.left_out.len(), profile.datasets.len());
+    let why = |name: &str| found.left_out.iter().find(|(one, _)| one == name).unwrap().1.as_str();
+    assert!(
+        why("STSBenchmark (deu)").contains("`deu` is not a subset"),
+        "{}",
+        why("STSBenchmark (deu)")
+    );
+    assert!(
+        why("SICK-R").contains("a sample of 100 of 4906 rows"),
+        "{}",
+        why("SICK-R")
+    );
+    assert_eq!(eval_results(&report, "no such encoder", None), None);
+}
+
+#[test]
+fn what_is_no_task_of_the_hub_has_no_score_there() {
+    let reason = |change: fn(&mut Report)| {
+        let mut report = of_the_hub();
+        change(&mut report);
+        let id = report.encoders[0].id.clone();
+        let found = eval_results(&report, &id, None).unwrap();
+        let name = &report.datasets[0].name;
+        found
+            .left_out
+            .into_iter()
+            .find(|(one, _)| one == name)
+            .map(|(_, why)| why)
+            .unwrap_or_default()
+    };
+    assert_eq!(reason(|_| {}), "");
+    assert!(reason(|report| report.datasets[0].revision = None).contains("commit is not known"));
+    assert!(reason(|report| report.datasets[0].revision = Some("0".repeat(40))).contains("and the task's is"));
+    assert!(reason(|report| report.datasets[0].split = "dev".to_owned()).contains("the split is `dev`"));
+    assert!(reason(|report| report.datasets[0].main_score = "other".to_owned()).contains("the score `other`"));
+    assert!(reason(|report| report.suite.metrics = "paper".to_owned()).contains("not mteb's"));
+    let renamed = reason(|report| {
+        let old = report.datasets[0].name.clone();
+        for info in &mut report.datasets {
+            if info.name == old {
+                info.name = "ours".to_owned();
+                info.group = "ours".to_owned();
+            }
+        }
+        for profile in &mut report.profile.encoders {
+            profile.datasets[0].dataset = "ours".to_owned();
+        }
+    });
+    assert!(renamed.contains("not a task of mteb"), "{renamed}");
 }

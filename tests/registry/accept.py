@@ -28,17 +28,19 @@ warnings.filterwarnings("ignore")
 
 import boto3  # noqa: E402
 import encoders  # noqa: E402
+import keys  # noqa: E402
 import mlflow  # noqa: E402
 import models  # noqa: E402
 from mlflow.entities.webhook import WebhookEvent  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
 from parts import until  # noqa: E402
-from servers import SECRET, Isomer, Mlflow  # noqa: E402
+from servers import SECRET, Isomer, Mlflow, Proxy  # noqa: E402
 
 PASSED, CHAMPION = "isomer-passed", "champion"
 EVENTS = ["model_version.created", "model_version_tag.set", "model_version_tag.deleted",
           "model_version_alias.created", "model_version_alias.deleted"]
-FORMS = ["isomer/junit.xml", "isomer/report.html", "isomer/report.json", "isomer/report.md"]
+REPORTS = ["isomer/junit.xml", "isomer/report.html", "isomer/report.json", "isomer/report.md"]
+FORMS = ["isomer/attestation.dsse.json", *REPORTS]
 
 
 class Table:
@@ -67,8 +69,10 @@ class Scene:
         mlflow.set_tracking_uri(self.mlflow.url)
         mlflow.set_experiment("training")
         self.client = mlflow.MlflowClient()
-        self.flags = ["--tracking-uri", self.mlflow.url, "--suite", str(encoders.SUITE), "--generator",
-                      self.generator.spec, "--max-bytes", str(encoders.MAX_BYTES), *encoders.RULES]
+        self.key = keys.pair(folder)
+        self.flags_but_uri = ["--attest", str(self.key.private), "--suite", str(encoders.SUITE), "--generator",
+                              self.generator.spec, "--max-bytes", str(encoders.MAX_BYTES), *encoders.RULES]
+        self.flags = ["--tracking-uri", self.mlflow.url, *self.flags_but_uri]
         self.isomer = Isomer(isomer, folder, self.flags)
         self.isomer.start()
 
@@ -158,7 +162,9 @@ def verdicts_of_every_kind(scene: Scene) -> None:
     table.row("compared with", {version: "none" if version == first else first for version in ran}, compared)
     evidence(scene, good)
     def left() -> list[str]:
-        return [folder.name for folder in (scene.folder / "home/registry/files").iterdir() if folder.is_dir()]
+        # What a killed process was fetching (`incoming-…`) is removed after a day.
+        return [folder.name for folder in (scene.folder / "home/registry/files").iterdir()
+                if folder.is_dir() and not folder.name.startswith("incoming-")]
 
     scene.wait("the folders of encoders are gone", lambda: not left())
     table.row("folders of encoders that are left on disk", [], left())
@@ -178,9 +184,20 @@ def evidence(scene: Scene, version: str) -> None:
     local = pathlib.Path(client.download_artifacts(run.info.run_id, "isomer/report.json"))
     digest = hashlib.sha256(local.read_bytes()).hexdigest()
     table.row("sha256 of report.json", tags["isomer.report_sha256"], digest)
+    champion = scene.alias("enc", CHAMPION)
+    names = [f"models:/enc/{number}" for number in (version, champion)]
+    told = json.loads(local.read_text())
+    table.row("encoders of the report", sorted(names), sorted(one["id"] for one in told["encoders"]))
+    table.row("the gate judges", [names[0]], [one["encoder"] for one in told["gate"]["encoders"]])
+    whole = pathlib.Path(client.download_artifacts(run.info.run_id, "isomer"))
+    of_machine = [file.name for file in whole.iterdir() if str(scene.folder) in file.read_text()]
+    table.row("artifacts that name a folder of this machine", [], of_machine)
+    verified = scene.isomer.run("report", "verify", str(whole / "attestation.dsse.json"), "--report", str(local), "--key",
+                                str(scene.key.public), "--format", "json")
+    table.row("the attestation holds", (0, names[0], tags["isomer.weights_sha256"]),
+              (verified.returncode, *map(json.loads(verified.stdout or "{}").get, ("encoder", "weights_sha256"))))
     datasets = [(one.dataset.name, json.loads(one.dataset.source)["digest"]) for one in run.inputs.dataset_inputs]
-    table.row("data sets with their digests", [(d["name"], d["digest"]) for d in json.loads(local.read_text())["datasets"]],
-              datasets)
+    table.row("data sets with their digests", [(d["name"], d["digest"]) for d in told["datasets"]], datasets)
     source = client.get_model_version("enc", version).source
     if source.startswith("models:/"):
         logged = mlflow.get_logged_model(source.removeprefix("models:/")).metrics or []
@@ -203,13 +220,31 @@ def stale_aliases(scene: Scene, model: str = "enc") -> None:
     table.row("a removed verdict is made again, with the same record and no call", ("pass", records, calls),
               (scene.verdict(model, passed), scene.records(model, passed), scene.generator.calls))
     # Other files under the same version: those that passed are not there any more.
-    weights = [file for file in scene.mlflow.artifacts.rglob("*.safetensors") if "models" in file.parts]
-    version = client.get_model_version(model, passed)
-    own = [file for file in weights if version.source.removeprefix("models:/") in file.parts]
-    shutil.copytree(scene.encoder("worse"), own[0].parents[1], dirs_exist_ok=True)
+    own = weights_of(scene, client.get_model_version(model, passed))
+    shutil.copytree(scene.encoder("worse"), own.parents[1], dirs_exist_ok=True)
     scene.wait("a new verdict of changed files", lambda: scene.verdict(model, passed) == "fail")
     table.row("a passing alias whose files changed is taken back", None, scene.alias(model, PASSED))
     table.row("both checks are recorded", records + 1, scene.records(model, passed))
+    # A change that keeps all sizes: found when the files are read again.
+    again = models.as_pyfunc(client, model, scene.encoder("good", seed=3))
+    scene.wait("another one passed", lambda: scene.alias(model, PASSED) == again)
+    scene.wait("its files were read for the first time", lambda: scene.isomer.said("were read again", version=again))
+    own = weights_of(scene, client.get_model_version(model, again))
+    other = bytearray(own.read_bytes())
+    other[-1] ^= 1
+    own.write_bytes(other)
+    time.sleep(5)
+    table.row("a change that keeps the sizes is not seen by looks", again, scene.alias(model, PASSED))
+    scene.isomer.kill(signal.SIGTERM)
+    scene.isomer.start()
+    scene.wait("its files are read again", lambda: scene.isomer.said("not those that passed", version=again))
+    scene.wait("a new verdict", lambda: scene.records(model, again) == 2 and scene.alias(model, PASSED) == again)
+    table.row("it is found when they are read again, and checked again", 2, scene.records(model, again))
+
+
+def weights_of(scene: Scene, version) -> pathlib.Path:
+    weights = [file for file in scene.mlflow.artifacts.rglob("*.safetensors") if "models" in file.parts]
+    return next(file for file in weights if version.source.removeprefix("models:/") in file.parts)
 
 
 def champion_changes(scene: Scene) -> None:
@@ -248,6 +283,35 @@ def champion_changes(scene: Scene) -> None:
     promoted = scene.isomer.once("check", "--model", "moving", "--version", third, more=[*scene.flags, "--promote"])
     table.row("--promote makes a version that passed the champion", (0, third),
               (promoted.returncode, scene.alias("moving", CHAMPION)))
+
+
+def promotion_cut_off(scene: Scene) -> None:
+    """Killed after the alias of those that passed, before that of the champion."""
+    table, client = scene.table, scene.client
+    client.create_registered_model("cut")
+    first = models.as_artifacts(client, "cut", scene.encoder("good", seed=8))
+    scene.wait("the first has a verdict", lambda: scene.verdict("cut", first))
+    client.set_registered_model_alias("cut", CHAMPION, first)
+    scene.isomer.kill(signal.SIGTERM)
+    second = models.as_artifacts(client, "cut", scene.encoder("good", seed=9))
+    promoting = scene.isomer.another(scene.folder, "promoting")
+    with Proxy(scene.mlflow.port, promoting) as proxy:
+        promoting.more = ["--tracking-uri", proxy.url, *scene.flags_but_uri, "--promote", "--model", "cut"]
+        promoting.start()
+        until("it is killed", lambda: proxy.killed, 180)
+    table.row("aliases after the kill", (second, first), (scene.alias("cut", PASSED), scene.alias("cut", CHAMPION)))
+    told = scene.tags("cut", second).get("isomer.promotion")
+    table.row("the tag that is left", "due", told)
+    calls = scene.generator.calls
+    promoting.more = [*scene.flags, "--promote", "--model", "cut"]
+    promoting.start()
+    scene.wait("the promotion is made", lambda: scene.alias("cut", CHAMPION) == second)
+    scene.wait("the tag is gone", lambda: "isomer.promotion" not in scene.tags("cut", second))
+    promoting.kill(signal.SIGTERM)
+    table.row("the champion after a restart, without a call", (second, 0),
+              (scene.alias("cut", CHAMPION), scene.generator.calls - calls))
+    table.row("records", 1, scene.records("cut", second))
+    scene.isomer.start()
 
 
 def many_webhooks(scene: Scene) -> None:
@@ -320,6 +384,28 @@ def what_webhooks_missed(scene: Scene) -> None:
     table.row("and its verdict", "pass", scene.verdict("polled", late))
 
 
+def time_of_the_quick_suite(scene: Scene) -> None:
+    """From the webhook to the verdict, on the suite `quick`."""
+    table, client = scene.table, scene.client
+    for webhook in client.list_webhooks():
+        client.delete_webhook(webhook.webhook_id)
+    serving = scene.isomer.another(scene.folder, "timed")
+    serving.more = ["--tracking-uri", scene.mlflow.url, "--suite", "quick", "--generator", scene.generator.spec, "--model", "timed",
+                    "--rule", "max_drop=20,unit=item"]
+    serving.start()
+    client.create_registered_model("timed")
+    client.create_webhook("timed", serving.hook, [WebhookEvent.from_str(EVENTS[0])], secret=SECRET)
+    for caches, seed in (("cold", 50), ("warm", 51)):
+        calls, begun = scene.generator.calls, time.monotonic()
+        version = models.as_artifacts(client, "timed", scene.encoder("good", seed=seed))
+        made = time.monotonic()
+        scene.wait("a verdict", lambda: scene.verdict("timed", version))
+        table.said(f"verdict with {caches} caches", f"{scene.verdict('timed', version)}, {time.monotonic() - made:.1f} s after registration "
+                   f"(which took {made - begun:.1f} s), {scene.generator.calls - calls} calls of the language model; "
+                   f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    serving.kill(signal.SIGTERM)
+
+
 def files_in_s3(scene: Scene) -> None:
     """A version whose files are in S3."""
     table, client = scene.table, scene.client
@@ -366,7 +452,8 @@ def main() -> int:
     scene = Scene(arguments.isomer, folder)
     scene.table.said("MLflow", mlflow.__version__)
     try:
-        for part in (verdicts_of_every_kind, stale_aliases, champion_changes, many_webhooks, what_webhooks_missed, files_in_s3):
+        for part in (verdicts_of_every_kind, stale_aliases, champion_changes, promotion_cut_off, many_webhooks, what_webhooks_missed,
+                     time_of_the_quick_suite, files_in_s3):
             print(f"\n{(part.__doc__ or '').splitlines()[0]}", flush=True)
             part(scene)
     finally:

@@ -22,7 +22,7 @@ import encoders  # noqa: E402
 import mlflow  # noqa: E402
 import models  # noqa: E402
 import pandas  # noqa: E402
-from accept import FORMS, Table  # noqa: E402
+from accept import REPORTS, Table  # noqa: E402
 from mlflow.models import MetricThreshold  # noqa: E402
 from mlflow.models.evaluation.validation import ModelValidationFailedException  # noqa: E402
 from servers import Mlflow  # noqa: E402
@@ -72,13 +72,13 @@ def main() -> int:
         table.row("isomer.passed", {"good": 1.0, "worse": 0.0, "undecided": 0.0},
                   {kind: result.metrics["isomer.passed"] for kind, result in results.items()})
         good, worse = results["good"], results["worse"]
-        table.row("artifacts of the result", FORMS, sorted(good.artifacts))
+        table.row("artifacts of the result", REPORTS, sorted(good.artifacts))
         client = mlflow.MlflowClient()
         run = client.get_run(good._run_id)
         kept = {name: value for name, value in run.data.metrics.items() if name.startswith("isomer.")}
         table.row(f"the {len(kept)} numbers in the run are those of the result", True, kept == good.metrics)
         table.row("verdict of the run", "pass", run.data.tags["isomer.verdict"])
-        table.row("artifacts in the run", FORMS, sorted(file.path for file in client.list_artifacts(run.info.run_id, "isomer")))
+        table.row("artifacts in the run", REPORTS, sorted(file.path for file in client.list_artifacts(run.info.run_id, "isomer")))
         drop = {"isomer.drop.total": MetricThreshold(threshold=20, greater_is_better=False)}
         table.row("validate_evaluation_results: a drop of at most 20 (good, worse)", (False, True), (refused(drop, good), refused(drop, worse)))
         gate = {"isomer.passed": MetricThreshold(threshold=1, greater_is_better=True)}

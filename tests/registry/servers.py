@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
+import http.server
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import urllib.request
 
 from cryptography.fernet import Fernet
@@ -85,9 +88,71 @@ class Isomer(Process):
         self.launch([self.binary, "registry", "serve", "--listen", f"127.0.0.1:{self.port}", "--interval", "2s",
                      *self.more], self.environment, f"http://127.0.0.1:{self.port}/healthz")
 
+    def said(self, words: str, **fields: str) -> bool:
+        """Whether a line of its log has these words and fields."""
+        return any(words in line and all(f'"{name}":"{value}"' in line for name, value in fields.items())
+                   for line in self.log.read_text().splitlines())
+
+    def another(self, folder: pathlib.Path, name: str) -> Isomer:
+        """Another one, with a home of its own."""
+        folder = folder / name
+        folder.mkdir(exist_ok=True)
+        return Isomer(self.binary, folder, [])
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess:
+        """Any command."""
+        return subprocess.run([self.binary, *arguments], text=True, capture_output=True)
+
     def once(self, command: str, *arguments: str, more: list[str] | None = None) -> subprocess.CompletedProcess:
         """Another command of the registry, in a folder of its own."""
         folder = self.log.parent / "home-of-checks"
         return subprocess.run([self.binary, "registry", command, *arguments, *(more or self.more)], text=True,
                               env={**os.environ, **self.environment, "ISOMER_HOME": str(folder), "ISOMER_LOG": "warn"},
                               capture_output=True)
+
+
+class Proxy:
+    """Stands before MLflow, and kills a process instead of passing on that the champion is another."""
+
+    def __init__(self, port: int, victim: Process):
+        proxy = self
+        self.killed = False
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def passed(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if self.command == "POST" and "registered-models/alias" in self.path and b'"champion"' in body:
+                    victim.kill()
+                    proxy.killed = True
+                    self.close_connection = True
+                    return
+                upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                kept = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+                upstream.request(self.command, self.path, body or None, kept)
+                answer = upstream.getresponse()
+                content = answer.read()
+                self.send_response(answer.status)
+                self.send_header("Content-Type", answer.getheader("Content-Type") or "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+                upstream.close()
+
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = passed
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def __enter__(self) -> Proxy:
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.server.shutdown()
+        self.server.server_close()

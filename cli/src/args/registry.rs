@@ -17,8 +17,9 @@ invalid.
 Examples:
   isomer registry check --tracking-uri http://127.0.0.1:5000 --model enc --version 3
   isomer registry check --model enc --version 3 --suite minimal --rule max_drop=5,unit=item --promote
-The address may stand in MLFLOW_TRACKING_URI, and what logs in there in MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and
-MLFLOW_TRACKING_PASSWORD.")]
+  AWS_REGION=eu-central-1 isomer registry check --registry sagemaker --model GROUP --version 3
+MLflow: the address may stand in MLFLOW_TRACKING_URI, and what logs in there in MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and
+MLFLOW_TRACKING_PASSWORD. SageMaker: the model is a model package group; credentials are those of the environment.")]
     Check(Box<RegistryCheckArgs>),
     /// Look through the registry at intervals, and check each version that has no verdict.
     #[command(after_help = "\
@@ -62,6 +63,8 @@ impl RegistryCommand {
 pub(crate) enum RegistryKind {
     /// MLflow 3, with a tracking server.
     Mlflow,
+    /// SageMaker's model registry, in the region of AWS_REGION; for `isomer registry check` alone.
+    Sagemaker,
 }
 
 /// What every command of a registry needs.
@@ -70,10 +73,10 @@ pub(crate) struct RegistryCommonArgs {
     /// Kind of registry.
     #[arg(long, value_enum, default_value_t = RegistryKind::Mlflow)]
     pub(crate) registry: RegistryKind,
-    /// Address of the tracking server.
+    /// MLflow: address of the tracking server.
     #[arg(long, env = "MLFLOW_TRACKING_URI", value_name = "URL")]
-    pub(crate) tracking_uri: String,
-    /// Experiment in which checks are recorded; it is made if it is not there.
+    pub(crate) tracking_uri: Option<String>,
+    /// MLflow: experiment in which checks are recorded; it is made if it is not there.
     #[arg(
         long,
         env = "ISOMER_REGISTRY_EXPERIMENT",
@@ -81,7 +84,8 @@ pub(crate) struct RegistryCommonArgs {
         default_value = "isomer"
     )]
     pub(crate) experiment: String,
-    /// Alias of the version that others are compared with, if one has it.
+    /// MLflow: alias of the version that others are compared with, if one has it. In SageMaker they
+    /// are compared with the newest approved version.
     #[arg(
         long,
         env = "ISOMER_REGISTRY_CHAMPION",
@@ -89,7 +93,7 @@ pub(crate) struct RegistryCommonArgs {
         default_value = "champion"
     )]
     pub(crate) champion: String,
-    /// Alias that a version gets that passed.
+    /// MLflow: alias that a version gets that passed. SageMaker approves it.
     #[arg(
         long,
         env = "ISOMER_REGISTRY_ALIAS",
@@ -97,9 +101,14 @@ pub(crate) struct RegistryCommonArgs {
         default_value = "isomer-passed"
     )]
     pub(crate) alias: String,
-    /// Make a version that passed the champion. Without this option that alias is never moved.
+    /// MLflow: make a version that passed the champion. Without this option that alias is never
+    /// moved.
     #[arg(long, env = "ISOMER_REGISTRY_PROMOTE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) promote: bool,
+    /// Sign what each check comes to with this key (PEM, PKCS#8; ECDSA on P-256 or Ed25519), and
+    /// store attestation.dsse.json with the report; see `isomer report attest`.
+    #[arg(long, env = "ISOMER_ATTEST", value_name = "KEY_FILE")]
+    pub(crate) attest: Option<PathBuf>,
     /// Most bytes of an encoder's files; a version with more is refused.
     #[arg(long, env = "ISOMER_REGISTRY_MAX_BYTES", value_name = "BYTES", default_value_t = 4 << 30)]
     pub(crate) max_bytes: u64,
@@ -141,6 +150,11 @@ pub(crate) struct RegistryWatchArgs {
     /// Time between two looks through the registry, e.g. 30s, 5m.
     #[arg(long, env = "ISOMER_REGISTRY_INTERVAL", value_name = "TIME", default_value = "60s", value_parser = span)]
     pub(crate) interval: Duration,
+    /// Time after which the files of the version at the alias of those that passed are read again,
+    /// whole, and compared with what passed: a change that keeps their sizes is not seen otherwise,
+    /// but in S3.
+    #[arg(long, env = "ISOMER_REGISTRY_REREAD", value_name = "TIME", default_value = "24h", value_parser = span)]
+    pub(crate) reread: Duration,
     /// Look once, make the checks that are due, and stop.
     #[arg(long)]
     pub(crate) once: bool,

@@ -34,7 +34,8 @@ pub(crate) enum ReportCommand {
     /// Sign what a check came to: an in-toto test result for each encoder that its gate judged, in
     /// a DSSE envelope.
     Attest(AttestArgs),
-    /// Write a report in the forms of other tools: a CycloneDX bill of materials, model cards.
+    /// Write a report in the forms of other tools: a CycloneDX bill of materials, model cards,
+    /// scores for pages of Hugging Face.
     Export(ExportArgs),
     /// Check an attestation: its signature, and that it follows from its report. Exit code 0 if
     /// every rule is kept, 1 if one is broken or invalid, 4 if one is undecided, 3 if the
@@ -48,7 +49,10 @@ pub(crate) enum ReportCommand {
 A key pair:
   openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem
   openssl pkey -in key.pem -pubout -out key.pub
-Example: isomer report attest --report isomer-report/report.json --key key.pem --out isomer-report")]
+Examples:
+  isomer report attest --report isomer-report/report.json --key key.pem --out isomer-report
+  isomer report attest --report isomer-report/report.json --key key.pem --push registry.example.com/encoders/enc:1
+--push logs in with ISOMER_OCI_USERNAME and ISOMER_OCI_PASSWORD, or with what `docker login` or `oras login` left.")]
 pub(crate) struct AttestArgs {
     /// The report.json of a check.
     #[arg(long, value_name = "FILE")]
@@ -60,6 +64,17 @@ pub(crate) struct AttestArgs {
     /// several encoders.
     #[arg(long, default_value = "isomer-report", value_name = "DIR")]
     pub(crate) out: PathBuf,
+    /// Put the attestation beside this artifact of an OCI registry, as a referrer (OCI 1.1) in a
+    /// Sigstore bundle. The artifact is fetched, and has to carry the weights of an encoder of the
+    /// report; the attestation then names it too.
+    #[arg(long, value_name = "REF")]
+    pub(crate) push: Option<String>,
+    /// Ask the registry without TLS. One on this machine always is.
+    #[arg(long, requires = "push")]
+    pub(crate) plain_http: bool,
+    /// Most bytes of the artifact's files.
+    #[arg(long, value_name = "BYTES", default_value_t = 4 << 30, requires = "push")]
+    pub(crate) max_bytes: u64,
 }
 
 /// `isomer report export`
@@ -67,7 +82,8 @@ pub(crate) struct AttestArgs {
 #[command(after_help = "\
 Examples:
   isomer report export --report isomer-report/report.json --form cyclonedx --out isomer-report
-  isomer report export --report isomer-report/report.json --form model-card --out cards")]
+  isomer report export --report isomer-report/report.json --form model-card --out cards
+  isomer report export --report isomer-report/report.json --form eval-results --source-url https://example.com/report.html")]
 pub(crate) struct ExportArgs {
     /// The report.json of a check.
     #[arg(long, value_name = "FILE")]
@@ -75,8 +91,11 @@ pub(crate) struct ExportArgs {
     /// What to write; repeat for several.
     #[arg(long = "form", value_name = "FORM", required = true)]
     pub(crate) forms: Vec<ExportForm>,
-    /// Folder for bom.cdx.json, and for model-card.md or model-card-ENCODER.md where the report has
-    /// several encoders.
+    /// Eval-results: where the report can be read; the hub shows it beside the scores.
+    #[arg(long, value_name = "URL")]
+    pub(crate) source_url: Option<String>,
+    /// Folder for bom.cdx.json, and for model-card.md and eval-results.yaml, or
+    /// model-card-ENCODER.md and eval-results-ENCODER.yaml where the report has several encoders.
     #[arg(long, default_value = "isomer-report", value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
@@ -88,6 +107,9 @@ pub(crate) enum ExportForm {
     Cyclonedx,
     /// Hugging Face: `model-index`, and a section for the model card of each encoder.
     ModelCard,
+    /// Hugging Face: scores on the texts as they are, for `.eval_results/` of the model's
+    /// repository.
+    EvalResults,
 }
 
 /// `isomer report verify`

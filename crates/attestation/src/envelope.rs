@@ -24,7 +24,7 @@ pub struct Envelope {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
     /// [`PublicKey::id`]; a hint, which is not signed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub keyid: String,
     /// The signature in base64.
     pub sig: String,
@@ -37,7 +37,49 @@ fn signed_bytes(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     [head.as_bytes(), payload].concat()
 }
 
+/// Media type of a Sigstore bundle.
+pub const BUNDLE_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+
+/// An envelope with what verifies it, in the form that Sigstore's tools look for in registries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bundle {
+    media_type: String,
+    #[serde(default)]
+    verification_material: serde_json::Value,
+    dsse_envelope: Envelope,
+}
+
 impl Envelope {
+    /// Reads an envelope (JSON), alone or in a Sigstore bundle.
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub fn read(json: &[u8]) -> Result<Self, serde_json::Error> {
+        match serde_json::from_slice::<Bundle>(json) {
+            Ok(bundle) => Ok(bundle.dsse_envelope),
+            Err(_) => serde_json::from_slice(json),
+        }
+    }
+
+    /// The envelope in a Sigstore bundle (v0.3), which names the key and holds no entry of a
+    /// transparency log.
+    ///
+    /// # Errors
+    /// If it cannot be written as JSON, which is an internal error.
+    pub fn bundle(&self, key: &PublicKey) -> Result<Vec<u8>, serde_json::Error> {
+        let mut envelope = self.clone();
+        // There the material names the key, and cosign passes over signatures that name another.
+        for signature in &mut envelope.signatures {
+            signature.keyid.clear();
+        }
+        serde_json::to_vec(&Bundle {
+            media_type: BUNDLE_TYPE.to_owned(),
+            verification_material: serde_json::json!({ "publicKey": { "hint": key.id() } }),
+            dsse_envelope: envelope,
+        })
+    }
+
     /// Signs an in-toto statement.
     ///
     /// # Errors

@@ -19,7 +19,8 @@ pub struct Statement {
     /// [`STATEMENT_TYPE`].
     #[serde(rename = "_type")]
     pub kind: String,
-    /// What it is about: the encoder's weights, then the report.
+    /// What it is about: the encoder's weights, then the report, then artifacts that carry these
+    /// weights.
     pub subject: Vec<Resource>,
     /// [`PREDICATE_TYPE`].
     #[serde(rename = "predicateType")]
@@ -85,6 +86,16 @@ pub enum StatementError {
     /// A report that contradicts itself.
     #[error("the report is not consistent: {0}")]
     Inconsistent(String),
+}
+
+impl Statement {
+    /// The statement, about an artifact too that carries the weights: its name, and the SHA-256
+    /// (hex) of its manifest.
+    #[must_use]
+    pub fn with_artifact(mut self, name: &str, sha256: &str) -> Self {
+        self.subject.push(resource(name.to_owned(), "sha256", sha256));
+        self
+    }
 }
 
 fn resource(name: String, algorithm: &str, digest: &str) -> Resource {

@@ -5,7 +5,7 @@ use isomer_report::Report;
 use crate::{
     envelope::Envelope,
     key::PublicKey,
-    statement::{Outcome, Statement, statements},
+    statement::{Outcome, Resource, Statement, statements},
 };
 
 /// Why an attestation does not hold.
@@ -49,17 +49,19 @@ pub struct Verified {
     pub weights: String,
     /// The result.
     pub result: Outcome,
+    /// Artifacts that carry these weights, by what the signature says.
+    pub artifacts: Vec<Resource>,
     /// The statement.
     pub statement: Statement,
 }
 
-/// Verifies an envelope (JSON) against a key and the bytes of the report that it is about.
+/// Verifies an envelope (JSON), alone or in a bundle, against a key and the bytes of the report
+/// that it is about.
 ///
 /// # Errors
 /// If it does not hold.
 pub fn verify(envelope: &[u8], key: &PublicKey, report: &[u8]) -> Result<Verified, VerifyError> {
-    let envelope: Envelope =
-        serde_json::from_slice(envelope).map_err(|error| VerifyError::Envelope(error.to_string()))?;
+    let envelope = Envelope::read(envelope).map_err(|error| VerifyError::Envelope(error.to_string()))?;
     let Some(payload) = envelope.opened(key) else {
         let keys = envelope.signatures.into_iter().map(|signature| signature.keyid);
         return Err(VerifyError::Signature(keys.filter(|id| !id.is_empty()).collect()));
@@ -74,9 +76,10 @@ pub fn verify(envelope: &[u8], key: &PublicKey, report: &[u8]) -> Result<Verifie
         .ok_or_else(|| VerifyError::Statement("it names no weights".to_owned()))?;
     let made = all.into_iter().find(|(id, _)| *id == encoder);
     let (_, made) = made.ok_or_else(|| VerifyError::Differs(format!("its gate does not judge `{encoder}`")))?;
-    if made.subject != statement.subject {
+    // Of the artifacts after these two, the report knows nothing: whoever signed looked into them.
+    let Some(artifacts) = statement.subject.strip_prefix(made.subject.as_slice()) else {
         return Err(VerifyError::Differs("the digests are others".to_owned()));
-    }
+    };
     // Versions of Isomer may write the configuration differently, and its signature is enough.
     let said = |statement: &Statement| {
         let mut predicate = statement.predicate.clone();
@@ -90,6 +93,7 @@ pub fn verify(envelope: &[u8], key: &PublicKey, report: &[u8]) -> Result<Verifie
         encoder,
         weights,
         result: statement.predicate.result,
+        artifacts: artifacts.to_vec(),
         statement,
     })
 }

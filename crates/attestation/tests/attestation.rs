@@ -229,3 +229,39 @@ fn keys_of_other_kinds_are_refused_with_what_to_do() {
     let secret: String = file("ecdsa.pem").lines().nth(1).unwrap().chars().take(24).collect();
     assert!(!debug.contains(&secret));
 }
+
+#[test]
+fn an_attestation_may_name_an_artifact_and_stand_in_a_bundle() {
+    let (report, json) = report();
+    let key = PrivateKey::from_pem(&file("ecdsa.pem")).unwrap();
+    let (id, statement) = statements(&report, &json).unwrap().swap_remove(1);
+    let digest = "ab".repeat(32);
+    let named = statement.clone().with_artifact("r.io/enc", &digest);
+    let envelope: Envelope = serde_json::from_slice(&signed(&named, &key)).unwrap();
+    let bundle = envelope.bundle(&key.public()).unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&bundle).unwrap();
+    assert_eq!(value["mediaType"], isomer_attestation::BUNDLE_TYPE);
+    assert_eq!(value["verificationMaterial"]["publicKey"]["hint"], key.public().id());
+    for form in [serde_json::to_vec(&envelope).unwrap(), bundle] {
+        let verified = verify(&form, &key.public(), &json).unwrap();
+        assert_eq!(verified.encoder, id);
+        assert_eq!(verified.artifacts.len(), 1);
+        assert_eq!(verified.artifacts[0].digest["sha256"], digest);
+    }
+    assert!(
+        verify(&signed(&statement, &key), &key.public(), &json)
+            .unwrap()
+            .artifacts
+            .is_empty()
+    );
+    // An artifact in the place of the weights or the report.
+    for place in [0, 1] {
+        let mut moved = named.clone();
+        moved.subject.swap(place, 2);
+        assert!(verify(&signed(&moved, &key), &key.public(), &json).is_err(), "{place}");
+    }
+    let mut without = named;
+    without.subject.remove(1);
+    let error = verify(&signed(&without, &key), &key.public(), &json).unwrap_err();
+    assert!(matches!(error, VerifyError::Differs(_)), "{error}");
+}

@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, path::PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    engine::{Ended, Engine},
+    engine::{Candidate, Ended, Engine},
     error::{RegistryError, Result},
     evidence::{self, Evidence},
-    fetch::{Bounds, Folder, Found, LocalEncoder, listing_digest},
+    fetch::{Bounds, Folder, Found, LocalEncoder},
     registry::{Registry, Version},
-    verdict::{Verdict, has_passed, tag},
+    verdict::{Verdict, tag},
 };
 
 /// How often a check is made again because the champion changed during the one before.
@@ -50,27 +50,14 @@ pub struct Checked {
     pub promoted: bool,
 }
 
-/// Why a version is checked although it has a verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stale {
-    /// It has none.
-    NoVerdict,
-    /// Its files are others than those that were checked.
-    Files,
-    /// It passed and did not get the alias.
-    Alias,
-    /// It has the alias of those that passed, and was compared with another champion.
-    Champion,
-}
-
 /// Checks versions.
 #[derive(Debug)]
 pub struct Checker<R, E> {
-    registry: R,
+    pub(crate) registry: R,
     engine: E,
-    folder: Folder,
-    policy: Policy,
-    bounds: Bounds,
+    pub(crate) folder: Folder,
+    pub(crate) policy: Policy,
+    pub(crate) bounds: Bounds,
 }
 
 /// A baseline: the version at the alias of the champion, if it is another one.
@@ -82,6 +69,14 @@ struct Baseline {
 impl Baseline {
     fn number(&self) -> Option<&str> {
         self.version.as_ref().map(|version| version.number.as_str())
+    }
+
+    fn candidate(&self, registry: &impl Registry) -> Option<Candidate> {
+        let (version, encoder) = (self.version.as_ref()?, self.encoder.as_ref()?);
+        Some(Candidate {
+            name: registry.uri(version),
+            folder: encoder.path.clone(),
+        })
     }
 }
 
@@ -124,35 +119,6 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         &self.policy
     }
 
-    /// Why a version has to be checked; `None` if its verdict stands.
-    ///
-    /// # Errors
-    /// If the registry fails.
-    pub async fn stale(&self, version: &Version) -> Result<Option<Stale>> {
-        let Some(_) = version.tag(tag::VERDICT) else {
-            return Ok(Some(Stale::NoVerdict));
-        };
-        let listing = match self.registry.files(version).await {
-            Err(RegistryError::Store { .. }) => String::new(),
-            files => listing_digest(&files?),
-        };
-        if version.tag(tag::LISTING).unwrap_or_default() != listing {
-            return Ok(Some(Stale::Files));
-        }
-        let holder = self.registry.at_alias(&version.model, &self.policy.passed).await?;
-        // The process may have ended between the last tag and the alias.
-        if has_passed(version) && holder.as_ref().is_none_or(|holder| version.is_after(holder)) {
-            return Ok(Some(Stale::Alias));
-        }
-        if holder.is_none_or(|holder| holder.number != version.number) {
-            return Ok(None);
-        }
-        // A version that became the champion itself is compared with nobody.
-        let other = self.champion(version).await?;
-        let is_new = |other: Version| version.tag(tag::BASELINE) != Some(other.number.as_str());
-        Ok(other.is_some_and(is_new).then_some(Stale::Champion))
-    }
-
     /// Checks a version, and writes what came of it into the registry.
     ///
     /// # Errors
@@ -179,7 +145,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         facts.files = Some(encoder.digest.clone());
         // What passed is not there any more: the alias is not kept until the new verdict.
         if version.tag(tag::FILES).is_some_and(|checked| checked != encoder.digest) {
-            self.withdraw(&version).await?;
+            self.withdraw(&version, None).await?;
         }
         if let Err(reason) = self.engine.usable(&encoder.path).await? {
             return self.conclude(&version, Verdict::Unsupported, reason, &facts).await;
@@ -190,8 +156,12 @@ impl<R: Registry, E: Engine> Checker<R, E> {
                 Err(reason) => return self.conclude(&version, Verdict::Error, reason, &facts).await,
             };
             let key = self.key(&version, &encoder, &baseline);
-            let folder = baseline.encoder.as_ref().map(|found| found.path.as_path());
-            let ended = self.engine.run(&key, &encoder.path, folder).await?;
+            let candidate = Candidate {
+                name: self.registry.uri(&version),
+                folder: encoder.path.clone(),
+            };
+            let other = baseline.candidate(&self.registry);
+            let ended = self.engine.run(&key, &candidate, other.as_ref()).await?;
             if !self.is_still(&version, &baseline).await? {
                 continue;
             }
@@ -202,12 +172,15 @@ impl<R: Registry, E: Engine> Checker<R, E> {
             let mut checked = self.conclude(&version, verdict, reason, &facts).await?;
             // The champion may have changed between the question and the alias.
             if !self.is_still(&version, &baseline).await? {
-                self.withdraw(&version).await?;
+                self.withdraw(&version, None).await?;
                 continue;
             }
-            if self.policy.promote && checked.alias {
-                self.registry.set_alias(&version, &self.policy.champion).await?;
-                checked.promoted = true;
+            if self.policy.promote && checked.verdict == Verdict::Pass {
+                if checked.alias {
+                    self.registry.promote(&version, &self.policy.champion).await?;
+                    checked.promoted = true;
+                }
+                self.registry.remove_tag(&version, tag::PROMOTION).await?;
             }
             return Ok(checked);
         }
@@ -229,23 +202,6 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         self.conclude(&version, Verdict::Error, reason, &Facts::default()).await
     }
 
-    /// Takes the alias of those that passed from the version that has it, if its verdict is not
-    /// that it passed. Whether it was taken.
-    ///
-    /// # Errors
-    /// If the registry fails.
-    pub async fn withdraw_unearned(&self, model: &str) -> Result<bool> {
-        let found = self.registry.at_alias(model, &self.policy.passed).await?;
-        match found.filter(|version| !has_passed(version)) {
-            Some(_) => self
-                .registry
-                .remove_alias(model, &self.policy.passed)
-                .await
-                .map(|()| true),
-            None => Ok(false),
-        }
-    }
-
     async fn version(&self, model: &str, number: &str) -> Result<Version> {
         let found = self.registry.version(model, number).await?;
         found.ok_or_else(|| RegistryError::NoVersion {
@@ -254,14 +210,8 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         })
     }
 
-    /// The version that a version is compared with: the champion, unless it is the champion itself.
-    async fn champion(&self, version: &Version) -> Result<Option<Version>> {
-        let found = self.registry.at_alias(&version.model, &self.policy.champion).await?;
-        Ok(found.filter(|champion| champion.number != version.number))
-    }
-
     async fn is_still(&self, version: &Version, baseline: &Baseline) -> Result<bool> {
-        let now = self.champion(version).await?;
+        let now = self.registry.champion(version, &self.policy.champion).await?;
         let same = now.as_ref().map(|now| now.number.as_str()) == baseline.number();
         if !same {
             tracing::warn!(
@@ -277,7 +227,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
 
     /// The files of the champion; why the version cannot be compared with it.
     async fn baseline(&self, version: &Version) -> Result<Result<Baseline, String>> {
-        let Some(champion) = self.champion(version).await? else {
+        let Some(champion) = self.registry.champion(version, &self.policy.champion).await? else {
             return Ok(Ok(Baseline {
                 version: None,
                 encoder: None,
@@ -323,19 +273,14 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         hex::encode(hash.finalize())
     }
 
-    /// Takes the alias of those that passed from a version, if it has it.
-    async fn withdraw(&self, version: &Version) -> Result<()> {
-        let found = self.registry.at_alias(&version.model, &self.policy.passed).await?;
-        if found.is_some_and(|found| found.number == version.number) {
-            self.registry.remove_alias(&version.model, &self.policy.passed).await?;
-        }
-        Ok(())
+    async fn withdraw(&self, version: &Version, verdict: Option<Verdict>) -> Result<()> {
+        self.registry.withdraw(version, &self.policy.passed, verdict).await
     }
 
     async fn conclude(&self, version: &Version, verdict: Verdict, reason: String, facts: &Facts) -> Result<Checked> {
         // First, so that no moment shows a version that failed at the alias.
         if verdict != Verdict::Pass {
-            self.withdraw(version).await?;
+            self.withdraw(version, Some(verdict)).await?;
         }
         let mut record = None;
         let mut tags = BTreeMap::from([(tag::VERSION, env!("CARGO_PKG_VERSION").to_owned())]);
@@ -353,6 +298,10 @@ impl<R: Registry, E: Engine> Checker<R, E> {
             run = Some(ended.run.clone());
             record = Some(id);
         }
+        if self.policy.promote && verdict == Verdict::Pass {
+            // Before the alias: what ends between the two is found by it (`finish_promotion`).
+            tags.insert(tag::PROMOTION, tag::DUE.to_owned());
+        }
         tags.insert(tag::REASON, reason.clone());
         tags.insert(tag::LISTING, facts.listing.clone());
         tags.insert(tag::FILES, facts.files.clone().unwrap_or_default());
@@ -369,7 +318,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         let all = tags.into_iter().chain([verdict_tag]).chain(listing);
         let all: Vec<(String, String)> = all.map(|(key, value)| (key.to_owned(), value)).collect();
         self.registry.set_tags(version, &all).await?;
-        let alias = verdict == Verdict::Pass && self.award(version).await?;
+        let alias = verdict == Verdict::Pass && self.registry.award(version, &self.policy.passed).await?;
         Ok(Checked {
             model: version.model.clone(),
             version: version.number.clone(),
@@ -382,21 +331,10 @@ impl<R: Registry, E: Engine> Checker<R, E> {
             promoted: false,
         })
     }
-
-    /// Gives the alias to a version that passed, unless a later version that passed has it: checks
-    /// may end in another order than versions were made.
-    async fn award(&self, version: &Version) -> Result<bool> {
-        let holder = self.registry.at_alias(&version.model, &self.policy.passed).await?;
-        if holder.is_some_and(|holder| holder.is_after(version) && has_passed(&holder)) {
-            return Ok(false);
-        }
-        self.registry.set_alias(version, &self.policy.passed).await?;
-        Ok(true)
-    }
 }
 
 /// Stands for no version, where a word is needed.
-const NONE: &str = "none";
+pub(crate) const NONE: &str = "none";
 
 fn describe(version: &Version, verdict: Verdict, key: &str, ended: &Ended, facts: &Facts) -> Evidence {
     let report = &ended.report;

@@ -55,6 +55,9 @@ pub enum RegistryError {
         /// Why not.
         message: String,
     },
+    /// The files of a version are beyond a bound.
+    #[error("{0}")]
+    TooLarge(String),
     /// A file of this machine.
     #[error("{doing} {}: {source}", path.display())]
     Io {
@@ -95,7 +98,11 @@ impl RegistryError {
             Self::Refused { status, .. } => matches!(status, 401 | 403 | 408 | 429 | 500..),
             Self::Check(fault) => passes(fault.code),
             Self::RunFailed { code, .. } => passes(*code),
-            Self::Config(_) | Self::NoVersion { .. } | Self::Unreadable { .. } | Self::Store { .. } => false,
+            Self::Config(_)
+            | Self::NoVersion { .. }
+            | Self::Unreadable { .. }
+            | Self::Store { .. }
+            | Self::TooLarge(_) => false,
         }
     }
 
@@ -129,10 +136,14 @@ impl From<RegistryError> for Fault {
             RegistryError::NoVersion { .. } => Fault::not_found("UNKNOWN_VERSION", message)
                 .hint("check --model and --version against the registry's page"),
             RegistryError::Unavailable { .. } => Fault::unavailable("REGISTRY", message)
-                .hint("check that the registry runs at --tracking-uri; running the command again goes on from here"),
-            RegistryError::Refused { status: 401 | 403, .. } => Fault::new(Code::PermissionDenied, "REGISTRY", message)
-                .hint("give MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"),
-            RegistryError::Refused { .. } | RegistryError::Unreadable { .. } | RegistryError::Store { .. } => {
+                .hint("check that the registry runs (--tracking-uri, AWS_REGION); running the command again goes on from here"),
+            RegistryError::Refused { status: 401 | 403, .. } => {
+                Fault::new(Code::PermissionDenied, "REGISTRY", message).hint(
+                    "MLflow: give MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD; AWS: credentials \
+                     that may list, describe and update model packages, and read and write the bucket",
+                )
+            }
+            RegistryError::TooLarge(_) | RegistryError::Refused { .. } | RegistryError::Unreadable { .. } | RegistryError::Store { .. } => {
                 Fault::precondition("REGISTRY", message)
             }
             RegistryError::Io { .. } => Fault::unavailable("REGISTRY_FOLDER", message)

@@ -43,7 +43,7 @@ impl Default for Bounds {
 /// The files of a version.
 #[derive(Debug)]
 pub struct Fetched {
-    /// sha256 (hex) over the paths and sizes of all files of the version.
+    /// sha256 (hex) over the paths, sizes and tags of all files of the version.
     pub listing: String,
     /// What became of them.
     pub found: Found,
@@ -95,14 +95,18 @@ fn remove_unheld(lock: &File, folder: &Path) {
     }
 }
 
-/// sha256 (hex) over the paths and sizes of files.
+/// sha256 (hex) over the paths and sizes of files, and over what the store says of their content.
 pub fn listing_digest(files: &[StoredFile]) -> String {
     let mut sorted: Vec<&StoredFile> = files.iter().collect();
     sorted.sort();
     let mut hash = Sha256::new();
     for file in sorted {
         let size = file.size.map_or("?".to_owned(), |size| size.to_string());
-        hash.update(format!("{}\0{size}\n", file.path));
+        hash.update(format!("{}\0{size}", file.path));
+        if let Some(tag) = &file.tag {
+            hash.update(format!("\0{tag}"));
+        }
+        hash.update("\n");
     }
     hex::encode(hash.finalize())
 }
@@ -137,6 +141,12 @@ impl Folder {
                 return Ok(Fetched {
                     listing: String::new(),
                     found: Found::Unsupported(reason),
+                });
+            }
+            Err(RegistryError::TooLarge(reason)) => {
+                return Ok(Fetched {
+                    listing: String::new(),
+                    found: Found::Refused(reason),
                 });
             }
             files => files?,
@@ -372,6 +382,7 @@ mod tests {
         Version {
             model: model.to_owned(),
             number: "3".to_owned(),
+            id: String::new(),
             files: String::new(),
             tags: BTreeMap::new(),
             run: None,
@@ -425,6 +436,7 @@ mod tests {
         let file = |path: &str, size| StoredFile {
             path: path.to_owned(),
             size,
+            tag: None,
         };
         let one = listing_digest(&[file("a", Some(1)), file("b", Some(2))]);
         assert_eq!(one, listing_digest(&[file("b", Some(2)), file("a", Some(1))]));
@@ -436,6 +448,14 @@ mod tests {
         ] {
             assert_ne!(one, listing_digest(&other), "{other:?}");
         }
+        // A store that tells a tag of the content shows a change that keeps the size.
+        let tagged = |tag: &str| {
+            let mut file = file("a", Some(1));
+            file.tag = Some(tag.to_owned());
+            listing_digest(&[file])
+        };
+        assert_eq!(tagged("x"), tagged("x"));
+        assert_ne!(tagged("x"), tagged("y"));
     }
 
     #[test]

@@ -179,6 +179,11 @@ fn without_weights(paths: &BTreeSet<&str>, description: &Description) -> String 
     )
 }
 
+/// Whether a file may be one of those that are fetched.
+pub fn may_be_fetched(path: &str) -> bool {
+    path == DESCRIPTION || ends_with(path, &FETCHED)
+}
+
 /// The files below a folder that are fetched.
 fn below(files: &[StoredFile], folder: &str) -> Vec<Wanted> {
     let inside = files
@@ -234,7 +239,7 @@ fn listed(names: &[&str]) -> String {
 }
 
 /// Whether a path stays in its folder on every system.
-fn is_plain(path: &str) -> bool {
+pub fn is_plain(path: &str) -> bool {
     !path.is_empty()
         && path
             .split('/')
@@ -250,6 +255,7 @@ mod tests {
         let file = |path: &&str| StoredFile {
             path: (*path).to_owned(),
             size: Some(1),
+            tag: None,
         };
         paths.iter().map(file).collect()
     }

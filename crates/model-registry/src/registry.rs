@@ -2,21 +2,25 @@
 
 use std::{collections::BTreeMap, future::Future, path::Path};
 
-use crate::{error::Result, evidence::Evidence};
+use crate::{
+    error::Result,
+    evidence::Evidence,
+    verdict::{Verdict, tag},
+};
 
-/// A registry of models with numbered versions, tags and aliases. One implementation a file.
+/// A registry of models with numbered versions. One implementation a folder.
 pub trait Registry: Send + Sync + 'static {
     /// Its name, e.g. `mlflow`.
     fn name(&self) -> &'static str;
 
+    /// What reports name a version by, e.g. `models:/enc/3`.
+    fn uri(&self, version: &Version) -> String;
+
     /// A version; `None` if there is no such version.
     fn version(&self, model: &str, version: &str) -> impl Future<Output = Result<Option<Version>>> + Send;
 
-    /// The version at an alias; `None` if no version has it.
-    fn at_alias(&self, model: &str, alias: &str) -> impl Future<Output = Result<Option<Version>>> + Send;
-
-    /// All versions of all models.
-    fn versions(&self) -> impl Future<Output = Result<Vec<Version>>> + Send;
+    /// The version that a version is compared with: the champion, unless it is the champion itself.
+    fn champion(&self, version: &Version, alias: &str) -> impl Future<Output = Result<Option<Version>>> + Send;
 
     /// The files of a version, in order of their paths.
     fn files(&self, version: &Version) -> impl Future<Output = Result<Vec<StoredFile>>> + Send;
@@ -41,11 +45,70 @@ pub trait Registry: Send + Sync + 'static {
     /// Removes a tag of a version, if it has it.
     fn remove_tag(&self, version: &Version, key: &str) -> impl Future<Output = Result<()>> + Send;
 
+    /// Gives a version that passed what the registry has for those that passed. Whether it has it.
+    fn award(&self, version: &Version, alias: &str) -> impl Future<Output = Result<bool>> + Send;
+
+    /// Takes from a version what those have that passed, if it has it. `verdict` is absent where
+    /// there is none yet.
+    fn withdraw(
+        &self,
+        version: &Version,
+        alias: &str,
+        verdict: Option<Verdict>,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Makes a version the champion.
+    fn promote(&self, version: &Version, alias: &str) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// A registry that is watched: its versions are listed, and an alias is at one of them.
+pub trait Aliased: Send + Sync + 'static {
+    /// The version at an alias; `None` if no version has it.
+    fn at_alias(&self, model: &str, alias: &str) -> impl Future<Output = Result<Option<Version>>> + Send;
+
+    /// All versions of all models.
+    fn versions(&self) -> impl Future<Output = Result<Vec<Version>>> + Send;
+
     /// Gives an alias to a version, and takes it from the one that has it.
     fn set_alias(&self, version: &Version, alias: &str) -> impl Future<Output = Result<()>> + Send;
 
     /// Removes an alias, if a version has it.
     fn remove_alias(&self, model: &str, alias: &str) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// [`Registry::champion`] by an alias.
+///
+/// # Errors
+/// If the registry fails.
+pub async fn champion_by_alias(registry: &impl Aliased, version: &Version, alias: &str) -> Result<Option<Version>> {
+    let found = registry.at_alias(&version.model, alias).await?;
+    Ok(found.filter(|champion| champion.number != version.number))
+}
+
+/// [`Registry::award`] by an alias: unless a later version that passed has it, since checks may end
+/// in another order than versions were made.
+///
+/// # Errors
+/// If the registry fails.
+pub async fn award_alias(registry: &impl Aliased, version: &Version, alias: &str) -> Result<bool> {
+    let holder = registry.at_alias(&version.model, alias).await?;
+    if holder.is_some_and(|holder| holder.is_after(version) && holder.has_passed()) {
+        return Ok(false);
+    }
+    registry.set_alias(version, alias).await?;
+    Ok(true)
+}
+
+/// [`Registry::withdraw`] by an alias.
+///
+/// # Errors
+/// If the registry fails.
+pub async fn withdraw_alias(registry: &impl Aliased, version: &Version, alias: &str) -> Result<()> {
+    let found = registry.at_alias(&version.model, alias).await?;
+    if found.is_some_and(|found| found.number == version.number) {
+        registry.remove_alias(&version.model, alias).await?;
+    }
+    Ok(())
 }
 
 /// A version of a model.
@@ -55,6 +118,8 @@ pub struct Version {
     pub model: String,
     /// Number of the version, as the registry writes it.
     pub number: String,
+    /// What the registry itself names it by, where that is another name; else empty.
+    pub id: String,
     /// Where its files are.
     pub files: String,
     /// Its tags.
@@ -71,6 +136,11 @@ impl Version {
     /// The value of a tag.
     pub fn tag(&self, key: &str) -> Option<&str> {
         self.tags.get(key).map(String::as_str)
+    }
+
+    /// Whether it has passed, by its tag.
+    pub fn has_passed(&self) -> bool {
+        self.tag(tag::VERDICT) == Some(Verdict::Pass.name())
     }
 
     /// For people: `enc version 3`.
@@ -92,4 +162,6 @@ pub struct StoredFile {
     pub path: String,
     /// Its size, if the store says it.
     pub size: Option<u64>,
+    /// What changes with its content, where the store says such a thing (an `ETag`).
+    pub tag: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! The service: a receiver of webhooks, a reconciler that finds what they missed, and one worker.
 
-use std::{fs::File, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -13,15 +13,19 @@ use isomer_models::pattern;
 use isomer_outbound::secret::SecretSource;
 use isomer_service_kit::Fault;
 use jiff::Timestamp;
-use tokio::sync::Notify;
+use tokio::{
+    sync::{Mutex, Notify},
+    time::Instant,
+};
 
 use crate::{
-    check::{Checker, Stale},
+    check::Checker,
     engine::Engine,
     error::{RegistryError, Result},
     ledger::{Delivery, Job, Ledger},
     mlflow::webhook::{self, Event},
-    registry::{Registry, Version},
+    reconcile::Stale,
+    registry::{Aliased, Registry, Version},
     verdict::tag,
 };
 
@@ -42,6 +46,10 @@ pub struct Service<R, E> {
     checker: Checker<R, E>,
     ledger: Ledger,
     models: Vec<String>,
+    /// Time after which the files of a version that passed are read again, whole.
+    reread: Duration,
+    /// The version of each model whose files were read last, and when.
+    read: Mutex<BTreeMap<String, (String, Instant)>>,
     /// There is something in the queue.
     work: Notify,
     /// The reconciler is to look now.
@@ -55,18 +63,22 @@ pub struct Look {
     pub versions: usize,
     /// Versions that were put into the queue.
     pub queued: usize,
-    /// Aliases that were taken from versions that have not passed.
+    /// Aliases that were taken from versions that have not passed, or whose files are others now.
     pub withdrawn: usize,
+    /// Versions that became the champion because a process had ended before that.
+    pub promoted: usize,
 }
 
-impl<R: Registry, E: Engine> Service<R, E> {
+impl<R: Registry + Aliased, E: Engine> Service<R, E> {
     /// A service over its ledger. `models` are the names of the models to check, or patterns with
-    /// `*`; none: all.
-    pub fn new(checker: Checker<R, E>, ledger: Ledger, models: Vec<String>) -> Arc<Self> {
+    /// `*`; none: all. The files of a version that passed are read again after `reread`.
+    pub fn new(checker: Checker<R, E>, ledger: Ledger, models: Vec<String>, reread: Duration) -> Arc<Self> {
         Arc::new(Self {
             checker,
             ledger,
             models,
+            reread,
+            read: Mutex::default(),
             work: Notify::new(),
             look: Notify::new(),
         })
@@ -129,7 +141,8 @@ impl<R: Registry, E: Engine> Service<R, E> {
             return Ok("gone".to_owned());
         };
         let Some(why) = self.checker.stale(&version).await? else {
-            return Ok("stands".to_owned());
+            let promoted = self.checker.finish_promotion(&version).await?;
+            return Ok(if promoted { "promoted" } else { "stands" }.to_owned());
         };
         tracing::info!(model = job.model, version = job.version, ?why, "checking");
         match self.checker.check(&job.model, &job.version).await {
@@ -206,9 +219,44 @@ impl<R: Registry, E: Engine> Service<R, E> {
             };
             if let Some(why) = self.checker.stale(&version).await? {
                 found.queued += self.enqueue(&version, why).await?;
+            } else if self.checker.finish_promotion(&version).await? {
+                tracing::warn!(
+                    model,
+                    version = version.number,
+                    "a promotion that was not finished is made"
+                );
+                found.promoted += 1;
+            } else if self.reread(&version).await? {
+                tracing::warn!(
+                    model,
+                    version = version.number,
+                    "its files are not those that passed; the alias is taken back"
+                );
+                found.withdrawn += 1;
+                found.queued += self.enqueue(&version, Stale::Files).await?;
             }
         }
         Ok(found)
+    }
+
+    /// Reads the files of a version again, if it is time. Whether they are others.
+    async fn reread(&self, version: &Version) -> Result<bool> {
+        let mut read = self.read.lock().await;
+        let is_fresh = |(number, at): &(String, Instant)| *number == version.number && at.elapsed() < self.reread;
+        if read.get(&version.model).is_some_and(is_fresh)
+            || self.ledger.is_active(&version.model, &version.number).await?
+        {
+            return Ok(false);
+        }
+        let changed = self.checker.reread(version).await?;
+        tracing::info!(
+            model = version.model,
+            version = version.number,
+            changed,
+            "the files of what passed were read again"
+        );
+        read.insert(version.model.clone(), (version.number.clone(), Instant::now()));
+        Ok(changed)
     }
 
     async fn enqueue(&self, version: &Version, why: Stale) -> Result<usize> {
@@ -282,7 +330,7 @@ impl<R, E> Clone for Receiver<R, E> {
 }
 
 /// Answers once the delivery is on disk: what is answered with success is never lost.
-async fn receive<R: Registry, E: Engine>(
+async fn receive<R: Registry + Aliased, E: Engine>(
     State(receiver): State<Receiver<R, E>>,
     headers: HeaderMap,
     body: Bytes,

@@ -4,8 +4,6 @@ use std::fmt;
 
 use isomer_proto::eval::v1::Verdict as GateVerdict;
 
-use crate::registry::Version;
-
 /// What a check of a version comes to. Only [`Verdict::Pass`] gets the alias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -85,16 +83,16 @@ pub mod tag {
     pub const REPORT: &str = "isomer.report_sha256";
     /// Version of Isomer.
     pub const VERSION: &str = "isomer.version";
+    /// `due` from before a version gets the alias of those that passed until it is the champion,
+    /// where versions that pass are promoted.
+    pub const PROMOTION: &str = "isomer.promotion";
+    /// The value of [`PROMOTION`].
+    pub const DUE: &str = "due";
 
     /// All but the verdict.
-    pub const DETAILS: [&str; 10] = [
-        REASON, RUN, RECORD, SUITE, BASELINE, FILES, LISTING, WEIGHTS, REPORT, VERSION,
+    pub const DETAILS: [&str; 11] = [
+        REASON, RUN, RECORD, SUITE, BASELINE, FILES, LISTING, WEIGHTS, REPORT, VERSION, PROMOTION,
     ];
-}
-
-/// Whether a version has passed, by its tag.
-pub fn has_passed(version: &Version) -> bool {
-    version.tag(tag::VERDICT) == Some(Verdict::Pass.name())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! * `html`, `markdown`, `junit`, [`terminal`]: its forms; `tables`: the papers' tables; `charts`:
 //!   charts of the page.
 //! * `items`: the items of a run beside its report; [`diff`]: two runs compared item by item.
+//! * [`renamed`]: a report with other names for its encoders.
 //! * [`complete`]: computes what follows from the rest of a report.
 //!
 //! Everything is pure: no async, no network, no clock, no global random numbers. This crate neither
@@ -32,6 +33,7 @@ mod model;
 mod overview;
 mod paired;
 pub mod profile;
+mod rename;
 mod rule_mean;
 mod schema;
 mod separation;
@@ -56,6 +58,7 @@ pub use model::{
     ScoreRow, SuiteInfo, TransformationInfo,
 };
 pub use paired::{GATE_K, Outcome, Paired, Texts as PairedTexts, paired_strata};
+pub use rename::renamed;
 pub use schema::json_schema;
 pub use separation::{CopyCounts, EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow};
 pub use subsets::SubsetReport;

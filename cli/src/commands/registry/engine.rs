@@ -2,22 +2,26 @@
 
 use std::path::Path;
 
+use isomer_attestation::PrivateKey;
 use isomer_client::Channel;
 use isomer_eval::report;
 use isomer_model_registry::{
     RegistryError, Result,
-    engine::{Ended, Engine},
+    engine::{Candidate, Ended, Engine},
 };
 use isomer_proto::{
     encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient},
-    eval::v1::{CreateRunRequest, Run, RunSpec, RunState},
+    eval::v1::{CreateRunRequest, Run, RunSpec, RunState, Verdict},
 };
 use isomer_service_kit::Fault;
 use prost::Message;
 use sha2::{Digest, Sha256};
 use tonic::{Code, Status};
 
-use crate::{commands::check, progress::Display};
+use crate::{
+    commands::{check, report::attest},
+    progress::Display,
+};
 
 /// How often a check may have failed before it is started once more.
 const MOST_ATTEMPTS: u32 = 1_000;
@@ -35,11 +39,19 @@ pub(super) struct RunEngine {
     is_remote: bool,
     spec: RunSpec,
     digest: String,
+    /// Signs what a check came to.
+    key: Option<PrivateKey>,
     display: Display,
 }
 
 impl RunEngine {
-    pub(super) fn new(channel: Channel, is_remote: bool, spec: RunSpec, display: Display) -> Self {
+    pub(super) fn new(
+        channel: Channel,
+        is_remote: bool,
+        spec: RunSpec,
+        key: Option<PrivateKey>,
+        display: Display,
+    ) -> Self {
         let mut hash = Sha256::new();
         hash.update(env!("CARGO_PKG_VERSION"));
         hash.update(spec.encode_to_vec());
@@ -48,6 +60,7 @@ impl RunEngine {
             is_remote,
             spec,
             digest: hex::encode(hash.finalize()),
+            key,
             display,
         }
     }
@@ -104,11 +117,16 @@ impl Engine for RunEngine {
         Err(fault.into())
     }
 
-    async fn run(&self, request_id: &str, encoder: &Path, baseline: Option<&Path>) -> Result<Ended> {
-        let id = encoder.display().to_string();
+    async fn run(&self, request_id: &str, encoder: &Candidate, baseline: Option<&Candidate>) -> Result<Ended> {
+        let id = |one: &Candidate| one.folder.display().to_string();
+        let names: Vec<(String, String)> = [Some(encoder), baseline]
+            .into_iter()
+            .flatten()
+            .map(|one| (id(one), one.name.clone()))
+            .collect();
         let spec = RunSpec {
-            encoder_ids: vec![id.clone()],
-            baseline_encoder_id: baseline.map(|path| path.display().to_string()).unwrap_or_default(),
+            encoder_ids: vec![id(encoder)],
+            baseline_encoder_id: baseline.map(id).unwrap_or_default(),
             ..self.spec.clone()
         };
         let mut run = self.create(request_id, spec).await?;
@@ -123,7 +141,9 @@ impl Engine for RunEngine {
                     RunState::Cancelled => Code::Cancelled,
                     _ => Code::from_i32(run.error_code),
                 },
-                message: run.error,
+                message: names
+                    .iter()
+                    .fold(run.error, |text, (path, name)| text.replace(path, name)),
                 run: run.id,
             });
         }
@@ -134,14 +154,42 @@ impl Engine for RunEngine {
             Fault::precondition("REPORT", format!("the server's report.json {error}"))
                 .hint("use the same version of Isomer here and there")
         })?;
+        // The folders are temporary ones of this machine.
+        let report = report::renamed(&report, &names).map_err(Fault::internal)?;
+        let mut files: Vec<(String, Vec<u8>)> = report::files(&report)
+            .map_err(Fault::internal)?
+            .into_iter()
+            .map(|(name, content)| (name.to_owned(), content))
+            .collect();
+        if let Some(key) = &self.key
+            && run.verdict() != Verdict::Unspecified
+        {
+            files.push(attested(&report, &files, &encoder.name, key)?);
+        }
         Ok(Ended {
             verdict: run.verdict(),
             run: run.id,
-            encoder: id,
+            encoder: encoder.name.clone(),
             report,
             files,
         })
     }
+}
+
+/// What the check came to for an encoder, signed over the report as it is stored.
+fn attested(
+    report: &report::Report,
+    files: &[(String, Vec<u8>)],
+    encoder: &str,
+    key: &PrivateKey,
+) -> Result<(String, Vec<u8>)> {
+    let json = files.iter().find(|(name, _)| name == check::JSON);
+    let json = json.ok_or_else(|| Fault::internal("no report.json was made"))?;
+    let all = attest::envelopes(report, &json.1, key)
+        .map_err(|message| Fault::precondition("ATTESTATION", message).hint("leave out --attest"))?;
+    let own = all.into_iter().find(|(id, _)| id == encoder);
+    let (_, envelope) = own.ok_or_else(|| Fault::internal(format!("the gate does not judge {encoder}")))?;
+    Ok((attest::FILE.to_owned(), envelope))
 }
 
 fn of_status(status: Status) -> RegistryError {

@@ -10,6 +10,8 @@ use isomer_model_registry::{
     fetch::{self, Bounds},
     ledger::Ledger,
     mlflow::{Credentials, Mlflow},
+    registry::Registry,
+    sagemaker::SageMaker,
     service::{Alone, HOOK, Service},
     verdict::Verdict,
 };
@@ -21,7 +23,7 @@ use isomer_service_kit::{
 };
 use serde_json::json;
 
-use super::{check, stdout_failure};
+use super::{check, report::attest, stdout_failure};
 use crate::{
     args::{
         Format, Global,
@@ -39,8 +41,6 @@ use engine::RunEngine;
 /// read them.
 const LEFT_BEHIND: Duration = Duration::from_secs(7 * 86_400);
 
-type MlflowChecker = Checker<Mlflow, RunEngine>;
-
 pub(super) async fn run(global: &Global, command: RegistryCommand) -> Result<ExitCode, Failure> {
     match command {
         RegistryCommand::Check(args) => Box::pin(one(global, *args)).await,
@@ -50,7 +50,46 @@ pub(super) async fn run(global: &Global, command: RegistryCommand) -> Result<Exi
 }
 
 async fn one(global: &Global, args: RegistryCheckArgs) -> Result<ExitCode, Failure> {
-    let parts = Parts::new(global, &args.common).await?;
+    match args.common.registry {
+        RegistryKind::Mlflow => {
+            let registry = mlflow(&args.common)?;
+            one_of(global, &args, registry).await
+        }
+        RegistryKind::Sagemaker => {
+            if args.common.promote {
+                return Err(Failure::usage(
+                    "--promote: SageMaker approves what passed, and its newest approved version is the champion; leave it out",
+                ));
+            }
+            let registry = SageMaker::from_env(bounds(&args.common)).map_err(Fault::from)?;
+            one_of(global, &args, registry).await
+        }
+    }
+}
+
+fn mlflow(args: &RegistryCommonArgs) -> Result<Mlflow, Failure> {
+    if args.registry != RegistryKind::Mlflow {
+        return Err(Failure::usage(
+            "--registry: only MLflow is watched and sends webhooks; have EventBridge start `isomer registry check --registry sagemaker` \
+             for a new model package",
+        ));
+    }
+    let uri = args.tracking_uri.as_deref().ok_or_else(|| {
+        Failure::usage("--tracking-uri: name the MLflow server, e.g. http://127.0.0.1:5000 (or MLFLOW_TRACKING_URI)")
+    })?;
+    Mlflow::new(uri, &Credentials::from_env(), &args.experiment)
+        .map_err(|error| Failure::usage(error.to_string()).of_flag("--tracking-uri"))
+}
+
+fn bounds(args: &RegistryCommonArgs) -> Bounds {
+    Bounds {
+        bytes: args.max_bytes,
+        files: args.max_files,
+    }
+}
+
+async fn one_of<R: Registry>(global: &Global, args: &RegistryCheckArgs, registry: R) -> Result<ExitCode, Failure> {
+    let parts = Parts::new(global, &args.common, registry).await?;
     let checker = &parts.checker;
     let checked = tokio::select! {
         checked = checker.check(&args.model, &args.version) => checked,
@@ -79,11 +118,12 @@ async fn one(global: &Global, args: RegistryCheckArgs) -> Result<ExitCode, Failu
 }
 
 async fn watch(global: &Global, args: RegistryWatchArgs) -> Result<ExitCode, Failure> {
+    let registry = mlflow(&args.common)?;
     let folder = folder(global, &args.common)?;
     let _alone = Alone::take(&folder).map_err(Fault::from)?;
-    let parts = Parts::new(global, &args.common).await?;
+    let parts = Parts::new(global, &args.common, registry).await?;
     let connection = parts.connection.clone();
-    let service = parts.service(args.models).await?;
+    let service = parts.service(&args).await?;
     if args.once {
         let look = service.look().await.map_err(Fault::from)?;
         let made = service.drain().await.map_err(Fault::from)?;
@@ -121,9 +161,10 @@ async fn serve(global: &Global, args: RegistryServeArgs) -> Result<ExitCode, Fai
             "--once: a server goes on; use `isomer registry watch --once`",
         ));
     }
+    let registry = mlflow(&watching.common)?;
     let folder = folder(global, &watching.common)?;
     let _alone = Alone::take(&folder).map_err(Fault::from)?;
-    let parts = Parts::new(global, &watching.common).await?;
+    let parts = Parts::new(global, &watching.common, registry).await?;
     let server = ServerConfig {
         listen: args.listen,
         ..parts.config.server.clone()
@@ -133,7 +174,7 @@ async fn serve(global: &Global, args: RegistryServeArgs) -> Result<ExitCode, Fai
         .local_addr()
         .map_err(|error| Fault::internal(format!("no local address: {error}")))?;
     let connection = parts.connection.clone();
-    let service = parts.service(watching.models).await?;
+    let service = parts.service(&watching).await?;
     let routes = service.routes(secret);
     if !global.quiet {
         let line = format!("isomer registry serves {HOOK} on {address}\n");
@@ -157,19 +198,20 @@ fn folder(global: &Global, args: &RegistryCommonArgs) -> Result<PathBuf, Failure
 }
 
 /// What the commands have in common.
-struct Parts {
-    checker: MlflowChecker,
+struct Parts<R> {
+    checker: Checker<R, RunEngine>,
     connection: Arc<Connection>,
     config: IsomerConfig,
     folder: PathBuf,
 }
 
-impl Parts {
-    async fn new(global: &Global, args: &RegistryCommonArgs) -> Result<Self, Failure> {
-        let RegistryKind::Mlflow = args.registry;
-        let credentials = Credentials::from_env();
-        let registry = Mlflow::new(&args.tracking_uri, &credentials, &args.experiment)
-            .map_err(|error| Failure::usage(error.to_string()).of_flag("--tracking-uri"))?;
+impl<R: Registry> Parts<R> {
+    async fn new(global: &Global, args: &RegistryCommonArgs, registry: R) -> Result<Self, Failure> {
+        let key = args
+            .attest
+            .as_deref()
+            .map(|file| attest::key(file, "--attest"))
+            .transpose()?;
         let spec = check::spec(&args.run)?;
         let display = Display::new(global.quiet);
         let connection = connect::connect_to_registry(global, &args.engine, &args.fleet, args.max_bytes).await?;
@@ -182,17 +224,13 @@ impl Parts {
             Duration::ZERO
         };
         fetch::sweep(&files, unheld);
-        let engine = RunEngine::new(connection.channel.clone(), connection.is_remote(), spec, display);
+        let engine = RunEngine::new(connection.channel.clone(), connection.is_remote(), spec, key, display);
         let policy = Policy {
             champion: args.champion.clone(),
             passed: args.alias.clone(),
             promote: args.promote,
         };
-        let bounds = Bounds {
-            bytes: args.max_bytes,
-            files: args.max_files,
-        };
-        let checker = Checker::new(registry, engine, files, policy, bounds).map_err(Fault::from)?;
+        let checker = Checker::new(registry, engine, files, policy, bounds(args)).map_err(Fault::from)?;
         Ok(Self {
             config: connection.config.clone(),
             checker,
@@ -200,11 +238,18 @@ impl Parts {
             folder,
         })
     }
+}
 
-    async fn service(self, models: Vec<String>) -> Result<Arc<Service<Mlflow, RunEngine>>, Failure> {
+impl Parts<Mlflow> {
+    async fn service(self, watching: &RegistryWatchArgs) -> Result<Arc<Service<Mlflow, RunEngine>>, Failure> {
         let file = self.folder.join("ledger.sqlite");
         let ledger = Ledger::open(&format!("sqlite:{}", file.display())).await?;
-        Ok(Service::new(self.checker, ledger, models))
+        Ok(Service::new(
+            self.checker,
+            ledger,
+            watching.models.clone(),
+            watching.reread,
+        ))
     }
 }
 

@@ -34,16 +34,24 @@ fn bytes(file: &Path, flag: &str) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| Failure::dependency(format!("{flag}: cannot read {}: {error}", file.display())))
 }
 
-/// The attestations of a report, by file name.
-fn signed(report: &Report, json: &[u8], key: &PrivateKey) -> Result<Vec<(String, Vec<u8>)>, Failure> {
-    let all = statements(report, json).map_err(|error| Failure::usage(error.to_string()))?;
+/// Name of the attestation where there is one encoder.
+pub(crate) const FILE: &str = "attestation.dsse.json";
+
+/// The attestations of a report: id of the encoder, and the signed envelope.
+pub(crate) fn envelopes(report: &Report, json: &[u8], key: &PrivateKey) -> Result<Vec<(String, Vec<u8>)>, String> {
+    let all = statements(report, json).map_err(|error| error.to_string())?;
     let signed = all.into_iter().map(|(encoder, statement)| {
-        let statement = serde_json::to_vec(&statement).map_err(|error| Failure::dependency(error.to_string()))?;
-        let signed = Envelope::sign(&statement, key).map_err(|error| Failure::dependency(error.to_string()))?;
-        let signed = serde_json::to_vec(&signed).map_err(|error| Failure::dependency(error.to_string()))?;
+        let statement = serde_json::to_vec(&statement).map_err(|error| error.to_string())?;
+        let signed = Envelope::sign(&statement, key).map_err(|error| error.to_string())?;
+        let signed = serde_json::to_vec(&signed).map_err(|error| error.to_string())?;
         Ok((encoder, signed))
     });
-    let signed = signed.collect::<Result<Vec<_>, Failure>>()?;
+    signed.collect()
+}
+
+/// The attestations of a report, by file name.
+fn signed(report: &Report, json: &[u8], key: &PrivateKey) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    let signed = envelopes(report, json, key).map_err(Failure::usage)?;
     Ok(of_encoders("attestation", signed, ".dsse.json"))
 }
 
@@ -95,7 +103,7 @@ pub(super) async fn verify_one(global: &Global, args: &VerifyArgs) -> Result<Exi
 }
 
 /// SHA-256 of a model's weights, as encoders tell it.
-async fn weights(global: &Global, model: &str) -> Result<String, Failure> {
+pub(super) async fn weights(global: &Global, model: &str) -> Result<String, Failure> {
     let told = |error: isomer_models::ModelError| Failure::from(Fault::from(error)).of_flag("--model");
     let resolver = Resolver::new(connect::configuration(global)?.models).map_err(told)?;
     // What is to be deployed is here; nothing is fetched to compare it with.
@@ -120,6 +128,7 @@ fn say(global: &Global, verified: &Verified) -> Result<(), Failure> {
             "passed": test.passed_tests,
             "undecided": test.warned_tests,
             "failed": test.failed_tests,
+            "artifacts": verified.artifacts,
         })
         .to_string(),
         Format::Text => {
@@ -132,6 +141,11 @@ fn say(global: &Global, verified: &Verified) -> Result<(), Failure> {
                 "{}: {result}; weights SHA-256 {}",
                 verified.encoder, verified.weights
             )];
+            let artifacts = verified.artifacts.iter().map(|artifact| {
+                let digest = artifact.digest.get("sha256").map_or("", String::as_str);
+                format!("  carried by: {}@sha256:{digest}", artifact.name)
+            });
+            lines.extend(artifacts);
             let lists = [
                 ("kept", &test.passed_tests),
                 ("undecided", &test.warned_tests),

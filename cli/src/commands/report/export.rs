@@ -2,7 +2,10 @@
 
 use std::process::ExitCode;
 
-use isomer_eval::report::export::{bom, model_card};
+use isomer_eval::report::{
+    Report,
+    export::{bom, eval_results, model_card},
+};
 
 use super::{of_encoders, read, write};
 use crate::{
@@ -11,7 +14,35 @@ use crate::{
         report::{ExportArgs, ExportForm},
     },
     exit::Failure,
+    progress::Display,
 };
+
+/// Scores of the texts as they are, for the hub. A data set that has no task there is told of.
+fn results(global: &Global, args: &ExportArgs, report: &Report) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    let display = Display::new(global.quiet);
+    let mut all = Vec::new();
+    for (number, encoder) in report.encoders.iter().enumerate() {
+        let Some(found) = eval_results(report, &encoder.id, args.source_url.as_deref()) else {
+            continue;
+        };
+        // The same for each encoder.
+        for (dataset, why) in found.left_out.iter().filter(|_| number == 0) {
+            display.message(&format!("eval-results: {dataset} is left out: {why}"));
+        }
+        if !found.entries.is_empty() {
+            let yaml = serde_norway::to_string(&found.entries);
+            let yaml = yaml.map_err(|error| Failure::dependency(error.to_string()))?;
+            all.push((encoder.id.clone(), yaml.into_bytes()));
+        }
+    }
+    if all.is_empty() {
+        return Err(Failure::usage(
+            "--form eval-results: no data set of this report is a task of the hub, whole and at the task's commit; check with data sets of \
+             mteb by name (`isomer datasets`) and without --limit",
+        ));
+    }
+    Ok(of_encoders("eval-results", all, ".yaml"))
+}
 
 pub(super) fn export(global: &Global, args: &ExportArgs) -> Result<ExitCode, Failure> {
     let (report, _) = read(&args.report, "--report")?;
@@ -28,6 +59,7 @@ pub(super) fn export(global: &Global, args: &ExportArgs) -> Result<ExitCode, Fai
                 let cards = ids.filter_map(|id| model_card(&report, &id).map(|card| (id, card.into_bytes())));
                 files.extend(of_encoders("model-card", cards.collect(), ".md"));
             }
+            ExportForm::EvalResults => files.extend(results(global, args, &report)?),
         }
     }
     write(global, files, &args.out)

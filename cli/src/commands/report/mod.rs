@@ -2,6 +2,7 @@
 
 pub(super) mod attest;
 mod export;
+mod push;
 
 use std::{io::Write, path::Path, process::ExitCode};
 
@@ -18,7 +19,10 @@ use crate::{
 
 pub(super) async fn run(global: &Global, args: &ReportArgs) -> Result<ExitCode, Failure> {
     match (&args.command, &args.input) {
-        (Some(ReportCommand::Attest(args)), _) => attest::attest(global, args),
+        (Some(ReportCommand::Attest(args)), _) => match &args.push {
+            Some(reference) => Box::pin(push::push(global, args, reference)).await,
+            None => attest::attest(global, args),
+        },
         (Some(ReportCommand::Export(args)), _) => export::export(global, args),
         (Some(ReportCommand::Verify(args)), _) => attest::verify_one(global, args).await,
         (None, Some(input)) => files(global, input, &args.out),
@@ -44,6 +48,16 @@ fn read(file: &Path, flag: &str) -> Result<(Report, Vec<u8>), Failure> {
 
 /// Writes files into a folder, and says which.
 fn write(global: &Global, files: Vec<(String, Vec<u8>)>, out: &Path) -> Result<ExitCode, Failure> {
+    write_and(global, files, out, None)
+}
+
+/// [`write`], and says something more, as a line or as the members of a document.
+fn write_and(
+    global: &Global,
+    files: Vec<(String, Vec<u8>)>,
+    out: &Path,
+    more: Option<(String, serde_json::Value)>,
+) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(out)
         .map_err(|error| Failure::dependency(format!("--out: cannot make {}: {error}", out.display())))?;
     let mut written = Vec::with_capacity(files.len());
@@ -53,9 +67,16 @@ fn write(global: &Global, files: Vec<(String, Vec<u8>)>, out: &Path) -> Result<E
             .map_err(|error| Failure::dependency(format!("--out: cannot write {}: {error}", path.display())))?;
         written.push(path.display().to_string());
     }
+    let (line, mut document) = more.unwrap_or_else(|| (String::new(), serde_json::json!({})));
     let text = match global.format {
-        Format::Text => written.join("\n"),
-        Format::Json => serde_json::json!({ "files": written }).to_string(),
+        Format::Text => {
+            written.extend(Some(line).filter(|line| !line.is_empty()));
+            written.join("\n")
+        }
+        Format::Json => {
+            document["files"] = written.into();
+            document.to_string()
+        }
     };
     writeln!(std::io::stdout().lock(), "{text}").map_err(|error| stdout_failure(&error))?;
     Ok(ExitCode::SUCCESS)

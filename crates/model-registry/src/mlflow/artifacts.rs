@@ -2,9 +2,7 @@
 
 use std::{collections::VecDeque, io::Write as _, path::Path};
 
-use futures::{StreamExt, TryStreamExt};
 use isomer_outbound::said::cause;
-use object_store::{ObjectStore, ObjectStoreExt, aws::AmazonS3Builder, path::Path as Key};
 use url::Url;
 
 use super::{
@@ -12,20 +10,18 @@ use super::{
     wire::FilesAnswer,
 };
 use crate::{
+    bucket::{Bucket, MOST_LISTED},
     error::{RegistryError, Result},
     registry::StoredFile,
 };
-
-/// Most files, and most folders, that are listed of one version.
-const MOST_LISTED: usize = 20_000;
 
 /// A folder of files.
 #[derive(Debug)]
 pub(super) enum Store {
     /// Behind the server: a path below its root of artifacts.
     Served(String),
-    /// In a bucket: the key that all keys begin with.
-    S3(Box<dyn ObjectStore>, Key),
+    /// In a bucket.
+    S3(Bucket),
 }
 
 impl Store {
@@ -48,18 +44,8 @@ impl Store {
                 }
                 Ok(Self::Served(path.trim_matches('/').to_owned()))
             }
-            "s3" => {
-                isomer_service_kit::tls::install_crypto();
-                let mut builder = AmazonS3Builder::from_env().with_url(uri);
-                // The variable of MLflow's own client.
-                if let Ok(endpoint) = std::env::var("MLFLOW_S3_ENDPOINT_URL") {
-                    let plain = endpoint.starts_with("http://");
-                    builder = builder.with_endpoint(endpoint).with_allow_http(plain);
-                }
-                let store = builder.build().map_err(|error| refused(&cause(&error)))?;
-                let key = Key::from_url_path(url.path()).map_err(|error| refused(&error.to_string()))?;
-                Ok(Self::S3(Box::new(store), key))
-            }
+            // The variable of MLflow's own client.
+            "s3" => Bucket::of(uri, std::env::var("MLFLOW_S3_ENDPOINT_URL").ok()).map(Self::S3),
             other => Err(refused(&format!(
                 "`{other}` is not read here: start MLflow with --serve-artifacts, or keep artifacts in S3"
             ))),
@@ -70,25 +56,7 @@ impl Store {
     pub(super) async fn list(&self, client: &Client) -> Result<Vec<StoredFile>> {
         let mut files = match self {
             Self::Served(root) => served(client, root).await?,
-            Self::S3(store, prefix) => {
-                let listed = store.list(Some(prefix)).take(MOST_LISTED + 1);
-                let all: Vec<_> = listed
-                    .try_collect()
-                    .await
-                    .map_err(|error| of_bucket("listing files", &error))?;
-                let below = |key: &Key| {
-                    let parts: Vec<String> = key.prefix_match(prefix)?.map(|part| part.as_ref().to_owned()).collect();
-                    Some(parts.join("/"))
-                };
-                all.into_iter()
-                    .filter_map(|one| {
-                        Some(StoredFile {
-                            path: below(&one.location).filter(|path| !path.is_empty())?,
-                            size: Some(one.size),
-                        })
-                    })
-                    .collect()
-            }
+            Self::S3(bucket) => bucket.list().await?,
         };
         files.sort();
         Ok(files)
@@ -96,41 +64,25 @@ impl Store {
 
     /// Writes a file to `to`: `None` if it is longer than `most`.
     pub(super) async fn download(&self, client: &Client, file: &str, to: &Path, most: u64) -> Result<Option<u64>> {
+        let root = match self {
+            Self::S3(bucket) => return bucket.download(file, to, most).await,
+            Self::Served(root) => root,
+        };
         let doing = format!("fetching {file}");
         let mut output = std::fs::File::create(to).map_err(RegistryError::io("writing", to))?;
         let mut size = 0_u64;
-        let mut write = |bytes: &[u8]| -> Result<bool> {
+        let url = client.url(&format!("api/2.0/mlflow-artifacts/artifacts/{root}/{file}"));
+        let mut answer = client.open(&doing, url).await?;
+        while let Some(bytes) = answer
+            .chunk()
+            .await
+            .map_err(|error| unavailable(&doing, cause(&error)))?
+        {
             size = size.saturating_add(bytes.len() as u64);
             if size > most {
-                return Ok(false);
+                return Ok(None);
             }
-            output.write_all(bytes).map_err(RegistryError::io("writing", to))?;
-            Ok(true)
-        };
-        match self {
-            Self::Served(root) => {
-                let url = client.url(&format!("api/2.0/mlflow-artifacts/artifacts/{root}/{file}"));
-                let mut answer = client.open(&doing, url).await?;
-                while let Some(bytes) = answer
-                    .chunk()
-                    .await
-                    .map_err(|error| unavailable(&doing, cause(&error)))?
-                {
-                    if !write(&bytes)? {
-                        return Ok(None);
-                    }
-                }
-            }
-            Self::S3(store, prefix) => {
-                let key = key(prefix, file);
-                let found = store.get(&key).await.map_err(|error| of_bucket(&doing, &error))?;
-                let mut stream = found.into_stream();
-                while let Some(bytes) = stream.try_next().await.map_err(|error| of_bucket(&doing, &error))? {
-                    if !write(&bytes)? {
-                        return Ok(None);
-                    }
-                }
-            }
+            output.write_all(&bytes).map_err(RegistryError::io("writing", to))?;
         }
         Ok(Some(size))
     }
@@ -143,10 +95,7 @@ impl Store {
                 let url = client.url(&format!("api/2.0/mlflow-artifacts/artifacts/{root}/{file}"));
                 client.put(&doing, url, content).await
             }
-            Self::S3(store, prefix) => {
-                let put = store.put(&key(prefix, file), content.to_vec().into()).await;
-                put.map(drop).map_err(|error| of_bucket(&doing, &error))
-            }
+            Self::S3(bucket) => bucket.upload(file, content).await,
         }
     }
 }
@@ -182,29 +131,13 @@ async fn served(client: &Client, root: &str) -> Result<Vec<StoredFile>> {
                 files.push(StoredFile {
                     path,
                     size: one.file_size,
+                    // The server says nothing of the content.
+                    tag: None,
                 });
             }
         }
     }
     Ok(files)
-}
-
-fn key(prefix: &Key, file: &str) -> Key {
-    let parts = prefix.parts().chain(file.split('/').map(Into::into));
-    Key::from_iter(parts)
-}
-
-fn of_bucket(doing: &str, error: &object_store::Error) -> RegistryError {
-    use object_store::Error;
-    match error {
-        Error::NotFound { .. } => RegistryError::Refused {
-            doing: doing.to_owned(),
-            status: 404,
-            code: "RESOURCE_DOES_NOT_EXIST".to_owned(),
-            message: error.to_string(),
-        },
-        _ => unavailable(doing, cause(error)),
-    }
 }
 
 fn percent_decoded(path: &str) -> String {

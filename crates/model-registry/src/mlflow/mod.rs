@@ -20,7 +20,8 @@ use wire::{
 use crate::{
     error::{RegistryError, Result},
     evidence::{Evidence, PREFIX},
-    registry::{Registry, StoredFile, Version},
+    registry::{Aliased, Registry, StoredFile, Version, award_alias, champion_by_alias, withdraw_alias},
+    verdict::Verdict,
 };
 use artifacts::Store;
 
@@ -136,6 +137,26 @@ impl Registry for Mlflow {
         "mlflow"
     }
 
+    fn uri(&self, version: &Version) -> String {
+        format!("models:/{}/{}", version.model, version.number)
+    }
+
+    async fn champion(&self, version: &Version, alias: &str) -> Result<Option<Version>> {
+        champion_by_alias(self, version, alias).await
+    }
+
+    async fn award(&self, version: &Version, alias: &str) -> Result<bool> {
+        award_alias(self, version, alias).await
+    }
+
+    async fn withdraw(&self, version: &Version, alias: &str, _verdict: Option<Verdict>) -> Result<()> {
+        withdraw_alias(self, version, alias).await
+    }
+
+    async fn promote(&self, version: &Version, alias: &str) -> Result<()> {
+        self.set_alias(version, alias).await
+    }
+
     async fn version(&self, model: &str, version: &str) -> Result<Option<Version>> {
         let query = [("name", model), ("version", version)];
         let doing = format!("asking for version {version} of `{model}`");
@@ -144,42 +165,6 @@ impl Registry for Mlflow {
             Ok(found) => Ok(Some(found.model_version.version())),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
-        }
-    }
-
-    async fn at_alias(&self, model: &str, alias: &str) -> Result<Option<Version>> {
-        // Not `registered-models/alias`: it answers INVALID_PARAMETER_VALUE for an alias that no
-        // version has, as for a request that is wrong.
-        let doing = format!("asking for the aliases of `{model}`");
-        let found: Result<ModelAnswer> = self
-            .client
-            .get(&doing, "registered-models/get", &[("name", model)])
-            .await;
-        let aliases = match found {
-            Ok(found) => found.registered_model.aliases,
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        match aliases.into_iter().find(|one| one.alias == alias) {
-            Some(one) => self.version(model, &one.version).await,
-            None => Ok(None),
-        }
-    }
-
-    async fn versions(&self) -> Result<Vec<Version>> {
-        let (mut all, mut token) = (Vec::new(), String::new());
-        loop {
-            let query = [("max_results", PAGE), ("page_token", token.as_str())];
-            let query = if token.is_empty() { &query[..1] } else { &query[..] };
-            let page: VersionsAnswer = self
-                .client
-                .get("listing versions", "model-versions/search", query)
-                .await?;
-            all.extend(page.model_versions.into_iter().map(wire::ModelVersion::version));
-            if page.next_page_token.is_empty() {
-                return Ok(all);
-            }
-            token = page.next_page_token;
         }
     }
 
@@ -263,6 +248,44 @@ impl Registry for Mlflow {
             .send("removing a tag", Method::DELETE, "model-versions/delete-tag", &body)
             .await;
         absent_is_fine(sent)
+    }
+}
+
+impl Aliased for Mlflow {
+    async fn at_alias(&self, model: &str, alias: &str) -> Result<Option<Version>> {
+        // Not `registered-models/alias`: it answers INVALID_PARAMETER_VALUE for an alias that no
+        // version has, as for a request that is wrong.
+        let doing = format!("asking for the aliases of `{model}`");
+        let found: Result<ModelAnswer> = self
+            .client
+            .get(&doing, "registered-models/get", &[("name", model)])
+            .await;
+        let aliases = match found {
+            Ok(found) => found.registered_model.aliases,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match aliases.into_iter().find(|one| one.alias == alias) {
+            Some(one) => self.version(model, &one.version).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn versions(&self) -> Result<Vec<Version>> {
+        let (mut all, mut token) = (Vec::new(), String::new());
+        loop {
+            let query = [("max_results", PAGE), ("page_token", token.as_str())];
+            let query = if token.is_empty() { &query[..1] } else { &query[..] };
+            let page: VersionsAnswer = self
+                .client
+                .get("listing versions", "model-versions/search", query)
+                .await?;
+            all.extend(page.model_versions.into_iter().map(wire::ModelVersion::version));
+            if page.next_page_token.is_empty() {
+                return Ok(all);
+            }
+            token = page.next_page_token;
+        }
     }
 
     async fn set_alias(&self, version: &Version, alias: &str) -> Result<()> {

@@ -142,6 +142,7 @@ impl ModelVersion {
             logged_model: some(self.model_id).or_else(|| of_source.map(str::to_owned)),
             model: self.name,
             number: self.version,
+            id: String::new(),
             files: self.source,
             tags,
             run: some(self.run_id),

@@ -5,7 +5,7 @@
 mod receiver;
 mod support;
 
-use isomer_model_registry::{RegistryError, check::Stale, registry::Registry, verdict};
+use isomer_model_registry::{RegistryError, check::Policy, reconcile::Stale, registry::Registry, verdict};
 use isomer_proto::eval::v1::Verdict;
 use support::{CHAMPION, Given, Memory, PASSED, checker, encoder, given, policy};
 
@@ -125,7 +125,8 @@ async fn a_champion_that_changes_during_a_run_is_the_one_that_counts() {
     assert_eq!(memory.tag("3", "isomer.baseline").as_deref(), Some("2"));
     let runs = runs.lock();
     let baselines: Vec<&str> = runs.iter().map(|run| run.baseline.as_deref().unwrap()).collect();
-    assert_eq!(baselines, ["enc-v1", "enc-v2"]);
+    assert_eq!(baselines, ["memory:/enc/1", "memory:/enc/2"]);
+    assert!(runs.iter().all(|run| run.encoder == "memory:/enc/3"));
     assert_ne!(runs[0].request_id, runs[1].request_id);
     // The record of the first one was never written.
     assert_eq!(memory.0.lock().records.len(), 1);
@@ -196,7 +197,7 @@ async fn the_champion_is_moved_only_when_told() {
     let told = support::checker(
         &memory,
         given(Verdict::Pass),
-        isomer_model_registry::check::Policy {
+        Policy {
             promote: true,
             ..policy()
         },
@@ -209,6 +210,104 @@ async fn the_champion_is_moved_only_when_told() {
     // It is compared with nobody now, and its verdict stands.
     let version = memory.version("enc", "2").await.unwrap().unwrap();
     assert_eq!(told.0.stale(&version).await.unwrap(), None);
+}
+
+/// A version that passed in a process that ended before the champion's alias was set.
+async fn left_before_promotion() -> (Memory, Given) {
+    let memory = Memory::with(&["1", "2", "3"]);
+    memory.set(CHAMPION, "1");
+    let promoting = || Policy {
+        promote: true,
+        ..policy()
+    };
+    let (whole, _folder) = checker(&memory, given(Verdict::Pass), promoting());
+    whole.check("enc", "2").await.unwrap();
+    let at = format!("alias 2 {CHAMPION}");
+    let place = memory.written().iter().position(|one| *one == at).unwrap();
+    let memory = Memory::with(&["1", "2", "3"]);
+    memory.set(CHAMPION, "1");
+    memory.0.lock().fails_at = Some(place);
+    let (cut, _folder) = checker(&memory, given(Verdict::Pass), promoting());
+    cut.check("enc", "2").await.unwrap_err();
+    assert_eq!(
+        memory.alias(PASSED).as_deref(),
+        Some("2"),
+        "cut between the two aliases"
+    );
+    assert_eq!(memory.alias(CHAMPION).as_deref(), Some("1"));
+    (memory, given(Verdict::Pass))
+}
+
+#[tokio::test]
+async fn a_promotion_that_was_cut_off_is_finished_without_another_run() {
+    for (promote, champion) in [(true, "2"), (false, "1")] {
+        let (memory, engine) = left_before_promotion().await;
+        let runs = engine.runs.clone();
+        let (checker, _folder) = checker(&memory, engine, Policy { promote, ..policy() });
+        let version = memory.version("enc", "2").await.unwrap().unwrap();
+        assert_eq!(checker.stale(&version).await.unwrap(), None);
+        assert_eq!(checker.finish_promotion(&version).await.unwrap(), promote);
+        assert_eq!(memory.alias(CHAMPION).as_deref(), Some(champion));
+        let version = memory.version("enc", "2").await.unwrap().unwrap();
+        assert!(!checker.finish_promotion(&version).await.unwrap());
+        assert!(runs.lock().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_champion_that_a_person_chose_is_not_replaced_by_a_promotion_of_before() {
+    // Another one, before the process came back: the version is compared with it first.
+    let (memory, engine) = left_before_promotion().await;
+    memory.set(CHAMPION, "3");
+    let (checker, _folder) = checker(
+        &memory,
+        engine,
+        Policy {
+            promote: true,
+            ..policy()
+        },
+    );
+    let version = || async { memory.version("enc", "2").await.unwrap().unwrap() };
+    assert!(!checker.finish_promotion(&version().await).await.unwrap());
+    assert_eq!(memory.alias(CHAMPION).as_deref(), Some("3"));
+    assert_eq!(checker.stale(&version().await).await.unwrap(), Some(Stale::Champion));
+    // The one of before, after the promotion was made: it stays.
+    memory.set(CHAMPION, "1");
+    assert!(checker.finish_promotion(&version().await).await.unwrap());
+    memory.set(CHAMPION, "1");
+    assert!(!checker.finish_promotion(&version().await).await.unwrap());
+    assert_eq!(memory.alias(CHAMPION).as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn a_change_that_keeps_all_sizes_is_found_when_the_files_are_read_again() {
+    let memory = Memory::with(&["1"]);
+    let (checker, _folder) = checker(&memory, given(Verdict::Pass), policy());
+    checker.check("enc", "1").await.unwrap();
+    let version = || async { memory.version("enc", "1").await.unwrap().unwrap() };
+    assert!(!checker.reread(&version().await).await.unwrap());
+    assert_eq!(memory.alias(PASSED).as_deref(), Some("1"));
+    {
+        let mut state = memory.0.lock();
+        let weights = state
+            .files
+            .get_mut("1")
+            .unwrap()
+            .get_mut("0_StaticEmbedding/model.safetensors");
+        let last = weights.unwrap().last_mut().unwrap();
+        *last ^= 1;
+    }
+    assert_eq!(
+        checker.stale(&version().await).await.unwrap(),
+        None,
+        "no listing shows it"
+    );
+    assert!(checker.reread(&version().await).await.unwrap());
+    assert_eq!(memory.alias(PASSED), None);
+    assert_eq!(checker.stale(&version().await).await.unwrap(), Some(Stale::Files));
+    checker.check("enc", "1").await.unwrap();
+    assert_eq!(checker.stale(&version().await).await.unwrap(), None);
+    assert!(!checker.reread(&version().await).await.unwrap());
 }
 
 #[tokio::test]
@@ -263,15 +362,19 @@ async fn the_version_at_the_alias_is_stale_when_another_is_champion() {
 
 #[tokio::test]
 async fn a_registry_that_fails_at_any_write_ends_the_same_when_it_is_tried_again() {
-    // The version at the alias before, and the verdict of other files that the version had.
+    // The version at the alias before, the verdict of other files that the version had, and whether
+    // it is to become the champion.
     let before = [
-        (Verdict::Pass, None, None),
-        (Verdict::Fail, Some("1"), None),
-        (Verdict::Pass, Some("1"), None),
-        (Verdict::Pass, None, Some("fail")),
-        (Verdict::Fail, Some("1"), Some("pass")),
+        (Verdict::Pass, None, None, false),
+        (Verdict::Fail, Some("1"), None, false),
+        (Verdict::Pass, Some("1"), None, false),
+        (Verdict::Pass, None, Some("fail"), false),
+        (Verdict::Fail, Some("1"), Some("pass"), false),
+        (Verdict::Pass, None, None, true),
+        (Verdict::Fail, None, None, true),
+        (Verdict::Pass, Some("1"), Some("pass"), true),
     ];
-    for (gate, alias, other) in before {
+    for (gate, alias, other, promote) in before {
         let run = |fails_at: Option<usize>| async move {
             let memory = Memory::with(&["1"]);
             if let Some(version) = alias {
@@ -287,7 +390,8 @@ async fn a_registry_that_fails_at_any_write_ends_the_same_when_it_is_tried_again
                 memory.0.lock().tags.insert("1".to_owned(), tags.into());
             }
             memory.0.lock().fails_at = fails_at;
-            let (checker, _folder) = checker(&memory, given(gate), policy());
+            let policy = Policy { promote, ..policy() };
+            let (checker, _folder) = checker(&memory, given(gate), policy);
             let first = checker.check("enc", "1").await;
             let failed = first.is_err();
             assert!(first.map_err(|error: RegistryError| assert!(error.passes())).is_ok() || fails_at.is_some());
@@ -301,8 +405,12 @@ async fn a_registry_that_fails_at_any_write_ends_the_same_when_it_is_tried_again
                 let version = memory.version("enc", "1").await.unwrap().unwrap();
                 if checker.stale(&version).await.unwrap().is_some() {
                     checker.check("enc", "1").await.unwrap();
+                } else {
+                    checker.finish_promotion(&version).await.unwrap();
                 }
             }
+            assert_eq!(memory.alias(CHAMPION).is_some(), promote && gate == Verdict::Pass);
+            assert_eq!(memory.tag("1", "isomer.promotion"), None);
             let records = memory.0.lock().records.len();
             let verdict = memory.tag("1", VERDICT).unwrap();
             (memory.alias(PASSED), verdict, records, failed, memory.written().len())

@@ -1,6 +1,6 @@
 //! The receiver of webhooks and the queue behind it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hmac::{Hmac, Mac};
@@ -18,6 +18,7 @@ use tempfile::TempDir;
 
 use super::support::{CHAMPION, Given, Memory, PASSED, checker, given, policy};
 
+const DAY: Duration = Duration::from_secs(86_400);
 const SECRET: &str = "s3cret";
 
 struct Receiver {
@@ -27,9 +28,18 @@ struct Receiver {
 }
 
 async fn receiver(memory: &Memory, engine: Given, models: &[&str]) -> Receiver {
+    receiver_that_rereads(memory, engine, models, DAY).await
+}
+
+async fn receiver_that_rereads(memory: &Memory, engine: Given, models: &[&str], reread: Duration) -> Receiver {
     let (checker, folder) = checker(memory, engine, policy());
     let ledger = Ledger::open("sqlite::memory:").await.unwrap();
-    let service = Service::new(checker, ledger, models.iter().map(|&name| name.to_owned()).collect());
+    let service = Service::new(
+        checker,
+        ledger,
+        models.iter().map(|&name| name.to_owned()).collect(),
+        reread,
+    );
     let routes = service.routes(SecretSource::Given(Secret::new(SECRET)));
     let address = isomer_stubs::http::serve(routes).await;
     Receiver {
@@ -141,4 +151,33 @@ async fn a_look_finds_what_webhooks_missed_and_takes_back_what_was_not_earned() 
     let look = receiver.service.look().await.unwrap();
     assert_eq!((look.queued, look.withdrawn), (0, 1));
     assert_eq!(memory.alias(PASSED), None);
+}
+
+#[tokio::test]
+async fn a_look_reads_the_files_of_what_passed_again_when_it_is_time() {
+    for (reread, withdrawn) in [(DAY, 0), (Duration::ZERO, 1)] {
+        let memory = Memory::with(&["1"]);
+        let engine = given(Verdict::Pass);
+        let runs = engine.runs.clone();
+        let receiver = receiver_that_rereads(&memory, engine, &[], reread).await;
+        receiver.service.look().await.unwrap();
+        receiver.service.drain().await.unwrap();
+        // Read for the first time.
+        assert_eq!(receiver.service.look().await.unwrap().withdrawn, 0);
+        {
+            let mut state = memory.0.lock();
+            let weights = state
+                .files
+                .get_mut("1")
+                .unwrap()
+                .get_mut("0_StaticEmbedding/model.safetensors");
+            *weights.unwrap().last_mut().unwrap() ^= 1;
+        }
+        let look = receiver.service.look().await.unwrap();
+        assert_eq!((look.withdrawn, look.queued), (withdrawn, withdrawn), "{reread:?}");
+        assert_eq!(memory.alias(PASSED).is_none(), withdrawn == 1);
+        receiver.service.drain().await.unwrap();
+        assert_eq!(memory.alias(PASSED).as_deref(), Some("1"));
+        assert_eq!(runs.lock().len(), 1 + withdrawn);
+    }
 }

@@ -9,10 +9,11 @@ use std::{
 use isomer_model_registry::{
     RegistryError, Result,
     check::{Checker, Policy},
-    engine::{Ended, Engine},
+    engine::{Candidate, Ended, Engine},
     evidence::Evidence,
     fetch::Bounds,
-    registry::{Registry, StoredFile, Version},
+    registry::{Aliased, Registry, StoredFile, Version, award_alias, champion_by_alias, withdraw_alias},
+    verdict,
 };
 use isomer_proto::eval::v1::Verdict;
 use parking_lot::Mutex;
@@ -99,33 +100,38 @@ impl Registry for Memory {
         "memory"
     }
 
+    fn uri(&self, version: &Version) -> String {
+        format!("memory:/{}/{}", version.model, version.number)
+    }
+
+    async fn champion(&self, version: &Version, alias: &str) -> Result<Option<Version>> {
+        champion_by_alias(self, version, alias).await
+    }
+
+    async fn award(&self, version: &Version, alias: &str) -> Result<bool> {
+        award_alias(self, version, alias).await
+    }
+
+    async fn withdraw(&self, version: &Version, alias: &str, _verdict: Option<verdict::Verdict>) -> Result<()> {
+        withdraw_alias(self, version, alias).await
+    }
+
+    async fn promote(&self, version: &Version, alias: &str) -> Result<()> {
+        self.set_alias(version, alias).await
+    }
+
     async fn version(&self, model: &str, version: &str) -> Result<Option<Version>> {
         let state = self.0.lock();
         Ok(state.files.get(version).map(|_| Version {
             model: model.to_owned(),
             number: version.to_owned(),
+            id: String::new(),
             files: String::new(),
             tags: state.tags.get(version).cloned().unwrap_or_default(),
             run: None,
             logged_model: None,
             ready: true,
         }))
-    }
-
-    async fn at_alias(&self, model: &str, alias: &str) -> Result<Option<Version>> {
-        match self.alias(alias) {
-            Some(version) => self.version(model, &version).await,
-            None => Ok(None),
-        }
-    }
-
-    async fn versions(&self) -> Result<Vec<Version>> {
-        let names: Vec<String> = self.0.lock().files.keys().cloned().collect();
-        let mut all = Vec::new();
-        for name in names {
-            all.extend(self.version("enc", &name).await?);
-        }
-        Ok(all)
     }
 
     async fn files(&self, version: &Version) -> Result<Vec<StoredFile>> {
@@ -135,6 +141,7 @@ impl Registry for Memory {
             .map(|(path, content)| StoredFile {
                 path: path.clone(),
                 size: (!state.without_sizes).then_some(content.len() as u64),
+                tag: None,
             })
             .collect())
     }
@@ -170,6 +177,24 @@ impl Registry for Memory {
         state.tags.entry(version.number.clone()).or_default().remove(key);
         Ok(())
     }
+}
+
+impl Aliased for Memory {
+    async fn at_alias(&self, model: &str, alias: &str) -> Result<Option<Version>> {
+        match self.alias(alias) {
+            Some(version) => self.version(model, &version).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn versions(&self) -> Result<Vec<Version>> {
+        let names: Vec<String> = self.0.lock().files.keys().cloned().collect();
+        let mut all = Vec::new();
+        for name in names {
+            all.extend(self.version("enc", &name).await?);
+        }
+        Ok(all)
+    }
 
     async fn set_alias(&self, version: &Version, alias: &str) -> Result<()> {
         self.write(format!("alias {} {alias}", version.number))?;
@@ -199,7 +224,9 @@ pub struct Given {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     pub request_id: String,
-    /// Name of the baseline's folder.
+    /// What the report is to call the encoder.
+    pub encoder: String,
+    /// And the baseline.
     pub baseline: Option<String>,
 }
 
@@ -222,14 +249,16 @@ impl Engine for Given {
         Ok(self.usable.clone())
     }
 
-    async fn run(&self, request_id: &str, encoder: &Path, baseline: Option<&Path>) -> Result<Ended> {
-        assert!(encoder.join("modules.json").is_file());
-        let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+    async fn run(&self, request_id: &str, encoder: &Candidate, baseline: Option<&Candidate>) -> Result<Ended> {
         let number = {
             let mut runs = self.runs.lock();
+            for one in [Some(encoder), baseline].into_iter().flatten() {
+                assert!(one.folder.join("modules.json").is_file());
+            }
             runs.push(Asked {
                 request_id: request_id.to_owned(),
-                baseline: baseline.map(name),
+                encoder: encoder.name.clone(),
+                baseline: baseline.map(|one| one.name.clone()),
             });
             runs.len()
         };

@@ -1,7 +1,8 @@
-//! A report in the forms of other tools: a bill of materials (CycloneDX), and the section of a
-//! model card (Hugging Face).
+//! A report in the forms of other tools: a bill of materials (CycloneDX), the section of a model
+//! card and the scores of a model's page (Hugging Face).
 
 mod cyclonedx;
+mod eval_results;
 mod model_card;
 
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
 };
 
 pub use cyclonedx::bom;
+pub use eval_results::{EvalResults, eval_results};
 pub use model_card::model_card;
 
 /// A number of an encoder over all data sets.

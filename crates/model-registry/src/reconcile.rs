@@ -1,0 +1,118 @@
+//! What a check left in a registry whose versions are watched: whether it stands still, and what a
+//! process that ended in the middle has to have finished.
+
+use crate::{
+    check::{Checker, NONE},
+    error::{RegistryError, Result},
+    fetch::{Found, listing_digest},
+    registry::{Aliased, Registry, Version},
+    verdict::tag,
+};
+
+/// Why a version is checked although it has a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stale {
+    /// It has none.
+    NoVerdict,
+    /// Its files are others than those that were checked.
+    Files,
+    /// It passed and did not get the alias.
+    Alias,
+    /// It has the alias of those that passed, and was compared with another champion.
+    Champion,
+}
+
+impl<R: Registry + Aliased, E> Checker<R, E> {
+    /// Why a version has to be checked; `None` if its verdict stands.
+    ///
+    /// # Errors
+    /// If the registry fails.
+    pub async fn stale(&self, version: &Version) -> Result<Option<Stale>> {
+        let Some(_) = version.tag(tag::VERDICT) else {
+            return Ok(Some(Stale::NoVerdict));
+        };
+        let listing = match self.registry.files(version).await {
+            Err(RegistryError::Store { .. }) => String::new(),
+            files => listing_digest(&files?),
+        };
+        if version.tag(tag::LISTING).unwrap_or_default() != listing {
+            return Ok(Some(Stale::Files));
+        }
+        let holder = self.registry.at_alias(&version.model, &self.policy.passed).await?;
+        // The process may have ended between the last tag and the alias.
+        if version.has_passed() && holder.as_ref().is_none_or(|holder| version.is_after(holder)) {
+            return Ok(Some(Stale::Alias));
+        }
+        if holder.is_none_or(|holder| holder.number != version.number) {
+            return Ok(None);
+        }
+        // A version that became the champion itself is compared with nobody.
+        let other = self.registry.champion(version, &self.policy.champion).await?;
+        let is_new = |other: Version| version.tag(tag::BASELINE) != Some(other.number.as_str());
+        Ok(other.is_some_and(is_new).then_some(Stale::Champion))
+    }
+
+    /// Takes the alias of those that passed from the version that has it, if its verdict is not
+    /// that it passed. Whether it was taken.
+    ///
+    /// # Errors
+    /// If the registry fails.
+    pub async fn withdraw_unearned(&self, model: &str) -> Result<bool> {
+        let found = self.registry.at_alias(model, &self.policy.passed).await?;
+        match found.filter(|version| !version.has_passed()) {
+            Some(_) => self
+                .registry
+                .remove_alias(model, &self.policy.passed)
+                .await
+                .map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Makes a version the champion whose check ended between the alias of those that passed and
+    /// that of the champion. Its tag says so, so that a champion whom a person chose since stays.
+    /// Whether it was made.
+    ///
+    /// # Errors
+    /// If the registry fails.
+    pub async fn finish_promotion(&self, version: &Version) -> Result<bool> {
+        if !self.policy.promote || version.tag(tag::PROMOTION) != Some(tag::DUE) || !version.has_passed() {
+            return Ok(false);
+        }
+        let at = |alias| self.registry.at_alias(&version.model, alias);
+        let holds = |found: &Option<Version>| found.as_ref().is_some_and(|found| found.number == version.number);
+        if !holds(&at(&self.policy.passed).await?) {
+            return Ok(false);
+        }
+        let champion = at(&self.policy.champion).await?;
+        let moved = holds(&champion);
+        if !moved {
+            let compared_with = version.tag(tag::BASELINE).unwrap_or(NONE);
+            if champion.as_ref().map_or(NONE, |found| &found.number) != compared_with {
+                // It is checked against that one first.
+                return Ok(false);
+            }
+            self.registry.promote(version, &self.policy.champion).await?;
+        }
+        self.registry.remove_tag(version, tag::PROMOTION).await?;
+        Ok(!moved)
+    }
+
+    /// Reads the files of a version that passed once more, whole. If they are not what passed, the
+    /// alias is taken back, and the version is [`Stale::Files`] then. Whether they are others.
+    ///
+    /// # Errors
+    /// If the registry fails.
+    pub async fn reread(&self, version: &Version) -> Result<bool> {
+        let Some(checked) = version.tag(tag::FILES).filter(|_| version.has_passed()) else {
+            return Ok(false);
+        };
+        let fetched = self.folder.fetch(&self.registry, version, self.bounds).await?;
+        if matches!(&fetched.found, Found::Encoder(encoder) if encoder.digest == checked) {
+            return Ok(false);
+        }
+        self.registry.withdraw(version, &self.policy.passed, None).await?;
+        self.registry.remove_tag(version, tag::LISTING).await?;
+        Ok(true)
+    }
+}
