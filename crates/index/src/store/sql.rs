@@ -1,0 +1,175 @@
+//! What reading and writing PostgreSQL have in common.
+
+use std::{str::FromStr, time::Duration};
+
+use sqlx::{
+    PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use url::Url;
+
+use crate::error::{IndexError, Result};
+
+/// Longest name that PostgreSQL keeps whole, in bytes.
+const LONGEST_NAME: usize = 63;
+const CONNECTIONS: u32 = 8;
+const ACQUIRE: Duration = Duration::from_secs(10);
+/// The server ends the transaction of a process that was stopped in the middle of it, which would
+/// otherwise keep rows locked.
+const TRANSACTIONS: &str = "SET idle_in_transaction_session_timeout = '30s'";
+
+/// A quoted name, e.g. `"docs"` or `"search"."docs"`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// As statements hold it.
+    pub(crate) quoted: String,
+    /// The last part, not quoted.
+    pub(crate) last: String,
+}
+
+impl Name {
+    /// A table, with or without its schema in front.
+    pub(crate) fn table(field: &'static str, text: &str) -> Result<Self> {
+        let parts: Vec<&str> = text.split('.').collect();
+        if parts.len() > 2 {
+            return Err(unfit(field, text));
+        }
+        let quoted: Result<Vec<String>> = parts.iter().map(|part| quoted(field, part)).collect();
+        Ok(Self {
+            quoted: quoted?.join("."),
+            last: parts.last().map(|part| (*part).to_owned()).unwrap_or_default(),
+        })
+    }
+}
+
+/// A name in quotes, within which it means itself whatever is in it.
+pub(crate) fn quoted(field: &'static str, name: &str) -> Result<String> {
+    if name.is_empty() || name.len() > LONGEST_NAME || name.contains('\0') {
+        return Err(unfit(field, name));
+    }
+    Ok(format!("\"{}\"", name.replace('"', "\"\"")))
+}
+
+fn unfit(field: &'static str, name: &str) -> IndexError {
+    IndexError::Setting {
+        field,
+        message: format!("`{name}` is not a name in PostgreSQL"),
+        hint: "a name has 1 to 63 bytes; write TABLE or SCHEMA.TABLE",
+    }
+}
+
+/// The address of a database and what follows `#`, and the address as messages show it.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) url: Url,
+    pub(crate) fragment: Option<String>,
+    pub(crate) shown: String,
+}
+
+impl Place {
+    /// Divides an address at its `#`.
+    pub(crate) fn read(field: &'static str, address: &str) -> Result<Self> {
+        let mut url = Url::parse(address).map_err(|error| IndexError::Setting {
+            field,
+            // The address may hold a password.
+            message: format!("the address cannot be read: {error}"),
+            hint: "write it as postgres://USER@HOST:PORT/DATABASE#TABLE or http://HOST:PORT#COLLECTION",
+        })?;
+        let fragment = url
+            .fragment()
+            .map(percent_decoded)
+            .filter(|fragment| !fragment.is_empty());
+        url.set_fragment(None);
+        let mut shown = url.clone();
+        // Neither fails for an address that has a host; one without has no user either.
+        let _ = shown.set_username("");
+        let _ = shown.set_password(None);
+        shown.set_query(None);
+        let shown = match &fragment {
+            Some(fragment) => format!("{shown}#{fragment}"),
+            None => shown.to_string(),
+        };
+        Ok(Self { url, fragment, shown })
+    }
+}
+
+fn percent_decoded(text: &str) -> String {
+    // A fragment is decoded as the value of a form is, but for the plus sign.
+    let encoded = text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
+    url::form_urlencoded::parse(encoded.as_bytes())
+        .next()
+        .map_or_else(|| text.to_owned(), |(name, _)| name.into_owned())
+}
+
+/// A pool that connects when it is first used. A password may stand in PGPASSWORD.
+pub(crate) fn pool(field: &'static str, place: &Place) -> Result<PgPool> {
+    let options = PgConnectOptions::from_str(place.url.as_str()).map_err(|error| IndexError::Setting {
+        field,
+        message: format!("the address of {} cannot be used: {error}", place.shown),
+        hint: "write it as postgres://USER@HOST:PORT/DATABASE",
+    })?;
+    let pool = PgPoolOptions::new()
+        .max_connections(CONNECTIONS)
+        .acquire_timeout(ACQUIRE)
+        .after_connect(|connection, _| {
+            Box::pin(async move {
+                sqlx::raw_sql(TRANSACTIONS).execute(&mut *connection).await?;
+                Ok(())
+            })
+        })
+        .connect_lazy_with(options.application_name("isomer index"));
+    Ok(pool)
+}
+
+/// Whether the same statement may succeed later decides which error it is.
+pub(crate) fn failed(doing: &str) -> impl FnOnce(sqlx::Error) -> IndexError {
+    let doing = doing.to_owned();
+    move |error| {
+        let passes = match &error {
+            sqlx::Error::Database(told) => told.code().is_some_and(|code| {
+                // Connections, resources, shutdown, deadlocks and serialisation.
+                ["08", "53", "57P", "40"].iter().any(|class| code.starts_with(class))
+            }),
+            sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => {
+                true
+            }
+            _ => false,
+        };
+        let message = match &error {
+            sqlx::Error::Database(told) => told.message().to_owned(),
+            other => other.to_string(),
+        };
+        match passes {
+            true => IndexError::Unavailable { doing, message },
+            false => IndexError::Refused { doing, message },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_name_means_itself_whatever_is_in_it() {
+        assert_eq!(Name::table("t", "docs").unwrap().quoted, "\"docs\"");
+        let odd = Name::table("t", "my schema.a\"; DROP TABLE x; --").unwrap();
+        assert_eq!(odd.quoted, "\"my schema\".\"a\"\"; DROP TABLE x; --\"");
+        for bad in ["", "a.b.c", ".a", &"x".repeat(64), "a\0b"] {
+            assert!(Name::table("t", bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_secrets_and_divided_at_the_mark() {
+        let place = Place::read("sink", "postgres://me:geheim@h:5/db?sslmode=require#s.t%20u+v").unwrap();
+        assert_eq!(place.shown, "postgres://h:5/db#s.t u+v");
+        assert_eq!(place.fragment.as_deref(), Some("s.t u+v"));
+        assert!(place.url.as_str().contains("geheim") && !place.url.as_str().contains('#'));
+        let refusal = Place::read("sink", "postgres://me:geheim@h:port/db")
+            .unwrap_err()
+            .to_string();
+        assert!(!refusal.contains("geheim"), "{refusal}");
+    }
+}
