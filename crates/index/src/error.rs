@@ -126,10 +126,8 @@ impl From<IndexError> for Fault {
             IndexError::Source { .. } => Self::precondition("SOURCE", message),
             IndexError::SameKey { .. } => Self::precondition("SAME_KEY", message)
                 .hint("name a column with a value of its own for each row (--key)"),
-            IndexError::OtherSpace { .. } => Self::precondition("OTHER_SPACE", message).hint(
-                "name a collection that does not exist yet, or give the settings that this one was filled with; \
-                 `isomer index verify` shows them",
-            ),
+            IndexError::OtherSpace { .. } => Self::precondition("OTHER_SPACE", message)
+                .hint("name a collection that does not exist yet, or give the settings that this one was filled with"),
             IndexError::Foreign { .. } => Self::precondition("FOREIGN_COLLECTION", message)
                 .hint("name a collection that does not exist yet: it is created"),
             IndexError::NoCollection { .. } => {

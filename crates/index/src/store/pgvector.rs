@@ -112,8 +112,27 @@ impl Table {
         }
         let index = quoted("sink", &truncated(&format!("{}_document", self.table.last)))?;
         let comment = format!("{MARKED}{}", mark.to_text()).replace('\'', "''");
+        let extension = sqlx::raw_sql("CREATE EXTENSION IF NOT EXISTS vector")
+            .execute(&mut *transaction)
+            .await;
+        extension.map_err(failed(&format!(
+            "creating {}: the extension pgvector is needed, and cannot be created by this user",
+            self.name
+        )))?;
+        let known: bool = sqlx::query_scalar("SELECT to_regtype('vector') IS NOT NULL")
+            .fetch_one(&mut *transaction)
+            .await
+            .map_err(failed(&doing))?;
+        if !known {
+            return Err(IndexError::Refused {
+                doing,
+                message:
+                    "the extension pgvector is in a schema that is not looked through; add it in the address, e.g. \
+                          ?options[search_path]=public,extensions"
+                        .to_owned(),
+            });
+        }
         for statement in [
-            "CREATE EXTENSION IF NOT EXISTS vector".to_owned(),
             format!(
                 "CREATE TABLE {table} (key text COLLATE \"C\" PRIMARY KEY, document text COLLATE \"C\" NOT NULL, digest text NOT NULL, \
                  text text, payload jsonb NOT NULL, embedding vector({dimensions}) NOT NULL)"

@@ -3,7 +3,7 @@
 use std::{str::FromStr, time::Duration};
 
 use sqlx::{
-    PgPool,
+    ConnectOptions, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use url::Url;
@@ -108,6 +108,8 @@ pub(crate) fn pool(field: &'static str, place: &Place) -> Result<PgPool> {
         message: format!("the address of {} cannot be used: {error}", place.shown),
         hint: "write it as postgres://USER@HOST:PORT/DATABASE",
     })?;
+    // A statement that is logged may hold a query of the user's, with values of theirs.
+    let options = options.application_name("isomer index").disable_statement_logging();
     let pool = PgPoolOptions::new()
         .max_connections(CONNECTIONS)
         .acquire_timeout(ACQUIRE)
@@ -117,7 +119,7 @@ pub(crate) fn pool(field: &'static str, place: &Place) -> Result<PgPool> {
                 Ok(())
             })
         })
-        .connect_lazy_with(options.application_name("isomer index"));
+        .connect_lazy_with(options);
     Ok(pool)
 }
 
