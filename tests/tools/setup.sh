@@ -34,9 +34,10 @@ ensure_python_clients() {
     export ISOMER_TEST_PYTHON
 }
 
-# ensure_postgres [pgvector]: a PostgreSQL server on a port of its own of the loopback interface, with an empty
-# database, which ISOMER_TEST_POSTGRES then names; it ends with the script. Debian's server is used
-# where it is installed, else one that PyPI carries, which has pgvector. Neither runs as root.
+# ensure_postgres [pgvector]: a PostgreSQL server on a port of its own of the loopback interface,
+# with an empty database, which ISOMER_TEST_POSTGRES then names; it ends with the script. Debian's
+# server is used where it is installed, else one that PyPI carries, which has pgvector. Neither runs
+# as root.
 ensure_postgres() {
     [ -z "${ISOMER_TEST_POSTGRES:-}" ] || return 0
     local bin="" as=() port

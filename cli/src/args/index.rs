@@ -11,8 +11,8 @@ use super::{AugmentArgs, EngineArgs};
 /// `isomer index …`
 #[derive(Subcommand, Debug)]
 pub(crate) enum IndexCommand {
-    /// Fill a collection of vectors from a source, or bring it up to date: only rows that changed are
-    /// encoded and written. A run that was killed is gone on with by the same command.
+    /// Fill a collection of vectors from a source, or bring it up to date: only rows that changed
+    /// are encoded and written. A run that was killed is gone on with by the same command.
     #[command(after_help = "\
 Sinks: postgres://USER@HOST/DATABASE#TABLE (pgvector), qdrant+http://HOST:6333#COLLECTION, chroma+http://HOST:8000#COLLECTION,
 opensearch+https://HOST:9200#INDEX, elasticsearch+https://HOST:9200#INDEX, or a folder for Parquet files.
@@ -25,8 +25,8 @@ Examples:
   isomer index run --source docs.parquet --chunk tokens=256,overlap=32 --sink vectors --delete
   isomer index run --source docs.jsonl --sink qdrant+http://127.0.0.1:6333#gase --augment paraphrase,summarisation --server 127.0.0.1:50051")]
     Run(Box<IndexRunArgs>),
-    /// Compute a sample of a collection's vectors again, and hold its rows against their digests and
-    /// their source.
+    /// Compute a sample of a collection's vectors again, and hold its rows against their digests
+    /// and their source.
     #[command(after_help = "\
 The flags of the encoder are those of the run that filled it. Without --source, vectors are computed from texts that the collection
 keeps (--with-text).

@@ -3,8 +3,8 @@
 //! * [`Source`]: where a dataset is: shipped, at a path, or sent with a request.
 //! * `files`, `format`: the tables of a source, in files of JSON lines, separated cells or Parquet.
 //! * `layout`: which tables hold the split and language asked for.
-//! * `rows`, `row`: one row at a time; each error names file, line and field. [`read_rows`]: the same
-//!   for callers that are no task.
+//! * `rows`, `row`: one row at a time; each error names file, line and field. [`read_rows`]: the
+//!   same for callers that are no task.
 //! * `sample`: a sample of the rows, in proportion.
 //! * `pairs`, `lists`, `labelled`, `retrieval`: the rows of each kind of task.
 //! * `sides`: the language of each side.

@@ -15,15 +15,37 @@ use serde_json::Value;
 use url::Url;
 
 use crate::{
+    address::Place,
     error::{IndexError, Result},
     retry,
-    store::{Credentials, sql::Place},
 };
 
 /// Longest silence of a store within an answer.
 const SILENCE: Duration = Duration::from_secs(120);
 /// Most bytes of an answer: a page of rows, or vectors.
 const MOST_ANSWER: usize = 256 << 20;
+
+/// What logs in at stores that are called over HTTP.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials {
+    /// `ISOMER_SINK_API_KEY`.
+    pub api_key: Secret,
+    /// `ISOMER_SINK_USER`.
+    pub user: String,
+    /// `ISOMER_SINK_PASSWORD`.
+    pub password: Secret,
+}
+
+impl Credentials {
+    /// Those of the environment.
+    pub fn from_env() -> Self {
+        Self {
+            api_key: Secret::from_env("ISOMER_SINK_API_KEY"),
+            user: std::env::var("ISOMER_SINK_USER").unwrap_or_default(),
+            password: Secret::from_env("ISOMER_SINK_PASSWORD"),
+        }
+    }
+}
 
 /// A store's server, and the collection that is meant.
 #[derive(Debug, Clone)]

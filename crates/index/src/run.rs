@@ -41,8 +41,8 @@ pub struct Settings {
     pub in_flight: usize,
     /// Rows that are encoded a second; 0: no limit.
     pub rows_per_second: f64,
-    /// Whether rows of documents that are gone from the source are removed, and the largest share of
-    /// all rows that may be.
+    /// Whether rows of documents that are gone from the source are removed, and the largest share
+    /// of all rows that may be.
     pub delete: Option<f64>,
     /// Whether an index for approximate search is built at the end.
     pub build_index: bool,

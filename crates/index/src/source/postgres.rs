@@ -8,9 +8,10 @@ use sqlx::{AssertSqlSafe, PgPool, Row};
 
 use super::{Columns, Document, Payload, joined};
 use crate::{
+    address::Place,
     error::{IndexError, Result},
     retry,
-    store::sql::{self, Name, Place, failed, quoted},
+    sql::{self, Name, failed, quoted},
 };
 
 /// What is read.

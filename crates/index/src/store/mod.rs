@@ -5,12 +5,10 @@ mod elastic;
 mod parquet;
 mod pgvector;
 mod qdrant;
-pub(crate) mod sql;
 
 use std::{fmt, path::PathBuf, time::Duration};
 
 use futures::future::BoxFuture;
-use isomer_service_kit::config::Secret;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -18,6 +16,8 @@ use crate::{
     http::Http,
     mark::Mark,
 };
+
+pub use crate::http::Credentials;
 
 /// Names of ours among a row's fields begin with this, where a store has one space of names.
 pub(crate) const OURS: &str = "isomer_";
@@ -127,31 +127,9 @@ pub trait VectorStore: Send + Sync + fmt::Debug {
     fn build_index<'a>(&'a self, mark: &'a Mark) -> BoxFuture<'a, Result<bool>>;
 }
 
-/// What logs in at stores that are called over HTTP.
-#[derive(Debug, Clone, Default)]
-pub struct Credentials {
-    /// `ISOMER_SINK_API_KEY`.
-    pub api_key: Secret,
-    /// `ISOMER_SINK_USER`.
-    pub user: String,
-    /// `ISOMER_SINK_PASSWORD`.
-    pub password: Secret,
-}
-
-impl Credentials {
-    /// Those of the environment.
-    pub fn from_env() -> Self {
-        Self {
-            api_key: Secret::from_env("ISOMER_SINK_API_KEY"),
-            user: std::env::var("ISOMER_SINK_USER").unwrap_or_default(),
-            password: Secret::from_env("ISOMER_SINK_PASSWORD"),
-        }
-    }
-}
-
 /// The collection at an address: `postgres://…#TABLE`, `qdrant+http://…#COLLECTION`,
-/// `chroma+http://…#COLLECTION`, `opensearch+https://…#INDEX`, `elasticsearch+https://…#INDEX`, or a
-/// folder of Parquet files. Nothing is connected yet.
+/// `chroma+http://…#COLLECTION`, `opensearch+https://…#INDEX`, `elasticsearch+https://…#INDEX`, or
+/// a folder of Parquet files. Nothing is connected yet.
 ///
 /// # Errors
 /// If the address cannot be used.

@@ -10,14 +10,13 @@ use futures::{FutureExt, future::BoxFuture};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgPool, Row as _, postgres::PgRow};
 
-use super::{
-    Hit, Page, Row, StoredRow, StoredVector, VectorStore,
-    sql::{self, Name, Place, failed, quoted},
-};
+use super::{Hit, Page, Row, StoredRow, StoredVector, VectorStore};
 use crate::{
+    address::Place,
     error::{IndexError, Result},
     mark::Mark,
     retry,
+    sql::{self, Name, failed, quoted},
 };
 
 /// What a comment that is a mark begins with.

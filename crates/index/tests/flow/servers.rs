@@ -279,8 +279,8 @@ fn rows_of_chroma(collection: &mut Collection, what: &str, body: &Value) -> Repl
     }
 }
 
-/// The API that OpenSearch and Elasticsearch share. The first bulk request is answered 200, with one
-/// item that is to be sent again.
+/// The API that OpenSearch and Elasticsearch share. The first bulk request is answered 200, with
+/// one item that is to be sent again.
 pub(crate) async fn elastic() -> String {
     let all: Collections = Arc::default();
     let bulks = Mutex::new(0);

@@ -36,7 +36,8 @@ const KEYS: &str = "message row { required binary key (STRING); required binary 
 /// Writes rows into a new file, which is there whole or not at all.
 pub(super) fn write(path: &Path, mark: &str, rows: &[Row]) -> Result<(), ParquetError> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    // It begins with a dot, and ends otherwise than a file of rows: readers of the folder pass over it.
+    // It begins with a dot, and ends otherwise than a file of rows: readers of the folder pass over
+    // it.
     let temporary = tempfile::Builder::new()
         .prefix(".writing-")
         .suffix(".tmp")

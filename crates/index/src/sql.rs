@@ -6,9 +6,11 @@ use sqlx::{
     ConnectOptions, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
-use url::Url;
 
-use crate::error::{IndexError, Result};
+use crate::{
+    address::Place,
+    error::{IndexError, Result},
+};
 
 /// Longest name that PostgreSQL keeps whole, in bytes.
 const LONGEST_NAME: usize = 63;
@@ -56,49 +58,6 @@ fn unfit(field: &'static str, name: &str) -> IndexError {
         message: format!("`{name}` is not a name in PostgreSQL"),
         hint: "a name has 1 to 63 bytes; write TABLE or SCHEMA.TABLE",
     }
-}
-
-/// The address of a database and what follows `#`, and the address as messages show it.
-#[derive(Debug, Clone)]
-pub(crate) struct Place {
-    pub(crate) url: Url,
-    pub(crate) fragment: Option<String>,
-    pub(crate) shown: String,
-}
-
-impl Place {
-    /// Divides an address at its `#`.
-    pub(crate) fn read(field: &'static str, address: &str) -> Result<Self> {
-        let mut url = Url::parse(address).map_err(|error| IndexError::Setting {
-            field,
-            // The address may hold a password.
-            message: format!("the address cannot be read: {error}"),
-            hint: "write it as postgres://USER@HOST:PORT/DATABASE#TABLE or http://HOST:PORT#COLLECTION",
-        })?;
-        let fragment = url
-            .fragment()
-            .map(percent_decoded)
-            .filter(|fragment| !fragment.is_empty());
-        url.set_fragment(None);
-        let mut shown = url.clone();
-        // Neither fails for an address that has a host; one without has no user either.
-        let _ = shown.set_username("");
-        let _ = shown.set_password(None);
-        shown.set_query(None);
-        let shown = match &fragment {
-            Some(fragment) => format!("{shown}#{fragment}"),
-            None => shown.to_string(),
-        };
-        Ok(Self { url, fragment, shown })
-    }
-}
-
-fn percent_decoded(text: &str) -> String {
-    // A fragment is decoded as the value of a form is, but for the plus sign.
-    let encoded = text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
-    url::form_urlencoded::parse(encoded.as_bytes())
-        .next()
-        .map_or_else(|| text.to_owned(), |(name, _)| name.into_owned())
 }
 
 /// A pool that connects when it is first used. A password may stand in PGPASSWORD.
@@ -161,17 +120,5 @@ mod tests {
         for bad in ["", "a.b.c", ".a", &"x".repeat(64), "a\0b"] {
             assert!(Name::table("t", bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn an_address_is_shown_without_its_secrets_and_divided_at_the_mark() {
-        let place = Place::read("sink", "postgres://me:geheim@h:5/db?sslmode=require#s.t%20u+v").unwrap();
-        assert_eq!(place.shown, "postgres://h:5/db#s.t u+v");
-        assert_eq!(place.fragment.as_deref(), Some("s.t u+v"));
-        assert!(place.url.as_str().contains("geheim") && !place.url.as_str().contains('#'));
-        let refusal = Place::read("sink", "postgres://me:geheim@h:port/db")
-            .unwrap_err()
-            .to_string();
-        assert!(!refusal.contains("geheim"), "{refusal}");
     }
 }
