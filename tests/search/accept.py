@@ -197,7 +197,9 @@ def main() -> int:
         gateway = Gateway(args.isomer, folder)
         gateway.start()
         try:
-            for kind in args.store or kinds:
+            # Qdrant's engine in Python takes minutes for what the others take seconds for: only if
+            # asked for.
+            for kind in args.store or ["pgvector", "chroma"]:
                 store = kinds[kind](args.postgres, folder)
                 try:
                     source = Source(folder / f"{kind}.jsonl", args.rows)

@@ -145,7 +145,7 @@ impl Folder {
         if self.path.join(MARK_FILE).exists() {
             return Ok(());
         }
-        let has_files = numbers(&self.path).map_err(unusable)?.first().is_some();
+        let has_files = !numbers(&self.path).map_err(unusable)?.is_empty();
         if has_files {
             return Err(IndexError::Foreign {
                 collection: self.name.clone(),
