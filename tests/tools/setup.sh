@@ -34,19 +34,22 @@ ensure_python_clients() {
     export ISOMER_TEST_PYTHON
 }
 
-# ensure_postgres: a PostgreSQL server on a port of its own of the loopback interface, with an empty
-# database, which ISOMER_TEST_POSTGRES then names; it ends with the script. Debian's server is used
-# where it is installed, else one that PyPI carries. Neither runs as root.
+# ensure_postgres [pgvector]: a PostgreSQL server on a port of its own of the loopback interface,
+# with an empty database, which ISOMER_TEST_POSTGRES then names; it ends with the script. Debian's
+# server is used where it is installed, else one that PyPI carries, which has pgvector. Neither runs
+# as root.
 ensure_postgres() {
     [ -z "${ISOMER_TEST_POSTGRES:-}" ] || return 0
-    local bin as=() port
+    local bin="" as=() port
     ISOMER_POSTGRES_FOLDER="$(mktemp -d)"
     port="$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')"
     if [ "$(id -u)" = 0 ]; then
         chown nobody "$ISOMER_POSTGRES_FOLDER"
         as=(setpriv --reuid=nobody --clear-groups env HOME="$ISOMER_POSTGRES_FOLDER")
     fi
-    bin="$(command -v pg_ctl || find /usr/lib/postgresql -name pg_ctl -print -quit 2>/dev/null || true)"
+    if [ "${1:-}" != pgvector ]; then
+        bin="$(command -v pg_ctl || find /usr/lib/postgresql -name pg_ctl -print -quit 2>/dev/null || true)"
+    fi
     say "starting PostgreSQL on port $port"
     if [ -n "$bin" ]; then
         bin="$(dirname "$(readlink -f "$bin")")"

@@ -3,6 +3,7 @@
 pub(crate) mod deploy;
 pub(crate) mod diff;
 pub(crate) mod fleet;
+pub(crate) mod index;
 pub(crate) mod keys;
 pub(crate) mod prompts;
 pub(crate) mod providers;
@@ -28,6 +29,7 @@ Examples:
   isomer eval --model all-MiniLM-L6-v2 --data STSBenchmark --format json
   isomer diff released/report.json isomer-report      a new encoder against an earlier one, item by item
   isomer datasets --family hteb-english               data sets that have a name
+  isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs
   isomer stats compare --input scores.csv --reference all-mpnet-base-v2
   isomer serve --listen 127.0.0.1:50051
   isomer registry check --tracking-uri http://127.0.0.1:5000 --model enc --version 3
@@ -144,6 +146,9 @@ pub(crate) enum Command {
     Report(report::ReportArgs),
     /// Two encoders on the same items: what became wrong, what became right, which loses more.
     Diff(diff::DiffArgs),
+    /// Fill a search index with vectors and keep it up to date, check what is in it, compare two.
+    #[command(subcommand)]
+    Index(index::IndexCommand),
     /// Run all services behind one port.
     Serve(ServeArgs),
     /// Do pieces of other machines' checks, from a queue.

@@ -10,6 +10,7 @@ mod embed_augmented;
 mod eval;
 mod eval_augmented;
 mod fleet;
+mod index;
 mod judge;
 mod judge_select;
 mod keys;
@@ -77,6 +78,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Stats(command) => stats::run(&global, command).await,
         Command::Report(args) => report::run(&global, &args).await,
         Command::Diff(args) => Box::pin(diff::run(&global, args)).await,
+        Command::Index(command) => Box::pin(index::run(&global, command)).await,
         Command::Registry(command) => Box::pin(registry::run(&global, command)).await,
         Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,

@@ -3,7 +3,8 @@
 //! * [`Source`]: where a dataset is: shipped, at a path, or sent with a request.
 //! * `files`, `format`: the tables of a source, in files of JSON lines, separated cells or Parquet.
 //! * `layout`: which tables hold the split and language asked for.
-//! * `rows`, `row`: one row at a time; each error names file, line and field.
+//! * `rows`, `row`: one row at a time; each error names file, line and field. [`read_rows`]: the
+//!   same for callers that are no task.
 //! * `sample`: a sample of the rows, in proportion.
 //! * `pairs`, `lists`, `labelled`, `retrieval`: the rows of each kind of task.
 //! * `sides`: the language of each side.
@@ -41,6 +42,7 @@ mod sample;
 mod scoring;
 mod sides;
 mod source;
+mod table;
 mod text;
 mod unrolled;
 
@@ -56,6 +58,7 @@ pub use row::FieldMap;
 pub use sample::{DEFAULT_SAMPLE_SEED, Draw, Sample};
 pub use scoring::Scoring;
 pub use source::{Fetched, InlineFile, Source};
+pub use table::{FileRow, read_rows};
 pub use text::Text;
 
 use std::collections::BTreeMap;

@@ -26,6 +26,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// The body; null if it is not JSON.
     pub body: Value,
+    /// The body as it came, e.g. lines of JSON; what is not UTF-8 is replaced.
+    pub text: String,
 }
 
 /// The answer of a stub.
@@ -145,6 +147,7 @@ pub fn router(record: Record, answer: impl Fn(&Call) -> Reply + Send + Sync + 's
                 path: parts.uri.path().to_owned(),
                 headers: parts.headers,
                 body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+                text: String::from_utf8_lossy(&body).into_owned(),
             };
             let reply = answer(&call);
             record.0.lock().0.push(call);

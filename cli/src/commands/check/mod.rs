@@ -20,6 +20,8 @@ use isomer_service_kit::{Fault, shutdown};
 use tokio::time::sleep;
 use tonic::{Code, Status};
 
+pub(super) use plan::hours;
+
 use super::{augment::prefetch_generator, report::attest, stdout_failure};
 use crate::{
     args::{CheckArgs, CheckJudgeArgs, CheckLimitArgs, CheckSeparationArgs, Format, Global, RunArgs},

@@ -124,7 +124,8 @@ fn time(plan: &RunPlan, total: &GenerationEstimate) -> String {
     }
 }
 
-fn hours(seconds: u64) -> String {
+/// A time that is told in hours, minutes or seconds.
+pub(in crate::commands) fn hours(seconds: u64) -> String {
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
     match (hours, minutes) {
         (0, 0) => format!("{seconds} s"),

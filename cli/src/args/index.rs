@@ -1,0 +1,241 @@
+//! `isomer index …`
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum};
+use isomer_access::read_span;
+use isomer_index::chunk::Chunking;
+
+use super::{AugmentArgs, EngineArgs};
+
+/// `isomer index …`
+#[derive(Subcommand, Debug)]
+pub(crate) enum IndexCommand {
+    /// Fill a collection of vectors from a source, or bring it up to date: only rows that changed
+    /// are encoded and written. A run that was killed is gone on with by the same command.
+    #[command(after_help = "\
+Sinks: postgres://USER@HOST/DATABASE#TABLE (pgvector), qdrant+http://HOST:6333#COLLECTION, chroma+http://HOST:8000#COLLECTION,
+opensearch+https://HOST:9200#INDEX, elasticsearch+https://HOST:9200#INDEX, or a folder for Parquet files.
+A key goes into ISOMER_SINK_API_KEY, or a user and password into ISOMER_SINK_USER and ISOMER_SINK_PASSWORD; PostgreSQL's password
+into PGPASSWORD.
+Examples:
+  isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --payload title,lang --plan
+  isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --payload title,lang --build-index
+  isomer index run --source postgres://me@127.0.0.1/shop#products --key sku --text name,description --sink chroma+http://127.0.0.1:8000#shop
+  isomer index run --source docs.parquet --chunk tokens=256,overlap=32 --sink vectors --delete
+  isomer index run --source docs.jsonl --sink qdrant+http://127.0.0.1:6333#gase --augment paraphrase,summarisation --server 127.0.0.1:50051")]
+    Run(Box<IndexRunArgs>),
+    /// Compute a sample of a collection's vectors again, and hold its rows against their digests
+    /// and their source.
+    #[command(after_help = "\
+The flags of the encoder are those of the run that filled it. Without --source, vectors are computed from texts that the collection
+keeps (--with-text).
+Exit codes: 0 all is well, 1 rows are missing, extra, outdated, there twice, of another space or another vector, 2 usage, 3 it cannot
+be checked.
+Example: isomer index verify --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --payload title,lang --share 0.05")]
+    Verify(Box<IndexVerifyArgs>),
+    /// Search two collections for the same queries, as their indexes answer.
+    #[command(after_help = "\
+Queries: rows with `id` and `text`. Judgements: rows with `query-id`, `corpus-id` and `score`, as in BEIR's data sets. Both may be
+JSON lines, CSV, TSV or Parquet.
+Example: isomer index compare postgres://me@127.0.0.1/search#docs postgres://me@127.0.0.1/search#gase --queries queries.jsonl --qrels test.tsv")]
+    Compare(Box<IndexCompareArgs>),
+}
+
+/// Where texts come from.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Source")]
+pub(crate) struct IndexSourceArgs {
+    /// Column with the key: a value of its own for each row.
+    #[arg(long, env = "ISOMER_INDEX_KEY", value_name = "COLUMN", default_value = "id")]
+    pub(crate) key: String,
+    /// Column with the text; several are joined by a line break.
+    #[arg(
+        long = "text",
+        env = "ISOMER_INDEX_TEXT",
+        value_name = "COLUMN,…",
+        value_delimiter = ',',
+        default_value = "text"
+    )]
+    pub(crate) texts: Vec<String>,
+    /// Columns that are stored beside the vector; `all`: all others.
+    #[arg(long, env = "ISOMER_INDEX_PAYLOAD", value_name = "COLUMN,…", value_delimiter = ',')]
+    pub(crate) payload: Vec<String>,
+    /// Query in place of the table of a PostgreSQL source.
+    #[arg(long, env = "ISOMER_INDEX_SOURCE_QUERY", value_name = "SQL")]
+    pub(crate) source_query: Option<String>,
+}
+
+/// How texts become vectors.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Encoder")]
+pub(crate) struct IndexEncoderArgs {
+    /// Encoder: a catalogue id or a sentence-transformers folder.
+    #[arg(long, env = "ISOMER_MODEL", default_value = isomer_models::DEFAULT_ENCODER, value_name = "ID_OR_DIR")]
+    pub(crate) model: String,
+    /// Which of the encoder's prompts is put before texts, where it has one.
+    #[arg(long, env = "ISOMER_PROMPT_ROLE", value_enum, default_value_t = PromptRole::Document)]
+    pub(crate) prompt_role: PromptRole,
+    /// The prompt of this name instead.
+    #[arg(long, env = "ISOMER_PROMPT_NAME", conflicts_with = "prompt")]
+    pub(crate) prompt_name: Option<String>,
+    /// This text instead; empty for none.
+    #[arg(long, env = "ISOMER_PROMPT")]
+    pub(crate) prompt: Option<String>,
+    /// Keep only so many dimensions (Matryoshka).
+    #[arg(long, env = "ISOMER_DIMENSIONS")]
+    pub(crate) dimensions: Option<u32>,
+    /// Scale to unit length, or not [default: as the encoder does].
+    #[arg(long, env = "ISOMER_NORMALISE", value_name = "BOOL")]
+    pub(crate) normalise: Option<bool>,
+    #[command(flatten)]
+    pub(crate) augmentation: AugmentArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+}
+
+/// Role of a text.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PromptRole {
+    /// `document`, `passage` or `corpus`.
+    Document,
+    /// `query`.
+    Query,
+}
+
+/// `isomer index run`
+#[derive(Args, Debug)]
+pub(crate) struct IndexRunArgs {
+    /// JSON lines, CSV, TSV or Parquet (a file, or a folder of files), or
+    /// postgres://USER@HOST/DATABASE#TABLE.
+    #[arg(
+        long,
+        env = "ISOMER_INDEX_SOURCE",
+        hide_env_values = true,
+        value_name = "FILE_OR_URL"
+    )]
+    pub(crate) source: String,
+    /// The collection to fill; it is created if it is not there.
+    #[arg(long, env = "ISOMER_INDEX_SINK", hide_env_values = true, value_name = "URL_OR_DIR")]
+    pub(crate) sink: String,
+    /// Say what would be done and what it would take, by a sample that is encoded; write nothing.
+    #[arg(long)]
+    pub(crate) plan: bool,
+    /// Divide texts: tokens=256,overlap=32 (of the encoder's tokenizer) or sentences=5,overlap=1. A
+    /// piece has the key KEY#0, KEY#1 and so on.
+    #[arg(long, env = "ISOMER_INDEX_CHUNK", value_name = "HOW", default_value = "none")]
+    pub(crate) chunk: Chunking,
+    /// Keep the texts in the collection.
+    #[arg(long, env = "ISOMER_INDEX_WITH_TEXT", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) with_text: bool,
+    /// Remove rows whose documents are gone from the source. More than a tenth of all rows is not
+    /// removed.
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// As --delete, with this share of all rows as the limit (0 to 1).
+    #[arg(long, value_name = "SHARE", conflicts_with = "delete")]
+    pub(crate) delete_more: Option<f64>,
+    /// Build an index for approximate search at the end (pgvector: hnsw; the others do it by
+    /// themselves).
+    #[arg(long)]
+    pub(crate) build_index: bool,
+    /// Documents of a batch.
+    #[arg(long, env = "ISOMER_INDEX_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) batch: u32,
+    /// Batches at once.
+    #[arg(long, env = "ISOMER_INDEX_IN_FLIGHT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) in_flight: u32,
+    /// Most rows a second [default: no limit].
+    #[arg(long, env = "ISOMER_INDEX_ROWS_PER_SECOND", value_name = "N")]
+    pub(crate) rows_per_second: Option<f64>,
+    /// How long a store or an encoder may be away or overloaded.
+    #[arg(long, env = "ISOMER_INDEX_PATIENCE", value_name = "TIME", default_value = "5m", value_parser = span)]
+    pub(crate) patience: Duration,
+    #[command(flatten)]
+    pub(crate) columns: IndexSourceArgs,
+    #[command(flatten)]
+    pub(crate) encoder: IndexEncoderArgs,
+}
+
+/// `isomer index verify`
+#[derive(Args, Debug)]
+pub(crate) struct IndexVerifyArgs {
+    /// The source that the collection was filled from [default: texts that the collection keeps].
+    #[arg(
+        long,
+        env = "ISOMER_INDEX_SOURCE",
+        hide_env_values = true,
+        value_name = "FILE_OR_URL"
+    )]
+    pub(crate) source: Option<String>,
+    /// The collection.
+    #[arg(long, env = "ISOMER_INDEX_SINK", hide_env_values = true, value_name = "URL_OR_DIR")]
+    pub(crate) sink: String,
+    /// Share of the vectors that are computed again (0 to 1).
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    pub(crate) share: f64,
+    /// Seed of the draw.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) sample_seed: u64,
+    /// Largest difference of two equal vectors, as a share of their length.
+    #[arg(long, value_name = "SHARE", default_value_t = 1e-3)]
+    pub(crate) tolerance: f64,
+    #[command(flatten)]
+    pub(crate) columns: IndexSourceArgs,
+    #[command(flatten)]
+    pub(crate) encoder: IndexEncoderArgs,
+}
+
+/// `isomer index compare`
+#[derive(Args, Debug)]
+pub(crate) struct IndexCompareArgs {
+    /// The first collection.
+    #[arg(value_name = "A")]
+    pub(crate) first: String,
+    /// The second collection.
+    #[arg(value_name = "B")]
+    pub(crate) second: String,
+    /// Queries.
+    #[arg(long, env = "ISOMER_INDEX_QUERIES", value_name = "FILE")]
+    pub(crate) queries: PathBuf,
+    /// Judgements [default: none, so that only overlaps are told].
+    #[arg(long, env = "ISOMER_INDEX_QRELS", value_name = "FILE")]
+    pub(crate) qrels: Option<PathBuf>,
+    /// Documents of a list.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) k: u32,
+    /// Searches at once.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) in_flight: u32,
+    /// Confidence level of the intervals.
+    #[arg(long, default_value_t = 0.95)]
+    pub(crate) level: f64,
+    /// Samples of the bootstrap.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub(crate) resamples: u32,
+    /// Seed of the bootstrap.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) sample_seed: u64,
+    /// For which collections queries are augmented as --augment says.
+    #[arg(long, value_enum, default_value_t = AugmentedSide::B, requires = "augment")]
+    pub(crate) augmented_queries: AugmentedSide,
+    #[command(flatten)]
+    pub(crate) augmentation: AugmentArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+}
+
+/// The collections whose queries are augmented.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AugmentedSide {
+    /// The first.
+    A,
+    /// The second.
+    B,
+    /// Both.
+    Both,
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    read_span(text).ok_or_else(|| format!("`{text}` is not a while; write a number with its unit, e.g. 30s or 5m"))
+}

@@ -1,0 +1,455 @@
+//! What `isomer index` prints.
+
+use std::io::Write;
+
+use comfy_table::CellAlignment;
+use isomer_index::{
+    compare::{Compared, Estimate},
+    mark::Mark,
+    plan::Plan,
+    run::Outcome,
+    verify::{Found, Verified},
+};
+use serde_json::{Value, json};
+
+use super::super::{check::hours, stdout_failure};
+use crate::{args::Format, exit::Failure, table};
+
+fn print(format: Format, text: impl FnOnce() -> String, json: impl FnOnce() -> Value) -> Result<(), Failure> {
+    let text = match format {
+        Format::Text => text(),
+        Format::Json => json().to_string(),
+    };
+    writeln!(std::io::stdout(), "{text}").map_err(|error| stdout_failure(&error))
+}
+
+/// Names in a column, values behind them.
+fn lines(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default() + 2;
+    let rows: Vec<String> = rows
+        .iter()
+        .map(|(name, value)| format!("{:width$}{value}", format!("{name}:")))
+        .collect();
+    rows.join("\n")
+}
+
+fn vectors(mark: &Mark) -> String {
+    let space = &mark.space;
+    let mut text = format!("{}, {} dimensions, {}", space.model, space.dimensions, mark.similarity);
+    if !space.prompt.is_empty() {
+        text.push_str(&format!(", prompt `{}`", space.prompt));
+    }
+    if !space.augmentation.is_empty() {
+        text.push_str(&format!(", augmented: {}", space.augmentation));
+    }
+    if mark.chunking != "none" {
+        text.push_str(&format!(", chunks of {}", mark.chunking));
+    }
+    text
+}
+
+pub(super) fn outcome(format: Format, store: &str, outcome: &Outcome) -> Result<(), Failure> {
+    let counts = &outcome.counts;
+    let seconds = outcome.load.as_secs_f64();
+    #[allow(clippy::cast_precision_loss)]
+    let rate = counts.written as f64 / seconds.max(1e-9);
+    let text = || {
+        let mut rows = vec![
+            ("collection", store.to_owned()),
+            ("vectors", vectors(&outcome.mark)),
+            (
+                "documents",
+                format!("{}, of which {} without a text", counts.documents, counts.empty),
+            ),
+            (
+                "rows",
+                format!("{} written, {} unchanged", counts.written, counts.unchanged),
+            ),
+            (
+                "removed",
+                format!(
+                    "{} of changed documents, {} of documents that are gone",
+                    counts.replaced, counts.deleted
+                ),
+            ),
+        ];
+        if counts.partial > 0 {
+            rows.push((
+                "lack variants",
+                format!("{} rows; the next run makes them again", counts.partial),
+            ));
+        }
+        if counts.truncated > 0 {
+            rows.push((
+                "cut",
+                format!(
+                    "{} texts were longer than the encoder takes; --chunk divides texts",
+                    counts.truncated
+                ),
+            ));
+        }
+        rows.push(("time", format!("{seconds:.1} s, {rate:.0} rows/s written")));
+        if let Some(index) = outcome.index {
+            rows.push(("index", format!("built in {:.1} s", index.as_secs_f64())));
+        }
+        lines(&rows)
+    };
+    let json = || {
+        json!({
+            "collection": store,
+            "mark": outcome.mark,
+            "documents": counts.documents,
+            "empty": counts.empty,
+            "written": counts.written,
+            "unchanged": counts.unchanged,
+            "partial": counts.partial,
+            "truncated": counts.truncated,
+            "replaced": counts.replaced,
+            "deleted": counts.deleted,
+            "tokens": counts.usage.tokens,
+            "generated_tokens": counts.usage.generated_tokens,
+            "generator_calls": counts.usage.generator_calls,
+            "cost_nano_usd": counts.usage.cost_nano_usd,
+            "seconds": seconds,
+            "rows_per_second": rate,
+            "index_seconds": outcome.index.map(|index| index.as_secs_f64()),
+        })
+    };
+    print(format, text, json)
+}
+
+/// What all texts would take, reckoned from the sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Reckoned {
+    tokens: Option<f64>,
+    generated: Option<f64>,
+    calls: Option<f64>,
+    seconds: Option<f64>,
+    dollars: Option<f64>,
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn reckoned(plan: &Plan) -> Reckoned {
+    let usage = &plan.sample.usage;
+    Reckoned {
+        tokens: plan.by_bytes(usage.tokens as f64),
+        generated: plan.by_bytes(usage.generated_tokens as f64),
+        calls: plan.by_bytes(usage.generator_calls as f64),
+        seconds: plan.by_bytes(plan.sample.seconds),
+        // 0 stands for no price that is known.
+        dollars: plan
+            .by_bytes(usage.cost_nano_usd as f64 / 1e9)
+            .filter(|dollars| *dollars > 0.0),
+    }
+}
+
+pub(super) fn plan(format: Format, plan: &Plan, augmented: bool) -> Result<(), Failure> {
+    print(format, || plan_text(plan, augmented), || plan_json(plan))
+}
+
+fn plan_text(plan: &Plan, augmented: bool) -> String {
+    let all = reckoned(plan);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let whole = |number: Option<f64>| number.map_or_else(|| "0".to_owned(), |number| format!("{:.0}", number.round()));
+    let mut rows = vec![
+        (
+            "documents",
+            format!("{}, of which {} without a text", plan.documents, plan.empty),
+        ),
+        (
+            "rows",
+            format!(
+                "{} to write, {} unchanged, {} to remove",
+                plan.rows, plan.unchanged, plan.replaced
+            ),
+        ),
+    ];
+    if let Some(gone) = plan.deletable {
+        rows.push((
+            "gone",
+            format!("{gone} rows of documents that the source no longer has (--delete)"),
+        ));
+    }
+    rows.push((
+        "texts",
+        format!(
+            "{}, {} bytes, about {} tokens",
+            plan.rows,
+            plan.bytes,
+            whole(all.tokens)
+        ),
+    ));
+    if augmented {
+        let sampled = &plan.sample.usage;
+        rows.push((
+            "generation",
+            match sampled.generator_calls {
+                0 => "the sample needed no call to a generator (rules or caches)".to_owned(),
+                _ => format!("about {} calls, {} tokens", whole(all.calls), whole(all.generated)),
+            },
+        ));
+    }
+    rows.push((
+        "price",
+        match all.dollars {
+            Some(dollars) => format!("about ${dollars:.4} for encoding, by the gateway's prices"),
+            None if plan.rows == 0 => "nothing is encoded".to_owned(),
+            None => "unknown: no price is named for this encoder; what runs here costs none".to_owned(),
+        },
+    ));
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    rows.push((
+        "time",
+        all.seconds.map_or_else(
+            || "nothing to encode".to_owned(),
+            |seconds| {
+                let sample = &plan.sample;
+                format!(
+                    "about {} of encoding, one request after the other, at the rate of {} sampled texts ({:.2} s)",
+                    hours(seconds.ceil() as u64),
+                    sample.texts,
+                    sample.seconds
+                )
+            },
+        ),
+    ));
+    format!(
+        "{}\n\nNothing was written. {} texts were encoded to measure.",
+        lines(&rows),
+        plan.sample.texts
+    )
+}
+
+fn plan_json(plan: &Plan) -> Value {
+    let all = reckoned(plan);
+    json!({
+        "documents": plan.documents,
+        "empty": plan.empty,
+        "rows": plan.rows,
+        "unchanged": plan.unchanged,
+        "replaced": plan.replaced,
+        "deletable": plan.deletable,
+        "bytes": plan.bytes,
+        "tokens": all.tokens,
+        "generated_tokens": all.generated,
+        "generator_calls": all.calls,
+        "seconds": all.seconds,
+        "dollars": all.dollars,
+        "sampled_texts": plan.sample.texts,
+        "sampled_tokens": plan.sample.usage.tokens,
+        "sampled_seconds": plan.sample.seconds,
+    })
+}
+
+pub(super) fn verified(format: Format, store: &str, found: &Verified) -> Result<(), Failure> {
+    print(format, || verified_text(store, found), || verified_json(store, found))
+}
+
+fn told(found: &Found) -> String {
+    match found.rows {
+        0 => "0".to_owned(),
+        rows => format!("{rows}, e.g. {}", found.keys.join(", ")),
+    }
+}
+
+fn verified_text(store: &str, found: &Verified) -> String {
+    let mut rows = vec![
+        ("collection", store.to_owned()),
+        ("vectors", vectors(&found.mark)),
+        ("rows", found.rows.to_string()),
+        ("twice", told(&found.twice)),
+        ("other space", told(&found.other_space)),
+        ("no digest", told(&found.no_digest)),
+        ("lack variants", told(&found.partial)),
+    ];
+    if let Some(source) = &found.source {
+        rows.extend([
+            ("documents", source.documents.to_string()),
+            ("missing", told(&source.missing)),
+            ("outdated", told(&source.outdated)),
+            ("extra", told(&source.extra)),
+        ]);
+    }
+    rows.push(("computed again", format!("{} vectors", found.sampled)));
+    rows.push(("differ", told(&found.differing)));
+    rows.push((
+        "largest difference",
+        format!("{:.1e} of those that do not differ", found.largest_difference),
+    ));
+    let verdict = if found.is_sound() { "sound" } else { "not sound" };
+    format!("{}\n\n{verdict}", lines(&rows))
+}
+
+fn verified_json(store: &str, found: &Verified) -> Value {
+    let rows = |found: &Found| json!({ "rows": found.rows, "keys": found.keys });
+    json!({
+        "collection": store,
+        "mark": found.mark,
+        "sound": found.is_sound(),
+        "rows": found.rows,
+        "twice": rows(&found.twice),
+        "other_space": rows(&found.other_space),
+        "no_digest": rows(&found.no_digest),
+        "partial": rows(&found.partial),
+        "source": found.source.as_ref().map(|source| json!({
+            "documents": source.documents,
+            "missing": rows(&source.missing),
+            "outdated": rows(&source.outdated),
+            "extra": rows(&source.extra),
+        })),
+        "sampled": found.sampled,
+        "differing": rows(&found.differing),
+        "largest_difference": found.largest_difference,
+    })
+}
+
+pub(super) fn compared(format: Format, found: &Compared, level: f64) -> Result<(), Failure> {
+    print(format, || compared_text(found, level), || compared_json(found, level))
+}
+
+fn interval(estimate: &Estimate) -> String {
+    format!(
+        "{:+.4} ({:+.4} to {:+.4})",
+        estimate.mean, estimate.interval.0, estimate.interval.1
+    )
+}
+
+fn compared_text(found: &Compared, level: f64) -> String {
+    let mut text = String::new();
+    for (name, side) in ["A", "B"].into_iter().zip(&found.sides) {
+        let [median, tail] = side.times.map(|time| time.as_secs_f64() * 1e3);
+        let how = if side.exact {
+            "exact search"
+        } else {
+            "search as the index answers"
+        };
+        text.push_str(&format!(
+            "{name}: {}\n   {}\n   {how}, p50 {median:.2} ms, p99 {tail:.2} ms\n",
+            side.name,
+            vectors(&side.mark)
+        ));
+        if side.short > 0 {
+            text.push_str(&format!(
+                "   {} queries got fewer documents than asked for\n",
+                side.short
+            ));
+        }
+    }
+    text.push_str(&format!(
+        "\n{} queries, {} with judgements\n",
+        found.queries, found.judged
+    ));
+    if !found.measures.is_empty() {
+        let mut table = table::new();
+        table.set_header(["", "A", "B", &format!("B − A ({}% interval)", level * 100.0)]);
+        for measure in &found.measures {
+            let [a, b] = measure.means;
+            table.add_row([
+                measure.name.clone(),
+                format!("{a:.4}"),
+                format!("{b:.4}"),
+                interval(&measure.difference),
+            ]);
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        text.push_str(&format!("{table}\n"));
+    }
+    let share = |estimate: &Estimate| {
+        format!(
+            "{:.4} ({:.4} to {:.4})",
+            estimate.mean, estimate.interval.0, estimate.interval.1
+        )
+    };
+    text.push_str(&lines(&[
+        ("overlap of the lists", share(&found.overlap)),
+        ("rank-biased overlap", share(&found.rank_biased_overlap)),
+    ]));
+    text
+}
+
+fn compared_json(found: &Compared, level: f64) -> Value {
+    let estimate =
+        |estimate: &Estimate| json!({ "mean": estimate.mean, "low": estimate.interval.0, "high": estimate.interval.1 });
+    let sides: Vec<Value> = found
+        .sides
+        .iter()
+        .map(|side| {
+            json!({
+                "collection": side.name,
+                "mark": side.mark,
+                "exact": side.exact,
+                "search_p50_seconds": side.times[0].as_secs_f64(),
+                "search_p99_seconds": side.times[1].as_secs_f64(),
+                "short_lists": side.short,
+            })
+        })
+        .collect();
+    let measures: Vec<Value> = found
+        .measures
+        .iter()
+        .map(|measure| {
+            json!({
+                "name": measure.name,
+                "a": measure.means[0],
+                "b": measure.means[1],
+                "difference": estimate(&measure.difference),
+            })
+        })
+        .collect();
+    json!({
+        "sides": sides,
+        "queries": found.queries,
+        "judged": found.judged,
+        "level": level,
+        "measures": measures,
+        "overlap": estimate(&found.overlap),
+        "rank_biased_overlap": estimate(&found.rank_biased_overlap),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use isomer_index::plan::SampleOfTexts;
+    use isomer_proto::common::v1::Usage;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_reckons_tokens_money_and_hours_from_its_sample() {
+        let plan = Plan {
+            documents: 1_000_000,
+            rows: 900_000,
+            unchanged: 100_000,
+            bytes: 360_000_000,
+            deletable: Some(7),
+            sample: SampleOfTexts {
+                texts: 256,
+                bytes: 100_000,
+                usage: Usage {
+                    tokens: 25_000,
+                    cost_nano_usd: 500_000,
+                    ..Usage::default()
+                },
+                seconds: 4.0,
+            },
+            ..Plan::default()
+        };
+        let text = plan_text(&plan, false);
+        for part in [
+            "900000 to write, 100000 unchanged",
+            "about 90000000 tokens",
+            "$1.8000",
+            "4 h 0 min",
+            "7 rows",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        let json = plan_json(&plan);
+        assert_eq!(json["seconds"], 14_400.0);
+        let nothing = Plan::default();
+        assert!(plan_text(&nothing, false).contains("nothing to encode"));
+        assert_eq!(plan_json(&nothing)["tokens"], Value::Null);
+    }
+}

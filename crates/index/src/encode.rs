@@ -1,0 +1,469 @@
+//! Texts through an encoder, plain or augmented, with the priority of bulk work.
+
+use std::{ops::Range, time::Duration};
+
+use isomer_encoder_client::{
+    EncoderClient,
+    answer::{self, Asked},
+    batches,
+};
+use isomer_proto::{
+    common::v1::{Dtype, ItemError, Matrix, Similarity, Usage, VectorSpace},
+    encoder::v1::{
+        EncodeRequest, Encoder as Description, Input, Priority, TokenizeRequest, encode_request::Prompt,
+        encoder_service_client::EncoderServiceClient, input, tokenize_request,
+    },
+    transform::v1::{
+        AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, TextItem,
+        augmentation_service_client::AugmentationServiceClient,
+    },
+};
+use isomer_service_kit::{Fault, GrpcChannel, limits::INNER_MESSAGE};
+
+use crate::{
+    chunk::{Chunking, by_sentences, by_spans},
+    error::{IndexError, Result},
+    mark::Mark,
+    retry,
+};
+
+/// The text whose vector tells the space.
+const PROBE: &str = "The weather is fine today.";
+/// Most texts of a request; an encoder may permit fewer.
+const MOST_TEXTS: usize = 256;
+/// Most texts of a request that is augmented: generation is slow.
+const MOST_AUGMENTED: usize = 64;
+/// Most bytes of text that are tokenised in one request: an answer has at most 200,000 tokens, and
+/// a token stands for a byte or more.
+const MOST_TOKENISED: usize = 150_000;
+/// Names of a document's prompt, in the order of sentence-transformers' `encode_document`.
+const DOCUMENT: [&str; 3] = ["document", "passage", "corpus"];
+const QUERY: [&str; 1] = ["query"];
+
+/// Which of the encoder's prompts is put before texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PromptChoice {
+    /// The one for documents, if the encoder has one; else its default.
+    Document,
+    /// The one for queries, if the encoder has one; else its default.
+    Query,
+    /// The one of this name.
+    Named(String),
+    /// This text; empty for none.
+    Literal(String),
+}
+
+/// How texts become vectors.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    /// Id of the encoder.
+    pub encoder: String,
+    /// Its prompt.
+    pub prompt: PromptChoice,
+    /// Numbers to keep of each vector (Matryoshka).
+    pub dimensions: Option<u32>,
+    /// Whether vectors are scaled to unit length; `None`: as the encoder does.
+    pub normalise: Option<bool>,
+    /// Variants to pool with.
+    pub augmentation: Option<Augmentation>,
+    /// How long a failure that may pass is waited out.
+    pub patience: Duration,
+}
+
+/// Variants of each text, and how vectors are pooled.
+#[derive(Debug, Clone)]
+pub struct Augmentation {
+    /// Where the variants come from.
+    pub spec: AugmentationSpec,
+    /// How vectors become one.
+    pub pooling: AugmentationPooling,
+    /// Weight of the original, with weighted pooling.
+    pub original_weight: Option<f64>,
+    /// Whether vectors are scaled to unit length before.
+    pub normalise_before: bool,
+}
+
+/// An encoder whose space is known.
+#[derive(Debug, Clone)]
+pub struct Encoder {
+    plain: EncoderClient,
+    rpc: EncoderServiceClient<GrpcChannel>,
+    augmenting: AugmentationServiceClient<GrpcChannel>,
+    recipe: Recipe,
+    description: Description,
+    space: VectorSpace,
+    similarity: Similarity,
+}
+
+/// Vectors of texts, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Encoded {
+    /// A vector a text.
+    pub vectors: Vec<Vec<f32>>,
+    /// Whether variants of the text are missing.
+    pub partial: Vec<bool>,
+    /// Whether the text was cut.
+    pub truncated: u64,
+    /// What it took.
+    pub usage: Usage,
+}
+
+struct Answer {
+    matrix: Matrix,
+    errors: Vec<ItemError>,
+    partial: Vec<bool>,
+    truncated: Vec<bool>,
+    space: VectorSpace,
+    usage: Usage,
+}
+
+impl Encoder {
+    /// Asks the encoder for its description, and encodes one text to learn the space.
+    ///
+    /// # Errors
+    /// If the encoder cannot be used, or names no space.
+    pub async fn connect(channel: GrpcChannel, recipe: Recipe) -> Result<Self> {
+        let plain = EncoderClient::new(channel.clone());
+        let description = plain.describe(&recipe.encoder).await?.ok_or_else(|| {
+            Fault::not_found("UNKNOWN_ENCODER", format!("there is no encoder `{}`", recipe.encoder)).field("model")
+        })?;
+        if let PromptChoice::Named(name) = &recipe.prompt
+            && !description.prompts.contains_key(name)
+            && !description.prompt_names.contains(name)
+        {
+            let mut known: Vec<&String> = description.prompts.keys().chain(&description.prompt_names).collect();
+            known.sort();
+            let message = format!("the encoder has no prompt `{name}`, it has {known:?}");
+            return Err(Fault::invalid("prompt-name", message).into());
+        }
+        let mut encoder = Self {
+            rpc: EncoderServiceClient::new(channel.clone()).max_decoding_message_size(INNER_MESSAGE),
+            augmenting: AugmentationServiceClient::new(channel).max_decoding_message_size(INNER_MESSAGE),
+            plain,
+            recipe,
+            similarity: description.similarity(),
+            description,
+            space: VectorSpace::default(),
+        };
+        let probed = encoder.ask(&[PROBE]).await?;
+        if probed.space.digest.is_empty() {
+            return Err(Fault::precondition(
+                "NO_SPACE",
+                format!(
+                    "the encoder `{}` does not say which vector space its vectors are in",
+                    encoder.recipe.encoder
+                ),
+            )
+            .into());
+        }
+        encoder.space = VectorSpace {
+            dimensions: probed.matrix.cols,
+            ..probed.space
+        };
+        Ok(encoder)
+    }
+
+    /// The mark of a collection of this encoder's vectors.
+    pub fn mark(&self, chunking: Chunking, with_text: bool) -> Mark {
+        Mark::new(&self.space, self.similarity, chunking, with_text)
+    }
+
+    /// Numbers of a vector.
+    pub fn dimensions(&self) -> u32 {
+        self.space.dimensions
+    }
+
+    /// Whether vectors have unit length.
+    pub fn normalises(&self) -> bool {
+        self.space.normalised
+    }
+
+    /// Whether texts are augmented.
+    pub fn augments(&self) -> bool {
+        self.recipe.augmentation.is_some()
+    }
+
+    /// The pieces of each text, in order; none for a text of white space.
+    ///
+    /// # Errors
+    /// If the encoder's tokenizer cannot be asked.
+    pub async fn chunks(&self, texts: &[&str], chunking: Chunking) -> Result<Vec<Vec<String>>> {
+        match chunking {
+            Chunking::Whole => Ok(texts
+                .iter()
+                .map(|text| {
+                    if text.trim().is_empty() {
+                        Vec::new()
+                    } else {
+                        vec![(*text).to_owned()]
+                    }
+                })
+                .collect()),
+            Chunking::Sentences(window) => Ok(texts.iter().map(|text| by_sentences(text, window)).collect()),
+            Chunking::Tokens(window) => {
+                let spans = self.spans(texts).await?;
+                Ok(texts
+                    .iter()
+                    .zip(spans)
+                    .map(|(text, spans)| by_spans(text, &spans, window))
+                    .collect())
+            }
+        }
+    }
+
+    /// Encodes texts.
+    ///
+    /// # Errors
+    /// If the encoder refuses, fails for longer than the patience, answers in another space than
+    /// before, or with vectors that are not finite.
+    pub async fn encode(&self, texts: &[&str]) -> Result<Encoded> {
+        let ours = if self.augments() { MOST_AUGMENTED } else { MOST_TEXTS };
+        let most = batches::most_items(self.description.max_batch_items, ours);
+        let mut done = Encoded {
+            vectors: vec![Vec::new(); texts.len()],
+            partial: vec![false; texts.len()],
+            ..Encoded::default()
+        };
+        for batch in batches::batches(texts, most) {
+            let those: Vec<&str> = batch.iter().map(|index| texts[*index]).collect();
+            let answer = retry::calls(self.recipe.patience, || self.ask(&those)).await?;
+            self.take(&those, &answer)?;
+            isomer_usage::sum::add(&mut done.usage, &answer.usage);
+            done.truncated += answer.truncated.iter().filter(|cut| **cut).count() as u64;
+            for (row, (vector, index)) in answer::rows(&answer.matrix).zip(batch).enumerate() {
+                done.vectors[index] = vector.collect();
+                done.partial[index] = answer.partial.get(row).copied().unwrap_or_default();
+            }
+        }
+        Ok(done)
+    }
+
+    /// Refuses an answer that must not be stored.
+    fn take(&self, texts: &[&str], answer: &Answer) -> Result<()> {
+        if answer.space.digest != self.space.digest {
+            return Err(Fault::new(
+                tonic::Code::DataLoss,
+                "PROVIDER_CHANGED",
+                format!(
+                    "the encoder's vector space changed from `{}` to `{}` while it worked; nothing of the second was stored",
+                    self.space.digest, answer.space.digest
+                ),
+            )
+            .hint("replicas with different weights answer at one address, or the model was changed; run again when one answers")
+            .into());
+        }
+        if let Some(error) = answer.errors.first() {
+            return Err(
+                Fault::precondition("NOT_ENCODED", format!("a text could not be encoded: {}", error.message)).into(),
+            );
+        }
+        if let Some(row) = answer::not_finite(&answer.matrix) {
+            let bytes = texts.get(row).map_or(0, |text| text.len());
+            let message = format!("the encoder answered a vector that is not finite, to a text of {bytes} bytes");
+            return Err(Fault::precondition("NOT_FINITE", message).into());
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, texts: &[&str]) -> Result<Answer> {
+        match &self.recipe.augmentation {
+            None => self.ask_plain(texts).await,
+            Some(augmentation) => self.ask_augmented(texts, augmentation).await,
+        }
+    }
+
+    async fn ask_plain(&self, texts: &[&str]) -> Result<Answer> {
+        let input = |text: &&str| Input {
+            input: Some(input::Input::Text((*text).to_owned())),
+        };
+        let request = EncodeRequest {
+            encoder_id: self.recipe.encoder.clone(),
+            inputs: texts.iter().map(input).collect(),
+            prompt: self.prompt(),
+            dimensions: self.recipe.dimensions,
+            normalise: self.recipe.normalise,
+            output_dtype: Dtype::F32.into(),
+            priority: Priority::Batch.into(),
+            ..EncodeRequest::default()
+        };
+        let asked = Asked::of(&request);
+        let answer = self.plain.encode(request).await?;
+        let matrix = checked(answer::matrix(&answer, asked))?.clone();
+        Ok(Answer {
+            matrix,
+            errors: answer.errors,
+            partial: Vec::new(),
+            truncated: answer.truncated,
+            space: answer.vector_space.unwrap_or_default(),
+            usage: answer.usage.unwrap_or_default(),
+        })
+    }
+
+    async fn ask_augmented(&self, texts: &[&str], wanted: &Augmentation) -> Result<Answer> {
+        let item = |text: &&str| TextItem {
+            text: (*text).to_owned(),
+            ..TextItem::default()
+        };
+        let (prompt_name, literal_prompt) = match self.prompt() {
+            None => (String::new(), None),
+            Some(Prompt::PromptName(name)) => (name, None),
+            Some(Prompt::LiteralPrompt(text)) => (String::new(), Some(text)),
+        };
+        let request = EncodeAugmentedRequest {
+            spec: Some(wanted.spec.clone()),
+            items: texts.iter().map(item).collect(),
+            encoder_id: self.recipe.encoder.clone(),
+            pooling: wanted.pooling.into(),
+            original_weight: wanted.original_weight,
+            normalise_before: Some(wanted.normalise_before),
+            normalise_after: self.recipe.normalise,
+            prompt_name,
+            literal_prompt,
+            dimensions: self.recipe.dimensions,
+            encoder_address: String::new(),
+        };
+        let answer = self.augmenting.clone().encode_augmented(request).await?.into_inner();
+        let matrix = answer.embeddings.unwrap_or_default();
+        let row = answer::row_bytes(&matrix).unwrap_or_default();
+        let whole = row > 0 && matrix.rows as usize == texts.len() && row * texts.len() == matrix.data.len();
+        if !whole || matrix.dtype() != Dtype::F32 || answer.used.len() != texts.len() {
+            let message = format!(
+                "{} vectors and {} sets of variants to {} texts",
+                matrix.rows,
+                answer.used.len(),
+                texts.len()
+            );
+            return checked(Err(format!("answered {message}")));
+        }
+        Ok(Answer {
+            matrix,
+            errors: answer.errors,
+            partial: answer.used.iter().map(|used| !used.missing.is_empty()).collect(),
+            truncated: answer.truncated,
+            space: answer.vector_space.unwrap_or_default(),
+            usage: answer.usage.unwrap_or_default(),
+        })
+    }
+
+    /// The prompt of a request; `None` for the encoder's default.
+    fn prompt(&self) -> Option<Prompt> {
+        let by_role = |names: &[&str]| {
+            let has = |name: &&&str| {
+                let own = |known: &String| known == **name;
+                self.description.prompts.keys().any(own) || self.description.prompt_names.iter().any(own)
+            };
+            names
+                .iter()
+                .find(has)
+                .map(|name| Prompt::PromptName((*name).to_owned()))
+        };
+        match &self.recipe.prompt {
+            PromptChoice::Document => by_role(&DOCUMENT),
+            PromptChoice::Query => by_role(&QUERY),
+            PromptChoice::Named(name) => Some(Prompt::PromptName(name.clone())),
+            PromptChoice::Literal(text) => Some(Prompt::LiteralPrompt(text.clone())),
+        }
+    }
+
+    /// The span of each token of each text, without the special ones.
+    async fn spans(&self, texts: &[&str]) -> Result<Vec<Vec<Range<usize>>>> {
+        let mut spans = vec![Vec::new(); texts.len()];
+        // A text that is too long for one request goes in parts, cut at white space.
+        let parts: Vec<(usize, usize, &str)> = texts
+            .iter()
+            .enumerate()
+            .flat_map(|(index, text)| parts(text).map(move |(at, part)| (index, at, part)))
+            .collect();
+        let most = batches::most_items(self.description.max_batch_items, MOST_TEXTS);
+        let mut rest = parts.as_slice();
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |(_, _, part): &&(usize, usize, &str)| {
+                bytes += part.len();
+                bytes <= MOST_TOKENISED
+            };
+            let count = rest.iter().take(most).take_while(fits).count().max(1);
+            let (now, later) = rest.split_at(count);
+            let request = TokenizeRequest {
+                encoder_id: self.recipe.encoder.clone(),
+                texts: now.iter().map(|(_, _, part)| (*part).to_owned()).collect(),
+                prompt: Some(tokenize_request::Prompt::LiteralPrompt(String::new())),
+                special_tokens: Some(false),
+            };
+            let answer = retry::calls(self.recipe.patience, || {
+                let (mut client, request) = (self.rpc.clone(), request.clone());
+                async move { Ok(client.tokenize(request).await?.into_inner()) }
+            })
+            .await?;
+            if answer.texts.len() != now.len() {
+                return checked(Err(format!("tokenised {} of {} texts", answer.texts.len(), now.len())));
+            }
+            for ((index, at, part), tokens) in now.iter().zip(answer.texts) {
+                for token in tokens.tokens.iter().filter(|token| !token.special) {
+                    let (Some(start), Some(end)) = (token.start, token.end) else {
+                        continue;
+                    };
+                    if end as usize > part.len() || start > end {
+                        return checked(Err("gave a token a place outside its text".to_owned()));
+                    }
+                    spans[*index].push(at + start as usize..at + end as usize);
+                }
+            }
+            rest = later;
+        }
+        Ok(spans)
+    }
+}
+
+/// The parts of a text that a request may hold, with their places.
+fn parts(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
+        let part = if rest.len() <= MOST_TOKENISED {
+            rest
+        } else {
+            let most = &rest[..rest.floor_char_boundary(MOST_TOKENISED)];
+            match most.rfind(char::is_whitespace) {
+                Some(cut) if cut > 0 => &most[..cut],
+                _ => most,
+            }
+        };
+        let found = (at, part);
+        at += part.len();
+        Some(found)
+    })
+}
+
+fn checked<T>(answer: Result<T, String>) -> Result<T> {
+    answer.map_err(|message| {
+        IndexError::Encoder(Fault::new(
+            tonic::Code::DataLoss,
+            "BAD_ANSWER",
+            format!("the encoder {message}"),
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_tokenised_in_parts_that_make_it_up() {
+        let text = "wörter und mehr ".repeat(40_000);
+        let mut whole = String::new();
+        for (at, part) in parts(&text) {
+            assert_eq!(at, whole.len());
+            assert!(part.len() <= MOST_TOKENISED && !part.is_empty());
+            whole.push_str(part);
+        }
+        assert!(whole == text);
+        let unbroken = "ö".repeat(MOST_TOKENISED);
+        assert_eq!(
+            parts(&unbroken).map(|(_, part)| part.len()).sum::<usize>(),
+            unbroken.len()
+        );
+        assert_eq!(parts("").count(), 0);
+    }
+}

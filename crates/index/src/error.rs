@@ -1,0 +1,145 @@
+//! The errors of this crate, and their one conversion to [`Fault`].
+
+use isomer_datasets::DatasetError;
+use isomer_service_kit::Fault;
+use tonic::{Code, Status};
+
+/// Filling, checking or comparing an index failed.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    /// A setting cannot be used.
+    #[error("{field}: {message}")]
+    Setting {
+        /// The flag or the part of an address.
+        field: &'static str,
+        /// What is wrong with it.
+        message: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// A store or a database cannot be reached, is overloaded, or failed.
+    #[error("{doing}: {message}")]
+    Unavailable {
+        /// What was being done.
+        doing: String,
+        /// What went wrong.
+        message: String,
+    },
+    /// A store or a database refused what it was asked.
+    #[error("{doing}: {message}")]
+    Refused {
+        /// What was being done.
+        doing: String,
+        /// Its words.
+        message: String,
+    },
+    /// A row of the source cannot be used.
+    #[error(transparent)]
+    File(#[from] DatasetError),
+    /// A row of a source that is not a file.
+    #[error("{source_name}: {message}")]
+    Source {
+        /// The source.
+        source_name: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// Two rows of the source have one key.
+    #[error("the source has the key `{key}` twice; which of the two rows is indexed would depend on chance")]
+    SameKey {
+        /// The key.
+        key: String,
+    },
+    /// The collection holds vectors of another space, augmentation or division into chunks.
+    #[error("{collection} holds other vectors than these settings give: {difference}")]
+    OtherSpace {
+        /// The collection.
+        collection: String,
+        /// What differs.
+        difference: String,
+    },
+    /// A collection of this name was not made by Isomer.
+    #[error("{collection} was not made by `isomer index`: {message}")]
+    Foreign {
+        /// The collection.
+        collection: String,
+        /// What shows it.
+        message: String,
+    },
+    /// There is no such collection.
+    #[error("there is no {collection}")]
+    NoCollection {
+        /// The collection.
+        collection: String,
+    },
+    /// More rows are gone from the source than may be deleted.
+    #[error(
+        "{gone} of {rows} stored rows belong to documents that the source no longer has; at most {most} may be deleted"
+    )]
+    TooManyDeletes {
+        /// Rows to delete.
+        gone: usize,
+        /// Rows stored.
+        rows: usize,
+        /// Rows that may be deleted.
+        most: usize,
+    },
+    /// The encoder, the generator or the server in front of them.
+    #[error(transparent)]
+    Encoder(#[from] Fault),
+    /// A statistic that is undefined.
+    #[error("{0}")]
+    Statistic(#[from] isomer_stats::StatsError),
+}
+
+impl IndexError {
+    /// Whether the same request may succeed later, with nothing changed.
+    pub(crate) fn passes(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } => true,
+            Self::Encoder(fault) => matches!(
+                fault.code,
+                Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded | Code::Aborted
+            ),
+            _ => false,
+        }
+    }
+}
+
+impl From<Status> for IndexError {
+    fn from(status: Status) -> Self {
+        Self::Encoder(Fault::from_status(&status))
+    }
+}
+
+impl From<IndexError> for Fault {
+    fn from(error: IndexError) -> Self {
+        let message = error.to_string();
+        match error {
+            IndexError::Encoder(fault) => fault,
+            IndexError::Setting { field, message, hint } => Self::invalid(field, message).hint(hint),
+            IndexError::Unavailable { .. } => Self::unavailable("INDEX", message).hint(
+                "check that it runs and can be reached; the same command again goes on from where this one ended",
+            ),
+            IndexError::Refused { .. } => Self::precondition("INDEX", message),
+            IndexError::File(_) => Self::new(Code::InvalidArgument, "BROKEN_DATASET", message),
+            IndexError::Source { .. } => Self::precondition("SOURCE", message),
+            IndexError::SameKey { .. } => Self::precondition("SAME_KEY", message)
+                .hint("name a column with a value of its own for each row (--key)"),
+            IndexError::OtherSpace { .. } => Self::precondition("OTHER_SPACE", message)
+                .hint("name a collection that does not exist yet, or give the settings that this one was filled with"),
+            IndexError::Foreign { .. } => Self::precondition("FOREIGN_COLLECTION", message)
+                .hint("name a collection that does not exist yet: it is created"),
+            IndexError::NoCollection { .. } => {
+                Self::precondition("NO_COLLECTION", message).hint("`isomer index run` creates it")
+            }
+            IndexError::TooManyDeletes { .. } => Self::precondition("TOO_MANY_DELETES", message).hint(
+                "nothing was deleted; if the source is the right one and complete, allow more with --delete-more SHARE",
+            ),
+            IndexError::Statistic(_) => Self::internal(message),
+        }
+    }
+}
+
+/// What the operations of this crate return.
+pub type Result<T, E = IndexError> = std::result::Result<T, E>;

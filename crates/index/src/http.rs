@@ -1,0 +1,245 @@
+//! Requests to stores that speak JSON over HTTP.
+
+use std::time::Duration;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
+use isomer_outbound::{
+    body::{self, Unread},
+    client,
+    said::{ErrorBody, cause, presentable},
+};
+use isomer_service_kit::config::Secret;
+use reqwest::{Method, RequestBuilder, StatusCode};
+use serde_json::Value;
+use url::Url;
+
+use crate::{
+    address::Place,
+    error::{IndexError, Result},
+    retry,
+};
+
+/// Longest silence of a store within an answer.
+const SILENCE: Duration = Duration::from_secs(120);
+/// Most bytes of an answer: a page of rows, or vectors.
+const MOST_ANSWER: usize = 256 << 20;
+
+/// What logs in at stores that are called over HTTP.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials {
+    /// `ISOMER_SINK_API_KEY`.
+    pub api_key: Secret,
+    /// `ISOMER_SINK_USER`.
+    pub user: String,
+    /// `ISOMER_SINK_PASSWORD`.
+    pub password: Secret,
+}
+
+impl Credentials {
+    /// Those of the environment.
+    pub fn from_env() -> Self {
+        Self {
+            api_key: Secret::from_env("ISOMER_SINK_API_KEY"),
+            user: std::env::var("ISOMER_SINK_USER").unwrap_or_default(),
+            password: Secret::from_env("ISOMER_SINK_PASSWORD"),
+        }
+    }
+}
+
+/// A store's server, and the collection that is meant.
+#[derive(Debug, Clone)]
+pub(crate) struct Http {
+    client: reqwest::Client,
+    base: Url,
+    pub(crate) collection: String,
+    pub(crate) shown: String,
+    secrets: [Secret; 2],
+    patience: Duration,
+}
+
+impl Http {
+    /// The server at `http(s)://HOST:PORT#COLLECTION`. `key_header` is the header that a key is
+    /// sent in; in `authorization` it is an `ApiKey`.
+    pub(crate) fn open(
+        address: &str,
+        key_header: &'static str,
+        credentials: &Credentials,
+        patience: Duration,
+    ) -> Result<Self> {
+        let refused = |message: String, hint| IndexError::Setting {
+            field: "sink",
+            message,
+            hint,
+        };
+        let place = Place::read("sink", address)?;
+        let mut base = place.url;
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(refused(
+                "the address holds a user or a password, which would be shown with it".to_owned(),
+                "give them in ISOMER_SINK_USER and ISOMER_SINK_PASSWORD",
+            ));
+        }
+        let Some(collection) = place.fragment else {
+            return Err(refused(
+                format!("the address {} names no collection", place.shown),
+                "write it behind a #, e.g. qdrant+http://127.0.0.1:6333#docs",
+            ));
+        };
+        if !base.path().ends_with('/') {
+            let path = format!("{}/", base.path());
+            base.set_path(&path);
+        }
+        let mut headers = HeaderMap::new();
+        if let Some((name, value)) = login(key_header, credentials) {
+            let mut value = HeaderValue::try_from(value).map_err(|_| {
+                refused(
+                    "the key or password has characters that a header cannot hold".to_owned(),
+                    "give it alone in ISOMER_SINK_API_KEY or ISOMER_SINK_PASSWORD",
+                )
+            })?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let built = client::builder().read_timeout(SILENCE).default_headers(headers).build();
+        let client = built.map_err(|error| refused(cause(&error), "check the platform's TLS certificates"))?;
+        Ok(Self {
+            client,
+            base,
+            collection,
+            shown: place.shown,
+            secrets: [credentials.api_key.clone(), credentials.password.clone()],
+            patience,
+        })
+    }
+
+    /// How long a failure that may pass is waited out.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Sends JSON and reads JSON; a request that is repeated while its failure may pass. `None` for
+    /// an answer of 404.
+    pub(crate) async fn find(
+        &self,
+        doing: &str,
+        method: Method,
+        path: &[&str],
+        body: Option<&Value>,
+    ) -> Result<Option<Value>> {
+        let url = self.url(path);
+        self.call(doing, &|| {
+            let request = self.client.request(method.clone(), url.clone());
+            match body {
+                Some(body) => request.json(body),
+                None => request,
+            }
+        })
+        .await
+    }
+
+    /// [`Http::find`], for what must be there.
+    pub(crate) async fn send(&self, doing: &str, method: Method, path: &[&str], body: Option<&Value>) -> Result<Value> {
+        self.found(self.find(doing, method, path, body).await?)
+    }
+
+    /// Sends lines of JSON.
+    pub(crate) async fn send_lines(&self, doing: &str, path: &[&str], lines: &str) -> Result<Value> {
+        let url = self.url(path);
+        let request = || {
+            let request = self
+                .client
+                .post(url.clone())
+                .header("content-type", "application/x-ndjson");
+            request.body(lines.to_owned())
+        };
+        self.found(self.call(doing, &request).await?)
+    }
+
+    fn found(&self, answer: Option<Value>) -> Result<Value> {
+        answer.ok_or_else(|| IndexError::NoCollection {
+            collection: self.shown.clone(),
+        })
+    }
+
+    /// The address of a path; each segment is escaped, and what follows `?` in the last is a query.
+    fn url(&self, path: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        let mut query = None;
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty();
+            for part in path {
+                match part.strip_prefix('?') {
+                    Some(rest) => query = Some(rest),
+                    None => drop(segments.push(part)),
+                }
+            }
+        }
+        url.set_query(query);
+        url
+    }
+
+    async fn call(&self, doing: &str, request: &(dyn Fn() -> RequestBuilder + Sync)) -> Result<Option<Value>> {
+        let doing = format!("{doing} {}", self.shown);
+        retry::calls(self.patience, || self.once(&doing, request)).await
+    }
+
+    async fn once(&self, doing: &str, request: &(dyn Fn() -> RequestBuilder + Sync)) -> Result<Option<Value>> {
+        let unavailable = |message: String| IndexError::Unavailable {
+            doing: doing.to_owned(),
+            message,
+        };
+        let refused = |message: String| IndexError::Refused {
+            doing: doing.to_owned(),
+            message,
+        };
+        let mut answer = request().send().await.map_err(|error| unavailable(cause(&error)))?;
+        let status = answer.status();
+        let body = match body::read_by_status(&mut answer, MOST_ANSWER).await {
+            Ok(body) => body,
+            Err(Unread::Broken(error)) => return Err(unavailable(cause(&error))),
+            Err(error @ Unread::TooLong { .. }) => return Err(refused(error.to_string())),
+        };
+        if status == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        if status.is_success() {
+            if body.iter().all(u8::is_ascii_whitespace) {
+                return Ok(Some(Value::Null));
+            }
+            let read = serde_json::from_slice(&body);
+            return read
+                .map(Some)
+                .map_err(|error| refused(format!("the answer is not JSON: {error}")));
+        }
+        let message = format!("the store answered {status}: {}", self.words(&body));
+        if status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
+            return Err(unavailable(message));
+        }
+        Err(refused(message))
+    }
+
+    /// What an error says, without our secrets.
+    fn words(&self, body: &[u8]) -> String {
+        let [key, password] = &self.secrets;
+        let mut message = ErrorBody::read(body, key).message;
+        if message.is_empty() {
+            message = presentable(&String::from_utf8_lossy(body), key);
+        }
+        presentable(&message, password)
+    }
+}
+
+/// The header that logs in, if anything does.
+fn login(key_header: &'static str, credentials: &Credentials) -> Option<(HeaderName, String)> {
+    if let Some(password) = credentials.password.expose().filter(|_| !credentials.user.is_empty()) {
+        let pair = STANDARD.encode(format!("{}:{password}", credentials.user));
+        return Some((AUTHORIZATION, format!("Basic {pair}")));
+    }
+    let key = credentials.api_key.expose()?;
+    let value = match key_header {
+        "authorization" => format!("ApiKey {key}"),
+        _ => key.to_owned(),
+    };
+    Some((HeaderName::from_static(key_header), value))
+}

@@ -1,0 +1,247 @@
+//! What all vectors of a collection have in common, kept in the collection. Pure.
+
+use isomer_proto::common::v1::{Similarity, VectorSpace};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    chunk::Chunking,
+    error::{IndexError, Result},
+};
+
+/// The version of the mark.
+const VERSION: u32 = 1;
+
+/// The mark of a collection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Version of this form.
+    pub version: u32,
+    /// The vector space.
+    pub space: Space,
+    /// How its vectors are compared: cosine, dot, euclidean or manhattan.
+    pub similarity: String,
+    /// How texts are divided, as `--chunk` writes it.
+    pub chunking: String,
+    /// Whether rows hold their texts.
+    pub with_text: bool,
+}
+
+/// A vector space, as [`VectorSpace`] describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Space {
+    /// Equal digests are equal spaces.
+    pub digest: String,
+    /// The encoder.
+    pub model: String,
+    /// SHA-256 of its weights.
+    pub weights: String,
+    /// Put in front of each text.
+    pub prompt: String,
+    /// What follows the transformer.
+    pub pooling: String,
+    /// Whether vectors have unit length.
+    pub normalised: bool,
+    /// Numbers of a vector.
+    pub dimensions: u32,
+    /// How vectors were augmented; empty for plain ones.
+    pub augmentation: String,
+}
+
+impl Mark {
+    /// The mark of vectors of this space.
+    pub fn new(space: &VectorSpace, similarity: Similarity, chunking: Chunking, with_text: bool) -> Self {
+        Self {
+            version: VERSION,
+            space: Space {
+                digest: space.digest.clone(),
+                model: space.model_id.clone(),
+                weights: space.weights_digest.clone(),
+                prompt: space.prompt.clone(),
+                pooling: space.pooling.clone(),
+                normalised: space.normalised,
+                dimensions: space.dimensions,
+                augmentation: space.augmentation.clone(),
+            },
+            similarity: match similarity {
+                Similarity::Dot => "dot",
+                Similarity::Euclidean => "euclidean",
+                Similarity::Manhattan => "manhattan",
+                Similarity::Cosine | Similarity::Unspecified => "cosine",
+            }
+            .to_owned(),
+            chunking: chunking.to_string(),
+            with_text,
+        }
+    }
+
+    /// The division of texts.
+    ///
+    /// # Errors
+    /// If it was written by a version that knows others.
+    pub fn chunking(&self) -> Result<Chunking> {
+        self.chunking.parse().map_err(|message| IndexError::Setting {
+            field: "chunk",
+            message,
+            hint: "the collection was filled by a newer isomer; use that one",
+        })
+    }
+
+    /// As it is kept.
+    pub fn to_text(&self) -> String {
+        // A structure of texts and numbers has no value that JSON lacks.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads the mark of a collection.
+    ///
+    /// # Errors
+    /// If it is no mark, or one of a newer version.
+    pub fn from_text(collection: &str, text: &str) -> Result<Self> {
+        let foreign = |message: String| IndexError::Foreign {
+            collection: collection.to_owned(),
+            message,
+        };
+        let mark: Self =
+            serde_json::from_str(text).map_err(|error| foreign(format!("its mark cannot be read: {error}")))?;
+        if mark.version != VERSION {
+            return Err(foreign(format!(
+                "its mark has version {}, this isomer knows {VERSION}",
+                mark.version
+            )));
+        }
+        Ok(mark)
+    }
+
+    /// Requires that rows of `given` may be put beside those of this collection.
+    ///
+    /// # Errors
+    /// [`IndexError::OtherSpace`] with all that differs.
+    pub fn check(&self, collection: &str, given: &Self) -> Result<()> {
+        if self == given {
+            return Ok(());
+        }
+        let differences = self.differences(given);
+        Err(IndexError::OtherSpace {
+            collection: collection.to_owned(),
+            difference: differences.join("; "),
+        })
+    }
+
+    /// Requires that a query's vector may be compared with this collection's: the spaces may differ
+    /// in their prompts, and in whether one side is augmented.
+    ///
+    /// # Errors
+    /// [`IndexError::OtherSpace`] with all that differs.
+    pub fn check_query(&self, collection: &str, query: &Self) -> Result<()> {
+        let bare = |space: &Space| Space {
+            digest: String::new(),
+            prompt: String::new(),
+            augmentation: String::new(),
+            // A pooled vector is scaled or not by a setting of its own; similarities that are not
+            // the cosine are then those of other lengths, which the differing flag tells.
+            ..space.clone()
+        };
+        if bare(&self.space) == bare(&query.space) {
+            return Ok(());
+        }
+        let differences: Vec<String> = self
+            .differences(query)
+            .into_iter()
+            .filter(|line| {
+                !["digest", "prompt", "augmentation", "chunk", "with-text"]
+                    .iter()
+                    .any(|name| line.starts_with(name))
+            })
+            .collect();
+        Err(IndexError::OtherSpace {
+            collection: collection.to_owned(),
+            difference: differences.join("; "),
+        })
+    }
+
+    fn differences(&self, given: &Self) -> Vec<String> {
+        let (ours, theirs) = (&self.space, &given.space);
+        let number = |n: u32| n.to_string();
+        let rows = [
+            ("model", ours.model.clone(), theirs.model.clone()),
+            ("weights", ours.weights.clone(), theirs.weights.clone()),
+            ("prompt", ours.prompt.clone(), theirs.prompt.clone()),
+            ("pooling", ours.pooling.clone(), theirs.pooling.clone()),
+            ("normalised", ours.normalised.to_string(), theirs.normalised.to_string()),
+            ("dimensions", number(ours.dimensions), number(theirs.dimensions)),
+            ("augmentation", ours.augmentation.clone(), theirs.augmentation.clone()),
+            ("similarity", self.similarity.clone(), given.similarity.clone()),
+            ("chunk", self.chunking.clone(), given.chunking.clone()),
+            ("with-text", self.with_text.to_string(), given.with_text.to_string()),
+        ];
+        let told: Vec<String> = rows
+            .into_iter()
+            .filter(|(_, stored, given)| stored != given)
+            .map(|(name, stored, given)| format!("{name}: stored `{stored}`, now `{given}`"))
+            .collect();
+        match told.is_empty() {
+            false => told,
+            true => vec![format!("digest: stored `{}`, now `{}`", ours.digest, theirs.digest)],
+        }
+    }
+}
+
+/// A mark of vectors of three numbers in a space of this digest.
+#[cfg(test)]
+pub(crate) fn test_mark(digest: &str) -> Mark {
+    let space = VectorSpace {
+        digest: digest.to_owned(),
+        model_id: "stub".to_owned(),
+        dimensions: 3,
+        ..VectorSpace::default()
+    };
+    Mark::new(&space, Similarity::Cosine, Chunking::Whole, false)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_mark_is_read_as_it_was_written_and_nothing_else_is_one() {
+        let mark = test_mark("a");
+        assert_eq!(Mark::from_text("c", &mark.to_text()).unwrap(), mark);
+        assert!(Mark::from_text("c", "a table of documents").is_err());
+        let newer = mark.to_text().replace("\"version\":1", "\"version\":2");
+        assert!(
+            Mark::from_text("c", &newer)
+                .unwrap_err()
+                .to_string()
+                .contains("version 2")
+        );
+    }
+
+    #[test]
+    fn another_space_is_refused_with_what_differs() {
+        let mark = test_mark("a");
+        mark.check("c", &mark.clone()).unwrap();
+        let mut other = test_mark("b");
+        other.space.prompt = "query: ".to_owned();
+        let refusal = mark.check("c", &other).unwrap_err().to_string();
+        assert!(refusal.contains("prompt: stored ``, now `query: `"), "{refusal}");
+        let refusal = mark.check("c", &test_mark("b")).unwrap_err().to_string();
+        assert!(refusal.contains("digest: stored `a`, now `b`"), "{refusal}");
+        let mut chunked = mark.clone();
+        chunked.chunking = "tokens=8,overlap=0".to_owned();
+        assert!(mark.check("c", &chunked).is_err());
+    }
+
+    #[test]
+    fn a_query_may_have_another_prompt_and_augmentation_but_no_other_weights() {
+        let mark = test_mark("a");
+        let mut query = test_mark("b");
+        query.space.prompt = "query: ".to_owned();
+        query.space.augmentation = "mean of 2".to_owned();
+        query.chunking = "tokens=8,overlap=0".to_owned();
+        mark.check_query("c", &query).unwrap();
+        query.space.weights = "w".to_owned();
+        let refusal = mark.check_query("c", &query).unwrap_err().to_string();
+        assert!(refusal.contains("weights") && !refusal.contains("prompt"), "{refusal}");
+    }
+}

@@ -1,0 +1,170 @@
+//! What a run would take: the source is read, the store is asked, a sample of the texts is encoded,
+//! and nothing is written.
+
+use std::time::Instant;
+
+use futures::TryStreamExt;
+use isomer_proto::common::v1::Usage;
+
+use crate::{
+    digest,
+    encode::Encoder,
+    error::Result,
+    run::{Seen, Settings, difference},
+    source::Source,
+    store::VectorStore,
+};
+
+/// Texts of the sample, and of one that is augmented.
+const SAMPLE: usize = 256;
+const AUGMENTED_SAMPLE: usize = 8;
+
+/// What a run would take.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// Documents of the source.
+    pub documents: u64,
+    /// Documents without a text.
+    pub empty: u64,
+    /// Rows that are there as they should be.
+    pub unchanged: u64,
+    /// Rows that would be written.
+    pub rows: u64,
+    /// Rows that would be removed since their documents no longer have them.
+    pub replaced: u64,
+    /// Rows of documents that are gone from the source, which `--delete` would remove; `None` where
+    /// there is no collection yet.
+    pub deletable: Option<u64>,
+    /// Bytes of the texts to encode.
+    pub bytes: u64,
+    /// The sample of these texts that was encoded.
+    pub sample: SampleOfTexts,
+}
+
+/// Texts that were encoded for the plan.
+#[derive(Debug, Clone, Default)]
+pub struct SampleOfTexts {
+    /// Their number.
+    pub texts: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What they took.
+    pub usage: Usage,
+    /// Seconds that they took.
+    pub seconds: f64,
+}
+
+impl Plan {
+    /// What all texts take, by a figure of the sample that goes with the bytes of texts; `None`
+    /// without a sample.
+    pub fn by_bytes(&self, of_sample: f64) -> Option<f64> {
+        #[allow(clippy::cast_precision_loss)]
+        (self.sample.bytes > 0).then(|| of_sample * self.bytes as f64 / self.sample.bytes as f64)
+    }
+}
+
+/// Makes the plan.
+///
+/// # Errors
+/// As a run's.
+pub async fn plan(source: &Source, store: &dyn VectorStore, encoder: &Encoder, settings: &Settings) -> Result<Plan> {
+    let mark = encoder.mark(settings.chunking, settings.with_text);
+    let stored = store.mark().await?;
+    if let Some(stored) = &stored {
+        stored.check(store.name(), &mark)?;
+    }
+    let there = stored.is_some().then_some(store);
+    let mut plan = Plan::default();
+    let mut seen = Seen::default();
+    let most = if encoder.augments() { AUGMENTED_SAMPLE } else { SAMPLE };
+    let mut sample = Sample::new(most);
+    let mut batches = source.batches(settings.batch);
+    while let Some(documents) = batches.try_next().await? {
+        seen.add(&documents)?;
+        plan.documents += documents.len() as u64;
+        let found = difference(there, encoder, &mark, settings.chunking, documents).await?;
+        plan.empty += found.empty;
+        plan.unchanged += found.unchanged.len() as u64;
+        plan.rows += found.rows.len() as u64;
+        plan.replaced += found.gone.len() as u64;
+        for (row, text) in found.rows.iter().zip(found.texts) {
+            plan.bytes += text.len() as u64;
+            sample.offer(&row.key, text);
+        }
+    }
+    if stored.is_some() {
+        let (mut gone, mut from) = (0, None);
+        loop {
+            let page = store.scan(from.as_deref()).await?;
+            gone += page.rows.iter().filter(|row| !seen.has(&row.document)).count() as u64;
+            match page.next {
+                Some(next) => from = Some(next),
+                None => break,
+            }
+        }
+        plan.deletable = Some(gone);
+    }
+    let texts = sample.texts();
+    if !texts.is_empty() {
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let begun = Instant::now();
+        let encoded = encoder.encode(&texts).await?;
+        plan.sample = SampleOfTexts {
+            texts: texts.len() as u64,
+            bytes: texts.iter().map(|text| text.len() as u64).sum(),
+            usage: encoded.usage,
+            seconds: begun.elapsed().as_secs_f64(),
+        };
+    }
+    Ok(plan)
+}
+
+/// The texts whose keys have the smallest hashes: a sample of all, whatever their order.
+struct Sample {
+    most: usize,
+    kept: std::collections::BTreeMap<u128, String>,
+}
+
+impl Sample {
+    fn new(most: usize) -> Self {
+        Self {
+            most,
+            kept: std::collections::BTreeMap::new(),
+        }
+    }
+
+    fn offer(&mut self, key: &str, text: String) {
+        let place = digest::key_hash(key);
+        if self.kept.len() == self.most && self.kept.last_key_value().is_some_and(|(last, _)| *last < place) {
+            return;
+        }
+        self.kept.insert(place, text);
+        if self.kept.len() > self.most {
+            self.kept.pop_last();
+        }
+    }
+
+    fn texts(self) -> Vec<String> {
+        self.kept.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_the_same_in_any_order() {
+        let keys: Vec<String> = (0..500).map(|n| format!("k{n}")).collect();
+        let sample = |keys: &mut dyn Iterator<Item = &String>| {
+            let mut sample = Sample::new(20);
+            for key in keys {
+                sample.offer(key, key.clone());
+            }
+            sample.texts()
+        };
+        let forward = sample(&mut keys.iter());
+        assert_eq!(forward.len(), 20);
+        assert_eq!(sample(&mut keys.iter().rev()), forward);
+    }
+}

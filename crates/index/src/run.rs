@@ -1,0 +1,354 @@
+//! Fills a collection from a source, and follows the source.
+//!
+//! Each batch of documents goes through the same steps, several batches at once: the store is asked
+//! which rows it has of these documents; what differs in its digest is encoded and written; rows
+//! that a document no longer has are removed. A run in which nothing differs writes nothing.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::TryStreamExt;
+use isomer_outbound::rate_limiter::{RateLimiter, Rates};
+use isomer_proto::common::v1::Usage;
+use parking_lot::Mutex;
+
+use crate::{
+    chunk::{Chunking, row_key},
+    digest,
+    encode::Encoder,
+    error::{IndexError, Result},
+    mark::Mark,
+    source::{Document, Source},
+    store::{Row, StoredRow, VectorStore},
+};
+
+/// Longest wait for a turn under a rate.
+const LONGEST_TURN: Duration = Duration::from_secs(86_400);
+
+/// How a run works.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How texts are divided.
+    pub chunking: Chunking,
+    /// Whether rows hold their texts.
+    pub with_text: bool,
+    /// Documents of a batch.
+    pub batch: usize,
+    /// Batches at once.
+    pub in_flight: usize,
+    /// Rows that are encoded a second; 0: no limit.
+    pub rows_per_second: f64,
+    /// Whether rows of documents that are gone from the source are removed, and the largest share
+    /// of all rows that may be.
+    pub delete: Option<f64>,
+    /// Whether an index for approximate search is built at the end.
+    pub build_index: bool,
+}
+
+/// What a run has done.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    /// Documents read.
+    pub documents: u64,
+    /// Documents without a text.
+    pub empty: u64,
+    /// Rows that were there already as they should be.
+    pub unchanged: u64,
+    /// Rows written.
+    pub written: u64,
+    /// Rows written that lack variants; the next run makes them again.
+    pub partial: u64,
+    /// Texts that were cut, since the encoder takes no more tokens.
+    pub truncated: u64,
+    /// Rows removed that their documents no longer have.
+    pub replaced: u64,
+    /// Rows removed whose documents are gone from the source.
+    pub deleted: u64,
+    /// What encoding took.
+    pub usage: Usage,
+}
+
+/// A run that ended.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// What it has done.
+    pub counts: Counts,
+    /// The mark of the collection.
+    pub mark: Mark,
+    /// From the first row to the last one written.
+    pub load: Duration,
+    /// Building the index; `None` if none was to be built.
+    pub index: Option<Duration>,
+}
+
+/// The rows of documents, and those of the store that they replace.
+pub(crate) struct Difference {
+    /// Rows to write, without vectors.
+    pub(crate) rows: Vec<Row>,
+    /// Texts of these rows.
+    pub(crate) texts: Vec<String>,
+    /// Keys of rows to remove.
+    pub(crate) gone: Vec<String>,
+    /// Rows that are there as they should be, with their texts.
+    pub(crate) unchanged: Vec<(StoredRow, String)>,
+    /// Documents without a text.
+    pub(crate) empty: u64,
+    /// Of the rows to write, those that the store has without some of their variants.
+    pub(crate) partial: u64,
+    /// Of the rows to write, those that the store has with another digest.
+    pub(crate) outdated: u64,
+}
+
+/// Remembers the keys of a source: each may be there once.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(HashSet<u128>);
+
+impl Seen {
+    /// # Errors
+    /// [`IndexError::SameKey`].
+    pub(crate) fn add(&mut self, documents: &[Document]) -> Result<()> {
+        for document in documents {
+            if !self.0.insert(digest::key_hash(&document.key)) {
+                return Err(IndexError::SameKey {
+                    key: document.key.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.0.contains(&digest::key_hash(key))
+    }
+}
+
+/// Fills the collection.
+///
+/// # Errors
+/// At the first batch that cannot be read, encoded or written after all repetitions. What was
+/// written stays, and the same run goes on from there.
+pub async fn run(
+    source: &Source,
+    store: &dyn VectorStore,
+    encoder: &Encoder,
+    settings: &Settings,
+    watch: &(dyn Fn(&Counts) + Send + Sync),
+) -> Result<Outcome> {
+    let mark = encoder.mark(settings.chunking, settings.with_text);
+    open(store, &mark).await?;
+    let begun = Instant::now();
+    let rates = Rates {
+        tokens_per_second: settings.rows_per_second,
+        ..Rates::default()
+    };
+    let limiter = RateLimiter::new(rates, LONGEST_TURN).map_err(|error| IndexError::Setting {
+        field: "rows-per-second",
+        message: error.to_string(),
+        hint: "give a number above 0, or leave it out",
+    })?;
+    let work = Work {
+        store,
+        encoder,
+        mark: &mark,
+        chunking: settings.chunking,
+        limiter,
+        counts: Mutex::default(),
+        watch,
+    };
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let checked = {
+        let seen = Arc::clone(&seen);
+        move |documents: Vec<Document>| {
+            let added = seen.lock().add(&documents);
+            async move { added.map(|()| documents) }
+        }
+    };
+    source
+        .batches(settings.batch)
+        .and_then(checked)
+        .map_ok(|documents| work.batch(documents))
+        .try_buffer_unordered(settings.in_flight.max(1))
+        .try_collect::<Vec<()>>()
+        .await?;
+    if let Some(most) = settings.delete {
+        let seen = std::mem::take(&mut *seen.lock());
+        work.delete(&seen, most).await?;
+    }
+    store.settle().await?;
+    let load = begun.elapsed();
+    let mut index = None;
+    if settings.build_index {
+        let begun = Instant::now();
+        index = store.build_index(&mark).await?.then(|| begun.elapsed());
+    }
+    Ok(Outcome {
+        counts: work.counts.into_inner(),
+        mark,
+        load,
+        index,
+    })
+}
+
+/// Creates the collection if it is not there, and requires its mark to be this one.
+async fn open(store: &dyn VectorStore, mark: &Mark) -> Result<()> {
+    if store.mark().await?.is_none_or(|stored| stored == *mark) {
+        store.create(mark).await?;
+    }
+    let stored = store.mark().await?.ok_or_else(|| IndexError::NoCollection {
+        collection: store.name().to_owned(),
+    })?;
+    stored.check(store.name(), mark)
+}
+
+struct Work<'a> {
+    store: &'a dyn VectorStore,
+    encoder: &'a Encoder,
+    mark: &'a Mark,
+    chunking: Chunking,
+    limiter: RateLimiter,
+    counts: Mutex<Counts>,
+    watch: &'a (dyn Fn(&Counts) + Send + Sync),
+}
+
+impl Work<'_> {
+    async fn batch(&self, documents: Vec<Document>) -> Result<()> {
+        let count = documents.len() as u64;
+        let difference = difference(Some(self.store), self.encoder, self.mark, self.chunking, documents).await?;
+        let Difference {
+            mut rows, texts, gone, ..
+        } = difference;
+        let mut partial = 0;
+        let (mut truncated, mut usage) = (0, Usage::default());
+        if !rows.is_empty() {
+            let turn = self.limiter.turn_of_batch(rows.len() as u64).await;
+            turn.map_err(|error| IndexError::Unavailable {
+                doing: "waiting for a turn under --rows-per-second".to_owned(),
+                message: error.to_string(),
+            })?;
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let encoded = self.encoder.encode(&texts).await?;
+            for ((row, vector), lacks) in rows.iter_mut().zip(encoded.vectors).zip(encoded.partial) {
+                row.vector = vector;
+                if lacks {
+                    row.digest = digest::partial(&row.digest);
+                    partial += 1;
+                }
+            }
+            (truncated, usage) = (encoded.truncated, encoded.usage);
+        }
+        if !rows.is_empty() || !gone.is_empty() {
+            self.store.write(&rows, &gone).await?;
+        }
+        let mut counts = self.counts.lock();
+        counts.documents += count;
+        counts.empty += difference.empty;
+        counts.unchanged += difference.unchanged.len() as u64;
+        counts.written += rows.len() as u64;
+        counts.partial += partial;
+        counts.truncated += truncated;
+        counts.replaced += gone.len() as u64;
+        isomer_usage::sum::add(&mut counts.usage, &usage);
+        (self.watch)(&counts);
+        Ok(())
+    }
+
+    /// Removes the rows of documents that the source no longer has.
+    async fn delete(&self, seen: &Seen, most: f64) -> Result<()> {
+        self.store.settle().await?;
+        let (mut rows, mut gone, mut from) = (0, Vec::new(), None);
+        loop {
+            let page = self.store.scan(from.as_deref()).await?;
+            rows += page.rows.len();
+            gone.extend(
+                page.rows
+                    .into_iter()
+                    .filter(|row| !seen.has(&row.document))
+                    .map(|row| row.key),
+            );
+            match page.next {
+                Some(next) => from = Some(next),
+                None => break,
+            }
+        }
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss
+        )]
+        let most = (rows as f64 * most).floor() as usize;
+        if gone.len() > most {
+            return Err(IndexError::TooManyDeletes {
+                gone: gone.len(),
+                rows,
+                most,
+            });
+        }
+        for keys in gone.chunks(1_000) {
+            self.store.write(&[], keys).await?;
+            self.counts.lock().deleted += keys.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// What is to be done for these documents. Without a store, nothing of them is there.
+pub(crate) async fn difference(
+    store: Option<&dyn VectorStore>,
+    encoder: &Encoder,
+    mark: &Mark,
+    chunking: Chunking,
+    documents: Vec<Document>,
+) -> Result<Difference> {
+    let keys: Vec<String> = documents.iter().map(|document| document.key.clone()).collect();
+    let stored = match store {
+        Some(store) => store.rows_of(&keys).await?,
+        None => Vec::new(),
+    };
+    let mut stored: HashMap<String, StoredRow> = stored.into_iter().map(|row| (row.key.clone(), row)).collect();
+    let texts: Vec<&str> = documents.iter().map(|document| document.text.as_str()).collect();
+    let chunks = encoder.chunks(&texts, chunking).await?;
+    let mut difference = Difference {
+        rows: Vec::new(),
+        texts: Vec::new(),
+        gone: Vec::new(),
+        unchanged: Vec::new(),
+        empty: 0,
+        partial: 0,
+        outdated: 0,
+    };
+    for (document, chunks) in documents.into_iter().zip(chunks) {
+        difference.empty += u64::from(chunks.is_empty());
+        for (number, text) in chunks.into_iter().enumerate() {
+            let key = row_key(&document.key, number, chunking);
+            let digest = digest::of_row(mark, &text, &document.payload);
+            let there = stored.remove(&key);
+            if let Some(row) = there
+                .as_ref()
+                .filter(|row| row.digest == digest && row.document == document.key)
+            {
+                difference.unchanged.push((row.clone(), text));
+                continue;
+            }
+            match there {
+                Some(row) if row.digest == digest::partial(&digest) => difference.partial += 1,
+                Some(_) => difference.outdated += 1,
+                None => {}
+            }
+            difference.rows.push(Row {
+                key,
+                document: document.key.clone(),
+                digest,
+                text: mark.with_text.then(|| text.clone()),
+                payload: document.payload.clone(),
+                vector: Vec::new(),
+            });
+            difference.texts.push(text);
+        }
+    }
+    difference.gone = stored.into_keys().collect();
+    difference.gone.sort();
+    Ok(difference)
+}

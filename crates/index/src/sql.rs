@@ -1,0 +1,124 @@
+//! What reading and writing PostgreSQL have in common.
+
+use std::{str::FromStr, time::Duration};
+
+use sqlx::{
+    ConnectOptions, PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+
+use crate::{
+    address::Place,
+    error::{IndexError, Result},
+};
+
+/// Longest name that PostgreSQL keeps whole, in bytes.
+const LONGEST_NAME: usize = 63;
+const CONNECTIONS: u32 = 8;
+const ACQUIRE: Duration = Duration::from_secs(10);
+/// The server ends the transaction of a process that was stopped in the middle of it, which would
+/// otherwise keep rows locked.
+const TRANSACTIONS: &str = "SET idle_in_transaction_session_timeout = '30s'";
+
+/// A quoted name, e.g. `"docs"` or `"search"."docs"`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// As statements hold it.
+    pub(crate) quoted: String,
+    /// The last part, not quoted.
+    pub(crate) last: String,
+}
+
+impl Name {
+    /// A table, with or without its schema in front.
+    pub(crate) fn table(field: &'static str, text: &str) -> Result<Self> {
+        let parts: Vec<&str> = text.split('.').collect();
+        if parts.len() > 2 {
+            return Err(unfit(field, text));
+        }
+        let quoted: Result<Vec<String>> = parts.iter().map(|part| quoted(field, part)).collect();
+        Ok(Self {
+            quoted: quoted?.join("."),
+            last: parts.last().map(|part| (*part).to_owned()).unwrap_or_default(),
+        })
+    }
+}
+
+/// A name in quotes, within which it means itself whatever is in it.
+pub(crate) fn quoted(field: &'static str, name: &str) -> Result<String> {
+    if name.is_empty() || name.len() > LONGEST_NAME || name.contains('\0') {
+        return Err(unfit(field, name));
+    }
+    Ok(format!("\"{}\"", name.replace('"', "\"\"")))
+}
+
+fn unfit(field: &'static str, name: &str) -> IndexError {
+    IndexError::Setting {
+        field,
+        message: format!("`{name}` is not a name in PostgreSQL"),
+        hint: "a name has 1 to 63 bytes; write TABLE or SCHEMA.TABLE",
+    }
+}
+
+/// A pool that connects when it is first used. A password may stand in PGPASSWORD.
+pub(crate) fn pool(field: &'static str, place: &Place) -> Result<PgPool> {
+    let options = PgConnectOptions::from_str(place.url.as_str()).map_err(|error| IndexError::Setting {
+        field,
+        message: format!("the address of {} cannot be used: {error}", place.shown),
+        hint: "write it as postgres://USER@HOST:PORT/DATABASE",
+    })?;
+    // A statement that is logged may hold a query of the user's, with values of theirs.
+    let options = options.application_name("isomer index").disable_statement_logging();
+    let pool = PgPoolOptions::new()
+        .max_connections(CONNECTIONS)
+        .acquire_timeout(ACQUIRE)
+        .after_connect(|connection, _| {
+            Box::pin(async move {
+                sqlx::raw_sql(TRANSACTIONS).execute(&mut *connection).await?;
+                Ok(())
+            })
+        })
+        .connect_lazy_with(options);
+    Ok(pool)
+}
+
+/// Whether the same statement may succeed later decides which error it is.
+pub(crate) fn failed(doing: &str) -> impl FnOnce(sqlx::Error) -> IndexError {
+    let doing = doing.to_owned();
+    move |error| {
+        let passes = match &error {
+            sqlx::Error::Database(told) => told.code().is_some_and(|code| {
+                // Connections, resources, shutdown, deadlocks and serialisation.
+                ["08", "53", "57P", "40"].iter().any(|class| code.starts_with(class))
+            }),
+            sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => {
+                true
+            }
+            _ => false,
+        };
+        let message = match &error {
+            sqlx::Error::Database(told) => told.message().to_owned(),
+            other => other.to_string(),
+        };
+        match passes {
+            true => IndexError::Unavailable { doing, message },
+            false => IndexError::Refused { doing, message },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_name_means_itself_whatever_is_in_it() {
+        assert_eq!(Name::table("t", "docs").unwrap().quoted, "\"docs\"");
+        let odd = Name::table("t", "my schema.a\"; DROP TABLE x; --").unwrap();
+        assert_eq!(odd.quoted, "\"my schema\".\"a\"\"; DROP TABLE x; --\"");
+        for bad in ["", "a.b.c", ".a", &"x".repeat(64), "a\0b"] {
+            assert!(Name::table("t", bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Where vectors are kept: one interface, one file a store.
+
+mod chroma;
+mod elastic;
+mod parquet;
+mod pgvector;
+mod qdrant;
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use futures::future::BoxFuture;
+use serde_json::{Map, Value};
+
+use crate::{
+    error::{IndexError, Result},
+    http::Http,
+    mark::Mark,
+};
+
+pub use crate::http::Credentials;
+
+/// Names of ours among a row's fields begin with this, where a store has one space of names.
+pub(crate) const OURS: &str = "isomer_";
+pub(crate) const KEY: &str = "isomer_key";
+pub(crate) const DOCUMENT: &str = "isomer_document";
+pub(crate) const DIGEST: &str = "isomer_digest";
+pub(crate) const TEXT: &str = "text";
+
+/// A row to store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Its key: the document's, or with the number of the chunk.
+    pub key: String,
+    /// Key of the document.
+    pub document: String,
+    /// What it was made of.
+    pub digest: String,
+    /// The text, if the collection keeps texts.
+    pub text: Option<String>,
+    /// What is stored beside the vector.
+    pub payload: Map<String, Value>,
+    /// The vector.
+    pub vector: Vec<f32>,
+}
+
+/// A stored row without its vector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRow {
+    /// Its key.
+    pub key: String,
+    /// Key of the document.
+    pub document: String,
+    /// What it was made of.
+    pub digest: String,
+}
+
+/// A stored vector.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredVector {
+    /// Its key.
+    pub key: String,
+    /// The vector as the store gives it.
+    pub vector: Vec<f32>,
+    /// Its text, if the collection keeps texts.
+    pub text: Option<String>,
+}
+
+/// Some rows of a collection.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// The rows.
+    pub rows: Vec<StoredRow>,
+    /// Where the next page begins; `None` on the last.
+    pub next: Option<String>,
+}
+
+/// A row that a search found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    /// Key of the document.
+    pub document: String,
+    /// Higher is nearer; only the order counts.
+    pub score: f64,
+}
+
+/// A collection of vectors. All operations may be repeated: what is written twice is there once.
+pub trait VectorStore: Send + Sync + fmt::Debug {
+    /// Its name in messages, without secrets.
+    fn name(&self) -> &str;
+
+    /// Whether a search compares all vectors.
+    fn is_exact(&self) -> bool;
+
+    /// Whether vectors are kept with their length; if not, they are scaled to unit length.
+    fn keeps_lengths(&self, mark: &Mark) -> bool;
+
+    /// The mark of the collection; `None` if there is no collection, or one without a mark.
+    fn mark(&self) -> BoxFuture<'_, Result<Option<Mark>>>;
+
+    /// Creates the collection with its mark. One that is there already keeps its own mark, which
+    /// the caller reads afterwards.
+    ///
+    /// # Errors
+    /// Also if there is a collection of this name that was not made here.
+    fn create<'a>(&'a self, mark: &'a Mark) -> BoxFuture<'a, Result<()>>;
+
+    /// All rows of these documents.
+    fn rows_of<'a>(&'a self, documents: &'a [String]) -> BoxFuture<'a, Result<Vec<StoredRow>>>;
+
+    /// Writes rows, in place of rows with their keys, then removes rows by their keys.
+    fn write<'a>(&'a self, rows: &'a [Row], gone: &'a [String]) -> BoxFuture<'a, Result<()>>;
+
+    /// All rows, page by page. Nothing may be written between two pages.
+    fn scan<'a>(&'a self, from: Option<&'a str>) -> BoxFuture<'a, Result<Page>>;
+
+    /// The vectors of rows, in any order; rows that are not there are left out.
+    fn vectors<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<Vec<StoredVector>>>;
+
+    /// The nearest rows to a vector, best first, as the index answers.
+    fn search<'a>(&'a self, mark: &'a Mark, vector: &'a [f32], most: usize) -> BoxFuture<'a, Result<Vec<Hit>>>;
+
+    /// Makes what was written visible to every reader. A run ends with it.
+    fn settle(&self) -> BoxFuture<'_, Result<()>>;
+
+    /// Builds an index for approximate search over what is there, where the store does not do that
+    /// itself. Returns whether there was one to build.
+    fn build_index<'a>(&'a self, mark: &'a Mark) -> BoxFuture<'a, Result<bool>>;
+}
+
+/// The collection at an address: `postgres://…#TABLE`, `qdrant+http://…#COLLECTION`,
+/// `chroma+http://…#COLLECTION`, `opensearch+https://…#INDEX`, `elasticsearch+https://…#INDEX`, or
+/// a folder of Parquet files. Nothing is connected yet.
+///
+/// # Errors
+/// If the address cannot be used.
+pub fn open(address: &str, credentials: &Credentials, patience: Duration) -> Result<Box<dyn VectorStore>> {
+    let Some((scheme, _)) = address.split_once("://") else {
+        return Ok(Box::new(parquet::Folder::new(PathBuf::from(address))));
+    };
+    if matches!(scheme, "postgres" | "postgresql") {
+        return Ok(Box::new(pgvector::Table::open(address, patience)?));
+    }
+    let known = || IndexError::Setting {
+        field: "sink",
+        message: format!("`{scheme}://` is no kind of store"),
+        hint: "write postgres://, qdrant+http://, chroma+http://, opensearch+http:// or elasticsearch+http:// (or +https://), or a \
+               folder for Parquet files",
+    };
+    let (kind, protocol) = scheme.split_once('+').ok_or_else(known)?;
+    if !matches!(protocol, "http" | "https") {
+        return Err(known());
+    }
+    let rest = address
+        .strip_prefix(kind)
+        .and_then(|rest| rest.strip_prefix('+'))
+        .unwrap_or(address);
+    let http = |scheme| Http::open(rest, scheme, credentials, patience);
+    Ok(match kind {
+        "qdrant" => Box::new(qdrant::Collection::new(http("api-key")?)?),
+        "chroma" => Box::new(chroma::Collection::new(http("x-chroma-token")?)?),
+        "opensearch" => Box::new(elastic::Index::new(
+            http("authorization")?,
+            elastic::Engine::OpenSearch,
+        )?),
+        "elasticsearch" => Box::new(elastic::Index::new(
+            http("authorization")?,
+            elastic::Engine::Elasticsearch,
+        )?),
+        _ => return Err(known()),
+    })
+}
+
+/// Fields of a row in a store that has one space of names: the payload's, then ours.
+///
+/// # Errors
+/// If the payload has a name of ours.
+pub(crate) fn fields(row: &Row) -> Result<Map<String, Value>> {
+    if let Some(name) = row
+        .payload
+        .keys()
+        .find(|name| name.starts_with(OURS) || *name == TEXT && row.text.is_some())
+    {
+        return Err(IndexError::Setting {
+            field: "payload",
+            message: format!("the column `{name}` has a name that the stored row has for itself"),
+            hint: "leave it out, or rename it in a query (--source-query)",
+        });
+    }
+    let mut fields = row.payload.clone();
+    for (name, value) in [(KEY, &row.key), (DOCUMENT, &row.document), (DIGEST, &row.digest)] {
+        fields.insert(name.to_owned(), Value::String(value.clone()));
+    }
+    if let Some(text) = &row.text {
+        fields.insert(TEXT.to_owned(), Value::String(text.clone()));
+    }
+    Ok(fields)
+}
+
+/// A row of the fields that [`fields`] wrote; `None` if one of ours is missing.
+pub(crate) fn stored(fields: &Value) -> Option<StoredRow> {
+    let field = |name: &str| Some(fields.get(name)?.as_str()?.to_owned());
+    Some(StoredRow {
+        key: field(KEY)?,
+        document: field(DOCUMENT)?,
+        digest: field(DIGEST)?,
+    })
+}
+
+/// A vector of JSON numbers.
+pub(crate) fn vector(value: &Value) -> Option<Vec<f32>> {
+    #[allow(clippy::cast_possible_truncation)]
+    value
+        .as_array()?
+        .iter()
+        .map(|number| Some(number.as_f64()? as f32))
+        .collect()
+}

@@ -1,0 +1,435 @@
+//! A table of PostgreSQL with pgvector's type.
+//!
+//! Columns: `key`, `document`, `digest`, `text`, `payload` (jsonb) and `embedding`. The mark is the
+//! comment of the column `embedding`: it goes along in dumps, and it is of the vectors, not of the
+//! table.
+
+use std::{fmt::Write as _, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, PgPool, Row as _, postgres::PgRow};
+
+use super::{Hit, Page, Row, StoredRow, StoredVector, VectorStore};
+use crate::{
+    address::Place,
+    error::{IndexError, Result},
+    mark::Mark,
+    retry,
+    sql::{self, Name, failed, quoted},
+};
+
+/// What a comment that is a mark begins with.
+const MARKED: &str = "isomer index: ";
+/// Rows of a page.
+const PAGE: i64 = 5_000;
+/// Columns without which a table is not ours.
+const COLUMNS: &str = "key, document, digest, text, payload, embedding";
+
+/// A table.
+#[derive(Debug)]
+pub(super) struct Table {
+    pool: PgPool,
+    table: Name,
+    name: String,
+    patience: Duration,
+}
+
+impl Table {
+    pub(super) fn open(address: &str, patience: Duration) -> Result<Self> {
+        let place = Place::read("sink", address)?;
+        let Some(table) = &place.fragment else {
+            return Err(IndexError::Setting {
+                field: "sink",
+                message: format!("{} names no table", place.shown),
+                hint: "write it behind a #, e.g. postgres://USER@HOST/DATABASE#docs_vectors",
+            });
+        };
+        Ok(Self {
+            pool: sql::pool("sink", &place)?,
+            table: Name::table("sink", table)?,
+            name: place.shown.clone(),
+            patience,
+        })
+    }
+
+    fn doing(&self, what: &str) -> String {
+        format!("{what} {}", self.name)
+    }
+
+    fn foreign(&self, message: &str) -> IndexError {
+        IndexError::Foreign {
+            collection: self.name.clone(),
+            message: message.to_owned(),
+        }
+    }
+
+    /// The comment of the column; `None` if there is no table, no such column or no comment.
+    async fn comment<'e>(&self, executor: impl sqlx::PgExecutor<'e>) -> Result<Option<String>> {
+        let statement = "SELECT col_description(attrelid, attnum) FROM pg_attribute WHERE attrelid = to_regclass($1) \
+                         AND attname = 'embedding' AND NOT attisdropped";
+        let found: Option<Option<String>> = sqlx::query_scalar(statement)
+            .bind(&self.table.quoted)
+            .fetch_optional(executor)
+            .await
+            .map_err(failed(&self.doing("reading the mark of")))?;
+        Ok(found.flatten())
+    }
+
+    async fn read_mark(&self) -> Result<Option<Mark>> {
+        let comment = self.comment(&self.pool).await?;
+        let Some(text) = comment.as_deref().and_then(|comment| comment.strip_prefix(MARKED)) else {
+            return Ok(None);
+        };
+        Mark::from_text(&self.name, text).map(Some)
+    }
+
+    async fn make(&self, mark: &Mark) -> Result<()> {
+        let doing = self.doing("creating");
+        let (table, dimensions) = (&self.table.quoted, mark.space.dimensions);
+        let mut transaction = self.pool.begin().await.map_err(failed(&doing))?;
+        // Of two runs that begin together, one makes the table and its mark, the other finds them.
+        sqlx::query("SELECT pg_advisory_xact_lock(hashtext($1))")
+            .bind(format!("isomer index {table}"))
+            .execute(&mut *transaction)
+            .await
+            .map_err(failed(&doing))?;
+        let there: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
+            .bind(table)
+            .fetch_one(&mut *transaction)
+            .await
+            .map_err(failed(&doing))?;
+        if there {
+            if self
+                .comment(&mut *transaction)
+                .await?
+                .is_some_and(|comment| comment.starts_with(MARKED))
+            {
+                return Ok(());
+            }
+            return Err(self.foreign("there is a table of this name, whose column `embedding` has no mark"));
+        }
+        let index = quoted("sink", &truncated(&format!("{}_document", self.table.last)))?;
+        let comment = format!("{MARKED}{}", mark.to_text()).replace('\'', "''");
+        let extension = sqlx::raw_sql("CREATE EXTENSION IF NOT EXISTS vector")
+            .execute(&mut *transaction)
+            .await;
+        extension.map_err(failed(&format!(
+            "creating {}: the extension pgvector is needed, and cannot be created by this user",
+            self.name
+        )))?;
+        let known: bool = sqlx::query_scalar("SELECT to_regtype('vector') IS NOT NULL")
+            .fetch_one(&mut *transaction)
+            .await
+            .map_err(failed(&doing))?;
+        if !known {
+            return Err(IndexError::Refused {
+                doing,
+                message:
+                    "the extension pgvector is in a schema that is not looked through; add it in the address, e.g. \
+                          ?options[search_path]=public,extensions"
+                        .to_owned(),
+            });
+        }
+        for statement in [
+            format!(
+                "CREATE TABLE {table} (key text COLLATE \"C\" PRIMARY KEY, document text COLLATE \"C\" NOT NULL, digest text NOT NULL, \
+                 text text, payload jsonb NOT NULL, embedding vector({dimensions}) NOT NULL)"
+            ),
+            format!("CREATE INDEX {index} ON {table} (document)"),
+            format!("COMMENT ON COLUMN {table}.embedding IS '{comment}'"),
+        ] {
+            let done = sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut *transaction).await;
+            done.map_err(failed(&doing))?;
+        }
+        transaction.commit().await.map_err(failed(&doing))
+    }
+
+    async fn put(&self, rows: &[Row], gone: &[String]) -> Result<()> {
+        let doing = self.doing("writing to");
+        let mut columns: [Vec<String>; 4] = Default::default();
+        let (mut texts, mut vectors) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        for row in rows {
+            let payload = Value::Object(row.payload.clone());
+            let nul = [&row.key, &row.document, row.text.as_ref().unwrap_or(&row.key)];
+            if nul.iter().any(|text| text.contains('\0')) || has_nul(&payload) {
+                return Err(IndexError::Refused {
+                    doing: format!("{doing}, row `{}`", row.key.escape_debug()),
+                    message: "its key, text or payload holds the character NUL, which PostgreSQL cannot store"
+                        .to_owned(),
+                });
+            }
+            let payload = payload.to_string();
+            for (column, value) in columns.iter_mut().zip([&row.key, &row.document, &row.digest, &payload]) {
+                column.push(value.clone());
+            }
+            texts.push(row.text.clone());
+            vectors.push(vector_text(&row.vector));
+        }
+        let [keys, documents, digests, payloads] = columns;
+        let table = &self.table.quoted;
+        let mut transaction = self.pool.begin().await.map_err(failed(&doing))?;
+        if !rows.is_empty() {
+            let statement = format!(
+                "INSERT INTO {table} ({COLUMNS}) SELECT k, d, g, t, p::jsonb, v::vector FROM unnest($1::text[], $2::text[], \
+                 $3::text[], $4::text[], $5::text[], $6::text[]) AS r(k, d, g, t, p, v) ON CONFLICT (key) DO UPDATE SET \
+                 document = excluded.document, digest = excluded.digest, text = excluded.text, payload = excluded.payload, \
+                 embedding = excluded.embedding"
+            );
+            sqlx::query(AssertSqlSafe(statement))
+                .bind(keys)
+                .bind(documents)
+                .bind(digests)
+                .bind(texts)
+                .bind(payloads)
+                .bind(vectors)
+                .execute(&mut *transaction)
+                .await
+                .map_err(failed(&doing))?;
+        }
+        if !gone.is_empty() {
+            sqlx::query(AssertSqlSafe(format!("DELETE FROM {table} WHERE key = ANY($1)")))
+                .bind(gone)
+                .execute(&mut *transaction)
+                .await
+                .map_err(failed(&doing))?;
+        }
+        transaction.commit().await.map_err(failed(&doing))
+    }
+
+    async fn rows(&self, doing: &str, statement: String, bind: Bound<'_>) -> Result<Vec<PgRow>> {
+        let doing = self.doing(doing);
+        retry::calls(self.patience, || async {
+            let query = sqlx::query(AssertSqlSafe(statement.clone()));
+            let query = match &bind {
+                Bound::Texts(texts) => query.bind(*texts),
+                Bound::From(from) => query.bind(*from).bind(PAGE),
+                Bound::Nearest(vector, most) => query.bind(vector.as_str()).bind(*most),
+            };
+            query.fetch_all(&self.pool).await.map_err(failed(&doing))
+        })
+        .await
+    }
+
+    fn unreadable(&self) -> impl Fn(sqlx::Error) -> IndexError {
+        let doing = self.doing("reading");
+        move |error| IndexError::Refused {
+            doing: doing.clone(),
+            message: format!("a row cannot be read: {error}"),
+        }
+    }
+
+    fn stored(&self, row: &PgRow) -> Result<StoredRow> {
+        let unreadable = self.unreadable();
+        Ok(StoredRow {
+            key: row.try_get(0).map_err(&unreadable)?,
+            document: row.try_get(1).map_err(&unreadable)?,
+            digest: row.try_get(2).map_err(&unreadable)?,
+        })
+    }
+
+    async fn nearest(&self, mark: &Mark, vector: &[f32], most: usize) -> Result<Vec<Hit>> {
+        let statement = format!(
+            "SELECT document, -(embedding {operator} $1::vector) FROM {table} ORDER BY embedding {operator} $1::vector LIMIT $2",
+            operator = operator(mark).0,
+            table = self.table.quoted,
+        );
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows = self
+            .rows("searching", statement, Bound::Nearest(vector_text(vector), most))
+            .await?;
+        let unreadable = self.unreadable();
+        rows.iter()
+            .map(|row| {
+                Ok(Hit {
+                    document: row.try_get(0).map_err(&unreadable)?,
+                    score: row.try_get(1).map_err(&unreadable)?,
+                })
+            })
+            .collect()
+    }
+
+    async fn index(&self, mark: &Mark) -> Result<bool> {
+        let name = quoted("sink", &truncated(&format!("{}_hnsw", self.table.last)))?;
+        let statement = format!(
+            "CREATE INDEX IF NOT EXISTS {name} ON {} USING hnsw (embedding {})",
+            self.table.quoted,
+            operator(mark).1
+        );
+        let doing = self.doing("building the index of");
+        sqlx::raw_sql(AssertSqlSafe(statement))
+            .execute(&self.pool)
+            .await
+            .map_err(failed(&doing))?;
+        Ok(true)
+    }
+}
+
+/// Parameters of a statement that reads.
+enum Bound<'a> {
+    Texts(&'a [String]),
+    From(&'a str),
+    Nearest(String, i64),
+}
+
+/// pgvector's operator and operator class.
+fn operator(mark: &Mark) -> (&'static str, &'static str) {
+    match mark.similarity.as_str() {
+        "dot" => ("<#>", "vector_ip_ops"),
+        "euclidean" => ("<->", "vector_l2_ops"),
+        "manhattan" => ("<+>", "vector_l1_ops"),
+        _ => ("<=>", "vector_cosine_ops"),
+    }
+}
+
+/// A vector as pgvector reads it: the shortest numbers that are the same 32-bit floats.
+fn vector_text(vector: &[f32]) -> String {
+    let mut text = String::with_capacity(vector.len() * 12 + 2);
+    text.push('[');
+    for (index, value) in vector.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        // Writing to a String does not fail.
+        let _ = write!(text, "{value:e}");
+    }
+    text.push(']');
+    text
+}
+
+fn read_vector(text: &str) -> Option<Vec<f32>> {
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    inner.split(',').map(|number| number.parse().ok()).collect()
+}
+
+/// Whether a text or name in JSON holds the character that PostgreSQL cannot store.
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(values) => values.iter().any(has_nul),
+        Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
+        _ => false,
+    }
+}
+
+/// A name that PostgreSQL keeps whole.
+fn truncated(name: &str) -> String {
+    if name.len() <= 63 {
+        return name.to_owned();
+    }
+    let hash = blake3::hash(name.as_bytes()).to_hex();
+    format!("{}_{}", &name[..name.floor_char_boundary(46)], &hash[..16])
+}
+
+impl VectorStore for Table {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_exact(&self) -> bool {
+        false
+    }
+
+    fn keeps_lengths(&self, _: &Mark) -> bool {
+        true
+    }
+
+    fn mark(&self) -> BoxFuture<'_, Result<Option<Mark>>> {
+        retry::calls(self.patience, || self.read_mark()).boxed()
+    }
+
+    fn create<'a>(&'a self, mark: &'a Mark) -> BoxFuture<'a, Result<()>> {
+        retry::calls(self.patience, || self.make(mark)).boxed()
+    }
+
+    fn rows_of<'a>(&'a self, documents: &'a [String]) -> BoxFuture<'a, Result<Vec<StoredRow>>> {
+        async move {
+            let table = &self.table.quoted;
+            let statement = format!("SELECT key, document, digest FROM {table} WHERE document = ANY($1)");
+            let rows = self.rows("reading", statement, Bound::Texts(documents)).await?;
+            rows.iter().map(|row| self.stored(row)).collect()
+        }
+        .boxed()
+    }
+
+    fn write<'a>(&'a self, rows: &'a [Row], gone: &'a [String]) -> BoxFuture<'a, Result<()>> {
+        retry::calls(self.patience, || self.put(rows, gone)).boxed()
+    }
+
+    fn scan<'a>(&'a self, from: Option<&'a str>) -> BoxFuture<'a, Result<Page>> {
+        async move {
+            let table = &self.table.quoted;
+            let statement = format!("SELECT key, document, digest FROM {table} WHERE key > $1 ORDER BY key LIMIT $2");
+            // No key is empty.
+            let rows = self
+                .rows("reading", statement, Bound::From(from.unwrap_or_default()))
+                .await?;
+            let rows: Vec<StoredRow> = rows.iter().map(|row| self.stored(row)).collect::<Result<_>>()?;
+            let next = rows.last().map(|row| row.key.clone());
+            Ok(Page {
+                next: next.filter(|_| rows.len() as i64 == PAGE),
+                rows,
+            })
+        }
+        .boxed()
+    }
+
+    fn vectors<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<Vec<StoredVector>>> {
+        async move {
+            let table = &self.table.quoted;
+            let statement = format!("SELECT key, embedding::text, text FROM {table} WHERE key = ANY($1)");
+            let rows = self.rows("reading", statement, Bound::Texts(keys)).await?;
+            let unreadable = self.unreadable();
+            rows.iter()
+                .map(|row| {
+                    let vector: String = row.try_get(1).map_err(&unreadable)?;
+                    Ok(StoredVector {
+                        key: row.try_get(0).map_err(&unreadable)?,
+                        vector: read_vector(&vector).unwrap_or_default(),
+                        text: row.try_get(2).map_err(&unreadable)?,
+                    })
+                })
+                .collect()
+        }
+        .boxed()
+    }
+
+    fn search<'a>(&'a self, mark: &'a Mark, vector: &'a [f32], most: usize) -> BoxFuture<'a, Result<Vec<Hit>>> {
+        self.nearest(mark, vector, most).boxed()
+    }
+
+    fn settle(&self) -> BoxFuture<'_, Result<()>> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn build_index<'a>(&'a self, mark: &'a Mark) -> BoxFuture<'a, Result<bool>> {
+        self.index(mark).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_vector_comes_back_to_the_bit(vector in prop::collection::vec(prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO, 1..20)) {
+            let back = read_vector(&vector_text(&vector)).unwrap();
+            let bits = |vector: &[f32]| vector.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            prop_assert_eq!(bits(&back), bits(&vector));
+        }
+    }
+
+    #[test]
+    fn a_long_name_of_an_index_stays_its_own() {
+        let (one, two) = (
+            truncated(&format!("{}_hnsw", "ö".repeat(31))),
+            truncated(&format!("{}_document", "ö".repeat(31))),
+        );
+        assert!(one.len() <= 63 && two.len() <= 63 && one != two);
+        assert_eq!(truncated("docs_hnsw"), "docs_hnsw");
+    }
+}

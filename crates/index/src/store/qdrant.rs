@@ -1,0 +1,293 @@
+//! A collection of Qdrant, over its REST API.
+//!
+//! Points have numbers for ids, so a row's is made of its key. The mark is the collection's
+//! metadata, which Qdrant has from 1.16.
+
+use futures::{FutureExt, future::BoxFuture};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{
+    DIGEST, DOCUMENT, Hit, KEY, Page, Row, StoredRow, StoredVector, TEXT, VectorStore, fields, stored, vector,
+};
+use crate::{
+    error::{IndexError, Result},
+    http::Http,
+    mark::Mark,
+};
+
+/// Name of the mark in the metadata.
+const MARK: &str = "isomer_index";
+/// Points of a page.
+const PAGE: usize = 1_000;
+
+/// A collection.
+#[derive(Debug)]
+pub(super) struct Collection {
+    http: Http,
+}
+
+impl Collection {
+    pub(super) fn new(http: Http) -> Result<Self> {
+        Ok(Self { http })
+    }
+
+    fn path<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
+        ["collections", self.http.collection.as_str()]
+            .iter()
+            .chain(rest)
+            .copied()
+            .collect()
+    }
+
+    fn unreadable(&self, what: &str) -> IndexError {
+        IndexError::Refused {
+            doing: format!("reading {}", self.http.shown),
+            message: what.to_owned(),
+        }
+    }
+
+    /// A page of points; `next` is the id of the point that the next page begins with, as JSON.
+    async fn scroll(&self, mut body: Value, from: Option<&str>) -> Result<(Vec<Value>, Option<String>)> {
+        body["limit"] = json!(PAGE);
+        if let Some(from) = from {
+            body["offset"] = serde_json::from_str(from).map_err(|_| self.unreadable("a page begins nowhere"))?;
+        }
+        let answer = self
+            .http
+            .send("reading", Method::POST, &self.path(&["points", "scroll"]), Some(&body))
+            .await?;
+        let points = answer.pointer("/result/points").and_then(Value::as_array).cloned();
+        let points = points.ok_or_else(|| self.unreadable("the answer has no points"))?;
+        let next = answer
+            .pointer("/result/next_page_offset")
+            .filter(|next| !next.is_null());
+        Ok((points, next.map(Value::to_string)))
+    }
+
+    fn row(&self, point: &Value) -> Result<StoredRow> {
+        stored(&point["payload"]).ok_or_else(|| IndexError::Foreign {
+            collection: self.http.shown.clone(),
+            message: format!("its point {} has no key, document or digest of ours", point["id"]),
+        })
+    }
+
+    async fn read_mark(&self) -> Result<Option<Mark>> {
+        let Some(answer) = self.http.find("reading", Method::GET, &self.path(&[]), None).await? else {
+            return Ok(None);
+        };
+        let mark = answer
+            .pointer("/result/config/metadata")
+            .and_then(|metadata| metadata.get(MARK));
+        match mark.and_then(Value::as_str) {
+            Some(text) => Mark::from_text(&self.http.shown, text).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn make(&self, mark: &Mark) -> Result<()> {
+        if self
+            .http
+            .find("reading", Method::GET, &self.path(&[]), None)
+            .await?
+            .is_some()
+        {
+            return match self.read_mark().await? {
+                Some(_) => Ok(()),
+                None => Err(IndexError::Foreign {
+                    collection: self.http.shown.clone(),
+                    message: "there is a collection of this name, whose metadata has no mark".to_owned(),
+                }),
+            };
+        }
+        let distance = match mark.similarity.as_str() {
+            "dot" => "Dot",
+            "euclidean" => "Euclid",
+            "manhattan" => "Manhattan",
+            _ => "Cosine",
+        };
+        let body = json!({
+            "vectors": { "size": mark.space.dimensions, "distance": distance },
+            "metadata": { MARK: mark.to_text() },
+        });
+        match self
+            .http
+            .send("creating", Method::PUT, &self.path(&[]), Some(&body))
+            .await
+        {
+            // Another run was faster.
+            Err(IndexError::Refused { .. }) if self.read_mark().await?.is_some() => return Ok(()),
+            other => drop(other?),
+        }
+        if self.read_mark().await?.is_none() {
+            return Err(IndexError::Refused {
+                doing: format!("creating {}", self.http.shown),
+                message: "the server kept no metadata of the collection, which holds its mark; Qdrant 1.16 or newer is needed. \
+                          Remove the collection, which is empty"
+                    .to_owned(),
+            });
+        }
+        // Without it, a server looks through all points for those of a document.
+        let index = json!({ "field_name": DOCUMENT, "field_schema": "keyword" });
+        let path = self.path(&["index", "?wait=true"]);
+        self.http
+            .send("creating", Method::PUT, &path, Some(&index))
+            .await
+            .map(drop)
+    }
+
+    async fn put(&self, rows: &[Row], gone: &[String]) -> Result<()> {
+        if !rows.is_empty() {
+            let points: Result<Vec<Value>> = rows
+                .iter()
+                .map(|row| Ok(json!({ "id": id(&row.key), "vector": row.vector, "payload": fields(row)? })))
+                .collect();
+            let path = self.path(&["points", "?wait=true"]);
+            self.http
+                .send("writing to", Method::PUT, &path, Some(&json!({ "points": points? })))
+                .await?;
+        }
+        if !gone.is_empty() {
+            let ids: Vec<String> = gone.iter().map(|key| id(key)).collect();
+            let path = self.path(&["points", "delete", "?wait=true"]);
+            self.http
+                .send("deleting from", Method::POST, &path, Some(&json!({ "points": ids })))
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn some(&self, keys: &[String]) -> Result<Vec<StoredVector>> {
+        let ids: Vec<String> = keys.iter().map(|key| id(key)).collect();
+        let body = json!({ "ids": ids, "with_vector": true, "with_payload": [KEY, TEXT] });
+        let answer = self
+            .http
+            .send("reading", Method::POST, &self.path(&["points"]), Some(&body))
+            .await?;
+        let points = answer["result"]
+            .as_array()
+            .ok_or_else(|| self.unreadable("the answer has no points"))?;
+        points
+            .iter()
+            .map(|point| {
+                let key = point["payload"][KEY]
+                    .as_str()
+                    .ok_or_else(|| self.unreadable("a point has no key"))?;
+                Ok(StoredVector {
+                    key: key.to_owned(),
+                    vector: vector(&point["vector"]).ok_or_else(|| self.unreadable("a point has no vector"))?,
+                    text: point["payload"][TEXT].as_str().map(str::to_owned),
+                })
+            })
+            .collect()
+    }
+
+    async fn nearest(&self, mark: &Mark, query: &[f32], most: usize) -> Result<Vec<Hit>> {
+        let body = json!({ "query": query, "limit": most, "with_payload": [DOCUMENT] });
+        let answer = self
+            .http
+            .send("searching", Method::POST, &self.path(&["points", "query"]), Some(&body))
+            .await?;
+        let points = answer.pointer("/result/points").and_then(Value::as_array);
+        // Distances are given as they are: the smaller, the nearer.
+        let sign = if matches!(mark.similarity.as_str(), "euclidean" | "manhattan") {
+            -1.0
+        } else {
+            1.0
+        };
+        let points = points.ok_or_else(|| self.unreadable("the answer has no points"))?;
+        points
+            .iter()
+            .map(|point| {
+                let hit = || {
+                    Some(Hit {
+                        document: point["payload"][DOCUMENT].as_str()?.to_owned(),
+                        score: point["score"].as_f64()? * sign,
+                    })
+                };
+                hit().ok_or_else(|| self.unreadable("a found point has no document or score"))
+            })
+            .collect()
+    }
+}
+
+/// The id of a row's point.
+fn id(key: &str) -> String {
+    let hash = blake3::hash(key.as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.as_bytes()[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
+}
+
+impl VectorStore for Collection {
+    fn name(&self) -> &str {
+        &self.http.shown
+    }
+
+    fn is_exact(&self) -> bool {
+        false
+    }
+
+    fn keeps_lengths(&self, mark: &Mark) -> bool {
+        mark.similarity != "cosine"
+    }
+
+    fn mark(&self) -> BoxFuture<'_, Result<Option<Mark>>> {
+        self.read_mark().boxed()
+    }
+
+    fn create<'a>(&'a self, mark: &'a Mark) -> BoxFuture<'a, Result<()>> {
+        self.make(mark).boxed()
+    }
+
+    fn rows_of<'a>(&'a self, documents: &'a [String]) -> BoxFuture<'a, Result<Vec<StoredRow>>> {
+        async move {
+            let filter = json!({ "must": [{ "key": DOCUMENT, "match": { "any": documents } }] });
+            let (mut rows, mut from) = (Vec::new(), None);
+            loop {
+                let body = json!({ "filter": filter, "with_payload": [KEY, DOCUMENT, DIGEST], "with_vector": false });
+                let (points, next) = self.scroll(body, from.as_deref()).await?;
+                for point in &points {
+                    rows.push(self.row(point)?);
+                }
+                match next {
+                    Some(next) => from = Some(next),
+                    None => return Ok(rows),
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn write<'a>(&'a self, rows: &'a [Row], gone: &'a [String]) -> BoxFuture<'a, Result<()>> {
+        self.put(rows, gone).boxed()
+    }
+
+    fn scan<'a>(&'a self, from: Option<&'a str>) -> BoxFuture<'a, Result<Page>> {
+        async move {
+            let body = json!({ "with_payload": [KEY, DOCUMENT, DIGEST], "with_vector": false });
+            let (points, next) = self.scroll(body, from).await?;
+            let rows = points.iter().map(|point| self.row(point)).collect::<Result<_>>()?;
+            Ok(Page { rows, next })
+        }
+        .boxed()
+    }
+
+    fn vectors<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<Vec<StoredVector>>> {
+        self.some(keys).boxed()
+    }
+
+    fn search<'a>(&'a self, mark: &'a Mark, vector: &'a [f32], most: usize) -> BoxFuture<'a, Result<Vec<Hit>>> {
+        self.nearest(mark, vector, most).boxed()
+    }
+
+    fn settle(&self) -> BoxFuture<'_, Result<()>> {
+        // Each write waited until it was applied.
+        async { Ok(()) }.boxed()
+    }
+
+    fn build_index<'a>(&'a self, _: &'a Mark) -> BoxFuture<'a, Result<bool>> {
+        // It indexes what is written by itself.
+        async { Ok(false) }.boxed()
+    }
+}

@@ -1,0 +1,311 @@
+//! Checks a collection: a sample of its vectors is computed again, and its rows are held against
+//! their digests and their source.
+
+use futures::TryStreamExt;
+
+use crate::{
+    digest,
+    encode::Encoder,
+    error::{IndexError, Result},
+    mark::Mark,
+    run::{Seen, difference},
+    source::Source,
+    store::{StoredVector, VectorStore},
+};
+
+/// Rows that are named of each kind of problem.
+const NAMED: usize = 5;
+/// Documents of a batch.
+const BATCH: usize = 256;
+
+/// How a check works.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Share of the rows whose vectors are computed again.
+    pub share: f64,
+    /// Seed of the draw.
+    pub seed: u64,
+    /// Largest length of the difference of two equal vectors, over the length of the vector.
+    pub tolerance: f64,
+}
+
+/// Rows with one problem.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Their number.
+    pub rows: u64,
+    /// The keys of some.
+    pub keys: Vec<String>,
+}
+
+impl Found {
+    fn add(&mut self, key: &str) {
+        self.rows += 1;
+        if self.keys.len() < NAMED {
+            self.keys.push(key.to_owned());
+        }
+    }
+}
+
+/// What a check found.
+#[derive(Debug, Clone)]
+pub struct Verified {
+    /// The mark of the collection.
+    pub mark: Mark,
+    /// Rows stored.
+    pub rows: u64,
+    /// Rows whose key is there more than once.
+    pub twice: Found,
+    /// Rows of another vector space than the collection's.
+    pub other_space: Found,
+    /// Rows whose digest is none.
+    pub no_digest: Found,
+    /// Rows that lack variants: the next run makes them again. No fault.
+    pub partial: Found,
+    /// What the source says; `None` if none was given.
+    pub source: Option<AgainstSource>,
+    /// Vectors that were computed again.
+    pub sampled: u64,
+    /// Those of them that differ.
+    pub differing: Found,
+    /// The largest difference of those that do not differ by more than the tolerance.
+    pub largest_difference: f64,
+}
+
+/// The rows of a collection held against its source.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgainstSource {
+    /// Documents of the source.
+    pub documents: u64,
+    /// Rows that should be there and are not.
+    pub missing: Found,
+    /// Rows that were made of another text, payload or setting.
+    pub outdated: Found,
+    /// Rows that no document of the source has.
+    pub extra: Found,
+}
+
+impl Verified {
+    /// Whether the collection is as a run leaves it.
+    pub fn is_sound(&self) -> bool {
+        let mut problems = vec![&self.twice, &self.other_space, &self.no_digest, &self.differing];
+        if let Some(source) = &self.source {
+            problems.extend([&source.missing, &source.outdated, &source.extra]);
+        }
+        problems.iter().all(|found| found.rows == 0)
+    }
+}
+
+/// Checks a collection, against its source if one is given; else by the texts that it keeps.
+///
+/// # Errors
+/// If there is no collection, its vectors are not this encoder's, or there are no texts to compute
+/// vectors from.
+pub async fn verify(
+    source: Option<&Source>,
+    store: &dyn VectorStore,
+    encoder: &Encoder,
+    settings: Settings,
+) -> Result<Verified> {
+    let mark = store.mark().await?.ok_or_else(|| IndexError::NoCollection {
+        collection: store.name().to_owned(),
+    })?;
+    let chunking = mark.chunking()?;
+    mark.check(store.name(), &encoder.mark(chunking, mark.with_text))?;
+    if source.is_none() && !mark.with_text {
+        return Err(IndexError::Setting {
+            field: "source",
+            message: format!("{} does not keep texts, and no source is named", store.name()),
+            hint: "name the source, whose texts the vectors were made of",
+        });
+    }
+    let mut found = Verified {
+        rows: 0,
+        twice: Found::default(),
+        other_space: Found::default(),
+        no_digest: Found::default(),
+        partial: Found::default(),
+        source: None,
+        sampled: 0,
+        differing: Found::default(),
+        largest_difference: 0.0,
+        mark,
+    };
+    let check = Check {
+        store,
+        encoder,
+        settings,
+    };
+    let mut of_source = Seen::default();
+    if let Some(source) = source {
+        let mut against = AgainstSource::default();
+        let mut batches = source.batches(BATCH);
+        while let Some(documents) = batches.try_next().await? {
+            of_source.add(&documents)?;
+            against.documents += documents.len() as u64;
+            let keys: Vec<String> = documents.iter().map(|document| document.key.clone()).collect();
+            let stored = store.rows_of(&keys).await?;
+            let stored = |key: &str| stored.iter().find(|row| row.key == key);
+            let now = difference(Some(store), encoder, &found.mark, chunking, documents).await?;
+            for row in &now.rows {
+                match stored(&row.key) {
+                    None => against.missing.add(&row.key),
+                    Some(there) if there.digest == digest::partial(&row.digest) => {}
+                    Some(_) => against.outdated.add(&row.key),
+                }
+            }
+            for key in &now.gone {
+                against.extra.add(key);
+            }
+            let texts: Vec<(&str, &str)> = now
+                .unchanged
+                .iter()
+                .map(|(row, text)| (row.key.as_str(), text.as_str()))
+                .collect();
+            check.vectors(&texts, &mut found).await?;
+        }
+        found.source = Some(against);
+    }
+    let (mut seen, mut from) = (std::collections::HashSet::new(), None);
+    let space = digest::space_part(&found.mark.space.digest);
+    loop {
+        let page = store.scan(from.as_deref()).await?;
+        let mut whole = Vec::new();
+        for row in &page.rows {
+            found.rows += 1;
+            if !seen.insert(digest::key_hash(&row.key)) {
+                found.twice.add(&row.key);
+            }
+            if !digest::is_digest(&row.digest) {
+                found.no_digest.add(&row.key);
+            } else if !row.digest.starts_with(&space) {
+                found.other_space.add(&row.key);
+            } else if digest::is_partial(&row.digest) {
+                found.partial.add(&row.key);
+            } else {
+                whole.push(row.key.as_str());
+            }
+            if let Some(against) = found.source.as_mut().filter(|_| !of_source.has(&row.document)) {
+                against.extra.add(&row.key);
+            }
+        }
+        if source.is_none() {
+            check.kept_texts(&whole, &mut found).await?;
+        }
+        match page.next {
+            Some(next) => from = Some(next),
+            None => break,
+        }
+    }
+    Ok(found)
+}
+
+struct Check<'a> {
+    store: &'a dyn VectorStore,
+    encoder: &'a Encoder,
+    settings: Settings,
+}
+
+impl Check<'_> {
+    fn drawn<'k>(&self, keys: impl Iterator<Item = &'k str>) -> Vec<String> {
+        let Settings { share, seed, .. } = self.settings;
+        keys.filter(|key| digest::is_drawn(key, share, seed))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Computes drawn rows again, whose texts are given by key.
+    async fn vectors(&self, texts: &[(&str, &str)], found: &mut Verified) -> Result<()> {
+        let drawn = self.drawn(texts.iter().map(|(key, _)| *key));
+        if drawn.is_empty() {
+            return Ok(());
+        }
+        let stored = self.store.vectors(&drawn).await?;
+        let with_texts: Vec<(StoredVector, String)> = stored
+            .into_iter()
+            .filter_map(|row| {
+                let (_, text) = texts.iter().find(|(key, _)| *key == row.key)?;
+                Some((row, (*text).to_owned()))
+            })
+            .collect();
+        self.hold(with_texts, found).await
+    }
+
+    /// Computes drawn rows again by the texts that the collection keeps.
+    async fn kept_texts(&self, keys: &[&str], found: &mut Verified) -> Result<()> {
+        let drawn = self.drawn(keys.iter().copied());
+        for keys in drawn.chunks(BATCH) {
+            let stored = self.store.vectors(keys).await?;
+            let mut with_texts = Vec::with_capacity(stored.len());
+            for mut row in stored {
+                match row.text.take() {
+                    Some(text) => with_texts.push((row, text)),
+                    // A row of a collection that keeps texts has one.
+                    None => found.differing.add(&row.key),
+                }
+            }
+            self.hold(with_texts, found).await?;
+        }
+        Ok(())
+    }
+
+    async fn hold(&self, rows: Vec<(StoredVector, String)>, found: &mut Verified) -> Result<()> {
+        let texts: Vec<&str> = rows.iter().map(|(_, text)| text.as_str()).collect();
+        let encoded = self.encoder.encode(&texts).await?;
+        let lengths = self.store.keeps_lengths(&found.mark);
+        for (((row, _), vector), partial) in rows.iter().zip(encoded.vectors).zip(encoded.partial) {
+            if partial {
+                // Variants that were there are not there now: nothing can be said.
+                continue;
+            }
+            found.sampled += 1;
+            let difference = difference_of(&row.vector, &vector, lengths);
+            if difference <= self.settings.tolerance {
+                found.largest_difference = found.largest_difference.max(difference);
+            } else {
+                found.differing.add(&row.key);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The length of the difference of two vectors over the length of the second; infinite where they
+/// cannot be compared. Where lengths are not kept, of the vectors scaled to unit length.
+fn difference_of(stored: &[f32], computed: &[f32], lengths: bool) -> f64 {
+    if stored.len() != computed.len() {
+        return f64::INFINITY;
+    }
+    let norm = |vector: &[f32]| vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+    let (own, theirs) = (norm(stored), norm(computed));
+    if theirs == 0.0 {
+        return if own == 0.0 { 0.0 } else { f64::INFINITY };
+    }
+    let (scale_own, scale) = if lengths || own == 0.0 {
+        (1.0, 1.0)
+    } else {
+        (1.0 / own, 1.0 / theirs)
+    };
+    let pairs = stored.iter().zip(computed);
+    let squares = pairs.map(|(own, computed)| (f64::from(*own) * scale_own - f64::from(*computed) * scale).powi(2));
+    let length = squares.sum::<f64>().sqrt() / (theirs * scale);
+    if length.is_nan() { f64::INFINITY } else { length }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_differ_by_length_unless_lengths_are_not_kept() {
+        assert_eq!(difference_of(&[3.0, 4.0], &[3.0, 4.0], true), 0.0);
+        assert!((difference_of(&[3.0, 4.0], &[6.0, 8.0], true) - 0.5).abs() < 1e-12);
+        assert!(difference_of(&[3.0, 4.0], &[6.0, 8.0], false) < 1e-12);
+        assert!((difference_of(&[1.0, 0.0], &[0.0, 2.0], false) - 2.0_f64.sqrt()).abs() < 1e-12);
+        for bad in [vec![1.0], vec![f32::NAN, 0.0], vec![f32::INFINITY, 0.0]] {
+            assert!(difference_of(&bad, &[1.0, 0.0], true).is_infinite());
+        }
+        assert_eq!(difference_of(&[0.0, 0.0], &[0.0, 0.0], true), 0.0);
+        assert!(difference_of(&[0.0, 1.0], &[0.0, 0.0], true).is_infinite());
+    }
+}

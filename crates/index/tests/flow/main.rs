@@ -1,0 +1,10 @@
+//! Runs over every kind of store: Parquet and pgvector for real, servers over HTTP as far as their
+//! protocol goes (`tests/search/run` has real ones).
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod compared;
+mod killed;
+mod promises;
+mod servers;
+mod sources;
+mod support;

@@ -1,0 +1,275 @@
+//! What every store is promised.
+
+use std::collections::HashSet;
+
+use isomer_index::{
+    IndexError,
+    chunk::{Chunking, Window},
+    digest,
+    run::Settings,
+    verify::{self, Verified},
+};
+use isomer_stubs::encoder::StubEncoder;
+
+use crate::support::{all, encoder, fill, open, payload, rows, settings, source, stub, vector_of, write};
+
+const EVERYTHING: verify::Settings = verify::Settings {
+    share: 1.0,
+    seed: 0,
+    tolerance: 1e-4,
+};
+
+async fn check(path: &std::path::Path, address: &str, stub: &StubEncoder) -> Result<Verified, IndexError> {
+    verify::verify(
+        Some(&source(path)),
+        open(address).as_ref(),
+        &encoder(stub).await,
+        EVERYTHING,
+    )
+    .await
+}
+
+/// Takes a collection that does not exist through everything that runs do to it.
+pub(crate) async fn hold(address: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("docs.jsonl");
+    let mut documents = rows(40);
+    documents[3].1 = " \n".to_owned();
+    write(&path, &documents);
+    let stub = stub("w1");
+
+    // Filled: each text is encoded once, and a row holds what it was made of.
+    let filled = fill(&path, address, &stub, &settings()).await.unwrap();
+    assert_eq!(
+        (filled.counts.written, filled.counts.empty, filled.counts.documents),
+        (39, 1, 40)
+    );
+    assert_eq!(stub.texts().len(), 39);
+    let stored = all(address).await;
+    assert_eq!(stored.len(), 39);
+    let row = stored.iter().find(|row| row.key == "k7").unwrap();
+    assert_eq!(
+        (row.document.as_str(), row.digest.as_str()),
+        (
+            "k7",
+            digest::of_row(&filled.mark, &documents[7].1, &payload(7)).as_str()
+        )
+    );
+    let vectors = open(address)
+        .vectors(&["k7".to_owned(), "nowhere".to_owned()])
+        .await
+        .unwrap();
+    let expected = vector_of("w1", "document: ", &documents[7].1);
+    assert_eq!(vectors.len(), 1);
+    let cosine = isomer_scoring::metric::similarity::cosine(&vectors[0].vector, &expected);
+    assert!(cosine > 0.999_999, "{cosine}");
+    assert_eq!(vectors[0].text, None);
+    let sound = check(&path, address, &stub).await.unwrap();
+    assert!(sound.is_sound() && sound.rows == 39 && sound.sampled == 39, "{sound:?}");
+
+    // Again: nothing is encoded, nothing is written.
+    stub.forget();
+    let again = fill(&path, address, &stub, &settings()).await.unwrap();
+    assert_eq!((again.counts.written, again.counts.unchanged), (0, 39));
+    assert_eq!(stub.texts().len(), 0);
+
+    // A change feed: another text, another payload, a new document; one that is gone.
+    documents[5].1 = "another text".to_owned();
+    documents[6].2 = 600;
+    documents.push(("new".to_owned(), "a new text".to_owned(), 1));
+    documents.remove(10);
+    write(&path, &documents);
+    let outdated = check(&path, address, &stub).await.unwrap();
+    let found = outdated.source.as_ref().unwrap();
+    assert!(!outdated.is_sound());
+    assert_eq!(
+        (&found.missing.keys, &found.extra.keys),
+        (&vec!["new".to_owned()], &vec!["k10".to_owned()])
+    );
+    assert_eq!(found.outdated.keys, ["k5", "k6"]);
+    stub.forget();
+    let changed = fill(&path, address, &stub, &settings()).await.unwrap();
+    assert_eq!((changed.counts.written, changed.counts.deleted), (3, 0));
+    let texts: HashSet<String> = stub.texts().into_iter().collect();
+    assert_eq!(
+        texts,
+        HashSet::from(["another text", documents[6].1.as_str(), "a new text"].map(str::to_owned))
+    );
+
+    // Deletes: not without being asked to, and not many.
+    assert!(all(address).await.iter().any(|row| row.key == "k10"));
+    let deleting = |share| Settings {
+        delete: Some(share),
+        ..settings()
+    };
+    let deleted = fill(&path, address, &stub, &deleting(0.1)).await.unwrap();
+    assert_eq!((deleted.counts.deleted, deleted.counts.written), (1, 0));
+    assert!(!all(address).await.iter().any(|row| row.key == "k10"));
+    let sound = check(&path, address, &stub).await.unwrap();
+    assert!(sound.is_sound(), "{sound:?}");
+    let few = &documents[..20];
+    write(&path, few);
+    let refused = fill(&path, address, &stub, &deleting(0.1)).await.unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            IndexError::TooManyDeletes {
+                gone: 20,
+                rows: 39,
+                most: 3
+            }
+        ),
+        "{refused}"
+    );
+    assert_eq!(all(address).await.len(), 39);
+    let deleted = fill(&path, address, &stub, &deleting(0.6)).await.unwrap();
+    assert_eq!(deleted.counts.deleted, 20);
+    assert_eq!(all(address).await.len(), 19);
+
+    // The guard: another space writes nothing.
+    let before = all(address).await;
+    let other = crate::support::stub("w2");
+    let refused = fill(&path, address, &other, &settings()).await.unwrap_err();
+    assert!(matches!(refused, IndexError::OtherSpace { .. }), "{refused}");
+    assert!(
+        refused.to_string().contains("weights: stored `w1`, now `w2`"),
+        "{refused}"
+    );
+    assert_eq!(all(address).await, before);
+    let refused = check(&path, address, &other).await.unwrap_err();
+    assert!(matches!(refused, IndexError::OtherSpace { .. }), "{refused}");
+
+    // A vector that was exchanged behind our back is found, and so is a row of another space.
+    let store = open(address);
+    let mut row = isomer_index::store::Row {
+        key: "k1".to_owned(),
+        document: "k1".to_owned(),
+        digest: before.iter().find(|row| row.key == "k1").unwrap().digest.clone(),
+        text: None,
+        payload: payload(1),
+        vector: vector_of("w1", "document: ", "something else"),
+    };
+    store.create(&filled.mark).await.unwrap();
+    store.write(std::slice::from_ref(&row), &[]).await.unwrap();
+    store.settle().await.unwrap();
+    drop(store);
+    let found = check(&path, address, &stub).await.unwrap();
+    assert_eq!(
+        (found.differing.rows, &found.differing.keys),
+        (1, &vec!["k1".to_owned()])
+    );
+    assert!(!found.is_sound());
+    row.digest = digest::of_row(
+        &encoder(&other).await.mark(Chunking::Whole, false),
+        &documents[1].1,
+        &payload(1),
+    );
+    let store = open(address);
+    store.create(&filled.mark).await.unwrap();
+    store.write(&[row], &[]).await.unwrap();
+    store.settle().await.unwrap();
+    drop(store);
+    let found = check(&path, address, &stub).await.unwrap();
+    assert_eq!(found.other_space.keys, ["k1"]);
+    // The next run makes it right again.
+    let repaired = fill(&path, address, &stub, &settings()).await.unwrap();
+    assert_eq!(repaired.counts.written, 1);
+    assert!(check(&path, address, &stub).await.unwrap().is_sound());
+}
+
+/// Divides texts, and shortens and lengthens them.
+pub(crate) async fn chunks(address: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("docs.jsonl");
+    let mut documents = rows(12);
+    documents[4].1 = "one two three four five six seven".to_owned();
+    write(&path, &documents);
+    let stub = stub("w1");
+    let settings = Settings {
+        chunking: Chunking::Tokens(Window { size: 3, overlap: 1 }),
+        with_text: true,
+        ..settings()
+    };
+    fill(&path, address, &stub, &settings).await.unwrap();
+    let keys = |rows: &[isomer_index::store::StoredRow]| -> Vec<String> {
+        rows.iter()
+            .filter(|row| row.document == "k4")
+            .map(|row| row.key.clone())
+            .collect()
+    };
+    assert_eq!(keys(&all(address).await), ["k4#0", "k4#1", "k4#2"]);
+    let kept = open(address).vectors(&["k4#1".to_owned()]).await.unwrap();
+    assert_eq!(kept[0].text.as_deref(), Some("three four five"));
+    // Without a source, by the texts that are kept.
+    let store = open(address);
+    let sound = verify::verify(None, store.as_ref(), &encoder(&stub).await, EVERYTHING)
+        .await
+        .unwrap();
+    assert!(
+        sound.is_sound() && sound.sampled == sound.rows && sound.rows > 12,
+        "{sound:?}"
+    );
+    drop(store);
+    // A document that became short loses its last chunks, one that is empty all of them.
+    documents[4].1 = "one two three four".to_owned();
+    documents[5].1 = String::new();
+    write(&path, &documents);
+    let outcome = fill(&path, address, &stub, &settings).await.unwrap();
+    assert_eq!((outcome.counts.written, outcome.counts.empty), (1, 1), "{outcome:?}");
+    let now = all(address).await;
+    assert_eq!(keys(&now), ["k4#0", "k4#1"]);
+    assert!(!now.iter().any(|row| row.document == "k5"));
+    let sound = check(&path, address, &stub).await.unwrap();
+    assert!(sound.is_sound(), "{sound:?}");
+    // Another division is another collection.
+    let whole = Settings {
+        chunking: Chunking::Whole,
+        ..settings
+    };
+    let refused = fill(&path, address, &stub, &whole).await.unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("chunk: stored `tokens=3,overlap=1`, now `none`"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_folder_of_parquet_keeps_its_promises() {
+    let folder = tempfile::tempdir().unwrap();
+    hold(folder.path().join("whole").to_str().unwrap()).await;
+    chunks(folder.path().join("chunks").to_str().unwrap()).await;
+}
+
+#[tokio::test]
+async fn pgvector_keeps_its_promises() {
+    let Some(url) = crate::servers::pgvector("index_promises").await else {
+        return;
+    };
+    hold(&format!("{url}#whole")).await;
+    chunks(&format!("{url}#chunks")).await;
+}
+
+#[tokio::test]
+async fn qdrant_keeps_its_promises() {
+    let address = crate::servers::qdrant().await;
+    hold(&format!("qdrant+{address}#whole")).await;
+    chunks(&format!("qdrant+{address}#chunks")).await;
+}
+
+#[tokio::test]
+async fn chroma_keeps_its_promises() {
+    let address = crate::servers::chroma().await;
+    hold(&format!("chroma+{address}#whole")).await;
+    chunks(&format!("chroma+{address}#chunks")).await;
+}
+
+#[tokio::test]
+async fn opensearch_and_elasticsearch_keep_their_promises() {
+    for kind in ["opensearch", "elasticsearch"] {
+        let address = crate::servers::elastic().await;
+        hold(&format!("{kind}+{address}#whole")).await;
+        chunks(&format!("{kind}+{address}#chunks")).await;
+    }
+}
