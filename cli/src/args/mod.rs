@@ -3,6 +3,7 @@
 pub(crate) mod deploy;
 pub(crate) mod diff;
 pub(crate) mod fleet;
+pub(crate) mod history;
 pub(crate) mod index;
 pub(crate) mod keys;
 pub(crate) mod prompts;
@@ -11,6 +12,7 @@ pub(crate) mod registry;
 pub(crate) mod report;
 pub(crate) mod stats;
 pub(crate) mod store;
+pub(crate) mod thresholds;
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -28,6 +30,8 @@ Examples:
   isomer transform --transformation paraphrase --input texts.txt
   isomer eval --model all-MiniLM-L6-v2 --data STSBenchmark --format json
   isomer diff released/report.json isomer-report      a new encoder against an earlier one, item by item
+  isomer thresholds isomer-report --target precision=0.95   a threshold of scores, and what it does where words change
+  isomer history enc --margin 1                       the releases of an encoder over the checks that are kept
   isomer datasets --family hteb-english               data sets that have a name
   isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs
   isomer stats compare --input scores.csv --reference all-mpnet-base-v2
@@ -149,6 +153,11 @@ pub(crate) enum Command {
     /// Fill a search index with vectors and keep it up to date, check what is in it, compare two.
     #[command(subcommand)]
     Index(index::IndexCommand),
+    /// A threshold of an encoder's scores: what it does where words change, and what becomes of an
+    /// earlier encoder's.
+    Thresholds(thresholds::ThresholdsArgs),
+    /// The releases of an encoder over the checks that are kept, each tested for non-inferiority.
+    History(history::HistoryArgs),
     /// Run all services behind one port.
     Serve(ServeArgs),
     /// Do pieces of other machines' checks, from a queue.

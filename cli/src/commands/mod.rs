@@ -10,9 +10,11 @@ mod embed_augmented;
 mod eval;
 mod eval_augmented;
 mod fleet;
+mod history;
 mod index;
 mod judge;
 mod judge_select;
+mod kept_runs;
 mod keys;
 mod manual;
 mod models;
@@ -24,6 +26,7 @@ mod rerank;
 mod serve;
 mod stats;
 mod store;
+mod thresholds;
 mod transform;
 mod wait;
 mod warm_up;
@@ -79,6 +82,8 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Report(args) => report::run(&global, &args).await,
         Command::Diff(args) => Box::pin(diff::run(&global, args)).await,
         Command::Index(command) => Box::pin(index::run(&global, command)).await,
+        Command::Thresholds(args) => Box::pin(thresholds::run(&global, args)).await,
+        Command::History(args) => Box::pin(history::run(&global, args)).await,
         Command::Registry(command) => Box::pin(registry::run(&global, command)).await,
         Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,

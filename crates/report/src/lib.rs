@@ -5,7 +5,8 @@
 //!   the choices and counts that it names.
 //! * `html`, `markdown`, `junit`, [`terminal`]: its forms; `tables`: the papers' tables; `charts`:
 //!   charts of the page.
-//! * `items`: the items of a run beside its report; [`diff`]: two runs compared item by item.
+//! * `items`: the items of a run beside its report; [`diff`]: two runs compared item by item;
+//!   [`thresholds`]: thresholds of an encoder's scores; [`history`]: its releases over time.
 //! * [`renamed`]: a report with other names for its encoders.
 //! * [`complete`]: computes what follows from the rest of a report.
 //!
@@ -22,6 +23,7 @@ pub mod findings;
 mod format;
 mod gate;
 mod gate_view;
+pub mod history;
 mod html;
 mod items;
 mod judge;
@@ -43,6 +45,7 @@ mod subsets_view;
 mod tables;
 pub mod terminal;
 pub mod terms;
+pub mod thresholds;
 
 pub use complete::complete;
 pub use encoding::{PromptUse, TruncationRow, UnusedPrompt};

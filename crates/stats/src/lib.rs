@@ -13,8 +13,10 @@
 //! * [`friedman`]: several treatments over data sets, Nemenyi's critical difference. [`letters`]:
 //!   letters of significance.
 //! * [`agreement`]: Gwet's AC1 and AC2, Krippendorff's alpha. [`bins`]: error by bin.
-//! * [`proportion`]: exact bounds of a proportion. [`reliability`]: split halves. [`power`]: what a
-//!   design can detect.
+//! * [`proportion`]: exact bounds of a proportion, draws in clusters included. [`threshold`]: a
+//!   score's threshold, chosen for a target. [`isotonic`]: isotonic regression. [`folds`]: folds of
+//!   cross-validation.
+//! * [`reliability`]: split halves. [`power`]: what a design can detect.
 //! * [`gate`]: how a gate decides.
 //! * [`random`]: numbered random streams, the same on any number of threads.
 //! * [`special`]: the distributions behind them.
@@ -25,9 +27,11 @@ pub mod bootstrap;
 pub mod correlation;
 pub mod describe;
 mod error;
+pub mod folds;
 pub mod friedman;
 pub mod gate;
 pub mod hodges_lehmann;
+pub mod isotonic;
 pub mod letters;
 pub mod mcnemar;
 pub mod multiple;
@@ -39,6 +43,7 @@ pub mod random;
 pub mod rank;
 pub mod reliability;
 pub mod special;
+pub mod threshold;
 mod walsh;
 pub mod wilcoxon;
 
@@ -57,7 +62,7 @@ pub use mcnemar::{mcnemar_exact, sign_test};
 pub use multiple::{benjamini_hochberg, holm};
 pub use permutation::{sign_flip_test, two_sample_permutation_test};
 pub use precision::r_precision;
-pub use proportion::{clopper_pearson_lower, clopper_pearson_upper};
+pub use proportion::{ProportionInterval, clopper_pearson_lower, clopper_pearson_upper, clustered_proportion};
 pub use rank::average_ranks;
 pub use wilcoxon::{
     Alternative, Distribution, EXACT_LIMIT, Method, Wilcoxon, WilcoxonOptions, Zeros, wilcoxon_paired,

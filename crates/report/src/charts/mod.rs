@@ -4,6 +4,7 @@
 mod dumbbell;
 mod forest;
 mod heat_map;
+mod history;
 mod judged;
 mod plane;
 mod rank_flow;
@@ -12,6 +13,7 @@ mod scale;
 pub(super) use dumbbell::{dumbbell, has_intervals};
 pub(super) use forest::forest;
 pub(super) use heat_map::{heat_class, heat_map, largest_change};
+pub(super) use history::releases;
 pub(super) use judged::judged;
 pub(super) use plane::plane;
 pub(super) use rank_flow::rank_flow;

@@ -7,7 +7,7 @@ use crate::{DatasetInfo, Report, ScoreRow, items::Place};
 
 /// What is compared.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     /// Names of the data sets.
     pub datasets: Vec<String>,
     /// Labels of the transformations.
@@ -19,10 +19,10 @@ pub(super) struct Shared {
 }
 
 /// The scores of an encoder by their place.
-pub(super) type Rows<'a> = HashMap<Place<'a>, &'a ScoreRow>;
+pub(crate) type Rows<'a> = HashMap<Place<'a>, &'a ScoreRow>;
 
 /// The scores of an encoder.
-pub(super) fn rows<'a>(report: &'a Report, encoder: &str) -> Rows<'a> {
+pub(crate) fn rows<'a>(report: &'a Report, encoder: &str) -> Rows<'a> {
     let own = report.scores.iter().filter(|row| row.encoder == encoder);
     own.map(|row| ((row.dataset.as_str(), row.transformation.as_deref(), row.seed), row))
         .collect()
@@ -30,7 +30,7 @@ pub(super) fn rows<'a>(report: &'a Report, encoder: &str) -> Rows<'a> {
 
 /// Finds what two runs have in common. `shared`: leave out the rest; otherwise any difference is an
 /// error.
-pub(super) fn shared(
+pub(crate) fn shared(
     (old, old_rows): (&Report, &Rows<'_>),
     (new, new_rows): (&Report, &Rows<'_>),
     shared: bool,

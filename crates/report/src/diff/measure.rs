@@ -299,7 +299,7 @@ fn dataset(compared: &Compared<'_>, info: &DatasetInfo) -> Result<OfDataset, Dif
 }
 
 /// The language of a data set, or the two of its pairs.
-fn language(info: &DatasetInfo) -> String {
+pub(crate) fn language(info: &DatasetInfo) -> String {
     match (info.languages.as_slice(), &info.language) {
         ([], None) => "not known".to_owned(),
         ([], Some(language)) => language.clone(),

@@ -11,7 +11,7 @@
 //! * `markdown`, `html`: the forms.
 
 mod agreement;
-mod comparable;
+pub(crate) mod comparable;
 mod flips;
 mod headline;
 mod html;
@@ -24,6 +24,7 @@ mod worst;
 use std::collections::HashMap;
 
 pub use agreement::overlaps;
+pub(crate) use measure::language;
 pub use model::{
     Change, DIFF_SCHEMA, DatasetDiff, Diff, DiffGroup, DiffOptions, DiffRow, DiffSide, Flips, ListAgreement,
     ThresholdOf, WorstItem,
@@ -225,7 +226,7 @@ fn check(options: DiffOptions) -> Result<(), DiffError> {
     Ok(())
 }
 
-fn side_fits(name: &'static str, side: Side<'_>) -> Result<(), DiffError> {
+pub(crate) fn side_fits(name: &'static str, side: Side<'_>) -> Result<(), DiffError> {
     let mut encoders = side.report.encoders.iter();
     if !encoders.any(|one| one.id == side.encoder) {
         let known: Vec<&str> = side.report.encoders.iter().map(|one| one.id.as_str()).collect();

@@ -11,6 +11,7 @@
 //! * [`non_inferiority`]: paired, one-sided, Holm over the rules.
 //! * [`betting`]: an anytime-valid test of the mean of bounded items, one item at a time.
 //! * [`spending`]: looks at growing data, each at its share of the chance of error.
+//! * [`releases`]: one release after another, with one chance of error over all of them.
 //! * [`schedule`]: which looks a run over data sets and seeds takes.
 //! * [`simulate`]: error rates and savings of sequential checks, by simulation.
 //! * [`laws`]: skewed, collapsed and clustered drops. [`boundary`]: how often bounds err under
@@ -25,6 +26,7 @@ pub mod laws;
 pub mod layouts;
 pub mod non_inferiority;
 pub mod note;
+pub mod releases;
 pub mod rule;
 pub mod schedule;
 pub mod simulate;

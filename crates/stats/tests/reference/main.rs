@@ -6,6 +6,7 @@
 mod bounded;
 mod designs;
 mod papers;
+mod thresholds;
 
 use std::sync::LazyLock;
 

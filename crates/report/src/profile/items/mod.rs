@@ -132,7 +132,7 @@ pub(crate) fn shares(grid: &Grid, figure: Figure) -> Vec<(usize, f64)> {
 }
 
 /// How often the items are resampled of a data set whose scores have `points` points.
-pub(super) fn resamples(points: usize) -> usize {
+pub(crate) fn resamples(points: usize) -> usize {
     (MOST_STEPS / points.max(1)).clamp(LEAST_RESAMPLES, RESAMPLES)
 }
 

@@ -1,0 +1,181 @@
+//! Reports with their items, from files or from where runs are kept.
+
+use std::path::{Path, PathBuf};
+
+use isomer_eval::report::{self, Report, RunItems};
+use isomer_proto::eval::v1::{
+    GetReportRequest, ListRunsRequest, ReportFormat, Run, run_service_client::RunServiceClient,
+};
+use isomer_service_kit::GrpcChannel;
+
+use crate::{
+    args::Global,
+    connect::{self, Connection, MAX_MESSAGE_BYTES},
+    exit::Failure,
+};
+
+/// Runs of a page.
+const PAGE: u32 = 100;
+
+/// The encoder to look at: the one that was named, else the only one.
+pub(super) fn encoder<'a>(
+    (side, flag): (&str, &str),
+    named: Option<&'a str>,
+    report: &'a Report,
+) -> Result<&'a str, Failure> {
+    match (named, report.encoders.as_slice()) {
+        (Some(named), _) => Ok(named),
+        (None, [one]) => Ok(&one.id),
+        (None, several) => {
+            let ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
+            Err(Failure::usage(format!(
+                "{side} has {} encoders; name one with {flag}: {}",
+                several.len(),
+                ids.join(", ")
+            )))
+        }
+    }
+}
+
+/// Writes files into the folder of `--out`.
+pub(super) fn written(out: &Path, files: &[(&'static str, Vec<u8>)]) -> Result<(), Failure> {
+    let told = |path: &Path, error: std::io::Error| {
+        Failure::dependency(format!("--out: cannot write {}: {error}", path.display()))
+    };
+    std::fs::create_dir_all(out).map_err(|error| told(out, error))?;
+    for (name, content) in files {
+        let path = out.join(name);
+        std::fs::write(&path, content).map_err(|error| told(&path, error))?;
+    }
+    Ok(())
+}
+
+/// Runs that are kept on this machine or by the server; connected to when one is first asked for.
+pub(super) struct Runs<'a> {
+    global: &'a Global,
+    open: Option<(Connection, RunServiceClient<GrpcChannel>)>,
+}
+
+impl<'a> Runs<'a> {
+    pub(super) fn new(global: &'a Global) -> Self {
+        Self { global, open: None }
+    }
+
+    async fn client(&mut self) -> Result<&mut RunServiceClient<GrpcChannel>, Failure> {
+        let (_, client) = match self.open.take() {
+            Some(open) => self.open.insert(open),
+            None => {
+                let connection = connect::connect(self.global).await?;
+                let client =
+                    RunServiceClient::new(connection.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
+                self.open.insert((connection, client))
+            }
+        };
+        Ok(client)
+    }
+
+    /// Every run that is kept there.
+    pub(super) async fn all(&mut self) -> Result<Vec<Run>, Failure> {
+        let client = self.client().await?;
+        let (mut all, mut page_token) = (Vec::new(), String::new());
+        loop {
+            let request = ListRunsRequest {
+                page_size: PAGE,
+                page_token,
+            };
+            let page = client.list_runs(request).await?.into_inner();
+            all.extend(page.runs);
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// The report of a run.
+    pub(super) async fn report(&mut self, id: &str) -> Result<Report, Failure> {
+        let json = self.file(id, ReportFormat::Json).await?;
+        report::read(&json).map_err(|error| Failure::usage(format!("the report of run {id} {error}")))
+    }
+
+    async fn file(&mut self, id: &str, format: ReportFormat) -> Result<Vec<u8>, Failure> {
+        let client = self.client().await?;
+        let request = GetReportRequest {
+            id: id.to_owned(),
+            format: format.into(),
+        };
+        Ok(client.get_report(request).await?.into_inner().content)
+    }
+}
+
+/// The report and the items of a side.
+pub(super) async fn load(side: &str, name: &str, runs: &mut Runs<'_>) -> Result<(Report, RunItems), Failure> {
+    let invalid = |what: &str, error: String| Failure::usage(format!("{side}: {what} {error}"));
+    let path = Path::new(name);
+    let file: Option<PathBuf> = if path.is_dir() {
+        Some(path.join("report.json"))
+    } else {
+        path.is_file().then(|| path.to_owned())
+    };
+    let Some(file) = file else {
+        if name.contains(['/', '\\']) || Path::new(name).extension().is_some() {
+            return Err(Failure::dependency(format!(
+                "{side}: there is no file or folder {name}"
+            )));
+        }
+        let told = format!("{side}: {name} is no file or folder here, and as a run");
+        let json = runs
+            .file(name, ReportFormat::Json)
+            .await
+            .map_err(|error| error.of_flag(&told))?;
+        let report = report::read(&json).map_err(|error| invalid(&format!("the report of run {name}"), error))?;
+        let items = kept(side, &report, runs).await?;
+        return Ok((report, items));
+    };
+    let read = |path: &Path| {
+        std::fs::read(path)
+            .map_err(|error| Failure::dependency(format!("{side}: cannot read {}: {error}", path.display())))
+    };
+    let shown = file.display().to_string();
+    let report = report::read(&read(&file)?).map_err(|error| invalid(&shown, error))?;
+    let beside = file.with_file_name("items.json");
+    let items = if beside.is_file() {
+        let shown = beside.display().to_string();
+        report::read_items(&read(&beside)?).map_err(|error| invalid(&shown, error))?
+    } else {
+        kept(side, &report, runs).await?
+    };
+    Ok((report, items))
+}
+
+/// The report in a folder or file, or of a run.
+pub(super) async fn load_report(side: &str, name: &str, runs: &mut Runs<'_>) -> Result<Report, Failure> {
+    let path = Path::new(name);
+    let file = if path.is_dir() {
+        path.join("report.json")
+    } else {
+        path.to_owned()
+    };
+    if !file.is_file() && !name.contains(['/', '\\']) && path.extension().is_none() {
+        let told = format!("{side}: {name} is no file or folder here, and as a run");
+        return runs.report(name).await.map_err(|error| error.of_flag(&told));
+    }
+    let json = std::fs::read(&file)
+        .map_err(|error| Failure::dependency(format!("{side}: cannot read {}: {error}", file.display())))?;
+    report::read(&json).map_err(|error| Failure::usage(format!("{side}: {} {error}", file.display())))
+}
+
+/// The items that are kept with the run of a report.
+async fn kept(side: &str, report: &Report, runs: &mut Runs<'_>) -> Result<RunItems, Failure> {
+    let id = &report.run.id;
+    let place = match &runs.global.server {
+        Some(server) => server.clone(),
+        None => "this machine".to_owned(),
+    };
+    let json = runs.file(id, ReportFormat::Items).await.map_err(|error| {
+        error.of_flag(&format!(
+            "{side}: there is no items.json beside the report, and {place} does not give the items of its run {id}"
+        ))
+    })?;
+    report::read_items(&json).map_err(|error| Failure::usage(format!("{side}: the items of run {id}: {error}")))
+}

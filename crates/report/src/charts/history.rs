@@ -1,0 +1,109 @@
+//! Scores of one release after another.
+
+use svg::node::element::{Group, Polyline};
+
+use super::{circle, drawing, fitted, label, line, scale::Scale, short};
+use crate::{
+    GateVerdict,
+    format::points,
+    history::{History, Release},
+};
+
+const LEFT: f64 = 46.0;
+const RIGHT: f64 = 150.0;
+const COLUMN: f64 = 64.0;
+const TOP: f64 = 16.0;
+const PLOT: f64 = 230.0;
+const FOOT: f64 = 50.0;
+/// Releases that have a label of their own, at most.
+const LABELS: usize = 16;
+
+/// One column a release, one line for the original texts and one for the transformed ones. The dots
+/// of a release take the colour of its verdict.
+pub(crate) fn releases(history: &History, id: &str) -> String {
+    let all = &history.releases;
+    let width = LEFT + all.len().max(2) as f64 * COLUMN + RIGHT;
+    let height = TOP + PLOT + FOOT;
+    let values: Vec<f64> = all
+        .iter()
+        .flat_map(|one| [Some(one.original), one.transformed])
+        .flatten()
+        .collect();
+    let scale = Scale::new(&values, TOP + PLOT, TOP);
+    let x = |place: usize| LEFT + (place as f64 + 0.5) * COLUMN;
+    let title = format!("Releases of {}", history.encoder);
+    let mut chart = drawing(id, width, height, &title, &description(all));
+    for tick in scale.ticks() {
+        let y = scale.at(tick);
+        let end = width - RIGHT;
+        chart = chart
+            .add(line(LEFT, y, end, y, "grid"))
+            .add(label(LEFT - 8.0, y + 4.0, "tick end", scale.tick(tick)));
+    }
+    let every = all.len().div_ceil(LABELS).max(1);
+    for (place, one) in all.iter().enumerate().filter(|(place, _)| place % every == 0) {
+        let day: String = one.finished.to_string().chars().take(10).collect();
+        let run = fitted(&one.run, 9);
+        chart = chart
+            .add(label(
+                x(place),
+                height - FOOT + 18.0,
+                "tick middle",
+                day.get(2..).unwrap_or(&day),
+            ))
+            .add(label(x(place), height - FOOT + 33.0, "tick middle", run));
+    }
+    let series: [(&str, &dyn Fn(&Release) -> Option<f64>); 2] = [
+        ("original texts", &|one| Some(one.original)),
+        ("transformed texts", &|one| one.transformed),
+    ];
+    for (name, value) in series {
+        let dots: Vec<(f64, f64, &Release)> = all
+            .iter()
+            .enumerate()
+            .filter_map(|(place, one)| Some((x(place), scale.at(value(one)?), one)))
+            .collect();
+        let Some((_, last, _)) = dots.last().copied() else {
+            continue;
+        };
+        let path: Vec<String> = dots
+            .iter()
+            .map(|(x, y, _)| format!("{},{}", short(*x), short(*y)))
+            .collect();
+        let mut group = Group::new()
+            .set("class", "flow")
+            .add(Polyline::new().set("points", path.join(" ")));
+        for (x, y, one) in dots {
+            group = group.add(
+                Group::new()
+                    .set("class", format!("flow {}", trend(one)))
+                    .add(circle(x, y, 5.0, "now")),
+            );
+        }
+        chart = chart
+            .add(group)
+            .add(label(width - RIGHT + 8.0, last + 4.0, "row", name));
+    }
+    chart.to_string()
+}
+
+/// The class of a verdict's colour.
+fn trend(one: &Release) -> &'static str {
+    match one.test.as_ref().map(|test| test.verdict) {
+        Some(GateVerdict::Pass) => "gain",
+        Some(GateVerdict::Fail) => "loss",
+        _ => "same",
+    }
+}
+
+fn description(all: &[Release]) -> String {
+    let told = all.iter().map(|one| {
+        let transformed = one.transformed.map_or_else(|| "none".to_owned(), points);
+        format!(
+            "run {}: original {}, transformed {transformed}",
+            one.run,
+            points(one.original)
+        )
+    });
+    told.collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,34 @@
+//! `history.html`: one file that fetches nothing and has no script, in the style of the report.
+
+use minijinja::{Environment, Value, context, value::Serde};
+
+use super::{History, markdown};
+use crate::{
+    charts,
+    html::{STYLE, chain, short_digest},
+};
+
+const PAGE: &str = include_str!("../page/history.html");
+
+pub(super) fn render(history: &History) -> Result<String, String> {
+    page(history).map_err(|error| format!("history.html: {}", chain(&error)))
+}
+
+fn page(history: &History) -> Result<String, minijinja::Error> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
+    environment.add_filter("short", short_digest);
+    environment.add_template("history.html", PAGE)?;
+    let rows: Vec<Vec<String>> = history
+        .releases
+        .iter()
+        .map(|one| markdown::cells(one).to_vec())
+        .collect();
+    environment.get_template("history.html")?.render(context! {
+        history => Value::from(Serde(history)),
+        style => Value::from_safe_string(STYLE.to_owned()),
+        chart => Value::from_safe_string(charts::releases(history, "releases")),
+        method => markdown::method(history),
+        rows,
+    })
+}
