@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use isomer_client::Channel;
 use isomer_eval::report::{self, Report, RunItems};
 use isomer_proto::eval::v1::{
     GetReportRequest, ListRunsRequest, ReportFormat, Run, run_service_client::RunServiceClient,
 };
-use isomer_service_kit::GrpcChannel;
 
 use crate::{
     args::Global,
@@ -53,7 +53,7 @@ pub(super) fn written(out: &Path, files: &[(&'static str, Vec<u8>)]) -> Result<(
 /// Runs that are kept on this machine or by the server; connected to when one is first asked for.
 pub(super) struct Runs<'a> {
     global: &'a Global,
-    open: Option<(Connection, RunServiceClient<GrpcChannel>)>,
+    open: Option<(Connection, RunServiceClient<Channel>)>,
 }
 
 impl<'a> Runs<'a> {
@@ -61,7 +61,7 @@ impl<'a> Runs<'a> {
         Self { global, open: None }
     }
 
-    async fn client(&mut self) -> Result<&mut RunServiceClient<GrpcChannel>, Failure> {
+    async fn client(&mut self) -> Result<&mut RunServiceClient<Channel>, Failure> {
         let (_, client) = match self.open.take() {
             Some(open) => self.open.insert(open),
             None => {

@@ -2,23 +2,23 @@
 
 use std::{ops::Range, time::Duration};
 
+use isomer_client::Channel;
 use isomer_encoder_client::{
-    EncoderClient,
     answer::{self, Asked},
-    batches,
+    batches, retry,
 };
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Similarity, Usage, VectorSpace},
     encoder::v1::{
-        EncodeRequest, Encoder as Description, Input, Priority, TokenizeRequest, encode_request::Prompt,
-        encoder_service_client::EncoderServiceClient, input, tokenize_request,
+        EncodeRequest, Encoder as Description, GetEncoderRequest, Input, Priority, TokenizeRequest,
+        encode_request::Prompt, encoder_service_client::EncoderServiceClient, input, tokenize_request,
     },
     transform::v1::{
         AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, TextItem,
         augmentation_service_client::AugmentationServiceClient,
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel, limits::INNER_MESSAGE};
+use isomer_service_kit::{Fault, limits::INNER_MESSAGE};
 
 use crate::{
     chunk::{Chunking, by_sentences, by_spans},
@@ -86,9 +86,8 @@ pub struct Augmentation {
 /// An encoder whose space is known.
 #[derive(Debug, Clone)]
 pub struct Encoder {
-    plain: EncoderClient,
-    rpc: EncoderServiceClient<GrpcChannel>,
-    augmenting: AugmentationServiceClient<GrpcChannel>,
+    rpc: EncoderServiceClient<Channel>,
+    augmenting: AugmentationServiceClient<Channel>,
     recipe: Recipe,
     description: Description,
     space: VectorSpace,
@@ -122,9 +121,14 @@ impl Encoder {
     ///
     /// # Errors
     /// If the encoder cannot be used, or names no space.
-    pub async fn connect(channel: GrpcChannel, recipe: Recipe) -> Result<Self> {
-        let plain = EncoderClient::new(channel.clone());
-        let description = plain.describe(&recipe.encoder).await?.ok_or_else(|| {
+    pub async fn connect(channel: impl Into<Channel>, recipe: Recipe) -> Result<Self> {
+        let channel = channel.into();
+        let rpc = EncoderServiceClient::new(channel.clone()).max_decoding_message_size(INNER_MESSAGE);
+        let described = retry::calls(|| {
+            let (mut rpc, id) = (rpc.clone(), recipe.encoder.clone());
+            async move { rpc.get_encoder(GetEncoderRequest { id }).await }
+        });
+        let description = described.await?.into_inner().encoder.ok_or_else(|| {
             Fault::not_found("UNKNOWN_ENCODER", format!("there is no encoder `{}`", recipe.encoder)).field("model")
         })?;
         if let PromptChoice::Named(name) = &recipe.prompt
@@ -137,9 +141,8 @@ impl Encoder {
             return Err(Fault::invalid("prompt-name", message).into());
         }
         let mut encoder = Self {
-            rpc: EncoderServiceClient::new(channel.clone()).max_decoding_message_size(INNER_MESSAGE),
+            rpc,
             augmenting: AugmentationServiceClient::new(channel).max_decoding_message_size(INNER_MESSAGE),
-            plain,
             recipe,
             similarity: description.similarity(),
             description,
@@ -287,7 +290,11 @@ impl Encoder {
             ..EncodeRequest::default()
         };
         let asked = Asked::of(&request);
-        let answer = self.plain.encode(request).await?;
+        let answer = retry::calls(|| {
+            let (mut rpc, request) = (self.rpc.clone(), request.clone());
+            async move { rpc.encode(request).await }
+        });
+        let answer = answer.await?.into_inner();
         let matrix = checked(answer::matrix(&answer, asked))?.clone();
         Ok(Answer {
             matrix,
@@ -310,7 +317,11 @@ impl Encoder {
             Some(Prompt::LiteralPrompt(text)) => (String::new(), Some(text)),
         };
         let request = EncodeAugmentedRequest {
-            spec: Some(wanted.spec.clone()),
+            spec: Some(AugmentationSpec {
+                // Queries go first.
+                priority: Priority::Batch.into(),
+                ..wanted.spec.clone()
+            }),
             items: texts.iter().map(item).collect(),
             encoder_id: self.recipe.encoder.clone(),
             pooling: wanted.pooling.into(),
@@ -320,7 +331,7 @@ impl Encoder {
             prompt_name,
             literal_prompt,
             dimensions: self.recipe.dimensions,
-            encoder_address: String::new(),
+            ..EncodeAugmentedRequest::default()
         };
         let answer = self.augmenting.clone().encode_augmented(request).await?.into_inner();
         let matrix = answer.embeddings.unwrap_or_default();
