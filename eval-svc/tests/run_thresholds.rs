@@ -300,7 +300,11 @@ async fn a_threshold_of_searches_counts_documents_that_are_not_returned_as_misse
         assert!(row.rates.fpr.is_none());
     }
     assert!(beyond > 0, "some relevant documents are not returned");
-    assert!(own.notes.iter().any(|note| note.starts_with("60 documents are searched")));
+    assert!(
+        own.notes
+            .iter()
+            .any(|note| note.starts_with("60 documents are searched"))
+    );
     let rate = options(ThresholdTarget::Fpr { at: 0.1 });
     assert!(why(&of(&made, rate), "find").contains("no false-positive rate"));
 }

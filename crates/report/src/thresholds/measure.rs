@@ -111,7 +111,11 @@ fn notes(set: &ThresholdSet, scope: &Scope<'_>) -> Vec<String> {
         );
     }
     if let Some(corpus) = scope.datasets.iter().filter_map(|own| own.corpus).min() {
-        let smallest = if scope.datasets.len() > 1 { "in the smallest corpus " } else { "" };
+        let smallest = if scope.datasets.len() > 1 {
+            "in the smallest corpus "
+        } else {
+            ""
+        };
         notes.push(format!(
             "{smallest}{corpus} documents are searched; in a larger corpus more documents that are not relevant reach the threshold"
         ));
