@@ -329,7 +329,7 @@ fn headline(history: &History) -> Vec<String> {
         .releases
         .iter()
         .filter_map(|release| Some((release, release.test.as_ref()?)));
-    if let Some((last, test)) = tested.clone().last() {
+    if let Some((last, test)) = tested.clone().next_back() {
         let verdict = match test.verdict {
             GateVerdict::Pass => format!("is not worse by {} points", history.options.margin),
             GateVerdict::Fail => format!("is worse by {} points or more", history.options.margin),
