@@ -5,7 +5,7 @@ use std::{ops::Range, time::Duration};
 use isomer_client::Channel;
 use isomer_encoder_client::{
     answer::{self, Asked},
-    batches, retry,
+    batches, retry as inner,
 };
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Similarity, Usage, VectorSpace},
@@ -124,7 +124,7 @@ impl Encoder {
     pub async fn connect(channel: impl Into<Channel>, recipe: Recipe) -> Result<Self> {
         let channel = channel.into();
         let rpc = EncoderServiceClient::new(channel.clone()).max_decoding_message_size(INNER_MESSAGE);
-        let described = retry::calls(|| {
+        let described = inner::calls(|| {
             let (mut rpc, id) = (rpc.clone(), recipe.encoder.clone());
             async move { rpc.get_encoder(GetEncoderRequest { id }).await }
         });
@@ -290,7 +290,7 @@ impl Encoder {
             ..EncodeRequest::default()
         };
         let asked = Asked::of(&request);
-        let answer = retry::calls(|| {
+        let answer = inner::calls(|| {
             let (mut rpc, request) = (self.rpc.clone(), request.clone());
             async move { rpc.encode(request).await }
         });
