@@ -621,7 +621,7 @@ mod tests {
             (AugmentationMode::Always, Priority::Batch)
         );
         assert_eq!((asked.k, asked.generation_budget), (None, None));
-        while queue.0.line.lock().known.len() > 0 {
+        while !queue.0.line.lock().known.is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert_eq!(busy.0.0.load(SeqCst), 2);

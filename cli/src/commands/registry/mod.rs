@@ -53,7 +53,7 @@ async fn one(global: &Global, args: RegistryCheckArgs) -> Result<ExitCode, Failu
     match args.common.registry {
         RegistryKind::Mlflow => {
             let registry = mlflow(&args.common)?;
-            one_of(global, &args, registry).await
+            Box::pin(one_of(global, &args, registry)).await
         }
         RegistryKind::Sagemaker => {
             if args.common.promote {
@@ -62,7 +62,7 @@ async fn one(global: &Global, args: RegistryCheckArgs) -> Result<ExitCode, Failu
                 ));
             }
             let registry = SageMaker::from_env(bounds(&args.common)).map_err(Fault::from)?;
-            one_of(global, &args, registry).await
+            Box::pin(one_of(global, &args, registry)).await
         }
     }
 }

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
