@@ -51,7 +51,7 @@ fn write(global: &Global, files: Vec<(String, Vec<u8>)>, out: &Path) -> Result<E
     write_and(global, files, out, None)
 }
 
-/// [`write`], and says something more, as a line or as the members of a document.
+/// [`write()`], and says something more, as a line or as the members of a document.
 fn write_and(
     global: &Global,
     files: Vec<(String, Vec<u8>)>,
