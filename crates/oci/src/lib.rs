@@ -1,6 +1,6 @@
 //! Evidence beside an artifact of an OCI registry.
 //!
-//! * [`reference`]: names of artifacts. [`credentials`]: what Docker's configuration has for a
+//! * [`mod@reference`]: names of artifacts. [`credentials`]: what Docker's configuration has for a
 //!   registry.
 //! * [`registry`]: a repository of a registry: manifests and blobs, with basic and bearer
 //!   authentication. Answers are bounded, and what has a digest is compared with it.

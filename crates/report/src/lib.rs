@@ -35,6 +35,7 @@ mod model;
 mod overview;
 mod paired;
 pub mod profile;
+mod releases;
 mod rename;
 mod rule_mean;
 mod schema;

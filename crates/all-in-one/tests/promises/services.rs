@@ -12,9 +12,10 @@ use isomer_proto::{
         ListProvidersRequest, Provider, ProviderKind, UpdateProviderRequest, check_provider_request::Target,
     },
     transform::v1::{
-        AugmentRequest, AugmentationSpec, Distractors, EncodeAugmentedRequest, InspectRequest, JudgeRequest,
-        JudgeScale, MultiSwap, Paraphrase, TextItem, TransformRequest, TransformSpec, Transformation, Translation,
-        VariantSource, inspect_request, judge_request, transformation::Kind,
+        AugmentRequest, AugmentationMode, AugmentationSpec, CascadeRule, Distractors, EncodeAugmentedRequest,
+        InspectRequest, JudgeRequest, JudgeScale, MultiSwap, Paraphrase, SearchEvidence, TextItem, TransformRequest,
+        TransformSpec, Transformation, Translation, VariantSource, inspect_request, judge_request,
+        transformation::Kind,
     },
 };
 use isomer_stubs::request;
@@ -416,6 +417,23 @@ fn transforms() -> Vec<Row> {
         ),
         row(
             a,
+            "INVALID_ARGUMENT: a mode without what it needs or with what contradicts it",
+            augment(|request| request.spec.as_mut().unwrap().set_mode(AugmentationMode::Budget)),
+        ),
+        row(
+            a,
+            "INVALID_ARGUMENT: AUGMENTATION_MODE_CASCADE",
+            augment(|request| {
+                let spec = request.spec.as_mut().unwrap();
+                spec.set_mode(AugmentationMode::Cascade);
+                spec.cascade = Some(CascadeRule {
+                    min_results: Some(1),
+                    ..CascadeRule::default()
+                });
+            }),
+        ),
+        row(
+            a,
             "NOT_FOUND: unknown generator",
             augment(|request| request.spec.as_mut().unwrap().sources[0].generator_id = NOBODY.to_owned()),
         ),
@@ -436,6 +454,20 @@ fn transforms() -> Vec<Row> {
             e,
             "INVALID_ARGUMENT also: a weight without WEIGHTED",
             encode_augmented(|request| request.original_weight = Some(0.5)),
+        ),
+        row(
+            e,
+            "INVALID_ARGUMENT also: evidence for another number of items or without CASCADE",
+            encode_augmented(|request| request.evidence = vec![SearchEvidence::default()]),
+        ),
+        row(
+            e,
+            "INVALID_ARGUMENT also: a cascade without a condition",
+            encode_augmented(|request| {
+                let spec = request.spec.as_mut().unwrap();
+                spec.set_mode(AugmentationMode::Cascade);
+                spec.cascade = Some(CascadeRule::default());
+            }),
         ),
         row(
             e,

@@ -6,7 +6,7 @@ use super::{circle, drawing, fitted, label, line, scale::Scale, short};
 use crate::{
     GateVerdict,
     format::points,
-    history::{History, Release},
+    releases::{History, Release},
 };
 
 const LEFT: f64 = 46.0;

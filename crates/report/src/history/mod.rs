@@ -10,9 +10,8 @@
 mod comparable;
 mod html;
 mod markdown;
-mod model;
 
-pub use model::{
+pub use crate::releases::{
     HISTORY_SCHEMA, History, HistoryOptions, HistoryQuantity, HistoryReference, LeftOutRun, Release, ReleaseTest,
 };
 

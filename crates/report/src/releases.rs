@@ -1,4 +1,4 @@
-//! The content of `history.json`.
+//! The releases of an encoder: the content of `history.json`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
