@@ -187,6 +187,11 @@ func (r *Runs) Fleet(ctx context.Context) (*evalv1.GetFleetResponse, error) {
 	return r.stub.GetFleet(ctx, &evalv1.GetFleetRequest{})
 }
 
+// History has the releases of an encoder over the runs that are kept, in each form.
+func (r *Runs) History(ctx context.Context, request *evalv1.GetHistoryRequest) (*evalv1.GetHistoryResponse, error) {
+	return r.stub.GetHistory(ctx, request)
+}
+
 // Report of a run that succeeded, in one form.
 func (r *Runs) Report(ctx context.Context, id string, format evalv1.ReportFormat) (*Report, error) {
 	answer, err := r.stub.GetReport(ctx, &evalv1.GetReportRequest{Id: id, Format: format})

@@ -2,11 +2,8 @@
 
 use std::{io::Write, process::ExitCode};
 
-use isomer_eval::report::{
-    Report,
-    history::{self, HistoryOptions, HistoryQuantity, LeftOutRun},
-};
-use isomer_proto::eval::v1::RunState;
+use isomer_eval::report::history::{self, HistoryOptions, HistoryQuantity};
+use isomer_proto::eval::v1::{GetHistoryRequest, HistoryQuantity as ProtoQuantity, HistoryReference};
 
 use super::{
     kept_runs::{Runs, load_report, written},
@@ -20,32 +17,25 @@ use crate::{
     exit::Failure,
 };
 
+/// Every form: name and content.
+type Files = Vec<(&'static str, Vec<u8>)>;
+
 pub(super) async fn run(global: &Global, args: HistoryArgs) -> Result<ExitCode, Failure> {
     let mut runs = Runs::new(global);
-    let (reports, without) = reports(&args, &mut runs).await?;
-    let options = HistoryOptions {
-        of: match args.of {
-            QuantityArg::Original => HistoryQuantity::Original,
-            QuantityArg::Total => HistoryQuantity::Total,
-        },
-        margin: args.margin,
-        alpha: args.alpha,
-        against_first: args.against == AgainstArg::First,
-        earlier: args.earlier,
-        suite: args.suite_digest,
+    let files = if args.checks.is_empty() {
+        kept(&args, &mut runs).await?
+    } else {
+        named(&args, &mut runs).await?
     };
-    let found = history::history(&args.encoder, &reports, options);
-    let mut found = found.map_err(|error| Failure::usage(error.to_string()))?;
-    found.left_out.extend(without);
-    let files = history::files(&found).map_err(Failure::dependency)?;
     written(&args.out, &files)?;
+    let json = files.iter().find(|(name, _)| *name == "history.json");
+    let json = json.map(|(_, content)| content.as_slice()).unwrap_or_default();
     let mut stdout = std::io::stdout().lock();
     match global.format {
-        Format::Json => {
-            let json = files.iter().find(|(name, _)| *name == "history.json");
-            stdout.write_all(json.map(|(_, content)| content.as_slice()).unwrap_or_default())
-        }
+        Format::Json => stdout.write_all(json),
         Format::Text => {
+            let found: history::History = serde_json::from_slice(json)
+                .map_err(|error| Failure::dependency(format!("the history cannot be read: {error}")))?;
             let page = args.out.join("history.html");
             let shown = page.canonicalize().unwrap_or(page);
             let told = found.headline.iter().chain(&found.notes);
@@ -61,39 +51,53 @@ pub(super) async fn run(global: &Global, args: HistoryArgs) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-/// The reports of the checks that were named, or of every kept run that has the encoder; and kept
-/// runs of it without a report.
-async fn reports(args: &HistoryArgs, runs: &mut Runs<'_>) -> Result<(Vec<Report>, Vec<LeftOutRun>), Failure> {
-    let (mut reports, mut without) = (Vec::new(), Vec::new());
+/// The history over the checks that were named.
+async fn named(args: &HistoryArgs, runs: &mut Runs<'_>) -> Result<Files, Failure> {
+    let mut reports = Vec::new();
     for name in &args.checks {
-        reports.push(load_report("RUN", name, runs).await?);
+        let mut report = load_report("RUN", name, runs).await?;
+        history::keep(&mut report);
+        reports.push(report);
     }
-    if !args.checks.is_empty() {
-        return Ok((reports, without));
-    }
-    for run in runs.all().await? {
-        let encoders = run
-            .spec
-            .as_ref()
-            .map(|spec| spec.encoder_ids.as_slice())
-            .unwrap_or_default();
-        // A run that names no encoder took the suite's or the default; its report says which.
-        if !encoders.is_empty() && !encoders.contains(&args.encoder) {
-            continue;
+    let options = HistoryOptions {
+        of: match args.of {
+            QuantityArg::Original => HistoryQuantity::Original,
+            QuantityArg::Total => HistoryQuantity::Total,
+        },
+        margin: args.margin,
+        alpha: args.alpha,
+        against_first: args.against == AgainstArg::First,
+        earlier: args.earlier,
+        suite: args.suite_digest.clone(),
+    };
+    let found = history::history(&args.encoder, &reports, options);
+    let found = found.map_err(|error| Failure::usage(error.to_string()))?;
+    history::files(&found).map_err(Failure::dependency)
+}
+
+/// The history over every run that is kept, where they are kept.
+async fn kept(args: &HistoryArgs, runs: &mut Runs<'_>) -> Result<Files, Failure> {
+    let request = GetHistoryRequest {
+        encoder_id: args.encoder.clone(),
+        suite_digest: args.suite_digest.clone().unwrap_or_default(),
+        of: match args.of {
+            QuantityArg::Original => ProtoQuantity::Original,
+            QuantityArg::Total => ProtoQuantity::Total,
         }
-        let why = match run.state() {
-            RunState::Succeeded => {
-                reports.push(runs.report(&run.id).await?);
-                continue;
-            }
-            RunState::Failed => "it failed, and has no report",
-            RunState::Cancelled => "it was cancelled, and has no report",
-            _ => "it has not ended",
-        };
-        without.push(LeftOutRun {
-            run: run.id,
-            why: why.to_owned(),
-        });
-    }
-    Ok((reports, without))
+        .into(),
+        against: match args.against {
+            AgainstArg::Baseline => HistoryReference::Baseline,
+            AgainstArg::First => HistoryReference::First,
+        }
+        .into(),
+        margin: Some(args.margin),
+        alpha: Some(args.alpha),
+        earlier: args.earlier,
+    };
+    let found = runs.client().await?.get_history(request).await?.into_inner();
+    Ok(vec![
+        ("history.json", found.json),
+        ("history.md", found.markdown),
+        ("history.html", found.html),
+    ])
 }

@@ -4,18 +4,13 @@ use std::path::{Path, PathBuf};
 
 use isomer_client::Channel;
 use isomer_eval::report::{self, Report, RunItems};
-use isomer_proto::eval::v1::{
-    GetReportRequest, ListRunsRequest, ReportFormat, Run, run_service_client::RunServiceClient,
-};
+use isomer_proto::eval::v1::{GetReportRequest, ReportFormat, run_service_client::RunServiceClient};
 
 use crate::{
     args::Global,
     connect::{self, Connection, MAX_MESSAGE_BYTES},
     exit::Failure,
 };
-
-/// Runs of a page.
-const PAGE: u32 = 100;
 
 /// The encoder to look at: the one that was named, else the only one.
 pub(super) fn encoder<'a>(
@@ -61,7 +56,8 @@ impl<'a> Runs<'a> {
         Self { global, open: None }
     }
 
-    async fn client(&mut self) -> Result<&mut RunServiceClient<Channel>, Failure> {
+    /// The service that keeps them.
+    pub(super) async fn client(&mut self) -> Result<&mut RunServiceClient<Channel>, Failure> {
         let (_, client) = match self.open.take() {
             Some(open) => self.open.insert(open),
             None => {
@@ -72,24 +68,6 @@ impl<'a> Runs<'a> {
             }
         };
         Ok(client)
-    }
-
-    /// Every run that is kept there.
-    pub(super) async fn all(&mut self) -> Result<Vec<Run>, Failure> {
-        let client = self.client().await?;
-        let (mut all, mut page_token) = (Vec::new(), String::new());
-        loop {
-            let request = ListRunsRequest {
-                page_size: PAGE,
-                page_token,
-            };
-            let page = client.list_runs(request).await?.into_inner();
-            all.extend(page.runs);
-            page_token = page.next_page_token;
-            if page_token.is_empty() {
-                return Ok(all);
-            }
-        }
     }
 
     /// The report of a run.

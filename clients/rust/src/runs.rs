@@ -4,7 +4,7 @@ use std::path::Path;
 
 use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use isomer_proto::eval::v1::{
-    CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetFleetRequest, GetFleetResponse, GetReportRequest,
+    CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetFleetRequest, GetFleetResponse, GetHistoryRequest, GetHistoryResponse, GetReportRequest,
     GetRunRequest, ListRunsRequest, PlanRunRequest, ReportFormat, Run, RunPlan, RunSpec, SuiteRef, WatchRunRequest,
     WatchRunResponse, run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
 };
@@ -226,6 +226,19 @@ impl Runs {
             RunServiceClient.get_fleet,
             "/isomer.eval.v1.RunService/GetFleet",
             GetFleetRequest {}
+        )
+    }
+
+    /// The releases of an encoder over the runs that are kept, in each form.
+    ///
+    /// # Errors
+    /// What the server refuses; not found where no kept run has the encoder.
+    pub async fn history(&self, request: GetHistoryRequest) -> Result<GetHistoryResponse, Error> {
+        unary!(
+            self.0,
+            RunServiceClient.get_history,
+            "/isomer.eval.v1.RunService/GetHistory",
+            request
         )
     }
 

@@ -9,6 +9,8 @@ import { type Rows, packed } from "./matrix.js";
 import { Part, some } from "./part.js";
 import {
   type GetFleetResponse,
+  type GetHistoryRequestSchema,
+  type GetHistoryResponse,
   type Run,
   type RunPlan,
   RunService,
@@ -358,6 +360,11 @@ export class Runs extends Part {
   /** The workers that do the work of runs, their lanes, and what the next unit of each run waits for. */
   fleet(options: CallOptions = {}): Promise<GetFleetResponse> {
     return this.ask(RunService.method.getFleet, {}, options);
+  }
+
+  /** The releases of an encoder over the runs that are kept, in each form. */
+  history(request: MessageInitShape<typeof GetHistoryRequestSchema>, options: CallOptions = {}): Promise<GetHistoryResponse> {
+    return this.ask(RunService.method.getHistory, request, options);
   }
 
   /** The report of a run that succeeded. */

@@ -17,7 +17,7 @@ const TWICE: Record<string, string> = {
   [TASK]: "ListTasks Score ListDatasets",
   [STATISTICS]:
     "Compare RankStability Agreement Reliability ComparePairs CompareRanks AdjustPValues Bootstrap Correlate PlanDesign",
-  [RUN]: "CreateRun PlanRun GetRun ListRuns WatchRun CancelRun GetReport GetFleet",
+  [RUN]: "CreateRun PlanRun GetRun ListRuns WatchRun CancelRun GetReport GetFleet GetHistory",
   [PROVIDER]: "GetProvider ListProviders RenewLease CheckProvider",
   [ACCESS]: "GetKey ListKeys UpdateKey RevokeKey ListAuditEvents",
 };

@@ -79,6 +79,10 @@ await runs.delete(run.id);
 await assert.rejects(runs.get(run.id), (error) => error instanceof IsomerError && error.code === "NOT_FOUND");
 await assert.rejects(runs.spec("/no/such.toml", []), (error) => error instanceof IsomerError && error.field === "suite");
 assert.equal((await runs.fleet()).hasWorkers, false);
+await assert.rejects(
+  runs.history({ encoderId: "never-checked" }),
+  (error) => error instanceof IsomerError && error.code === "NOT_FOUND" && error.field === "encoder_id",
+);
 
 // Keys.
 const expires = new Date(Date.now() + 3_600_000);

@@ -4,6 +4,7 @@ mod convert;
 pub(crate) mod fleet;
 mod forecast;
 mod gate;
+mod history;
 mod judge;
 mod limits;
 mod separation;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use isomer_proto::eval::v1::{
     CancelRunRequest, CancelRunResponse, CreateRunRequest, CreateRunResponse, DeleteRunRequest, DeleteRunResponse,
-    GetFleetRequest, GetFleetResponse, GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse,
+    GetFleetRequest, GetFleetResponse, GetHistoryRequest, GetHistoryResponse, GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse,
     ListRunsRequest, ListRunsResponse, PlanRunRequest, PlanRunResponse, ReportFormat, WatchRunRequest,
     WatchRunResponse, run_service_server::RunService,
 };
@@ -203,6 +204,16 @@ impl RunService for RunHandler {
             (Some(overview), Some(_)) => fleet::response(fleet::for_owner(overview)),
         };
         Ok(Response::new(shown))
+    }
+
+    async fn get_history(&self, request: Request<GetHistoryRequest>) -> Result<Response<GetHistoryResponse>, Status> {
+        let viewer = caller(&request);
+        let request = request.into_inner();
+        let found = self.away(move |runs| async move {
+            let options = history::options(&request);
+            history::history(runs, &request.encoder_id, options, viewer.as_deref()).await
+        });
+        Ok(Response::new(found.await?))
     }
 }
 

@@ -76,13 +76,13 @@ fn is_encoding(method: &Method, path: &str) -> bool {
 pub(crate) fn spends(parts: &Parts) -> bool {
     let path = parts.uri.path();
     let run = path.strip_prefix("/isomer.eval.v1.RunService/");
-    !(path.starts_with("/runs/") || run.is_some_and(|method| method != "CreateRun"))
+    !(path.starts_with("/runs/") || path.starts_with("/history/") || run.is_some_and(|method| method != "CreateRun"))
 }
 
 /// The pages that a browser opens. It asks for a password itself (`Basic`) and cannot send
 /// `Bearer`.
 pub(crate) fn is_page(path: &str) -> bool {
-    path == "/" || path == "/runs" || path.starts_with("/runs/")
+    path == "/" || path == "/runs" || path.starts_with("/runs/") || path.starts_with("/history/")
 }
 
 /// A browser's CORS preflight: it carries no credentials by definition, and reaches only the
@@ -145,6 +145,7 @@ mod tests {
             ("/", &[Scope::Encode]),
             ("/openai/deployments/one/embeddings", &[Scope::Encode]),
             ("/runs/r1/report.html", &[Scope::Evaluate]),
+            ("/history/history.html", &[Scope::Evaluate]),
             ("/metrics", &[]),
             ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &[]),
             ("/nowhere", &[]),
@@ -168,10 +169,11 @@ mod tests {
     #[test]
     fn seeing_and_stopping_runs_uses_up_nothing() {
         let spent = |path: &str| spends(&http::Request::post(path).body(()).unwrap().into_parts().0);
-        for path in ["GetRun", "WatchRun", "CancelRun", "GetReport"] {
+        for path in ["GetRun", "WatchRun", "CancelRun", "GetReport", "GetHistory"] {
             assert!(!spent(&format!("/isomer.eval.v1.RunService/{path}")), "{path}");
         }
         assert!(!spent("/runs/r1/report.html"));
+        assert!(!spent("/history/history.html"));
         for path in [
             "/isomer.eval.v1.RunService/CreateRun",
             "/isomer.eval.v1.TaskService/Score",

@@ -5,6 +5,7 @@
 //! the page again.
 
 mod fleet;
+mod history;
 mod runs;
 mod trial;
 mod view;
@@ -39,7 +40,7 @@ pub(crate) struct Pages {
     pub(crate) max_message_bytes: usize,
 }
 
-/// Routes of `/` and of `/runs/ID/report.html` with the report's other forms.
+/// Routes of `/`, of `/runs/ID/report.html` and of `/history/history.html` with their other forms.
 pub(crate) fn routes(pages: Pages) -> Routes {
     let add = |routes: Routes<Pages>, (path, route)| routes.route(path, route);
     table().into_iter().fold(Routes::new(), add).with_state(pages)
@@ -47,7 +48,11 @@ pub(crate) fn routes(pages: Pages) -> Routes {
 
 /// All pages.
 fn table() -> Vec<(&'static str, MethodRouter<Pages>)> {
-    vec![("/", get(home)), ("/runs/{id}/{file}", get(report))]
+    vec![
+        ("/", get(home)),
+        ("/runs/{id}/{file}", get(report)),
+        ("/history/{file}", get(history)),
+    ]
 }
 
 /// Reads the query of a trial and returns what is wrong with it.
@@ -140,8 +145,25 @@ async fn report(
     caller: Option<axum::Extension<Caller>>,
     Path((id, file)): Path<(String, String)>,
 ) -> Response {
-    match runs::report(&pages, caller.as_ref().map(|caller| &caller.0), &id, &file).await {
-        // A report has no scripts.
+    let caller = caller.as_ref().map(|caller| &caller.0);
+    rendered(runs::report(&pages, caller, &id, &file).await)
+}
+
+async fn history(
+    State(pages): State<Pages>,
+    caller: Option<axum::Extension<Caller>>,
+    Path(file): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let caller = caller.as_ref().map(|caller| &caller.0);
+    let query = query.unwrap_or_default();
+    rendered(history::file(&pages, caller, &file, &query).await)
+}
+
+/// What eval-svc has rendered: content and media type.
+fn rendered(file: Result<(Vec<u8>, String), Fault>) -> Response {
+    match file {
+        // It has no scripts.
         Ok((content, media_type)) => document(
             ([(header::CONTENT_TYPE, media_type)], content),
             "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'",

@@ -16,7 +16,7 @@ use crate::{proxy::Servers, runs::viewer};
 const SHOWN: u32 = 50;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-fn client(pages: &Pages) -> Result<RunServiceClient<Servers>, Fault> {
+pub(super) fn client(pages: &Pages) -> Result<RunServiceClient<Servers>, Fault> {
     let channel = pages.upstream_servers.runs().ok_or_else(|| {
         Fault::not_found("NO_RUNS", "this gateway has no evaluation service")
             .hint("name one in its configuration: eval.address")
@@ -25,7 +25,7 @@ fn client(pages: &Pages) -> Result<RunServiceClient<Servers>, Fault> {
 }
 
 /// Names the caller whose runs are shown.
-fn name<T>(request: &mut Request<T>, caller: Option<&Caller>) {
+pub(super) fn name<T>(request: &mut Request<T>, caller: Option<&Caller>) {
     if let Some(principal) = viewer(caller) {
         let value = principal.parse().unwrap_or(MetadataValue::from_static("unknown"));
         request.metadata_mut().insert(CALLER, value);

@@ -158,6 +158,7 @@ pub(super) fn page(
         servers => Serde(server_rows),
         fleet => Serde(fleet::view(&fleet)),
         fleet_problem => fleet_problem,
+        has_runs => pages.upstream_servers.runs().is_some(),
         runs => Serde(run_rows),
         runs_problem => runs_problem,
         trial => Serde(trial_view(trial, encoders, served)),

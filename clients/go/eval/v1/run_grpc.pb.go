@@ -23,15 +23,16 @@ import (
 const _ = grpc.SupportPackageIsVersion8
 
 const (
-	RunService_CreateRun_FullMethodName = "/isomer.eval.v1.RunService/CreateRun"
-	RunService_PlanRun_FullMethodName   = "/isomer.eval.v1.RunService/PlanRun"
-	RunService_GetRun_FullMethodName    = "/isomer.eval.v1.RunService/GetRun"
-	RunService_ListRuns_FullMethodName  = "/isomer.eval.v1.RunService/ListRuns"
-	RunService_WatchRun_FullMethodName  = "/isomer.eval.v1.RunService/WatchRun"
-	RunService_CancelRun_FullMethodName = "/isomer.eval.v1.RunService/CancelRun"
-	RunService_DeleteRun_FullMethodName = "/isomer.eval.v1.RunService/DeleteRun"
-	RunService_GetReport_FullMethodName = "/isomer.eval.v1.RunService/GetReport"
-	RunService_GetFleet_FullMethodName  = "/isomer.eval.v1.RunService/GetFleet"
+	RunService_CreateRun_FullMethodName  = "/isomer.eval.v1.RunService/CreateRun"
+	RunService_PlanRun_FullMethodName    = "/isomer.eval.v1.RunService/PlanRun"
+	RunService_GetRun_FullMethodName     = "/isomer.eval.v1.RunService/GetRun"
+	RunService_ListRuns_FullMethodName   = "/isomer.eval.v1.RunService/ListRuns"
+	RunService_WatchRun_FullMethodName   = "/isomer.eval.v1.RunService/WatchRun"
+	RunService_CancelRun_FullMethodName  = "/isomer.eval.v1.RunService/CancelRun"
+	RunService_DeleteRun_FullMethodName  = "/isomer.eval.v1.RunService/DeleteRun"
+	RunService_GetReport_FullMethodName  = "/isomer.eval.v1.RunService/GetReport"
+	RunService_GetFleet_FullMethodName   = "/isomer.eval.v1.RunService/GetFleet"
+	RunService_GetHistory_FullMethodName = "/isomer.eval.v1.RunService/GetHistory"
 )
 
 // RunServiceClient is the client API for RunService service.
@@ -65,6 +66,12 @@ type RunServiceClient interface {
 	// keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
 	// and workers without their host.
 	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*GetFleetResponse, error)
+	// The releases of an encoder over the runs that are kept, and whether each is non-inferior to
+	// what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+	// run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
+	// range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder: forget some, and say
+	// in `earlier` how many releases that makes.
+	GetHistory(ctx context.Context, in *GetHistoryRequest, opts ...grpc.CallOption) (*GetHistoryResponse, error)
 }
 
 type runServiceClient struct {
@@ -188,6 +195,16 @@ func (c *runServiceClient) GetFleet(ctx context.Context, in *GetFleetRequest, op
 	return out, nil
 }
 
+func (c *runServiceClient) GetHistory(ctx context.Context, in *GetHistoryRequest, opts ...grpc.CallOption) (*GetHistoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetHistoryResponse)
+	err := c.cc.Invoke(ctx, RunService_GetHistory_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RunServiceServer is the server API for RunService service.
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility
@@ -219,6 +236,12 @@ type RunServiceServer interface {
 	// keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
 	// and workers without their host.
 	GetFleet(context.Context, *GetFleetRequest) (*GetFleetResponse, error)
+	// The releases of an encoder over the runs that are kept, and whether each is non-inferior to
+	// what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+	// run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
+	// range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder: forget some, and say
+	// in `earlier` how many releases that makes.
+	GetHistory(context.Context, *GetHistoryRequest) (*GetHistoryResponse, error)
 	mustEmbedUnimplementedRunServiceServer()
 }
 
@@ -252,6 +275,9 @@ func (UnimplementedRunServiceServer) GetReport(context.Context, *GetReportReques
 }
 func (UnimplementedRunServiceServer) GetFleet(context.Context, *GetFleetRequest) (*GetFleetResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method GetFleet not implemented")
+}
+func (UnimplementedRunServiceServer) GetHistory(context.Context, *GetHistoryRequest) (*GetHistoryResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method GetHistory not implemented")
 }
 func (UnimplementedRunServiceServer) mustEmbedUnimplementedRunServiceServer() {}
 
@@ -431,6 +457,24 @@ func _RunService_GetFleet_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_GetHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetHistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).GetHistory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_GetHistory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).GetHistory(ctx, req.(*GetHistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RunService_ServiceDesc is the grpc.ServiceDesc for RunService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -469,6 +513,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetFleet",
 			Handler:    _RunService_GetFleet_Handler,
+		},
+		{
+			MethodName: "GetHistory",
+			Handler:    _RunService_GetHistory_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -29,6 +29,14 @@ ALTERNATIVES = {
     "greater": statistics_pb2.ALTERNATIVE_GREATER,
     "less": statistics_pb2.ALTERNATIVE_LESS,
 }
+HISTORY_QUANTITIES = {
+    "total": run_pb2.HISTORY_QUANTITY_TOTAL,
+    "original": run_pb2.HISTORY_QUANTITY_ORIGINAL,
+}
+HISTORY_REFERENCES = {
+    "baseline": run_pb2.HISTORY_REFERENCE_BASELINE,
+    "first": run_pb2.HISTORY_REFERENCE_FIRST,
+}
 FORMATS = {
     "json": run_pb2.REPORT_FORMAT_JSON,
     "markdown": run_pb2.REPORT_FORMAT_MARKDOWN,

@@ -92,6 +92,7 @@ WATCH_RUN = _run("WatchRun", ru.WatchRunRequest, ru.WatchRunResponse)
 CANCEL_RUN = _run("CancelRun", ru.CancelRunRequest, ru.CancelRunResponse)
 DELETE_RUN = _run("DeleteRun", ru.DeleteRunRequest, ru.DeleteRunResponse, repeatable=False)
 GET_REPORT = _run("GetReport", ru.GetReportRequest, ru.GetReportResponse)
+GET_HISTORY = _run("GetHistory", ru.GetHistoryRequest, ru.GetHistoryResponse)
 GET_FLEET = _run("GetFleet", ru.GetFleetRequest, ru.GetFleetResponse)
 
 

@@ -183,6 +183,22 @@ pub const ALL: &[Held] = &[
         )],
     ),
     (
+        "RunService.GetHistory",
+        "NOT_FOUND where no kept run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of range",
+        &[(
+            "eval-svc/tests/run_history.rs",
+            "what_a_history_cannot_answer_is_refused_by_the_name_of_its_field",
+        )],
+    ),
+    (
+        "RunService.GetHistory",
+        "RESOURCE_EXHAUSTED where more than 500 runs may have the encoder",
+        &[(
+            "eval-svc/tests/run_history.rs",
+            "a_history_of_too_many_runs_is_refused_and_of_as_many_as_allowed_is_told",
+        )],
+    ),
+    (
         "RunService.DeleteRun",
         "FAILED_PRECONDITION while it is active",
         &[(

@@ -9,6 +9,7 @@ use crate::{
 
 /// Routes that read no body.
 pub const READ_NO_BODY: &[&str] = &[
+    "/history/{file}",
     "/runs/{id}/{file}",
     "/v1/models",
     "/v1/models/{*id}",

@@ -406,6 +406,7 @@ const SMALL: &[&str] = &[
     "/isomer.eval.v1.RunService/CancelRun",
     "/isomer.eval.v1.RunService/DeleteRun",
     "/isomer.eval.v1.RunService/GetFleet",
+    "/isomer.eval.v1.RunService/GetHistory",
     "/isomer.eval.v1.RunService/GetReport",
     "/isomer.eval.v1.RunService/GetRun",
     "/isomer.eval.v1.RunService/ListRuns",

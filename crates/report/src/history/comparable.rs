@@ -106,13 +106,35 @@ pub(super) fn kept<'a>(
     ))
 }
 
-fn info<'a>(report: &'a Report, encoder: &str) -> Option<&'a EncoderInfo> {
-    report.encoders.iter().find(|one| one.id == encoder)
+/// The encoder in a check. A model of a registry (`models:/NAME`) is found by its version
+/// (`models:/NAME/3`), where the check has only one that is not the baseline.
+pub(super) fn info<'a>(report: &'a Report, encoder: &str) -> Option<&'a EncoderInfo> {
+    if let Some(own) = report.encoders.iter().find(|one| one.id == encoder) {
+        return Some(own);
+    }
+    let versions: Vec<&EncoderInfo> = report
+        .encoders
+        .iter()
+        .filter(|one| is_version(&one.id, encoder))
+        .collect();
+    let checked: Vec<&EncoderInfo> = versions.iter().copied().filter(|one| !one.baseline).collect();
+    match (checked.as_slice(), versions.as_slice()) {
+        ([own], _) | ([], [own]) => Some(own),
+        _ => None,
+    }
+}
+
+/// Whether an id is a version of a model of a registry.
+fn is_version(id: &str, model: &str) -> bool {
+    let number = id.strip_prefix(model).and_then(|rest| rest.strip_prefix('/'));
+    model.starts_with("models:/")
+        && number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The baseline of a check, if it is another encoder.
 fn baseline<'a>(report: &'a Report, encoder: &str) -> Option<&'a EncoderInfo> {
-    report.encoders.iter().find(|one| one.baseline && one.id != encoder)
+    let own = info(report, encoder)?;
+    report.encoders.iter().find(|one| one.baseline && one.id != own.id)
 }
 
 /// What makes a release another one.
@@ -182,7 +204,8 @@ fn unlike(report: &Report, newest: &Report, encoder: &str, options: &HistoryOpti
 
 /// The digest of the texts of every score.
 fn texts<'a>(report: &'a Report, encoder: &str) -> BTreeMap<Place<'a>, &'a str> {
-    let own = report.scores.iter().filter(|row| row.encoder == encoder);
+    let id = info(report, encoder).map(|info| info.id.as_str());
+    let own = report.scores.iter().filter(|row| Some(row.encoder.as_str()) == id);
     own.map(|row| {
         let place = (row.dataset.as_str(), row.transformation.as_deref(), row.seed);
         (place, row.texts_digest.as_str())

@@ -30,7 +30,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum HistoryError {
     /// No check has the encoder.
-    #[error("none of {checks} checks has the encoder `{encoder}`; they have {known}")]
+    #[error("{}", no_encoder(encoder, *checks, known))]
     NoEncoder {
         /// What was asked for.
         encoder: String,
@@ -64,6 +64,13 @@ pub enum HistoryError {
     Test(String),
 }
 
+fn no_encoder(encoder: &str, checks: usize, known: &str) -> String {
+    match checks {
+        0 => format!("no kept check has the encoder `{encoder}`"),
+        _ => format!("none of {checks} checks has the encoder `{encoder}`; they have {known}"),
+    }
+}
+
 impl Default for HistoryOptions {
     fn default() -> Self {
         Self {
@@ -77,7 +84,8 @@ impl Default for HistoryOptions {
     }
 }
 
-/// The history of an encoder over reports in any order.
+/// The history of an encoder over reports in any order. `models:/NAME` is the model of a registry,
+/// whose checks each have a version of it.
 ///
 /// # Errors
 /// If an option is out of range, no report has the encoder, or none has the suite.
@@ -114,6 +122,18 @@ pub fn history(encoder: &str, reports: &[Report], options: HistoryOptions) -> Re
     history.notes = notes(&history, &kept);
     history.headline = headline(&history);
     Ok(history)
+}
+
+/// Drops what no history takes of a report, which is most of it: hundreds of reports are held
+/// together.
+pub fn keep(report: &mut Report) {
+    report.headline = Vec::new();
+    report.subsets = Vec::new();
+    (report.judge, report.separation) = (None, None);
+    (report.checks, report.error_rates) = (Vec::new(), Vec::new());
+    (report.drift, report.truncation) = (Vec::new(), Vec::new());
+    (report.examples, report.tables) = (Vec::new(), Vec::new());
+    (report.notes, report.not_computed) = (Vec::new(), Vec::new());
 }
 
 /// Every file: name and content.
@@ -166,7 +186,8 @@ fn groups(report: &Report) -> Vec<(String, Vec<String>)> {
 }
 
 fn profile<'a>(report: &'a Report, encoder: &str) -> Option<&'a EncoderProfile> {
-    report.profile.encoders.iter().find(|one| one.encoder == encoder)
+    let id = &comparable::info(report, encoder)?.id;
+    report.profile.encoders.iter().find(|one| one.encoder == *id)
 }
 
 /// The score of a group of data sets.
@@ -242,7 +263,7 @@ fn test(
 }
 
 fn release(report: &Report, encoder: &str) -> Release {
-    let info = report.encoders.iter().find(|one| one.id == encoder);
+    let info = comparable::info(report, encoder);
     let of = |field: fn(&crate::EncoderInfo) -> &String| info.map(field).cloned().unwrap_or_default();
     let profile = profile(report, encoder);
     let total = profile.and_then(|profile| profile.total.as_ref());
@@ -259,7 +280,7 @@ fn release(report: &Report, encoder: &str) -> Release {
         delta: total.map(|total| total.delta),
         delta_interval: total.and_then(|total| total.intervals.items.clone()),
         gate: verdicts
-            .filter(|own| own.encoder == encoder)
+            .filter(|own| info.is_some_and(|info| info.id == own.encoder))
             .map(|own| own.verdict)
             .next(),
         test: None,

@@ -308,6 +308,34 @@ class AsyncRuns(AsyncPart):
         """Forgets a run that has ended, its report included."""
         await self._call(methods.DELETE_RUN, run_pb2.DeleteRunRequest(id=id), timeout)
 
+    async def history(
+        self,
+        encoder: str,
+        *,
+        suite_digest: str = "",
+        of: str = "total",
+        against: str = "baseline",
+        margin: Optional[float] = None,
+        alpha: Optional[float] = None,
+        earlier: int = 0,
+        timeout: Optional[float] = None,
+    ) -> run_pb2.GetHistoryResponse:
+        """The releases of an encoder over the runs that are kept: `json`, `markdown` and `html`.
+
+        `of` is `total` (transformed texts) or `original`; releases are held `against` the runs'
+        `baseline` or the `first` release; `margin` is in points.
+        """
+        request = run_pb2.GetHistoryRequest(
+            encoder_id=encoder,
+            suite_digest=suite_digest,
+            of=chosen("of", of, evaluating.HISTORY_QUANTITIES),
+            against=chosen("against", against, evaluating.HISTORY_REFERENCES),
+            margin=margin,
+            alpha=alpha,
+            earlier=earlier,
+        )
+        return await self._call(methods.GET_HISTORY, request, timeout)
+
     async def report(self, id: str, format: str = "json", *, timeout: Optional[float] = None) -> results.Report:
         """The report of a run that succeeded: `json`, `markdown`, `html` or `junit`."""
         request = run_pb2.GetReportRequest(id=id, format=chosen("format", format, evaluating.FORMATS))

@@ -398,6 +398,54 @@ FLEET_WAIT_REASON_IN_WORK: FleetWaitReason.ValueType  # 8
 """Nothing: units are in work."""
 Global___FleetWaitReason: _TypeAlias = FleetWaitReason  # noqa: Y015
 
+class _HistoryQuantity:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _HistoryQuantityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HistoryQuantity.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    HISTORY_QUANTITY_UNSPECIFIED: _HistoryQuantity.ValueType  # 0
+    """As HISTORY_QUANTITY_TOTAL."""
+    HISTORY_QUANTITY_TOTAL: _HistoryQuantity.ValueType  # 1
+    """The mean over the axes' transformed texts."""
+    HISTORY_QUANTITY_ORIGINAL: _HistoryQuantity.ValueType  # 2
+    """The score of the original texts."""
+
+class HistoryQuantity(_HistoryQuantity, metaclass=_HistoryQuantityEnumTypeWrapper):
+    """The score that releases are compared by."""
+
+HISTORY_QUANTITY_UNSPECIFIED: HistoryQuantity.ValueType  # 0
+"""As HISTORY_QUANTITY_TOTAL."""
+HISTORY_QUANTITY_TOTAL: HistoryQuantity.ValueType  # 1
+"""The mean over the axes' transformed texts."""
+HISTORY_QUANTITY_ORIGINAL: HistoryQuantity.ValueType  # 2
+"""The score of the original texts."""
+Global___HistoryQuantity: _TypeAlias = HistoryQuantity  # noqa: Y015
+
+class _HistoryReference:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _HistoryReferenceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HistoryReference.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    HISTORY_REFERENCE_UNSPECIFIED: _HistoryReference.ValueType  # 0
+    """As HISTORY_REFERENCE_BASELINE."""
+    HISTORY_REFERENCE_BASELINE: _HistoryReference.ValueType  # 1
+    """The baseline of each run; the first release where the runs have none."""
+    HISTORY_REFERENCE_FIRST: _HistoryReference.ValueType  # 2
+    """The first release."""
+
+class HistoryReference(_HistoryReference, metaclass=_HistoryReferenceEnumTypeWrapper):
+    """What releases are held against."""
+
+HISTORY_REFERENCE_UNSPECIFIED: HistoryReference.ValueType  # 0
+"""As HISTORY_REFERENCE_BASELINE."""
+HISTORY_REFERENCE_BASELINE: HistoryReference.ValueType  # 1
+"""The baseline of each run; the first release where the runs have none."""
+HISTORY_REFERENCE_FIRST: HistoryReference.ValueType  # 2
+"""The first release."""
+Global___HistoryReference: _TypeAlias = HistoryReference  # noqa: Y015
+
 @_typing.final
 class SuiteRef(_message.Message):
     """Which suite."""
@@ -1933,3 +1981,88 @@ class FleetWait(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FleetWait: _TypeAlias = FleetWait  # noqa: Y015
+
+@_typing.final
+class GetHistoryRequest(_message.Message):
+    """Which releases, and how they are tested."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENCODER_ID_FIELD_NUMBER: _builtins.int
+    SUITE_DIGEST_FIELD_NUMBER: _builtins.int
+    OF_FIELD_NUMBER: _builtins.int
+    AGAINST_FIELD_NUMBER: _builtins.int
+    MARGIN_FIELD_NUMBER: _builtins.int
+    ALPHA_FIELD_NUMBER: _builtins.int
+    EARLIER_FIELD_NUMBER: _builtins.int
+    encoder_id: _builtins.str
+    """Id of the encoder in the runs."""
+    suite_digest: _builtins.str
+    """Beginning of the digest of the suite; empty: that of the newest run with the encoder."""
+    of: Global___HistoryQuantity.ValueType
+    against: Global___HistoryReference.ValueType
+    margin: _builtins.float
+    """How much worse a release may be, in points, 0 to 100; default 1."""
+    alpha: _builtins.float
+    """Chance that any release that is worse by the margin is ever called non-inferior, between 0 and
+    0.5, both exclusive; default 0.05. Look k spends alpha / (k (k + 1)).
+    """
+    earlier: _builtins.int
+    """Releases that were tested before the first of the runs, and whose runs are no longer kept:
+    their looks have spent their share of alpha.
+    """
+    def __init__(
+        self,
+        *,
+        encoder_id: _builtins.str = ...,
+        suite_digest: _builtins.str = ...,
+        of: Global___HistoryQuantity.ValueType = ...,
+        against: Global___HistoryReference.ValueType = ...,
+        margin: _builtins.float | None = ...,
+        alpha: _builtins.float | None = ...,
+        earlier: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_margin", b"_margin", "alpha", b"alpha", "margin", b"margin"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_margin", b"_margin", "against", b"against", "alpha", b"alpha", "earlier", b"earlier", "encoder_id", b"encoder_id", "margin", b"margin", "of", b"of", "suite_digest", b"suite_digest"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
+    _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015
+    _WhichOneofReturnType__margin: _TypeAlias = _typing.Literal["margin"]  # noqa: Y015
+    _WhichOneofArgType__margin: _TypeAlias = _typing.Literal["_margin", b"_margin"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__alpha) -> _WhichOneofReturnType__alpha | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__margin) -> _WhichOneofReturnType__margin | None: ...
+
+Global___GetHistoryRequest: _TypeAlias = GetHistoryRequest  # noqa: Y015
+
+@_typing.final
+class GetHistoryResponse(_message.Message):
+    """One history in each form."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JSON_FIELD_NUMBER: _builtins.int
+    MARKDOWN_FIELD_NUMBER: _builtins.int
+    HTML_FIELD_NUMBER: _builtins.int
+    json: _builtins.bytes
+    """`history.json`, by the schema `urn:isomer:history:1`."""
+    markdown: _builtins.bytes
+    """`history.md`."""
+    html: _builtins.bytes
+    """`history.html`: one file that fetches nothing and has no script."""
+    def __init__(
+        self,
+        *,
+        json: _builtins.bytes = ...,
+        markdown: _builtins.bytes = ...,
+        html: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["html", b"html", "json", b"json", "markdown", b"markdown"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetHistoryResponse: _TypeAlias = GetHistoryResponse  # noqa: Y015

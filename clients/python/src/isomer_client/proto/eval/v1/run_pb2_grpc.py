@@ -84,6 +84,11 @@ class RunServiceStub(object):
                 request_serializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetFleetRequest.SerializeToString,
                 response_deserializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetFleetResponse.FromString,
                 _registered_method=True)
+        self.GetHistory = channel.unary_unary(
+                '/isomer.eval.v1.RunService/GetHistory',
+                request_serializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetHistoryRequest.SerializeToString,
+                response_deserializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetHistoryResponse.FromString,
+                _registered_method=True)
 
 
 class RunServiceServicer(object):
@@ -166,6 +171,17 @@ class RunServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetHistory(self, request, context):
+        """The releases of an encoder over the runs that are kept, and whether each is non-inferior to
+        what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+        run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
+        range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder: forget some, and say
+        in `earlier` how many releases that makes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RunServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -213,6 +229,11 @@ def add_RunServiceServicer_to_server(servicer, server):
                     servicer.GetFleet,
                     request_deserializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetFleetRequest.FromString,
                     response_serializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetFleetResponse.SerializeToString,
+            ),
+            'GetHistory': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetHistory,
+                    request_deserializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetHistoryRequest.FromString,
+                    response_serializer=isomer_dot_eval_dot_v1_dot_run__pb2.GetHistoryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -463,6 +484,33 @@ class RunService(object):
             '/isomer.eval.v1.RunService/GetFleet',
             isomer_dot_eval_dot_v1_dot_run__pb2.GetFleetRequest.SerializeToString,
             isomer_dot_eval_dot_v1_dot_run__pb2.GetFleetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetHistory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/isomer.eval.v1.RunService/GetHistory',
+            isomer_dot_eval_dot_v1_dot_run__pb2.GetHistoryRequest.SerializeToString,
+            isomer_dot_eval_dot_v1_dot_run__pb2.GetHistoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -72,6 +72,13 @@ class RunServiceStub:
     keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
     and workers without their host.
     """
+    GetHistory: _grpc.UnaryUnaryMultiCallable[_run_pb2.GetHistoryRequest, _run_pb2.GetHistoryResponse]
+    """The releases of an encoder over the runs that are kept, and whether each is non-inferior to
+    what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+    run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
+    range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder: forget some, and say
+    in `earlier` how many releases that makes.
+    """
 
 @_typing.type_check_only
 class RunServiceAsyncStub(RunServiceStub):
@@ -113,6 +120,13 @@ class RunServiceAsyncStub(RunServiceStub):
     active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
     keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
     and workers without their host.
+    """
+    GetHistory: _aio.UnaryUnaryMultiCallable[_run_pb2.GetHistoryRequest, _run_pb2.GetHistoryResponse]  # type: ignore[assignment]
+    """The releases of an encoder over the runs that are kept, and whether each is non-inferior to
+    what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+    run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
+    range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder: forget some, and say
+    in `earlier` how many releases that makes.
     """
 
 class RunServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -206,6 +220,19 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
         keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
         and workers without their host.
+        """
+
+    @_abc_1.abstractmethod
+    def GetHistory(
+        self,
+        request: _run_pb2.GetHistoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_run_pb2.GetHistoryResponse, _abc.Awaitable[_run_pb2.GetHistoryResponse]]:
+        """The releases of an encoder over the runs that are kept, and whether each is non-inferior to
+        what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+        run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
+        range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder: forget some, and say
+        in `earlier` how many releases that makes.
         """
 
 def add_RunServiceServicer_to_server(servicer: RunServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

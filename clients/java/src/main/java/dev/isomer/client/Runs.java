@@ -5,6 +5,8 @@ import dev.isomer.eval.v1.CreateRunRequest;
 import dev.isomer.eval.v1.DeleteRunRequest;
 import dev.isomer.eval.v1.GetFleetRequest;
 import dev.isomer.eval.v1.GetFleetResponse;
+import dev.isomer.eval.v1.GetHistoryRequest;
+import dev.isomer.eval.v1.GetHistoryResponse;
 import dev.isomer.eval.v1.GetReportRequest;
 import dev.isomer.eval.v1.GetReportResponse;
 import dev.isomer.eval.v1.GetRunRequest;
@@ -180,6 +182,11 @@ public final class Runs {
   public GetFleetResponse fleet() {
     return transport.call(
         RunServiceGrpc.getGetFleetMethod(), GetFleetRequest.getDefaultInstance());
+  }
+
+  /** The releases of an encoder over the runs that are kept, in each form. */
+  public GetHistoryResponse history(GetHistoryRequest request) {
+    return transport.call(RunServiceGrpc.getGetHistoryMethod(), request);
   }
 
   /** The report of a run that succeeded, in one form. */
