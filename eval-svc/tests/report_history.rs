@@ -9,8 +9,8 @@ use isomer_eval::{
     profile::DatasetProfile,
     report::{
         GateVerdict, Report,
-        history::{History, HistoryError, HistoryOptions, HistoryQuantity, files, history, json_schema},
-        read,
+        history::{History, HistoryError, HistoryOptions, HistoryQuantity, files, history, json_schema, keep},
+        read, renamed,
     },
     stats::{Alternative, wilcoxon_signed_rank},
 };
@@ -229,6 +229,57 @@ fn a_baseline_of_every_check_is_what_releases_are_held_against() {
         ..HistoryOptions::default()
     };
     assert_eq!(of(&reports, original).releases[0].test.as_ref().unwrap().shift, 0.0);
+}
+
+/// A check of version `number` of a registry's model, held against a champion if there is one.
+fn version(number: i64, shift: f64, champion: Option<u32>) -> Report {
+    let mut report = release(number, shift);
+    let baseline = report.encoders[1].id.clone();
+    report.encoders[1].baseline = champion.is_some();
+    let mut names = vec![(name(), format!("models:/enc/{number}"))];
+    names.extend(champion.map(|champion| (baseline, format!("models:/enc/{champion}"))));
+    renamed(&report, &names).unwrap()
+}
+
+#[test]
+fn versions_of_a_registrys_model_are_releases_of_one_encoder() {
+    let options = HistoryOptions::default;
+    let reports = [version(10, 0.0, None), version(11, 0.1, None), version(12, -5.0, None)];
+    let found = history("models:/enc", &reports, options()).unwrap();
+    let verdicts: Vec<Option<GateVerdict>> = found
+        .releases
+        .iter()
+        .map(|one| one.test.as_ref().map(|test| test.verdict))
+        .collect();
+    assert_eq!(verdicts, [None, Some(GateVerdict::Pass), Some(GateVerdict::Fail)]);
+    assert_eq!(found.releases[2].weights_digest, "weights-12");
+
+    // A champion of the same model is what a version is held against, not the version itself.
+    let reports = [version(11, 0.1, Some(10)), version(12, -5.0, Some(10))];
+    let found = history("models:/enc", &reports, options()).unwrap();
+    assert_eq!(
+        (found.reference.encoder.as_str(), found.reference.baseline),
+        ("models:/enc/10", true)
+    );
+    assert_eq!(found.releases.len(), 2);
+
+    // Another model whose name begins alike is another one, and so is a folder.
+    for other in ["models:/en", "models:/enc/1", "models:/encoder"] {
+        assert!(
+            matches!(history(other, &reports, options()), Err(HistoryError::NoEncoder { .. })),
+            "{other}"
+        );
+    }
+    assert!(history("models:/enc/11", &reports, options()).is_ok());
+}
+
+#[test]
+fn what_is_kept_of_a_report_gives_the_same_history() {
+    let reports: Vec<Report> = (0..4).map(|number| release(number, 0.1)).collect();
+    let mut kept = reports.clone();
+    kept.iter_mut().for_each(keep);
+    assert!(kept[0].examples.is_empty() && kept != reports);
+    assert_eq!(of(&kept, HistoryOptions::default()), of(&reports, HistoryOptions::default()));
 }
 
 #[test]
