@@ -279,7 +279,10 @@ fn what_is_kept_of_a_report_gives_the_same_history() {
     let mut kept = reports.clone();
     kept.iter_mut().for_each(keep);
     assert!(kept[0].examples.is_empty() && kept != reports);
-    assert_eq!(of(&kept, HistoryOptions::default()), of(&reports, HistoryOptions::default()));
+    assert_eq!(
+        of(&kept, HistoryOptions::default()),
+        of(&reports, HistoryOptions::default())
+    );
 }
 
 #[test]

@@ -41,7 +41,11 @@ async fn a_history_has_the_callers_runs_of_the_encoder_and_no_others() {
         ended(&watch(&mut client, &id, 0).await);
         made.push(id);
     }
-    let found = client.get_history(by("key:a", asked("stub-a"))).await.unwrap().into_inner();
+    let found = client
+        .get_history(by("key:a", asked("stub-a")))
+        .await
+        .unwrap()
+        .into_inner();
     let history: Value = serde_json::from_slice(&found.json).unwrap();
     let runs: Vec<&str> = history["releases"]
         .as_array()
@@ -106,7 +110,11 @@ async fn what_a_history_cannot_answer_is_refused_by_the_name_of_its_field() {
     for (request, code, field) in cases {
         let refused = client.get_history(request).await.unwrap_err();
         let fault = Fault::from_status(&refused);
-        assert_eq!((refused.code(), fault.field.as_deref()), (code, Some(field)), "{refused}");
+        assert_eq!(
+            (refused.code(), fault.field.as_deref()),
+            (code, Some(field)),
+            "{refused}"
+        );
     }
     let margin = GetHistoryRequest {
         margin: Some(2.5),
@@ -152,7 +160,10 @@ async fn a_history_of_too_many_runs_is_refused_and_of_as_many_as_allowed_is_told
     copied(1);
     let refused = client.get_history(asked("stub-a")).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
-    assert!(Fault::from_status(&refused).hint.unwrap().contains("earlier"), "{refused}");
+    assert!(
+        Fault::from_status(&refused).hint.unwrap().contains("earlier"),
+        "{refused}"
+    );
 }
 
 /// The folder of a run, wherever runs lie below.

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use isomer_proto::eval::v1::{
-    CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetFleetRequest, GetFleetResponse, GetHistoryRequest, GetHistoryResponse, GetReportRequest,
-    GetRunRequest, ListRunsRequest, PlanRunRequest, ReportFormat, Run, RunPlan, RunSpec, SuiteRef, WatchRunRequest,
-    WatchRunResponse, run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
+    CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetFleetRequest, GetFleetResponse, GetHistoryRequest,
+    GetHistoryResponse, GetReportRequest, GetRunRequest, ListRunsRequest, PlanRunRequest, ReportFormat, Run, RunPlan,
+    RunSpec, SuiteRef, WatchRunRequest, WatchRunResponse, run_service_client::RunServiceClient, suite_ref,
+    watch_run_response::Event,
 };
 use tokio::time::timeout_at;
 use tonic::Streaming;

@@ -14,9 +14,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use isomer_proto::eval::v1::{
     CancelRunRequest, CancelRunResponse, CreateRunRequest, CreateRunResponse, DeleteRunRequest, DeleteRunResponse,
-    GetFleetRequest, GetFleetResponse, GetHistoryRequest, GetHistoryResponse, GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse,
-    ListRunsRequest, ListRunsResponse, PlanRunRequest, PlanRunResponse, ReportFormat, WatchRunRequest,
-    WatchRunResponse, run_service_server::RunService,
+    GetFleetRequest, GetFleetResponse, GetHistoryRequest, GetHistoryResponse, GetReportRequest, GetReportResponse,
+    GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse, PlanRunRequest, PlanRunResponse, ReportFormat,
+    WatchRunRequest, WatchRunResponse, run_service_server::RunService,
 };
 use isomer_service_kit::{CALLER, Fault};
 use tonic::{Request, Response, Status, codegen::BoxStream};

@@ -72,7 +72,10 @@ fn read(query: &str) -> Result<GetHistoryRequest, Fault> {
         }
     }
     if request.encoder_id.is_empty() {
-        return Err(Fault::invalid("encoder", "is missing; give the id of an encoder: ?encoder=ID"));
+        return Err(Fault::invalid(
+            "encoder",
+            "is missing; give the id of an encoder: ?encoder=ID",
+        ));
     }
     Ok(request)
 }
