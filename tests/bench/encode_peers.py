@@ -7,10 +7,14 @@ Contestants, each in a separate process that stays, with the model loaded and wa
   * st: sentence-transformers on PyTorch;
   * ort, ort-int8: ONNX Runtime on the transformer exported from the same folder (int8: its dynamic quantisation), texts sorted
     by length and padded per batch as sentence-transformers does, mean pooling and normalisation in numpy;
+  * openvino, openvino-latency, openvino-int8: OpenVINO on the same exported transformer in f32 (INFERENCE_PRECISION_HINT), batches
+    as for ONNX Runtime; openvino with one stream a thread and as many requests in flight (its throughput hint), openvino-latency
+    with one stream (its latency hint), openvino-int8 with the throughput hint on weights and activations quantised by NNCF, which
+    is calibrated on the first 300 texts. ONEDNN_MAX_CPU_ISA=AVX2 holds it to AVX2;
   * tei: text-embeddings-inference (its router built with the features `grpc` and `candle`), called through its own gRPC stream,
     which takes and returns one text per message; it forms its own batches.
 Per round every contestant encodes every file once. Medians of texts/s over the rounds; ratios are medians of the per-round ratio
-isomer / peer. Cosine: row by row to sentence-transformers. Memory: peak resident set of each process (for isomer the server).
+isomer / peer. With --latency each text of the first file is also sent alone, one after the other: p50 and p99 of a query. Cosine: row by row to sentence-transformers. Memory: peak resident set of each process (for isomer the server).
 
 Linux only. Exit code 0: measured; 1: a process failed or a cosine is below --min-cosine.
 """
@@ -30,7 +34,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from embed_vs_sentence_transformers import environment, on_cores, peak_mib, read_lines  # noqa: E402
 
-CONTESTANTS = ["isomer", "isomer-int8", "st", "ort", "ort-int8", "tei"]
+CONTESTANTS = ["isomer", "isomer-int8", "st", "ort", "ort-int8", "openvino", "openvino-latency", "openvino-int8", "tei"]
+# Texts that a query's latency is measured on, and those that NNCF is calibrated on.
+QUERIES, CALIBRATION = 300, 300
 
 
 def main():
@@ -44,6 +50,7 @@ def main():
     parser.add_argument("--in-flight", type=int, default=8, help="requests in flight to isomer (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="cores and threads for each (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="rounds (default: %(default)s)")
+    parser.add_argument("--latency", action="store_true", help=f"also the latency of single texts, of {QUERIES} of the first file")
     parser.add_argument("--min-cosine", type=float, default=0.9999, help="f32 contestants fail below this (default: %(default)s)")
     parser.add_argument("--json", type=pathlib.Path, help="also write every number to this file")
     parser.add_argument("--worker", choices=CONTESTANTS, help=argparse.SUPPRESS)
@@ -66,7 +73,8 @@ def main():
 
 def work(args):
     """A contestant's process: reads file names from stdin, prints seconds and memory."""
-    encode, peak = {"st": sentence_transformers, "ort": onnx_runtime, "ort-int8": onnx_runtime, "tei": text_embeddings_inference}.get(args.worker, isomer)(args)
+    kinds = {"st": sentence_transformers, "ort": onnx_runtime, "openvino": openvino, "tei": text_embeddings_inference, "isomer": isomer}
+    encode, peak = kinds[args.worker.split("-")[0]](args)
     encode(["warm up", "another, somewhat longer text to warm up with"] * 8)
     print(json.dumps("ready"), flush=True)
     import numpy as np
@@ -74,12 +82,22 @@ def work(args):
     for line in sys.stdin:
         texts, output = json.loads(line)
         lines = read_lines(pathlib.Path(texts))
+        if output is None:
+            times = [timed(encode, [text]) for text in lines[:QUERIES]]
+            print(json.dumps({"latencies": times}), flush=True)
+            continue
         started = time.perf_counter()
         vectors = encode(lines)
         seconds = time.perf_counter() - started
         np.save(output, vectors)
         print(json.dumps({"seconds": seconds, "peak_mib": peak()}), flush=True)
     return 0
+
+
+def timed(encode, lines):
+    started = time.perf_counter()
+    encode(lines)
+    return time.perf_counter() - started
 
 
 def sentence_transformers(args):
@@ -91,70 +109,129 @@ def sentence_transformers(args):
     return (lambda lines: model.encode(lines, batch_size=args.batch, show_progress_bar=False)), peak_mib
 
 
+class Exported:
+    """The transformer of a folder as an ONNX file, with what is around it: tokens, batches, pooling.
+
+    Supports models with mean pooling and normalisation only, and refuses others.
+    """
+
+    def __init__(self, args):
+        import tokenizers
+        import torch
+        import transformers
+
+        pooling = json.loads((args.model / "1_Pooling" / "config.json").read_text())
+        modules = json.loads((args.model / "modules.json").read_text())
+        if not pooling.get("pooling_mode_mean_tokens") or len(modules) > 3:
+            raise RuntimeError("the contestants on ONNX are written for mean pooling with or without normalisation")
+        self.normalise, self.batch = len(modules) == 3, args.batch
+        model = transformers.AutoModel.from_pretrained(args.model).eval()
+        self.takes_types = model.config.model_type == "bert"
+        names = ["input_ids", "attention_mask"] + (["token_type_ids"] if self.takes_types else [])
+
+        class States(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = model
+
+            def forward(self, *inputs):
+                return self.model(**dict(zip(names, inputs))).last_hidden_state
+
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="isomer-onnx-")) / "model.onnx"
+        example = tuple(torch.ones(2, 8, dtype=torch.long) for _ in names)
+        axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
+        torch.onnx.export(
+            States(), example, self.path, input_names=names, output_names=["states"], dynamo=True, dynamic_shapes=(tuple(axes for _ in names),),
+            verbose=False,
+        )
+        self.tokenizer = tokenizers.Tokenizer.from_file(str(args.model / "tokenizer.json"))
+        limits = json.loads((args.model / "sentence_bert_config.json").read_text())
+        self.tokenizer.enable_truncation(limits["max_seq_length"])
+        padding = self.tokenizer.padding
+        self.tokenizer.enable_padding(**({"pad_id": padding["pad_id"], "pad_token": padding["pad_token"]} if padding else {}))
+
+    def batches(self, lines):
+        """Batches of texts of like length: the numbers of the texts, and the model's inputs."""
+        import numpy as np
+
+        order = sorted(range(len(lines)), key=lambda i: -len(lines[i]))
+        for first in range(0, len(order), self.batch):
+            batch = order[first : first + self.batch]
+            encodings = self.tokenizer.encode_batch([lines[i] for i in batch])
+            ids = np.array([e.ids for e in encodings], dtype=np.int64)
+            inputs = {"input_ids": ids, "attention_mask": np.array([e.attention_mask for e in encodings], dtype=np.int64)}
+            if self.takes_types:
+                inputs["token_type_ids"] = np.zeros_like(ids)
+            yield batch, inputs
+
+    def pooled(self, states, inputs):
+        import numpy as np
+
+        mask = inputs["attention_mask"]
+        pooled = (states * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
+        if self.normalise:
+            pooled /= np.linalg.norm(pooled, axis=1, keepdims=True)
+        return pooled
+
+
 def onnx_runtime(args):
-    """Supports models with mean pooling and normalisation only, and refuses others."""
     import numpy as np
     import onnxruntime
-    import tokenizers
-    import torch
-    import transformers
 
-    pooling = json.loads((args.model / "1_Pooling" / "config.json").read_text())
-    modules = json.loads((args.model / "modules.json").read_text())
-    if not pooling.get("pooling_mode_mean_tokens") or len(modules) > 3:
-        raise RuntimeError("the ONNX Runtime contestant is written for mean pooling with or without normalisation")
-    normalise = len(modules) == 3
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="isomer-onnx-"))
-    model = transformers.AutoModel.from_pretrained(args.model).eval()
-    takes_types = model.config.model_type == "bert"
-    names = ["input_ids", "attention_mask"] + (["token_type_ids"] if takes_types else [])
-
-    class States(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self, *inputs):
-            return self.model(**dict(zip(names, inputs))).last_hidden_state
-
-    path = folder / "model.onnx"
-    example = tuple(torch.ones(2, 8, dtype=torch.long) for _ in names)
-    axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
-    torch.onnx.export(
-        States(), example, path, input_names=names, output_names=["states"], dynamo=True, dynamic_shapes=(tuple(axes for _ in names),), verbose=False
-    )
-    del model
+    exported = Exported(args)
+    path = exported.path
     if args.worker == "ort-int8":
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        quantized = folder / "int8.onnx"
-        quantize_dynamic(path, quantized, weight_type=QuantType.QInt8)
-        path = quantized
+        path = exported.path.with_name("int8.onnx")
+        quantize_dynamic(exported.path, path, weight_type=QuantType.QInt8)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = args.threads
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    tokenizer = tokenizers.Tokenizer.from_file(str(args.model / "tokenizer.json"))
-    limits = json.loads((args.model / "sentence_bert_config.json").read_text())
-    tokenizer.enable_truncation(limits["max_seq_length"])
-    tokenizer.enable_padding(**({"pad_id": tokenizer.padding["pad_id"], "pad_token": tokenizer.padding["pad_token"]} if tokenizer.padding else {}))
 
     def encode(lines):
-        order = sorted(range(len(lines)), key=lambda i: -len(lines[i]))
         rows = [None] * len(lines)
-        for first in range(0, len(order), args.batch):
-            batch = order[first : first + args.batch]
-            encodings = tokenizer.encode_batch([lines[i] for i in batch])
-            ids = np.array([e.ids for e in encodings], dtype=np.int64)
-            mask = np.array([e.attention_mask for e in encodings], dtype=np.int64)
-            inputs = {"input_ids": ids, "attention_mask": mask}
-            if takes_types:
-                inputs["token_type_ids"] = np.zeros_like(ids)
+        for batch, inputs in exported.batches(lines):
             (states,) = session.run(None, inputs)
-            pooled = (states * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
-            if normalise:
-                pooled /= np.linalg.norm(pooled, axis=1, keepdims=True)
-            for i, row in zip(batch, pooled):
+            for i, row in zip(batch, exported.pooled(states, inputs)):
                 rows[i] = row
+        return np.stack(rows).astype(np.float32)
+
+    return encode, peak_mib
+
+
+def openvino(args):
+    import numpy as np
+    import openvino
+
+    exported = Exported(args)
+    core = openvino.Core()
+    model = core.read_model(exported.path)
+    if args.worker == "openvino-int8":
+        import nncf
+
+        samples = [inputs for _, inputs in exported.batches(read_lines(args.texts[0])[:CALIBRATION])]
+        model = nncf.quantize(model, nncf.Dataset(samples), model_type=nncf.ModelType.TRANSFORMER)
+    one = args.worker == "openvino-latency"
+    settings = {
+        "PERFORMANCE_HINT": "LATENCY" if one else "THROUGHPUT", "NUM_STREAMS": 1 if one else args.threads,
+        "INFERENCE_NUM_THREADS": args.threads, "INFERENCE_PRECISION_HINT": "f32",
+    }
+    requests = openvino.AsyncInferQueue(core.compile_model(model, "CPU", settings), 1 if one else args.threads)
+    rows = []
+
+    def finished(request, asked):
+        batch, inputs = asked
+        for i, row in zip(batch, exported.pooled(request.get_output_tensor(0).data, inputs)):
+            rows[i] = row
+
+    requests.set_callback(finished)
+
+    def encode(lines):
+        rows[:] = [None] * len(lines)
+        for batch, inputs in exported.batches(lines):
+            requests.start_async(inputs, (batch, inputs))
+        requests.wait_all()
         return np.stack(rows).astype(np.float32)
 
     return encode, peak_mib
@@ -259,7 +336,7 @@ class Contestant:
     """A contestant's process, controlled from here."""
 
     def __init__(self, args, name):
-        command = [sys.executable, __file__, "--worker", name, "--isomer", args.isomer, "--model", args.model, "unused"]
+        command = [sys.executable, __file__, "--worker", name, "--isomer", args.isomer, "--model", args.model, args.texts[0]]
         command += ["--tei", args.tei] if args.tei else []
         command += ["--batch", args.batch, "--threads", args.threads, "--in-flight", args.in_flight]
         self.name = name
@@ -274,6 +351,12 @@ class Contestant:
         self.process.stdin.flush()
         answer = self.answer()
         return answer["seconds"], answer["peak_mib"]
+
+    def latencies(self, texts):
+        """Seconds of each of its first texts, sent alone."""
+        self.process.stdin.write(json.dumps([str(texts), None]) + "\n")
+        self.process.stdin.flush()
+        return self.answer()["latencies"]
 
     def answer(self):
         """The next line that a contestant printed; exporters print to stdout too."""
@@ -322,6 +405,10 @@ def bench(args):
                     rates[path.stem, contestant.name].append(counts[path.stem] / seconds)
                 last = ", ".join(f"{name} {rates[path.stem, name][-1]:.0f}" for name in names)
                 say(f"round {number + 1}/{args.repeats} {path.stem}: texts/s {last}")
+    latencies = {contestant.name: [] for contestant in contestants}
+    for _ in range(args.repeats if args.latency else 0):
+        for contestant in contestants:
+            latencies[contestant.name] += contestant.latencies(args.texts[0])
     for contestant in contestants:
         contestant.close()
     print(f"{args.model.name}, {args.threads} threads, batch {args.batch}, {args.in_flight} requests in flight, {args.repeats} interleaved rounds, median (range)\n")
@@ -329,12 +416,17 @@ def bench(args):
     for file in counts:
         for name in names:
             values = rates[file, name]
-            own = rates.get((file, "isomer-int8" if name == "ort-int8" and "isomer-int8" in names else "isomer"))
+            own = rates.get((file, "isomer-int8" if name.endswith("-int8") and "isomer-int8" in names else "isomer"))
             ratio = f"{statistics.median(a / b for a, b in zip(own, values)):.2f}" if own else ""
             print(
                 f"| {file} ({counts[file]}) | {name} | {statistics.median(values):.0f} ({min(values):.0f}–{max(values):.0f}) | {ratio} "
                 f"| {cosines[file, name]:.6f} | {peaks[name]:.0f} |"
             )
+    if args.latency:
+        print(f"\n| one text of {args.texts[0].stem} at a time | p50, ms | p99, ms |\n|---|---|---|")
+        for name, values in latencies.items():
+            p50, p99 = statistics.median(values), statistics.quantiles(values, n=100)[98]
+            print(f"| {name} | {p50 * 1e3:.2f} | {p99 * 1e3:.2f} |")
     if args.json:
         rows = [{"texts": file, "system": name, "rates": values} for (file, name), values in rates.items()]
         args.json.write_text(json.dumps({"model": args.model.name, "threads": args.threads, "batch": args.batch, "rows": rows}, indent=2) + "\n")
