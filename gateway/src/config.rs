@@ -1,6 +1,9 @@
 //! Configuration of the gateway.
 
-use std::{collections::HashSet, path::Path};
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::Path,
+};
 
 use isomer_access::AccessConfig;
 use isomer_adapters::GuardConfig;
@@ -14,7 +17,11 @@ use isomer_service_kit::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{missing_variants::MissingVariantsConfig, routing::RoutingConfig};
+use crate::{
+    missing_variants::MissingVariantsConfig,
+    openai::augmented_models::{AugmentedModelConfig, check_augmented_models},
+    routing::RoutingConfig,
+};
 
 /// Where the gateway keeps providers, keys and the audit log.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -67,6 +74,8 @@ pub struct GatewayConfig {
     pub eval: Option<ServersConfig>,
     /// How variants that an answer lacked are made after it.
     pub missing_variants: MissingVariantsConfig,
+    /// Names that stand for an encoder with augmentation.
+    pub augmented_models: BTreeMap<String, AugmentedModelConfig>,
     /// Whether the servers of `eval` share a ledger (`eval.ledger`), so that each of them answers
     /// for every run.
     pub shared_runs: bool,
@@ -152,6 +161,7 @@ impl Validate for GatewayConfig {
         self.web.validate().map_err(|error| error.within("web"))?;
         let variants = self.missing_variants.validate();
         variants.map_err(|error| error.within("missing_variants"))?;
+        check_augmented_models(&self.augmented_models)?;
         let sections = [
             ("embed", &self.embed),
             ("transform", &self.transform),

@@ -1,7 +1,7 @@
 //! What a gateway serves: the router over every encoder, its registry, a proxy to each other
 //! service, HTTP in OpenAI's shapes, and the auth layer in front of them.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 
 use http::request::Parts;
 use isomer_access::{Access, AccessServer};
@@ -22,7 +22,10 @@ use crate::{
     config::WebConfig,
     dialects, encoder_service,
     missing_variants::{MissingVariantsConfig, VariantQueue},
-    openai,
+    openai::{
+        self,
+        augmented_models::{self, AugmentedModelConfig, AugmentedModels},
+    },
     page::{self, Pages},
     provider::Audited,
     proxy::{self, Servers, Upstream},
@@ -80,6 +83,8 @@ pub struct Settings {
     pub web: WebConfig,
     /// How variants that an answer lacked are made after it.
     pub missing_variants: MissingVariantsConfig,
+    /// Names that stand for an encoder with augmentation.
+    pub augmented_models: BTreeMap<String, AugmentedModelConfig>,
     /// Largest message that is accepted, in bytes.
     pub max_message_bytes: usize,
 }
@@ -89,6 +94,7 @@ pub struct Settings {
 pub struct EncoderRoutes {
     /// Routes to every encoder.
     pub router: Router,
+    augmented: AugmentedModels,
     pub(crate) registry: Registry,
 }
 
@@ -103,6 +109,8 @@ pub async fn open_routes(
 ) -> Result<EncoderRoutes, Fault> {
     let guard =
         AddressGuard::new(&settings.addresses).map_err(|error| Fault::invalid("addresses", error.to_string()))?;
+    let augmented = augmented_models::models(&settings.augmented_models)
+        .map_err(|error| Fault::invalid("augmented_models", error.to_string()))?;
     let surroundings = Surroundings {
         guard,
         max_message_bytes: settings.max_message_bytes,
@@ -121,7 +129,11 @@ pub async fn open_routes(
     )
     .await;
     registry.screen_with(Arc::new(Screen(router.clone())));
-    Ok(EncoderRoutes { router, registry })
+    Ok(EncoderRoutes {
+        router,
+        augmented,
+        registry,
+    })
 }
 
 /// The encoders of a router, as a service.
@@ -187,6 +199,7 @@ pub fn services(
     let backends = openai::Backends {
         router: routes.router.clone(),
         augmentation: upstream_servers.transform.clone(),
+        augmented: routes.augmented.clone(),
         variants,
         max_message_bytes: settings.max_message_bytes,
     };

@@ -26,6 +26,7 @@ pub async fn routes(backend: Arc<dyn EncoderBackend>, max_message_bytes: usize) 
     let backends = openai::Backends {
         router: Router::new(RoutingConfig::default(), None, vec![fixed], none, refuse).await,
         augmentation: None,
+        augmented: std::sync::Arc::default(),
         variants: None,
         max_message_bytes,
     };

@@ -40,6 +40,7 @@ pub async fn run(
         routing: config.routing,
         web: config.web,
         missing_variants: config.missing_variants,
+        augmented_models: config.augmented_models,
         max_message_bytes,
     };
     let encoders = config.embed.iter().flat_map(ServersConfig::each);

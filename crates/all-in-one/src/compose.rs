@@ -105,6 +105,7 @@ pub(crate) async fn compose_within(
             Caller::Anyone => config.missing_variants,
             _ => MissingVariantsConfig::none(),
         },
+        augmented_models: config.augmented_models,
         max_message_bytes: limits.max_inner_message_bytes(),
     };
     let address = config.database.address(&home);

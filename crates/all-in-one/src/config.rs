@@ -1,5 +1,7 @@
 //! Configuration of all services in one process.
 
+use std::collections::BTreeMap;
+
 use isomer_access::AccessConfig;
 use isomer_adapters::GuardConfig;
 use isomer_blobs::StoreConfig;
@@ -7,7 +9,7 @@ use isomer_embed::EmbedConfig;
 use isomer_eval::EvalConfig;
 use isomer_fleet::FleetConfig;
 use isomer_gateway::{
-    MissingVariantsConfig,
+    AugmentedModelConfig, MissingVariantsConfig, check_augmented_models,
     config::{DatabaseConfig, WebConfig},
     routing::RoutingConfig,
 };
@@ -45,6 +47,8 @@ pub struct IsomerConfig {
     pub web: WebConfig,
     /// How variants that an answer lacked are made after it.
     pub missing_variants: MissingVariantsConfig,
+    /// Names that stand for an encoder with augmentation.
+    pub augmented_models: BTreeMap<String, AugmentedModelConfig>,
     /// Text to vectors.
     pub embed: EmbedConfig,
     /// Text to text.
@@ -68,6 +72,7 @@ impl Validate for IsomerConfig {
         self.web.validate().map_err(|error| error.within("web"))?;
         let variants = self.missing_variants.validate();
         variants.map_err(|error| error.within("missing_variants"))?;
+        check_augmented_models(&self.augmented_models)?;
         self.embed.validate()?;
         self.transform.validate()?;
         self.store.validate().map_err(|error| error.within("store"))?;

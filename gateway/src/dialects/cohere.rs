@@ -226,7 +226,7 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
         );
         return Err(Refused::invalid("embedding_types", message));
     }
-    let prompt = model::prompt(&backends.router, &request.model, purpose, call.deadline).await?;
+    let prompt = model::prompt(backends, &request.model, purpose, call.deadline).await?;
     let wanted = EncodeRequest {
         encoder_id: request.model,
         inputs: request

@@ -4,7 +4,7 @@ use isomer_proto::encoder::v1::{Capability, Encoder, encode_request::Prompt};
 use isomer_service_kit::Fault;
 use tokio::time::Instant;
 
-use crate::routing::Router;
+use crate::{openai::Backends, routing::Router};
 
 /// What the texts of a request are for, in the terms of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,13 +43,13 @@ impl Purpose {
 /// # Errors
 /// If the encoder is unknown.
 pub(crate) async fn prompt(
-    router: &Router,
-    encoder_id: &str,
+    backends: &Backends,
+    model: &str,
     purpose: Option<Purpose>,
     deadline: Option<Instant>,
 ) -> Result<Option<Prompt>, Fault> {
     let Some(purpose) = purpose else { return Ok(None) };
-    let encoder = router.get(encoder_id, deadline).await?;
+    let encoder = backends.router.get(backends.encoder_of(model), deadline).await?;
     Ok(purpose.prompt(&encoder).map(Prompt::PromptName))
 }
 

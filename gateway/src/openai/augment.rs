@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use isomer_access::Scope;
-use isomer_proto::transform::v1::{
-    AugmentationMode, AugmentationPooling, AugmentationSpec, CascadeRule, EncodeAugmentedRequest, MissingReason,
-    PartialFailurePolicy, SearchEvidence, TextItem, Transformation, TransformationInfo, VariantSource, Variants,
+use isomer_proto::{
+    encoder::v1::encode_request::Prompt,
+    transform::v1::{
+        AugmentationMode, AugmentationPooling, AugmentationSpec, CascadeRule, EncodeAugmentedRequest, MissingReason,
+        PartialFailurePolicy, SearchEvidence, TextItem, Transformation, TransformationInfo, VariantSource, Variants,
+    },
 };
+use isomer_service_kit::config::ConfigError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    Backends, Call,
-    embeddings::{Encoded, Request},
-    error::ApiError,
-};
+use super::{Backends, Call, encoded::Encoded, error::ApiError};
 use crate::{billing, catalogue, missing_variants};
 
 /// How vectors are augmented.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Augment {
     /// Transformations that make the variants; each of them runs on each generator.
@@ -129,6 +129,36 @@ impl Augment {
         Ok(sources)
     }
 
+    /// Checks what stands in a configuration, for every request to come.
+    pub(super) fn check_standing(&self) -> Result<(), ConfigError> {
+        if self.transformations.is_empty() {
+            let hint = "name some, e.g. [\"paraphrase\"]";
+            return Err(ConfigError::new("augment.transformations", "is empty", hint));
+        }
+        if self.evidence.is_some() {
+            return Err(ConfigError::new(
+                "augment.evidence",
+                "is of one request",
+                "leave it out: a name cannot say what a search found",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Joins what a request says of unit length.
+    pub(super) fn normalised(mut self, wanted: Option<bool>) -> Result<Self, ApiError> {
+        match (self.normalise_after, wanted) {
+            (Some(own), Some(other)) if own != other => Err(ApiError::invalid(
+                "normalized",
+                "differs from `augment.normalise_after`; give one of the two",
+            )),
+            (own, wanted) => {
+                self.normalise_after = wanted.or(own);
+                Ok(self)
+            }
+        }
+    }
+
     fn budget(&self) -> Result<Option<prost_types::Duration>, ApiError> {
         let Some(seconds) = self.generation_budget else {
             return Ok(None);
@@ -148,24 +178,24 @@ impl Augment {
     }
 }
 
+/// The texts that are augmented.
+pub(super) struct Originals {
+    pub(super) encoder_id: String,
+    pub(super) texts: Vec<String>,
+    pub(super) prompt: Option<Prompt>,
+    pub(super) dimensions: Option<u32>,
+}
+
 pub(super) async fn encode(
     backends: &Backends,
     call: &Call,
-    request: Request,
+    originals: Originals,
     wanted: Augment,
 ) -> Result<Encoded, ApiError> {
     if let Some(caller) = &call.caller {
         caller.require(Scope::Transform)?;
     }
     let mut client = backends.augmentation()?;
-    request.check_augmented()?;
-    if request.truncation.is_some() {
-        return Err(ApiError::invalid(
-            "truncation",
-            "with `augment`, texts that are too long are always cut at their end",
-        )
-        .hint("leave it out"));
-    }
     let served = match &backends.augmentation {
         Some(servers) => catalogue::served(servers).await?,
         None => Vec::new(),
@@ -191,15 +221,20 @@ pub(super) async fn encode(
         ..AugmentationSpec::default()
     };
     let evidence = wanted.evidence.unwrap_or_default();
-    let items = request.input.into_texts()?.into_iter().map(|text| TextItem {
+    let items = originals.texts.into_iter().map(|text| TextItem {
         text,
         language: wanted.language.clone(),
         ..TextItem::default()
     });
+    let (prompt_name, literal_prompt) = match originals.prompt {
+        None => (String::new(), None),
+        Some(Prompt::PromptName(name)) => (name, None),
+        Some(Prompt::LiteralPrompt(text)) => (String::new(), Some(text)),
+    };
     let request = EncodeAugmentedRequest {
         spec: Some(spec),
         items: items.collect(),
-        encoder_id: request.model,
+        encoder_id: originals.encoder_id,
         pooling: match wanted.pooling {
             Pooling::Mean => AugmentationPooling::Mean,
             Pooling::Max => AugmentationPooling::Max,
@@ -209,8 +244,9 @@ pub(super) async fn encode(
         original_weight: wanted.original_weight,
         normalise_before: wanted.normalise_before,
         normalise_after: wanted.normalise_after,
-        prompt_name: request.prompt_name.unwrap_or_default(),
-        dimensions: request.dimensions,
+        prompt_name,
+        literal_prompt,
+        dimensions: originals.dimensions,
         evidence: evidence.into_iter().map(|scores| SearchEvidence { scores }).collect(),
         ..EncodeAugmentedRequest::default()
     };

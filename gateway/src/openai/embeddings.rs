@@ -8,7 +8,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
 use isomer_proto::{
-    common::v1::{Dtype, ItemError, Matrix, Timing, Usage, VectorSpace},
+    common::v1::Dtype,
     encoder::v1::{EncodeRequest, Input, TokenIds, Truncation, encode_request::Prompt, input},
 };
 use isomer_service_kit::{Fault, off_runtime};
@@ -18,12 +18,8 @@ use serde_json::Value;
 use tonic::Code;
 
 use super::{
-    Backends, Body, Call,
-    augment::{self, Augment},
-    decimals,
-    error::ApiError,
-    inputs::Inputs,
-    nulls,
+    Backends, Body, Call, augment::Augment, augmented_models::AugmentedModel, decimals, encoded::Encoded,
+    error::ApiError, inputs::Inputs, nulls,
 };
 use crate::{
     billing,
@@ -90,19 +86,6 @@ impl Inputs {
         };
         all.into_iter().map(|input| Input { input: Some(input) }).collect()
     }
-
-    /// The texts; token ids are refused.
-    pub(crate) fn into_texts(self) -> Result<Vec<String>, ApiError> {
-        match self {
-            Self::Text(text) => Ok(vec![text]),
-            Self::Texts(texts) => Ok(texts),
-            Self::Tokens(_) | Self::ManyTokens(_) => Err(ApiError::invalid(
-                "input",
-                "token ids cannot be augmented: a generator reads texts",
-            )
-            .hint("send texts, or leave `augment` out")),
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -143,19 +126,6 @@ impl TruncationName {
 }
 
 impl Request {
-    /// Refuses fields that augmented vectors do not support.
-    pub(super) fn check_augmented(&self) -> Result<(), ApiError> {
-        if self.input_type.is_some() {
-            return Err(ApiError::invalid("input_type", "is not supported with `augment`")
-                .hint("name the prompt with `prompt_name`"));
-        }
-        if self.normalized.is_some() {
-            return Err(ApiError::invalid("normalized", "is not supported with `augment`")
-                .hint("use `augment.normalise_after`"));
-        }
-        Ok(())
-    }
-
     /// Refuses unsupported fields that would change the vectors, and maps other servers' names of a
     /// field to ours.
     fn settle(&mut self) -> Result<(), ApiError> {
@@ -203,43 +173,6 @@ impl Request {
     }
 }
 
-/// Vectors and their usage.
-#[derive(Debug)]
-pub(crate) struct Encoded {
-    pub(crate) matrix: Matrix,
-    pub(crate) space: VectorSpace,
-    pub(crate) usage: Usage,
-    pub(crate) errors: Vec<ItemError>,
-    /// Rows per input; empty if every input has one row.
-    pub(crate) row_counts: Vec<u32>,
-    /// Durations, if the encoder reports them.
-    pub(crate) timing: Option<Timing>,
-    /// The answer's `augment` field.
-    pub(super) augment: Option<Value>,
-}
-
-impl Encoded {
-    /// The vectors, each as little-endian 32-bit floats.
-    ///
-    /// # Errors
-    /// The error of the first text that failed, since an answer over HTTP cannot hold errors of
-    /// single texts; or if the matrix is not of 32-bit floats.
-    pub(crate) fn vectors(&self) -> Result<Vec<Bytes>, Fault> {
-        if let Some(first) = self.errors.first() {
-            let fault = Fault::new(Code::from_i32(first.code), "ITEM_FAILED", first.message.clone());
-            return Err(fault.field(format!("inputs[{}]", first.index)));
-        }
-        let matrix = &self.matrix;
-        let (rows, row) = (matrix.rows as usize, matrix.cols as usize * size_of::<f32>());
-        if matrix.dtype != i32::from(Dtype::F32) || matrix.data.len() != rows * row {
-            return Err(Fault::internal("the encoder's answer is not a matrix of 32-bit floats"));
-        }
-        Ok((0..rows)
-            .map(|index| matrix.data.slice(index * row..(index + 1) * row))
-            .collect())
-    }
-}
-
 /// The numbers of a vector from [`Encoded::vectors`].
 pub(crate) fn floats(vector: &[u8]) -> impl ExactSizeIterator<Item = f32> {
     isomer_service_kit::vectors::floats(vector)
@@ -252,12 +185,24 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     request.settle()?;
     let (model, format) = (request.model.clone(), request.encoding_format);
-    let encoded = match request.augment.take() {
-        Some(wanted) => augment::encode(&backends, &call, request, wanted).await?,
-        None => {
-            let wanted = wanted(&backends, &call, request).await?;
-            encode(&backends, &call, wanted).await?
+    let augment = request.augment.take();
+    if augment.is_some() && backends.augmented.contains_key(&model) {
+        return Err(ApiError::invalid(
+            "augment",
+            format!("`{model}` is augmented by the configuration of this server"),
+        )
+        .hint(format!(
+            "leave it out, or name the encoder: {}",
+            backends.encoder_of(&model)
+        )));
+    }
+    let wanted = wanted(&backends, &call, request).await?;
+    let encoded = match augment {
+        Some(augment) => {
+            let own = AugmentedModel::of_request(model.clone(), augment);
+            own.encode(&backends, &call, wanted).await?
         }
+        None => encode(&backends, &call, wanted).await?,
     };
     // A number takes about ten characters.
     let size = encoded.matrix.data.len().saturating_mul(3);
@@ -272,7 +217,7 @@ async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<En
     });
     let prompt = match request.prompt_name {
         Some(name) => Some(Prompt::PromptName(name)),
-        None => prompt(&backends.router, &request.model, purpose, call.deadline).await?,
+        None => prompt(backends, &request.model, purpose, call.deadline).await?,
     };
     Ok(EncodeRequest {
         encoder_id: request.model,
@@ -289,11 +234,15 @@ async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<En
     })
 }
 
-/// Encodes texts and charges the caller.
+/// Encodes texts and charges the caller; with augmentation, where the name stands for that.
 ///
 /// # Errors
 /// As [`crate::routing::Router::encode`].
 pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequest) -> Result<Encoded, Fault> {
+    if let Some(own) = backends.augmented.get(&request.encoder_id) {
+        let encoded = own.encode(backends, call, request).await;
+        return encoded.map_err(ApiError::into_fault);
+    }
     let answer = billing::encode(&backends.router, call.caller.as_ref(), request, call.deadline).await?;
     let answer = answer.response;
     let mut usage = answer.usage.unwrap_or_default();

@@ -10,9 +10,11 @@
 //! Cohere's and Jina's APIs, which agree.
 
 mod augment;
+pub(crate) mod augmented_models;
 mod azure;
 mod decimals;
 pub(crate) mod embeddings;
+pub(crate) mod encoded;
 mod error;
 pub(crate) mod inputs;
 mod models;
@@ -39,6 +41,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tonic::Code;
 
+use augmented_models::AugmentedModels;
 pub(crate) use error::ApiError;
 
 use crate::{billing, missing_variants::VariantQueue, proxy::Servers, rate_limits, routing::Router};
@@ -50,6 +53,8 @@ pub struct Backends {
     pub router: Router,
     /// An `AugmentationService`.
     pub augmentation: Option<Servers>,
+    /// Names that stand for an encoder with augmentation.
+    pub(crate) augmented: AugmentedModels,
     /// What makes the variants that its answers lack.
     pub(crate) variants: Option<VariantQueue>,
     /// Largest message that is accepted, in bytes.
@@ -88,6 +93,11 @@ pub(crate) fn routes(backends: Backends) -> axum::Router {
 }
 
 impl Backends {
+    /// The encoder that a name stands for.
+    pub(crate) fn encoder_of<'a>(&'a self, model: &'a str) -> &'a str {
+        self.augmented.get(model).map_or(model, |own| own.encoder.as_str())
+    }
+
     fn augmentation(&self) -> Result<AugmentationServiceClient<Servers>, ApiError> {
         let channel = self.augmentation.clone().ok_or_else(|| absent().at("augment"))?;
         Ok(AugmentationServiceClient::new(channel)

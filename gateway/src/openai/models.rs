@@ -11,7 +11,18 @@ use super::{Backends, Call, error::ApiError};
 
 /// All encoders, loaded or not.
 pub(super) async fn list(State(backends): State<Backends>) -> Json<Value> {
-    let models: Vec<Value> = backends.router.list().await.iter().map(model).collect();
+    let encoders = backends.router.list().await;
+    let augmented = backends.augmented.keys().filter_map(|name| {
+        let encoder = encoders
+            .iter()
+            .find(|encoder| encoder.id == backends.encoder_of(name))?;
+        Some(augmented(name, encoder))
+    });
+    // A name hides an encoder of the same id here, as it does for requests.
+    let own = encoders
+        .iter()
+        .filter(|encoder| !backends.augmented.contains_key(&encoder.id));
+    let models: Vec<Value> = own.map(model).chain(augmented).collect();
     Json(json!({ "object": "list", "data": models }))
 }
 
@@ -22,7 +33,19 @@ pub(super) async fn get(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Path(id) = id.map_err(|rejection| ApiError::invalid("model", rejection.body_text()))?;
-    Ok(Json(model(&backends.router.get(&id, call.deadline).await?)))
+    let encoder = backends.router.get(backends.encoder_of(&id), call.deadline).await?;
+    Ok(Json(match backends.augmented.contains_key(&id) {
+        true => augmented(&id, &encoder),
+        false => model(&encoder),
+    }))
+}
+
+/// A name that stands for an encoder with augmentation.
+fn augmented(name: &str, encoder: &Encoder) -> Value {
+    let mut shown = model(encoder);
+    shown["id"] = json!(name);
+    shown["augments"] = json!(encoder.id);
+    shown
 }
 
 /// OpenAI's four fields, and facts that clients of embeddings need. The time at which a model was

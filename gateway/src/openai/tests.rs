@@ -156,6 +156,7 @@ pub(crate) async fn backends() -> Backends {
     Backends {
         router: router(vec![fixed]).await,
         augmentation: None,
+        augmented: Arc::default(),
         variants: None,
         max_message_bytes: 1 << 20,
     }
@@ -432,6 +433,7 @@ async fn a_gateway_without_encoders_says_so() {
     let front = routes(Backends {
         router: router(Vec::new()).await,
         augmentation: None,
+        augmented: Arc::default(),
         variants: None,
         max_message_bytes: 1 << 20,
     });

@@ -137,6 +137,67 @@ async fn nothing_is_made_for_who_does_not_want_it_or_cannot_pay() {
     assert!(harness.settled(&poor).await.finished.0 < WRITTEN);
 }
 
+/// Clients that send a model's name and nothing else get augmented vectors by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_may_stand_for_an_encoder_with_augmentation() {
+    let augment = json!({ "transformations": ["paraphrase"], "language": "en" });
+    let own = json!({ "gase": { "encoder": ENCODER, "augment": augment } });
+    let harness = Harness::with(|config| config.augmented_models = serde_json::from_value(own).unwrap()).await;
+    let key = harness.key().await;
+    let text = cases::text(End::Answer);
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let ask = async |path: &str, body: Value| -> Value {
+        let request = client
+            .post(format!("http://{}{path}", harness.address))
+            .header("content-type", "application/json")
+            .body(body.to_string())
+            .bearer_auth(key.text.expose().unwrap());
+        let answer = request.send().await.unwrap().bytes().await.unwrap();
+        serde_json::from_slice(&answer).unwrap()
+    };
+    let plain = ask("/v1/embeddings", json!({ "model": ENCODER, "input": text })).await;
+    let said = ask(
+        "/v1/embeddings",
+        json!({ "model": ENCODER, "input": text, "augment": augment }),
+    )
+    .await;
+    let before = harness.settled(&key).await.finished;
+    let named = ask("/v1/embeddings", json!({ "model": "gase", "input": text })).await;
+    assert_eq!(named["data"], said["data"], "{named}");
+    assert_ne!(named["data"], plain["data"]);
+    assert_eq!(named["model"], "gase");
+    assert_ne!(named["augment"]["used"][0]["variants"], json!([]), "{named}");
+    assert_eq!(asked(&harness, &text), 1, "the variant is kept for both");
+    assert!(harness.settled(&key).await.finished.0 > before.0, "it is charged");
+
+    // Other APIs know the name too, and refuse what augmented vectors cannot do.
+    let numbers = |answer: &Value| answer["data"][0]["embedding"].clone();
+    let cohere =
+        json!({ "model": "gase", "texts": [text], "embedding_types": ["float"], "input_type": "search_document" });
+    let cohere = ask("/v2/embed", cohere).await;
+    assert_eq!(cohere["embeddings"]["float"][0], numbers(&named), "{cohere}");
+    let tei = ask(
+        "/tei/gase/embed",
+        json!({ "inputs": text, "truncate": true, "normalize": false }),
+    )
+    .await;
+    assert_eq!(
+        tei[0].as_array().map(Vec::len),
+        numbers(&named).as_array().map(Vec::len),
+        "{tei}"
+    );
+    let cut = ask("/tei/gase/embed", json!({ "inputs": text, "truncate": false })).await;
+    assert!(cut["error"].as_str().unwrap().contains("cut at their end"), "{cut}");
+    let ids = ask("/v1/embeddings", json!({ "model": "gase", "input": [1, 2] })).await;
+    assert_eq!(ids["error"]["param"], "input", "{ids}");
+    let twice = ask(
+        "/v1/embeddings",
+        json!({ "model": "gase", "input": text, "augment": augment }),
+    )
+    .await;
+    assert_eq!(twice["error"]["param"], "augment", "{twice}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_the_same_over_http() {
     let harness = harness().await;

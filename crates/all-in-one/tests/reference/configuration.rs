@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
 use isomer_access::JwtConfig;
 use isomer_all_in_one::IsomerConfig;
-use isomer_gateway::config::{GatewayConfig, ServersConfig};
+use isomer_gateway::{
+    AugmentedModelConfig,
+    config::{GatewayConfig, ServersConfig},
+};
 use isomer_transform::config::GeneratorConfig;
 use serde_json::Value;
 
@@ -122,6 +125,7 @@ fn parse(source: &str) -> Vec<(String, Vec<Field>)> {
 /// Defaults of tables that are absent by default or have names that the user chooses.
 fn defaults(kind: &str) -> Value {
     match kind {
+        "AugmentedModelConfig" => serde_json::to_value(AugmentedModelConfig::default()).unwrap(),
         "GeneratorConfig" => serde_json::to_value(GeneratorConfig::default()).unwrap(),
         "JwtConfig" => serde_json::to_value(JwtConfig::default()).unwrap(),
         "ServersConfig" => serde_json::to_value(ServersConfig::default()).unwrap(),

@@ -33,7 +33,8 @@ use crate::{
     front::add_charged,
     openai::{
         Backends, Call,
-        embeddings::{self, Encoded, floats},
+        embeddings::{self, floats},
+        encoded::Encoded,
         inputs::Inputs,
     },
 };

@@ -1,0 +1,190 @@
+//! Names that stand for an encoder with augmentation, for clients that can send a model's name and
+//! nothing else: search engines above all.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use isomer_proto::encoder::v1::{EncodeRequest, Output, Truncation, encode_request::Prompt, input};
+use isomer_service_kit::config::ConfigError;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    Backends, Call,
+    augment::{self, Augment, Originals},
+    encoded::Encoded,
+    error::ApiError,
+};
+
+/// What a name of `[augmented_models]` stands for.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AugmentedModelConfig {
+    /// The encoder.
+    pub encoder: String,
+    /// A prompt of the encoder, put before originals and variants; absent: the encoder's default.
+    pub prompt_name: Option<String>,
+    /// The field `augment` of `/v1/embeddings`, without `evidence`.
+    pub augment: Value,
+}
+
+/// A name that is in use.
+#[derive(Debug, Clone)]
+pub(crate) struct AugmentedModel {
+    pub(super) encoder: String,
+    prompt_name: Option<String>,
+    augment: Augment,
+}
+
+/// All names that are in use.
+pub(crate) type AugmentedModels = Arc<BTreeMap<String, AugmentedModel>>;
+
+/// What the names of a configuration stand for.
+///
+/// # Errors
+/// If a name, its encoder or its `augment` is not usable.
+pub(crate) fn models(config: &BTreeMap<String, AugmentedModelConfig>) -> Result<AugmentedModels, ConfigError> {
+    let models = config.iter().map(|(name, own)| {
+        let model = model(config, name, own).map_err(|error| error.within(name))?;
+        Ok((name.clone(), model))
+    });
+    models.collect::<Result<_, _>>().map(Arc::new)
+}
+
+/// Checks `[augmented_models]`.
+///
+/// # Errors
+/// If a name, its encoder or its `augment` is not usable; the error names the key.
+pub fn check_augmented_models(config: &BTreeMap<String, AugmentedModelConfig>) -> Result<(), ConfigError> {
+    models(config)
+        .map(drop)
+        .map_err(|error| error.within("augmented_models"))
+}
+
+fn model(
+    all: &BTreeMap<String, AugmentedModelConfig>,
+    name: &str,
+    config: &AugmentedModelConfig,
+) -> Result<AugmentedModel, ConfigError> {
+    let augment: Augment = serde_json::from_value(config.augment.clone()).map_err(|error| {
+        let hint = "give what the field `augment` of /v1/embeddings takes, e.g. { transformations = [\"paraphrase\"], mode = \"cached\" }";
+        ConfigError::new("augment", format!("cannot be read: {error}"), hint)
+    })?;
+    augment.check_standing()?;
+    if config.encoder.is_empty() || config.encoder == name {
+        return Err(ConfigError::new(
+            "encoder",
+            "names no encoder",
+            "give the id of an encoder, which is another than this name",
+        ));
+    }
+    if all.contains_key(&config.encoder) {
+        return Err(ConfigError::new(
+            "encoder",
+            format!("`{}` is itself an augmented model", config.encoder),
+            "give the id of its encoder",
+        ));
+    }
+    Ok(AugmentedModel {
+        encoder: config.encoder.clone(),
+        prompt_name: config.prompt_name.clone(),
+        augment,
+    })
+}
+
+impl AugmentedModel {
+    /// An encoder with what one request wants.
+    pub(super) fn of_request(encoder: String, augment: Augment) -> Self {
+        Self {
+            encoder,
+            prompt_name: None,
+            augment,
+        }
+    }
+
+    /// The augmented vectors of a request that any of the HTTP APIs made.
+    pub(super) async fn encode(
+        &self,
+        backends: &Backends,
+        call: &Call,
+        request: EncodeRequest,
+    ) -> Result<Encoded, ApiError> {
+        if request.output() == Output::TokenVectors {
+            return Err(
+                ApiError::invalid("output", "an augmented text has one vector, not one for each token")
+                    .hint(format!("name the encoder alone: {}", self.encoder)),
+            );
+        }
+        if !matches!(request.truncation(), Truncation::Unspecified | Truncation::Tail) {
+            return Err(ApiError::invalid(
+                "truncation",
+                "augmented texts that are too long are always cut at their end",
+            )
+            .hint("leave it out"));
+        }
+        let texts = request.inputs.into_iter().map(|input| match input.input {
+            Some(input::Input::Text(text)) => Ok(text),
+            _ => Err(
+                ApiError::invalid("input", "token ids cannot be augmented: a generator reads texts")
+                    .hint("send texts, or leave `augment` out"),
+            ),
+        });
+        let texts = texts.collect::<Result<_, _>>()?;
+        let own = || self.prompt_name.clone().map(Prompt::PromptName);
+        let originals = Originals {
+            encoder_id: self.encoder.clone(),
+            texts,
+            prompt: request.prompt.or_else(own),
+            dimensions: request.dimensions,
+        };
+        let wanted = self.augment.clone().normalised(request.normalise)?;
+        augment::encode(backends, call, originals, wanted).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn refused(config: Value) -> String {
+        let config = serde_json::from_value(config).unwrap();
+        check_augmented_models(&config).unwrap_err().field().to_owned()
+    }
+
+    #[test]
+    fn what_a_name_stands_for_is_checked_at_the_start() {
+        let good =
+            json!({"fast-gase": {"encoder": "mini", "augment": {"transformations": ["paraphrase"], "mode": "cached"}}});
+        let config = serde_json::from_value(good).unwrap();
+        assert_eq!(models(&config).unwrap()["fast-gase"].encoder, "mini");
+        let augment = json!({"transformations": ["paraphrase"]});
+        for (config, field) in [
+            (json!({"a": {"augment": augment}}), "augmented_models.a.encoder"),
+            (
+                json!({"a": {"encoder": "a", "augment": augment}}),
+                "augmented_models.a.encoder",
+            ),
+            (
+                json!({"a": {"encoder": "b", "augment": augment}, "b": {"encoder": "mini", "augment": augment}}),
+                "augmented_models.a.encoder",
+            ),
+            (json!({"a": {"encoder": "mini"}}), "augmented_models.a.augment"),
+            (
+                json!({"a": {"encoder": "mini", "augment": {"transformations": []}}}),
+                "augmented_models.a.augment.transformations",
+            ),
+            (
+                json!({"a": {"encoder": "mini", "augment": {"transformation": ["paraphrase"]}}}),
+                "augmented_models.a.augment",
+            ),
+            (
+                json!({"a": {"encoder": "mini", "augment": {"transformations": ["paraphrase"], "evidence": [[0.1]]}}}),
+                "augmented_models.a.augment.evidence",
+            ),
+        ] {
+            assert_eq!(refused(config.clone()), field, "{config}");
+        }
+    }
+}
