@@ -17,6 +17,8 @@ use crate::{catalogue, proxy::Servers};
 #[derive(Serialize)]
 struct EncoderRow {
     id: String,
+    /// The id as a value in a query string.
+    in_query: String,
     dimensions: Option<u32>,
     max_tokens: Option<u32>,
     architecture: String,
@@ -95,6 +97,7 @@ pub(super) fn page(
         .iter()
         .map(|encoder| EncoderRow {
             id: encoder.id.clone(),
+            in_query: url::form_urlencoded::byte_serialize(encoder.id.as_bytes()).collect(),
             dimensions: known(encoder.dimensions),
             max_tokens: known(encoder.max_tokens),
             architecture: encoder.architecture.clone(),
