@@ -69,8 +69,8 @@ type RunServiceClient interface {
 	// The releases of an encoder over the runs that are kept, and whether each is non-inferior to
 	// what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
 	// run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-	// range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder: forget some, and say
-	// in `earlier` how many releases that makes.
+	// range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
+	// and say in `earlier` how many releases they tested.
 	GetHistory(ctx context.Context, in *GetHistoryRequest, opts ...grpc.CallOption) (*GetHistoryResponse, error)
 }
 
@@ -239,8 +239,8 @@ type RunServiceServer interface {
 	// The releases of an encoder over the runs that are kept, and whether each is non-inferior to
 	// what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
 	// run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-	// range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder: forget some, and say
-	// in `earlier` how many releases that makes.
+	// range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
+	// and say in `earlier` how many releases they tested.
 	GetHistory(context.Context, *GetHistoryRequest) (*GetHistoryResponse, error)
 	mustEmbedUnimplementedRunServiceServer()
 }

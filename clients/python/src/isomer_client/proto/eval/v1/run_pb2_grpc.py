@@ -175,8 +175,8 @@ class RunServiceServicer(object):
         """The releases of an encoder over the runs that are kept, and whether each is non-inferior to
         what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
         run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-        range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder: forget some, and say
-        in `earlier` how many releases that makes.
+        range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
+        and say in `earlier` how many releases they tested.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

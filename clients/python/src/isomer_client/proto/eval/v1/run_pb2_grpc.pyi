@@ -76,8 +76,8 @@ class RunServiceStub:
     """The releases of an encoder over the runs that are kept, and whether each is non-inferior to
     what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
     run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-    range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder: forget some, and say
-    in `earlier` how many releases that makes.
+    range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
+    and say in `earlier` how many releases they tested.
     """
 
 @_typing.type_check_only
@@ -125,8 +125,8 @@ class RunServiceAsyncStub(RunServiceStub):
     """The releases of an encoder over the runs that are kept, and whether each is non-inferior to
     what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
     run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-    range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder: forget some, and say
-    in `earlier` how many releases that makes.
+    range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
+    and say in `earlier` how many releases they tested.
     """
 
 class RunServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -231,8 +231,8 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         """The releases of an encoder over the runs that are kept, and whether each is non-inferior to
         what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
         run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-        range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder: forget some, and say
-        in `earlier` how many releases that makes.
+        range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
+        and say in `earlier` how many releases they tested.
         """
 
 def add_RunServiceServicer_to_server(servicer: RunServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
