@@ -12,7 +12,7 @@ use isomer_proto::{
     gateway::v1::{access_service_server::AccessServiceServer, provider_service_server::ProviderServiceServer},
 };
 use isomer_registry::{ProvidersConfig, Registry};
-use isomer_service_kit::{Authenticator, Fault, Services};
+use isomer_service_kit::{Authenticator, Fault, Services, metric_names};
 use isomer_usage::report::Reporting;
 use tonic::{body::Body, server::NamedService};
 use tower::{Service, ServiceExt};
@@ -21,7 +21,7 @@ use crate::{
     billing,
     config::WebConfig,
     dialects, encoder_service,
-    missing_variants::{MissingVariantsConfig, VariantQueue},
+    missing_variants::{self, MissingVariantsConfig, VariantQueue},
     openai::{
         self,
         augmented_models::{self, AugmentedModelConfig, AugmentedModels},
@@ -109,6 +109,7 @@ pub async fn open_routes(
 ) -> Result<EncoderRoutes, Fault> {
     let guard =
         AddressGuard::new(&settings.addresses).map_err(|error| Fault::invalid("addresses", error.to_string()))?;
+    metric_names::describe(missing_variants::ALL);
     let augmented = augmented_models::models(&settings.augmented_models)
         .map_err(|error| Fault::invalid("augmented_models", error.to_string()))?;
     let surroundings = Surroundings {
