@@ -15,7 +15,6 @@ use isomer_service_kit::{Fault, off_runtime};
 use isomer_usage::sum;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tonic::Code;
 
 use super::{
     Backends, Body, Call, augment::Augment, augmented_models::AugmentedModel, decimals, encoded::Encoded,
