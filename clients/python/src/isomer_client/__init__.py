@@ -43,6 +43,7 @@ __all__ = [
     "BadAnswer",
     "Cancel",
     "Cancelled",
+    "Cascade",
     "Client",
     "ClientTooOld",
     "Collection",
