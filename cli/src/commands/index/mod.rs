@@ -1,12 +1,16 @@
 //! `isomer index`: texts into the vectors of a search index, and what is in there.
 
+mod migrate;
+mod named;
 mod queries;
 mod show;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use isomer_index::{
-    IndexError, compare,
+    IndexError,
+    chunk::Chunking,
+    compare,
     encode::{Augmentation, Encoder, PromptChoice, Recipe},
     plan,
     run::{self, Counts},
@@ -14,15 +18,15 @@ use isomer_index::{
     store::{self, Credentials},
     verify,
 };
-use isomer_models::ModelKind;
+use isomer_models::{DEFAULT_ENCODER, ModelKind};
 use isomer_service_kit::{Fault, shutdown};
 
 use crate::{
     args::{
         AugmentArgs, Global,
         index::{
-            AugmentedSide, IndexCommand, IndexCompareArgs, IndexEncoderArgs, IndexRunArgs, IndexSourceArgs,
-            IndexVerifyArgs, PromptRole,
+            AugmentedSide, IndexCommand, IndexCompareArgs, IndexEncoderArgs, IndexPassArgs, IndexRunArgs,
+            IndexSourceArgs, IndexVerifyArgs, PromptRole,
         },
     },
     connect::{self, Connection},
@@ -40,12 +44,68 @@ pub(super) async fn run(global: &Global, command: IndexCommand) -> Result<ExitCo
         IndexCommand::Run(args) => Box::pin(fill(global, *args)).await,
         IndexCommand::Verify(args) => Box::pin(check(global, *args)).await,
         IndexCommand::Compare(args) => Box::pin(hold(global, *args)).await,
+        IndexCommand::Migrate(command) => Box::pin(migrate::run(global, command)).await,
     }
 }
 
 async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(global.quiet);
     args.encoder.augmentation.check(false)?;
+    let settings = run::Settings {
+        chunking: args.chunk,
+        with_text: args.with_text,
+        ..settings(&args.pass)?
+    };
+    let patience = args.pass.patience;
+    let source = source(&args.source, &args.columns, patience)?;
+    let names = store::names(&args.sink, patience).map_err(failure)?;
+    let connection = connect::connect_for(global, &args.encoder.engine).await?;
+    if let Some(names) = &names
+        && names.state().await.map_err(failure)?.is_some()
+    {
+        let of_flags = args.encoder.given() || args.chunk != Chunking::Whole || args.with_text;
+        let given = match of_flags {
+            true => Some(encoder(&connection, &args.encoder, patience, &display).await?),
+            false => None,
+        };
+        let given = given.map(|encoder| encoder.mark(args.chunk, args.with_text));
+        let named = named::Named {
+            names: names.as_ref(),
+            source: &source,
+            settings: &settings,
+            patience,
+            given,
+        };
+        return match args.plan {
+            true => named.plan(global, &connection, &display).await,
+            false => named.fill(global, &connection, &display).await,
+        };
+    }
+    let store = store::open(&args.sink, &Credentials::from_env(), patience).map_err(failure)?;
+    let encoder = encoder(&connection, &args.encoder, patience, &display).await?;
+    if args.plan {
+        let plan = plan::plan(&source, store.as_ref(), &encoder, &settings)
+            .await
+            .map_err(failure)?;
+        connection.flush().await;
+        show::plan(global.format, &plan, encoder.augments())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let watch = watch(&display);
+    let outcome = tokio::select! {
+        outcome = run::run(&source, store.as_ref(), &encoder, &settings, &watch) => outcome,
+        () = shutdown::signal() => {
+            connection.flush().await;
+            return Err(interrupted());
+        }
+    };
+    connection.flush().await;
+    show::outcome(global.format, store.name(), &outcome.map_err(failure)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How a pass works, of whole texts that are not kept.
+fn settings(args: &IndexPassArgs) -> Result<run::Settings, Failure> {
     let delete = match (args.delete, args.delete_more) {
         (_, Some(more)) => Some(share("delete-more", more)?),
         (true, None) => Some(DELETED_SHARE),
@@ -57,28 +117,20 @@ async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> 
     {
         return Err(Failure::usage("--rows-per-second: give a number above 0"));
     }
-    let settings = run::Settings {
-        chunking: args.chunk,
-        with_text: args.with_text,
+    Ok(run::Settings {
+        chunking: Chunking::Whole,
+        with_text: false,
         batch: args.batch as usize,
         in_flight: args.in_flight as usize,
         rows_per_second: args.rows_per_second.unwrap_or_default(),
         delete,
         build_index: args.build_index,
-    };
-    let source = source(&args.source, &args.columns, args.patience)?;
-    let store = store::open(&args.sink, &Credentials::from_env(), args.patience).map_err(failure)?;
-    let connection = connect::connect_for(global, &args.encoder.engine).await?;
-    let encoder = encoder(&connection, &args.encoder, args.patience, &display).await?;
-    if args.plan {
-        let plan = plan::plan(&source, store.as_ref(), &encoder, &settings)
-            .await
-            .map_err(failure)?;
-        connection.flush().await;
-        show::plan(global.format, &plan, encoder.augments())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let watch = |counts: &Counts| {
+    })
+}
+
+/// Shows what a pass has done so far.
+fn watch(display: &Display) -> impl Fn(&Counts) + Send + Sync {
+    |counts| {
         let detail = format!("{} written, {} unchanged", counts.written, counts.unchanged);
         display.step(
             "documents",
@@ -88,17 +140,11 @@ async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> 
                 ..Step::default()
             },
         );
-    };
-    let outcome = tokio::select! {
-        outcome = run::run(&source, store.as_ref(), &encoder, &settings, &watch) => outcome,
-        () = shutdown::signal() => {
-            connection.flush().await;
-            return Err(Failure::dependency("interrupted; the same command goes on from here"));
-        }
-    };
-    connection.flush().await;
-    show::outcome(global.format, store.name(), &outcome.map_err(failure)?)?;
-    Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::dependency("interrupted; the same command goes on from here")
 }
 
 async fn check(global: &Global, args: IndexVerifyArgs) -> Result<ExitCode, Failure> {
@@ -154,29 +200,9 @@ async fn hold(global: &Global, args: IndexCompareArgs) -> Result<ExitCode, Failu
         connection
             .prefetch(&mark.space.model, ModelKind::Encoder, &display)
             .await?;
-        let recipe = Recipe {
-            encoder: mark.space.model.clone(),
-            prompt: PromptChoice::Query,
-            dimensions: None,
-            normalise: None,
-            augmentation: augmentation(&connection, &args.augmentation, augmented, &display).await?,
-            patience: PATIENCE,
-        };
-        // A collection of fewer dimensions was made by asking for them; the encoder's own number
-        // need not be one that may be asked for.
-        let mut encoder = Encoder::connect(connection.channel.clone(), recipe.clone())
-            .await
-            .map_err(failure)?;
-        if encoder.dimensions() != mark.space.dimensions || encoder.normalises() != mark.space.normalised {
-            let recipe = Recipe {
-                dimensions: (encoder.dimensions() != mark.space.dimensions).then_some(mark.space.dimensions),
-                normalise: Some(mark.space.normalised),
-                ..recipe
-            };
-            encoder = Encoder::connect(connection.channel.clone(), recipe)
-                .await
-                .map_err(failure)?;
-        }
+        let augmentation = augmentation(&connection, &args.augmentation, augmented, &display).await?;
+        let encoder = Encoder::for_queries(connection.channel.clone(), &mark, augmentation, PATIENCE).await;
+        let encoder = encoder.map_err(failure)?;
         sides.push((store, encoder));
     }
     let settings = compare::Settings {
@@ -229,15 +255,16 @@ async fn encoder(
     patience: Duration,
     display: &Display,
 ) -> Result<Encoder, Failure> {
-    connection.prefetch(&args.model, ModelKind::Encoder, display).await?;
+    let model = args.model.as_deref().unwrap_or(DEFAULT_ENCODER);
+    connection.prefetch(model, ModelKind::Encoder, display).await?;
     let prompt = match (&args.prompt_name, &args.prompt, args.prompt_role) {
         (Some(name), _, _) => PromptChoice::Named(name.clone()),
         (None, Some(text), _) => PromptChoice::Literal(text.clone()),
-        (None, None, PromptRole::Document) => PromptChoice::Document,
-        (None, None, PromptRole::Query) => PromptChoice::Query,
+        (None, None, None | Some(PromptRole::Document)) => PromptChoice::Document,
+        (None, None, Some(PromptRole::Query)) => PromptChoice::Query,
     };
     let recipe = Recipe {
-        encoder: args.model.clone(),
+        encoder: model.to_owned(),
         prompt,
         dimensions: args.dimensions,
         normalise: args.normalise,

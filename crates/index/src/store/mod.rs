@@ -2,6 +2,7 @@
 
 mod chroma;
 mod elastic;
+mod names;
 mod parquet;
 mod pgvector;
 mod qdrant;
@@ -18,6 +19,7 @@ use crate::{
 };
 
 pub use crate::http::Credentials;
+pub use names::Names;
 
 /// Names of ours among a row's fields begin with this, where a store has one space of names.
 pub(crate) const OURS: &str = "isomer_";
@@ -168,6 +170,18 @@ pub fn open(address: &str, credentials: &Credentials, patience: Duration) -> Res
         )?),
         _ => return Err(known()),
     })
+}
+
+/// The name at an address, where the store has names that move at once; `None` where it has none.
+/// Nothing is connected yet.
+///
+/// # Errors
+/// If the address cannot be used.
+pub fn names(address: &str, patience: Duration) -> Result<Option<Box<dyn Names>>> {
+    match address.split_once("://") {
+        Some(("postgres" | "postgresql", _)) => Ok(Some(Box::new(pgvector::Names::open(address, patience)?))),
+        _ => Ok(None),
+    }
 }
 
 /// Fields of a row in a store that has one space of names: the payload's, then ours.
