@@ -14,6 +14,9 @@ import sys
 import tempfile
 import urllib.request
 
+from augmented import Augmented
+from lance_import import LanceImport
+from migrate import NEW, Migration
 from stores import Chroma, Pgvector, Process, Qdrant, free_port
 
 MODEL = "paraphrase-MiniLM-L3-v2"
@@ -31,7 +34,10 @@ class Source:
 
     def write(self) -> None:
         lines = (json.dumps({"id": key, "text": text, "n": n}) for key, (text, n) in self.rows.items())
-        self.path.write_text("\n".join(lines) + "\n")
+        # At once: a run may be reading.
+        beside = self.path.with_suffix(".new")
+        beside.write_text("\n".join(lines) + "\n")
+        beside.replace(self.path)
 
 
 class Gateway(Process):
@@ -39,11 +45,11 @@ class Gateway(Process):
 
     def __init__(self, isomer: str, folder: pathlib.Path):
         self.port = free_port()
-        super().__init__([isomer, "serve", "--listen", f"127.0.0.1:{self.port}", "--model", MODEL],
+        super().__init__([isomer, "serve", "--listen", f"127.0.0.1:{self.port}", "--model", f"{MODEL},{NEW}"],
                          f"http://127.0.0.1:{self.port}/readyz", folder / "serve.log")
 
-    def vectors(self, texts: list[str]) -> list[list[float]]:
-        body = json.dumps({"model": MODEL, "input": texts}).encode()
+    def vectors(self, texts: list[str], model: str = MODEL) -> list[list[float]]:
+        body = json.dumps({"model": model, "input": texts}).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/embeddings", body,
                                          {"content-type": "application/json"})
         with urllib.request.urlopen(request, timeout=300) as answer:
@@ -199,6 +205,12 @@ def main() -> int:
         try:
             # Qdrant's engine in Python takes minutes for what the others take seconds for: only if
             # asked for.
+            if not args.store or "pgvector" in args.store:
+                source = Source(folder / "migrated.jsonl", max(args.rows // 2, 500))
+                draw = random.Random(f"{args.seed} migration")
+                Migration(args.isomer, gateway, source, args.postgres, folder, row, draw).run(difference)
+                LanceImport(args.isomer, gateway, Source(folder / "lance.jsonl", 300), folder, row).run(difference)
+                Augmented(args.isomer, gateway, args.postgres, folder, row, draw).run(difference)
             for kind in args.store or ["pgvector", "chroma"]:
                 store = kinds[kind](args.postgres, folder)
                 try:

@@ -53,16 +53,15 @@ Example: isomer index compare postgres://me@127.0.0.1/search#docs postgres://me@
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Source")]
 pub(crate) struct IndexSourceArgs {
-    /// Column with the key: a value of its own for each row.
-    #[arg(long, env = "ISOMER_INDEX_KEY", value_name = "COLUMN", default_value = "id")]
-    pub(crate) key: String,
-    /// Column with the text; several are joined by a line break.
+    /// Column with the key: a value of its own for each row [default: id].
+    #[arg(long, env = "ISOMER_INDEX_KEY", value_name = "COLUMN")]
+    pub(crate) key: Option<String>,
+    /// Column with the text; several are joined by a line break [default: text].
     #[arg(
         long = "text",
         env = "ISOMER_INDEX_TEXT",
         value_name = "COLUMN,…",
-        value_delimiter = ',',
-        default_value = "text"
+        value_delimiter = ','
     )]
     pub(crate) texts: Vec<String>,
     /// Columns that are stored beside the vector; `all`: all others.
@@ -155,8 +154,9 @@ pub(crate) struct IndexPassArgs {
 /// `isomer index run`
 #[derive(Args, Debug)]
 pub(crate) struct IndexRunArgs {
-    /// JSON lines, CSV, TSV or Parquet (a file, or a folder of files), or
-    /// postgres://USER@HOST/DATABASE#TABLE.
+    /// JSON lines, CSV, TSV or Parquet (a file, or a folder of files),
+    /// postgres://USER@HOST/DATABASE#TABLE, or another collection that was filled with --with-text,
+    /// by its address as a sink.
     #[arg(
         long,
         env = "ISOMER_INDEX_SOURCE",

@@ -78,7 +78,7 @@ async fn backfill(global: &Global, args: MigrateBackfillArgs) -> Result<ExitCode
     let display = Display::new(global.quiet);
     let patience = args.pass.patience;
     let settings = settings(&args.pass)?;
-    let source = source(&args.source, &args.columns, patience)?;
+    let source = source(&args.source, &args.columns, patience).await?;
     let names = names(&args.name, patience)?;
     let state = migrate::state(names.as_ref(), "backfill").await.map_err(failure)?;
     state.migration("backfill").map_err(failure)?;

@@ -5,7 +5,11 @@ mod named;
 mod queries;
 mod show;
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 use isomer_index::{
     IndexError,
@@ -14,7 +18,7 @@ use isomer_index::{
     encode::{Augmentation, Encoder, PromptChoice, Recipe},
     plan,
     run::{self, Counts},
-    source::{Columns, Payload, PostgresRows, Source},
+    source::{CollectionRows, Columns, Payload, PostgresRows, Source},
     store::{self, Credentials},
     verify,
 };
@@ -34,6 +38,9 @@ use crate::{
     progress::{Display, Step},
 };
 
+/// Columns of the key and the text, where no others are named.
+const KEY: &str = "id";
+const TEXT: &str = "text";
 /// Largest share of the rows that `--delete` removes.
 const DELETED_SHARE: f64 = 0.1;
 /// How long a store or an encoder may be away while a collection is only read.
@@ -57,7 +64,7 @@ async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> 
         ..settings(&args.pass)?
     };
     let patience = args.pass.patience;
-    let source = source(&args.source, &args.columns, patience)?;
+    let source = source(&args.source, &args.columns, patience).await?;
     let names = store::names(&args.sink, patience).map_err(failure)?;
     let connection = connect::connect_for(global, &args.encoder.engine).await?;
     if let Some(names) = &names
@@ -155,11 +162,10 @@ async fn check(global: &Global, args: IndexVerifyArgs) -> Result<ExitCode, Failu
         seed: args.sample_seed,
         tolerance: share("tolerance", args.tolerance)?,
     };
-    let source = args
-        .source
-        .as_deref()
-        .map(|address| source(address, &args.columns, PATIENCE))
-        .transpose()?;
+    let source = match args.source.as_deref() {
+        Some(address) => Some(source(address, &args.columns, PATIENCE).await?),
+        None => None,
+    };
     let store = store::open(&args.sink, &Credentials::from_env(), PATIENCE).map_err(failure)?;
     let connection = connect::connect_for(global, &args.encoder.engine).await?;
     let encoder = encoder(&connection, &args.encoder, PATIENCE, &display).await?;
@@ -220,25 +226,34 @@ async fn hold(global: &Global, args: IndexCompareArgs) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-fn source(address: &str, args: &IndexSourceArgs, patience: Duration) -> Result<Source, Failure> {
+async fn source(address: &str, args: &IndexSourceArgs, patience: Duration) -> Result<Source, Failure> {
     let payload = match args.payload.as_slice() {
         [] => Payload::None,
         [all] if all == "all" => Payload::All,
         named => Payload::Named(named.to_vec()),
     };
+    let query = args.source_query.as_deref();
+    let scheme = address.split_once("://").map(|(scheme, _)| scheme);
+    if query.is_none()
+        && let Some(rows) = collection(address, args, &payload, patience).await?
+    {
+        return Ok(Source::Collection(rows));
+    }
     let columns = Columns {
-        key: args.key.clone(),
-        texts: args.texts.clone(),
+        key: args.key.clone().unwrap_or_else(|| KEY.to_owned()),
+        texts: match args.texts.as_slice() {
+            [] => vec![TEXT.to_owned()],
+            named => named.to_vec(),
+        },
         payload,
     };
-    let query = args.source_query.as_deref();
-    match address.split_once("://") {
-        Some(("postgres" | "postgresql", _)) => Ok(Source::Postgres(
+    match scheme {
+        Some("postgres" | "postgresql") => Ok(Source::Postgres(
             PostgresRows::open(address, query, columns, patience).map_err(failure)?,
         )),
-        Some((scheme, _)) => Err(Failure::usage(format!(
-            "--source: `{scheme}://` is no kind of source; give a file, a folder or postgres://USER@HOST/DATABASE#TABLE"
-        ))),
+        Some(_) => Err(Failure::usage(
+            "--source-query: only PostgreSQL has queries; leave it out, or give a PostgreSQL source",
+        )),
         None if query.is_some() => Err(Failure::usage(
             "--source-query: a file has no queries; leave it out, or give a PostgreSQL source",
         )),
@@ -247,6 +262,35 @@ fn source(address: &str, args: &IndexSourceArgs, patience: Duration) -> Result<S
             columns,
         }),
     }
+}
+
+/// The texts of a collection that `isomer index` filled; `None` where the address is something else.
+async fn collection(
+    address: &str,
+    args: &IndexSourceArgs,
+    payload: &Payload,
+    patience: Duration,
+) -> Result<Option<CollectionRows>, Failure> {
+    // A table or a folder may be a collection or not.
+    let must = match address.split_once("://") {
+        Some(("postgres" | "postgresql", rest)) if !rest.contains('#') => return Ok(None),
+        None if !Path::new(address).is_dir() => return Ok(None),
+        Some(("postgres" | "postgresql", _)) | None => false,
+        Some(_) => true,
+    };
+    let of_source = |error| failure(error).of_flag("--source");
+    let store = store::open(address, &Credentials::for_source(), patience).map_err(of_source)?;
+    let collection = store.name().to_owned();
+    let rows = CollectionRows::open(store, payload.clone()).await.map_err(of_source)?;
+    if must && rows.is_none() {
+        return Err(of_source(IndexError::NoCollection { collection }));
+    }
+    if rows.is_some() && (args.key.is_some() || !args.texts.is_empty()) {
+        return Err(Failure::usage(
+            "--key, --text: a collection that `isomer index` filled has its own key and text; leave them out",
+        ));
+    }
+    Ok(rows)
 }
 
 async fn encoder(

@@ -65,6 +65,8 @@ pub struct StoredVector {
     pub vector: Vec<f32>,
     /// Its text, if the collection keeps texts.
     pub text: Option<String>,
+    /// What is stored beside the vector.
+    pub payload: Map<String, Value>,
 }
 
 /// Some rows of a collection.
@@ -218,6 +220,13 @@ pub(crate) fn stored(fields: &Value) -> Option<StoredRow> {
         document: field(DOCUMENT)?,
         digest: field(DIGEST)?,
     })
+}
+
+/// The payload among the fields that [`fields`] wrote; `with_text`: the collection keeps texts.
+pub(crate) fn payload(fields: &Value, with_text: bool) -> Map<String, Value> {
+    let mut payload = fields.as_object().cloned().unwrap_or_default();
+    payload.retain(|name, _| !name.starts_with(OURS) && !(with_text && name == TEXT));
+    payload
 }
 
 /// A vector of JSON numbers.

@@ -307,16 +307,22 @@ impl VectorStore for Table {
     fn vectors<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<Vec<StoredVector>>> {
         async move {
             let table = &self.table.quoted;
-            let statement = format!("SELECT key, embedding::text, text FROM {table} WHERE key = ANY($1)");
+            let statement =
+                format!("SELECT key, embedding::text, text, payload::text FROM {table} WHERE key = ANY($1)");
             let rows = self.rows("reading", statement, Bound::Texts(keys)).await?;
             let unreadable = self.unreadable();
             rows.iter()
                 .map(|row| {
                     let vector: String = row.try_get(1).map_err(&unreadable)?;
+                    let payload: String = row.try_get(3).map_err(&unreadable)?;
                     Ok(StoredVector {
                         key: row.try_get(0).map_err(&unreadable)?,
                         vector: read_vector(&vector).unwrap_or_default(),
                         text: row.try_get(2).map_err(&unreadable)?,
+                        payload: serde_json::from_str(&payload).map_err(|error| IndexError::Refused {
+                            doing: self.doing("reading"),
+                            message: format!("the payload of a row is not an object: {error}"),
+                        })?,
                     })
                 })
                 .collect()
