@@ -41,7 +41,8 @@ class Generator:
             def do_POST(self):
                 asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 asked = json.dumps(asked["messages"])
-                text = max((text for text in texts if text in asked), key=len)
+                # What is none of the source is the text by which a run learns the space.
+                text = max((text for text in texts if text in asked), key=len, default="The weather is fine 1.")
                 with lock:
                     outer.calls += 1
                 number = int(text.rstrip(".").split()[-1])
@@ -113,19 +114,24 @@ class Augmented:
         self.row("verify counts them and finds no fault",
                  (code, verified["partial"]["rows"], verified["differing"]["rows"]) == (0, failing, 0)
                  and verified["sampled"] >= DOCUMENTS - failing, (verified["partial"]["rows"], verified["sampled"]))
+        # What was refused is asked for again. What was answered and failed the checks is not: the caches
+        # hold the answer, which the same generator would give again.
+        unfit = sum(n % FAILS == 0 and n % (2 * FAILS) != 0 for n in range(DOCUMENTS))
         self.generator.failing = False
         before = self.generator.calls
         _, second = self.call("run")
         found = self.wrong(difference)
         self.row("the next run makes these alone again",
-                 (second["written"], second["partial"], second["unchanged"]) == (failing, 0, DOCUMENTS - failing)
-                 and not any(found.values()) and self.generator.calls - before == failing,
+                 (second["written"], second["partial"], second["unchanged"]) == (failing, unfit, DOCUMENTS - failing)
+                 and found == {"lost": 0, "of another vector": 0, "lack their variant": unfit}
+                 and self.generator.calls - before == failing - unfit,
                  {"written": second["written"], "calls": self.generator.calls - before, **found})
         before = self.generator.calls
         _, third = self.call("run")
-        self.row("and a third one nothing", (third["written"], self.generator.calls) == (0, before), third["written"])
+        self.row("a third one makes no call", (third["written"], third["partial"], self.generator.calls) == (unfit, unfit, before),
+                 {"written": third["written"], "calls": self.generator.calls - before})
         code, verified = self.call("verify", "--share", "1")
-        self.row("verify computes all of them again", (code, verified["sampled"]) == (0, DOCUMENTS), verified["sampled"])
+        self.row("verify computes again what has its variant", (code, verified["sampled"]) == (0, DOCUMENTS - unfit), verified["sampled"])
         plain = self.gateway.vectors([self.texts["d1"]], MODEL)[0]
         self.connection.execute("UPDATE gase SET embedding = %s::vector WHERE key = 'd1'", (json.dumps(plain),))
         code, verified = self.call("verify", "--share", "1")

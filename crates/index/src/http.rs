@@ -123,6 +123,19 @@ impl Http {
         })
     }
 
+    /// Another collection of the same server.
+    pub(crate) fn of(&self, collection: &str) -> Self {
+        let server = self
+            .shown
+            .split_once('#')
+            .map_or(self.shown.as_str(), |(server, _)| server);
+        Self {
+            collection: collection.to_owned(),
+            shown: format!("{server}#{collection}"),
+            ..self.clone()
+        }
+    }
+
     /// How long a failure that may pass is waited out.
     pub(crate) fn patience(&self) -> Duration {
         self.patience

@@ -9,7 +9,8 @@
 //! * [`mod@run`]: fills a collection and follows its source. [`mod@plan`]: what that would take.
 //! * [`mod@verify`]: recomputes a sample of what is stored. [`mod@compare`]: two collections on the
 //!   same queries.
-//! * [`name`]: what a name stands for while it moves, and which step is due. [`mod@migrate`]: the steps.
+//! * [`name`]: what a name stands for while it moves, and which step is due. [`mod@migrate`]: the
+//!   steps.
 //!
 //! **Invariant: the store is the only record.** Each row carries the digest of what it was made of,
 //! a run asks the store for the digests of each batch and writes what differs. So a run that was

@@ -142,8 +142,8 @@ pub struct Both {
 /// Brings the collections behind a name up to date with a source.
 ///
 /// # Errors
-/// As a run's, of the serving collection; [`IndexError::Moved`] if a step was made in between, after
-/// which the same run goes on with the new record.
+/// As a run's, of the serving collection; [`IndexError::Moved`] if a step was made in between,
+/// after which the same run goes on with the new record.
 pub async fn run_both(
     source: &Source,
     names: &dyn Names,

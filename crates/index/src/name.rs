@@ -195,7 +195,8 @@ impl State {
         })
     }
 
-    /// A run over the whole source has written to both; `skipped` is what was counted when it began.
+    /// A run over the whole source has written to both; `skipped` is what was counted when it
+    /// began.
     ///
     /// # Errors
     /// If there is no migration.

@@ -109,8 +109,8 @@ pub(crate) fn failed(doing: &str) -> impl FnOnce(sqlx::Error) -> IndexError {
     move |error| {
         let passes = match &error {
             sqlx::Error::Database(told) => told.code().is_some_and(|code| {
-                // Connections, resources, shutdown, deadlocks and serialisation, and a lock that was not
-                // to be had in the time.
+                // Connections, resources, shutdown, deadlocks and serialisation, and a lock that
+                // was not to be had in the time.
                 ["08", "53", "57P", "40", "55P03"]
                     .iter()
                     .any(|class| code.starts_with(class))

@@ -10,7 +10,7 @@ use isomer_index::{
     encode::Encoder,
     migrate::{self, Stepped},
     name::{Migration, Next, State},
-    store::{self, Names, VectorStore},
+    store::{self, Credentials, Names, VectorStore},
 };
 use isomer_models::ModelKind;
 use isomer_service_kit::Fault;
@@ -52,7 +52,7 @@ pub(super) async fn run(global: &Global, command: IndexMigrateCommand) -> Result
 
 /// The names of a store that has some.
 fn names(address: &str, patience: Duration) -> Result<Box<dyn Names>, Failure> {
-    let names = store::names(address, patience).map_err(failure)?;
+    let names = store::names(address, &Credentials::from_env(), patience).map_err(failure)?;
     names.ok_or_else(|| {
         let message = "this store has no name that moves from one collection to another at once";
         Failure::from(Fault::invalid("NAME", message).hint(

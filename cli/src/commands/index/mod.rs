@@ -65,7 +65,7 @@ async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> 
     };
     let patience = args.pass.patience;
     let source = source(&args.source, &args.columns, patience).await?;
-    let names = store::names(&args.sink, patience).map_err(failure)?;
+    let names = store::names(&args.sink, &Credentials::from_env(), patience).map_err(failure)?;
     let connection = connect::connect_for(global, &args.encoder.engine).await?;
     if let Some(names) = &names
         && names.state().await.map_err(failure)?.is_some()
@@ -264,7 +264,8 @@ async fn source(address: &str, args: &IndexSourceArgs, patience: Duration) -> Re
     }
 }
 
-/// The texts of a collection that `isomer index` filled; `None` where the address is something else.
+/// The texts of a collection that `isomer index` filled; `None` where the address is something
+/// else.
 async fn collection(
     address: &str,
     args: &IndexSourceArgs,

@@ -1,5 +1,5 @@
-//! `isomer index run` under the name of a migration: the store says which collections are filled and
-//! by which encoders.
+//! `isomer index run` under the name of a migration: the store says which collections are filled
+//! and by which encoders.
 
 use std::{process::ExitCode, time::Duration};
 

@@ -1,5 +1,6 @@
 //! Where vectors are kept: one interface, one file a store.
 
+mod alias;
 mod chroma;
 mod elastic;
 mod names;
@@ -144,33 +145,12 @@ pub fn open(address: &str, credentials: &Credentials, patience: Duration) -> Res
     if matches!(scheme, "postgres" | "postgresql") {
         return Ok(Box::new(pgvector::Table::open(address, patience)?));
     }
-    let known = || IndexError::Setting {
-        field: "sink",
-        message: format!("`{scheme}://` is no kind of store"),
-        hint: "write postgres://, qdrant+http://, chroma+http://, opensearch+http:// or elasticsearch+http:// (or +https://), or a \
-               folder for Parquet files",
-    };
-    let (kind, protocol) = scheme.split_once('+').ok_or_else(known)?;
-    if !matches!(protocol, "http" | "https") {
-        return Err(known());
-    }
-    let rest = address
-        .strip_prefix(kind)
-        .and_then(|rest| rest.strip_prefix('+'))
-        .unwrap_or(address);
+    let (kind, rest) = over_http(scheme, address)?;
     let http = |scheme| Http::open(rest, scheme, credentials, patience);
     Ok(match kind {
-        "qdrant" => Box::new(qdrant::Collection::new(http("api-key")?)?),
-        "chroma" => Box::new(chroma::Collection::new(http("x-chroma-token")?)?),
-        "opensearch" => Box::new(elastic::Index::new(
-            http("authorization")?,
-            elastic::Engine::OpenSearch,
-        )?),
-        "elasticsearch" => Box::new(elastic::Index::new(
-            http("authorization")?,
-            elastic::Engine::Elasticsearch,
-        )?),
-        _ => return Err(known()),
+        Kind::Qdrant => Box::new(qdrant::Collection::new(http("api-key")?)?),
+        Kind::Chroma => Box::new(chroma::Collection::new(http("x-chroma-token")?)?),
+        Kind::Elastic(engine) => Box::new(elastic::Index::new(http("authorization")?, engine)?),
     })
 }
 
@@ -179,11 +159,54 @@ pub fn open(address: &str, credentials: &Credentials, patience: Duration) -> Res
 ///
 /// # Errors
 /// If the address cannot be used.
-pub fn names(address: &str, patience: Duration) -> Result<Option<Box<dyn Names>>> {
-    match address.split_once("://") {
-        Some(("postgres" | "postgresql", _)) => Ok(Some(Box::new(pgvector::Names::open(address, patience)?))),
-        _ => Ok(None),
+pub fn names(address: &str, credentials: &Credentials, patience: Duration) -> Result<Option<Box<dyn Names>>> {
+    let Some((scheme, _)) = address.split_once("://") else {
+        return Ok(None);
+    };
+    if matches!(scheme, "postgres" | "postgresql") {
+        return Ok(Some(Box::new(pgvector::Names::open(address, patience)?)));
     }
+    let (kind, rest) = over_http(scheme, address)?;
+    let http = |scheme| Http::open(rest, scheme, credentials, patience);
+    Ok(match kind {
+        Kind::Chroma => None,
+        Kind::Qdrant => Some(Box::new(alias::AliasNames {
+            aliases: alias::qdrant::Alias::new(http("api-key")?),
+        })),
+        Kind::Elastic(engine) => Some(Box::new(alias::AliasNames {
+            aliases: alias::elastic::Alias::new(http("authorization")?, engine),
+        })),
+    })
+}
+
+/// A store that is called over HTTP.
+enum Kind {
+    Qdrant,
+    Chroma,
+    Elastic(elastic::Engine),
+}
+
+/// The kind of store that a scheme names, and the address of its server.
+fn over_http<'a>(scheme: &str, address: &'a str) -> Result<(Kind, &'a str)> {
+    let unknown = || IndexError::Setting {
+        field: "sink",
+        message: format!("`{scheme}://` is no kind of store"),
+        hint: "write postgres://, qdrant+http://, chroma+http://, opensearch+http:// or elasticsearch+http:// (or +https://), or a \
+               folder for Parquet files",
+    };
+    let (name, protocol) = scheme.split_once('+').ok_or_else(unknown)?;
+    let kind = match name {
+        "qdrant" => Kind::Qdrant,
+        "chroma" => Kind::Chroma,
+        "opensearch" => Kind::Elastic(elastic::Engine::OpenSearch),
+        "elasticsearch" => Kind::Elastic(elastic::Engine::Elasticsearch),
+        _ => return Err(unknown()),
+    };
+    if !matches!(protocol, "http" | "https") {
+        return Err(unknown());
+    }
+    let server = address.strip_prefix(name).and_then(|rest| rest.strip_prefix('+'));
+    Ok((kind, server.unwrap_or(address)))
 }
 
 /// Fields of a row in a store that has one space of names: the payload's, then ours.

@@ -15,7 +15,7 @@ use isomer_index::{
     migrate::{self, Both, Member, Stepped, run_both},
     name::{Agreement, State},
     run::Settings,
-    store::{self, Names},
+    store::{self, Credentials, Names},
 };
 use isomer_stubs::encoder::StubEncoder;
 use sqlx::{PgPool, Row};
@@ -41,7 +41,9 @@ impl Place {
         let first = stub("w1");
         fill(&path, &address, &first, &settings()).await.unwrap();
         let place = Self {
-            names: store::names(&address, Duration::from_secs(3)).unwrap().unwrap(),
+            names: store::names(&address, &Credentials::default(), Duration::from_secs(3))
+                .unwrap()
+                .unwrap(),
             pool: PgPool::connect(&url).await.unwrap(),
             address,
             _folder: folder,
@@ -236,7 +238,8 @@ async fn pgvector_moves_a_name_step_by_step() {
     };
     place.run_from(&state, [&first, &second], &indexing).await.unwrap();
 
-    // Switched: every row that readers get is of the new space, and the guard finds none of the old.
+    // Switched: every row that readers get is of the new space, and the guard finds none of the
+    // old.
     let stale = place.state().await;
     place.step(|state| state.switch(false, 2)).await.unwrap();
     assert!(place.step(|state| state.switch(false, 3)).await.unwrap().already);
@@ -390,9 +393,13 @@ async fn a_name_is_made_over_another_table_and_not_over_what_it_would_uncover() 
     };
     let second = stub("w2");
     let mark = encoder(&second).await.mark(Chunking::Whole, false);
-    let search = store::names(&place.address.replace("#docs", "#search"), Duration::from_secs(3))
-        .unwrap()
-        .unwrap();
+    let search = store::names(
+        &place.address.replace("#docs", "#search"),
+        &Credentials::default(),
+        Duration::from_secs(3),
+    )
+    .unwrap()
+    .unwrap();
     let nothing = migrate::start(search.as_ref(), None, &mark, 1).await.unwrap_err();
     assert!(matches!(nothing, IndexError::NoCollection { .. }), "{nothing}");
     sqlx::raw_sql("ALTER TABLE docs ENABLE ROW LEVEL SECURITY")
@@ -413,9 +420,122 @@ async fn a_name_is_made_over_another_table_and_not_over_what_it_would_uncover() 
         ("docs", Some("search_1"))
     );
     assert_eq!(place.spaces("search").await.len(), 40);
-    let taken = store::names(&place.address.replace("#docs", "#taken"), Duration::from_secs(3))
-        .unwrap()
-        .unwrap();
+    let taken = store::names(
+        &place.address.replace("#docs", "#taken"),
+        &Credentials::default(),
+        Duration::from_secs(3),
+    )
+    .unwrap()
+    .unwrap();
     let refused = migrate::start(taken.as_ref(), None, &mark, 1).await.unwrap_err();
     assert!(matches!(refused, IndexError::Foreign { .. }), "{refused}");
+}
+
+/// Takes an alias through a migration; `address` ends in front of its name.
+async fn hold_alias(address: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("docs.jsonl");
+    write(&path, &rows(40));
+    let (first, second) = (stub("w1"), stub("w2"));
+    let at = |name: &str| format!("{address}{name}");
+    fill(&path, &at("first"), &first, &settings()).await.unwrap();
+    let open_name = |name: &str| {
+        store::names(&at(name), &Credentials::default(), Duration::from_secs(3))
+            .unwrap()
+            .unwrap()
+    };
+    let names = open_name("docs");
+    let names = names.as_ref();
+    let mark = encoder(&second).await.mark(Chunking::Whole, false);
+    let nothing = migrate::start(names, None, &mark, 1).await.unwrap_err();
+    assert!(nothing.to_string().contains("no alias"), "{nothing}");
+    let started = migrate::start(names, Some("first"), &mark, 1).await.unwrap();
+    assert_eq!((started.already, started.state.other()), (false, Some("docs_1")));
+    assert!(migrate::start(names, None, &mark, 1).await.unwrap().already);
+    // A collection behind the name is not written to past it.
+    let past = open_name("first").state().await.unwrap_err();
+    assert!(matches!(past, IndexError::Moved { .. }), "{past}");
+
+    let run = async |state: &State| {
+        let member = async |collection: &str, stub: &StubEncoder| {
+            let mark = names.mark(collection).await.unwrap();
+            Member::new(names.open(state, collection).unwrap(), mark, encoder(stub).await).unwrap()
+        };
+        let (old, new) = (member("first", &first).await, member("docs_1", &second).await);
+        let (serving, other) = match state.serving == "first" {
+            true => (old, new),
+            false => (new, old),
+        };
+        let (source, settings) = (source(&path), settings());
+        run_both(&source, names, state, (&serving, Some(&other)), &settings, &|_| {}).await
+    };
+    let state = async || names.state().await.unwrap().unwrap();
+    let both = run(&state().await).await.unwrap();
+    assert_eq!(
+        (
+            both.serving.counts.unchanged,
+            both.other.unwrap().unwrap().counts.written
+        ),
+        (40, 40)
+    );
+    // A document that is missing keeps the name where it is.
+    let gone = crate::support::open(&at("docs_1"));
+    gone.write(&[], &["k7".to_owned()]).await.unwrap();
+    gone.settle().await.unwrap();
+    let refused = migrate::step(names, "switch", |state| state.switch(true, 2))
+        .await
+        .unwrap_err();
+    assert!(refused.to_string().contains("lacks 1 documents"), "{refused}");
+    let begun = state().await;
+    run(&begun).await.unwrap();
+    migrate::step(names, "switch", |state| state.switch(true, 2))
+        .await
+        .unwrap();
+    // The name is read as the new collection, and a run that began before writes nothing more.
+    let read = || crate::support::open(&at("docs"));
+    assert_eq!(read().mark().await.unwrap().unwrap().space.weights, "w2");
+    let mut documents = rows(40);
+    documents[3].1 = "changed".to_owned();
+    write(&path, &documents);
+    let moved = run(&begun).await.unwrap_err();
+    assert!(matches!(moved, IndexError::Moved { .. }), "{moved}");
+    run(&state().await).await.unwrap();
+    migrate::step(names, "roll back", State::roll_back).await.unwrap();
+    assert_eq!(read().mark().await.unwrap().unwrap().space.weights, "w1");
+    migrate::step(names, "switch", |state| state.switch(true, 3))
+        .await
+        .unwrap();
+    migrate::step(names, "finish", |state| state.finish(4)).await.unwrap();
+    assert!(
+        migrate::step(names, "finish", |state| state.finish(5))
+            .await
+            .unwrap()
+            .already
+    );
+    assert!(crate::support::open(&at("first")).mark().await.unwrap().is_none());
+    assert_eq!(crate::support::all(&at("docs")).await.len(), 40);
+    let third = encoder(&stub("w3")).await.mark(Chunking::Whole, false);
+    assert_eq!(
+        migrate::start(names, None, &third, 6).await.unwrap().state.other(),
+        Some("docs_2")
+    );
+    migrate::step(names, "abandon", |state| state.abandon(7)).await.unwrap();
+    assert!(crate::support::open(&at("docs_2")).mark().await.unwrap().is_none());
+    assert_eq!(state().await.serving, "docs_1");
+}
+
+#[tokio::test]
+async fn aliases_of_qdrant_opensearch_and_elasticsearch_move() {
+    hold_alias(&format!("qdrant+{}#", crate::servers::qdrant().await)).await;
+    for kind in ["opensearch", "elasticsearch"] {
+        hold_alias(&format!("{kind}+{}#", crate::servers::elastic().await)).await;
+    }
+}
+
+#[tokio::test]
+async fn stores_without_names_have_none() {
+    for address in ["chroma+http://127.0.0.1:1#docs", "a/folder"] {
+        let names = store::names(address, &Credentials::default(), Duration::from_secs(1)).unwrap();
+        assert!(names.is_none(), "{address}");
+    }
 }

@@ -1,5 +1,5 @@
-//! PostgreSQL as a source: every row once, in the order of its key. Collections as sources: the texts
-//! and payloads that they keep.
+//! PostgreSQL as a source: every row once, in the order of its key. Collections as sources: the
+//! texts and payloads that they keep.
 
 use std::time::Duration;
 

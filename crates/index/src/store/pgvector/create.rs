@@ -11,7 +11,8 @@ use crate::{
 /// What a comment that is a mark begins with.
 const MARKED: &str = "isomer index: ";
 
-/// The comment of the column `embedding`; `None` if there is no table, no such column or no comment.
+/// The comment of the column `embedding`; `None` if there is no table, no such column or no
+/// comment.
 async fn comment<'e>(executor: impl sqlx::PgExecutor<'e>, table: &Name, shown: &str) -> Result<Option<String>> {
     let statement = "SELECT col_description(attrelid, attnum) FROM pg_attribute WHERE attrelid = to_regclass($1) \
                      AND attname = 'embedding' AND NOT attisdropped";
