@@ -12,11 +12,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 import urllib.request
+
+import psycopg
 
 from augmented import Augmented
 from lance_import import LanceImport
-from migrate import NEW, Migration
+from migrate import NEW, Aliases, Migration
 from stores import Chroma, Pgvector, Process, Qdrant, free_port
 
 MODEL = "paraphrase-MiniLM-L3-v2"
@@ -188,6 +191,14 @@ def twins(store, source: Source, gateway: Gateway, index: Index) -> None:
         and sorted(before) == sorted(store.rows()), refused.returncode)
 
 
+def own_database(url: str) -> str:
+    """An empty database of this test: where the extension is in another one is no matter here."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS isomer_search WITH (FORCE)")
+        connection.execute("CREATE DATABASE isomer_search")
+    return urllib.parse.urlsplit(url)._replace(path="/isomer_search").geturl()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--isomer", required=True)
@@ -196,6 +207,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--store", choices=["pgvector", "chroma", "qdrant"], action="append")
     args = parser.parse_args()
+    args.postgres = own_database(args.postgres)
     print(f"seed {args.seed}")
     kinds = {"pgvector": Pgvector, "chroma": Chroma, "qdrant": Qdrant}
     with tempfile.TemporaryDirectory() as name:
@@ -219,6 +231,8 @@ def main() -> int:
                     backfill(store, source, gateway, index, random.Random(f"{args.seed} {kind}"))
                     follow(store, source, gateway, index)
                     twins(store, source, gateway, index)
+                    if kind == "qdrant":
+                        Aliases(args.isomer, gateway, Source(folder / "alias.jsonl", 200), store, row).run(difference)
                 finally:
                     store.stop()
         finally:

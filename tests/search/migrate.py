@@ -104,6 +104,41 @@ class Writer:
         self.thread.join()
 
 
+class Aliases:
+    """An alias of Qdrant through all steps, without anything that goes wrong: its changes are Qdrant's."""
+
+    def __init__(self, isomer: str, gateway, source, store, row):
+        self.store, self.source, self.gateway, self.isomer = store, source, gateway, isomer
+        self.row = lambda what, holds, numbers: row(store, what, holds, numbers)
+        self.server = store.sink.removesuffix("#accepted")
+        self.engine = ["--server", f"127.0.0.1:{gateway.port}"]
+
+    def call(self, *arguments: str) -> dict:
+        done = subprocess.run([self.isomer, "index", *arguments, "--format", "json", "--quiet"], capture_output=True, text=True, timeout=1800)
+        if done.returncode != 0:
+            raise AssertionError(f"{arguments[:2]} ended with {done.returncode}: {done.stderr}")
+        return json.loads(done.stdout)
+
+    def run(self, difference) -> None:
+        name, columns = f"{self.server}#search", ["--source", str(self.source.path), "--payload", "n"]
+        self.call("run", "--sink", f"{self.server}#first", *columns, "--model", OLD, *self.engine)
+        self.call("migrate", "start", name, "--from", "first", "--model", NEW, *self.engine)
+        self.call("migrate", "backfill", name, *columns, *self.engine)
+        self.call("migrate", "switch", name, "--uncompared")
+        served = {}
+        for step, model in [("roll-back", OLD), ("switch", NEW)]:
+            self.call("migrate", step, name, *(["--uncompared"] if step == "switch" else []))
+            points = self.store.call("POST", "points/scroll", {"limit": 100_000, "with_payload": True, "with_vector": True}, "search")
+            stored = {point["payload"]["isomer_key"]: point["vector"] for point in points["points"]}
+            computed = self.gateway.vectors([text for text, _ in self.source.rows.values()], model)
+            served[step] = sum(difference(stored[key], again, False) < 1e-3 for key, again in zip(self.source.rows, computed, strict=True))
+        count = len(self.source.rows)
+        self.row("an alias leads to the old vectors, then to the new ones", served == {"roll-back": count, "switch": count}, served)
+        self.call("migrate", "finish", name)
+        again = self.call("run", "--sink", name, *columns, *self.engine)["serving"]
+        self.row("after finish a run under the alias writes nothing", (again["written"], again["unchanged"]) == (0, count), again["written"])
+
+
 class Migration:
     def __init__(self, isomer: str, gateway, source, url: str, folder: pathlib.Path, row, draw: random.Random):
         self.isomer, self.gateway, self.source, self.url, self.draw = isomer, gateway, source, url, draw

@@ -21,7 +21,7 @@ pub(crate) enum IndexCommand {
 Sinks: postgres://USER@HOST/DATABASE#TABLE (pgvector), qdrant+http://HOST:6333#COLLECTION, chroma+http://HOST:8000#COLLECTION,
 opensearch+https://HOST:9200#INDEX, elasticsearch+https://HOST:9200#INDEX, or a folder for Parquet files.
 A key goes into ISOMER_SINK_API_KEY, or a user and password into ISOMER_SINK_USER and ISOMER_SINK_PASSWORD; PostgreSQL's password
-into PGPASSWORD.
+into PGPASSWORD. A collection that is the source takes ISOMER_SOURCE_API_KEY, ISOMER_SOURCE_USER and ISOMER_SOURCE_PASSWORD.
 Examples:
   isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --payload title,lang --plan
   isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --payload title,lang --build-index

@@ -30,7 +30,11 @@ impl Alias {
 
     async fn find(&self) -> Result<Option<String>> {
         let path = ["_alias", self.http.collection.as_str()];
-        let found = self.http.find("reading", Method::GET, &path, None).await?;
+        let found = match self.http.find("reading", Method::GET, &path, None).await {
+            // A key for one index may not list aliases.
+            Err(IndexError::Refused { .. }) => return Ok(None),
+            found => found?,
+        };
         let Some(indexes) = found.as_ref().and_then(Value::as_object) else {
             return Ok(None);
         };

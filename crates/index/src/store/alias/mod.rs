@@ -29,7 +29,7 @@ pub(crate) trait Aliases: Send + Sync + Debug {
     fn shown(&self) -> &str;
     /// The alias.
     fn name(&self) -> &str;
-    /// The collection that the alias leads to.
+    /// The collection that the alias leads to; `None` too where this may not be asked.
     fn target(&self) -> BoxFuture<'_, Result<Option<String>>>;
     /// Moves the alias at once, or makes it.
     fn point<'a>(&'a self, from: Option<&'a str>, to: &'a str) -> BoxFuture<'a, Result<()>>;
@@ -103,6 +103,15 @@ impl<A: Aliases + Clone + 'static> AliasNames<A> {
         let state = text
             .map(|text| State::from_text(self.aliases.shown(), &text))
             .transpose()?;
+        if let Some(state) = state.as_ref().filter(|state| state.name == self.aliases.name()) {
+            return Err(IndexError::Refused {
+                doing: format!("reading where {} leads", self.aliases.shown()),
+                message: format!(
+                    "it is the name of `{}`, and this key may not list aliases",
+                    state.serving
+                ),
+            });
+        }
         match state.filter(|state| state.claimed().contains(&self.aliases.name())) {
             None => Ok(None),
             Some(state) => Err(IndexError::Moved {

@@ -8,7 +8,10 @@ use super::{
     super::{VectorStore, qdrant::Collection},
     Aliases, RECORD,
 };
-use crate::{error::Result, http::Http};
+use crate::{
+    error::{IndexError, Result},
+    http::Http,
+};
 
 /// An alias.
 #[derive(Debug, Clone)]
@@ -22,7 +25,11 @@ impl Alias {
     }
 
     async fn find(&self) -> Result<Option<String>> {
-        let answer = self.http.send("reading", Method::GET, &["aliases"], None).await?;
+        let answer = match self.http.send("reading", Method::GET, &["aliases"], None).await {
+            // A key for one collection may not list aliases.
+            Err(IndexError::Refused { .. }) => return Ok(None),
+            answer => answer?,
+        };
         let aliases = answer.pointer("/result/aliases").and_then(Value::as_array);
         let own = aliases
             .into_iter()
