@@ -3,6 +3,7 @@ docs/how-to/search.md says. Called by accept.py."""
 
 from __future__ import annotations
 
+import glob
 import pathlib
 import subprocess
 
@@ -15,7 +16,7 @@ DIMENSIONS = 384
 
 def imported(database, folder: pathlib.Path):
     """The lines of the documentation."""
-    rows = pyarrow.dataset.dataset(folder, format="parquet").to_table()
+    rows = pyarrow.dataset.dataset(glob.glob(f"{folder}/*.parquet"), format="parquet").to_table()
     rows = rows.append_column("vector", rows["embedding"].cast(pyarrow.list_(pyarrow.float32(), DIMENSIONS))).drop(["embedding"])
     table = database.create_table("docs", schema=rows.schema, exist_ok=True)
     table.merge_insert("key").when_matched_update_all().when_not_matched_insert_all().when_not_matched_by_source_delete().execute(rows)
