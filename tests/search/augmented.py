@@ -114,8 +114,8 @@ class Augmented:
         self.row("verify counts them and finds no fault",
                  (code, verified["partial"]["rows"], verified["differing"]["rows"]) == (0, failing, 0)
                  and verified["sampled"] >= DOCUMENTS - failing, (verified["partial"]["rows"], verified["sampled"]))
-        # What was refused is asked for again. What was answered and failed the checks is not: the caches
-        # hold the answer, which the same generator would give again.
+        # What was refused is asked for again. What was answered and failed the checks is not: the
+        # caches hold the answer, which the same generator would give again.
         unfit = sum(n % FAILS == 0 and n % (2 * FAILS) != 0 for n in range(DOCUMENTS))
         self.generator.failing = False
         before = self.generator.calls

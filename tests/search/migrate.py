@@ -182,8 +182,8 @@ class Migration:
         for _ in range(5):
             if "cannot serve in the place" not in done.stderr:
                 break
-            # Two runs at once, over two states of the source, left a document in one of both: the next run
-            # that deletes brings it right.
+            # Two runs at once, over two states of the source, left a document in one of both: the
+            # next run that deletes brings it right.
             self.refusals += 1
             self.fill("--delete")
             done = self.call("migrate", *arguments)
