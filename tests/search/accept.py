@@ -12,8 +12,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 import urllib.request
 
+import psycopg
+
+from augmented import Augmented
+from lance_import import LanceImport
+from migrate import NEW, Aliases, Migration
 from stores import Chroma, Pgvector, Process, Qdrant, free_port
 
 MODEL = "paraphrase-MiniLM-L3-v2"
@@ -31,7 +37,10 @@ class Source:
 
     def write(self) -> None:
         lines = (json.dumps({"id": key, "text": text, "n": n}) for key, (text, n) in self.rows.items())
-        self.path.write_text("\n".join(lines) + "\n")
+        # At once: a run may be reading.
+        beside = self.path.with_suffix(".new")
+        beside.write_text("\n".join(lines) + "\n")
+        beside.replace(self.path)
 
 
 class Gateway(Process):
@@ -39,11 +48,11 @@ class Gateway(Process):
 
     def __init__(self, isomer: str, folder: pathlib.Path):
         self.port = free_port()
-        super().__init__([isomer, "serve", "--listen", f"127.0.0.1:{self.port}", "--model", MODEL],
+        super().__init__([isomer, "serve", "--listen", f"127.0.0.1:{self.port}", "--model", f"{MODEL},{NEW}"],
                          f"http://127.0.0.1:{self.port}/readyz", folder / "serve.log")
 
-    def vectors(self, texts: list[str]) -> list[list[float]]:
-        body = json.dumps({"model": MODEL, "input": texts}).encode()
+    def vectors(self, texts: list[str], model: str = MODEL) -> list[list[float]]:
+        body = json.dumps({"model": model, "input": texts}).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/embeddings", body,
                                          {"content-type": "application/json"})
         with urllib.request.urlopen(request, timeout=300) as answer:
@@ -182,6 +191,14 @@ def twins(store, source: Source, gateway: Gateway, index: Index) -> None:
         and sorted(before) == sorted(store.rows()), refused.returncode)
 
 
+def own_database(url: str) -> str:
+    """An empty database of this test: where the extension is in another one is no matter here."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS isomer_search WITH (FORCE)")
+        connection.execute("CREATE DATABASE isomer_search")
+    return urllib.parse.urlsplit(url)._replace(path="/isomer_search").geturl()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--isomer", required=True)
@@ -190,6 +207,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--store", choices=["pgvector", "chroma", "qdrant"], action="append")
     args = parser.parse_args()
+    args.postgres = own_database(args.postgres)
     print(f"seed {args.seed}")
     kinds = {"pgvector": Pgvector, "chroma": Chroma, "qdrant": Qdrant}
     with tempfile.TemporaryDirectory() as name:
@@ -199,6 +217,12 @@ def main() -> int:
         try:
             # Qdrant's engine in Python takes minutes for what the others take seconds for: only if
             # asked for.
+            if not args.store or "pgvector" in args.store:
+                source = Source(folder / "migrated.jsonl", max(args.rows // 2, 500))
+                draw = random.Random(f"{args.seed} migration")
+                Migration(args.isomer, gateway, source, args.postgres, folder, row, draw).run(difference)
+                LanceImport(args.isomer, gateway, Source(folder / "lance.jsonl", 300), folder, row).run(difference)
+                Augmented(args.isomer, gateway, args.postgres, folder, row, draw).run(difference)
             for kind in args.store or ["pgvector", "chroma"]:
                 store = kinds[kind](args.postgres, folder)
                 try:
@@ -207,6 +231,8 @@ def main() -> int:
                     backfill(store, source, gateway, index, random.Random(f"{args.seed} {kind}"))
                     follow(store, source, gateway, index)
                     twins(store, source, gateway, index)
+                    if kind == "qdrant":
+                        Aliases(args.isomer, gateway, Source(folder / "alias.jsonl", 200), store, row).run(difference)
                 finally:
                     store.stop()
         finally:

@@ -13,6 +13,7 @@ from qdrant_client import QdrantClient, models
 
 CLIENT = QdrantClient(":memory:")
 METADATA: dict[str, dict] = {}
+ALIASES = TypeAdapter(models.ChangeAliasesOperation)
 VECTORS = TypeAdapter(models.VectorParams)
 POINT = TypeAdapter(models.PointStruct)
 FILTER = TypeAdapter(models.Filter)
@@ -24,7 +25,12 @@ def point(found) -> dict:
 
 def answer(method: str, path: list[str], body: dict | None):
     """The result, or None where there is no such collection."""
+    if path == ["aliases"]:
+        return json.loads(CLIENT.get_aliases().model_dump_json())
+    if path == ["collections", "aliases"]:
+        return CLIENT.update_collection_aliases(ALIASES.validate_python(body).actions)
     name, rest = path[1], path[2:]
+    name = {alias.alias_name: alias.collection_name for alias in CLIENT.get_aliases().aliases}.get(name, name)
     if method == "PUT" and not rest:
         models.CreateCollection.model_validate(body)
         METADATA[name] = body["metadata"]
@@ -32,6 +38,12 @@ def answer(method: str, path: list[str], body: dict | None):
     if name not in METADATA:
         return None
     match method, rest:
+        case "PATCH", []:
+            METADATA[name] |= models.UpdateCollection.model_validate(body).metadata
+            return True
+        case "DELETE", []:
+            del METADATA[name]
+            return CLIENT.delete_collection(name)
         case "GET", []:
             return {"config": {"metadata": METADATA[name]}}
         case "PUT", ["index"]:
@@ -75,7 +87,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(sent)
 
-    do_GET = do_PUT = do_POST = reply
+    do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = reply
 
     def log_message(self, *_) -> None:
         pass

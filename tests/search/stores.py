@@ -139,8 +139,8 @@ class Qdrant:
         self.server.start()
         self.sink = f"qdrant+http://127.0.0.1:{self.port}#accepted"
 
-    def call(self, method: str, path: str, body: dict) -> dict:
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/collections/accepted/{path}", json.dumps(body).encode(),
+    def call(self, method: str, path: str, body: dict, collection: str = "accepted") -> dict:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/collections/{collection}/{path}", json.dumps(body).encode(),
                                          {"content-type": "application/json"}, method=method)
         with urllib.request.urlopen(request) as answer:
             return json.load(answer)["result"]

@@ -14,8 +14,7 @@ use isomer_proto::{
         encode_request::Prompt, encoder_service_client::EncoderServiceClient, input, tokenize_request,
     },
     transform::v1::{
-        AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, TextItem,
-        augmentation_service_client::AugmentationServiceClient,
+        AugmentationSpec, EncodeAugmentedRequest, TextItem, augmentation_service_client::AugmentationServiceClient,
     },
 };
 use isomer_service_kit::{Fault, limits::INNER_MESSAGE};
@@ -26,6 +25,8 @@ use crate::{
     mark::Mark,
     retry,
 };
+
+pub use crate::recipe::{Augmentation, KeptRecipe, PromptChoice, Recipe};
 
 /// The text whose vector tells the space.
 const PROBE: &str = "The weather is fine today.";
@@ -39,49 +40,6 @@ const MOST_TOKENISED: usize = 150_000;
 /// Names of a document's prompt, in the order of sentence-transformers' `encode_document`.
 const DOCUMENT: [&str; 3] = ["document", "passage", "corpus"];
 const QUERY: [&str; 1] = ["query"];
-
-/// Which of the encoder's prompts is put before texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PromptChoice {
-    /// The one for documents, if the encoder has one; else its default.
-    Document,
-    /// The one for queries, if the encoder has one; else its default.
-    Query,
-    /// The one of this name.
-    Named(String),
-    /// This text; empty for none.
-    Literal(String),
-}
-
-/// How texts become vectors.
-#[derive(Debug, Clone)]
-pub struct Recipe {
-    /// Id of the encoder.
-    pub encoder: String,
-    /// Its prompt.
-    pub prompt: PromptChoice,
-    /// Numbers to keep of each vector (Matryoshka).
-    pub dimensions: Option<u32>,
-    /// Whether vectors are scaled to unit length; `None`: as the encoder does.
-    pub normalise: Option<bool>,
-    /// Variants to pool with.
-    pub augmentation: Option<Augmentation>,
-    /// How long a failure that may pass is waited out.
-    pub patience: Duration,
-}
-
-/// Variants of each text, and how vectors are pooled.
-#[derive(Debug, Clone)]
-pub struct Augmentation {
-    /// Where the variants come from.
-    pub spec: AugmentationSpec,
-    /// How vectors become one.
-    pub pooling: AugmentationPooling,
-    /// Weight of the original, with weighted pooling.
-    pub original_weight: Option<f64>,
-    /// Whether vectors are scaled to unit length before.
-    pub normalise_before: bool,
-}
 
 /// An encoder whose space is known.
 #[derive(Debug, Clone)]
@@ -166,9 +124,46 @@ impl Encoder {
         Ok(encoder)
     }
 
+    /// The encoder of queries of a collection, with the prompt for queries.
+    ///
+    /// # Errors
+    /// As [`Encoder::connect`]'s.
+    pub async fn for_queries(
+        channel: impl Into<Channel>,
+        mark: &Mark,
+        augmentation: Option<Augmentation>,
+        patience: Duration,
+    ) -> Result<Self> {
+        let channel = channel.into();
+        let recipe = Recipe {
+            encoder: mark.space.model.clone(),
+            prompt: PromptChoice::Query,
+            dimensions: None,
+            normalise: None,
+            augmentation,
+            patience,
+        };
+        // A collection of fewer dimensions was made by asking for them; the encoder's own number
+        // need not be one that may be asked for.
+        let own = Self::connect(channel.clone(), recipe.clone()).await?;
+        let (dimensions, normalised) = (mark.space.dimensions, mark.space.normalised);
+        if own.dimensions() == dimensions && own.normalises() == normalised {
+            return Ok(own);
+        }
+        let recipe = Recipe {
+            dimensions: (own.dimensions() != dimensions).then_some(dimensions),
+            normalise: Some(normalised),
+            ..recipe
+        };
+        Self::connect(channel, recipe).await
+    }
+
     /// The mark of a collection of this encoder's vectors.
     pub fn mark(&self, chunking: Chunking, with_text: bool) -> Mark {
-        Mark::new(&self.space, self.similarity, chunking, with_text)
+        Mark {
+            recipe: Some(self.recipe.kept()),
+            ..Mark::new(&self.space, self.similarity, chunking, with_text)
+        }
     }
 
     /// Numbers of a vector.

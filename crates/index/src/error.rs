@@ -72,6 +72,38 @@ pub enum IndexError {
         /// The collection.
         collection: String,
     },
+    /// A step of a migration is not due.
+    #[error("cannot {step} {name}: {message}")]
+    Order {
+        /// The name.
+        name: String,
+        /// The step.
+        step: &'static str,
+        /// Why not.
+        message: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// The name of a collection leads elsewhere than when the run began.
+    #[error("{collection} is no longer written to as this run does: {message}")]
+    Moved {
+        /// The collection.
+        collection: String,
+        /// What has happened.
+        message: String,
+    },
+    /// The new collection of a migration lacks what the old one has.
+    #[error("{collection} cannot serve in the place of {serving}: {message}")]
+    Incomplete {
+        /// The collection that is to serve.
+        collection: String,
+        /// The one that serves.
+        serving: String,
+        /// What is missing.
+        message: String,
+        /// What to do.
+        hint: &'static str,
+    },
     /// More rows are gone from the source than may be deleted.
     #[error(
         "{gone} of {rows} stored rows belong to documents that the source no longer has; at most {most} may be deleted"
@@ -133,6 +165,11 @@ impl From<IndexError> for Fault {
             IndexError::NoCollection { .. } => {
                 Self::precondition("NO_COLLECTION", message).hint("`isomer index run` creates it")
             }
+            IndexError::Order { hint, .. } => Self::precondition("MIGRATION_ORDER", message).hint(hint),
+            IndexError::Moved { .. } => Self::precondition("COLLECTION_MOVED", message).hint(
+                "write to the name of the collection, not to a collection behind it: the same command then goes on",
+            ),
+            IndexError::Incomplete { hint, .. } => Self::precondition("MIGRATION_INCOMPLETE", message).hint(hint),
             IndexError::TooManyDeletes { .. } => Self::precondition("TOO_MANY_DELETES", message).hint(
                 "nothing was deleted; if the source is the right one and complete, allow more with --delete-more SHARE",
             ),

@@ -37,6 +37,16 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// Those of the environment for a collection that is read as a source. It may be on another
+    /// server, which gets nothing of the sink's.
+    pub fn for_source() -> Self {
+        Self {
+            api_key: Secret::from_env("ISOMER_SOURCE_API_KEY"),
+            user: std::env::var("ISOMER_SOURCE_USER").unwrap_or_default(),
+            password: Secret::from_env("ISOMER_SOURCE_PASSWORD"),
+        }
+    }
+
     /// Those of the environment.
     pub fn from_env() -> Self {
         Self {
@@ -111,6 +121,19 @@ impl Http {
             secrets: [credentials.api_key.clone(), credentials.password.clone()],
             patience,
         })
+    }
+
+    /// Another collection of the same server.
+    pub(crate) fn of(&self, collection: &str) -> Self {
+        let server = self
+            .shown
+            .split_once('#')
+            .map_or(self.shown.as_str(), |(server, _)| server);
+        Self {
+            collection: collection.to_owned(),
+            shown: format!("{server}#{collection}"),
+            ..self.clone()
+        }
     }
 
     /// How long a failure that may pass is waited out.

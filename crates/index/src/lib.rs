@@ -1,6 +1,6 @@
 //! The texts of a source as the vectors of a search index: filled, followed, checked, compared.
 //!
-//! * [`source`]: files of rows, and PostgreSQL in the order of a key.
+//! * [`source`]: files of rows, PostgreSQL in the order of a key, and collections that keep texts.
 //! * [`store`]: pgvector, Qdrant, Chroma, OpenSearch, Elasticsearch and Parquet behind one
 //!   interface.
 //! * [`chunk`]: long texts in pieces. [`digest`]: what a stored row was made of.
@@ -9,6 +9,8 @@
 //! * [`mod@run`]: fills a collection and follows its source. [`mod@plan`]: what that would take.
 //! * [`mod@verify`]: recomputes a sample of what is stored. [`mod@compare`]: two collections on the
 //!   same queries.
+//! * [`name`]: what a name stands for while it moves, and which step is due. [`mod@migrate`]: the
+//!   steps.
 //!
 //! **Invariant: the store is the only record.** Each row carries the digest of what it was made of,
 //! a run asks the store for the digests of each batch and writes what differs. So a run that was
@@ -26,7 +28,10 @@ pub mod encode;
 mod error;
 mod http;
 pub mod mark;
+pub mod migrate;
+pub mod name;
 pub mod plan;
+mod recipe;
 mod retry;
 pub mod run;
 pub mod source;

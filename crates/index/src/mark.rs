@@ -1,18 +1,21 @@
 //! What all vectors of a collection have in common, kept in the collection. Pure.
 
+use std::time::Duration;
+
 use isomer_proto::common::v1::{Similarity, VectorSpace};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     chunk::Chunking,
     error::{IndexError, Result},
+    recipe::{KeptRecipe, Recipe},
 };
 
 /// The version of the mark.
 const VERSION: u32 = 1;
 
-/// The mark of a collection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The mark of a collection. Two are equal if rows of both may stand in one collection.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Mark {
     /// Version of this form.
     pub version: u32,
@@ -24,6 +27,19 @@ pub struct Mark {
     pub chunking: String,
     /// Whether rows hold their texts.
     pub with_text: bool,
+    /// How its vectors are made again. Two recipes may lead to one space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<KeptRecipe>,
+}
+
+impl PartialEq for Mark {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |mark: &Self| (mark.version, mark.with_text);
+        of(self) == of(other)
+            && self.space == other.space
+            && self.similarity == other.similarity
+            && self.chunking == other.chunking
+    }
 }
 
 /// A vector space, as [`VectorSpace`] describes it.
@@ -71,6 +87,7 @@ impl Mark {
             .to_owned(),
             chunking: chunking.to_string(),
             with_text,
+            recipe: None,
         }
     }
 
@@ -84,6 +101,21 @@ impl Mark {
             message,
             hint: "the collection was filled by a newer isomer; use that one",
         })
+    }
+
+    /// How the vectors of the collection are made again.
+    ///
+    /// # Errors
+    /// If the mark does not say it, or a newer version wrote it.
+    pub fn recipe(&self, collection: &str, patience: Duration) -> Result<Recipe> {
+        let foreign = |message: String| IndexError::Foreign {
+            collection: collection.to_owned(),
+            message,
+        };
+        let kept = self.recipe.as_ref();
+        let kept = kept.ok_or_else(|| foreign("its mark does not say how its vectors are made".to_owned()))?;
+        kept.recipe(patience)
+            .map_err(|error| foreign(format!("its mark does not say how its vectors are made: {error}")))
     }
 
     /// As it is kept.

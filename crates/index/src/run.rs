@@ -48,6 +48,22 @@ pub struct Settings {
     pub build_index: bool,
 }
 
+impl Settings {
+    /// # Errors
+    /// If the rate is none.
+    pub(crate) fn limiter(&self) -> Result<RateLimiter> {
+        let rates = Rates {
+            tokens_per_second: self.rows_per_second,
+            ..Rates::default()
+        };
+        RateLimiter::new(rates, LONGEST_TURN).map_err(|error| IndexError::Setting {
+            field: "rows-per-second",
+            message: error.to_string(),
+            hint: "give a number above 0, or leave it out",
+        })
+    }
+}
+
 /// What a run has done.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
@@ -139,57 +155,10 @@ pub async fn run(
 ) -> Result<Outcome> {
     let mark = encoder.mark(settings.chunking, settings.with_text);
     open(store, &mark).await?;
-    let begun = Instant::now();
-    let rates = Rates {
-        tokens_per_second: settings.rows_per_second,
-        ..Rates::default()
-    };
-    let limiter = RateLimiter::new(rates, LONGEST_TURN).map_err(|error| IndexError::Setting {
-        field: "rows-per-second",
-        message: error.to_string(),
-        hint: "give a number above 0, or leave it out",
-    })?;
-    let work = Work {
-        store,
-        encoder,
-        mark: &mark,
-        chunking: settings.chunking,
-        limiter,
-        counts: Mutex::default(),
-        watch,
-    };
-    let seen = Arc::new(Mutex::new(Seen::default()));
-    let checked = {
-        let seen = Arc::clone(&seen);
-        move |documents: Vec<Document>| {
-            let added = seen.lock().add(&documents);
-            async move { added.map(|()| documents) }
-        }
-    };
-    source
-        .batches(settings.batch)
-        .and_then(checked)
-        .map_ok(|documents| work.batch(documents))
-        .try_buffer_unordered(settings.in_flight.max(1))
-        .try_collect::<Vec<()>>()
-        .await?;
-    if let Some(most) = settings.delete {
-        let seen = std::mem::take(&mut *seen.lock());
-        work.delete(&seen, most).await?;
-    }
-    store.settle().await?;
-    let load = begun.elapsed();
-    let mut index = None;
-    if settings.build_index {
-        let begun = Instant::now();
-        index = store.build_index(&mark).await?.then(|| begun.elapsed());
-    }
-    Ok(Outcome {
-        counts: work.counts.into_inner(),
-        mark,
-        load,
-        index,
-    })
+    let limiter = settings.limiter()?;
+    let work = Work::new(store, encoder, &mark, &limiter, watch)?;
+    let seen = pass(source, settings, |documents| work.batch(documents)).await?;
+    work.close(&seen, settings).await
 }
 
 /// Creates the collection if it is not there, and requires its mark to be this one.
@@ -203,18 +172,70 @@ async fn open(store: &dyn VectorStore, mark: &Mark) -> Result<()> {
     stored.check(store.name(), mark)
 }
 
-struct Work<'a> {
+/// Takes all documents of a source through a step, several batches at once, and returns their keys.
+pub(crate) async fn pass<F>(source: &Source, settings: &Settings, step: impl Fn(Vec<Document>) -> F) -> Result<Seen>
+where
+    F: Future<Output = Result<()>>,
+{
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let checked = {
+        let seen = Arc::clone(&seen);
+        move |documents: Vec<Document>| {
+            let added = seen.lock().add(&documents);
+            async move { added.map(|()| documents) }
+        }
+    };
+    source
+        .batches(settings.batch)
+        .and_then(checked)
+        .map_ok(step)
+        .try_buffer_unordered(settings.in_flight.max(1))
+        .try_collect::<Vec<()>>()
+        .await?;
+    Ok(std::mem::take(&mut *seen.lock()))
+}
+
+/// One collection that a run writes to.
+pub(crate) struct Work<'a> {
     store: &'a dyn VectorStore,
     encoder: &'a Encoder,
     mark: &'a Mark,
     chunking: Chunking,
-    limiter: RateLimiter,
+    limiter: &'a RateLimiter,
     counts: Mutex<Counts>,
     watch: &'a (dyn Fn(&Counts) + Send + Sync),
+    begun: Instant,
 }
 
-impl Work<'_> {
-    async fn batch(&self, documents: Vec<Document>) -> Result<()> {
+impl<'a> Work<'a> {
+    /// # Errors
+    /// If a newer version wrote the mark.
+    pub(crate) fn new(
+        store: &'a dyn VectorStore,
+        encoder: &'a Encoder,
+        mark: &'a Mark,
+        limiter: &'a RateLimiter,
+        watch: &'a (dyn Fn(&Counts) + Send + Sync),
+    ) -> Result<Self> {
+        Ok(Self {
+            store,
+            encoder,
+            mark,
+            chunking: mark.chunking()?,
+            limiter,
+            counts: Mutex::default(),
+            watch,
+            begun: Instant::now(),
+        })
+    }
+
+    /// Rows written so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.counts.lock().written
+    }
+
+    /// Brings the rows of these documents up to date.
+    pub(crate) async fn batch(&self, documents: Vec<Document>) -> Result<()> {
         let count = documents.len() as u64;
         let difference = difference(Some(self.store), self.encoder, self.mark, self.chunking, documents).await?;
         let Difference {
@@ -253,6 +274,26 @@ impl Work<'_> {
         isomer_usage::sum::add(&mut counts.usage, &usage);
         (self.watch)(&counts);
         Ok(())
+    }
+
+    /// After the last batch: deletes, what makes rows visible, and the index.
+    pub(crate) async fn close(&self, seen: &Seen, settings: &Settings) -> Result<Outcome> {
+        if let Some(most) = settings.delete {
+            self.delete(seen, most).await?;
+        }
+        self.store.settle().await?;
+        let load = self.begun.elapsed();
+        let mut index = None;
+        if settings.build_index {
+            let begun = Instant::now();
+            index = self.store.build_index(self.mark).await?.then(|| begun.elapsed());
+        }
+        Ok(Outcome {
+            counts: self.counts.lock().clone(),
+            mark: self.mark.clone(),
+            load,
+            index,
+        })
     }
 
     /// Removes the rows of documents that the source no longer has.

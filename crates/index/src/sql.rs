@@ -27,6 +27,8 @@ pub(crate) struct Name {
     pub(crate) quoted: String,
     /// The last part, not quoted.
     pub(crate) last: String,
+    /// What stands before it in statements: a schema with its dot, or nothing.
+    schema: String,
 }
 
 impl Name {
@@ -36,10 +38,24 @@ impl Name {
         if parts.len() > 2 {
             return Err(unfit(field, text));
         }
-        let quoted: Result<Vec<String>> = parts.iter().map(|part| quoted(field, part)).collect();
+        let schema = match parts.as_slice() {
+            [schema, _] => format!("{}.", quoted(field, schema)?),
+            _ => String::new(),
+        };
+        let last = parts.last().copied().unwrap_or_default();
+        Self::within(field, schema, last)
+    }
+
+    /// Another name in the same schema.
+    pub(crate) fn beside(&self, field: &'static str, last: &str) -> Result<Self> {
+        Self::within(field, self.schema.clone(), last)
+    }
+
+    fn within(field: &'static str, schema: String, last: &str) -> Result<Self> {
         Ok(Self {
-            quoted: quoted?.join("."),
-            last: parts.last().map(|part| (*part).to_owned()).unwrap_or_default(),
+            quoted: format!("{schema}{}", quoted(field, last)?),
+            last: last.to_owned(),
+            schema,
         })
     }
 }
@@ -50,6 +66,11 @@ pub(crate) fn quoted(field: &'static str, name: &str) -> Result<String> {
         return Err(unfit(field, name));
     }
     Ok(format!("\"{}\"", name.replace('"', "\"\"")))
+}
+
+/// A text in a statement. Standard strings: a backslash means itself.
+pub(crate) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 fn unfit(field: &'static str, name: &str) -> IndexError {
@@ -88,8 +109,11 @@ pub(crate) fn failed(doing: &str) -> impl FnOnce(sqlx::Error) -> IndexError {
     move |error| {
         let passes = match &error {
             sqlx::Error::Database(told) => told.code().is_some_and(|code| {
-                // Connections, resources, shutdown, deadlocks and serialisation.
-                ["08", "53", "57P", "40"].iter().any(|class| code.starts_with(class))
+                // Connections, resources, shutdown, deadlocks and serialisation, and a lock that
+                // was not to be had in the time.
+                ["08", "53", "57P", "40", "55P03"]
+                    .iter()
+                    .any(|class| code.starts_with(class))
             }),
             sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => {
                 true
@@ -117,6 +141,12 @@ mod tests {
         assert_eq!(Name::table("t", "docs").unwrap().quoted, "\"docs\"");
         let odd = Name::table("t", "my schema.a\"; DROP TABLE x; --").unwrap();
         assert_eq!(odd.quoted, "\"my schema\".\"a\"\"; DROP TABLE x; --\"");
+        let beside = odd.beside("t", "b").unwrap();
+        assert_eq!(
+            (beside.quoted.as_str(), beside.last.as_str()),
+            ("\"my schema\".\"b\"", "b")
+        );
+        assert_eq!(literal("it's"), "'it''s'");
         for bad in ["", "a.b.c", ".a", &"x".repeat(64), "a\0b"] {
             assert!(Name::table("t", bad).is_err(), "{bad}");
         }

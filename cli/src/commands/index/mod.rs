@@ -1,28 +1,36 @@
 //! `isomer index`: texts into the vectors of a search index, and what is in there.
 
+mod migrate;
+mod named;
 mod queries;
 mod show;
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 use isomer_index::{
-    IndexError, compare,
+    IndexError,
+    chunk::Chunking,
+    compare,
     encode::{Augmentation, Encoder, PromptChoice, Recipe},
     plan,
     run::{self, Counts},
-    source::{Columns, Payload, PostgresRows, Source},
+    source::{CollectionRows, Columns, Payload, PostgresRows, Source},
     store::{self, Credentials},
     verify,
 };
-use isomer_models::ModelKind;
+use isomer_models::{DEFAULT_ENCODER, ModelKind};
 use isomer_service_kit::{Fault, shutdown};
 
 use crate::{
     args::{
         AugmentArgs, Global,
         index::{
-            AugmentedSide, IndexCommand, IndexCompareArgs, IndexEncoderArgs, IndexRunArgs, IndexSourceArgs,
-            IndexVerifyArgs, PromptRole,
+            AugmentedSide, IndexCommand, IndexCompareArgs, IndexEncoderArgs, IndexPassArgs, IndexRunArgs,
+            IndexSourceArgs, IndexVerifyArgs, PromptRole,
         },
     },
     connect::{self, Connection},
@@ -30,6 +38,9 @@ use crate::{
     progress::{Display, Step},
 };
 
+/// Columns of the key and the text, where no others are named.
+const KEY: &str = "id";
+const TEXT: &str = "text";
 /// Largest share of the rows that `--delete` removes.
 const DELETED_SHARE: f64 = 0.1;
 /// How long a store or an encoder may be away while a collection is only read.
@@ -40,12 +51,68 @@ pub(super) async fn run(global: &Global, command: IndexCommand) -> Result<ExitCo
         IndexCommand::Run(args) => Box::pin(fill(global, *args)).await,
         IndexCommand::Verify(args) => Box::pin(check(global, *args)).await,
         IndexCommand::Compare(args) => Box::pin(hold(global, *args)).await,
+        IndexCommand::Migrate(command) => Box::pin(migrate::run(global, command)).await,
     }
 }
 
 async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(global.quiet);
     args.encoder.augmentation.check(false)?;
+    let settings = run::Settings {
+        chunking: args.chunk,
+        with_text: args.with_text,
+        ..settings(&args.pass)?
+    };
+    let patience = args.pass.patience;
+    let source = source(&args.source, &args.columns, patience).await?;
+    let names = store::names(&args.sink, &Credentials::from_env(), patience).map_err(failure)?;
+    let connection = connect::connect_for(global, &args.encoder.engine).await?;
+    if let Some(names) = &names
+        && names.state().await.map_err(failure)?.is_some()
+    {
+        let of_flags = args.encoder.given() || args.chunk != Chunking::Whole || args.with_text;
+        let given = match of_flags {
+            true => Some(encoder(&connection, &args.encoder, patience, &display).await?),
+            false => None,
+        };
+        let given = given.map(|encoder| encoder.mark(args.chunk, args.with_text));
+        let named = named::Named {
+            names: names.as_ref(),
+            source: &source,
+            settings: &settings,
+            patience,
+            given,
+        };
+        return match args.plan {
+            true => named.plan(global, &connection, &display).await,
+            false => named.fill(global, &connection, &display).await,
+        };
+    }
+    let store = store::open(&args.sink, &Credentials::from_env(), patience).map_err(failure)?;
+    let encoder = encoder(&connection, &args.encoder, patience, &display).await?;
+    if args.plan {
+        let plan = plan::plan(&source, store.as_ref(), &encoder, &settings)
+            .await
+            .map_err(failure)?;
+        connection.flush().await;
+        show::plan(global.format, &plan, encoder.augments())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let watch = watch(&display);
+    let outcome = tokio::select! {
+        outcome = run::run(&source, store.as_ref(), &encoder, &settings, &watch) => outcome,
+        () = shutdown::signal() => {
+            connection.flush().await;
+            return Err(interrupted());
+        }
+    };
+    connection.flush().await;
+    show::outcome(global.format, store.name(), &outcome.map_err(failure)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How a pass works, of whole texts that are not kept.
+fn settings(args: &IndexPassArgs) -> Result<run::Settings, Failure> {
     let delete = match (args.delete, args.delete_more) {
         (_, Some(more)) => Some(share("delete-more", more)?),
         (true, None) => Some(DELETED_SHARE),
@@ -57,28 +124,20 @@ async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> 
     {
         return Err(Failure::usage("--rows-per-second: give a number above 0"));
     }
-    let settings = run::Settings {
-        chunking: args.chunk,
-        with_text: args.with_text,
+    Ok(run::Settings {
+        chunking: Chunking::Whole,
+        with_text: false,
         batch: args.batch as usize,
         in_flight: args.in_flight as usize,
         rows_per_second: args.rows_per_second.unwrap_or_default(),
         delete,
         build_index: args.build_index,
-    };
-    let source = source(&args.source, &args.columns, args.patience)?;
-    let store = store::open(&args.sink, &Credentials::from_env(), args.patience).map_err(failure)?;
-    let connection = connect::connect_for(global, &args.encoder.engine).await?;
-    let encoder = encoder(&connection, &args.encoder, args.patience, &display).await?;
-    if args.plan {
-        let plan = plan::plan(&source, store.as_ref(), &encoder, &settings)
-            .await
-            .map_err(failure)?;
-        connection.flush().await;
-        show::plan(global.format, &plan, encoder.augments())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let watch = |counts: &Counts| {
+    })
+}
+
+/// Shows what a pass has done so far.
+fn watch(display: &Display) -> impl Fn(&Counts) + Send + Sync {
+    |counts| {
         let detail = format!("{} written, {} unchanged", counts.written, counts.unchanged);
         display.step(
             "documents",
@@ -88,17 +147,11 @@ async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> 
                 ..Step::default()
             },
         );
-    };
-    let outcome = tokio::select! {
-        outcome = run::run(&source, store.as_ref(), &encoder, &settings, &watch) => outcome,
-        () = shutdown::signal() => {
-            connection.flush().await;
-            return Err(Failure::dependency("interrupted; the same command goes on from here"));
-        }
-    };
-    connection.flush().await;
-    show::outcome(global.format, store.name(), &outcome.map_err(failure)?)?;
-    Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::dependency("interrupted; the same command goes on from here")
 }
 
 async fn check(global: &Global, args: IndexVerifyArgs) -> Result<ExitCode, Failure> {
@@ -109,11 +162,10 @@ async fn check(global: &Global, args: IndexVerifyArgs) -> Result<ExitCode, Failu
         seed: args.sample_seed,
         tolerance: share("tolerance", args.tolerance)?,
     };
-    let source = args
-        .source
-        .as_deref()
-        .map(|address| source(address, &args.columns, PATIENCE))
-        .transpose()?;
+    let source = match args.source.as_deref() {
+        Some(address) => Some(source(address, &args.columns, PATIENCE).await?),
+        None => None,
+    };
     let store = store::open(&args.sink, &Credentials::from_env(), PATIENCE).map_err(failure)?;
     let connection = connect::connect_for(global, &args.encoder.engine).await?;
     let encoder = encoder(&connection, &args.encoder, PATIENCE, &display).await?;
@@ -154,29 +206,9 @@ async fn hold(global: &Global, args: IndexCompareArgs) -> Result<ExitCode, Failu
         connection
             .prefetch(&mark.space.model, ModelKind::Encoder, &display)
             .await?;
-        let recipe = Recipe {
-            encoder: mark.space.model.clone(),
-            prompt: PromptChoice::Query,
-            dimensions: None,
-            normalise: None,
-            augmentation: augmentation(&connection, &args.augmentation, augmented, &display).await?,
-            patience: PATIENCE,
-        };
-        // A collection of fewer dimensions was made by asking for them; the encoder's own number
-        // need not be one that may be asked for.
-        let mut encoder = Encoder::connect(connection.channel.clone(), recipe.clone())
-            .await
-            .map_err(failure)?;
-        if encoder.dimensions() != mark.space.dimensions || encoder.normalises() != mark.space.normalised {
-            let recipe = Recipe {
-                dimensions: (encoder.dimensions() != mark.space.dimensions).then_some(mark.space.dimensions),
-                normalise: Some(mark.space.normalised),
-                ..recipe
-            };
-            encoder = Encoder::connect(connection.channel.clone(), recipe)
-                .await
-                .map_err(failure)?;
-        }
+        let augmentation = augmentation(&connection, &args.augmentation, augmented, &display).await?;
+        let encoder = Encoder::for_queries(connection.channel.clone(), &mark, augmentation, PATIENCE).await;
+        let encoder = encoder.map_err(failure)?;
         sides.push((store, encoder));
     }
     let settings = compare::Settings {
@@ -194,25 +226,34 @@ async fn hold(global: &Global, args: IndexCompareArgs) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-fn source(address: &str, args: &IndexSourceArgs, patience: Duration) -> Result<Source, Failure> {
+async fn source(address: &str, args: &IndexSourceArgs, patience: Duration) -> Result<Source, Failure> {
     let payload = match args.payload.as_slice() {
         [] => Payload::None,
         [all] if all == "all" => Payload::All,
         named => Payload::Named(named.to_vec()),
     };
+    let query = args.source_query.as_deref();
+    let scheme = address.split_once("://").map(|(scheme, _)| scheme);
+    if query.is_none()
+        && let Some(rows) = collection(address, args, &payload, patience).await?
+    {
+        return Ok(Source::Collection(rows));
+    }
     let columns = Columns {
-        key: args.key.clone(),
-        texts: args.texts.clone(),
+        key: args.key.clone().unwrap_or_else(|| KEY.to_owned()),
+        texts: match args.texts.as_slice() {
+            [] => vec![TEXT.to_owned()],
+            named => named.to_vec(),
+        },
         payload,
     };
-    let query = args.source_query.as_deref();
-    match address.split_once("://") {
-        Some(("postgres" | "postgresql", _)) => Ok(Source::Postgres(
+    match scheme {
+        Some("postgres" | "postgresql") => Ok(Source::Postgres(
             PostgresRows::open(address, query, columns, patience).map_err(failure)?,
         )),
-        Some((scheme, _)) => Err(Failure::usage(format!(
-            "--source: `{scheme}://` is no kind of source; give a file, a folder or postgres://USER@HOST/DATABASE#TABLE"
-        ))),
+        Some(_) => Err(Failure::usage(
+            "--source-query: only PostgreSQL has queries; leave it out, or give a PostgreSQL source",
+        )),
         None if query.is_some() => Err(Failure::usage(
             "--source-query: a file has no queries; leave it out, or give a PostgreSQL source",
         )),
@@ -223,21 +264,52 @@ fn source(address: &str, args: &IndexSourceArgs, patience: Duration) -> Result<S
     }
 }
 
+/// The texts of a collection that `isomer index` filled; `None` where the address is something
+/// else.
+async fn collection(
+    address: &str,
+    args: &IndexSourceArgs,
+    payload: &Payload,
+    patience: Duration,
+) -> Result<Option<CollectionRows>, Failure> {
+    // A table or a folder may be a collection or not.
+    let must = match address.split_once("://") {
+        Some(("postgres" | "postgresql", rest)) if !rest.contains('#') => return Ok(None),
+        None if !Path::new(address).is_dir() => return Ok(None),
+        Some(("postgres" | "postgresql", _)) | None => false,
+        Some(_) => true,
+    };
+    let of_source = |error| failure(error).of_flag("--source");
+    let store = store::open(address, &Credentials::for_source(), patience).map_err(of_source)?;
+    let collection = store.name().to_owned();
+    let rows = CollectionRows::open(store, payload.clone()).await.map_err(of_source)?;
+    if must && rows.is_none() {
+        return Err(of_source(IndexError::NoCollection { collection }));
+    }
+    if rows.is_some() && (args.key.is_some() || !args.texts.is_empty()) {
+        return Err(Failure::usage(
+            "--key, --text: a collection that `isomer index` filled has its own key and text; leave them out",
+        ));
+    }
+    Ok(rows)
+}
+
 async fn encoder(
     connection: &Connection,
     args: &IndexEncoderArgs,
     patience: Duration,
     display: &Display,
 ) -> Result<Encoder, Failure> {
-    connection.prefetch(&args.model, ModelKind::Encoder, display).await?;
+    let model = args.model.as_deref().unwrap_or(DEFAULT_ENCODER);
+    connection.prefetch(model, ModelKind::Encoder, display).await?;
     let prompt = match (&args.prompt_name, &args.prompt, args.prompt_role) {
         (Some(name), _, _) => PromptChoice::Named(name.clone()),
         (None, Some(text), _) => PromptChoice::Literal(text.clone()),
-        (None, None, PromptRole::Document) => PromptChoice::Document,
-        (None, None, PromptRole::Query) => PromptChoice::Query,
+        (None, None, None | Some(PromptRole::Document)) => PromptChoice::Document,
+        (None, None, Some(PromptRole::Query)) => PromptChoice::Query,
     };
     let recipe = Recipe {
-        encoder: args.model.clone(),
+        encoder: model.to_owned(),
         prompt,
         dimensions: args.dimensions,
         normalise: args.normalise,

@@ -6,6 +6,7 @@ use comfy_table::CellAlignment;
 use isomer_index::{
     compare::{Compared, Estimate},
     mark::Mark,
+    migrate::Both,
     plan::Plan,
     run::Outcome,
     verify::{Found, Verified},
@@ -15,7 +16,11 @@ use serde_json::{Value, json};
 use super::super::{check::hours, stdout_failure};
 use crate::{args::Format, exit::Failure, table};
 
-fn print(format: Format, text: impl FnOnce() -> String, json: impl FnOnce() -> Value) -> Result<(), Failure> {
+pub(super) fn print(
+    format: Format,
+    text: impl FnOnce() -> String,
+    json: impl FnOnce() -> Value,
+) -> Result<(), Failure> {
     let text = match format {
         Format::Text => text(),
         Format::Json => json().to_string(),
@@ -24,7 +29,7 @@ fn print(format: Format, text: impl FnOnce() -> String, json: impl FnOnce() -> V
 }
 
 /// Names in a column, values behind them.
-fn lines(rows: &[(&str, String)]) -> String {
+pub(super) fn lines(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default() + 2;
     let rows: Vec<String> = rows
         .iter()
@@ -33,7 +38,7 @@ fn lines(rows: &[(&str, String)]) -> String {
     rows.join("\n")
 }
 
-fn vectors(mark: &Mark) -> String {
+pub(super) fn vectors(mark: &Mark) -> String {
     let space = &mark.space;
     let mut text = format!("{}, {} dimensions, {}", space.model, space.dimensions, mark.similarity);
     if !space.prompt.is_empty() {
@@ -49,73 +54,114 @@ fn vectors(mark: &Mark) -> String {
 }
 
 pub(super) fn outcome(format: Format, store: &str, outcome: &Outcome) -> Result<(), Failure> {
-    let counts = &outcome.counts;
-    let seconds = outcome.load.as_secs_f64();
-    #[allow(clippy::cast_precision_loss)]
-    let rate = counts.written as f64 / seconds.max(1e-9);
+    print(format, || outcome_text(store, outcome), || outcome_json(store, outcome))
+}
+
+/// The collections behind a name: the one that serves, and the one beside it.
+pub(super) fn both(format: Format, name: &str, serving: &str, other: Option<&str>, both: &Both) -> Result<(), Failure> {
     let text = || {
-        let mut rows = vec![
-            ("collection", store.to_owned()),
-            ("vectors", vectors(&outcome.mark)),
-            (
-                "documents",
-                format!("{}, of which {} without a text", counts.documents, counts.empty),
-            ),
-            (
-                "rows",
-                format!("{} written, {} unchanged", counts.written, counts.unchanged),
-            ),
-            (
-                "removed",
-                format!(
-                    "{} of changed documents, {} of documents that are gone",
-                    counts.replaced, counts.deleted
-                ),
-            ),
-        ];
-        if counts.partial > 0 {
-            rows.push((
-                "lack variants",
-                format!("{} rows; the next run makes them again", counts.partial),
-            ));
+        let mut text = format!("{name} leads to\n\n{}", outcome_text(serving, &both.serving));
+        match (other, &both.other) {
+            (Some(other), Some(Ok(outcome))) => {
+                text.push_str(&format!("\n\nand beside it\n\n{}", outcome_text(other, outcome)));
+            }
+            (Some(other), Some(Err(_))) => {
+                text.push_str(&format!("\n\n{other} beside it was not brought up to date"));
+            }
+            _ => {}
         }
-        if counts.truncated > 0 {
-            rows.push((
-                "cut",
-                format!(
-                    "{} texts were longer than the encoder takes; --chunk divides texts",
-                    counts.truncated
-                ),
-            ));
-        }
-        rows.push(("time", format!("{seconds:.1} s, {rate:.0} rows/s written")));
-        if let Some(index) = outcome.index {
-            rows.push(("index", format!("built in {:.1} s", index.as_secs_f64())));
-        }
-        lines(&rows)
+        text
     };
     let json = || {
-        json!({
-            "collection": store,
-            "mark": outcome.mark,
-            "documents": counts.documents,
-            "empty": counts.empty,
-            "written": counts.written,
-            "unchanged": counts.unchanged,
-            "partial": counts.partial,
-            "truncated": counts.truncated,
-            "replaced": counts.replaced,
-            "deleted": counts.deleted,
-            "tokens": counts.usage.tokens,
-            "generated_tokens": counts.usage.generated_tokens,
-            "generator_calls": counts.usage.generator_calls,
-            "cost_nano_usd": counts.usage.cost_nano_usd,
-            "seconds": seconds,
-            "rows_per_second": rate,
-            "index_seconds": outcome.index.map(|index| index.as_secs_f64()),
-        })
+        let mut json = json!({ "name": name, "serving": outcome_json(serving, &both.serving) });
+        if let (Some(other), Some(outcome)) = (other, &both.other) {
+            json["other"] = match outcome {
+                Ok(outcome) => outcome_json(other, outcome),
+                Err(error) => json!({ "collection": other, "error": error.to_string() }),
+            };
+        }
+        json
     };
     print(format, text, json)
+}
+
+fn rate(outcome: &Outcome) -> f64 {
+    #[allow(clippy::cast_precision_loss)]
+    let written = outcome.counts.written as f64;
+    written / outcome.load.as_secs_f64().max(1e-9)
+}
+
+fn outcome_text(store: &str, outcome: &Outcome) -> String {
+    let counts = &outcome.counts;
+    let mut rows = vec![
+        ("collection", store.to_owned()),
+        ("vectors", vectors(&outcome.mark)),
+        (
+            "documents",
+            format!("{}, of which {} without a text", counts.documents, counts.empty),
+        ),
+        (
+            "rows",
+            format!("{} written, {} unchanged", counts.written, counts.unchanged),
+        ),
+        (
+            "removed",
+            format!(
+                "{} of changed documents, {} of documents that are gone",
+                counts.replaced, counts.deleted
+            ),
+        ),
+    ];
+    if counts.partial > 0 {
+        rows.push((
+            "lack variants",
+            format!("{} rows; the next run makes them again", counts.partial),
+        ));
+    }
+    if counts.truncated > 0 {
+        rows.push((
+            "cut",
+            format!(
+                "{} texts were longer than the encoder takes; --chunk divides texts",
+                counts.truncated
+            ),
+        ));
+    }
+    rows.push((
+        "time",
+        format!(
+            "{:.1} s, {:.0} rows/s written",
+            outcome.load.as_secs_f64(),
+            rate(outcome)
+        ),
+    ));
+    if let Some(index) = outcome.index {
+        rows.push(("index", format!("built in {:.1} s", index.as_secs_f64())));
+    }
+    lines(&rows)
+}
+
+fn outcome_json(store: &str, outcome: &Outcome) -> Value {
+    let counts = &outcome.counts;
+    json!({
+        "collection": store,
+        "mark": outcome.mark,
+        "documents": counts.documents,
+        "empty": counts.empty,
+        "written": counts.written,
+        "unchanged": counts.unchanged,
+        "partial": counts.partial,
+        "truncated": counts.truncated,
+        "replaced": counts.replaced,
+        "deleted": counts.deleted,
+        "tokens": counts.usage.tokens,
+        "generated_tokens": counts.usage.generated_tokens,
+        "generator_calls": counts.usage.generator_calls,
+        "cost_nano_usd": counts.usage.cost_nano_usd,
+        "seconds": outcome.load.as_secs_f64(),
+        "rows_per_second": rate(outcome),
+        "index_seconds": outcome.index.map(|index| index.as_secs_f64()),
+    })
 }
 
 /// What all texts would take, reckoned from the sample.

@@ -1,5 +1,6 @@
 //! Where texts come from.
 
+mod collection;
 mod file;
 mod postgres;
 
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Result;
 
+pub use collection::Rows as CollectionRows;
 pub use postgres::{Rows as PostgresRows, Selection};
 
 /// Joins the texts of several columns.
@@ -60,6 +62,8 @@ pub enum Source {
     },
     /// A table or query of PostgreSQL, in the order of its key.
     Postgres(PostgresRows),
+    /// The texts that a collection of vectors keeps.
+    Collection(CollectionRows),
 }
 
 impl Source {
@@ -68,6 +72,7 @@ impl Source {
         match self {
             Self::Files { path, .. } => path.display().to_string(),
             Self::Postgres(rows) => rows.name().to_owned(),
+            Self::Collection(rows) => rows.name().to_owned(),
         }
     }
 
@@ -76,6 +81,7 @@ impl Source {
         match self {
             Self::Files { path, columns } => file::batches(path.clone(), columns.clone(), most),
             Self::Postgres(rows) => rows.batches(most),
+            Self::Collection(rows) => rows.batches(most),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     address::Place,
     error::{IndexError, Result},
     retry,
-    sql::{self, Name, failed, quoted},
+    sql::{self, Name, failed, literal, quoted},
 };
 
 /// What is read.
@@ -212,12 +212,6 @@ impl Rows {
             message,
         }
     }
-}
-
-/// A text in a statement.
-fn literal(text: &str) -> String {
-    // Standard strings: a backslash means itself.
-    format!("'{}'", text.replace('\'', "''"))
 }
 
 fn setting(message: &str, hint: &'static str) -> IndexError {

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 
-use super::{DOCUMENT, Hit, Page, Row, StoredRow, StoredVector, TEXT, VectorStore, fields, stored, vector};
+use super::{DOCUMENT, Hit, Page, Row, StoredRow, StoredVector, TEXT, VectorStore, fields, payload, stored, vector};
 use crate::{
     error::{IndexError, Result},
     http::Http,
@@ -225,6 +225,7 @@ impl Collection {
                         key: id.as_str()?.to_owned(),
                         vector: vector(numbers)?,
                         text: fields[TEXT].as_str().map(str::to_owned),
+                        payload: payload(fields, fields[TEXT].is_string()),
                     })
                 };
                 row().ok_or_else(|| self.unreadable("a row has no vector"))

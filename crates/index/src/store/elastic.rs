@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
-    DIGEST, DOCUMENT, Hit, KEY, Page, Row, StoredRow, StoredVector, TEXT, VectorStore, fields, stored, vector,
+    DIGEST, DOCUMENT, Hit, KEY, Page, Row, StoredRow, StoredVector, TEXT, VectorStore, fields, payload, stored, vector,
 };
 use crate::{
     error::{IndexError, Result},
@@ -232,7 +232,7 @@ impl Index {
     async fn some(&self, keys: &[String]) -> Result<Vec<StoredVector>> {
         let mut found = Vec::with_capacity(keys.len());
         for keys in keys.chunks(PAGE) {
-            let mut body = json!({ "query": { "terms": { KEY: keys } }, "size": PAGE, "_source": [KEY, TEXT, VECTOR] });
+            let mut body = json!({ "query": { "terms": { KEY: keys } }, "size": PAGE, "_source": true });
             if self.engine == Engine::Elasticsearch {
                 // From 9.2 on the source leaves vectors out.
                 body["fields"] = json!([VECTOR]);
@@ -245,6 +245,11 @@ impl Index {
                         key: source[KEY].as_str()?.to_owned(),
                         vector: vector(numbers?)?,
                         text: source[TEXT].as_str().map(str::to_owned),
+                        payload: {
+                            let mut own = payload(source, source[TEXT].is_string());
+                            own.remove(VECTOR);
+                            own
+                        },
                     })
                 };
                 found.push(row().ok_or_else(|| self.unreadable("a row has no key or vector"))?);

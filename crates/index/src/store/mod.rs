@@ -1,7 +1,9 @@
 //! Where vectors are kept: one interface, one file a store.
 
+mod alias;
 mod chroma;
 mod elastic;
+mod names;
 mod parquet;
 mod pgvector;
 mod qdrant;
@@ -18,6 +20,7 @@ use crate::{
 };
 
 pub use crate::http::Credentials;
+pub use names::Names;
 
 /// Names of ours among a row's fields begin with this, where a store has one space of names.
 pub(crate) const OURS: &str = "isomer_";
@@ -63,6 +66,8 @@ pub struct StoredVector {
     pub vector: Vec<f32>,
     /// Its text, if the collection keeps texts.
     pub text: Option<String>,
+    /// What is stored beside the vector.
+    pub payload: Map<String, Value>,
 }
 
 /// Some rows of a collection.
@@ -140,34 +145,68 @@ pub fn open(address: &str, credentials: &Credentials, patience: Duration) -> Res
     if matches!(scheme, "postgres" | "postgresql") {
         return Ok(Box::new(pgvector::Table::open(address, patience)?));
     }
-    let known = || IndexError::Setting {
+    let (kind, rest) = over_http(scheme, address)?;
+    let http = |scheme| Http::open(rest, scheme, credentials, patience);
+    Ok(match kind {
+        Kind::Qdrant => Box::new(qdrant::Collection::new(http("api-key")?)?),
+        Kind::Chroma => Box::new(chroma::Collection::new(http("x-chroma-token")?)?),
+        Kind::Elastic(engine) => Box::new(elastic::Index::new(http("authorization")?, engine)?),
+    })
+}
+
+/// The name at an address, where the store has names that move at once; `None` where it has none.
+/// Nothing is connected yet.
+///
+/// # Errors
+/// If the address cannot be used.
+pub fn names(address: &str, credentials: &Credentials, patience: Duration) -> Result<Option<Box<dyn Names>>> {
+    let Some((scheme, _)) = address.split_once("://") else {
+        return Ok(None);
+    };
+    if matches!(scheme, "postgres" | "postgresql") {
+        return Ok(Some(Box::new(pgvector::Names::open(address, patience)?)));
+    }
+    let (kind, rest) = over_http(scheme, address)?;
+    let http = |scheme| Http::open(rest, scheme, credentials, patience);
+    Ok(match kind {
+        Kind::Chroma => None,
+        Kind::Qdrant => Some(Box::new(alias::AliasNames {
+            aliases: alias::qdrant::Alias::new(http("api-key")?),
+        })),
+        Kind::Elastic(engine) => Some(Box::new(alias::AliasNames {
+            aliases: alias::elastic::Alias::new(http("authorization")?, engine),
+        })),
+    })
+}
+
+/// A store that is called over HTTP.
+enum Kind {
+    Qdrant,
+    Chroma,
+    Elastic(elastic::Engine),
+}
+
+/// The kind of store that a scheme names, and the address of its server.
+fn over_http<'a>(scheme: &str, address: &'a str) -> Result<(Kind, &'a str)> {
+    let unknown = || IndexError::Setting {
         field: "sink",
         message: format!("`{scheme}://` is no kind of store"),
         hint: "write postgres://, qdrant+http://, chroma+http://, opensearch+http:// or elasticsearch+http:// (or +https://), or a \
                folder for Parquet files",
     };
-    let (kind, protocol) = scheme.split_once('+').ok_or_else(known)?;
+    let (name, protocol) = scheme.split_once('+').ok_or_else(unknown)?;
+    let kind = match name {
+        "qdrant" => Kind::Qdrant,
+        "chroma" => Kind::Chroma,
+        "opensearch" => Kind::Elastic(elastic::Engine::OpenSearch),
+        "elasticsearch" => Kind::Elastic(elastic::Engine::Elasticsearch),
+        _ => return Err(unknown()),
+    };
     if !matches!(protocol, "http" | "https") {
-        return Err(known());
+        return Err(unknown());
     }
-    let rest = address
-        .strip_prefix(kind)
-        .and_then(|rest| rest.strip_prefix('+'))
-        .unwrap_or(address);
-    let http = |scheme| Http::open(rest, scheme, credentials, patience);
-    Ok(match kind {
-        "qdrant" => Box::new(qdrant::Collection::new(http("api-key")?)?),
-        "chroma" => Box::new(chroma::Collection::new(http("x-chroma-token")?)?),
-        "opensearch" => Box::new(elastic::Index::new(
-            http("authorization")?,
-            elastic::Engine::OpenSearch,
-        )?),
-        "elasticsearch" => Box::new(elastic::Index::new(
-            http("authorization")?,
-            elastic::Engine::Elasticsearch,
-        )?),
-        _ => return Err(known()),
-    })
+    let server = address.strip_prefix(name).and_then(|rest| rest.strip_prefix('+'));
+    Ok((kind, server.unwrap_or(address)))
 }
 
 /// Fields of a row in a store that has one space of names: the payload's, then ours.
@@ -204,6 +243,13 @@ pub(crate) fn stored(fields: &Value) -> Option<StoredRow> {
         document: field(DOCUMENT)?,
         digest: field(DIGEST)?,
     })
+}
+
+/// The payload among the fields that [`fields`] wrote; `with_text`: the collection keeps texts.
+pub(crate) fn payload(fields: &Value, with_text: bool) -> Map<String, Value> {
+    let mut payload = fields.as_object().cloned().unwrap_or_default();
+    payload.retain(|name, _| !name.starts_with(OURS) && !(with_text && name == TEXT));
+    payload
 }
 
 /// A vector of JSON numbers.

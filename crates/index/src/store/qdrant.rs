@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
-    DIGEST, DOCUMENT, Hit, KEY, Page, Row, StoredRow, StoredVector, TEXT, VectorStore, fields, stored, vector,
+    DIGEST, DOCUMENT, Hit, KEY, Page, Row, StoredRow, StoredVector, TEXT, VectorStore, fields, payload, stored, vector,
 };
 use crate::{
     error::{IndexError, Result},
@@ -159,7 +159,7 @@ impl Collection {
 
     async fn some(&self, keys: &[String]) -> Result<Vec<StoredVector>> {
         let ids: Vec<String> = keys.iter().map(|key| id(key)).collect();
-        let body = json!({ "ids": ids, "with_vector": true, "with_payload": [KEY, TEXT] });
+        let body = json!({ "ids": ids, "with_vector": true, "with_payload": true });
         let answer = self
             .http
             .send("reading", Method::POST, &self.path(&["points"]), Some(&body))
@@ -177,6 +177,7 @@ impl Collection {
                     key: key.to_owned(),
                     vector: vector(&point["vector"]).ok_or_else(|| self.unreadable("a point has no vector"))?,
                     text: point["payload"][TEXT].as_str().map(str::to_owned),
+                    payload: payload(&point["payload"], point["payload"][TEXT].is_string()),
                 })
             })
             .collect()

@@ -4,6 +4,7 @@
 
 mod compared;
 mod killed;
+mod migrated;
 mod promises;
 mod servers;
 mod sources;

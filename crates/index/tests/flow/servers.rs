@@ -79,15 +79,43 @@ fn nearest<'a>(
     scored
 }
 
+/// Collections by alias.
+type Aliases = Mutex<BTreeMap<String, String>>;
+
 /// Qdrant's REST API.
 pub(crate) async fn qdrant() -> String {
     let all: Collections = Arc::default();
+    let aliases: Aliases = Mutex::default();
     Stub::start(move |call| {
         let parts = parts(call);
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let mut parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let mut all = all.lock();
         let ok = |result: Value| Reply::ok(json!({ "status": "ok", "result": result }));
         let body = &call.body;
+        let mut aliases = aliases.lock();
+        if parts == ["collections", "aliases"] {
+            for action in body["actions"].as_array().unwrap() {
+                let name = |action: &Value| action["alias_name"].as_str().unwrap().to_owned();
+                if let Some(gone) = action.get("delete_alias") {
+                    aliases.remove(&name(gone)).unwrap();
+                } else {
+                    let made = &action["create_alias"];
+                    let to = made["collection_name"].as_str().unwrap().to_owned();
+                    assert!(all.contains_key(&to) && !all.contains_key(&name(made)));
+                    assert_eq!(aliases.insert(name(made), to), None);
+                }
+            }
+            return ok(true.into());
+        }
+        if parts == ["aliases"] {
+            let told = aliases
+                .iter()
+                .map(|(alias, to)| json!({ "alias_name": alias, "collection_name": to }));
+            return ok(json!({ "aliases": told.collect::<Vec<_>>() }));
+        }
+        if let Some(to) = aliases.get(parts[1]) {
+            parts[1] = to;
+        }
         match (call.method.as_str(), &parts[..]) {
             ("PUT", ["collections", name]) => {
                 assert!(
@@ -109,8 +137,17 @@ pub(crate) async fn qdrant() -> String {
             }
             _ => {}
         }
+        if call.method == "DELETE" {
+            all.remove(parts[1]);
+            return ok(true.into());
+        }
         let collection = all.get_mut(parts[1]).unwrap();
         match (call.method.as_str(), &parts[2..]) {
+            ("PATCH", []) => {
+                let merged = body["metadata"].as_object().unwrap().clone();
+                collection.about.as_object_mut().unwrap().extend(merged);
+                ok(true.into())
+            }
             ("GET", []) => ok(json!({ "config": { "metadata": collection.about } })),
             ("PUT", ["index"]) => ok(json!({})),
             ("PUT", ["points"]) => {
@@ -283,12 +320,37 @@ fn rows_of_chroma(collection: &mut Collection, what: &str, body: &Value) -> Repl
 /// one item that is to be sent again.
 pub(crate) async fn elastic() -> String {
     let all: Collections = Arc::default();
+    let aliases: Aliases = Mutex::default();
     let bulks = Mutex::new(0);
     Stub::start(move |call| {
         let parts = parts(call);
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let mut parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let mut all = all.lock();
         let body = &call.body;
+        let mut aliases = aliases.lock();
+        if parts == ["_aliases"] {
+            for action in body["actions"].as_array().unwrap() {
+                let of = |action: &Value| ["alias", "index"].map(|field| action[field].as_str().unwrap().to_owned());
+                if let Some(gone) = action.get("remove") {
+                    let [alias, index] = of(gone);
+                    assert_eq!(aliases.remove(&alias), Some(index));
+                } else {
+                    let [alias, index] = of(&action["add"]);
+                    assert!(all.contains_key(&index) && !all.contains_key(&alias));
+                    aliases.insert(alias, index);
+                }
+            }
+            return Reply::ok(json!({ "acknowledged": true }));
+        }
+        if let ["_alias", alias] = parts[..] {
+            return match aliases.get(alias) {
+                Some(index) => Reply::ok(json!({ index: { "aliases": { alias: {} } } })),
+                None => Reply::of(404, json!({ "error": "alias missing", "status": 404 })),
+            };
+        }
+        if let Some(to) = aliases.get(parts[0]) {
+            parts[0] = to;
+        }
         if let ("PUT", [name]) = (call.method.as_str(), &parts[..]) {
             assert_eq!(body["mappings"]["properties"]["isomer_document"]["type"], "keyword");
             let about = body["mappings"].clone();
@@ -307,7 +369,15 @@ pub(crate) async fn elastic() -> String {
                 json!({ "error": { "type": "index_not_found_exception" }, "status": 404 }),
             );
         };
+        if call.method == "DELETE" {
+            all.remove(parts[0]);
+            return Reply::ok(json!({ "acknowledged": true }));
+        }
         match (call.method.as_str(), &parts[1..]) {
+            ("PUT", ["_mapping"]) => {
+                collection.about["_meta"] = body["_meta"].clone();
+                Reply::ok(json!({ "acknowledged": true }))
+            }
             ("GET", ["_mapping"]) => Reply::ok(json!({ "the-real-name": { "mappings": collection.about } })),
             ("POST", ["_refresh"]) => Reply::ok(json!({ "_shards": { "failed": 0 } })),
             ("POST", ["_bulk"]) => {

@@ -1,13 +1,18 @@
-//! PostgreSQL as a source: every row once, in the order of its key.
+//! PostgreSQL as a source: every row once, in the order of its key. Collections as sources: the
+//! texts and payloads that they keep.
 
 use std::time::Duration;
 
 use futures::TryStreamExt;
 use isomer_index::{
     IndexError,
-    source::{Columns, Document, Payload, PostgresRows, Source},
+    chunk::{Chunking, Window},
+    run::{self, Settings},
+    source::{CollectionRows, Columns, Document, Payload, PostgresRows, Source},
 };
 use isomer_stubs::postgres::empty_schema;
+
+use crate::support::{encoder, fill, open, payload, rows, settings, stub, vector_of, write};
 
 fn columns(key: &str, texts: &[&str], payload: Payload) -> Columns {
     Columns {
@@ -115,4 +120,95 @@ async fn tables_and_queries_are_read_page_by_page() {
     )
     .await;
     assert_eq!(empty.unwrap(), Vec::<Vec<Document>>::new());
+}
+
+/// What a collection is as a source.
+async fn collection(address: &str, payload: Payload) -> Result<Option<CollectionRows>, IndexError> {
+    CollectionRows::open(open(address), payload).await
+}
+
+async fn hold(address: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("docs.jsonl");
+    let documents = rows(40);
+    write(&path, &documents);
+    let first = stub("w1");
+    let none = collection(&format!("{address}nothing"), Payload::All).await.unwrap();
+    assert!(none.is_none());
+    let keeping = Settings {
+        with_text: true,
+        ..settings()
+    };
+    let kept = format!("{address}kept");
+    fill(&path, &kept, &first, &keeping).await.unwrap();
+    let source = Source::Collection(collection(&kept, Payload::All).await.unwrap().unwrap());
+    let read: Vec<Vec<Document>> = source.batches(7).try_collect().await.unwrap();
+    assert!(read.iter().all(|batch| batch.len() <= 7));
+    let mut read: Vec<Document> = read.into_iter().flatten().collect();
+    read.sort_by(|a, b| a.key.cmp(&b.key));
+    let mut expected: Vec<Document> = documents
+        .iter()
+        .map(|(key, text, n)| Document {
+            key: key.clone(),
+            text: text.clone(),
+            payload: payload(*n),
+        })
+        .collect();
+    expected.sort_by(|a, b| a.key.cmp(&b.key));
+    assert_eq!(read, expected);
+
+    // Vectors of another encoder are made of what is kept, and rows are those of the first source.
+    let second = stub("w2");
+    let moved = folder.path().join("moved");
+    let moved = moved.to_str().unwrap();
+    let run = async || {
+        run::run(
+            &source,
+            open(moved).as_ref(),
+            &encoder(&second).await,
+            &settings(),
+            &|_| {},
+        )
+        .await
+        .unwrap()
+        .counts
+    };
+    assert_eq!(run().await.written, 40);
+    assert_eq!((run().await.written, run().await.unchanged), (0, 40));
+    let vectors = open(moved).vectors(&["k7".to_owned()]).await.unwrap();
+    assert_eq!(vectors[0].vector, vector_of("w2", "document: ", &documents[7].1));
+    assert_eq!(vectors[0].payload, payload(7));
+
+    let named = collection(&kept, Payload::Named(vec!["lang".to_owned()]))
+        .await
+        .unwrap();
+    let missing: Result<Vec<_>, _> = Source::Collection(named.unwrap()).batches(9).try_collect().await;
+    assert!(missing.unwrap_err().to_string().contains("`lang`"));
+    // What does not hold whole texts is none.
+    let bare = format!("{address}bare");
+    fill(&path, &bare, &first, &settings()).await.unwrap();
+    let refused = collection(&bare, Payload::None).await.unwrap_err();
+    assert!(refused.to_string().contains("stores no texts"), "{refused}");
+    let pieces = Settings {
+        chunking: Chunking::Tokens(Window { size: 3, overlap: 1 }),
+        ..keeping
+    };
+    let divided = format!("{address}pieces");
+    fill(&path, &divided, &first, &pieces).await.unwrap();
+    let refused = collection(&divided, Payload::None).await.unwrap_err();
+    assert!(refused.to_string().contains("pieces of texts"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_collection_that_keeps_texts_is_a_source() {
+    let folder = tempfile::tempdir().unwrap();
+    hold(&format!("{}/", folder.path().display())).await;
+    hold(&format!("qdrant+{}#", crate::servers::qdrant().await)).await;
+    hold(&format!("chroma+{}#", crate::servers::chroma().await)).await;
+    for kind in ["opensearch", "elasticsearch"] {
+        hold(&format!("{kind}+{}#", crate::servers::elastic().await)).await;
+    }
+    if let Some(url) = crate::servers::pgvector("index_collections").await {
+        hold(&format!("{url}#")).await;
+    }
 }

@@ -317,6 +317,7 @@ impl Disk {
                     key: row.key.clone(),
                     vector: row.vector.clone(),
                     text: row.text.clone(),
+                    payload: row.payload.clone(),
                 });
             }
             state.read = Some(read);

@@ -3,6 +3,11 @@
 //! Columns: `key`, `document`, `digest`, `text`, `payload` (jsonb) and `embedding`. The mark is the
 //! comment of the column `embedding`: it goes along in dumps, and it is of the vectors, not of the
 //! table.
+//!
+//! `names`: a view in the place of a table, for migrations. `create`: a table and its mark.
+
+mod create;
+mod names;
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -19,8 +24,8 @@ use crate::{
     sql::{self, Name, failed, quoted},
 };
 
-/// What a comment that is a mark begins with.
-const MARKED: &str = "isomer index: ";
+pub(super) use names::Names;
+
 /// Rows of a page.
 const PAGE: i64 = 5_000;
 /// Columns without which a table is not ours.
@@ -33,23 +38,19 @@ pub(super) struct Table {
     table: Name,
     name: String,
     patience: Duration,
+    /// The name that a run writes to, where it writes to what is behind one.
+    fence: Option<names::Fence>,
 }
 
 impl Table {
     pub(super) fn open(address: &str, patience: Duration) -> Result<Self> {
-        let place = Place::read("sink", address)?;
-        let Some(table) = &place.fragment else {
-            return Err(IndexError::Setting {
-                field: "sink",
-                message: format!("{} names no table", place.shown),
-                hint: "write it behind a #, e.g. postgres://USER@HOST/DATABASE#docs_vectors",
-            });
-        };
+        let (place, table) = place(address)?;
         Ok(Self {
             pool: sql::pool("sink", &place)?,
-            table: Name::table("sink", table)?,
-            name: place.shown.clone(),
+            table,
+            name: place.shown,
             patience,
+            fence: None,
         })
     }
 
@@ -57,91 +58,14 @@ impl Table {
         format!("{what} {}", self.name)
     }
 
-    fn foreign(&self, message: &str) -> IndexError {
-        IndexError::Foreign {
-            collection: self.name.clone(),
-            message: message.to_owned(),
-        }
-    }
-
-    /// The comment of the column; `None` if there is no table, no such column or no comment.
-    async fn comment<'e>(&self, executor: impl sqlx::PgExecutor<'e>) -> Result<Option<String>> {
-        let statement = "SELECT col_description(attrelid, attnum) FROM pg_attribute WHERE attrelid = to_regclass($1) \
-                         AND attname = 'embedding' AND NOT attisdropped";
-        let found: Option<Option<String>> = sqlx::query_scalar(statement)
-            .bind(&self.table.quoted)
-            .fetch_optional(executor)
-            .await
-            .map_err(failed(&self.doing("reading the mark of")))?;
-        Ok(found.flatten())
-    }
-
     async fn read_mark(&self) -> Result<Option<Mark>> {
-        let comment = self.comment(&self.pool).await?;
-        let Some(text) = comment.as_deref().and_then(|comment| comment.strip_prefix(MARKED)) else {
-            return Ok(None);
-        };
-        Mark::from_text(&self.name, text).map(Some)
+        create::mark(&self.pool, &self.table, &self.name).await
     }
 
     async fn make(&self, mark: &Mark) -> Result<()> {
         let doing = self.doing("creating");
-        let (table, dimensions) = (&self.table.quoted, mark.space.dimensions);
         let mut transaction = self.pool.begin().await.map_err(failed(&doing))?;
-        // Of two runs that begin together, one makes the table and its mark, the other finds them.
-        sqlx::query("SELECT pg_advisory_xact_lock(hashtext($1))")
-            .bind(format!("isomer index {table}"))
-            .execute(&mut *transaction)
-            .await
-            .map_err(failed(&doing))?;
-        let there: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
-            .bind(table)
-            .fetch_one(&mut *transaction)
-            .await
-            .map_err(failed(&doing))?;
-        if there {
-            if self
-                .comment(&mut *transaction)
-                .await?
-                .is_some_and(|comment| comment.starts_with(MARKED))
-            {
-                return Ok(());
-            }
-            return Err(self.foreign("there is a table of this name, whose column `embedding` has no mark"));
-        }
-        let index = quoted("sink", &truncated(&format!("{}_document", self.table.last)))?;
-        let comment = format!("{MARKED}{}", mark.to_text()).replace('\'', "''");
-        let extension = sqlx::raw_sql("CREATE EXTENSION IF NOT EXISTS vector")
-            .execute(&mut *transaction)
-            .await;
-        extension.map_err(failed(&format!(
-            "creating {}: the extension pgvector is needed, and cannot be created by this user",
-            self.name
-        )))?;
-        let known: bool = sqlx::query_scalar("SELECT to_regtype('vector') IS NOT NULL")
-            .fetch_one(&mut *transaction)
-            .await
-            .map_err(failed(&doing))?;
-        if !known {
-            return Err(IndexError::Refused {
-                doing,
-                message:
-                    "the extension pgvector is in a schema that is not looked through; add it in the address, e.g. \
-                          ?options[search_path]=public,extensions"
-                        .to_owned(),
-            });
-        }
-        for statement in [
-            format!(
-                "CREATE TABLE {table} (key text COLLATE \"C\" PRIMARY KEY, document text COLLATE \"C\" NOT NULL, digest text NOT NULL, \
-                 text text, payload jsonb NOT NULL, embedding vector({dimensions}) NOT NULL)"
-            ),
-            format!("CREATE INDEX {index} ON {table} (document)"),
-            format!("COMMENT ON COLUMN {table}.embedding IS '{comment}'"),
-        ] {
-            let done = sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut *transaction).await;
-            done.map_err(failed(&doing))?;
-        }
+        create::table(&mut transaction, &self.table, &self.name, mark).await?;
         transaction.commit().await.map_err(failed(&doing))
     }
 
@@ -169,6 +93,7 @@ impl Table {
         let [keys, documents, digests, payloads] = columns;
         let table = &self.table.quoted;
         let mut transaction = self.pool.begin().await.map_err(failed(&doing))?;
+        names::permit(&mut transaction, &self.table, &self.name, self.fence.as_ref()).await?;
         if !rows.is_empty() {
             let statement = format!(
                 "INSERT INTO {table} ({COLUMNS}) SELECT k, d, g, t, p::jsonb, v::vector FROM unnest($1::text[], $2::text[], \
@@ -250,7 +175,7 @@ impl Table {
     }
 
     async fn index(&self, mark: &Mark) -> Result<bool> {
-        let name = quoted("sink", &truncated(&format!("{}_hnsw", self.table.last)))?;
+        let name = quoted("sink", &create::truncated(&format!("{}_hnsw", self.table.last)))?;
         let statement = format!(
             "CREATE INDEX IF NOT EXISTS {name} ON {} USING hnsw (embedding {})",
             self.table.quoted,
@@ -263,6 +188,20 @@ impl Table {
             .map_err(failed(&doing))?;
         Ok(true)
     }
+}
+
+/// The address of a table, and its name.
+fn place(address: &str) -> Result<(Place, Name)> {
+    let place = Place::read("sink", address)?;
+    let Some(table) = &place.fragment else {
+        return Err(IndexError::Setting {
+            field: "sink",
+            message: format!("{} names no table", place.shown),
+            hint: "write it behind a #, e.g. postgres://USER@HOST/DATABASE#docs_vectors",
+        });
+    };
+    let name = Name::table("sink", table)?;
+    Ok((place, name))
 }
 
 /// Parameters of a statement that reads.
@@ -310,15 +249,6 @@ fn has_nul(value: &Value) -> bool {
         Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
         _ => false,
     }
-}
-
-/// A name that PostgreSQL keeps whole.
-fn truncated(name: &str) -> String {
-    if name.len() <= 63 {
-        return name.to_owned();
-    }
-    let hash = blake3::hash(name.as_bytes()).to_hex();
-    format!("{}_{}", &name[..name.floor_char_boundary(46)], &hash[..16])
 }
 
 impl VectorStore for Table {
@@ -377,16 +307,22 @@ impl VectorStore for Table {
     fn vectors<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<Vec<StoredVector>>> {
         async move {
             let table = &self.table.quoted;
-            let statement = format!("SELECT key, embedding::text, text FROM {table} WHERE key = ANY($1)");
+            let statement =
+                format!("SELECT key, embedding::text, text, payload::text FROM {table} WHERE key = ANY($1)");
             let rows = self.rows("reading", statement, Bound::Texts(keys)).await?;
             let unreadable = self.unreadable();
             rows.iter()
                 .map(|row| {
                     let vector: String = row.try_get(1).map_err(&unreadable)?;
+                    let payload: String = row.try_get(3).map_err(&unreadable)?;
                     Ok(StoredVector {
                         key: row.try_get(0).map_err(&unreadable)?,
                         vector: read_vector(&vector).unwrap_or_default(),
                         text: row.try_get(2).map_err(&unreadable)?,
+                        payload: serde_json::from_str(&payload).map_err(|error| IndexError::Refused {
+                            doing: self.doing("reading"),
+                            message: format!("the payload of a row is not an object: {error}"),
+                        })?,
                     })
                 })
                 .collect()
@@ -421,15 +357,5 @@ mod tests {
             let bits = |vector: &[f32]| vector.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
             prop_assert_eq!(bits(&back), bits(&vector));
         }
-    }
-
-    #[test]
-    fn a_long_name_of_an_index_stays_its_own() {
-        let (one, two) = (
-            truncated(&format!("{}_hnsw", "ö".repeat(31))),
-            truncated(&format!("{}_document", "ö".repeat(31))),
-        );
-        assert!(one.len() <= 63 && two.len() <= 63 && one != two);
-        assert_eq!(truncated("docs_hnsw"), "docs_hnsw");
     }
 }

@@ -1,10 +1,14 @@
 //! `isomer index …`
 
+pub(crate) mod migrate;
+
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use isomer_access::read_span;
 use isomer_index::chunk::Chunking;
+
+use migrate::IndexMigrateCommand;
 
 use super::{AugmentArgs, EngineArgs};
 
@@ -17,7 +21,7 @@ pub(crate) enum IndexCommand {
 Sinks: postgres://USER@HOST/DATABASE#TABLE (pgvector), qdrant+http://HOST:6333#COLLECTION, chroma+http://HOST:8000#COLLECTION,
 opensearch+https://HOST:9200#INDEX, elasticsearch+https://HOST:9200#INDEX, or a folder for Parquet files.
 A key goes into ISOMER_SINK_API_KEY, or a user and password into ISOMER_SINK_USER and ISOMER_SINK_PASSWORD; PostgreSQL's password
-into PGPASSWORD.
+into PGPASSWORD. A collection that is the source takes ISOMER_SOURCE_API_KEY, ISOMER_SOURCE_USER and ISOMER_SOURCE_PASSWORD.
 Examples:
   isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --payload title,lang --plan
   isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --payload title,lang --build-index
@@ -40,22 +44,24 @@ Queries: rows with `id` and `text`. Judgements: rows with `query-id`, `corpus-id
 JSON lines, CSV, TSV or Parquet.
 Example: isomer index compare postgres://me@127.0.0.1/search#docs postgres://me@127.0.0.1/search#gase --queries queries.jsonl --qrels test.tsv")]
     Compare(Box<IndexCompareArgs>),
+    /// Move a name to vectors of another encoder, prompt or augmentation while it is searched.
+    #[command(subcommand)]
+    Migrate(IndexMigrateCommand),
 }
 
 /// Where texts come from.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Source")]
 pub(crate) struct IndexSourceArgs {
-    /// Column with the key: a value of its own for each row.
-    #[arg(long, env = "ISOMER_INDEX_KEY", value_name = "COLUMN", default_value = "id")]
-    pub(crate) key: String,
-    /// Column with the text; several are joined by a line break.
+    /// Column with the key: a value of its own for each row [default: id].
+    #[arg(long, env = "ISOMER_INDEX_KEY", value_name = "COLUMN")]
+    pub(crate) key: Option<String>,
+    /// Column with the text; several are joined by a line break [default: text].
     #[arg(
         long = "text",
         env = "ISOMER_INDEX_TEXT",
         value_name = "COLUMN,…",
-        value_delimiter = ',',
-        default_value = "text"
+        value_delimiter = ','
     )]
     pub(crate) texts: Vec<String>,
     /// Columns that are stored beside the vector; `all`: all others.
@@ -70,12 +76,12 @@ pub(crate) struct IndexSourceArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Encoder")]
 pub(crate) struct IndexEncoderArgs {
-    /// Encoder: a catalogue id or a sentence-transformers folder.
-    #[arg(long, env = "ISOMER_MODEL", default_value = isomer_models::DEFAULT_ENCODER, value_name = "ID_OR_DIR")]
-    pub(crate) model: String,
-    /// Which of the encoder's prompts is put before texts, where it has one.
-    #[arg(long, env = "ISOMER_PROMPT_ROLE", value_enum, default_value_t = PromptRole::Document)]
-    pub(crate) prompt_role: PromptRole,
+    /// Encoder: a catalogue id or a sentence-transformers folder [default: all-MiniLM-L6-v2].
+    #[arg(long, env = "ISOMER_MODEL", value_name = "ID_OR_DIR")]
+    pub(crate) model: Option<String>,
+    /// Which of the encoder's prompts is put before texts, where it has one [default: document].
+    #[arg(long, env = "ISOMER_PROMPT_ROLE", value_enum)]
+    pub(crate) prompt_role: Option<PromptRole>,
     /// The prompt of this name instead.
     #[arg(long, env = "ISOMER_PROMPT_NAME", conflicts_with = "prompt")]
     pub(crate) prompt_name: Option<String>,
@@ -94,6 +100,19 @@ pub(crate) struct IndexEncoderArgs {
     pub(crate) engine: EngineArgs,
 }
 
+impl IndexEncoderArgs {
+    /// Whether a flag says how texts become vectors.
+    pub(crate) fn given(&self) -> bool {
+        self.model.is_some()
+            || self.prompt_role.is_some()
+            || self.prompt_name.is_some()
+            || self.prompt.is_some()
+            || self.dimensions.is_some()
+            || self.normalise.is_some()
+            || !self.augmentation.augment.is_empty()
+    }
+}
+
 /// Role of a text.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PromptRole {
@@ -103,31 +122,10 @@ pub(crate) enum PromptRole {
     Query,
 }
 
-/// `isomer index run`
+/// How a source is gone through.
 #[derive(Args, Debug)]
-pub(crate) struct IndexRunArgs {
-    /// JSON lines, CSV, TSV or Parquet (a file, or a folder of files), or
-    /// postgres://USER@HOST/DATABASE#TABLE.
-    #[arg(
-        long,
-        env = "ISOMER_INDEX_SOURCE",
-        hide_env_values = true,
-        value_name = "FILE_OR_URL"
-    )]
-    pub(crate) source: String,
-    /// The collection to fill; it is created if it is not there.
-    #[arg(long, env = "ISOMER_INDEX_SINK", hide_env_values = true, value_name = "URL_OR_DIR")]
-    pub(crate) sink: String,
-    /// Say what would be done and what it would take, by a sample that is encoded; write nothing.
-    #[arg(long)]
-    pub(crate) plan: bool,
-    /// Divide texts: tokens=256,overlap=32 (of the encoder's tokenizer) or sentences=5,overlap=1. A
-    /// piece has the key KEY#0, KEY#1 and so on.
-    #[arg(long, env = "ISOMER_INDEX_CHUNK", value_name = "HOW", default_value = "none")]
-    pub(crate) chunk: Chunking,
-    /// Keep the texts in the collection.
-    #[arg(long, env = "ISOMER_INDEX_WITH_TEXT", value_parser = clap::builder::FalseyValueParser::new())]
-    pub(crate) with_text: bool,
+#[command(next_help_heading = "Pass")]
+pub(crate) struct IndexPassArgs {
     /// Remove rows whose documents are gone from the source. More than a tenth of all rows is not
     /// removed.
     #[arg(long)]
@@ -151,6 +149,37 @@ pub(crate) struct IndexRunArgs {
     /// How long a store or an encoder may be away or overloaded.
     #[arg(long, env = "ISOMER_INDEX_PATIENCE", value_name = "TIME", default_value = "5m", value_parser = span)]
     pub(crate) patience: Duration,
+}
+
+/// `isomer index run`
+#[derive(Args, Debug)]
+pub(crate) struct IndexRunArgs {
+    /// JSON lines, CSV, TSV or Parquet (a file, or a folder of files),
+    /// postgres://USER@HOST/DATABASE#TABLE, or another collection that was filled with --with-text,
+    /// by its address as a sink.
+    #[arg(
+        long,
+        env = "ISOMER_INDEX_SOURCE",
+        hide_env_values = true,
+        value_name = "FILE_OR_URL"
+    )]
+    pub(crate) source: String,
+    /// The collection to fill; it is created if it is not there. Under the name of a migration both
+    /// collections are filled, as the store says; flags of the encoder are then not needed.
+    #[arg(long, env = "ISOMER_INDEX_SINK", hide_env_values = true, value_name = "URL_OR_DIR")]
+    pub(crate) sink: String,
+    /// Say what would be done and what it would take, by a sample that is encoded; write nothing.
+    #[arg(long)]
+    pub(crate) plan: bool,
+    /// Divide texts: tokens=256,overlap=32 (of the encoder's tokenizer) or sentences=5,overlap=1. A
+    /// piece has the key KEY#0, KEY#1 and so on.
+    #[arg(long, env = "ISOMER_INDEX_CHUNK", value_name = "HOW", default_value = "none")]
+    pub(crate) chunk: Chunking,
+    /// Keep the texts in the collection.
+    #[arg(long, env = "ISOMER_INDEX_WITH_TEXT", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) with_text: bool,
+    #[command(flatten)]
+    pub(crate) pass: IndexPassArgs,
     #[command(flatten)]
     pub(crate) columns: IndexSourceArgs,
     #[command(flatten)]

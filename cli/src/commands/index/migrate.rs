@@ -1,0 +1,247 @@
+//! `isomer index migrate`: one command for each step.
+
+use std::{
+    process::ExitCode,
+    time::{Duration, SystemTime},
+};
+
+use isomer_index::{
+    IndexError, compare,
+    encode::Encoder,
+    migrate::{self, Stepped},
+    name::{Migration, Next, State},
+    store::{self, Credentials, Names, VectorStore},
+};
+use isomer_models::ModelKind;
+use isomer_service_kit::Fault;
+use serde_json::json;
+
+use super::{PATIENCE, encoder, failure, named::Named, queries, settings, share, show, source};
+use crate::{
+    args::{
+        Format, Global,
+        index::migrate::{
+            IndexMigrateCommand, MigrateBackfillArgs, MigrateCompareArgs, MigrateStartArgs, MigrateSwitchArgs,
+        },
+    },
+    connect,
+    exit::{Failure, GATE_FAILED},
+    progress::Display,
+};
+
+pub(super) async fn run(global: &Global, command: IndexMigrateCommand) -> Result<ExitCode, Failure> {
+    match command {
+        IndexMigrateCommand::Start(args) => Box::pin(start(global, *args)).await,
+        IndexMigrateCommand::Backfill(args) => Box::pin(backfill(global, *args)).await,
+        IndexMigrateCommand::Compare(args) => Box::pin(compare(global, *args)).await,
+        IndexMigrateCommand::Switch(MigrateSwitchArgs { name, uncompared }) => {
+            step(global, &name, "switch", |state| state.switch(uncompared, now())).await
+        }
+        IndexMigrateCommand::RollBack(args) => step(global, &args.name, "roll back", State::roll_back).await,
+        IndexMigrateCommand::Finish(args) => step(global, &args.name, "finish", |state| state.finish(now())).await,
+        IndexMigrateCommand::Abandon(args) => step(global, &args.name, "abandon", |state| state.abandon(now())).await,
+        IndexMigrateCommand::Status(args) => {
+            let names = names(&args.name, PATIENCE)?;
+            let state = migrate::state(names.as_ref(), "tell the status of")
+                .await
+                .map_err(failure)?;
+            told(global.format, names.as_ref(), &Stepped { state, already: false })
+        }
+    }
+}
+
+/// The names of a store that has some.
+fn names(address: &str, patience: Duration) -> Result<Box<dyn Names>, Failure> {
+    let names = store::names(address, &Credentials::from_env(), patience).map_err(failure)?;
+    names.ok_or_else(|| {
+        let message = "this store has no name that moves from one collection to another at once";
+        Failure::from(Fault::invalid("NAME", message).hint(
+            "fill a second collection with `isomer index run --sink`, hold it against the first with `isomer index compare`, then let \
+             your application read the address of the collection and the encoder from one setting, and change that",
+        ))
+    })
+}
+
+async fn start(global: &Global, args: MigrateStartArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(global.quiet);
+    args.encoder.augmentation.check(false)?;
+    let names = names(&args.name, PATIENCE)?;
+    let connection = connect::connect_for(global, &args.encoder.engine).await?;
+    let encoder = encoder(&connection, &args.encoder, PATIENCE, &display).await?;
+    connection.flush().await;
+    let mark = encoder.mark(args.chunk, args.with_text);
+    let started = migrate::start(names.as_ref(), args.from.as_deref(), &mark, now()).await;
+    told(global.format, names.as_ref(), &started.map_err(failure)?)
+}
+
+async fn backfill(global: &Global, args: MigrateBackfillArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(global.quiet);
+    let patience = args.pass.patience;
+    let settings = settings(&args.pass)?;
+    let source = source(&args.source, &args.columns, patience).await?;
+    let names = names(&args.name, patience)?;
+    let state = migrate::state(names.as_ref(), "backfill").await.map_err(failure)?;
+    state.migration("backfill").map_err(failure)?;
+    let connection = connect::connect_for(global, &args.engine).await?;
+    let named = Named {
+        names: names.as_ref(),
+        source: &source,
+        settings: &settings,
+        patience,
+        given: None,
+    };
+    named.fill(global, &connection, &display).await
+}
+
+async fn compare(global: &Global, args: MigrateCompareArgs) -> Result<ExitCode, Failure> {
+    const LEVEL: f64 = 0.95;
+    const RESAMPLES: usize = 10_000;
+    let display = Display::new(global.quiet);
+    let least = args.min_overlap.map(|least| share("min-overlap", least)).transpose()?;
+    let names = names(&args.name, PATIENCE)?;
+    let state = migrate::state(names.as_ref(), "compare").await.map_err(failure)?;
+    let Migration { old, new, .. } = state.comparable().map_err(failure)?;
+    let queries = queries::queries(&args.queries)?;
+    let qrels = args.qrels.as_deref().map(queries::qrels).transpose()?;
+    let connection = connect::connect_for(global, &args.engine).await?;
+    let mut sides: Vec<(Box<dyn VectorStore>, Encoder)> = Vec::with_capacity(2);
+    for collection in [old, new] {
+        let mark = names.mark(collection).await.map_err(failure)?;
+        connection
+            .prefetch(&mark.space.model, ModelKind::Encoder, &display)
+            .await?;
+        let encoder = Encoder::for_queries(connection.channel.clone(), &mark, None, PATIENCE).await;
+        sides.push((
+            names.open(&state, collection).map_err(failure)?,
+            encoder.map_err(failure)?,
+        ));
+    }
+    let settings = compare::Settings {
+        k: args.k as usize,
+        in_flight: args.in_flight as usize,
+        bootstrap: compare::bootstrap(RESAMPLES, LEVEL, args.sample_seed),
+    };
+    let side = |index: usize| compare::Side {
+        store: sides[index].0.as_ref(),
+        encoder: &sides[index].1,
+    };
+    let compared = compare::compare(side(0), side(1), &queries, qrels.as_ref(), settings).await;
+    connection.flush().await;
+    let compared = compared.map_err(failure)?;
+    show::compared(global.format, &compared, LEVEL)?;
+    if let Some(least) = least.filter(|least| compared.overlap.mean < *least) {
+        display.message(&format!(
+            "the lists have {:.4} of their documents in common, which is less than --min-overlap {least}: not noted",
+            compared.overlap.mean
+        ));
+        return Ok(ExitCode::from(GATE_FAILED));
+    }
+    migrate::agree(names.as_ref(), &compared, u64::from(args.k), now())
+        .await
+        .map_err(failure)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn step(
+    global: &Global,
+    address: &str,
+    name: &'static str,
+    next: impl Fn(&State) -> Result<Next, IndexError> + Send + Sync,
+) -> Result<ExitCode, Failure> {
+    let names = names(address, PATIENCE)?;
+    let stepped = migrate::step(names.as_ref(), name, next).await.map_err(failure)?;
+    told(global.format, names.as_ref(), &stepped)
+}
+
+fn told(format: Format, names: &dyn Names, stepped: &Stepped) -> Result<ExitCode, Failure> {
+    let text = || state_text(names.shown(), stepped);
+    let json = || json!({ "name": names.shown(), "already": stepped.already, "state": stepped.state, "next": next(&stepped.state) });
+    show::print(format, text, json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The step that is due.
+fn next(state: &State) -> &'static str {
+    match &state.migration {
+        None => "start",
+        Some(migration) if state.serving == migration.new => "finish",
+        Some(migration) if !migration.level => "backfill",
+        Some(migration) if migration.agreement.is_none() => "compare",
+        Some(_) => "switch",
+    }
+}
+
+fn state_text(name: &str, stepped: &Stepped) -> String {
+    let state = &stepped.state;
+    let mut rows = vec![("name", name.to_owned()), ("readers get", state.serving.clone())];
+    if let Some(migration) = &state.migration {
+        rows.push(("migration", format!("{} to {}", migration.old, migration.new)));
+        rows.push((
+            "filled",
+            match (migration.level, migration.skipped) {
+                (true, _) => "yes: a run has written all rows to both".to_owned(),
+                (false, 0) => "not yet".to_owned(),
+                (false, times) => format!("no: rows could be written to {} alone, {times} times", state.serving),
+            },
+        ));
+        rows.push((
+            "compared",
+            migration.agreement.as_ref().map_or_else(
+                || "not yet".to_owned(),
+                |found| {
+                    format!(
+                        "lists of {} have {:.4} in common, over {} queries",
+                        found.k, found.overlap, found.queries
+                    )
+                },
+            ),
+        ));
+    } else if let Some(ended) = &state.ended {
+        let how = if ended.finished { "finished" } else { "abandoned" };
+        rows.push(("last migration", format!("{} to {}, {how}", ended.old, ended.new)));
+    }
+    rows.push(("next step", format!("isomer index migrate {}", next(state))));
+    let mut text = show::lines(&rows);
+    if stepped.already {
+        text.push_str("\n\nThis step had been made before; nothing was changed.");
+    }
+    text
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_step_that_is_due_is_named() {
+        let mut state = State::new("docs", "docs_1");
+        assert_eq!(next(&state), "start");
+        state = state.start("docs_2", 1);
+        assert_eq!(next(&state), "backfill");
+        let change = |next: Result<Next, IndexError>| match next {
+            Ok(Next::Change(change)) => change.after,
+            other => panic!("{other:?}"),
+        };
+        state = change(state.levelled(0));
+        assert_eq!(next(&state), "compare");
+        let switched = change(state.switch(true, 2));
+        assert_eq!(next(&switched), "finish");
+        let text = state_text(
+            "db#docs",
+            &Stepped {
+                state: change(state.skip()),
+                already: false,
+            },
+        );
+        assert!(
+            text.contains("to docs_1 alone, 1 times") && text.contains("migrate backfill"),
+            "{text}"
+        );
+    }
+}

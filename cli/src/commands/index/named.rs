@@ -1,0 +1,166 @@
+//! `isomer index run` under the name of a migration: the store says which collections are filled
+//! and by which encoders.
+
+use std::{process::ExitCode, time::Duration};
+
+use isomer_index::{
+    IndexError,
+    encode::Encoder,
+    mark::Mark,
+    migrate::{Member, run_both},
+    name::State,
+    plan, run,
+    source::Source,
+    store::Names,
+};
+use isomer_models::ModelKind;
+use isomer_service_kit::shutdown;
+
+use super::{super::augment::prefetch_generator, failure, interrupted, show, watch};
+use crate::{args::Global, connect::Connection, exit::Failure, progress::Display};
+
+/// How often a pass is begun anew since a step of the migration was made in between.
+const MOST_PASSES: usize = 10;
+/// The generator id of a source that needs none.
+const NO_GENERATOR: &str = "none";
+
+/// A pass over a source, into what is behind a name.
+pub(super) struct Named<'a> {
+    pub(super) names: &'a dyn Names,
+    pub(super) source: &'a Source,
+    pub(super) settings: &'a run::Settings,
+    pub(super) patience: Duration,
+    /// What flags of the encoder stand for, where some were given.
+    pub(super) given: Option<Mark>,
+}
+
+impl Named<'_> {
+    pub(super) async fn fill(
+        &self,
+        global: &Global,
+        connection: &Connection,
+        display: &Display,
+    ) -> Result<ExitCode, Failure> {
+        for _ in 0..MOST_PASSES {
+            let state = self.state().await?;
+            let watch = watch(display);
+            let pass = async {
+                let (serving, other) = self.members(&state, connection, display).await?;
+                let members = (&serving, other.as_ref());
+                let both = run_both(self.source, self.names, &state, members, self.settings, &watch).await;
+                Ok((both.map_err(failure)?, serving, other))
+            };
+            let done: Result<_, Failure> = tokio::select! {
+                done = pass => done,
+                () = shutdown::signal() => {
+                    connection.flush().await;
+                    return Err(interrupted());
+                }
+            };
+            connection.flush().await;
+            match done {
+                // Whatever failed, it may be since the collections are others now.
+                Err(failed) => {
+                    if self.state().await?.epoch == state.epoch {
+                        return Err(failed);
+                    }
+                    display.message("a step of the migration was made meanwhile; beginning anew");
+                }
+                Ok((both, serving, other)) => {
+                    let other = other.as_ref().map(|member| member.store.name());
+                    show::both(global.format, self.names.shown(), serving.store.name(), other, &both)?;
+                    return match both.other {
+                        Some(Err(error)) => Err(failure(error).of_flag(&format!(
+                            "{} was brought up to date, and {} was not",
+                            serving.store.name(),
+                            other.unwrap_or_default()
+                        ))),
+                        _ => Ok(ExitCode::SUCCESS),
+                    };
+                }
+            }
+        }
+        Err(Failure::dependency(
+            "steps of the migration were made each time; the same command goes on from here",
+        ))
+    }
+
+    pub(super) async fn plan(
+        &self,
+        global: &Global,
+        connection: &Connection,
+        display: &Display,
+    ) -> Result<ExitCode, Failure> {
+        let state = self.state().await?;
+        let (serving, other) = self.members(&state, connection, display).await?;
+        for member in [Some(&serving), other.as_ref()].into_iter().flatten() {
+            let settings = run::Settings {
+                chunking: member.mark.chunking().map_err(failure)?,
+                with_text: member.mark.with_text,
+                ..self.settings.clone()
+            };
+            let plan = plan::plan(self.source, member.store.as_ref(), &member.encoder, &settings).await;
+            display.message(member.store.name());
+            show::plan(global.format, &plan.map_err(failure)?, member.encoder.augments())?;
+        }
+        connection.flush().await;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn state(&self) -> Result<State, Failure> {
+        let state = self.names.state().await.map_err(failure)?;
+        state.ok_or_else(|| {
+            failure(IndexError::NoCollection {
+                collection: self.names.shown().to_owned(),
+            })
+        })
+    }
+
+    /// The collection that serves, and the one beside it.
+    async fn members(
+        &self,
+        state: &State,
+        connection: &Connection,
+        display: &Display,
+    ) -> Result<(Member, Option<Member>), Failure> {
+        let serving = self.names.mark(&state.serving).await.map_err(failure)?;
+        let other = match state.other() {
+            Some(other) => Some((other, self.names.mark(other).await.map_err(failure)?)),
+            None => None,
+        };
+        if let Some(given) = &self.given
+            && other.as_ref().is_none_or(|(_, mark)| mark != given)
+        {
+            serving.check(self.names.shown(), given).map_err(failure)?;
+        }
+        let serving = self.member(state, &state.serving, serving, connection, display).await?;
+        let other = match other {
+            Some((name, mark)) => Some(self.member(state, name, mark, connection, display).await?),
+            None => None,
+        };
+        Ok((serving, other))
+    }
+
+    async fn member(
+        &self,
+        state: &State,
+        collection: &str,
+        mark: Mark,
+        connection: &Connection,
+        display: &Display,
+    ) -> Result<Member, Failure> {
+        let recipe = mark.recipe(collection, self.patience).map_err(failure)?;
+        connection
+            .prefetch(&recipe.encoder, ModelKind::Encoder, display)
+            .await?;
+        let sources = recipe.augmentation.iter().flat_map(|own| &own.spec.sources);
+        for source in sources.filter(|source| source.generator_id != NO_GENERATOR) {
+            prefetch_generator(connection, &source.generator_id, display).await?;
+        }
+        let encoder = Encoder::connect(connection.channel.clone(), recipe)
+            .await
+            .map_err(failure)?;
+        let store = self.names.open(state, collection).map_err(failure)?;
+        Member::new(store, mark, encoder).map_err(failure)
+    }
+}

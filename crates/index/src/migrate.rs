@@ -1,0 +1,245 @@
+//! Moving a name to vectors of another space while it is searched.
+//!
+//! A migration goes through steps; [`crate::name`] says which one is due. From its beginning until
+//! its end a run under the name ([`run_both`]) writes to both collections, first to the one that
+//! does not serve: what the serving one has, the other one has too, wherever a run is killed. Where
+//! the other one cannot be written to, the record says so before the serving one goes ahead.
+
+use parking_lot::Mutex;
+
+use crate::{
+    compare::Compared,
+    encode::Encoder,
+    error::{IndexError, Result},
+    mark::Mark,
+    name::{Agreement, Next, State},
+    run::{Counts, Outcome, Settings, Work, pass},
+    source::{Document, Source},
+    store::{Names, VectorStore},
+};
+
+/// How often a step is begun anew since the record changed in between.
+const MOST_ROUNDS: usize = 50;
+
+/// The record after a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stepped {
+    /// The record.
+    pub state: State,
+    /// Whether the step had been made before.
+    pub already: bool,
+}
+
+/// Begins a migration to vectors of this mark.
+///
+/// # Errors
+/// If another migration is in progress, or there is nothing to migrate from.
+pub async fn start(names: &dyn Names, from: Option<&str>, mark: &Mark, now: u64) -> Result<Stepped> {
+    let (state, began) = names.begin(from, mark, now).await?;
+    if !began {
+        let migration = state.migration("start a migration of")?;
+        let theirs = names.mark(&migration.new).await?;
+        if let Err(other) = theirs.check(&migration.new, mark) {
+            return Err(IndexError::Order {
+                name: names.shown().to_owned(),
+                step: "start a migration of",
+                message: format!("one to `{}` is in progress; {other}", migration.new),
+                hint: "end it first: `isomer index migrate finish` or `isomer index migrate abandon`",
+            });
+        }
+    }
+    Ok(Stepped { state, already: !began })
+}
+
+/// Makes a step.
+///
+/// # Errors
+/// If the step is not due, or what it needs is not there.
+pub async fn step(
+    names: &dyn Names,
+    name: &'static str,
+    next: impl Fn(&State) -> Result<Next> + Send + Sync,
+) -> Result<Stepped> {
+    for _ in 0..MOST_ROUNDS {
+        let state = state(names, name).await?;
+        match next(&state)? {
+            Next::Already => return Ok(Stepped { state, already: true }),
+            Next::Change(change) => {
+                if names.change(&state, &change).await? {
+                    return Ok(Stepped {
+                        state: change.after,
+                        already: false,
+                    });
+                }
+            }
+        }
+    }
+    Err(IndexError::Unavailable {
+        doing: format!("changing {}", names.shown()),
+        message: "its record was changed by others each time".to_owned(),
+    })
+}
+
+/// The record of a name, which a step needs.
+///
+/// # Errors
+/// If there is none.
+pub async fn state(names: &dyn Names, step: &'static str) -> Result<State> {
+    names.state().await?.ok_or_else(|| IndexError::Order {
+        name: names.shown().to_owned(),
+        step,
+        message: "no migration was begun under this name".to_owned(),
+        hint: "begin one: `isomer index migrate start`",
+    })
+}
+
+/// Records how far the lists of both collections agree.
+///
+/// # Errors
+/// As [`step`].
+pub async fn agree(names: &dyn Names, compared: &Compared, k: u64, now: u64) -> Result<Stepped> {
+    let agreement = Agreement {
+        queries: compared.queries as u64,
+        k,
+        overlap: compared.overlap.mean,
+        rank_biased_overlap: compared.rank_biased_overlap.mean,
+        at: now,
+    };
+    step(names, "compare", |state| state.agree(agreement.clone())).await
+}
+
+/// A collection behind a name, with its encoder.
+#[derive(Debug)]
+pub struct Member {
+    /// The collection.
+    pub store: Box<dyn VectorStore>,
+    /// Its mark.
+    pub mark: Mark,
+    /// The encoder that makes its vectors.
+    pub encoder: Encoder,
+}
+
+impl Member {
+    /// Requires the encoder to answer in the space of the collection.
+    ///
+    /// # Errors
+    /// [`IndexError::OtherSpace`] with what differs.
+    pub fn new(store: Box<dyn VectorStore>, mark: Mark, encoder: Encoder) -> Result<Self> {
+        mark.check(store.name(), &encoder.mark(mark.chunking()?, mark.with_text))?;
+        Ok(Self { store, mark, encoder })
+    }
+}
+
+/// What a run under a name came to.
+#[derive(Debug)]
+pub struct Both {
+    /// The collection that serves.
+    pub serving: Outcome,
+    /// The one beside it, or why it could not be brought up to date; `None` if there is none.
+    pub other: Option<Result<Outcome>>,
+}
+
+/// Brings the collections behind a name up to date with a source.
+///
+/// # Errors
+/// As a run's, of the serving collection; [`IndexError::Moved`] if a step was made in between,
+/// after which the same run goes on with the new record.
+pub async fn run_both(
+    source: &Source,
+    names: &dyn Names,
+    state: &State,
+    (serving, other): (&Member, Option<&Member>),
+    settings: &Settings,
+    watch: &(dyn Fn(&Counts) + Send + Sync),
+) -> Result<Both> {
+    let limiter = settings.limiter()?;
+    let beside = match other {
+        Some(other) => Some(Beside {
+            names,
+            work: Work::new(other.store.as_ref(), &other.encoder, &other.mark, &limiter, &|_| {})?,
+            failed: Mutex::default(),
+        }),
+        None => None,
+    };
+    let watch_both = |counts: &Counts| {
+        let mut sum = counts.clone();
+        sum.written += beside.as_ref().map_or(0, |beside| beside.work.written());
+        watch(&sum);
+    };
+    let work = Work::new(
+        serving.store.as_ref(),
+        &serving.encoder,
+        &serving.mark,
+        &limiter,
+        &watch_both,
+    )?;
+    let seen = pass(source, settings, |documents| async {
+        if let Some(beside) = &beside {
+            beside.batch(&documents).await?;
+        }
+        work.batch(documents).await
+    })
+    .await?;
+    let mut outcome = None;
+    if let Some(beside) = &beside {
+        outcome = beside.attempt(beside.work.close(&seen, settings)).await?;
+    }
+    let serving = work.close(&seen, settings).await?;
+    let Some(beside) = beside else {
+        return Ok(Both { serving, other: None });
+    };
+    let other = match (outcome, beside.failed.into_inner()) {
+        (Some(outcome), None) => {
+            let skipped = state.migration("fill both collections of")?.skipped;
+            let epoch = state.epoch;
+            step(names, "fill both collections of", move |now| match now.epoch == epoch {
+                true => now.levelled(skipped),
+                false => Err(IndexError::Moved {
+                    collection: now.name.clone(),
+                    message: "a step of its migration was made".to_owned(),
+                }),
+            })
+            .await?;
+            Ok(outcome)
+        }
+        (_, Some(error)) => Err(error),
+        (None, None) => Err(IndexError::Unavailable {
+            doing: "filling both collections".to_owned(),
+            message: "the second one was left out".to_owned(),
+        }),
+    };
+    Ok(Both {
+        serving,
+        other: Some(other),
+    })
+}
+
+/// The collection that does not serve: where it fails, the serving one goes on.
+struct Beside<'a> {
+    names: &'a dyn Names,
+    work: Work<'a>,
+    failed: Mutex<Option<IndexError>>,
+}
+
+impl Beside<'_> {
+    async fn batch(&self, documents: &[Document]) -> Result<()> {
+        self.attempt(self.work.batch(documents.to_vec())).await.map(drop)
+    }
+
+    /// Nothing more is attempted after the first failure, which the record tells before the serving
+    /// collection gets what this one lacks.
+    async fn attempt<T>(&self, work: impl Future<Output = Result<T>>) -> Result<Option<T>> {
+        if self.failed.lock().is_some() {
+            return Ok(None);
+        }
+        match work.await {
+            Ok(done) => Ok(Some(done)),
+            Err(moved @ IndexError::Moved { .. }) => Err(moved),
+            Err(error) => {
+                step(self.names, "fill both collections of", State::skip).await?;
+                self.failed.lock().get_or_insert(error);
+                Ok(None)
+            }
+        }
+    }
+}
