@@ -71,8 +71,8 @@ impl Story {
     }
 }
 
-/// A precedence whose layers do not begin before the query has been submitted and, if it has threads
-/// of its own, has begun; its batch is held until each thread of the bulk batch is paused.
+/// A precedence whose layers do not begin before the query has been submitted and, if it has
+/// threads of its own, has begun; its batch is held until each thread of the bulk batch is paused.
 fn observed(story: &Arc<Story>, apart: bool) -> Precedence {
     let observing = Arc::clone(story);
     let precedence = Precedence::observed(move |event| {

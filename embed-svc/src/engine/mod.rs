@@ -57,8 +57,8 @@ pub struct Replica {
     pub model: Arc<Model>,
     /// The threads that compute; on a GPU, the work left to the CPU.
     pub pool: Arc<rayon::ThreadPool>,
-    /// The threads that compute interactive batches. Where they are those of `pool`, batches of both
-    /// kinds wait for each other.
+    /// The threads that compute interactive batches. Where they are those of `pool`, batches of
+    /// both kinds wait for each other.
     pub interactive: Arc<rayon::ThreadPool>,
 }
 

@@ -1,8 +1,7 @@
-//! The threads that run batches. Each replica of a model has two, on the CPU two for interactive and
-//! two for bulk batches: one launches a batch while the
-//! other waits for results or hands them out. So a replica goes from batch to batch without a gap.
-//! A GPU has the next batch before it has finished the last; on the CPU, threads that find no work
-//! left in a batch begin the next.
+//! The threads that run batches. Each replica of a model has two, on the CPU two for interactive
+//! and two for bulk batches: one launches a batch while the other waits for results or hands them
+//! out. So a replica goes from batch to batch without a gap. A GPU has the next batch before it has
+//! finished the last; on the CPU, threads that find no work left in a batch begin the next.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -54,7 +54,8 @@ impl Model {
 
     /// [`Model::encode_sequences`], with a call to `launched` once all work is submitted and the
     /// model could take more: a device has it queued, or the threads of the CPU have begun the last
-    /// run and the first of them falls idle. Each thread of the CPU calls `between` before each layer.
+    /// run and the first of them falls idle. Each thread of the CPU calls `between` before each
+    /// layer.
     ///
     /// # Errors
     /// If the device fails.

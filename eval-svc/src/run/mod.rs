@@ -54,6 +54,8 @@ mod wire;
 
 use std::sync::Arc;
 
+use isomer_service_kit::Tenant;
+
 use crate::{
     clients::EvalClients,
     compute::Compute,
@@ -66,7 +68,7 @@ pub use error::RunError;
 pub use events::{Event, EventKind};
 pub use forecast::Forecast;
 pub(crate) use holding::RunHolds;
-pub use manager::{ReportFile, ReportFormat, RunManager};
+pub use manager::{Owner, ReportFile, ReportFormat, RunManager};
 pub use record::{
     Counters, Failure, GateOutcome, Generation, JudgeCounters, RunRecord, RunRequest, RunState, Stage, StageProgress,
     SuiteChoice,
@@ -91,4 +93,6 @@ struct RunContext {
     held: HeldVectors,
     /// Where scores are computed.
     compute: Compute,
+    /// Whose run it is; nobody's between runs.
+    tenant: Tenant,
 }

@@ -28,6 +28,7 @@ use super::{
 use crate::{
     billing,
     dialects::{Purpose, prompt},
+    tenant,
 };
 
 /// Header of the answer with the digest of the vectors' space: vectors of different spaces may not
@@ -294,7 +295,9 @@ async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<En
 /// # Errors
 /// As [`crate::routing::Router::encode`].
 pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequest) -> Result<Encoded, Fault> {
-    let answer = billing::encode(&backends.router, call.caller.as_ref(), request, call.deadline).await?;
+    let caller = call.caller.as_ref();
+    let whose = (caller, &tenant::of_caller(caller));
+    let answer = billing::encode(&backends.router, whose, request, call.deadline).await?;
     let answer = answer.response;
     let mut usage = answer.usage.unwrap_or_default();
     if usage.cached_texts > 0 {
