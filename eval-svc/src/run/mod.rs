@@ -18,6 +18,7 @@ mod execute;
 mod expiry;
 mod facts;
 mod forecast;
+mod forget;
 mod grid;
 mod holding;
 mod inputs;
@@ -67,6 +68,7 @@ use crate::{
 pub use error::RunError;
 pub use events::{Event, EventKind};
 pub use forecast::Forecast;
+pub use forget::{ForgottenIn, ForgottenRuns, forget};
 pub(crate) use holding::RunHolds;
 pub use manager::{Owner, ReportFile, ReportFormat, RunManager};
 pub use record::{

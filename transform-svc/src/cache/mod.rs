@@ -16,9 +16,11 @@
 //! of the last seconds, never earlier ones. **Size.** A cache over its bound removes whole
 //! segments, least recently used first (see [`prune`]), never one that a process writes
 //! to. **Sharing.** [`exchange`] writes entries to a file and reads them back, each checked against
-//! its key. [`shared`] is a second level that machines have in common.
+//! its key. [`shared`] is a second level that machines have in common. **Forgetting.** [`forget`]
+//! erases single entries.
 
 pub mod exchange;
+pub mod forget;
 pub mod key;
 mod parquet;
 pub mod prune;
