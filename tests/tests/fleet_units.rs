@@ -322,7 +322,9 @@ fn left_by_a_killed_process(scene: &Scene, requests: [&'static str; 2]) {
             .unwrap();
         runtime.block_on(async {
             let queue = Queue::connect(&config).await.unwrap();
-            let dispatcher = Dispatcher::open(queue.clone(), Holds::new(blobs(&store))).await.unwrap();
+            let dispatcher = Dispatcher::open(queue.clone(), Holds::new(blobs(&store)))
+                .await
+                .unwrap();
             for request in requests {
                 let dispatcher = dispatcher.clone();
                 tokio::spawn(async move { dispatcher.request(unit(request, "x")).await });

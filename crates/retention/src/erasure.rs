@@ -263,6 +263,7 @@ pub async fn erase(blobs: &BlobStore, texts: &Texts, mode: Mode) -> Result<Remov
         names.push(one.name);
     }
     removed.addresses = addresses.iter().map(ToString::to_string).collect();
+    removed.addresses.sort_unstable();
     if mode == Mode::Remove {
         blobs.remove_all(names).await?;
     }
