@@ -21,7 +21,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use isomer_segment_log::{Format, Framing, Listed, Segment, Writer};
+use isomer_segment_log::{Erased, Format, Framing, Listed, Mode, Segment, Writer};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
@@ -43,14 +43,47 @@ fn format_of(width: usize) -> Format {
     }
 }
 
-/// The key of a text as the model sees it.
-pub fn key(text: TextView<'_>) -> Key {
+/// The key of a text as the model sees it. `scope` is that of the tenant whose vector it is
+/// ([`isomer_service_kit::Tenant::scope`]).
+pub fn key(text: TextView<'_>, scope: Option<&str>) -> Key {
     let mut hash = Sha256::new();
+    if let Some(scope) = scope {
+        // No prompt is that long, so that no key without a scope begins alike.
+        hash.update(u64::MAX.to_le_bytes());
+        hash.update((scope.len() as u64).to_le_bytes());
+        hash.update(scope.as_bytes());
+    }
     hash.update((text.prompt as u64).to_le_bytes());
     for id in text.ids {
         hash.update(id.to_le_bytes());
     }
     hash.finalize().into()
+}
+
+/// Removes the vectors of all spaces under `root`, or only counts the files and their bytes:
+/// vectors do not say of which texts they are, so a text is forgotten with all of them. They are
+/// computed again when they are asked for.
+///
+/// # Errors
+/// If a folder or a file cannot be read or written.
+pub fn forget_all(root: &Path, mode: Mode) -> io::Result<Erased> {
+    // The width of the vectors does not matter for the names of files.
+    let format = format_of(1);
+    let mut all = Erased::default();
+    let spaces = match fs::read_dir(root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(all),
+        spaces => spaces?,
+    };
+    for space in spaces.filter_map(Result::ok).filter(|space| space.path().is_dir()) {
+        for file in isomer_segment_log::list(&space.path(), &format)? {
+            all.records += 1;
+            all.bytes += file.bytes;
+            if mode == Mode::Erase {
+                isomer_segment_log::wipe(&file.path)?;
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// The vectors of one space. Its calls do blocking file work: do not call them from async code.

@@ -33,6 +33,7 @@ impl Held {
         let replica = Replica {
             model: model.clone(),
             pool: pool.clone(),
+            interactive: pool.clone(),
         };
         let engine = Arc::new(Engine::start("tiny", vec![replica], limits).unwrap());
         let gate = Arc::new(Barrier::new(2));
@@ -152,6 +153,7 @@ fn replicas(folder: &Path, device: &Device, count: usize) -> (Arc<Engine>, Arc<M
     let replica = |pool: &Arc<rayon::ThreadPool>| Replica {
         model: model.clone(),
         pool: pool.clone(),
+        interactive: pool.clone(),
     };
     let limits = Limits {
         batch_tokens: 64,

@@ -9,6 +9,7 @@ use common::harness::{Harness, request};
 use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_embed::SharedVectors;
 use isomer_proto::encoder::v1::{EncodeRequest, EncodeResponse, Priority};
+use isomer_service_kit::Tenant;
 
 const TEXTS: [&str; 5] = ["a b", "c", "a b", "", "query: a"];
 
@@ -96,5 +97,34 @@ async fn a_store_that_is_gone_costs_no_answer() {
         let answer = machine.encode(batch(&TEXTS)).await;
         assert_eq!(answer.embeddings, plain.embeddings);
         shared.flush().await;
+    }
+}
+
+#[tokio::test]
+async fn a_tenants_vectors_are_found_by_that_tenant_alone() {
+    let tenants = [
+        Tenant::of_account(b"secret", "key:one"),
+        Tenant::of_account(b"secret", "key:two"),
+        Tenant::default(),
+    ];
+    // On disk, and in the store.
+    for disk in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("store");
+        let vectors = shared(&store, "avx2");
+        let mut first = machine(&vectors, disk.then(|| folder.path().join("cache"))).await;
+        let mut found = Vec::new();
+        for tenant in tenants.iter().chain(&tenants) {
+            found.push(cost(&first.encode_for(tenant, batch(&TEXTS)).await).0);
+        }
+        assert_eq!(found[..3], [0, 0, 0], "each computes its own");
+        assert!(!disk || found[3..] == [5, 5, 5], "and finds them: {found:?}");
+        vectors.flush().await;
+        let mut other = machine(&shared(&store, "avx2"), None).await;
+        for tenant in &tenants {
+            assert_eq!(cost(&other.encode_for(tenant, batch(&TEXTS)).await).0, 5);
+        }
+        let unknown = Tenant::of_account(b"another secret", "key:one");
+        assert_eq!(cost(&other.encode_for(&unknown, batch(&TEXTS)).await).0, 0);
     }
 }

@@ -12,9 +12,10 @@ use common::{
 };
 use isomer_embed::{
     batch::TextView,
-    cache::{Key, VectorCache, key},
+    cache::{Key, VectorCache, forget_all, key},
 };
 use isomer_proto::encoder::v1::{EncodeRequest, Truncation};
+use isomer_segment_log::Mode;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -27,7 +28,7 @@ fn open(root: &Path) -> VectorCache {
 fn entry(n: u32) -> (Key, [f32; WIDTH]) {
     #[allow(clippy::cast_precision_loss)]
     let value = n as f32;
-    (key(TextView::plain(&[n, 7])), [value, -value, 0.5, 1e-30])
+    (key(TextView::plain(&[n, 7]), None), [value, -value, 0.5, 1e-30])
 }
 
 fn put(cache: &VectorCache, numbers: impl Iterator<Item = u32>) {
@@ -75,14 +76,18 @@ fn what_was_written_is_found_by_the_next_process_and_by_one_beside() {
 
 #[test]
 fn keys_tell_texts_and_prompts_apart() {
-    let plain = |ids| key(TextView::plain(ids));
-    let prompted = key(TextView {
+    let plain = |ids| key(TextView::plain(ids), None);
+    let prompted = TextView {
         prompt: 1,
         ..TextView::plain(&[1, 2])
-    });
+    };
+    let prompted = key(prompted, None);
     assert_ne!(plain(&[1, 2]), plain(&[2, 1]));
     assert_ne!(plain(&[1, 2]), prompted);
     assert_eq!(plain(&[1, 2]), plain(&[1, 2]));
+    let of = |tenant| key(TextView::plain(&[1, 2]), Some(tenant));
+    assert_ne!(of("one"), plain(&[1, 2]));
+    assert_ne!(of("one"), of("two"));
 }
 
 #[test]
@@ -356,4 +361,22 @@ fn a_file_that_an_older_version_wrote_is_read_and_carried_on() {
         .unwrap();
     let now = fs::read(&files(anew.path())[0]).unwrap();
     assert!(fs::read(&before[0]).unwrap().starts_with(&now));
+}
+
+#[test]
+fn forgotten_vectors_are_gone_from_every_space_and_from_the_process_that_wrote_them() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    put(&writer, 0..50);
+    put(&VectorCache::open(root.path(), "other", WIDTH, 8 << 20).unwrap(), 0..10);
+    let planned = forget_all(root.path(), Mode::Count).unwrap();
+    assert!(planned.records == 2 && found(&writer, 7), "{planned:?}");
+    assert_eq!(forget_all(root.path(), Mode::Erase).unwrap(), planned);
+    assert!((0..50).all(|n| !found(&writer, n)));
+    let bytes = files(root.path()).into_iter().flat_map(|file| fs::read(file).unwrap());
+    assert!(bytes.into_iter().all(|byte| byte == 0));
+    assert!(open(root.path()).is_empty());
+    put(&writer, 0..50);
+    assert!((0..50).all(|n| found(&writer, n)));
+    assert_eq!(forget_all(&root.path().join("absent"), Mode::Erase).unwrap().records, 0);
 }

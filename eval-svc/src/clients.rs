@@ -1,6 +1,6 @@
 //! Channels to the services that this service calls.
 
-use isomer_service_kit::GrpcChannel;
+use isomer_service_kit::{GrpcChannel, Tenant};
 
 /// Channels to the services that tasks and runs use.
 #[derive(Debug, Clone)]
@@ -9,4 +9,15 @@ pub struct EvalClients {
     pub encoder: GrpcChannel,
     /// A `TransformService`.
     pub transform: GrpcChannel,
+}
+
+impl EvalClients {
+    /// The same services, called for a tenant.
+    #[must_use]
+    pub fn for_tenant(&self, tenant: &Tenant) -> Self {
+        Self {
+            encoder: self.encoder.for_tenant(tenant),
+            transform: self.transform.for_tenant(tenant),
+        }
+    }
 }

@@ -8,11 +8,11 @@ use isomer_proto::encoder::v1::{
     ListEncodersResponse, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
     encoder_service_server::{EncoderService, EncoderServiceServer},
 };
-use isomer_service_kit::{CallDeadline, Fault, page_token, until_error};
+use isomer_service_kit::{CallDeadline, Fault, Tenant, page_token, until_error};
 use tokio::time::Instant;
 use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream};
 
-use crate::{billing, routing::Router};
+use crate::{billing, routing::Router, tenant};
 
 /// Batches of one stream that are in flight at once. Further messages wait.
 pub(crate) const STREAM_DEPTH: usize = 8;
@@ -48,9 +48,9 @@ impl EncoderHandler {
         &self,
         request: EncodeRequest,
         deadline: Option<Instant>,
-        caller: Option<&Caller>,
+        whose: (Option<&Caller>, &Tenant),
     ) -> Result<EncodeResponse, Status> {
-        let mut answer = billing::encode(&self.router, caller, request, deadline).await?;
+        let mut answer = billing::encode(&self.router, whose, request, deadline).await?;
         let usage = answer.response.usage.get_or_insert_default();
         // The cost is for callers that work for another caller: a run, an augmentation.
         usage.cost_nano_usd = answer.cost_nano_usd;
@@ -102,7 +102,9 @@ impl EncoderService for EncoderHandler {
 
     async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
         let (deadline, caller) = (deadline(request.extensions()), caller(request.extensions()));
-        let answer = self.answer(request.into_inner(), deadline, caller.as_ref()).await;
+        let tenant = tenant::of_call(caller.as_ref(), request.metadata().as_ref());
+        let answer = self.answer(request.into_inner(), deadline, (caller.as_ref(), &tenant));
+        let answer = answer.await;
         answer.map(Response::new)
     }
 
@@ -111,16 +113,17 @@ impl EncoderService for EncoderHandler {
         request: Request<Streaming<EncodeStreamRequest>>,
     ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
         let (deadline, caller) = (deadline(request.extensions()), caller(request.extensions()));
+        let tenant = tenant::of_call(caller.as_ref(), request.metadata().as_ref());
         let handler = self.clone();
         let messages = request.into_inner().enumerate();
         let answers = messages.map(move |(number, message)| {
-            let (handler, caller) = (handler.clone(), caller.clone());
+            let (handler, caller, tenant) = (handler.clone(), caller.clone(), tenant.clone());
             async move {
                 let EncodeStreamRequest { client_index, request } = message?;
                 let request = request
                     .ok_or_else(|| Fault::invalid("request", "is missing").hint("send one with each message"))?;
                 welcome(caller.as_ref(), number).await?;
-                let response = handler.answer(request, deadline, caller.as_ref()).await?;
+                let response = handler.answer(request, deadline, (caller.as_ref(), &tenant)).await?;
                 Ok(EncodeStreamResponse {
                     client_index,
                     response: Some(response),

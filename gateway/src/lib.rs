@@ -26,6 +26,7 @@ mod records;
 pub mod routing;
 mod runs;
 mod screening;
+mod tenant;
 pub mod upstreams;
 
 pub use billing::most::asks_generator;

@@ -41,7 +41,7 @@ use tokio::{sync::Notify, time::timeout};
 use tonic::Code;
 use tracing::Instrument;
 
-use crate::{billing, proxy::Servers};
+use crate::{billing, proxy::Servers, tenant};
 
 /// Texts whose missing variants were made or not, by `end`.
 pub(crate) const TEXTS: &str = metric_name!("gateway", "missing_variants_texts", "total");
@@ -284,6 +284,8 @@ impl VariantQueue {
         items: &[TextItem],
         answered: &[Variants],
     ) {
+        // Texts that two tenants lack are two texts.
+        let tenant = tenant::of_caller(caller).scope();
         for variants in answered {
             let Some(item) = items.get(variants.index as usize) else {
                 continue;
@@ -319,7 +321,7 @@ impl VariantQueue {
             };
             let wanted = Wanted {
                 caller: caller.cloned(),
-                digest: Sha256::digest(request.encode_to_vec()).into(),
+                digest: digest(tenant.as_deref(), &request),
                 request,
             };
             if let Err(end) = self.0.push(wanted) {
@@ -374,6 +376,12 @@ impl Line {
     fn tell(&self) {
         metrics::gauge!(WAITING).set(self.waiting.len() as f64);
     }
+}
+
+/// What waits is known by this.
+fn digest(tenant: Option<&str>, request: &AugmentRequest) -> [u8; 32] {
+    let hasher = Sha256::new().chain_update(tenant.unwrap_or_default());
+    hasher.chain_update(request.encode_to_vec()).finalize().into()
 }
 
 /// A pause that all workers keep.
@@ -440,7 +448,12 @@ async fn make(client: &AugmentationServiceClient<Servers>, wanted: &Wanted) -> R
         return Ok(End::Budget);
     };
     let mut client = client.clone();
-    let call = async { timeout(PATIENCE, client.augment(wanted.request.clone())).await };
+    let mut request = tonic::Request::new(wanted.request.clone());
+    // They are made for the tenant that lacked them.
+    if let Some(caller) = caller {
+        request.extensions_mut().insert(caller.clone());
+    }
+    let call = async { timeout(PATIENCE, client.augment(request)).await };
     let answer = match caller.filter(|caller| caller.is_counted()) {
         None => call.await,
         Some(caller) => {

@@ -15,7 +15,10 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_fleet::{Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queue, Unit, worker};
-use isomer_retention::Holds;
+use isomer_retention::{
+    Holds,
+    erasure::{Mode, Texts, erase},
+};
 use isomer_service_kit::Fault;
 use isomer_tests::fleet::Nats;
 
@@ -306,4 +309,55 @@ async fn a_unit_that_nobody_wants_any_more_leaves_the_queue_unless_somebody_does
     let (later, _worker) = scene.worker("x", Box::new(reversed)).await;
     assert_eq!(other.request(unit("other", "")).await.unwrap().content, &b"rehto"[..]);
     assert_eq!((begun.load(Ordering::SeqCst), later.load(Ordering::SeqCst)), (1, 1));
+}
+
+/// Requests that wait, of a process that was killed.
+fn left_by_a_killed_process(scene: &Scene, requests: [&'static str; 2]) {
+    let (config, store) = (scene.config(), scene.store.path().to_owned());
+    let killed = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let queue = Queue::connect(&config).await.unwrap();
+            let dispatcher = Dispatcher::open(queue.clone(), Holds::new(blobs(&store)))
+                .await
+                .unwrap();
+            for request in requests {
+                let dispatcher = dispatcher.clone();
+                tokio::spawn(async move { dispatcher.request(unit(request, "x")).await });
+            }
+            while queued(&queue).await < 2 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        // Without the cancellations that the tasks would begin.
+        runtime.shutdown_background();
+    });
+    killed.join().unwrap();
+}
+
+async fn queued(queue: &Queue) -> u64 {
+    let overview = queue.overview().await.unwrap();
+    overview.lanes.iter().map(|lane| lane.queued).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unit_that_holds_a_forgotten_text_leaves_the_queue_and_the_store_and_others_stay() {
+    let scene = Scene::new();
+    left_by_a_killed_process(&scene, ["a letter of Anna Example", "another text"]);
+    let queue = Queue::connect(&scene.config()).await.unwrap();
+    let store = blobs(scene.store.path());
+    let texts = Texts::new(["Anna Example".to_owned()]).unwrap();
+    let planned = erase(&store, &texts, Mode::Plan).await.unwrap();
+    assert_eq!((queued(&queue).await, planned.addresses.len()), (2, 1));
+    let removed = erase(&store, &texts, Mode::Remove).await.unwrap();
+    assert_eq!(removed.addresses, planned.addresses);
+    queue.remove(&removed.addresses).await.unwrap();
+    assert_eq!(queued(&queue).await, 1);
+    assert!(erase(&store, &texts, Mode::Plan).await.unwrap().addresses.is_empty());
+    let other = Texts::new(["another text".to_owned()]).unwrap();
+    assert_eq!(erase(&store, &other, Mode::Plan).await.unwrap().addresses.len(), 1);
 }

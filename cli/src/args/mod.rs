@@ -3,6 +3,7 @@
 pub(crate) mod deploy;
 pub(crate) mod diff;
 pub(crate) mod fleet;
+pub(crate) mod forget;
 pub(crate) mod history;
 pub(crate) mod index;
 pub(crate) mod keys;
@@ -166,6 +167,8 @@ pub(crate) enum Command {
     Fleet(fleet::FleetViewArgs),
     /// What the store that machines share holds, and the removal of what no run relies on.
     Store(store::StoreArgs),
+    /// Remove a text, and all that was made of it, from caches, store, queue, runs and reports.
+    Forget(forget::ForgetArgs),
     /// Check the encoders of a model registry as their versions come, and tag them there.
     #[command(subcommand)]
     Registry(registry::RegistryCommand),
@@ -201,6 +204,7 @@ impl Command {
             Self::Check(args) => args.fleet.clone(),
             Self::Worker(args) => args.fleet.clone(),
             Self::Registry(command) => command.common().fleet.clone(),
+            Self::Forget(args) => args.fleet.clone(),
             Self::Store(args) => FleetArgs {
                 store: args.store.clone(),
                 ..FleetArgs::default()

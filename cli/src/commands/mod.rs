@@ -10,6 +10,7 @@ mod embed_augmented;
 mod eval;
 mod eval_augmented;
 mod fleet;
+mod forget;
 mod history;
 mod index;
 mod judge;
@@ -90,6 +91,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Worker(args) => Box::pin(worker::run(&global, args)).await,
         Command::Fleet(args) => Box::pin(fleet::run(&global, args)).await,
         Command::Store(args) => store::run(&global, args).await,
+        Command::Forget(args) => Box::pin(forget::run(&global, args)).await,
         Command::Keys(args) => keys::run(&global, args).await,
         Command::Database(command) => database::run(&global, command).await,
         Command::Probe(args) => probe::run(&global, args).await,

@@ -6,9 +6,11 @@
 
 mod compose;
 pub mod config;
+mod forget;
 mod worker;
 
 pub use compose::{App, Caller, compose};
 pub use config::IsomerConfig;
+pub use forget::{Forgotten, forget};
 pub use isomer_gateway::migrate;
 pub use worker::work;

@@ -404,6 +404,21 @@ impl Queue {
         self.announce("cancel", unit.address(), Bytes::new()).await
     }
 
+    /// Removes units from the queue by their addresses, 64 hexadecimal digits each. A run that
+    /// waits for one queues it again.
+    ///
+    /// # Errors
+    /// If the broker does not answer.
+    pub async fn remove(&self, addresses: &[String]) -> Result<(), FleetError> {
+        let stream = self.stream().await?;
+        for address in addresses.iter().filter_map(|address| Address::parse(address)) {
+            let subject = self.subject("*", &address);
+            let purged = stream.purge().filter(subject).await;
+            purged.map_err(|error| self.failed("cannot remove a unit")(error.to_string()))?;
+        }
+        Ok(())
+    }
+
     fn topic(&self, topic: &str, address: &Address) -> String {
         format!("{}.{topic}.{address}", self.config.name)
     }

@@ -28,6 +28,7 @@
 
 mod announcement;
 mod digest;
+pub mod erasure;
 mod error;
 mod hold;
 mod holder;

@@ -95,6 +95,27 @@ impl Framing {
         }
     }
 
+    /// Overwrites a record: nothing of its content is left, and it stays one record.
+    pub(crate) fn erase(self, record: &mut [u8]) {
+        match self {
+            Self::Fixed { .. } => record.fill(0),
+            Self::Lines => {
+                let last = record.len().saturating_sub(1);
+                record[..last].fill(b' ');
+            }
+        }
+    }
+
+    /// Whether a record has been erased.
+    pub(crate) fn is_erased(self, record: &[u8]) -> bool {
+        match self {
+            Self::Fixed { .. } => record.iter().all(|byte| *byte == 0),
+            Self::Lines => record
+                .strip_suffix(b"\n")
+                .is_some_and(|line| line.iter().all(|byte| *byte == b' ')),
+        }
+    }
+
     /// Reads the next record into `record`. False if there is no whole one.
     pub(crate) fn next(self, reader: &mut impl BufRead, record: &mut Vec<u8>) -> io::Result<bool> {
         record.clear();

@@ -7,11 +7,13 @@
 //! last call, so entries of other processes are found. A last record that was written only in part
 //! is left for the next call. A record that does not match its checksum is reported as damaged and
 //! skipped. **Removing.** [`remove_unless_written`] removes a segment under its lock, so it never
-//! removes one that a process writes to.
+//! removes one that a process writes to. **Erasing.** [`erase`] overwrites single records in any
+//! segment, whoever writes to it.
 //!
 //! This crate does not know what the records mean, how large a log may become, or which segment is
 //! to be removed first.
 
+mod erase;
 mod format;
 mod segment;
 #[cfg(test)]
@@ -25,6 +27,7 @@ use std::{
     time::SystemTime,
 };
 
+pub use erase::{Erased, Mode, erase, wipe};
 pub use format::{Format, Framing};
 pub use segment::{Found, Segment, read};
 pub use writer::Writer;

@@ -20,7 +20,8 @@ pub struct Found<T> {
     pub offset: u64,
     /// Its bytes, frame included.
     pub length: usize,
-    /// The value of its content, or `None` if the record is damaged.
+    /// The value of its content, or `None` if the record is damaged. Records that were erased are
+    /// not returned.
     pub value: Option<T>,
 }
 
@@ -101,11 +102,13 @@ impl Segment {
         let mut reader = BufReader::with_capacity(1 << 18, rest);
         let mut record = Vec::new();
         while self.framing.next(&mut reader, &mut record)? {
-            found.push(Found {
-                offset: self.read_to,
-                length: record.len(),
-                value: self.framing.content(&record).and_then(&mut decode),
-            });
+            if !self.framing.is_erased(&record) {
+                found.push(Found {
+                    offset: self.read_to,
+                    length: record.len(),
+                    value: self.framing.content(&record).and_then(&mut decode),
+                });
+            }
             self.read_to += record.len() as u64;
         }
         Ok(found)

@@ -163,3 +163,54 @@ fn other_files_are_no_segments() {
     let listed = list(folder.path(), &FIXED).unwrap();
     assert_eq!((listed.len(), listed[0].bytes), (1, 13));
 }
+
+#[test]
+fn an_erased_record_leaves_nothing_and_the_others_stay_while_a_process_writes() {
+    for format in [FIXED, LINES] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = Writer::acquire(folder.path(), &format, 1 << 20).unwrap();
+        for content in ["first", "other", "third"] {
+            writer.append(content.as_bytes()).unwrap();
+        }
+        writer.flush().unwrap();
+        let path = writer.path().to_owned();
+        let mut before = Segment::open(&path, &format).unwrap();
+        let found = before.read_on(|content| Some(content.to_vec())).unwrap();
+        let unwanted = |content: &[u8]| content == b"other";
+        let holds = |text: &[u8]| fs::read(&path).unwrap().windows(text.len()).any(|part| part == text);
+        let counted = erase(&path, &format, Mode::Count, unwanted).unwrap();
+        assert!(counted.records == 1 && holds(b"other"), "it is only counted");
+        assert_eq!(erase(&path, &format, Mode::Erase, unwanted).unwrap(), counted);
+        assert!(!holds(b"other") && holds(b"first") && holds(b"third"));
+        assert_eq!(erase(&path, &format, Mode::Erase, unwanted).unwrap(), Erased::default());
+        // A reader that knew it finds that it changed, and the others where they were.
+        let again: Vec<bool> = found
+            .iter()
+            .map(|one| before.read(one.offset, one.length).unwrap().is_some())
+            .collect();
+        assert_eq!(again, [true, false, true]);
+        writer.append(b"later").unwrap();
+        writer.flush().unwrap();
+        assert_eq!(added(&mut before), [text("later")]);
+        let mut new = Segment::open(&path, &format).unwrap();
+        assert_eq!(added(&mut new), [text("first"), text("third"), text("later")]);
+    }
+}
+
+#[test]
+fn a_wiped_segment_is_gone_or_empty_where_a_process_writes_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), &FIXED, &["first"]);
+    wipe(&path).unwrap();
+    assert!(!path.exists());
+    wipe(&path).unwrap();
+    let mut writer = Writer::acquire(folder.path(), &FIXED, 1 << 20).unwrap();
+    writer.append(b"first").unwrap();
+    writer.flush().unwrap();
+    wipe(writer.path()).unwrap();
+    assert!(fs::read(writer.path()).unwrap().iter().all(|byte| *byte == 0));
+    writer.append(b"later").unwrap();
+    writer.flush().unwrap();
+    let mut segment = Segment::open(writer.path(), &FIXED).unwrap();
+    assert_eq!(added(&mut segment), [text("later")]);
+}

@@ -76,6 +76,7 @@ pub mod shutdown;
 mod stream;
 #[cfg(feature = "server")]
 pub mod telemetry;
+pub mod tenant;
 pub mod tls;
 mod trace_context;
 pub mod vectors;
@@ -105,4 +106,5 @@ pub use refusals::{Shape, body_fault, plain_refusal};
 pub use services::Services;
 #[cfg(feature = "server")]
 pub use stream::until_error;
+pub use tenant::Tenant;
 pub use versions::ClientVersion;

@@ -168,6 +168,7 @@ impl<B: Backend> Architecture for Encoder<B> {
             x = on.normalise(x, norm)?;
         }
         for layer in &self.layers {
+            (sink.between)();
             let (query_norm, key_norm) = layer.query_key_norms.as_ref().map(|(q, k)| (q, k)).unzip();
             let how = Attention {
                 query_norm,

@@ -185,6 +185,7 @@ impl<B: Backend> Architecture for ModernBert<B> {
         let plan = on.plan(batch);
         let mut x = on.normalise(on.gather(&self.words, batch.ids(), threads)?, &self.first_norm)?;
         for layer in &self.layers {
+            (sink.between)();
             let (span, rotary) = if layer.windowed {
                 (self.window, &self.local)
             } else {

@@ -237,7 +237,7 @@ impl<B: Backend> Architecture for NvEmbed<B> {
     fn forward(&self, batch: &TokenBatch, threads: Threads, sink: &mut Sink<'_>) -> Result<(), EmbedError> {
         let on = &self.decoder.backend;
         let plan = on.plan(batch);
-        let x = self.decoder.states(batch, &plan, threads)?;
+        let x = self.decoder.states(batch, &plan, threads, sink)?;
         let asked = on.normalised(&x, &self.ask_norm)?;
         let scores = on.apply(&asked, &self.scores, Activation::Identity, None)?;
         drop(asked);

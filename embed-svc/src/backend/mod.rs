@@ -137,12 +137,14 @@ pub enum Rows<'a> {
     Sums(&'a [f32]),
 }
 
-/// Where a forward pass puts its result.
+/// Where a forward pass puts its result, and what it calls on the way.
 pub struct Sink<'a> {
     /// Called once all work has been given to a device that is then waited for; at most once.
     pub launched: &'a mut (dyn FnMut() + Send),
     /// Called once, at the end.
     pub visit: &'a mut dyn FnMut(Rows<'_>),
+    /// Called before each layer; may wait.
+    pub between: &'a (dyn Fn() + Sync),
 }
 
 /// Layers that hold weights, and how they are made from a checkpoint's tensors.

@@ -3,8 +3,10 @@
 //!
 //! Requests arrive tokenised. While a batch runs, further requests gather in the queue. A free
 //! replica takes as many as fit into the token budget, so load makes batches larger and an idle
-//! model answers at once.
+//! model answers at once. Interactive requests go before bulk ones: on the CPU also before a bulk
+//! batch that has begun ([`precedence`]).
 
+pub mod precedence;
 pub mod queue;
 mod worker;
 
@@ -21,8 +23,9 @@ use crate::{
     error::EmbedError,
     model::Model,
 };
+pub use precedence::Precedence;
 pub use queue::{Priority, Queue};
-use worker::{LANES, Turn};
+use worker::{LANES, Turn, Work};
 
 /// A request is cut into pieces of the budget divided by this number, so that small requests find
 /// room beside a large one.
@@ -54,6 +57,26 @@ pub struct Replica {
     pub model: Arc<Model>,
     /// The threads that compute; on a GPU, the work left to the CPU.
     pub pool: Arc<rayon::ThreadPool>,
+    /// The threads that compute interactive batches. Where they are those of `pool`, batches of
+    /// both kinds wait for each other.
+    pub interactive: Arc<rayon::ThreadPool>,
+}
+
+impl Replica {
+    /// Whether bulk batches pause between layers while interactive ones are computed. On a GPU they
+    /// do not: the layers of a batch have been given to it long before it computes them.
+    fn gives_way(&self) -> bool {
+        self.model.device().is_cpu() && !Arc::ptr_eq(&self.pool, &self.interactive)
+    }
+
+    /// The kinds of batches that have threads of their own.
+    fn works(&self) -> &'static [Work] {
+        if self.gives_way() {
+            &[Work::Interactive, Work::Bulk]
+        } else {
+            &[Work::Either]
+        }
+    }
 }
 
 /// A model with its queue and threads. They end when the engine is dropped.
@@ -65,6 +88,7 @@ struct Shared {
     id: String,
     replicas: Vec<Replica>,
     limits: Limits,
+    precedence: Precedence,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -76,7 +100,8 @@ struct State {
     rate: f64,
     /// When the last batch ended.
     ended: Option<Instant>,
-    turns: Vec<Turn>,
+    /// Of each replica and kind of batch.
+    turns: Vec<[Turn; Work::KINDS]>,
     /// Batches that each replica has run.
     batches: Vec<u64>,
 }
@@ -101,29 +126,46 @@ impl Engine {
     /// # Errors
     /// If a thread cannot be started.
     pub fn start(id: &str, replicas: Vec<Replica>, limits: Limits) -> Result<Self, EmbedError> {
+        Self::start_beside(id, replicas, limits, Precedence::default())
+    }
+
+    /// As [`Engine::start`], beside other engines on the same processors: bulk batches of each give
+    /// way to interactive ones of all.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub fn start_beside(
+        id: &str,
+        replicas: Vec<Replica>,
+        limits: Limits,
+        precedence: Precedence,
+    ) -> Result<Self, EmbedError> {
         let state = State {
             queue: Queue::new(limits.queued_tokens),
             closed: false,
             rate: 0.0,
             ended: None,
-            turns: vec![Turn::default(); replicas.len()],
+            turns: vec![Default::default(); replicas.len()],
             batches: vec![0; replicas.len()],
         };
         let shared = Arc::new(Shared {
             id: id.to_owned(),
             replicas,
             limits,
+            precedence,
             state: Mutex::new(state),
             work: Condvar::new(),
         });
         // An early return drops the engine, which ends the threads already started.
         let engine = Self { shared };
-        for replica in (0..engine.shared.replicas.len()).flat_map(|replica| [replica; LANES]) {
-            let worker = engine.shared.clone();
-            std::thread::Builder::new()
-                .name(format!("isomer-embed-{replica}"))
-                .spawn(move || worker.work(replica))
-                .map_err(|error| EmbedError::Internal(format!("no thread for encoder `{id}`: {error}")))?;
+        for (number, replica) in engine.shared.replicas.iter().enumerate() {
+            for work in replica.works().iter().flat_map(|work| [*work; LANES]) {
+                let worker = engine.shared.clone();
+                std::thread::Builder::new()
+                    .name(format!("isomer-embed-{number}"))
+                    .spawn(move || worker.work(number, work))
+                    .map_err(|error| EmbedError::Internal(format!("no thread for encoder `{id}`: {error}")))?;
+            }
         }
         Ok(engine)
     }

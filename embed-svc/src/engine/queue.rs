@@ -5,23 +5,57 @@ use std::collections::VecDeque;
 use isomer_service_kit::priority::BATCH_TURN;
 pub use isomer_service_kit::priority::Priority;
 
-/// Two bounded queues that share one bound on tokens.
+/// Two bounded queues that share one bound on tokens. A batch is of one priority: a query that was
+/// put together with bulk work would wait for it.
 #[derive(Debug)]
 pub struct Queue<T> {
-    interactive: VecDeque<(usize, T)>,
-    bulk: VecDeque<(usize, T)>,
-    tokens: usize,
+    interactive: Line<T>,
+    bulk: Line<T>,
     bound: usize,
     turn: usize,
+}
+
+/// The units of one priority.
+#[derive(Debug)]
+struct Line<T> {
+    units: VecDeque<(usize, T)>,
+    tokens: usize,
+}
+
+impl<T> Line<T> {
+    fn new() -> Self {
+        Self {
+            units: VecDeque::new(),
+            tokens: 0,
+        }
+    }
+
+    /// As many units as fit into `budget` tokens, but at least one if any waits.
+    fn take(&mut self, budget: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
+        let mut batch = Vec::new();
+        let mut used = 0;
+        while let Some((tokens, unit)) = self.units.pop_front() {
+            if !wanted(&unit) {
+                self.tokens -= tokens;
+            } else if batch.is_empty() || used + tokens <= budget {
+                self.tokens -= tokens;
+                used += tokens;
+                batch.push(unit);
+            } else {
+                self.units.push_front((tokens, unit));
+                break;
+            }
+        }
+        batch
+    }
 }
 
 impl<T> Queue<T> {
     /// An empty queue that holds at most `bound` tokens.
     pub fn new(bound: usize) -> Self {
         Self {
-            interactive: VecDeque::new(),
-            bulk: VecDeque::new(),
-            tokens: 0,
+            interactive: Line::new(),
+            bulk: Line::new(),
             bound,
             turn: 0,
         }
@@ -29,12 +63,20 @@ impl<T> Queue<T> {
 
     /// Tokens waiting.
     pub fn tokens(&self) -> usize {
-        self.tokens
+        self.interactive.tokens + self.bulk.tokens
+    }
+
+    /// Tokens of a priority waiting.
+    pub fn tokens_of(&self, priority: Priority) -> usize {
+        match priority {
+            Priority::Interactive => self.interactive.tokens,
+            Priority::Batch => self.bulk.tokens,
+        }
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.interactive.is_empty() && self.bulk.is_empty()
+        self.interactive.units.is_empty() && self.bulk.units.is_empty()
     }
 
     /// Adds all units of a request, or none. A request larger than the bound is accepted only when
@@ -44,59 +86,54 @@ impl<T> Queue<T> {
     /// Returns the units if there is no room.
     pub fn push(&mut self, priority: Priority, units: Vec<(usize, T)>) -> Result<(), Vec<(usize, T)>> {
         let tokens: usize = units.iter().map(|(tokens, _)| tokens).sum();
-        if !self.is_empty() && self.tokens.saturating_add(tokens) > self.bound {
+        if !self.is_empty() && self.tokens().saturating_add(tokens) > self.bound {
             return Err(units);
         }
-        self.tokens += tokens;
-        match priority {
-            Priority::Interactive => self.interactive.extend(units),
-            Priority::Batch => self.bulk.extend(units),
-        }
+        let line = self.line(priority);
+        line.tokens += tokens;
+        line.units.extend(units);
         Ok(())
     }
 
     /// Drops units for which `wanted` is false, to make room.
     pub fn retain(&mut self, mut wanted: impl FnMut(&T) -> bool) {
-        for queue in [&mut self.interactive, &mut self.bulk] {
-            queue.retain(|(_, unit)| wanted(unit));
+        for line in [&mut self.interactive, &mut self.bulk] {
+            line.units.retain(|(_, unit)| wanted(unit));
+            line.tokens = line.units.iter().map(|(tokens, _)| tokens).sum();
         }
-        self.tokens = self
-            .interactive
-            .iter()
-            .chain(&self.bulk)
-            .map(|(tokens, _)| tokens)
-            .sum();
     }
 
-    /// Takes the next batch: as many units as fit into `budget` tokens, but at least one if any
-    /// waits. Units for which `wanted` is false (cancelled, too late) are dropped and do not count.
+    /// Takes the next batch of a priority: as many units as fit into `budget` tokens, but at least
+    /// one if any waits. Units for which `wanted` is false (cancelled, too late) are dropped and do
+    /// not count.
+    pub fn take_of(&mut self, priority: Priority, budget: usize, wanted: impl FnMut(&T) -> bool) -> Vec<T> {
+        self.line(priority).take(budget, wanted)
+    }
+
+    /// Takes the next batch of either priority, as [`take_of`](Self::take_of): interactive units
+    /// first, and bulk ones with every fourth batch.
     pub fn take(&mut self, budget: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let bulk_first = self.turn.is_multiple_of(BATCH_TURN) && self.turn > 0;
-        let (first, second) = if bulk_first {
-            (&mut self.bulk, &mut self.interactive)
+        let order = if bulk_first {
+            [Priority::Batch, Priority::Interactive]
         } else {
-            (&mut self.interactive, &mut self.bulk)
+            [Priority::Interactive, Priority::Batch]
         };
-        let mut batch = Vec::new();
-        let mut used = 0;
-        for queue in [first, second] {
-            while let Some((tokens, unit)) = queue.pop_front() {
-                if !wanted(&unit) {
-                    self.tokens -= tokens;
-                } else if batch.is_empty() || used + tokens <= budget {
-                    self.tokens -= tokens;
-                    used += tokens;
-                    batch.push(unit);
-                } else {
-                    queue.push_front((tokens, unit));
-                    break;
-                }
+        for priority in order {
+            let batch = self.take_of(priority, budget, &mut wanted);
+            if !batch.is_empty() {
+                self.turn = if bulk_first { 1 } else { self.turn + 1 };
+                return batch;
             }
         }
-        if !batch.is_empty() {
-            self.turn = if bulk_first { 1 } else { self.turn + 1 };
+        Vec::new()
+    }
+
+    fn line(&mut self, priority: Priority) -> &mut Line<T> {
+        match priority {
+            Priority::Interactive => &mut self.interactive,
+            Priority::Batch => &mut self.bulk,
         }
-        batch
     }
 }
 
@@ -169,5 +206,22 @@ mod tests {
         assert_eq!(order[..4], [0, 1, 2, 3]);
         assert_eq!(order[4], 1000);
         assert!(order.contains(&1001));
+    }
+
+    #[test]
+    fn a_batch_is_of_one_priority() {
+        let mut queue = Queue::new(100);
+        queue.push(Priority::Batch, vec![(4, 1), (4, 2)]).unwrap();
+        queue.push(Priority::Interactive, vec![(4, 3)]).unwrap();
+        assert_eq!(
+            (queue.tokens_of(Priority::Interactive), queue.tokens_of(Priority::Batch)),
+            (4, 8)
+        );
+        assert_eq!(queue.take(100, all), [3]);
+        assert_eq!(queue.take(100, all), [1, 2]);
+        queue.push(Priority::Batch, vec![(4, 4)]).unwrap();
+        assert!(queue.take_of(Priority::Interactive, 100, all).is_empty());
+        assert_eq!(queue.take_of(Priority::Batch, 100, all), [4]);
+        assert_eq!(queue.tokens(), 0);
     }
 }

@@ -1,18 +1,42 @@
-//! The threads that run batches. Each replica of a model has two: one launches a batch while the
-//! other waits for results or hands them out. So a replica goes from batch to batch without a gap.
-//! A GPU has the next batch before it has finished the last; on the CPU, threads that find no work
-//! left in a batch begin the next.
+//! The threads that run batches. Each replica of a model has two, on the CPU two for interactive
+//! and two for bulk batches: one launches a batch while the other waits for results or hands them
+//! out. So a replica goes from batch to batch without a gap. A GPU has the next batch before it has
+//! finished the last; on the CPU, threads that find no work left in a batch begin the next.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     time::Instant,
 };
 
-use super::{Done, PIECES, Shared, Unit};
+use super::{Done, PIECES, Priority, Shared, Unit};
 use crate::error::EmbedError;
 
-/// Threads of a replica.
+/// Threads of a replica for each kind of batch.
 pub(super) const LANES: usize = 2;
+
+/// The batches that a thread takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Interactive ones.
+    Interactive,
+    /// Bulk ones, which give way to interactive ones between layers.
+    Bulk,
+    /// Both, where they are computed one after the other.
+    Either,
+}
+
+impl Work {
+    /// Kinds of batches that are launched independently of each other.
+    pub(super) const KINDS: usize = 2;
+
+    /// Place of its turn.
+    fn place(self) -> usize {
+        match self {
+            Self::Interactive | Self::Either => 0,
+            Self::Bulk => 1,
+        }
+    }
+}
 
 /// The state of a replica.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,6 +52,7 @@ pub(super) struct Turn {
 struct Held<'a> {
     shared: &'a Shared,
     replica: usize,
+    work: Work,
     launching: bool,
 }
 
@@ -35,7 +60,7 @@ impl Held<'_> {
     /// The device has its work: the other lane may launch more.
     fn launched(&mut self) {
         if std::mem::take(&mut self.launching) {
-            self.shared.state.lock().turns[self.replica].launching = false;
+            self.shared.state.lock().turns[self.replica][self.work.place()].launching = false;
             self.shared.work.notify_all();
         }
     }
@@ -44,18 +69,19 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.launched();
-        self.shared.state.lock().turns[self.replica].running -= 1;
+        self.shared.state.lock().turns[self.replica][self.work.place()].running -= 1;
         self.shared.work.notify_all();
     }
 }
 
 impl Shared {
     /// Runs a lane of a replica until the engine is dropped.
-    pub(super) fn work(&self, replica: usize) {
-        while let Some(batch) = self.next_batch(replica) {
+    pub(super) fn work(&self, replica: usize, work: Work) {
+        while let Some(batch) = self.next_batch(replica, work) {
             let mut held = Held {
                 shared: self,
                 replica,
+                work,
                 launching: true,
             };
             let texts = || batch.iter().flat_map(|unit| &unit.texts);
@@ -64,9 +90,23 @@ impl Shared {
             let own = &self.replicas[replica];
             let started = Instant::now();
             // A panic here would be our bug; it must not take the queue down.
-            let result = catch_unwind(AssertUnwindSafe(|| {
-                own.pool
-                    .install(|| own.model.encode_launching(texts(), &mut || held.launched()))
+            let mut launched = || held.launched();
+            let result = catch_unwind(AssertUnwindSafe(|| match work {
+                Work::Interactive => {
+                    let _running = self.precedence.begin();
+                    let pool = &own.interactive;
+                    pool.install(|| own.model.encode_launching(texts(), &mut launched, &|| ()))
+                }
+                Work::Bulk => {
+                    let between = || self.precedence.between_layers();
+                    let pool = &own.pool;
+                    pool.install(|| own.model.encode_launching(texts(), &mut launched, &between))
+                }
+                Work::Either => {
+                    let between = || self.precedence.layer();
+                    let pool = &own.pool;
+                    pool.install(|| own.model.encode_launching(texts(), &mut launched, &between))
+                }
             }));
             let ended = Instant::now();
             drop(held);
@@ -101,25 +141,35 @@ impl Shared {
     /// Waits for work and for the replica's turn; `None` if the engine was dropped. A replica that
     /// is still computing gets another batch only if enough tokens wait, since batches taken too
     /// early would be small.
-    fn next_batch(&self, replica: usize) -> Option<Vec<Unit>> {
+    fn next_batch(&self, replica: usize, work: Work) -> Option<Vec<Unit>> {
         let mut state = self.state.lock();
         loop {
             if state.closed {
                 return None;
             }
-            let turn = state.turns[replica];
+            let turn = state.turns[replica][work.place()];
             let piece = self.limits.batch_tokens.div_ceil(PIECES);
             let enough = self.replicas[replica].model.worth_overlapping(piece);
-            let ahead = state.queue.tokens() >= enough;
+            let waiting = match work {
+                Work::Interactive => state.queue.tokens_of(Priority::Interactive),
+                Work::Bulk => state.queue.tokens_of(Priority::Batch),
+                Work::Either => state.queue.tokens(),
+            };
+            let ahead = waiting >= enough;
             if !turn.launching && (turn.running == 0 || ahead) {
                 let now = Instant::now();
                 // Dropping a unit drops its sender, which the receiver reads as a passed deadline.
                 let wanted =
                     |unit: &Unit| !unit.reply.is_closed() && unit.deadline.is_none_or(|deadline| now < deadline);
-                let batch = state.queue.take(self.limits.batch_tokens, wanted);
+                let budget = self.limits.batch_tokens;
+                let batch = match work {
+                    Work::Interactive => state.queue.take_of(Priority::Interactive, budget, wanted),
+                    Work::Bulk => state.queue.take_of(Priority::Batch, budget, wanted),
+                    Work::Either => state.queue.take(budget, wanted),
+                };
                 self.gauge(&state);
                 if !batch.is_empty() {
-                    let turn = &mut state.turns[replica];
+                    let turn = &mut state.turns[replica][work.place()];
                     turn.launching = true;
                     turn.running += 1;
                     return Some(batch);

@@ -31,7 +31,7 @@ impl Model {
     /// If the device fails.
     pub fn encode<S: AsRef<[u32]>>(&self, texts: &[S]) -> Result<Vec<f32>, EmbedError> {
         let views: Vec<_> = texts.iter().map(|text| TextView::plain(text.as_ref())).collect();
-        self.compute(&views, &mut || ())
+        self.compute(&views, &mut || (), &|| ())
     }
 
     /// Number of values of a text: [`Model::dimensions`], or for token vectors the columns of all
@@ -49,12 +49,13 @@ impl Model {
     /// # Errors
     /// If the device fails.
     pub fn encode_sequences<'a>(&self, texts: impl Iterator<Item = &'a Sequence>) -> Result<Vec<f32>, EmbedError> {
-        self.encode_launching(texts, &mut || ())
+        self.encode_launching(texts, &mut || (), &|| ())
     }
 
     /// [`Model::encode_sequences`], with a call to `launched` once all work is submitted and the
     /// model could take more: a device has it queued, or the threads of the CPU have begun the last
-    /// run and the first of them falls idle.
+    /// run and the first of them falls idle. Each thread of the CPU calls `between` before each
+    /// layer.
     ///
     /// # Errors
     /// If the device fails.
@@ -62,8 +63,9 @@ impl Model {
         &self,
         texts: impl Iterator<Item = &'a Sequence>,
         launched: &mut (dyn FnMut() + Send),
+        between: &(dyn Fn() + Sync),
     ) -> Result<Vec<f32>, EmbedError> {
-        self.compute(&texts.map(Sequence::view).collect::<Vec<_>>(), launched)
+        self.compute(&texts.map(Sequence::view).collect::<Vec<_>>(), launched, between)
     }
 
     /// Tokens that must wait before another batch is started while one still runs. On a device,
@@ -78,7 +80,12 @@ impl Model {
         self.device.is_cpu() || self.folder.source != Source::Transformer
     }
 
-    fn compute(&self, texts: &[TextView<'_>], launched: &mut (dyn FnMut() + Send)) -> Result<Vec<f32>, EmbedError> {
+    fn compute(
+        &self,
+        texts: &[TextView<'_>],
+        launched: &mut (dyn FnMut() + Send),
+        between: &(dyn Fn() + Sync),
+    ) -> Result<Vec<f32>, EmbedError> {
         let lengths = || texts.iter().map(|text| text.ids.len());
         let threads = rayon::current_num_threads();
         let runs = if self.on_threads() {
@@ -107,7 +114,7 @@ impl Model {
                 if waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
                     (launched.lock())();
                 }
-                self.run(texts, Threads::One, &mut || (), out)
+                self.run(texts, Threads::One, (&mut || (), between), out)
             })?;
             return Ok(out);
         }
@@ -115,7 +122,7 @@ impl Model {
         for (number, (texts, out)) in pieces.into_iter().enumerate() {
             let mut nothing = || ();
             let launched: &mut (dyn FnMut() + Send) = if number == last { launched } else { &mut nothing };
-            self.run(texts, Threads::All, launched, out)?;
+            self.run(texts, Threads::All, (launched, between), out)?;
         }
         Ok(out)
     }
@@ -125,7 +132,7 @@ impl Model {
         &self,
         texts: &[TextView<'_>],
         threads: Threads,
-        launched: &mut (dyn FnMut() + Send),
+        (launched, between): (&mut (dyn FnMut() + Send), &(dyn Fn() + Sync)),
         out: &mut [f32],
     ) -> Result<(), EmbedError> {
         let mut batch = TokenBatch::of(texts);
@@ -151,8 +158,12 @@ impl Model {
                     self.collect(texts, &batch, &states, &mut pooled, out);
                 }
             };
-            self.architecture
-                .forward(&batch, threads, &mut Sink { launched, visit })?;
+            let sink = &mut Sink {
+                launched,
+                visit,
+                between,
+            };
+            self.architecture.forward(&batch, threads, sink)?;
         }
         let finished = apply(self.inner_steps(), pooled, width, &[]);
         let mut rows = finished.chunks_exact(self.dimensions.max(1));

@@ -17,7 +17,7 @@ use crate::{
     cache::VectorCache,
     config::EmbedConfig,
     device::Device,
-    engine::{Engine, Limits, Replica},
+    engine::{Engine, Limits, Precedence, Replica},
     error::EmbedError,
     model::Model,
     quantise::Ranges,
@@ -57,6 +57,8 @@ pub struct Registry {
     places: Arc<Vec<Place>>,
     model_cache: ModelCache<Loaded>,
     shared: Option<SharedVectors>,
+    /// Of interactive batches of all encoders: they compute on the same processors.
+    precedence: Precedence,
 }
 
 impl Registry {
@@ -72,6 +74,7 @@ impl Registry {
             places: Arc::new(places(&config)?),
             config,
             shared,
+            precedence: Precedence::default(),
         })
     }
 
@@ -140,9 +143,11 @@ impl Registry {
         let bytes = weight_bytes(&source.path).saturating_mul(copies as u64);
         let room = self.model_cache.room(id, bytes)?;
         let (places, config, shared) = (self.places.clone(), self.config.clone(), self.shared.clone());
-        let loaded = tokio::task::spawn_blocking(move || open(source, &places, &config, shared.as_ref()))
-            .await
-            .map_err(|error| EmbedError::Internal(format!("loading encoder `{id}`: {error}")))??;
+        let precedence = self.precedence.clone();
+        let loaded =
+            tokio::task::spawn_blocking(move || open(source, &places, &config, (shared.as_ref(), &precedence)))
+                .await
+                .map_err(|error| EmbedError::Internal(format!("loading encoder `{id}`: {error}")))??;
         let model = &loaded.model;
         for warning in &model.folder().warnings {
             tracing::warn!(encoder = id, "{warning}");
@@ -167,14 +172,16 @@ impl Registry {
 struct Place {
     device: Device,
     pool: Arc<rayon::ThreadPool>,
+    /// Of interactive batches; on a GPU the same.
+    interactive: Arc<rayon::ThreadPool>,
 }
 
 /// The configured devices; the CPU once per replica, with its threads divided among the replicas.
 fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
-    let pool = |threads: usize| {
+    let pool = |threads: usize, name: &'static str| {
         rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
-            .thread_name(|number| format!("embed-compute-{number}"))
+            .thread_name(move |number| format!("embed-{name}-{number}"))
             .build()
             .map(Arc::new)
             .map_err(|error| EmbedError::Internal(format!("no threads: {error}")))
@@ -190,17 +197,20 @@ fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
             let place = |number| {
                 Ok(Place {
                     device: device.clone(),
-                    pool: pool(share(number).max(1))?,
+                    pool: pool(share(number).max(1), "compute")?,
+                    // As many threads again: while they compute, the others pause.
+                    interactive: pool(share(number).max(1), "query")?,
                 })
             };
             (0..config.replicas).map(place).collect()
         }
         _ => {
             // Little work is left to the CPU.
-            let pool = pool(threads)?;
+            let pool = pool(threads, "compute")?;
             let place = |device| Place {
                 device,
                 pool: pool.clone(),
+                interactive: pool.clone(),
             };
             Ok(devices.into_iter().map(place).collect())
         }
@@ -212,16 +222,24 @@ fn open(
     source: ResolvedModel,
     places: &[Place],
     config: &EmbedConfig,
-    shared: Option<&SharedVectors>,
+    (shared, precedence): (Option<&SharedVectors>, &Precedence),
 ) -> Result<Loaded, EmbedError> {
     let mut replicas: Vec<Replica> = Vec::with_capacity(places.len());
-    for Place { device, pool } in places {
+    for Place {
+        device,
+        pool,
+        interactive,
+    } in places
+    {
         let model = match replicas.first().filter(|_| device.is_cpu()) {
             Some(first) => first.model.clone(),
             None => Arc::new(Model::load(&source.path, device)?),
         };
-        let pool = pool.clone();
-        replicas.push(Replica { model, pool });
+        replicas.push(Replica {
+            model,
+            pool: pool.clone(),
+            interactive: interactive.clone(),
+        });
     }
     let Some(model) = replicas.first().map(|first| first.model.clone()) else {
         return Err(EmbedError::Internal("no device".into()));
@@ -230,7 +248,7 @@ fn open(
         batch_tokens: config.max_batch_tokens,
         queued_tokens: config.max_queued_tokens,
     };
-    let engine = Engine::start(&source.id, replicas, limits)?;
+    let engine = Engine::start_beside(&source.id, replicas, limits, precedence.clone())?;
     let cache = match &config.cache_dir {
         Some(root) if model.has_text_vectors() => {
             let space = cached_space(&source, &model);

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
+use isomer_service_kit::Tenant;
+
 use super::{
     Inner,
     encode::{run, tokenise},
@@ -68,7 +70,9 @@ pub(super) async fn ranges(
     })
     .await?;
     let sequences = tokens.into_iter().map(Into::into).collect();
-    let made = run(inner, encoder, sequences, Priority::Batch, deadline).await?;
+    // The texts of a calibration set are the operator's.
+    let texts = (sequences, &Tenant::default());
+    let made = run(inner, encoder, texts, Priority::Batch, deadline).await?;
     let finished = rows(id, &made.vectors, delivery, None)?;
     let ranges = Arc::new(of(&finished, delivery)?);
     known.insert(key, ranges.clone());

@@ -9,7 +9,7 @@ use isomer_proto::{
     common::v1::{Dtype, Timing, Usage},
     encoder::v1::{EncodeRequest, EncodeResponse, Truncation, encode_request},
 };
-use isomer_service_kit::telemetry::gen_ai::Operation;
+use isomer_service_kit::{Tenant, telemetry::gen_ai::Operation};
 use rayon::prelude::*;
 
 use super::{
@@ -39,6 +39,7 @@ const ANSWER_OVERHEAD: usize = 4096;
 pub(super) async fn encode(
     inner: &Inner,
     request: EncodeRequest,
+    tenant: &Tenant,
     arrived: Instant,
     deadline: Option<Instant>,
 ) -> Result<EncodeResponse, EmbedError> {
@@ -100,7 +101,7 @@ pub(super) async fn encode(
         .into_iter()
         .map(|tokens| Sequence { want, ..tokens.into() })
         .collect();
-    let run = run(inner, &encoder, sequences, priority, deadline).await?;
+    let run = run(inner, &encoder, (sequences, tenant), priority, deadline).await?;
     let ranges = if dtype == Dtype::Int8 {
         Some(calibrate::ranges(inner, &encoder, delivery, &run.vectors, deadline).await?)
     } else {
@@ -149,11 +150,12 @@ pub(super) struct Run {
     computed: Duration,
 }
 
-/// Takes vectors from the caches if they are there, else from the model.
+/// Takes vectors from the caches if they are there, else from the model. Texts are those of a
+/// tenant, who finds only its own vectors in the caches.
 pub(super) async fn run(
     inner: &Inner,
     encoder: &Arc<Loaded>,
-    sequences: Vec<Sequence>,
+    (sequences, tenant): (Vec<Sequence>, &Tenant),
     priority: Priority,
     deadline: Option<Instant>,
 ) -> Result<Run, EmbedError> {
@@ -176,10 +178,13 @@ pub(super) async fn run(
             computed,
         });
     }
-    let looked = encoder.clone();
+    let (looked, scope) = (encoder.clone(), tenant.scope());
     let (keys, mut found, sequences) = inner
         .helped(move || {
-            let keys: Vec<_> = sequences.iter().map(|text| cache::key(text.view())).collect();
+            let keys: Vec<_> = sequences
+                .iter()
+                .map(|text| cache::key(text.view(), scope.as_deref()))
+                .collect();
             let found = looked
                 .cache
                 .as_ref()

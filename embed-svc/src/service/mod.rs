@@ -24,7 +24,7 @@ use isomer_proto::encoder::v1::{
     ListEncodersResponse, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
     encoder_service_server::{EncoderService, EncoderServiceServer},
 };
-use isomer_service_kit::{Services, config::Validate, until_error};
+use isomer_service_kit::{Services, Tenant, config::Validate, until_error};
 use tokio::sync::oneshot;
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
@@ -142,8 +142,9 @@ impl EncoderService for EmbedService {
     async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
         let arrived = Instant::now();
         let deadline = deadline::of(request.metadata(), arrived);
+        let tenant = Tenant::of_request(&request);
         Ok(Response::new(
-            encode::encode(&self.inner, request.into_inner(), arrived, deadline).await?,
+            encode::encode(&self.inner, request.into_inner(), &tenant, arrived, deadline).await?,
         ))
     }
 
@@ -152,13 +153,14 @@ impl EncoderService for EmbedService {
         request: Request<Streaming<EncodeStreamRequest>>,
     ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
         let deadline = deadline::of(request.metadata(), Instant::now());
+        let tenant = Tenant::of_request(&request);
         let inner = self.inner.clone();
         // `buffered` keeps the order and reads the next message only when it has room, and tonic
         // polls it only as fast as the client reads. A failed message ends the stream.
         let answers = request
             .into_inner()
             .map(move |message| {
-                let inner = inner.clone();
+                let (inner, tenant) = (inner.clone(), tenant.clone());
                 async move {
                     let EncodeStreamRequest { client_index, request } = message?;
                     let Some(request) = request else {
@@ -169,7 +171,7 @@ impl EncoderService for EmbedService {
                         )
                         .into());
                     };
-                    let response = encode::encode(&inner, request, Instant::now(), deadline).await?;
+                    let response = encode::encode(&inner, request, &tenant, Instant::now(), deadline).await?;
                     Ok(EncodeStreamResponse {
                         client_index,
                         response: Some(response),

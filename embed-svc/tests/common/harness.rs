@@ -8,7 +8,7 @@ use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{EncodeRequest, EncodeResponse, Input, encoder_service_client::EncoderServiceClient, input},
 };
-use isomer_service_kit::{Fault, GrpcChannel, limits::LimitsConfig, memory};
+use isomer_service_kit::{Fault, GrpcChannel, Tenant, limits::LimitsConfig, memory};
 
 use super::{resolver, tiny};
 
@@ -55,6 +55,11 @@ impl Harness {
 
     pub async fn encode(&mut self, request: EncodeRequest) -> EncodeResponse {
         self.client.encode(request).await.unwrap().into_inner()
+    }
+
+    /// Encodes for a tenant.
+    pub async fn encode_for(&mut self, tenant: &Tenant, request: EncodeRequest) -> EncodeResponse {
+        self.client.encode(tenant.request(request)).await.unwrap().into_inner()
     }
 
     pub async fn refuse(&mut self, request: EncodeRequest) -> Fault {

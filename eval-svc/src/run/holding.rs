@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use isomer_retention::{Digest, Hold, Holder, Holds};
 
-use super::{RunContext, plan::Plan, second_level::SecondLevel};
+use isomer_service_kit::Tenant;
+
+use super::{RunContext, RunError, plan::Plan, second_level::SecondLevel};
 
 /// The store that machines share, as runs use it.
 #[derive(Debug, Clone)]
@@ -18,13 +20,30 @@ pub(crate) struct RunHolds {
 }
 
 impl RunContext {
+    /// The same for a tenant: what its runs leave in caches and stores is not found by others.
+    ///
+    /// # Errors
+    /// When the folder of its scores cannot be created.
+    pub(super) fn for_tenant(&self, tenant: &Tenant) -> Result<Self, RunError> {
+        if *tenant == self.tenant {
+            return Ok(self.clone());
+        }
+        Ok(Self {
+            clients: self.clients.for_tenant(tenant),
+            work: self.work.for_tenant(tenant),
+            units: self.units.for_tenant(tenant).map_err(RunError::Units)?,
+            tenant: tenant.clone(),
+            ..self.clone()
+        })
+    }
+
     /// The same for a run: what it finds or makes in the store is kept until the run is released.
     pub(super) fn for_run(&self, id: &str) -> Self {
         let (Some(shared), Some(run)) = (&self.shared, Holder::run(id)) else {
             return self.clone();
         };
         let hold = shared.holds.of(&run);
-        let second = SecondLevel::new(shared.holds.blobs().clone(), &shared.class, hold.clone());
+        let second = SecondLevel::new(shared.holds.blobs().clone(), &shared.class, hold.clone(), &self.tenant);
         let shared = RunHolds {
             hold: Some(hold),
             ..shared.clone()

@@ -9,7 +9,7 @@ use std::{
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
 use isomer_fleet::Overview;
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, Tenant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -91,6 +91,15 @@ struct Inner {
     swept: Mutex<Option<Instant>>,
 }
 
+/// For whom a run is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// Its owner, as the gateway names its callers; absent: it has no owner.
+    pub name: Option<String>,
+    /// The tenant whose caches it uses.
+    pub tenant: Tenant,
+}
+
 /// Form of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportFormat {
@@ -159,6 +168,7 @@ impl RunManager {
             shared,
             held,
             compute,
+            tenant: Tenant::default(),
         };
         Ok(Self {
             inner: Arc::new(Inner {
@@ -211,7 +221,7 @@ impl RunManager {
         &self,
         request: RunRequest,
         request_id: Option<String>,
-        owner: Option<String>,
+        owner: Owner,
     ) -> Result<RunRecord, RunError> {
         self.sweep();
         let Some(request_id) = request_id.filter(|id| !id.is_empty()) else {
@@ -225,7 +235,7 @@ impl RunManager {
             });
         }
         // A request with the same id from another owner is a different request.
-        let request_id = match &owner {
+        let request_id = match &owner.name {
             Some(owner) => format!("{owner} {request_id}"),
             None => request_id,
         };
@@ -256,10 +266,11 @@ impl RunManager {
     ///
     /// # Errors
     /// As [`RunManager::create`], but limits refuse nothing.
-    pub async fn forecast(&self, request: RunRequest, owner: Option<String>) -> Result<Forecast, RunError> {
+    pub async fn forecast(&self, request: RunRequest, owner: Owner) -> Result<Forecast, RunError> {
         // It costs as much to lay out as a run does, so it takes a place among those that wait.
-        let _turn = self.inner.waiting.enter(owner.as_deref())?;
-        let mut forecast = prepare::foresee(&self.inner.context, &request).await?;
+        let _turn = self.inner.waiting.enter(owner.name.as_deref())?;
+        let context = self.inner.context.for_tenant(&owner.tenant)?;
+        let mut forecast = prepare::foresee(&context, &request).await?;
         forecast.measured = self.measured(&forecast.total.generator_id).await?;
         Ok(forecast)
     }
@@ -288,13 +299,14 @@ impl RunManager {
         &self,
         request: RunRequest,
         request_id: Option<String>,
-        owner: Option<String>,
+        owner: Owner,
     ) -> Result<RunRecord, RunError> {
-        let turn = self.inner.waiting.enter(owner.as_deref())?;
-        let plan = prepare::prepare(&self.inner.context, &request).await?;
+        let turn = self.inner.waiting.enter(owner.name.as_deref())?;
+        let context = self.inner.context.for_tenant(&owner.tenant)?;
+        let plan = prepare::prepare(&context, &request).await?;
         let id = uuid::Uuid::now_v7().to_string();
         let mut record = RunRecord::new(id.clone(), request_id, request, Timestamp::now());
-        record.owner = owner;
+        (record.owner, record.tenant) = (owner.name, owner.tenant);
         record.counters.judge = judge::tried(&plan);
         record.trial = record.counters.judge;
         let leadership = match self.inner.store.create(&record).await? {
@@ -305,13 +317,13 @@ impl RunManager {
         let live = Arc::new(Live::new(record.clone(), leadership, 0));
         self.remember(&id, live.clone());
         metrics::counter!(crate::metric_names::RUNS).increment(1);
-        self.spawn(plan, live, turn);
+        self.spawn(context, plan, live, turn);
         Ok(record)
     }
 
-    /// Executes a run that this process leads, on a task of its own.
-    pub(super) fn spawn(&self, plan: Plan, live: Arc<Live>, turn: Turn) {
-        let mut context = self.inner.context.clone();
+    /// Executes a run that this process leads, on a task of its own. `context` is that of its
+    /// tenant.
+    pub(super) fn spawn(&self, mut context: RunContext, plan: Plan, live: Arc<Live>, turn: Turn) {
         if self.inner.ledger.is_some() {
             context.work = context.work.of_run(&live.record().id);
         }

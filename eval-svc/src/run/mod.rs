@@ -18,6 +18,7 @@ mod execute;
 mod expiry;
 mod facts;
 mod forecast;
+mod forget;
 mod grid;
 mod holding;
 mod inputs;
@@ -54,6 +55,8 @@ mod wire;
 
 use std::sync::Arc;
 
+use isomer_service_kit::Tenant;
+
 use crate::{
     clients::EvalClients,
     compute::Compute,
@@ -65,8 +68,9 @@ use crate::{
 pub use error::RunError;
 pub use events::{Event, EventKind};
 pub use forecast::Forecast;
+pub use forget::{ForgottenIn, ForgottenRuns, forget};
 pub(crate) use holding::RunHolds;
-pub use manager::{ReportFile, ReportFormat, RunManager};
+pub use manager::{Owner, ReportFile, ReportFormat, RunManager};
 pub use record::{
     Counters, Failure, GateOutcome, Generation, JudgeCounters, RunRecord, RunRequest, RunState, Stage, StageProgress,
     SuiteChoice,
@@ -91,4 +95,6 @@ struct RunContext {
     held: HeldVectors,
     /// Where scores are computed.
     compute: Compute,
+    /// Whose run it is; nobody's between runs.
+    tenant: Tenant,
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 pub use isomer_report::terms::{Counters, JudgeCounters};
+use isomer_service_kit::Tenant;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -195,6 +196,9 @@ pub struct RunRecord {
     /// Its owner, as the gateway names its callers; absent: it has no owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// The tenant whose caches it uses; absent: those of everybody.
+    #[serde(default, skip_serializing_if = "Tenant::is_common")]
+    pub tenant: Tenant,
     /// How long its generator took; absent where none generated a text or several did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<Generation>,
@@ -263,6 +267,7 @@ impl RunRecord {
             counters: Counters::default(),
             gate: None,
             owner: None,
+            tenant: Tenant::default(),
             generation: None,
             trial: None,
         }

@@ -9,6 +9,7 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 use futures::{StreamExt, stream};
 use isomer_blobs::{BlobStore, SpareStore};
 use isomer_retention::{Digest, Hold, Kind};
+use isomer_service_kit::Tenant;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +27,8 @@ const FLUSHING: Duration = Duration::from_secs(60);
 pub(super) struct SecondLevel {
     store: SpareStore,
     class: Arc<str>,
+    /// Scope of the tenant that alone finds the files; absent: everybody does.
+    scope: Option<Arc<str>>,
     hold: Hold,
     copies: TaskTracker,
     places: Arc<Semaphore>,
@@ -43,11 +46,12 @@ pub(super) struct UnitFile {
 }
 
 impl SecondLevel {
-    /// For a run; `class` names the arithmetic of this process.
-    pub(super) fn new(blobs: BlobStore, class: &Arc<str>, hold: Hold) -> Self {
+    /// For a run of a tenant; `class` names the arithmetic of this process.
+    pub(super) fn new(blobs: BlobStore, class: &Arc<str>, hold: Hold, tenant: &Tenant) -> Self {
         Self {
             store: SpareStore::new(blobs, PATIENCE, crate::metric_names::STORE_FAILURES),
             class: Arc::clone(class),
+            scope: tenant.scope().map(Arc::from),
             hold,
             copies: TaskTracker::new(),
             places: Arc::new(Semaphore::new(AT_ONCE)),
@@ -57,6 +61,10 @@ impl SecondLevel {
     /// The digest and the name of a file in the store.
     fn name(&self, file: &UnitFile) -> Option<(Digest, String)> {
         let digest = Digest::parse(&file.address)?;
+        let digest = match &self.scope {
+            None => digest,
+            Some(scope) => Digest::from(*blake3::hash(format!("tenant {scope} {digest}").as_bytes()).as_bytes()),
+        };
         let place = Kind::Scores.place(&self.class, &digest);
         Some((digest, format!("{place}/{digest}.{}", file.part)))
     }

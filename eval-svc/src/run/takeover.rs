@@ -14,7 +14,7 @@ use isomer_service_kit::Fault;
 use tonic::Code;
 
 use super::{
-    RunError, RunManager, judge,
+    RunContext, RunError, RunManager, judge,
     live::Live,
     manager::WeakRunManager,
     prepare,
@@ -199,16 +199,21 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claimed: Claimed) {
             live.cancel(&reason);
             return end_cancelled(&live).await;
         }
-        let request = live.record().request;
-        let prepared = live.cancel.run_until_cancelled(plan_again(&manager, &request)).await;
-        match prepared {
-            Some(Ok(mut plan)) => {
+        let RunRecord { request, tenant, .. } = live.record();
+        let context = manager.context().for_tenant(&tenant);
+        let prepared = async {
+            let context = context?;
+            let plan = plan_again(&context, &request).await?;
+            Ok::<_, RunError>((context, plan))
+        };
+        match live.cancel.run_until_cancelled(prepared).await {
+            Some(Ok((context, mut plan))) => {
                 plan.ceiling = plan.ceiling.continued(&earlier);
                 live.change(|record| {
                     let tried = both(record.trial, judge::tried(&plan));
                     (record.trial, record.counters.judge) = (tried, tried);
                 });
-                manager.spawn(plan, live, turn);
+                manager.spawn(context, plan, live, turn);
             }
             Some(Err(error)) => {
                 let fault = Fault::from(error);
@@ -240,10 +245,10 @@ async fn end_cancelled(live: &Live) {
 }
 
 /// Plans a run again. A service that does not answer is asked some more times.
-async fn plan_again(manager: &RunManager, request: &super::RunRequest) -> Result<super::plan::Plan, RunError> {
+async fn plan_again(context: &RunContext, request: &super::RunRequest) -> Result<super::plan::Plan, RunError> {
     let mut tries = 1;
     loop {
-        let error = match Box::pin(prepare::prepare(manager.context(), request)).await {
+        let error = match Box::pin(prepare::prepare(context, request)).await {
             Ok(plan) => return Ok(plan),
             Err(error) => error,
         };

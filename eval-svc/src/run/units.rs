@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use isomer_service_kit::Tenant;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
@@ -26,6 +27,8 @@ pub const VERSION: &str = "isomer.unit/2";
 /// Parts beside a score.
 const EVIDENCE: &str = "items";
 const LISTS: &str = "lists";
+/// Folder of the folders of tenants.
+const TENANTS: &str = "tenants";
 /// Part of every drift's key.
 const DRIFT_VERSION: &str = "isomer.drift/1";
 
@@ -172,6 +175,19 @@ impl UnitStore {
     /// When the folder cannot be created.
     pub fn open(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
+        fs::create_dir_all(&root)?;
+        Ok(Self { root, second: None })
+    }
+
+    /// The scores of a tenant, which are in a folder of their own: others do not find them.
+    ///
+    /// # Errors
+    /// When the folder cannot be created.
+    pub(super) fn for_tenant(&self, tenant: &Tenant) -> io::Result<Self> {
+        let Some(scope) = tenant.scope() else {
+            return Ok(self.clone());
+        };
+        let root = self.root.join(TENANTS).join(&scope);
         fs::create_dir_all(&root)?;
         Ok(Self { root, second: None })
     }

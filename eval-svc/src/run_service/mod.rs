@@ -18,10 +18,10 @@ use isomer_proto::eval::v1::{
     GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse, PlanRunRequest, PlanRunResponse, ReportFormat,
     WatchRunRequest, WatchRunResponse, run_service_server::RunService,
 };
-use isomer_service_kit::{CALLER, Fault};
+use isomer_service_kit::{CALLER, Fault, Tenant};
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-use crate::run::{self, RunManager};
+use crate::run::{self, Owner, RunManager};
 
 /// Default number of entries on a page.
 const PAGE: u32 = 100;
@@ -55,6 +55,13 @@ impl RunHandler {
     }
 }
 
+fn owner<T>(request: &Request<T>) -> Owner {
+    Owner {
+        name: caller(request),
+        tenant: Tenant::of_request(request),
+    }
+}
+
 fn caller<T>(request: &Request<T>) -> Option<String> {
     let value = request.metadata().get(CALLER)?;
     // A name that cannot be read owns no runs.
@@ -72,7 +79,7 @@ fn id(id: String) -> Result<String, Fault> {
 #[tonic::async_trait]
 impl RunService for RunHandler {
     async fn create_run(&self, request: Request<CreateRunRequest>) -> Result<Response<CreateRunResponse>, Status> {
-        let owner = caller(&request);
+        let owner = owner(&request);
         let request = request.into_inner();
         let record = self
             .away(move |runs| async move {
@@ -87,7 +94,7 @@ impl RunService for RunHandler {
     }
 
     async fn plan_run(&self, request: Request<PlanRunRequest>) -> Result<Response<PlanRunResponse>, Status> {
-        let owner = caller(&request);
+        let owner = owner(&request);
         let spec = request.into_inner().spec;
         let forecast = self
             .away(move |runs| async move {

@@ -21,7 +21,7 @@ use isomer_proto::eval::v1::{
     ScoreRequest, ScoreResponse, SearchReport, TaskInfo, TaskOptions, item_scores::Column, score_request::Input,
     search_report::Recall, task_service_server::TaskService,
 };
-use isomer_service_kit::{Fault, page_token};
+use isomer_service_kit::{Fault, Tenant, page_token};
 use tonic::{Request, Response, Status};
 
 use crate::{
@@ -62,6 +62,14 @@ impl TaskHandler {
             clients,
             places,
             compute,
+        }
+    }
+
+    /// The same with services that are called for a tenant.
+    fn for_tenant(&self, tenant: &Tenant) -> Self {
+        Self {
+            clients: self.clients.for_tenant(tenant),
+            ..self.clone()
         }
     }
 
@@ -243,6 +251,7 @@ impl TaskService for TaskHandler {
     }
 
     async fn score(&self, request: Request<ScoreRequest>) -> Result<Response<ScoreResponse>, Status> {
+        let own = self.for_tenant(&Tenant::of_request(&request));
         let request = request.into_inner();
         let started = Instant::now();
         let task = request::task(request.task_type)?;
@@ -264,7 +273,7 @@ impl TaskService for TaskHandler {
                             .into(),
                     );
                 }
-                self.score_dataset(
+                own.score_dataset(
                     task,
                     profile,
                     input,

@@ -23,8 +23,8 @@ use super::{
     score::{self, ScoreFailure},
     shard::{Documents, VectorRows},
     wire::{
-        EncodeUnit, Expected, JudgeUnit, SIMILARITIES, ScoreUnit, ScoreWork, ShardAnswer, ShardUnit, TransformUnit,
-        Transformed, VectorsAnswer, VectorsUnit,
+        EncodeUnit, Expected, ForTenant, JudgeUnit, SIMILARITIES, ScoreUnit, ScoreWork, ShardAnswer, ShardUnit,
+        TransformUnit, Transformed, VectorsAnswer, VectorsUnit,
     },
 };
 use crate::{EvalClients, EvalConfig, compute::Compute, dataset::Scoring, prompts::same_but_prompt, task::Profile};
@@ -66,9 +66,14 @@ impl ServiceExecutor {
         }
     }
 
+    /// The services, called for the tenant of a unit.
+    fn services_for(&self, tenant: Option<ForTenant>) -> LocalEngine {
+        self.services.of_tenant(&ForTenant::tenant(tenant))
+    }
+
     async fn transform(&self, holder: Holder, unit: TransformUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
         let asked = unit.items.len();
-        let services = self.services.held_by(&holder);
+        let services = self.services_for(unit.tenant).held_by(&holder);
         let mut events = services.transform_for(dispatch, unit.spec, unit.items);
         let mut results: Vec<Option<TransformResult>> = vec![None; asked];
         let mut usage = isomer_proto::common::v1::Usage::default();
@@ -103,7 +108,7 @@ impl ServiceExecutor {
 
     async fn judge(&self, holder: Holder, unit: JudgeUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
         let attempts = unit.request.max_attempts.unwrap_or(1);
-        let services = self.services.held_by(&holder);
+        let services = self.services_for(unit.tenant).held_by(&holder);
         let answer = services.judge_for(dispatch, unit.request).await?;
         let mut cacheable = true;
         for rating in &answer.ratings {
@@ -115,7 +120,8 @@ impl ServiceExecutor {
 
     async fn encode(&self, unit: EncodeUnit) -> Result<Executed, Fault> {
         let prompted = unit.request.prompt.is_some();
-        let answer = self.services.encode(&Default::default(), unit.request).await?;
+        let services = self.services_for(unit.tenant);
+        let answer = services.encode(&Default::default(), unit.request).await?;
         let space = answer.vector_space.clone().unwrap_or_default();
         let same = if prompted {
             same_but_prompt(&unit.space, &space)
@@ -129,7 +135,7 @@ impl ServiceExecutor {
         Ok(executed(&answer, cacheable))
     }
 
-    async fn search(&self, unit: ShardUnit) -> Result<Executed, Fault> {
+    async fn search(&self, unit: ShardUnit, tenant: Option<ForTenant>) -> Result<Executed, Fault> {
         let described = encoding::describe(&self.clients.encoder, &unit.encoder.id).await;
         let described = described.map_err(encoding_fault)?;
         let digest = |encoder: &Encoder| encoder.vector_space.as_ref().map(|space| space.digest.clone());
@@ -146,7 +152,11 @@ impl ServiceExecutor {
             prompt: unit.prompt.map(Into::into),
             encoder: unit.encoder,
         };
-        match self.services.search(Shard::Given(documents), Arc::new(wanted)).await {
+        match self
+            .services_for(tenant)
+            .search(Shard::Given(documents), Arc::new(wanted))
+            .await
+        {
             Ok(found) => Ok(executed(&ShardAnswer::from(&found), true)),
             Err(error) => {
                 let answer = ShardAnswer::failed(error).map_err(|fault| *fault)?;
@@ -279,11 +289,14 @@ impl Executor for ServiceExecutor {
                 Kind::Transform => self.transform(holder, read(request)?, dispatch).await,
                 Kind::Judge => self.judge(holder, read(request)?, dispatch).await,
                 Kind::Encode => self.encode(read(request)?).await,
-                Kind::Score => match read::<ScoreUnit>(request)?.work {
-                    Some(ScoreWork::Shard(unit)) => self.search(unit).await,
-                    Some(ScoreWork::Vectors(unit)) => self.score(unit).await,
-                    None => Err(Fault::internal("a unit of the lane score asks for nothing")),
-                },
+                Kind::Score => {
+                    let ScoreUnit { work, tenant } = read(request)?;
+                    match work {
+                        Some(ScoreWork::Shard(unit)) => self.search(unit, tenant).await,
+                        Some(ScoreWork::Vectors(unit)) => self.score(unit).await,
+                        None => Err(Fault::internal("a unit of the lane score asks for nothing")),
+                    }
+                }
             }
         }
         .boxed()

@@ -17,7 +17,7 @@ use isomer_proto::{
     },
 };
 use isomer_retention::{Digest, Holder};
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, Tenant};
 use prost::Message;
 use tokio::sync::Semaphore;
 
@@ -28,8 +28,8 @@ use super::{
     score::{ScoreFailure, ScoreRecord, ScoreTask},
     shard::{Found, Shard, ShardSearch, VectorRows, digested},
     wire::{
-        EncodeUnit, JudgeUnit, SIMILARITIES, ScoreUnit, ScoreWork, ShardAnswer, ShardUnit, TransformUnit, Transformed,
-        VectorsAnswer, VectorsUnit,
+        EncodeUnit, ForTenant, JudgeUnit, SIMILARITIES, ScoreUnit, ScoreWork, ShardAnswer, ShardUnit, TransformUnit,
+        Transformed, VectorsAnswer, VectorsUnit,
     },
 };
 use crate::task::ScoreError;
@@ -62,6 +62,8 @@ pub(crate) struct FleetEngine {
     least_operations: u64,
     /// The run that the requests belong to, if another replica may continue it.
     run: Option<Claimant>,
+    /// The tenant that the requests are for.
+    tenant: Tenant,
 }
 
 impl FleetEngine {
@@ -75,6 +77,7 @@ impl FleetEngine {
             own,
             writing: Arc::new(Semaphore::new(SHARDS_WRITTEN)),
             run: None,
+            tenant: Tenant::default(),
         }
     }
 
@@ -121,7 +124,7 @@ impl FleetEngine {
                 self.dispatcher.put_input(documents, &content).await?;
                 self.dispatcher.put_input(*queries, vectors).await?;
                 let request = ShardUnit::new(wanted, documents.bytes(), queries.bytes());
-                unit(lane.clone(), ScoreWork::Shard(request))
+                unit(lane.clone(), ScoreWork::Shard(request), &self.tenant)
             };
             match self.dispatcher.request_for(self.run.as_ref(), unit).await {
                 // It was damaged, or a file system that machines share has not shown it yet.
@@ -151,7 +154,7 @@ impl FleetEngine {
                     profile: task.profile.name().to_owned(),
                     similarity: similarity.unwrap_or_default() as u32,
                 };
-                (unit(lane.clone(), ScoreWork::Vectors(request)), rows)
+                (unit(lane.clone(), ScoreWork::Vectors(request), &self.tenant), rows)
             };
             match self.dispatcher.request_for(self.run.as_ref(), unit).await {
                 // As in `searched`; or another run had the same score and removed its vectors.
@@ -168,8 +171,11 @@ impl FleetEngine {
 }
 
 /// A unit of the lane `score`.
-fn unit(lane: Lane, work: ScoreWork) -> Unit {
-    let request = ScoreUnit { work: Some(work) };
+fn unit(lane: Lane, work: ScoreWork, tenant: &Tenant) -> Unit {
+    let request = ScoreUnit {
+        work: Some(work),
+        tenant: ForTenant::of(tenant),
+    };
     Unit::new(lane, &[], request.encode_to_vec().into())
 }
 
@@ -181,6 +187,14 @@ impl WorkEngine for FleetEngine {
     fn of_run(&self, run: &str) -> Arc<dyn WorkEngine> {
         Arc::new(Self {
             run: Some(Claimant::new(run)),
+            ..self.clone()
+        })
+    }
+
+    fn for_tenant(&self, tenant: &Tenant) -> Arc<dyn WorkEngine> {
+        Arc::new(Self {
+            own: self.own.of_tenant(tenant),
+            tenant: tenant.clone(),
             ..self.clone()
         })
     }
@@ -246,6 +260,7 @@ impl WorkEngine for FleetEngine {
                 ..spec
             },
             items,
+            tenant: ForTenant::of(&self.tenant),
         };
         let unit = Unit::new(
             self.lane(Kind::Transform, producer),
@@ -273,6 +288,7 @@ impl WorkEngine for FleetEngine {
                 generator_id: producer.generator.clone(),
                 ..request
             },
+            tenant: ForTenant::of(&self.tenant),
         };
         let unit = Unit::new(self.lane(Kind::Judge, producer), &[], request.encode_to_vec().into());
         let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
@@ -301,7 +317,11 @@ impl WorkEngine for FleetEngine {
             max_in_flight: 0,
             limit: String::new(),
         };
-        let unit = EncodeUnit { space, request };
+        let unit = EncodeUnit {
+            space,
+            request,
+            tenant: ForTenant::of(&self.tenant),
+        };
         let unit = Unit::new(lane, &[], unit.encode_to_vec().into());
         let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
         async move {

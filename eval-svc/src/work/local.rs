@@ -18,7 +18,9 @@ use isomer_proto::{
     },
 };
 use isomer_retention::Holder;
-use isomer_service_kit::{Fault, GrpcChannel, dispatch::with_dispatch, holder::with_holder, limits::INNER_MESSAGE};
+use isomer_service_kit::{
+    Fault, GrpcChannel, Tenant, dispatch::with_dispatch, holder::with_holder, limits::INNER_MESSAGE,
+};
 use prost::Message;
 use uuid::Uuid;
 
@@ -67,6 +69,14 @@ impl LocalEngine {
     pub(crate) fn held_by(&self, holder: &Holder) -> Self {
         Self {
             holder: Some(holder.to_text().into()),
+            ..self.clone()
+        }
+    }
+
+    /// As [`WorkEngine::for_tenant`].
+    pub(crate) fn of_tenant(&self, tenant: &Tenant) -> Self {
+        Self {
+            clients: self.clients.for_tenant(tenant),
             ..self.clone()
         }
     }
@@ -144,6 +154,10 @@ impl WorkEngine for LocalEngine {
             run: Some(Claimant::new(run)),
             ..self.clone()
         })
+    }
+
+    fn for_tenant(&self, tenant: &Tenant) -> Arc<dyn WorkEngine> {
+        Arc::new(self.of_tenant(tenant))
     }
 
     /// Vectors do not say which run they were made for.

@@ -25,7 +25,7 @@ use isomer_proto::{
     transform::v1::{JudgeRequest, JudgeResponse, TextItem, TransformSpec, transform_stream_response::Event},
 };
 use isomer_retention::Holder;
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, Tenant};
 
 pub(crate) use error::EncodingError;
 pub(crate) use fleet::FleetEngine;
@@ -97,6 +97,9 @@ pub(crate) trait WorkEngine: Send + Sync + Debug {
     /// This engine for a run that another replica may continue: what its requests take is counted
     /// once for the run, and counted again by the replica that repeats them.
     fn of_run(&self, run: &str) -> Arc<dyn WorkEngine>;
+
+    /// The same for a tenant: what its requests leave in caches and stores is not found for others.
+    fn for_tenant(&self, tenant: &Tenant) -> Arc<dyn WorkEngine>;
 
     /// Whether a replica that continues a run learns what encoders took before.
     fn recounts_encoding(&self) -> bool;

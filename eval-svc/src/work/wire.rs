@@ -5,6 +5,7 @@ use isomer_proto::{
     encoder::v1::{EncodeRequest, Encoder},
     transform::v1::{JudgeRequest, TextItem, TransformResult, TransformSpec},
 };
+use isomer_service_kit::Tenant;
 use prost::Message;
 
 use super::{
@@ -20,6 +21,26 @@ use crate::{
     prompts::Sent,
     task::SearchTerms,
 };
+
+/// The tenant that a unit is for; absent where it is for none. It is part of the unit's address, so
+/// that equal units of two tenants are two units.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ForTenant {
+    #[prost(string, tag = "1")]
+    name: String,
+}
+
+impl ForTenant {
+    pub(super) fn of(tenant: &Tenant) -> Option<Self> {
+        let name: Option<String> = tenant.clone().into();
+        name.map(|name| Self { name })
+    }
+
+    /// The tenant of a unit.
+    pub(super) fn tenant(unit: Option<Self>) -> Tenant {
+        unit.map(|unit| unit.name).into()
+    }
+}
 
 /// The generator and prompt that must produce the answer.
 #[derive(Clone, PartialEq, Message)]
@@ -51,6 +72,8 @@ pub(super) struct TransformUnit {
     pub(super) spec: TransformSpec,
     #[prost(message, repeated, tag = "3")]
     pub(super) items: Vec<TextItem>,
+    #[prost(message, optional, tag = "4")]
+    pub(super) tenant: Option<ForTenant>,
 }
 
 /// The results of a `TransformUnit`, in the order of its items.
@@ -70,6 +93,8 @@ pub(super) struct JudgeUnit {
     pub(super) expected: Expected,
     #[prost(message, required, tag = "2")]
     pub(super) request: JudgeRequest,
+    #[prost(message, optional, tag = "3")]
+    pub(super) tenant: Option<ForTenant>,
 }
 
 /// Texts to encode. The answer is an `EncodeResponse`.
@@ -80,6 +105,8 @@ pub(super) struct EncodeUnit {
     pub(super) space: VectorSpace,
     #[prost(message, required, tag = "2")]
     pub(super) request: EncodeRequest,
+    #[prost(message, optional, tag = "3")]
+    pub(super) tenant: Option<ForTenant>,
 }
 
 /// A prompt of an encoder.
@@ -124,6 +151,8 @@ impl From<Prompt> for Sent {
 pub(super) struct ScoreUnit {
     #[prost(oneof = "ScoreWork", tags = "1, 2")]
     pub(super) work: Option<ScoreWork>,
+    #[prost(message, optional, tag = "3")]
+    pub(super) tenant: Option<ForTenant>,
 }
 
 /// What there is to do.
@@ -331,5 +360,37 @@ impl ShardAnswer {
             encoded: self.encoded,
             usage: self.usage,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(tenant: &Tenant) -> Vec<u8> {
+        let unit = TransformUnit {
+            items: vec![TextItem::default()],
+            tenant: ForTenant::of(tenant),
+            ..TransformUnit::default()
+        };
+        unit.encode_to_vec()
+    }
+
+    #[test]
+    fn equal_units_of_two_tenants_are_two_units_and_a_worker_reads_whose_they_are() {
+        let tenants = ["key:one", "key:two"].map(|key| Tenant::of_account(b"secret", key));
+        let units = [unit(&tenants[0]), unit(&tenants[1]), unit(&Tenant::default())];
+        assert_ne!(units[0], units[1]);
+        assert_ne!(units[0], units[2]);
+        for (bytes, tenant) in units.iter().zip(tenants.iter().chain([&Tenant::default()])) {
+            let read = TransformUnit::decode(bytes.as_slice()).map(|unit| ForTenant::tenant(unit.tenant));
+            assert_eq!(read.as_ref(), Ok(tenant));
+        }
+        // As a version without tenants wrote it.
+        let before = TransformUnit {
+            items: vec![TextItem::default()],
+            ..TransformUnit::default()
+        };
+        assert_eq!(units[2], before.encode_to_vec());
     }
 }

@@ -13,8 +13,8 @@ use std::{
 use http::{Method, request::Parts};
 use isomer_database::Database;
 use isomer_service_kit::{
-    Fault,
-    config::{ConfigError, Validate},
+    Fault, Tenant,
+    config::{ConfigError, Secret, Validate},
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -47,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) database: Database,
     /// This process's name in the database.
     pub(crate) holder: String,
+    /// What the names of tenants are made with, so that nobody else can make one.
+    tenant_secret: Secret,
     tokens: Option<Tokens>,
     pub(crate) attempts: Attempts,
     /// Whether callers must authenticate. With `auto` they must until the address is known to be
@@ -84,6 +86,7 @@ impl Access {
         config.validate().map_err(|error| error.within("access"))?;
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         store::prepare(&database).await?;
+        let tenant_secret = Secret::new(store::tenant_secret(&database, &key::secret()?).await?);
         let tokens = config.jwt.clone().map(Tokens::new).transpose()?;
         let inner = Arc::new(Inner {
             required: AtomicBool::new(config.mode != Mode::Open),
@@ -94,6 +97,7 @@ impl Access {
             config,
             database,
             holder: uuid::Uuid::new_v4().to_string(),
+            tenant_secret,
             entries: RwLock::default(),
             subjects: RwLock::default(),
             seen: AtomicI64::new(0),
@@ -362,6 +366,14 @@ impl Inner {
         };
         self.count(meter, one);
         Ok(())
+    }
+
+    /// Whose texts an account's are in caches.
+    pub(crate) fn tenant(&self, principal: &str) -> Tenant {
+        match self.tenant_secret.expose() {
+            Some(secret) if !self.config.share_caches => Tenant::of_account(secret.as_bytes(), principal),
+            _ => Tenant::default(),
+        }
     }
 
     pub(crate) fn count(&self, meter: &Arc<Meter>, spent: Spent) {

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, Tenant};
 
 use crate::{
     access::{Inner, micros_now},
@@ -81,6 +81,15 @@ impl Caller {
             .account
             .as_ref()
             .map_or(&self.0.name, |account| &account.meter.principal)
+    }
+
+    /// Whose texts the caller's are in caches: what one tenant's text left there is not served to
+    /// another. All callers of an open server, and of one whose callers share caches, are one.
+    pub fn tenant(&self) -> Tenant {
+        let account = self.0.account.as_ref();
+        account.map_or_else(Tenant::default, |account| {
+            account.access.tenant(&account.meter.principal)
+        })
     }
 
     /// Whether the caller's use is counted; it is not at a server that is open to anyone.

@@ -47,6 +47,11 @@ pub struct AccessConfig {
     pub reflection: Requirement,
     /// Tokens of an identity provider (JWT), in addition to keys; absent: keys only.
     pub jwt: Option<JwtConfig>,
+    /// Whether callers share what the caches hold: generated texts, vectors, scores. By default
+    /// each key, and each subject of a token, is served only what it has caused itself. Sharing
+    /// saves calls and computation, and a caller can tell from the time, the price and the counts
+    /// of an answer whether somebody has asked for the same text before.
+    pub share_caches: bool,
 }
 
 impl Validate for AccessConfig {

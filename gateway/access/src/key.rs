@@ -136,6 +136,14 @@ fn checksum(body: &str) -> String {
 }
 
 /// Characters drawn evenly from `digits`.
+/// A secret that is not a key: 256 random bits.
+///
+/// # Errors
+/// If the system returns no random numbers.
+pub(crate) fn secret() -> Result<String, Fault> {
+    random(SECRET_LENGTH, DIGITS)
+}
+
 fn random(length: usize, digits: &[u8]) -> Result<String, Fault> {
     // Bytes from the last, incomplete round of the alphabet would make its first characters more
     // likely.

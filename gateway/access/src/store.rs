@@ -34,6 +34,8 @@ const STEPS: &[&str] = &[
     // row without a holder is the lock.
     "CREATE TABLE access_reserved (principal TEXT NOT NULL, holder TEXT NOT NULL, tokens BIGINT NOT NULL, cost BIGINT NOT NULL, \
      lease BIGINT NOT NULL, PRIMARY KEY (principal, holder))",
+    // What gateways of one database keep secret together, each a random text.
+    "CREATE TABLE access_secrets (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
 ];
 
 const COLUMNS: &str = "id, digest, name, scopes, limits, created, created_by, expires, revoked, changed";
@@ -98,6 +100,21 @@ impl From<Spent> for Used {
 
 pub(crate) async fn prepare(database: &Database) -> Result<(), Fault> {
     database.migrate("access", STEPS).await
+}
+
+/// The secret that the names of tenants are made with. The first gateway of a database makes it.
+pub(crate) async fn tenant_secret(database: &Database, new: &str) -> Result<String, Fault> {
+    let query = "INSERT INTO access_secrets (name, value) VALUES ('tenants', $1) ON CONFLICT DO NOTHING";
+    sqlx::query(query)
+        .bind(new)
+        .execute(database.pool())
+        .await
+        .map_err(failed)?;
+    sqlx::query("SELECT value FROM access_secrets WHERE name = 'tenants'")
+        .fetch_one(database.pool())
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(failed)
 }
 
 /// Numbers a change to the keys. As the first statement of a transaction it makes writers wait for

@@ -6,7 +6,7 @@ use isomer_proto::encoder::v1::{
     CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
     Encoder, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, Tenant};
 use tokio::time::Instant;
 
 /// A server of encoders in the terms of `isomer.encoder.v1`, whatever its protocol. Dropping a
@@ -22,6 +22,17 @@ pub trait EncoderBackend: Debug + Send + Sync + 'static {
     /// Encodes: one row per input in the order of the inputs, whatever the provider's own limits on
     /// batches.
     async fn encode(&self, request: EncodeRequest, deadline: Option<Instant>) -> Result<EncodeResponse, Fault>;
+
+    /// [`encode`](Self::encode) for a tenant, whose vectors a server's caches keep apart. A server
+    /// of another protocol is not told of tenants.
+    async fn encode_for(
+        &self,
+        _tenant: &Tenant,
+        request: EncodeRequest,
+        deadline: Option<Instant>,
+    ) -> Result<EncodeResponse, Fault> {
+        self.encode(request, deadline).await
+    }
 
     /// Counts the tokens of texts; `UNIMPLEMENTED` if the provider does not count them.
     async fn count_tokens(

@@ -31,7 +31,7 @@ use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{EncodeRequest, RerankRequest, RerankResponse},
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, Tenant};
 use isomer_usage::{Count, sum};
 use tokio::time::Instant;
 
@@ -93,18 +93,18 @@ pub(crate) async fn reserve(caller: Option<&Caller>, most: &Usage) -> Result<Opt
     }
 }
 
-/// Encodes, and reserves what the call may cost if the caller pays.
+/// Encodes texts of a tenant, and reserves what the call may cost if the caller pays.
 ///
 /// # Errors
 /// As [`reserve`] and [`Router::encode`].
 pub(crate) async fn encode(
     router: &Router,
-    caller: Option<&Caller>,
+    (caller, tenant): (Option<&Caller>, &Tenant),
     request: EncodeRequest,
     deadline: Option<Instant>,
 ) -> Result<Answer, Fault> {
     let _reserved = reserve(caller, &most::of_encode(router, &request)).await?;
-    router.encode(request, deadline).await
+    router.encode(request, tenant, deadline).await
 }
 
 /// Reranks, and reserves what the call may cost if the caller pays.

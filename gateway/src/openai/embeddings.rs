@@ -23,6 +23,7 @@ use super::{
 use crate::{
     billing,
     dialects::{Purpose, prompt},
+    tenant,
 };
 
 /// Header of the answer with the digest of the vectors' space: vectors of different spaces may not
@@ -242,7 +243,9 @@ pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequ
         let encoded = own.encode(backends, call, request).await;
         return encoded.map_err(ApiError::into_fault);
     }
-    let answer = billing::encode(&backends.router, call.caller.as_ref(), request, call.deadline).await?;
+    let caller = call.caller.as_ref();
+    let whose = (caller, &tenant::of_caller(caller));
+    let answer = billing::encode(&backends.router, whose, request, call.deadline).await?;
     let answer = answer.response;
     let mut usage = answer.usage.unwrap_or_default();
     if usage.cached_texts > 0 {

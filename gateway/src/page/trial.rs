@@ -12,7 +12,7 @@ use isomer_proto::{
 use isomer_service_kit::Fault;
 
 use super::Pages;
-use crate::{billing, catalogue};
+use crate::{billing, catalogue, tenant};
 
 /// Longest text, in characters.
 const LONGEST: usize = 2000;
@@ -180,7 +180,7 @@ async fn cosines(
         output_dtype: Dtype::F32.into(),
         ..EncodeRequest::default()
     };
-    let answer = billing::encode(&pages.router, caller, request, None).await?;
+    let answer = billing::encode(&pages.router, (caller, &tenant::of_caller(caller)), request, None).await?;
     if let Some(error) = answer.response.errors.first() {
         return Err(Fault::invalid(
             format!("text {}", error.index + 1),

@@ -21,6 +21,7 @@ use futures::{StreamExt, future::BoxFuture};
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
+use isomer_access::Caller;
 use isomer_adapters::out_of_time;
 use isomer_proto::{common::v1::Usage, eval::v1::CreateRunRequest};
 use isomer_service_kit::{CallDeadline, Fault, GrpcChannel, holder, telemetry::unsampled};
@@ -40,6 +41,7 @@ use crate::{
         attempts::{self, Policy, SendOptions},
         health,
     },
+    tenant,
 };
 
 /// A method that is made repeatable: a repeated request id gives the run that exists.
@@ -154,6 +156,8 @@ impl Servers {
         // The upstream call is asked to report its usage only where this call is counted; a
         // client's own header is removed.
         parts.headers.remove(report::HEADER);
+        let tenant = tenant::of_call(parts.extensions.get::<Caller>(), &parts.headers);
+        tenant.write(&mut parts.headers);
         // Callers hold nothing in the store: only runs of this process do.
         parts.headers.remove(holder::HOLDER);
         let counted = isomer_usage::current().and_then(|_| answer::reader(parts.uri.path()));

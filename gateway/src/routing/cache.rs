@@ -1,9 +1,9 @@
 //! Caches answers, and encodes a text once that concurrent requests ask for (single-flight).
 //!
-//! The key is everything that a vector depends on: the route (which stands for one vector space),
-//! the prompt, truncation, dimensions, scaling, element type, and the text. What depends on its
-//! batch mates (int8 by the request's own ranges) or is no single vector (token vectors) goes past
-//! the cache.
+//! The key is the tenant and everything that a vector depends on: the route (which stands for one
+//! vector space), the prompt, truncation, dimensions, scaling, element type, and the text. What
+//! depends on its batch mates (int8 by the request's own ranges) or is no single vector (token
+//! vectors) goes past the cache.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use isomer_proto::{
     common::v1::{Dtype, Matrix, VectorSpace},
     encoder::v1::{EncodeRequest, EncodeResponse, Input, Output, encode_request::Prompt, input},
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, Tenant};
 use isomer_usage::sum;
 use quick_cache::{
     Weighter,
@@ -78,7 +78,7 @@ impl Cache {
     /// requests in flight.
     pub(super) async fn encode<F, Fut>(
         &self,
-        route: u64,
+        (route, tenant): (u64, &Tenant),
         request: EncodeRequest,
         send: F,
     ) -> Result<EncodeResponse, Fault>
@@ -86,7 +86,7 @@ impl Cache {
         F: Fn(EncodeRequest) -> Fut,
         Fut: Future<Output = Result<EncodeResponse, Fault>>,
     {
-        let keys = keys(route, &request);
+        let keys = keys(route, tenant, &request);
         let mut gathered = Gathered::new(keys.len());
         let mut open: Vec<usize> = (0..keys.len()).collect();
         for _ in 0..ROUNDS {
@@ -142,7 +142,7 @@ fn part(request: &EncodeRequest, indices: &[usize]) -> EncodeRequest {
     }
 }
 
-fn keys(route: u64, request: &EncodeRequest) -> Vec<Key> {
+fn keys(route: u64, tenant: &Tenant, request: &EncodeRequest) -> Vec<Key> {
     let mut common = blake3::Hasher::new();
     let mut field = |tag: u8, bytes: &[u8]| {
         common.update(&[tag]);
@@ -161,6 +161,9 @@ fn keys(route: u64, request: &EncodeRequest) -> Vec<Key> {
     field(6, &request.dimensions.unwrap_or(0).to_le_bytes());
     field(7, &[request.normalise.map_or(2, u8::from)]);
     field(8, &request.output_dtype.to_le_bytes());
+    if let Some(scope) = tenant.scope() {
+        field(9, scope.as_bytes());
+    }
     let of = |input: &Input| {
         let mut hasher = common.clone();
         match &input.input {

@@ -10,7 +10,7 @@ use isomer_proto::{
     },
     gateway::v1::Provider,
 };
-use isomer_service_kit::{Fault, metric_names, telemetry::unsampled};
+use isomer_service_kit::{Fault, Tenant, metric_names, telemetry::unsampled};
 use isomer_usage::Count;
 use parking_lot::RwLock;
 use tokio::{
@@ -134,13 +134,18 @@ impl Router {
         Self { shared }
     }
 
-    /// Vectors for texts: from the cache, from a request in flight, or from a provider.
+    /// Vectors for texts of a tenant: from the cache, from a request in flight, or from a provider.
     ///
     /// # Errors
     /// `NOT_FOUND` if no provider offers the encoder; `FAILED_PRECONDITION` with the reason
     /// `OTHER_SPACE` if the providers that offer it have changed it; `UNAVAILABLE` if none of them
     /// answers; the provider's own refusal.
-    pub async fn encode(&self, request: EncodeRequest, deadline: Option<Instant>) -> Result<Answer, Fault> {
+    pub async fn encode(
+        &self,
+        request: EncodeRequest,
+        tenant: &Tenant,
+        deadline: Option<Instant>,
+    ) -> Result<Answer, Fault> {
         let shared = &self.shared;
         let route = shared.table().route(&request.encoder_id)?;
         // Every server refuses it, but the cache would answer it by itself.
@@ -150,7 +155,7 @@ impl Router {
         let count = Count::of_part();
         let send = |request: EncodeRequest| {
             let (route, count) = (&route, &count);
-            async move { shared.encode(route, request, deadline, count).await }
+            async move { shared.encode((route, tenant), request, deadline, count).await }
         };
         let look_up = |request: EncodeRequest| {
             let (route, send) = (&route, &send);
@@ -158,7 +163,7 @@ impl Router {
                 match &shared.cache {
                     // Routes for unlisted ids have no number of their own.
                     Some(cache) if route.remote() && route.generation > 0 && cache::applies(&request) => {
-                        cache.encode(route.generation, request, send).await
+                        cache.encode((route.generation, tenant), request, send).await
                     }
                     _ => send(request).await,
                 }
@@ -362,7 +367,7 @@ impl Shared {
 
     async fn encode(
         &self,
-        route: &Route,
+        (route, tenant): (&Route, &Tenant),
         request: EncodeRequest,
         deadline: Option<Instant>,
         count: &Count,
@@ -371,7 +376,7 @@ impl Shared {
         let one_vector = request.output() != Output::TokenVectors;
         let call = |replica: Arc<Replica>, request| async move {
             let open = count.begin(spending::of_encode(&replica, &request));
-            let answer = replica.backend.encode(request, deadline).await;
+            let answer = replica.backend.encode_for(tenant, request, deadline).await;
             spending::end(open, &replica, answer.as_ref().map(|answer| answer.usage));
             let answer = answer?;
             if one_vector {

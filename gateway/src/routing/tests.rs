@@ -20,7 +20,7 @@ use isomer_proto::{
     },
     gateway::v1::Provider,
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, tenant::COMMON};
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -296,7 +296,7 @@ async fn requests_are_shared_by_replicas_and_answers_are_priced() {
     };
     let scene = scene(config, &[("a", &a), ("b", &b)]).await;
     for _ in 0..200 {
-        let answer = scene.router.encode(request(&["four"]), None).await.unwrap();
+        let answer = scene.router.encode(request(&["four"]), &COMMON, None).await.unwrap();
         assert_eq!(rows(&answer.response), [vector(1, "four")]);
         assert_eq!(answer.cost_nano_usd, 8_000);
     }
@@ -309,11 +309,11 @@ async fn requests_are_shared_by_replicas_and_answers_are_priced() {
 async fn a_failing_replica_costs_no_caller_anything_and_gets_a_rest() {
     let (a, b) = (Fake::new(1), Fake::new(1));
     let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
-    scene.router.encode(request(&["warm"]), None).await.unwrap();
+    scene.router.encode(request(&["warm"]), &COMMON, None).await.unwrap();
     a.set(|manner| manner.fails = Some(Code::Unavailable));
     let begun = Instant::now();
     for _ in 0..100 {
-        scene.router.encode(request(&["x"]), None).await.unwrap();
+        scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
     }
     // One trial per 20 ms at most, and the requests that open the breaker.
     let trials = begun.elapsed().as_millis() as usize / 20;
@@ -328,7 +328,7 @@ async fn a_failing_replica_costs_no_caller_anything_and_gets_a_rest() {
         sleep(Duration::from_millis(100)).await;
         let before = a.asked();
         for _ in 0..100 {
-            scene.router.encode(request(&["x"]), None).await.unwrap();
+            scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
         }
         if a.asked() > before + 20 {
             break;
@@ -341,13 +341,13 @@ async fn a_failing_replica_costs_no_caller_anything_and_gets_a_rest() {
 async fn the_requests_own_fault_is_told_at_once_and_rests_nobody() {
     let (a, b) = (Fake::new(1), Fake::new(1));
     let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
-    scene.router.encode(request(&["warm"]), None).await.unwrap();
+    scene.router.encode(request(&["warm"]), &COMMON, None).await.unwrap();
     for fake in [&a, &b] {
         fake.set(|manner| manner.fails = Some(Code::InvalidArgument));
     }
     let before = a.asked() + b.asked();
     for _ in 0..20 {
-        let fault = scene.router.encode(request(&["x"]), None).await.unwrap_err();
+        let fault = scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap_err();
         assert_eq!(fault.code, Code::InvalidArgument);
     }
     assert_eq!(a.asked() + b.asked(), before + 20, "no retries");
@@ -358,10 +358,10 @@ async fn the_requests_own_fault_is_told_at_once_and_rests_nobody() {
 async fn what_waits_for_a_hanging_replica_is_sent_to_the_other_once_its_health_fails() {
     let (a, b) = (Fake::new(1), Fake::new(1));
     let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
-    scene.router.encode(request(&["warm"]), None).await.unwrap();
+    scene.router.encode(request(&["warm"]), &COMMON, None).await.unwrap();
     a.set(|manner| manner.hangs = true);
     let begun = Instant::now();
-    let all = (0..40).map(|_| scene.router.encode(request(&["x"]), None));
+    let all = (0..40).map(|_| scene.router.encode(request(&["x"]), &COMMON, None));
     for answer in futures::future::join_all(all).await {
         assert_eq!(rows(&answer.unwrap().response), [vector(1, "x")]);
     }
@@ -378,7 +378,7 @@ async fn where_all_are_silent_what_waits_goes_on_waiting() {
         let fakes = [Fake::new(1), Fake::new(1)];
         let all: Vec<(&str, &Arc<Fake>)> = ["a", "b"].into_iter().zip(&fakes).take(1 + others).collect();
         let scene = scene(plain(), &all).await;
-        scene.router.encode(request(&["warm"]), None).await.unwrap();
+        scene.router.encode(request(&["warm"]), &COMMON, None).await.unwrap();
         let asked = || fakes.iter().map(|fake| fake.asked()).sum::<usize>();
         let before = asked();
         for fake in &fakes {
@@ -387,7 +387,7 @@ async fn where_all_are_silent_what_waits_goes_on_waiting() {
                 manner.takes = Duration::from_secs(1);
             });
         }
-        let all = (0..40).map(|_| scene.router.encode(request(&["x"]), None));
+        let all = (0..40).map(|_| scene.router.encode(request(&["x"]), &COMMON, None));
         for answer in futures::future::join_all(all).await {
             assert_eq!(rows(&answer.unwrap().response), [vector(1, "x")]);
         }
@@ -400,14 +400,14 @@ async fn where_all_are_silent_what_waits_goes_on_waiting() {
 async fn of_those_that_are_out_the_one_last_well_is_asked() {
     let (a, b) = (Fake::new(1), Fake::new(1));
     let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
-    scene.router.encode(request(&["warm"]), None).await.unwrap();
+    scene.router.encode(request(&["warm"]), &COMMON, None).await.unwrap();
     for fake in [&a, &b] {
         fake.set(|manner| manner.sick = true);
         sleep(Duration::from_millis(500)).await;
     }
     let before = a.asked();
     for _ in 0..20 {
-        scene.router.encode(request(&["x"]), None).await.unwrap();
+        scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
     }
     assert_eq!(a.asked(), before);
 }
@@ -420,11 +420,11 @@ async fn a_hedge_answers_for_a_slow_replica_and_its_call_is_dropped() {
         ..plain()
     };
     let scene = scene(config, &[("a", &a), ("b", &b)]).await;
-    scene.router.encode(request(&["warm"]), None).await.unwrap();
+    scene.router.encode(request(&["warm"]), &COMMON, None).await.unwrap();
     a.set(|manner| manner.takes = Duration::from_secs(60));
     for _ in 0..20 {
         let begun = Instant::now();
-        scene.router.encode(request(&["x"]), None).await.unwrap();
+        scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
     assert!(a.dropped.load(Ordering::SeqCst) > 0);
@@ -437,7 +437,7 @@ async fn a_replica_many_times_as_slow_is_left_alone() {
     a.set(|manner| manner.takes = Duration::from_millis(400));
     b.set(|manner| manner.takes = Duration::from_millis(2));
     for _ in 0..50 {
-        scene.router.encode(request(&["x"]), None).await.unwrap();
+        scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
     }
     assert!(a.asked() < 6, "{}", a.asked());
 }
@@ -451,14 +451,14 @@ async fn a_replica_of_other_weights_is_never_asked_for_anybody() {
         }
         let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
         for _ in 0..50 {
-            let answer = scene.router.encode(request(&["x"]), None).await.unwrap();
+            let answer = scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
             assert_eq!(rows(&answer.response), [vector(1, "x")]);
         }
         assert_eq!(b.asked(), 1, "the comparison alone");
         let (id, why) = scene.router.refusals().remove(0);
         assert!(id == "e" && why.contains("`a`") && why.contains("`b`"), "{why}");
         a.set(|manner| manner.fails = Some(Code::Unavailable));
-        let fault = scene.router.encode(request(&["x"]), None).await.unwrap_err();
+        let fault = scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap_err();
         assert_eq!(fault.code, Code::Unavailable, "not answered from the other space");
     }
 }
@@ -504,11 +504,11 @@ async fn a_provider_whose_vectors_change_is_noticed_by_the_probe() {
         ..plain()
     };
     let scene = scene(config, &[("a", &fake)]).await;
-    scene.router.encode(request(&["x"]), None).await.unwrap();
+    scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
     sleep(Duration::from_millis(2500)).await;
     fake.set(|manner| manner.weights = 2);
     sleep(Duration::from_millis(2500)).await;
-    let fault = scene.router.encode(request(&["x"]), None).await.unwrap_err();
+    let fault = scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap_err();
     assert_eq!(
         (fault.code, fault.reason.as_str()),
         (Code::FailedPrecondition, "OTHER_SPACE")
@@ -519,7 +519,7 @@ async fn a_provider_whose_vectors_change_is_noticed_by_the_probe() {
     changed.etag = "2".to_owned();
     scene.registry.send(vec![changed].into()).unwrap();
     sleep(Duration::from_millis(200)).await;
-    let answer = scene.router.encode(request(&["x"]), None).await.unwrap();
+    let answer = scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
     assert_eq!(rows(&answer.response), [vector(2, "x")]);
 }
 
@@ -533,9 +533,9 @@ async fn a_provider_that_was_exchanged_while_no_gateway_ran_is_noticed() {
     let start = async |fake: &Arc<Fake>| {
         let memory = Memory::open(database.clone()).await.unwrap();
         let scene = scene_with(config.clone(), Some(memory), &[("a", fake)]).await;
-        let _ = scene.router.encode(request(&["x"]), None).await;
+        let _ = scene.router.encode(request(&["x"]), &COMMON, None).await;
         sleep(Duration::from_millis(500)).await;
-        let then = scene.router.encode(request(&["x"]), None).await;
+        let then = scene.router.encode(request(&["x"]), &COMMON, None).await;
         (scene, then)
     };
     let weights = |weights| {
@@ -561,10 +561,10 @@ async fn a_provider_that_was_exchanged_while_no_gateway_ran_is_noticed() {
 async fn an_answer_from_other_weights_reaches_nobody() {
     let (a, b) = (Fake::new(1), Fake::new(1));
     let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
-    scene.router.encode(request(&["warm"]), None).await.unwrap();
+    scene.router.encode(request(&["warm"]), &COMMON, None).await.unwrap();
     b.set(|manner| manner.weights = 2);
     for _ in 0..50 {
-        let answer = scene.router.encode(request(&["x"]), None).await.unwrap();
+        let answer = scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
         assert_eq!(rows(&answer.response), [vector(1, "x")]);
     }
     assert_eq!(scene.router.refusals().len(), 1);
@@ -575,7 +575,7 @@ async fn whether_texts_were_cut_is_kept_and_never_made_up() {
     let fake = Fake::new(1);
     let scene = scene(with_cache(), &[("a", &fake)]).await;
     let cut = async |texts: &[&str]| {
-        let answer = scene.router.encode(request(texts), None).await.unwrap();
+        let answer = scene.router.encode(request(texts), &COMMON, None).await.unwrap();
         answer.response.truncated
     };
     assert_eq!(cut(&["one", "twotwo"]).await, [false, true]);
@@ -592,7 +592,7 @@ async fn texts_are_encoded_once_among_requests_and_kept() {
     fake.set(|manner| manner.takes = Duration::from_millis(100));
     let scene = scene(with_cache(), &[("a", &fake)]).await;
     let both = ["one", "twotwo", "one"];
-    let many = (0..30).map(|_| scene.router.encode(request(&both), None));
+    let many = (0..30).map(|_| scene.router.encode(request(&both), &COMMON, None));
     for answer in futures::future::join_all(many).await {
         let response = answer.unwrap().response;
         assert_eq!(rows(&response), both.map(|text| vector(1, text)));
@@ -600,7 +600,11 @@ async fn texts_are_encoded_once_among_requests_and_kept() {
         assert_eq!(response.usage.unwrap().texts, 3);
     }
     assert_eq!(fake.texts.load(Ordering::SeqCst), 2, "each text once");
-    let again = scene.router.encode(request(&["twotwo", "three"]), None).await.unwrap();
+    let again = scene
+        .router
+        .encode(request(&["twotwo", "three"]), &COMMON, None)
+        .await
+        .unwrap();
     assert_eq!(rows(&again.response), [vector(1, "twotwo"), vector(1, "three")]);
     let usage = again.response.usage.unwrap();
     assert_eq!((usage.tokens, usage.cached_texts), (5, 1));
@@ -609,7 +613,7 @@ async fn texts_are_encoded_once_among_requests_and_kept() {
         normalise: Some(true),
         ..request(&["one"])
     };
-    scene.router.encode(prompted, None).await.unwrap();
+    scene.router.encode(prompted, &COMMON, None).await.unwrap();
     assert_eq!(fake.texts.load(Ordering::SeqCst), 4);
 }
 
@@ -618,7 +622,7 @@ async fn a_request_without_texts_is_refused_whether_answers_are_kept_or_not() {
     for config in [plain(), with_cache()] {
         let fake = Fake::new(1);
         let scene = scene(config, &[("a", &fake)]).await;
-        let fault = scene.router.encode(request(&[]), None).await.unwrap_err();
+        let fault = scene.router.encode(request(&[]), &COMMON, None).await.unwrap_err();
         assert_eq!(
             (fault.code, fault.field.as_deref()),
             (Code::InvalidArgument, Some("inputs"))
@@ -633,24 +637,24 @@ async fn failures_are_not_kept_and_a_caller_that_leaves_harms_no_other() {
     let scene = scene(with_cache(), &[("a", &fake)]).await;
     let response = scene
         .router
-        .encode(request(&["bad", "good"]), None)
+        .encode(request(&["bad", "good"]), &COMMON, None)
         .await
         .unwrap()
         .response;
     assert_eq!(response.errors.len(), 1);
     let response = scene
         .router
-        .encode(request(&["good", "bad"]), None)
+        .encode(request(&["good", "bad"]), &COMMON, None)
         .await
         .unwrap()
         .response;
     assert_eq!(response.errors[0].index, 1);
     assert_eq!(fake.texts.load(Ordering::SeqCst), 3, "the bad one is asked again");
     let router = scene.router.clone();
-    let leaver = tokio::spawn(async move { router.encode(request(&["shared"]), None).await });
+    let leaver = tokio::spawn(async move { router.encode(request(&["shared"]), &COMMON, None).await });
     sleep(Duration::from_millis(20)).await;
     let router = scene.router.clone();
-    let waiter = tokio::spawn(async move { router.encode(request(&["shared"]), None).await });
+    let waiter = tokio::spawn(async move { router.encode(request(&["shared"]), &COMMON, None).await });
     sleep(Duration::from_millis(20)).await;
     leaver.abort();
     assert_eq!(rows(&waiter.await.unwrap().unwrap().response), [vector(1, "shared")]);
@@ -665,7 +669,7 @@ async fn the_registry_is_followed_and_unknown_ids_are_told_the_known_ones() {
         .send(vec![provider("b", "f"), provider("nowhere", "g")].into())
         .unwrap();
     sleep(Duration::from_millis(200)).await;
-    let fault = scene.router.encode(request(&["x"]), None).await.unwrap_err();
+    let fault = scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap_err();
     assert_eq!(
         (fault.code, fault.field.as_deref()),
         (Code::NotFound, Some("encoder_id"))
@@ -675,7 +679,7 @@ async fn the_registry_is_followed_and_unknown_ids_are_told_the_known_ones() {
         encoder_id: "g".to_owned(),
         ..request(&["x"])
     };
-    let fault = scene.router.encode(asked, None).await.unwrap_err();
+    let fault = scene.router.encode(asked, &COMMON, None).await.unwrap_err();
     assert!(
         fault.message.contains("nobody there"),
         "what is wrong with the provider is said: {fault}"
@@ -693,10 +697,10 @@ async fn a_single_provider_that_rests_is_refused_quickly_with_a_time_to_come_bac
     let scene = scene(config, &[("a", &fake)]).await;
     fake.set(|manner| manner.fails = Some(Code::Unavailable));
     for _ in 0..10 {
-        scene.router.encode(request(&["x"]), None).await.unwrap_err();
+        scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap_err();
     }
     let before = fake.asked();
-    let fault = scene.router.encode(request(&["x"]), None).await.unwrap_err();
+    let fault = scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap_err();
     assert_eq!((fault.code, fake.asked()), (Code::Unavailable, before));
     assert!(fault.retry_after.is_some() && fault.message.contains("`a`"), "{fault}");
 }
@@ -725,20 +729,24 @@ async fn work_in_this_process_takes_its_time_and_is_not_repeated() {
         manner.open = true;
     });
     let router = own(impatient.clone(), &fake).await;
-    let answer = router.encode(request(&["slow"]), None).await.unwrap();
+    let answer = router.encode(request(&["slow"]), &COMMON, None).await.unwrap();
     assert_eq!((rows(&answer.response).len(), fake.asked()), (1, 1));
     // Work that fails once would fail again.
     fake.set(|manner| {
         manner.takes = Duration::ZERO;
         manner.fails = Some(Code::Internal);
     });
-    let fault = router.encode(request(&["broken"]), None).await.unwrap_err();
+    let fault = router.encode(request(&["broken"]), &COMMON, None).await.unwrap_err();
     assert_eq!((fault.code, fake.asked()), (Code::Internal, 2));
     // A provider elsewhere is limited by the attempt's timeout.
     let far = Fake::new(1);
     far.set(|manner| manner.takes = Duration::from_millis(300));
     let scene = scene(impatient, &[("a", &far)]).await;
-    let fault = scene.router.encode(request(&["slow"]), None).await.unwrap_err();
+    let fault = scene
+        .router
+        .encode(request(&["slow"]), &COMMON, None)
+        .await
+        .unwrap_err();
     assert_eq!((fault.reason.as_str(), far.asked()), ("ATTEMPT_TIMEOUT", 3));
 }
 
@@ -757,7 +765,11 @@ async fn a_long_request_to_a_slow_provider_is_answered_in_parts() {
         part_tokens: 0,
         ..plain()
     };
-    let refused = scene(whole, &[("a", &slow)]).await.router.encode(many(100), None).await;
+    let refused = scene(whole, &[("a", &slow)])
+        .await
+        .router
+        .encode(many(100), &COMMON, None)
+        .await;
     assert_eq!(refused.unwrap_err().reason, "ATTEMPT_TIMEOUT");
     slow.texts.store(0, Ordering::SeqCst);
     let parts = RoutingConfig {
@@ -765,7 +777,7 @@ async fn a_long_request_to_a_slow_provider_is_answered_in_parts() {
         ..plain()
     };
     let here = scene(parts.clone(), &[("a", &slow)]).await;
-    let answer = here.router.encode(many(100), None).await.unwrap().response;
+    let answer = here.router.encode(many(100), &COMMON, None).await.unwrap().response;
     let expected: Vec<u8> = (0..100)
         .flat_map(|_| vector(1, "text number 0000"))
         .flat_map(f32::to_le_bytes)
@@ -777,7 +789,7 @@ async fn a_long_request_to_a_slow_provider_is_answered_in_parts() {
     // Parts that were answered are kept: only the part that failed is repeated.
     slow.set(|manner| manner.fails_once_on = Some("text number 0055"));
     slow.texts.store(0, Ordering::SeqCst);
-    here.router.encode(many(100), None).await.unwrap();
+    here.router.encode(many(100), &COMMON, None).await.unwrap();
     assert_eq!(slow.texts.load(Ordering::SeqCst), 110);
 
     // A request that fails in the end leaves its parts in the cache for the next one.
@@ -789,8 +801,11 @@ async fn a_long_request_to_a_slow_provider_is_answered_in_parts() {
     let here = scene(cached, &[("a", &slow)]).await;
     slow.set(|manner| manner.fails_once_on = Some("text number 0099"));
     slow.texts.store(0, Ordering::SeqCst);
-    assert_eq!(here.router.encode(many(100), None).await.unwrap_err().reason, "TOLD_TO");
-    here.router.encode(many(100), None).await.unwrap();
+    assert_eq!(
+        here.router.encode(many(100), &COMMON, None).await.unwrap_err().reason,
+        "TOLD_TO"
+    );
+    here.router.encode(many(100), &COMMON, None).await.unwrap();
     assert_eq!(slow.texts.load(Ordering::SeqCst), 110);
 }
 
@@ -806,10 +821,10 @@ async fn one_that_answers_others_meanwhile_is_busy_and_has_not_failed() {
     let failed = |here: &Scene| here.router.provider_health()[0].1.failed;
     // The first request waits behind the second, as in a queue.
     queued.set(|manner| manner.hangs = true);
-    let (first, ()) = tokio::join!(here.router.encode(request(&["a"]), None), async {
+    let (first, ()) = tokio::join!(here.router.encode(request(&["a"]), &COMMON, None), async {
         sleep(Duration::from_millis(100)).await;
         queued.set(|manner| manner.hangs = false);
-        here.router.encode(request(&["b"]), None).await.unwrap();
+        here.router.encode(request(&["b"]), &COMMON, None).await.unwrap();
     });
     assert_eq!(
         (first.unwrap_err().reason.as_str(), failed(&here)),
@@ -823,6 +838,6 @@ async fn one_that_answers_others_meanwhile_is_busy_and_has_not_failed() {
         ..plain()
     };
     let there = scene(config, &[("a", &silent)]).await;
-    there.router.encode(request(&["a"]), None).await.unwrap_err();
+    there.router.encode(request(&["a"]), &COMMON, None).await.unwrap_err();
     assert_eq!(failed(&there), 1);
 }

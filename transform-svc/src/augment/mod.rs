@@ -32,7 +32,11 @@ use isomer_usage::sum;
 use tokio::sync::mpsc;
 use tonic::Code;
 
-use crate::{engine::Engine, error::TransformError, service::Totals};
+use crate::{
+    engine::{Caller, Engine},
+    error::TransformError,
+    service::Totals,
+};
 use encode::{Asking, Vectors};
 pub use pool::{Pooling, Recipe};
 use spec::Augmentation;
@@ -55,6 +59,7 @@ pub(crate) struct Generated {
 /// Generates variants only.
 pub(crate) async fn augment(
     engine: &Arc<Engine>,
+    caller: Caller,
     spec: Option<AugmentationSpec>,
     items: &[TextItem],
 ) -> Result<Generated, Fault> {
@@ -66,7 +71,7 @@ pub(crate) async fn augment(
             "call EncodeAugmented, or choose another mode",
         ));
     }
-    let augmentation = wanted.plan(engine, items, &[]).await?;
+    let augmentation = wanted.plan(engine, &caller, items, &[]).await?;
     generate::run(engine, augmentation, items, |_| {}).await
 }
 
@@ -144,6 +149,7 @@ fn read_vectorial(request: &EncodeAugmentedRequest) -> Result<Vectorial, Fault> 
 pub(crate) async fn encode_augmented(
     engine: &Arc<Engine>,
     channel: GrpcChannel,
+    caller: Caller,
     request: EncodeAugmentedRequest,
 ) -> Result<(EncodeAugmentedResponse, Generated), Fault> {
     let vectorial = read_vectorial(&request)?;
@@ -160,7 +166,7 @@ pub(crate) async fn encode_augmented(
     let originals: Vec<Arc<str>> = items.iter().map(|item| Arc::from(item.text.as_str())).collect();
     let (to_encoder, variants) = mpsc::unbounded_channel();
     let generating = async {
-        let augmentation = wanted.plan(engine, &items, &evidence).await?;
+        let augmentation = wanted.plan(engine, &caller, &items, &evidence).await?;
         let identity = augmentation.identity();
         let generated = generate::run(engine, augmentation, &items, move |text| {
             // The receiver is dropped only if the whole request fails.

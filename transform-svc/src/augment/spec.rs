@@ -14,7 +14,7 @@ use isomer_service_kit::Fault;
 
 use super::mode::{self, Mode};
 use crate::{
-    engine::{CacheAccess, Engine, Job, Plan},
+    engine::{CacheAccess, Caller, Engine, Job, Plan},
     error::TransformError,
     service::convert,
 };
@@ -220,6 +220,7 @@ impl Wanted {
     pub(crate) async fn plan(
         self,
         engine: &Engine,
+        caller: &Caller,
         items: &[TextItem],
         evidence: &[SearchEvidence],
     ) -> Result<Augmentation, Fault> {
@@ -242,7 +243,7 @@ impl Wanted {
                 bypass_cache: self.spec.bypass_cache,
                 ..TransformSpec::default()
             };
-            let planned = engine.plan(Some(spec), items.to_vec()).await;
+            let planned = engine.plan(caller.clone(), Some(spec), items.to_vec()).await;
             let (mut plan, mut jobs) = planned.map_err(|error| of_source(error.into(), index))?;
             if self.mode == Mode::Cached {
                 plan.access = CacheAccess::ReadOnly;

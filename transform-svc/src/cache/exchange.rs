@@ -54,7 +54,8 @@ pub enum ExchangeError {
 pub struct Exported {
     /// Records.
     pub records: usize,
-    /// Entries left out because they lack what their key is made of. An older version wrote them.
+    /// Entries left out: they lack what their key is made of, since an older version wrote them, or
+    /// they are those of a tenant.
     pub left_out: usize,
 }
 
@@ -84,14 +85,16 @@ impl Form {
 }
 
 impl Cache {
-    /// All entries as records, in order of their keys, so that equal caches make equal files.
+    /// All entries as records, in order of their keys, so that equal caches make equal files;
+    /// `None` for an entry that is of no use elsewhere: it lacks what its key is made of, or it is
+    /// that of a tenant.
     pub fn records(&self) -> impl Iterator<Item = Result<Option<Record>, CacheError>> + '_ {
         let mut keys = self.keys();
         keys.sort_unstable();
         keys.into_iter().filter_map(|key| {
             // Another process removed the entry meanwhile.
             let entry = self.get(&key).transpose()?;
-            Some(entry.map(|entry| Record::of(&key, entry)))
+            Some(entry.map(|entry| Record::of(&key, entry).filter(|record| record.tenant.is_none())))
         })
     }
 
@@ -259,6 +262,7 @@ pub(super) mod tests {
                 top_p: 1.0 / 3.0,
                 max_tokens: 64,
                 seed: (!n.is_multiple_of(4)).then_some(u64::MAX - n),
+                tenant: None,
             };
             let entry = Entry {
                 output: format!("output {n}\r\n"),

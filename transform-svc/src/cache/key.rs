@@ -29,6 +29,8 @@ pub struct KeyParts<'a> {
     pub max_tokens: u32,
     /// The seed; `None` where the generator is deterministic without one (greedy and local).
     pub seed: Option<u64>,
+    /// Scope of the tenant that alone finds it ([`isomer_service_kit::Tenant::scope`]).
+    pub tenant: Option<&'a str>,
 }
 
 /// What a key is made of beyond the other fields of an entry: enough to compute the key again and
@@ -47,6 +49,9 @@ pub struct Made {
     pub max_tokens: u32,
     /// Whether the seed is part of the key.
     pub seeded: bool,
+    /// Scope of the tenant that alone finds it; absent: everybody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
 }
 
 impl KeyParts<'_> {
@@ -59,6 +64,7 @@ impl KeyParts<'_> {
             top_p: self.top_p,
             max_tokens: self.max_tokens,
             seeded: self.seed.is_some(),
+            tenant: self.tenant.map(str::to_owned),
         }
     }
 
@@ -86,6 +92,9 @@ impl KeyParts<'_> {
             Some(seed) => put("seed", &seed.to_le_bytes()),
             None => put("seed", b""),
         }
+        if let Some(tenant) = self.tenant {
+            put("tenant", tenant.as_bytes());
+        }
         *hasher.finalize().as_bytes()
     }
 }
@@ -106,6 +115,7 @@ mod tests {
         top_p: 1.0,
         max_tokens: 64,
         seed: Some(1337),
+        tenant: None,
     };
 
     #[test]
@@ -140,6 +150,14 @@ mod tests {
                 ..PARTS
             },
             KeyParts { seed: None, ..PARTS },
+            KeyParts {
+                tenant: Some("one"),
+                ..PARTS
+            },
+            KeyParts {
+                tenant: Some("two"),
+                ..PARTS
+            },
         ];
         let keys: HashSet<Key> = variants.iter().map(KeyParts::key).collect();
         assert_eq!(keys.len(), variants.len());

@@ -14,11 +14,13 @@
 //! process killed at any point loses nothing it answered. Entries are synced to disk (`fsync`) when
 //! a segment is full and when the cache is closed, not one by one: a power cut may lose the entries
 //! of the last seconds, never earlier ones. **Size.** A cache over its bound removes whole
-//! segments, least recently used first (see [`prune`]), never one that a process writes to.
-//! **Sharing.** [`exchange`] writes entries to a file and reads them back, each checked against its
-//! key. [`shared`] is a second level that machines have in common.
+//! segments, least recently used first (see [`prune`]), never one that a process writes
+//! to. **Sharing.** [`exchange`] writes entries to a file and reads them back, each checked against
+//! its key. [`shared`] is a second level that machines have in common. **Forgetting.** [`forget`]
+//! erases single entries.
 
 pub mod exchange;
+pub mod forget;
 pub mod key;
 mod parquet;
 pub mod prune;
@@ -91,6 +93,7 @@ impl Entry {
             top_p: made.top_p,
             max_tokens: made.max_tokens,
             seed: made.seeded.then_some(self.seed),
+            tenant: made.tenant.as_deref(),
         };
         Some(parts.key())
     }

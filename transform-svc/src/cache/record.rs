@@ -47,6 +47,9 @@ pub struct Record {
     /// The dispatch that it was generated for, where a worker did so; absent in exports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<String>,
+    /// Scope of the tenant that alone finds it; absent in exports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
 }
 
 impl Record {
@@ -76,6 +79,7 @@ impl Record {
             generated_tokens: entry.generated_tokens,
             tokens_estimated: entry.tokens_estimated,
             dispatch: None,
+            tenant: made.tenant,
         })
     }
 
@@ -102,6 +106,7 @@ impl Record {
                 top_p: self.top_p,
                 max_tokens: self.max_tokens,
                 seeded: self.seeded,
+                tenant: self.tenant,
             }),
             dispatch: self.dispatch,
         };

@@ -172,6 +172,7 @@ fn written_before(n: u32) -> Entry {
             top_p: 1.0,
             max_tokens: 64,
             seeded: true,
+            tenant: None,
         }),
         ..entry(n)
     }

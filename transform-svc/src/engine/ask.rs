@@ -86,6 +86,7 @@ impl Engine {
             top_p,
             max_tokens: ask.max_tokens,
             seed: (!seedless).then_some(ask.seed),
+            tenant: ask.caller.scope(),
         };
         let (key, made) = (parts.key(), parts.made());
         let about = About {

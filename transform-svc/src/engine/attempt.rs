@@ -318,6 +318,7 @@ impl AttemptContext<'_> {
             top_p: plan.top_p,
             max_tokens,
             seed: (!seedless).then_some(request.seed),
+            tenant: plan.caller.scope(),
         };
         let (key, made) = (parts.key(), parts.made());
         let make = |urgency| {

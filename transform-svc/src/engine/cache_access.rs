@@ -3,6 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use isomer_retention::Hold;
+use isomer_service_kit::Tenant;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -36,6 +37,24 @@ pub struct Caller {
     /// What relies on the entries that the request finds or makes, in the cache that machines
     /// share.
     pub(crate) hold: Option<Hold>,
+    /// Whose texts they are: its part in the keys of the caches, which hold them for this tenant
+    /// alone.
+    scope: Option<Arc<str>>,
+}
+
+impl Caller {
+    pub(crate) fn new(tenant: &Tenant, dispatch: Option<Dispatch>, hold: Option<Hold>) -> Self {
+        Self {
+            dispatch,
+            hold,
+            scope: tenant.scope().map(Arc::from),
+        }
+    }
+
+    /// The part of the tenant in the keys of the caches.
+    pub(super) fn scope(&self) -> Option<&str> {
+        self.scope.as_deref()
+    }
 }
 
 /// A dispatch whose worker may be another one than the worker that began it.

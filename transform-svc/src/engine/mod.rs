@@ -34,8 +34,8 @@ use crate::{
     prompt::{Prompt, Prompts},
 };
 pub(crate) use ask::Ask;
-pub use cache_access::CacheAccess;
-pub(crate) use cache_access::{Caller, Dispatch};
+pub(crate) use cache_access::Dispatch;
+pub use cache_access::{CacheAccess, Caller};
 pub(crate) use estimate::{Amount, Estimate};
 use inflight::Inflight;
 pub use plan::{GuardMode, Job, Member, OnFailure, Plan, Step};
@@ -261,10 +261,12 @@ impl Engine {
     /// Checks a request and finds its generator (loading a local one).
     pub async fn plan(
         &self,
+        caller: Caller,
         spec: Option<proto::TransformSpec>,
         items: Vec<proto::TextItem>,
     ) -> Result<(Plan, Vec<Job>), TransformError> {
-        plan::plan(&self.config, &self.prompts, &self.registry, spec, items).await
+        let planned = plan::plan(&self.config, &self.prompts, &self.registry, spec, items).await;
+        planned.map(|(plan, jobs)| (Plan { caller, ..plan }, jobs))
     }
 
     /// Runs the jobs of a plan, several at once; each is yielded when it ends. The first error that

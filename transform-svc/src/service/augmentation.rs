@@ -7,19 +7,20 @@ use isomer_proto::transform::v1::{
     augmentation_service_server::AugmentationService,
 };
 use isomer_service_kit::{
-    Fault, GrpcChannel,
+    Fault, GrpcChannel, Tenant,
     client::{self, ClientConfig},
 };
 use tonic::{Request, Response, Status};
 
 use super::TransformService;
-use crate::augment;
+use crate::{augment, engine::Caller};
 
 impl TransformService {
-    /// The encoder service of a request.
-    fn encoder_at(&self, address: &str) -> Result<GrpcChannel, Fault> {
+    /// The encoder service of a request, for its tenant.
+    fn encoder_at(&self, address: &str, tenant: &Tenant) -> Result<GrpcChannel, Fault> {
         if address.is_empty() {
-            return self.encoder.clone().ok_or_else(|| {
+            let own = self.encoder.as_ref().map(|encoder| encoder.for_tenant(tenant));
+            return own.ok_or_else(|| {
                 Fault::precondition("NO_ENCODER_SERVICE", "this server was given no encoder service")
                     .hint("set `encoder.address` in its configuration, or ask a server that runs both")
             });
@@ -36,7 +37,9 @@ impl TransformService {
             None => client::connect_lazy(&config),
             Some(guard) => client::connect_lazy_to(&config, Box::new(guard)),
         };
-        connected.map_err(|fault| fault.field("encoder_address"))
+        connected
+            .map(|channel| channel.for_tenant(&tenant.as_told_to(address)))
+            .map_err(|fault| fault.field("encoder_address"))
     }
 }
 
@@ -44,8 +47,9 @@ impl TransformService {
 impl AugmentationService for TransformService {
     async fn augment(&self, request: Request<AugmentRequest>) -> Result<Response<AugmentResponse>, Status> {
         let began = Instant::now();
+        let caller = Caller::new(&Tenant::of_request(&request), None, None);
         let request = request.into_inner();
-        let generated = augment::augment(&self.engine, request.spec, &request.items).await?;
+        let generated = augment::augment(&self.engine, caller, request.spec, &request.items).await?;
         Ok(Response::new(AugmentResponse {
             usage: Some(generated.totals.usage()),
             timing: Some(generated.totals.timing(began.elapsed())),
@@ -58,9 +62,11 @@ impl AugmentationService for TransformService {
         request: Request<EncodeAugmentedRequest>,
     ) -> Result<Response<EncodeAugmentedResponse>, Status> {
         let began = Instant::now();
+        let tenant = Tenant::of_request(&request);
         let request = request.into_inner();
-        let encoder = self.encoder_at(&request.encoder_address)?;
-        let (mut response, generated) = augment::encode_augmented(&self.engine, encoder, request).await?;
+        let encoder = self.encoder_at(&request.encoder_address, &tenant)?;
+        let caller = Caller::new(&tenant, None, None);
+        let (mut response, generated) = augment::encode_augmented(&self.engine, encoder, caller, request).await?;
         let mut timing = generated.totals.timing(began.elapsed());
         timing.compute = prost_types::Duration::try_from(generated.took).ok();
         response.timing = Some(timing);

@@ -20,7 +20,9 @@ use isomer_proto::transform::v1::{
     transform_stream_response::Event,
 };
 use isomer_retention::Holder;
-use isomer_service_kit::{GrpcChannel, Services, config::Validate, dispatch, holder, page_token, priority::Priority};
+use isomer_service_kit::{
+    GrpcChannel, Services, Tenant, config::Validate, dispatch, holder, page_token, priority::Priority,
+};
 use isomer_usage::report::Reporting;
 use tonic::{Request, Response, Status};
 
@@ -108,8 +110,7 @@ impl TransformService {
         (caller, priority): (Caller, Priority),
     ) -> Result<Running, TransformError> {
         let began = Instant::now();
-        let (mut plan, jobs) = self.engine.plan(spec, items).await?;
-        plan.caller = caller;
+        let (mut plan, jobs) = self.engine.plan(caller, spec, items).await?;
         plan.priority = priority;
         tracing::debug!(transformation = plan.kind.name(), texts = jobs.len(), "transforming");
         let plan = Arc::new(plan);
@@ -132,10 +133,11 @@ impl TransformService {
     /// For whom a request is.
     fn caller_of<T>(&self, request: &Request<T>) -> Caller {
         let holder = holder::of_request(request).and_then(Holder::parse);
-        Caller {
-            dispatch: dispatch::of_request(request).map(Dispatch::new),
-            hold: holder.and_then(|holder| self.engine.hold(&holder)),
-        }
+        Caller::new(
+            &Tenant::of_request(request),
+            dispatch::of_request(request).map(Dispatch::new),
+            holder.and_then(|holder| self.engine.hold(&holder)),
+        )
     }
 }
 
@@ -246,8 +248,8 @@ impl TransformRpc for TransformService {
     }
 
     async fn estimate(&self, request: Request<EstimateRequest>) -> Result<Response<EstimateResponse>, Status> {
-        let request = request.into_inner();
-        let (plan, jobs) = self.engine.plan(request.spec, request.items).await?;
+        let (caller, request) = (self.caller_of(&request), request.into_inner());
+        let (plan, jobs) = self.engine.plan(caller, request.spec, request.items).await?;
         let estimate = Arc::clone(&self.engine).estimate(plan, jobs).await?;
         Ok(Response::new(EstimateResponse {
             estimate: Some(convert::estimate(estimate)),

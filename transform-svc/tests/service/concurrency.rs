@@ -10,7 +10,11 @@ use isomer_proto::{
     },
 };
 use isomer_stubs::openai::{Answer, Stub};
-use isomer_transform::{TransformConfig, config::Hedge, engine::Engine};
+use isomer_transform::{
+    TransformConfig,
+    config::Hedge,
+    engine::{Caller, Engine},
+};
 
 use crate::{
     TEXT, status,
@@ -190,7 +194,7 @@ async fn a_stream_that_nobody_reads_gives_its_places_back() {
     let engine = std::sync::Arc::new(Engine::new(bounded(&stub, home.path(), 2), resolver(home.path())).unwrap());
     let run = async |name: &str| {
         let items = items(&borrowed(&texts(name, 6)));
-        let (plan, jobs) = engine.plan(Some(paraphrase()), items).await.unwrap();
+        let (plan, jobs) = engine.plan(Caller::default(), Some(paraphrase()), items).await.unwrap();
         std::sync::Arc::clone(&engine).run(std::sync::Arc::new(plan), jobs)
     };
     let mut unread = std::pin::pin!(run("unread").await);

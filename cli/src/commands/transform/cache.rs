@@ -51,7 +51,9 @@ pub(super) fn run(global: &Global, command: CacheCommand) -> Result<ExitCode, Fa
             let left_out = match exported.left_out {
                 0 => String::new(),
                 count => {
-                    format!("; {count} of an older version left out, since they do not say what their key is made of")
+                    format!(
+                        "; {count} left out: those of tenants, and of an older version, which do not say what their key is made of"
+                    )
                 }
             };
             (

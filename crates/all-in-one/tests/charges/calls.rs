@@ -130,3 +130,24 @@ pub async fn http(harness: &Harness, key: &Key, path: &str, body: Option<String>
         _ => Err(format!("it ended with {status}: {text}")),
     }
 }
+
+/// The body of an answer to a GET.
+pub async fn get(harness: &Harness, key: &Key, path: &str) -> String {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request = client.get(format!("http://{}{path}", harness.address));
+    let answer = request.bearer_auth(key.text.expose().unwrap()).send().await.unwrap();
+    answer.text().await.unwrap()
+}
+
+/// The headers and the body of the answer to a POST, if it is refused.
+pub async fn refusal(harness: &Harness, key: &Key, path: &str, body: &str) -> Option<String> {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request = client.post(format!("http://{}{path}", harness.address));
+    let request = request.header("content-type", "application/json").body(body.to_owned());
+    let answer = request.bearer_auth(key.text.expose().unwrap()).send().await.unwrap();
+    if answer.status().is_success() {
+        return None;
+    }
+    let headers = format!("{:?}", answer.headers());
+    Some(headers + &answer.text().await.unwrap())
+}

@@ -52,7 +52,58 @@ enum Way {
     Refused,
 }
 
+/// A call that can be made again, with the same texts.
+pub struct Repeatable {
+    row: &'static str,
+    request: Request,
+}
+
+enum Request {
+    Grpc(Vec<Vec<u8>>),
+    Http(String, Option<String>),
+    Run,
+}
+
+impl Repeatable {
+    /// How the call is refused, with all that the caller is told; none where it is answered.
+    pub async fn refusal(&self, harness: &Harness, key: &Key) -> Option<String> {
+        match &self.request {
+            Request::Grpc(messages) => {
+                let ended = calls::all(harness, key, self.row, messages.clone(), End::Error).await;
+                let status = ended.err()?;
+                Some(format!("{status:?} {}", String::from_utf8_lossy(status.details())))
+            }
+            Request::Http(path, Some(body)) => calls::refusal(harness, key, path, body).await,
+            // A page shows the texts to who asked for it.
+            Request::Http(_, None) => None,
+            Request::Run => run(harness, key).await.err(),
+        }
+    }
+
+    pub async fn call(&self, harness: &Harness, key: &Key) -> Result<(), String> {
+        match &self.request {
+            Request::Grpc(messages) => calls::grpc(harness, key, self.row, messages.clone(), End::Answer).await,
+            Request::Http(path, body) => calls::http(harness, key, path, body.clone(), End::Answer).await,
+            Request::Run => run(harness, key).await,
+        }
+    }
+}
+
 impl Case {
+    /// A call of the case that ends as it should; none where it uses no model.
+    pub fn repeatable(&self, end: End) -> Option<Repeatable> {
+        let request = match &self.way {
+            Way::Grpc(messages) => Request::Grpc(messages(end)),
+            Way::Http(request) => {
+                let (path, body) = request(end);
+                Request::Http(path, body)
+            }
+            Way::Run => Request::Run,
+            Way::Free | Way::Refused => return None,
+        };
+        Some(Repeatable { row: self.row, request })
+    }
+
     pub async fn call(&self, harness: &Harness, key: &Key, end: End) -> Result<(), String> {
         match &self.way {
             Way::Grpc(messages) => calls::grpc(harness, key, self.row, messages(end), end).await,

@@ -17,6 +17,8 @@ mod cases;
 mod harness;
 mod missing_variants;
 mod models;
+mod quiet;
+mod tenants;
 
 use std::collections::BTreeSet;
 

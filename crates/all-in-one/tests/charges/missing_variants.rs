@@ -19,9 +19,13 @@ use crate::{
 const PATH: &str = "/isomer.transform.v1.AugmentationService/EncodeAugmented";
 
 /// One call to the transform service at a time, so that what came first has been done when a later
-/// text is made.
+/// text is made. Keys share what the caches hold.
 async fn harness() -> Harness {
-    Harness::with(|config| config.missing_variants.calls = 1).await
+    Harness::with(|config| {
+        config.missing_variants.calls = 1;
+        config.access.share_caches = true;
+    })
+    .await
 }
 
 fn cached() -> AugmentationSpec {
@@ -113,6 +117,31 @@ async fn what_an_answer_lacked_is_made_once_and_charged_to_who_asked_first() {
         paid.finished.0 >= WRITTEN && other.finished.0 < WRITTEN && looked.finished.0 < WRITTEN,
         "{total:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_two_tenants_lack_is_made_for_each_of_them() {
+    let harness = Harness::new().await;
+    let (first, second, looker) = (harness.key().await, harness.key().await, harness.key().await);
+    let text = cases::text(End::Answer);
+    for key in [&first, &second] {
+        assert!(!is_whole(&encode(&harness, key, cached(), &text).await));
+    }
+    let made = [
+        until_made(&harness, &first, &text).await,
+        until_made(&harness, &second, &text).await,
+    ];
+    assert_eq!(made[0].embeddings, made[1].embeddings);
+    assert_eq!(asked(&harness, &text), 2);
+    // Who did not ask finds nothing.
+    let looking = AugmentationSpec {
+        make_missing: Some(false),
+        ..cached()
+    };
+    assert!(!is_whole(&encode(&harness, &looker, looking, &text).await));
+    let charged = [harness.settled(&first).await, harness.settled(&second).await];
+    assert_eq!(charged[0], charged[1]);
+    assert!(charged[0].finished.0 >= WRITTEN);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -32,6 +32,7 @@ use tracing::Instrument;
 use crate::{
     config::{ConfigError, Secret, Validate},
     error::Fault,
+    tenant::{TENANT, Tenant},
     trace_context, wire,
 };
 use dial::{Dialer, System};
@@ -152,6 +153,8 @@ fn bearer(key: &Secret) -> Result<Option<HeaderValue>, ConfigError> {
 pub struct GrpcChannel {
     way: Way,
     authorization: Option<HeaderValue>,
+    /// The tenant that all calls are made for; none: calls keep the one that they name.
+    tenant: Option<HeaderValue>,
     /// The server, as error messages name it.
     place: Arc<str>,
     /// The server, as spans name it; none where it is in this process.
@@ -172,8 +175,18 @@ impl GrpcChannel {
         Self {
             way: Way::Memory(inner),
             authorization: None,
+            tenant: None,
             place: "this process".into(),
             server: None,
+        }
+    }
+
+    /// The same channel for calls that are made for a tenant.
+    #[must_use]
+    pub fn for_tenant(&self, tenant: &Tenant) -> Self {
+        Self {
+            tenant: tenant.header(),
+            ..self.clone()
         }
     }
 
@@ -181,6 +194,7 @@ impl GrpcChannel {
         Ok(Self {
             way: Way::Network(spread),
             authorization: bearer(&config.api_key)?,
+            tenant: None,
             place: config.address.as_str().into(),
             server: config.url().parse().ok().as_ref().and_then(span::Server::at),
         })
@@ -312,6 +326,9 @@ impl Service<http::Request<Body>> for GrpcChannel {
             request
                 .headers_mut()
                 .insert(header::AUTHORIZATION, authorization.clone());
+        }
+        if let Some(name) = &self.tenant {
+            request.headers_mut().insert(TENANT, name.clone());
         }
         let (parts, body) = request.into_parts();
         let (body, tie) = cancel::tie(body);

@@ -163,13 +163,20 @@ impl Build for Config {
 
 impl<B: Backend> Decoder<B> {
     /// One normalised vector per token.
-    pub(super) fn states(&self, batch: &TokenBatch, plan: &B::Plan, threads: Threads) -> Result<B::States, EmbedError> {
+    pub(super) fn states(
+        &self,
+        batch: &TokenBatch,
+        plan: &B::Plan,
+        threads: Threads,
+        sink: &Sink<'_>,
+    ) -> Result<B::States, EmbedError> {
         let on = &self.backend;
         let mut x = on.gather(&self.words, batch.ids(), threads)?;
         if let Some(factor) = self.embedding_scale {
             x = on.scale(x, factor)?;
         }
         for layer in &self.layers {
+            (sink.between)();
             let (span, rotary) = &self.kinds[layer.kind];
             let (query_norm, key_norm) = layer.head_norms.as_ref().map(|(q, k)| (q, k)).unzip();
             let how = Attention {
@@ -224,7 +231,7 @@ impl<B: Backend> Architecture for Decoder<B> {
 
     fn forward(&self, batch: &TokenBatch, threads: Threads, sink: &mut Sink<'_>) -> Result<(), EmbedError> {
         let plan = self.backend.plan(batch);
-        let states = self.states(batch, &plan, threads)?;
+        let states = self.states(batch, &plan, threads, sink)?;
         self.backend.read(&states, batch, &plan, sink)
     }
 }

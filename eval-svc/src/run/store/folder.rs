@@ -14,9 +14,12 @@ use std::{
 use jiff::Timestamp;
 use tonic::Code;
 
+use isomer_retention::erasure::{Mode, Texts};
+
 use super::{
     super::{
         events::Event,
+        forget::{self, Cleaned, ForgottenIn, ForgottenRuns},
         record::{Failure, RecordedLook, RunRecord, RunState, SCHEMA},
     },
     CancelRequest, Created, INTERRUPTED, Leadership, ReportPart, RunStore, StoreError,
@@ -197,6 +200,59 @@ impl FolderStore {
         }
         // The run is deleted. A file that was written in the meantime is removed when the folder of
         // all runs is next opened.
+        Ok(())
+    }
+
+    /// Replaces texts in the runs that have ended, or only says where they are.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(in crate::run) fn forget(&self, texts: &Texts, mode: Mode, all: &mut ForgottenRuns) -> Result<(), StoreError> {
+        for id in self.ids()? {
+            // A run whose process died is marked as ended here.
+            match self.load(&id) {
+                Ok(Some(record)) if record.state.is_active() => {
+                    all.active.push(id);
+                    continue;
+                }
+                Ok(None) => continue,
+                // A record of another version is cleaned as a document.
+                Ok(Some(_)) | Err(_) => {}
+            }
+            let read = |name: &str| self.read_file(&id, name);
+            let found = forget::files_of_run(&id, texts, read)?;
+            let (mut told, mut changed) = found.unwrap_or_else(|| (ForgottenIn::of(&id), Vec::new()));
+            if let Some(record) = self.read_file(&id, RECORD)? {
+                match forget::document(&record, texts) {
+                    Cleaned::Unchanged => {}
+                    Cleaned::Changed(content, places) => {
+                        told.places += places;
+                        told.files.push(RECORD.to_owned());
+                        changed.push((RECORD.to_owned(), Some(content)));
+                    }
+                    Cleaned::Unreadable => {
+                        let path = self.folder(&id).join(RECORD);
+                        let message = "holds a text to forget and cannot be read; remove the run's folder";
+                        return Err(at(&path)(io::Error::new(io::ErrorKind::InvalidData, message)));
+                    }
+                }
+            }
+            if told.places == 0 {
+                continue;
+            }
+            if mode == Mode::Remove {
+                for (name, content) in &changed {
+                    match content {
+                        Some(content) => self.write_file(&id, name, content)?,
+                        None => {
+                            let path = self.folder(&id).join(name);
+                            fs::remove_file(&path).map_err(at(&path))?;
+                        }
+                    }
+                }
+            }
+            all.runs.push(told);
+        }
         Ok(())
     }
 

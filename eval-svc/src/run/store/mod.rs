@@ -20,6 +20,7 @@ use super::{
 
 pub(super) use folder::{FolderStore, write_atomically};
 pub use ledger::Ledger;
+pub(super) use ledger::forget as forget_in_ledger;
 pub(super) use ledger::{ActiveRun, CANCEL_LOOK, Claimed, LedgerStore, Observer};
 
 /// Message of a run whose process ended before the run did.

@@ -16,7 +16,7 @@ use isomer_proto::{
     },
     gateway::v1::Provider,
 };
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::{Fault, GrpcChannel, Tenant};
 use tonic::{Code, Request, Response, Status};
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
@@ -238,6 +238,23 @@ impl EncoderBackend for IsomerBackend {
             self.encode_once(request, tokens, deadline)
         });
         joined(&format!("provider `{}`", far.grpc.target.id), &pieces, answers.await?)
+    }
+
+    async fn encode_for(
+        &self,
+        tenant: &Tenant,
+        request: EncodeRequest,
+        deadline: Deadline,
+    ) -> Result<EncodeResponse, Fault> {
+        let told = match &self.far {
+            None => tenant.clone(),
+            Some(far) => tenant.as_told_to(&far.grpc.target.id),
+        };
+        let own = Self {
+            channel: self.channel.for_tenant(&told),
+            ..self.clone()
+        };
+        own.encode(request, deadline).await
     }
 
     async fn count_tokens(

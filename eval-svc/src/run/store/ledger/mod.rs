@@ -12,6 +12,7 @@
 //! **Requests reach the leader through the row**: a cancellation is written there, and the leader
 //! reads it within [`CANCEL_LOOK`].
 
+mod forget;
 mod leadership;
 mod observer;
 mod schema;
@@ -41,6 +42,7 @@ use super::{
 };
 use crate::config::LedgerConfig;
 
+pub(in crate::run) use forget::forget;
 pub(in crate::run) use observer::Observer;
 
 /// How often a leader looks for requests to cancel its runs.

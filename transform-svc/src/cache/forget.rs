@@ -1,0 +1,183 @@
+//! Texts that are forgotten: what was made of them, and the removal of entries that hold one.
+
+use std::path::Path;
+
+use isomer_blobs::BlobStore;
+use isomer_retention::{
+    Kind, RetentionError,
+    erasure::{Texts, each_blob},
+};
+use isomer_segment_log::{Erased, Mode, Segment, erase, paths};
+
+use super::{CacheError, Entry, record::Record, segment, segment::FORMAT};
+use crate::{clean::clean, distractors, prompt::Purpose};
+
+/// The delimiters of our own prompts.
+const DELIMITERS: (&str, &str) = ("<text>", "</text>");
+
+/// Learns what the entries of a cache on disk were made into, from the texts that are known;
+/// whether anything is new.
+///
+/// # Errors
+/// If the directory or a segment cannot be read.
+pub fn learn(directory: &Path, texts: &mut Texts) -> Result<bool, CacheError> {
+    let mut new = false;
+    for path in segments(directory)? {
+        let failed = |error| CacheError::new("cannot read the cache segment", &path, error);
+        let mut read = Segment::open(&path, &FORMAT).map_err(failed)?;
+        read.read_on(|json| {
+            if let Some((_, entry)) = segment::decode(json) {
+                new |= learn_from(&entry, texts);
+            }
+            Some(())
+        })
+        .map_err(failed)?;
+    }
+    Ok(new)
+}
+
+/// [`learn`] from the entries in a store.
+///
+/// # Errors
+/// If the store fails.
+pub async fn learn_shared(blobs: &BlobStore, texts: &mut Texts) -> Result<bool, RetentionError> {
+    let mut new = false;
+    each_blob(blobs, Kind::Texts, |_, bytes| {
+        let record = serde_json::from_slice::<Record>(bytes).ok();
+        if let Some((_, entry)) = record.and_then(|record| record.verified().ok()) {
+            new |= learn_from(&entry, texts);
+        }
+    })
+    .await?;
+    Ok(new)
+}
+
+/// Erases the entries of a cache on disk that hold one of the texts, whoever writes to it.
+///
+/// # Errors
+/// If the directory or a segment cannot be used.
+pub fn forget(directory: &Path, texts: &Texts, mode: Mode) -> Result<Erased, CacheError> {
+    let mut all = Erased::default();
+    for path in segments(directory)? {
+        let holds = |json: &[u8]| {
+            let whole = |(_, entry): (_, Entry)| texts.is_held_by(&entry.source) || texts.is_held_by(&entry.output);
+            texts.stand_in(json) || segment::decode(json).is_some_and(whole)
+        };
+        let erased = erase(&path, &FORMAT, mode, holds)
+            .map_err(|error| CacheError::new("cannot erase from the cache segment", &path, error))?;
+        all.records += erased.records;
+        all.bytes += erased.bytes;
+    }
+    Ok(all)
+}
+
+/// What an entry was made into, if its source is known.
+fn learn_from(entry: &Entry, texts: &mut Texts) -> bool {
+    if !texts.is_held_by(&entry.source) {
+        return false;
+    }
+    let id = entry.prompt.split('@').next().unwrap_or_default();
+    let Some(purpose) = Purpose::of_id(id) else {
+        return texts.learn(&entry.output);
+    };
+    // A rating is made of a text, but is none.
+    if purpose.judges() {
+        return false;
+    }
+    let cleaned = clean(purpose, &entry.source, &entry.output, DELIMITERS).text;
+    let mut new = texts.learn(&entry.output) | texts.learn(&cleaned);
+    if purpose == Purpose::Distractors {
+        let most = distractors::MAX_COUNT as usize;
+        for text in distractors::read(&entry.source, &entry.output, most, None).texts {
+            new |= texts.learn(&text);
+        }
+    }
+    new
+}
+
+fn segments(directory: &Path) -> Result<Vec<std::path::PathBuf>, CacheError> {
+    match paths(directory, &FORMAT) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        listed => listed.map_err(|error| CacheError::new("cannot list the cache directory", directory, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::{
+        super::{Cache, KeyParts},
+        *,
+    };
+
+    fn put(cache: &Cache, source: &str, output: &str) -> super::super::Key {
+        let parts = KeyParts {
+            text: source,
+            transformation: "paraphrase",
+            language: "en",
+            prompt: "d",
+            generator: "g",
+            temperature: 0.0,
+            top_p: 1.0,
+            max_tokens: 64,
+            seed: None,
+            tenant: None,
+        };
+        let entry = Entry {
+            output: output.to_owned(),
+            seed: 1,
+            prompt_tokens: 1,
+            generated_tokens: 1,
+            tokens_estimated: false,
+            source: source.to_owned(),
+            transformation: "paraphrase".into(),
+            generator: "g".into(),
+            prompt: "paraphrase@2".into(),
+            language: "en".into(),
+            made: Some(parts.made()),
+            dispatch: None,
+        };
+        cache.put(parts.key(), &entry).unwrap();
+        parts.key()
+    }
+
+    #[test]
+    fn a_text_goes_with_its_variants_in_both_directions_and_other_texts_are_still_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path()).unwrap();
+        let text = "Anna Example of 5 Market Street owes 300 euros.";
+        let chain = [
+            put(&cache, text, "\"Three hundred euros are owed by Anna Example.\""),
+            // Of the variant, of what was made of that, and into the text.
+            put(
+                &cache,
+                "Three hundred euros are owed by Anna Example.",
+                "Somebody owes some money to nobody.",
+            ),
+            put(&cache, "Somebody owes some money to nobody.", "Debts."),
+            put(&cache, "Debts.", "What is owed."),
+            put(&cache, "Who owes 300 euros?", &format!("Here: {text}")),
+        ];
+        let other = put(
+            &cache,
+            "An entirely different text.",
+            "A text that is entirely different.",
+        );
+        let mut texts = Texts::new([text.to_owned()]).unwrap();
+        while learn(folder.path(), &mut texts).unwrap() {}
+        let planned = forget(folder.path(), &texts, Mode::Count).unwrap();
+        assert_eq!(planned.records, 5);
+        assert!(
+            chain.iter().all(|key| cache.get(key).unwrap().is_some()),
+            "only planned"
+        );
+        assert_eq!(forget(folder.path(), &texts, Mode::Erase).unwrap(), planned);
+        assert!(chain.iter().all(|key| cache.get(key).unwrap().is_none()));
+        assert!(cache.get(&other).unwrap().is_some());
+        let next = Cache::open(folder.path()).unwrap();
+        assert_eq!((next.stats().entries, next.stats().corrupt_lines), (1, 0));
+        // And it can be made again.
+        let again = put(&cache, text, "new");
+        assert!(next.get(&again).unwrap().is_some());
+    }
+}
