@@ -9,8 +9,8 @@ use std::{collections::HashMap, path::Path, process::ExitCode, time::Duration};
 use isomer_eval::{dataset::LoadOptions, locate::Wanted};
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
-    DatasetInput, DatasetPivot, DatasetRef, MetricProfile, ScoreRequest, ScoreResponse, SearchIndex, TaskOptions,
-    TaskType, dataset_ref::Source, score_request, search_index, task_service_client::TaskServiceClient,
+    DatasetInput, DatasetPivot, DatasetRef, EncoderPrompt, MetricProfile, ScoreRequest, ScoreResponse, SearchIndex,
+    TaskOptions, TaskType, dataset_ref::Source, score_request, search_index, task_service_client::TaskServiceClient,
 };
 
 use super::{augment::prefetch_generator, eval_augmented};
@@ -47,6 +47,109 @@ struct Outcome {
     response: ScoreResponse,
 }
 
+/// A data set of the command, in one language.
+pub(super) struct Target {
+    /// As the command names it.
+    pub(super) data: String,
+    /// The subset.
+    pub(super) language: Option<String>,
+    /// What it is called in output.
+    pub(super) name: String,
+}
+
+/// What every score of the command has in common.
+pub(super) struct Asking<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) args: &'a EvalArgs,
+    task_type: TaskType,
+    profile: MetricProfile,
+    fields: HashMap<String, String>,
+    prompts: Vec<EncoderPrompt>,
+    pivot: Option<DatasetPivot>,
+}
+
+impl Asking<'_> {
+    /// An encoder on a data set. Data sets with a name are fetched here, with progress.
+    pub(super) async fn input(&self, model: &str, target: &Target, display: &Display) -> Result<DatasetInput, Failure> {
+        let args = self.args;
+        let source = dataset(self.connection, args, target)?;
+        if let Some(Source::Named(name)) = &source.source {
+            let wanted = wanted(args, self.task(target), name, target.language.clone());
+            self.connection.prefetch_dataset(wanted, display).await?;
+        }
+        let own = |prompt: &&EncoderPrompt| prompt.encoder_id.is_empty() || prompt.encoder_id == model;
+        Ok(DatasetInput {
+            dataset: Some(DatasetRef {
+                fields: self.fields.clone(),
+                ..source
+            }),
+            encoder_id: model.to_owned(),
+            limit: args.limit,
+            sample_seed: args.sample_seed,
+            augmentation: None,
+            pivot: self.pivot.clone(),
+            prompts: self.prompts.iter().filter(own).cloned().collect(),
+        })
+    }
+
+    /// The task: that of --task, or the one that a data set that ships has in its name.
+    fn task(&self, target: &Target) -> TaskType {
+        let shipped = || {
+            let name = target.data.strip_prefix("quick/")?;
+            TASKS.iter().find(|(known, _)| *known == name).map(|(_, task)| *task)
+        };
+        match self.task_type {
+            TaskType::Unspecified => shipped().unwrap_or(TaskType::Unspecified),
+            named => named,
+        }
+    }
+
+    /// Asks for a score; `[per_item, evidence]`.
+    pub(super) fn request(
+        &self,
+        target: &Target,
+        input: DatasetInput,
+        [per_item, evidence]: [bool; 2],
+    ) -> ScoreRequest {
+        let args = self.args;
+        ScoreRequest {
+            task_type: self.task(target).into(),
+            profile: self.profile.into(),
+            input: Some(score_request::Input::Dataset(input)),
+            per_item,
+            evidence,
+            index: index(args),
+            options: Some(TaskOptions {
+                samples_per_label: args.samples_per_label,
+                train_limit: args.train_limit,
+                experiments: args.experiments,
+                tag_parts_of_speech: args.tag_pos,
+                legacy_clustering: args.legacy_clustering,
+                ..TaskOptions::default()
+            }),
+            ..ScoreRequest::default()
+        }
+    }
+}
+
+/// Every data set in every language.
+fn targets(args: &EvalArgs) -> Vec<Target> {
+    let languages: Vec<Option<&String>> = match args.subsets.as_slice() {
+        [] => vec![None],
+        some => some.iter().map(Some).collect(),
+    };
+    let of = |data: &String, language: Option<&String>| Target {
+        data: data.clone(),
+        language: language.cloned(),
+        name: match language {
+            Some(language) if args.subsets.len() > 1 => format!("{data} ({language})"),
+            _ => data.clone(),
+        },
+    };
+    let of_data = |data| languages.iter().map(move |language| of(data, *language));
+    args.data.iter().flat_map(of_data).collect()
+}
+
 pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Failure> {
     let task_type = match &args.task {
         Some(task) => named("--task", task, TASKS)?,
@@ -55,62 +158,38 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
     let fields = fields(&args.fields)?;
     let profile = named("--profile", &args.profile, PROFILES)?;
     args.augmentation.check(args.pivot.is_some())?;
-    if args.augmentation.wanted() && (args.models.len() > 1 || args.data.len() > 1 || args.per_item.is_some()) {
+    if args.augmentation.wanted() && args.per_item.is_some() {
         return Err(Failure::usage(
-            "--augment compares one --model on one --data, without --per-item; run it once for each",
+            "--per-item: values of items are not written with --augment; leave one of the two out",
         ));
     }
+    let targets = targets(&args);
+    let several = eval_augmented::several(&args, targets.len())?;
     let models: Vec<&str> = args.models.iter().map(String::as_str).collect();
     let prompts = args.prompts.all(&models, str::to_owned)?;
     let mut items = args.per_item.as_deref().map(output::ItemFile::create).transpose()?;
     let display = Display::new(global.quiet);
     let connection = connect::connect_for(global, &args.engine).await?;
+    let asking = Asking {
+        connection: &connection,
+        args: &args,
+        task_type,
+        profile,
+        fields,
+        prompts,
+        pivot: pivot(&connection, &args, &display).await?,
+    };
+    if several {
+        return eval_augmented::gains::run(global, &asking, &targets, &display).await;
+    }
     let mut client = TaskServiceClient::new(connection.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
-    let pivot = pivot(&connection, &args, &display).await?;
-    let total = args.data.len() as u64;
+    let total = targets.len() as u64;
     let mut outcomes: Vec<Outcome> = Vec::new();
     for model in &args.models {
         connection.prefetch(model, ModelKind::Encoder, &display).await?;
-        for (done, data) in args.data.iter().enumerate() {
-            let source = dataset(&connection, &args, data)?;
-            if let Some(Source::Named(name)) = &source.source {
-                connection
-                    .prefetch_dataset(wanted(&args, task_type, name), &display)
-                    .await?;
-            }
-            let input = DatasetInput {
-                dataset: Some(DatasetRef {
-                    fields: fields.clone(),
-                    ..source
-                }),
-                encoder_id: model.clone(),
-                limit: args.limit,
-                sample_seed: args.sample_seed,
-                augmentation: None,
-                pivot: pivot.clone(),
-                prompts: prompts
-                    .iter()
-                    .filter(|prompt| prompt.encoder_id.is_empty() || prompt.encoder_id == *model)
-                    .cloned()
-                    .collect(),
-            };
-            let request = |input| ScoreRequest {
-                task_type: task_type.into(),
-                profile: profile.into(),
-                input: Some(score_request::Input::Dataset(input)),
-                per_item: items.is_some(),
-                evidence: args.augmentation.wanted(),
-                index: index(&args),
-                options: Some(TaskOptions {
-                    samples_per_label: args.samples_per_label,
-                    train_limit: args.train_limit,
-                    experiments: args.experiments,
-                    tag_parts_of_speech: args.tag_pos,
-                    legacy_clustering: args.legacy_clustering,
-                    ..TaskOptions::default()
-                }),
-                ..ScoreRequest::default()
-            };
+        for (done, target) in targets.iter().enumerate() {
+            let data = &target.name;
+            let input = asking.input(model, target, &display).await?;
             let progress = |done: u64| Step {
                 done,
                 total: Some(total),
@@ -120,8 +199,12 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
                 bytes: false,
             };
             display.step(model, &progress(done as u64));
-            let response = client.score(request(input.clone())).await?.into_inner();
-            if args.augmentation.wanted() || args.models.len() * args.data.len() > 1 || global.format == Format::Json {
+            let forms = [items.is_some(), args.augmentation.wanted()];
+            let response = client
+                .score(asking.request(target, input.clone(), forms))
+                .await?
+                .into_inner();
+            if args.augmentation.wanted() || args.models.len() * targets.len() > 1 || global.format == Format::Json {
                 for note in &response.notes {
                     display.message(&format!("{data}: {note}"));
                 }
@@ -133,7 +216,7 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
                     ),
                     ..input
                 };
-                let augmented = client.score(request(input)).await?.into_inner();
+                let augmented = client.score(asking.request(target, input, forms)).await?.into_inner();
                 eval_augmented::print(global.format, &args, [model, data], [&response, &augmented])?;
                 return Ok(ExitCode::SUCCESS);
             }
@@ -211,7 +294,8 @@ fn fields(pairs: &[String]) -> Result<HashMap<String, String>, Failure> {
 
 /// Makes a path on this machine absolute. Anything that is not a path here is left to the server as
 /// a name.
-fn dataset(connection: &Connection, args: &EvalArgs, data: &str) -> Result<DatasetRef, Failure> {
+fn dataset(connection: &Connection, args: &EvalArgs, target: &Target) -> Result<DatasetRef, Failure> {
+    let data = target.data.as_str();
     let path = Path::new(data);
     let source = if path.exists() && !connection.is_remote() {
         let absolute = path
@@ -232,21 +316,21 @@ fn dataset(connection: &Connection, args: &EvalArgs, data: &str) -> Result<Datas
     Ok(DatasetRef {
         source: Some(source),
         split: args.split.clone().unwrap_or_default(),
-        language: args.language.clone().unwrap_or_default(),
+        language: target.language.clone().unwrap_or_default(),
         languages: args.languages.clone(),
         ..DatasetRef::default()
     })
 }
 
 /// A data set with a name, as the service will look it up.
-fn wanted(args: &EvalArgs, task: TaskType, name: &str) -> Wanted {
+fn wanted(args: &EvalArgs, task: TaskType, name: &str, language: Option<String>) -> Wanted {
     let named = TASKS.iter().find(|(_, known)| *known == task).map(|(name, _)| *name);
     Wanted {
         task: named.and_then(|name| name.parse().ok()),
         source: isomer_eval::dataset::Source::named(name),
         split: args.split.clone(),
         options: LoadOptions {
-            language: args.language.clone(),
+            language,
             ..LoadOptions::default()
         },
     }
