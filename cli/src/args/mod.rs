@@ -6,6 +6,7 @@ pub(crate) mod fleet;
 pub(crate) mod gains;
 pub(crate) mod history;
 pub(crate) mod index;
+pub(crate) mod index_compare;
 pub(crate) mod keys;
 pub(crate) mod prompts;
 pub(crate) mod providers;

@@ -1,12 +1,16 @@
 //! `isomer index`: texts into the vectors of a search index, and what is in there.
 
+mod compare;
+mod compared;
+mod interleave;
 mod queries;
+mod robustness;
 mod show;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use isomer_index::{
-    IndexError, compare,
+    IndexError,
     encode::{Augmentation, Encoder, PromptChoice, Recipe},
     plan,
     run::{self, Counts},
@@ -20,10 +24,7 @@ use isomer_service_kit::{Fault, shutdown};
 use crate::{
     args::{
         AugmentArgs, Global,
-        index::{
-            AugmentedSide, IndexCommand, IndexCompareArgs, IndexEncoderArgs, IndexRunArgs, IndexSourceArgs,
-            IndexVerifyArgs, PromptRole,
-        },
+        index::{IndexCommand, IndexEncoderArgs, IndexRunArgs, IndexSourceArgs, IndexVerifyArgs, PromptRole},
     },
     connect::{self, Connection},
     exit::{DONE, Failure, GATE_FAILED},
@@ -39,7 +40,10 @@ pub(super) async fn run(global: &Global, command: IndexCommand) -> Result<ExitCo
     match command {
         IndexCommand::Run(args) => Box::pin(fill(global, *args)).await,
         IndexCommand::Verify(args) => Box::pin(check(global, *args)).await,
-        IndexCommand::Compare(args) => Box::pin(hold(global, *args)).await,
+        IndexCommand::Compare(args) => Box::pin(compare::run(global, *args)).await,
+        IndexCommand::Robustness(args) => Box::pin(robustness::run(global, *args)).await,
+        IndexCommand::Interleave(args) => Box::pin(interleave::draft(global, *args)).await,
+        IndexCommand::Preference(args) => interleave::read(global, &args),
     }
 }
 
@@ -130,68 +134,6 @@ async fn check(global: &Global, args: IndexVerifyArgs) -> Result<ExitCode, Failu
         ));
     }
     Ok(ExitCode::from(DONE))
-}
-
-async fn hold(global: &Global, args: IndexCompareArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
-    args.augmentation.check(false)?;
-    if !(args.level > 0.0 && args.level < 1.0) {
-        return Err(Failure::usage("--level: give a number between 0 and 1"));
-    }
-    let queries = queries::queries(&args.queries)?;
-    let qrels = args.qrels.as_deref().map(queries::qrels).transpose()?;
-    let connection = connect::connect_for(global, &args.engine).await?;
-    let mut sides = Vec::with_capacity(2);
-    for (address, own) in [(&args.first, AugmentedSide::A), (&args.second, AugmentedSide::B)] {
-        let store = store::open(address, &Credentials::from_env(), PATIENCE).map_err(failure)?;
-        let mark = store.mark().await.map_err(failure)?.ok_or_else(|| {
-            failure(IndexError::NoCollection {
-                collection: store.name().to_owned(),
-            })
-        })?;
-        let augmented = args.augmentation.wanted()
-            && (args.augmented_queries == own || args.augmented_queries == AugmentedSide::Both);
-        connection
-            .prefetch(&mark.space.model, ModelKind::Encoder, &display)
-            .await?;
-        let recipe = Recipe {
-            encoder: mark.space.model.clone(),
-            prompt: PromptChoice::Query,
-            dimensions: None,
-            normalise: None,
-            augmentation: augmentation(&connection, &args.augmentation, augmented, &display).await?,
-            patience: PATIENCE,
-        };
-        // A collection of fewer dimensions was made by asking for them; the encoder's own number
-        // need not be one that may be asked for.
-        let mut encoder = Encoder::connect(connection.channel.clone(), recipe.clone())
-            .await
-            .map_err(failure)?;
-        if encoder.dimensions() != mark.space.dimensions || encoder.normalises() != mark.space.normalised {
-            let recipe = Recipe {
-                dimensions: (encoder.dimensions() != mark.space.dimensions).then_some(mark.space.dimensions),
-                normalise: Some(mark.space.normalised),
-                ..recipe
-            };
-            encoder = Encoder::connect(connection.channel.clone(), recipe)
-                .await
-                .map_err(failure)?;
-        }
-        sides.push((store, encoder));
-    }
-    let settings = compare::Settings {
-        k: args.k as usize,
-        in_flight: args.in_flight as usize,
-        bootstrap: compare::bootstrap(args.resamples as usize, args.level, args.sample_seed),
-    };
-    let side = |index: usize| compare::Side {
-        store: sides[index].0.as_ref(),
-        encoder: &sides[index].1,
-    };
-    let compared = compare::compare(side(0), side(1), &queries, qrels.as_ref(), settings).await;
-    connection.flush().await;
-    show::compared(global.format, &compared.map_err(failure)?, args.level)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 fn source(address: &str, args: &IndexSourceArgs, patience: Duration) -> Result<Source, Failure> {
