@@ -1,5 +1,5 @@
-//! Gains by augmentation against numpy and scipy (`fixtures/gains/golden.py`), the published schema,
-//! and the forms.
+//! Gains by augmentation against numpy and scipy (`fixtures/gains/golden.py`), the published
+//! schema, and the forms.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "report_fixture/schema_check.rs"]

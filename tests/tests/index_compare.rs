@@ -1,5 +1,5 @@
-//! `isomer index compare`, `robustness`, `interleave` and `preference` over folders of Parquet, with
-//! a real encoder.
+//! `isomer index compare`, `robustness`, `interleave` and `preference` over folders of Parquet,
+//! with a real encoder.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use isomer_stubs::openai::{Answer, Stub};

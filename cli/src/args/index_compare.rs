@@ -83,9 +83,9 @@ pub(crate) struct IndexCompareArgs {
     pub(crate) judged: IndexJudgedArgs,
     #[command(flatten)]
     pub(crate) intervals: IndexIntervalArgs,
-    /// Have this language model rate how alike queries and the documents found are (0 to 5). That is
-    /// not relevance; with --qrels it is told how well it agrees with the judgements. `default`: the
-    /// server's generator.
+    /// Have this language model rate how alike queries and the documents found are (0 to 5). That
+    /// is not relevance; with --qrels it is told how well it agrees with the judgements. `default`:
+    /// the server's generator.
     #[arg(long, env = "ISOMER_INDEX_JUDGE", value_name = "SPEC")]
     pub(crate) judge: Option<String>,
     /// Texts of the documents for --judge: rows with `id` and `text` [default: those that the
@@ -150,7 +150,7 @@ pub(crate) struct IndexInterleaveArgs {
 pub(crate) struct IndexPreferenceArgs {
     /// The log: a line for each list that was shown, and one for each click.
     #[arg(value_name = "LOG.jsonl")]
-    pub(crate) log: PathBuf,
+    pub(crate) clicks: PathBuf,
     /// The lists that `isomer index interleave` wrote.
     #[arg(long, value_name = "FILE.jsonl")]
     pub(crate) lists: PathBuf,

@@ -194,7 +194,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Settings that a task has: without documents, there is nothing for the queries to be alone of.
+    /// Settings that a task has: without documents, there is nothing for the queries to be alone
+    /// of.
     fn applicable(&self, task: TaskType) -> Vec<&'a Setting> {
         let documents = matches!(task, TaskType::Retrieval | TaskType::Reranking);
         // With --queries-only every setting is one, and the service refuses it where it cannot be.
@@ -266,8 +267,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Times an encoder on a data set, plain and in each setting. Each run draws other rows, so that
-    /// the encoder has not seen them.
+    /// Times an encoder on a data set, plain and in each setting. Each run draws other rows, so
+    /// that the encoder has not seen them.
     async fn time(&mut self, model: &str, target: &Target, runs: u32) -> Result<(), Failure> {
         let args = self.asking.args;
         let task = self.input.datasets.iter().find(|own| own.name == target.name);

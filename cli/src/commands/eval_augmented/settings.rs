@@ -33,7 +33,8 @@ struct Flags {
     queries_only: bool,
 }
 
-/// All settings that the flags ask for, each once. Local generators are fetched here, with progress.
+/// All settings that the flags ask for, each once. Local generators are fetched here, with
+/// progress.
 pub(super) async fn settings(
     connection: &Connection,
     args: &EvalArgs,

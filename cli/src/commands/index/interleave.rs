@@ -112,7 +112,7 @@ pub(super) async fn draft(global: &Global, args: IndexInterleaveArgs) -> Result<
 pub(super) fn read(global: &Global, args: &IndexPreferenceArgs) -> Result<ExitCode, Failure> {
     let resampling = resampling(&args.intervals)?;
     let (header, drafts) = lists(&args.lists)?;
-    let log: Vec<LogLine> = json_lines(&args.log, "the log", 0)?;
+    let log: Vec<LogLine> = json_lines(&args.clicks, "the log", 0)?;
     let events: Vec<Event> = log
         .into_iter()
         .map(|line| Event {

@@ -93,7 +93,8 @@ mod tests {
             })
             .collect();
         assert_eq!(clusters_of(&queries), [0, 1, 0, 2]);
-        // Each value ten times: as one query each, the interval is that of the few, not of the many.
+        // Each value ten times: as one query each, the interval is that of the few, not of the
+        // many.
         let values: Vec<f64> = (0..200).map(|i| f64::from(i / 10 % 2)).collect();
         let width = |clusters: &[u32]| {
             let (low, high) = estimate(&values, clusters, (0.0, 1.0), RESAMPLING)

@@ -136,8 +136,8 @@ async fn best(
     }
 }
 
-/// The share of the exact search's documents that the index found. A document that is as near as the
-/// last of them counts as found: which of those that tie is last is chance.
+/// The share of the exact search's documents that the index found. A document that is as near as
+/// the last of them counts as found: which of those that tie is last is chance.
 pub(super) fn recall(found: &[Hit], exact: &[Hit]) -> f64 {
     let Some(last) = exact.last() else { return 1.0 };
     let wanted: HashSet<&str> = exact.iter().map(|hit| hit.document.as_str()).collect();
