@@ -18,7 +18,7 @@ use isomer_service_kit::Fault;
 
 use super::{
     super::{
-        eval::{Asking, TASKS, Target},
+        eval::asking::{Asking, TASKS, Target},
         kept_runs::written,
         stdout_failure,
     },

@@ -2,18 +2,18 @@
 
 use std::{collections::HashMap, path::Path, process::ExitCode};
 
+use isomer_eval::stats::gate::Verdict;
 use isomer_index::{
     IndexError,
     compare::{
         self, Qrels, Query, Resampling, Settings,
         rated::{self, Judge, Rated},
-        rules::{self, GateResult},
+        rules,
     },
     encode::{Encoder, PromptChoice, Recipe},
     store::{self, Credentials, VectorStore},
 };
 use isomer_models::ModelKind;
-use isomer_eval::stats::gate::Verdict;
 
 use super::{PATIENCE, augmentation, compared, failure, queries};
 use crate::{
@@ -94,15 +94,6 @@ pub(super) fn code(verdict: Option<Verdict>, undecided: Option<UndecidedArg>) ->
         (Some(Verdict::Undecided), Some(UndecidedArg::Warn)) => DONE,
         (Some(Verdict::Undecided), Some(UndecidedArg::Fail)) => GATE_FAILED,
     })
-}
-
-/// A gate's verdict in a word.
-pub(super) fn verdict(gate: &GateResult) -> &'static str {
-    match gate.verdict {
-        Verdict::Pass => "passed",
-        Verdict::Fail => "failed",
-        Verdict::Undecided => "undecided",
-    }
 }
 
 /// The generator of `--judge`; empty: the server's default.

@@ -1,19 +1,16 @@
 //! What comparisons of indexes print.
 
 use comfy_table::CellAlignment;
+use isomer_eval::stats::gate::Verdict;
 use isomer_index::compare::{
     Compared, Estimate, Measure,
     interleave::Preference,
     rated::Rated,
     rules::{GateResult, RuleResult},
 };
-use isomer_eval::stats::gate::Verdict;
 use serde_json::{Value, json};
 
-use super::{
-    compare::verdict,
-    show::{lines, print, vectors},
-};
+use super::show::{lines, print, vectors};
 use crate::{args::Format, exit::Failure, table};
 
 /// A comparison of a collection with itself on queries in other words.
@@ -252,6 +249,15 @@ fn gate_text(gate: Option<&GateResult>, invalid: bool) -> String {
         verdict(gate),
         gate.alpha
     )
+}
+
+/// A gate's verdict in a word.
+fn verdict(gate: &GateResult) -> &'static str {
+    match gate.verdict {
+        Verdict::Pass => "passed",
+        Verdict::Fail => "failed",
+        Verdict::Undecided => "undecided",
+    }
 }
 
 fn word(verdict: Verdict) -> &'static str {

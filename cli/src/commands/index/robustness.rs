@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use isomer_eval::stats::gate::Verdict;
 use isomer_index::compare::{self, Query, rules};
 use isomer_proto::{
     encoder::v1::Priority,
@@ -10,7 +11,6 @@ use isomer_proto::{
         transform_stream_response::Event,
     },
 };
-use isomer_eval::stats::gate::Verdict;
 
 use super::{
     compare::{asked, code, settings, side},
