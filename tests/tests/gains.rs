@@ -25,9 +25,8 @@ fn json(home: &Home, arguments: &[&str]) -> Value {
 }
 
 fn row<'a>(gains: &'a Value, encoder: &str, dataset: &str, setting: Option<&str>) -> &'a Value {
-    let rows = gains["rows"].as_array().unwrap().iter();
-    rows.into_iter()
-        .find(|row| row["encoder"] == encoder && row["dataset"] == dataset && row["setting"].as_str() == setting)
+    let mut rows = gains["rows"].as_array().unwrap().iter();
+    rows.find(|row| row["encoder"] == encoder && row["dataset"] == dataset && row["setting"].as_str() == setting)
         .unwrap_or_else(|| panic!("{encoder} on {dataset}, {setting:?}"))
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
         pivot: pivot(&connection, &args, &display).await?,
     };
     if several {
-        return eval_augmented::gains::run(global, &asking, &targets, &display).await;
+        return Box::pin(eval_augmented::gains::run(global, &asking, &targets, &display)).await;
     }
     let mut client = TaskServiceClient::new(connection.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let total = targets.len() as u64;

@@ -76,14 +76,14 @@ pub(in crate::commands) async fn run(
     for model in &args.models {
         connection.prefetch(model, ModelKind::Encoder, display).await?;
         for target in targets {
-            run.score(model, target).await?;
+            Box::pin(run.score(model, target)).await?;
         }
     }
     if let Some(runs) = args.gains.timed_runs {
         run.warm_up().await?;
         for model in &args.models {
             for target in targets {
-                run.time(model, target, runs).await?;
+                Box::pin(run.time(model, target, runs)).await?;
             }
         }
     }
