@@ -134,8 +134,8 @@ impl TextsArg {
 }
 
 /// What becomes of an undecided gate.
-#[derive(ValueEnum, Debug, Clone, Copy)]
-enum UndecidedArg {
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UndecidedArg {
     /// Exit code 4.
     Block,
     /// Exit code 0, and a warning.

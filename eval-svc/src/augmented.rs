@@ -38,7 +38,8 @@ pub(crate) struct Augmenting<'a> {
 
 impl Augmenting<'_> {
     /// Encodes texts, which should be distinct, with several requests in flight. `done` is called
-    /// with the number of texts and the usage of each answered request.
+    /// with the number of texts and the usage of each answered request. The last part of the result
+    /// says of each text whether it has a variant.
     ///
     /// # Errors
     /// As [`encoding::encode`]; also if a source gave no variant at all: the score would be that of
@@ -47,7 +48,7 @@ impl Augmenting<'_> {
         &self,
         texts: &[&str],
         mut done: impl FnMut(u64, &Usage),
-    ) -> Result<(Encoded, AugmentationReport), EncodingError> {
+    ) -> Result<(Encoded, AugmentationReport, Vec<bool>), EncodingError> {
         let most = self.config.encode_batch_items.min(TEXTS);
         let mut answers = stream::iter(batches::batches(texts, most))
             .map(|batch| async move { Ok((self.ask(texts, &batch).await?, batch)) })
@@ -58,6 +59,7 @@ impl Augmenting<'_> {
             ..AugmentationReport::default()
         };
         let mut complaint = None;
+        let mut varied = vec![false; texts.len()];
         while let Some((answer, batch)) = answers.try_next().await? {
             let EncodeAugmentedResponse {
                 embeddings,
@@ -70,6 +72,10 @@ impl Augmenting<'_> {
             } = answer;
             for item in &used {
                 count(&mut report, item, &mut complaint);
+                let text = batch.get(item.index as usize).and_then(|text| varied.get_mut(*text));
+                if let Some(varied) = text {
+                    *varied = !item.sources.is_empty();
+                }
             }
             let plain = EncodeResponse {
                 embeddings,
@@ -101,7 +107,7 @@ impl Augmenting<'_> {
                     fault.hint("fix the generator, raise the budget, or leave the source out"),
                 )))
             }
-            None => Ok((encoded, report)),
+            None => Ok((encoded, report, varied)),
         }
     }
 
@@ -146,7 +152,14 @@ impl Augmenting<'_> {
 /// Adds the report on the augmentation of other texts.
 pub(crate) fn merge(all: &mut AugmentationReport, more: AugmentationReport) {
     all.augmented_texts += more.augmented_texts;
-    for (counts, own) in [(&mut all.variants, more.variants), (&mut all.missing, more.missing)] {
+    all.tokens_estimated |= more.tokens_estimated;
+    for (counts, own) in [
+        (&mut all.variants, more.variants),
+        (&mut all.missing, more.missing),
+        (&mut all.generated_tokens, more.generated_tokens),
+        (&mut all.prompt_tokens, more.prompt_tokens),
+        (&mut all.cached, more.cached),
+    ] {
         counts.resize(counts.len().max(own.len()), 0);
         for (count, own) in counts.iter_mut().zip(own) {
             *count += own;
@@ -164,11 +177,27 @@ fn count(report: &mut AugmentationReport, item: &Variants, complaint: &mut Optio
         .chain(item.missing.iter().map(|missing| &missing.source))
         .max();
     let sources = highest.map_or(0, |source| *source as usize + 1);
-    for counts in [&mut report.variants, &mut report.missing] {
+    for counts in [
+        &mut report.variants,
+        &mut report.missing,
+        &mut report.generated_tokens,
+        &mut report.prompt_tokens,
+        &mut report.cached,
+    ] {
         counts.resize(counts.len().max(sources), 0);
     }
     for source in &item.sources {
         report.variants[*source as usize] += 1;
+    }
+    for (source, variant) in item.sources.iter().zip(&item.variants) {
+        let source = *source as usize;
+        for call in &variant.calls {
+            report.generated_tokens[source] += call.generated_tokens;
+            report.prompt_tokens[source] += call.prompt_tokens;
+            report.tokens_estimated |= call.tokens_estimated;
+        }
+        let hit = variant.provenance.as_ref().is_some_and(|own| own.cache_hit);
+        report.cached[source] += u64::from(hit);
     }
     for missing in &item.missing {
         report.missing[missing.source as usize] += 1;

@@ -4,8 +4,10 @@ pub(crate) mod deploy;
 pub(crate) mod diff;
 pub(crate) mod fleet;
 pub(crate) mod forget;
+pub(crate) mod gains;
 pub(crate) mod history;
 pub(crate) mod index;
+pub(crate) mod index_compare;
 pub(crate) mod keys;
 pub(crate) mod prompts;
 pub(crate) mod providers;
@@ -776,7 +778,9 @@ pub(crate) struct DatasetsArgs {
   isomer eval --data Banking77Classification --data STSBenchmark --data-root ./data
   isomer eval --model multilingual-e5-small-q4 --data NFCorpus --prompt 'query=query: ' --prompt 'passage=passage: '
   isomer eval --model glove-6b-50d --task sts --data STSBenchmark --augment keywords,paraphrase
-With --format json the document is mteb's task result; with --augment one object with both and the difference.")]
+  isomer eval --model glove-6b-50d,all-MiniLM-L6-v2 --data STSBenchmark SICK-R --augment paraphrase,keywords --settings each,combinations --out gains
+With --format json the document is mteb's task result; with --augment one object with both and the difference, or gains.json where
+there are several encoders, data sets, languages or --settings.")]
 pub(crate) struct EvalArgs {
     /// Encoders: catalogue ids or sentence-transformers folders; repeat or separate by commas for
     /// several.
@@ -814,9 +818,15 @@ pub(crate) struct EvalArgs {
     /// Split [default: what the catalogue says of a data set with a name, else test].
     #[arg(long, env = "ISOMER_SPLIT")]
     pub(crate) split: Option<String>,
-    /// Language subset (BCP-47).
-    #[arg(long, env = "ISOMER_LANGUAGE")]
-    pub(crate) language: Option<String>,
+    /// Language subset (BCP-47); repeat or separate by commas for several, each of which is scored
+    /// by itself.
+    #[arg(
+        long = "language",
+        env = "ISOMER_LANGUAGE",
+        value_name = "LANGUAGE",
+        value_delimiter = ','
+    )]
+    pub(crate) subsets: Vec<String>,
     /// Language of the texts (BCP-47), or those of the first and of the second side, e.g. en,ar
     /// [default: the catalogue's, else what --language names].
     #[arg(long, env = "ISOMER_LANGUAGES", value_name = "TAG,TAG", value_delimiter = ',')]
@@ -868,6 +878,8 @@ pub(crate) struct EvalArgs {
     /// Retrieval, reranking: augment the queries only, not the documents.
     #[arg(long, env = "ISOMER_QUERIES_ONLY", requires = "augment")]
     pub(crate) queries_only: bool,
+    #[command(flatten)]
+    pub(crate) gains: gains::GainArgs,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
 }

@@ -7,7 +7,7 @@ use isomer_proto::eval::v1::{DatasetInfo, ListDatasetsRequest, TaskType, task_se
 use serde_json::{Value, json};
 
 use super::{
-    eval::{TASKS, named},
+    eval::asking::{TASKS, named},
     stdout_failure,
 };
 use crate::{

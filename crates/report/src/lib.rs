@@ -6,7 +6,8 @@
 //! * `html`, `markdown`, `junit`, [`terminal`]: its forms; `tables`: the papers' tables; `charts`:
 //!   charts of the page.
 //! * `items`: the items of a run beside its report; [`diff`]: two runs compared item by item;
-//!   [`thresholds`]: thresholds of an encoder's scores; [`history`]: its releases over time.
+//!   [`thresholds`]: thresholds of an encoder's scores; [`history`]: its releases over time;
+//!   [`gains`]: what augmentation gains.
 //! * [`renamed`]: a report with other names for its encoders.
 //! * [`complete`]: computes what follows from the rest of a report.
 //!
@@ -21,6 +22,7 @@ mod encoding;
 pub mod export;
 pub mod findings;
 mod format;
+pub mod gains;
 mod gate;
 mod gate_view;
 pub mod history;

@@ -36,6 +36,8 @@ pub(super) struct Encoded {
     pub(super) cut: CutCount,
     /// The report on augmentation, if it was requested.
     pub(super) augmentation: Option<AugmentationReport>,
+    /// Whether each text of the dataset has a variant.
+    pub(super) varied: Vec<bool>,
 }
 
 /// Distinct texts, each with the position in the dataset of its first occurrence, for messages. A
@@ -119,6 +121,7 @@ pub(super) async fn texts(
     let held = HeldVectors::default();
     let mut encoded = Vec::with_capacity(groups.len());
     let mut report: Option<AugmentationReport> = None;
+    let mut variants: Vec<Vec<bool>> = Vec::with_capacity(groups.len());
     for group in &groups {
         let distinct = &group.distinct;
         let Some(wanted) = augmentation.filter(|_| group.augmented) else {
@@ -138,6 +141,7 @@ pub(super) async fn texts(
             .await
             .map_err(|error| fault(error, |index| text_of(dataset, distinct.firsts[index])))?;
             encoded.push(plain);
+            variants.push(vec![false; distinct.texts.len()]);
             continue;
         };
         let augmenting = Augmenting {
@@ -148,11 +152,12 @@ pub(super) async fn texts(
             wanted,
             prompt: group.prompt,
         };
-        let (pooled, own) = augmenting
+        let (pooled, own, varied) = augmenting
             .encode(&distinct.texts, &mut told)
             .await
             .map_err(|error| augmented::fault(error, |index| text_of(dataset, distinct.firsts[index])))?;
         encoded.push(pooled);
+        variants.push(varied);
         match &mut report {
             None => report = Some(own),
             Some(all) => augmented::merge(all, own),
@@ -188,6 +193,7 @@ pub(super) async fn texts(
         usage,
         cut: encoded.iter().flat_map(|one| one.cut.iter().copied()).collect(),
         augmentation: report,
+        varied: rows.iter().map(|(group, number)| variants[*group][*number]).collect(),
     })
 }
 

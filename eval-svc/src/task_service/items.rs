@@ -1,9 +1,11 @@
-//! Evidence of a score in messages, and the interval of a difference between two scores.
+//! Evidence of a score in messages, columns of its items by which it can be divided, and the
+//! interval of a difference between two scores.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use isomer_proto::eval::v1::{DeltaInterval, ItemEvidence};
 use isomer_service_kit::Fault;
+use unicode_segmentation::UnicodeSegmentation;
 
 use crate::{
     dataset::Dataset,
@@ -43,6 +45,33 @@ fn clusters_of(dataset: &Dataset) -> Vec<u32> {
             .collect::<Vec<u32>>()
     });
     clusters(texts)
+}
+
+/// What is known of each item without its labels: `words`, the mean number of words of its texts,
+/// and in retrieval `gap`, the similarity of the best document less that of the second. None where
+/// the items of the score are not those of the data set (mteb's clustering).
+pub(super) fn columns(dataset: &Dataset, scores: &Scores) -> BTreeMap<String, Vec<f64>> {
+    let items = dataset.item_texts();
+    let mut columns = BTreeMap::new();
+    if items.len() as u64 != scores.items {
+        return columns;
+    }
+    let words = |own: &Vec<u32>| {
+        let counts = own
+            .iter()
+            .filter_map(|text| dataset.texts().get(*text as usize))
+            .map(|text| text.text.unicode_words().count() as f64);
+        counts.sum::<f64>() / own.len() as f64
+    };
+    columns.insert("words".to_owned(), items.iter().map(words).collect());
+    if let Some(lists) = &scores.lists {
+        let gap = |found: &Vec<f32>| match found.as_slice() {
+            [best, second, ..] => f64::from(*best) - f64::from(*second),
+            _ => f64::NAN,
+        };
+        columns.insert("gap".to_owned(), lists.similarities.iter().map(gap).collect());
+    }
+    columns
 }
 
 /// Interval of the score less the plain one.

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod clsd;
+mod cosines;
 mod encode;
 mod items;
 mod labelled;
@@ -16,12 +17,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use isomer_proto::common::v1::Usage;
 use isomer_proto::eval::v1::{
-    DatasetInput, ItemScores, ListDatasetsRequest, ListDatasetsResponse, ListTasksRequest, ListTasksResponse,
-    ScoreRequest, ScoreResponse, SearchReport, TaskInfo, TaskOptions, item_scores::Column, score_request::Input,
-    search_report::Recall, task_service_server::TaskService,
+    DatasetAugmentation, DatasetInput, ItemScores, ListDatasetsRequest, ListDatasetsResponse, ListTasksRequest,
+    ListTasksResponse, ScoreRequest, ScoreResponse, SearchReport, TaskInfo, TaskOptions, item_scores::Column,
+    score_request::Input, search_report::Recall, task_service_server::TaskService,
 };
 use isomer_service_kit::{Fault, Tenant, page_token};
+use isomer_usage::sum;
 use tonic::{Request, Response, Status};
 
 use crate::{
@@ -105,23 +108,40 @@ impl TaskHandler {
         prompts::check(&given, &input.encoder_id, &dataset)?;
         let encoder = encode::describe(&self.clients, &input.encoder_id).await?;
         let choice = prompts::Choice::new(&encoder, &given, &dataset);
-        let encoded = encode::texts(
-            &self.config,
-            &self.clients,
-            &encoder,
-            &choice.prompts,
-            input.augmentation.as_ref(),
-            &dataset,
-        )
-        .await?;
+        let encode_with = async |augmentation: Option<&DatasetAugmentation>| {
+            encode::texts(
+                &self.config,
+                &self.clients,
+                &encoder,
+                &choice.prompts,
+                augmentation,
+                &dataset,
+            )
+            .await
+        };
+        let encoding = Instant::now();
+        let encoded = encode_with(input.augmentation.as_ref()).await?;
+        let encoding = encoding.elapsed();
+        let (mut columns, mut more) = (BTreeMap::new(), Usage::default());
+        if per_item
+            && evidence
+            && let Some(alone) = input.augmentation.as_ref().and_then(|own| cosines::alone(task, own))
+        {
+            let variants = encode_with(Some(&alone)).await?;
+            let plain = encode_with(None).await?;
+            columns = cosines::columns(&dataset, &plain.vectors, &variants.vectors, &variants.varied);
+            more = sum::total([&variants.usage, &plain.usage]);
+        }
         let encode::Encoded {
             vectors,
             similarity,
             vector_space,
-            usage,
+            mut usage,
             mut augmentation,
             cut,
+            varied: _,
         } = encoded;
+        sum::add(&mut usage, &more);
         let dataset = Arc::new(prompts::remarked(dataset, &choice, cut, &encoder.id));
         let scored = Arc::clone(&dataset);
         let mut scores = blocking(&self.compute, move || {
@@ -129,6 +149,10 @@ impl TaskHandler {
         })
         .await?;
         scores.all.extend(dataset.measures().clone());
+        if per_item && evidence {
+            columns.extend(items::columns(&dataset, &scores));
+            scores.per_item.extend(columns);
+        }
         tracing::info!(
             dataset = dataset.name(),
             encoder = input.encoder_id,
@@ -169,6 +193,9 @@ impl TaskHandler {
             augmentation,
             pivot,
             evidence,
+            task_type: request::task_to_proto(task).into(),
+            dataset_digest: dataset.digest().to_owned(),
+            encoding: prost_types::Duration::try_from(encoding).ok(),
             ..response
         })
     }

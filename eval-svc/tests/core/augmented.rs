@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use isomer_eval::EvalConfig;
 use isomer_proto::{
-    common::v1::{Usage, VectorSpace},
+    common::v1::{Provenance, Usage, VectorSpace},
     eval::v1::{DatasetAugmentation, ItemEvidence, ScoreResponse, TaskType, task_service_client::TaskServiceClient},
     transform::v1::{
-        AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, MissingReason,
-        MissingVariant, StopwordRemoval, TransformResult, Transformation, VariantSource, Variants,
+        AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, GeneratorCall,
+        MissingReason, MissingVariant, StopwordRemoval, TransformResult, Transformation, VariantSource, Variants,
         augmentation_service_server::{AugmentationService, AugmentationServiceServer},
         transformation::Kind,
     },
@@ -60,17 +60,32 @@ impl AugmentationService for FakeAugmenter {
                     ..Variants::default()
                 };
             }
+            let variant = TransformResult {
+                // One word, one token; texts with `sings` come from a cache.
+                calls: vec![GeneratorCall {
+                    prompt_tokens: 10,
+                    generated_tokens: item.text.split(' ').count() as u64,
+                    tokens_estimated: item.text.contains("plays"),
+                    ..GeneratorCall::default()
+                }],
+                provenance: Some(Provenance {
+                    cache_hit: item.text.contains("sings"),
+                    ..Provenance::default()
+                }),
+                ..TransformResult::default()
+            };
             Variants {
                 index,
-                variants: vec![TransformResult::default()],
+                variants: vec![variant],
                 sources: vec![0],
                 ..Variants::default()
             }
         });
-        let rows = request
-            .items
-            .iter()
-            .map(|item| vector(&format!("{} VARIANT", item.text)));
+        let alone = request.original_weight == Some(0.0);
+        let rows = request.items.iter().map(|item| match alone {
+            true => vector(&format!("only {}", item.text)),
+            false => vector(&format!("{} VARIANT", item.text)),
+        });
         Ok(Response::new(EncodeAugmentedResponse {
             used: used.collect(),
             embeddings: Some(matrix(rows)),
@@ -296,4 +311,64 @@ async fn each_side_of_a_pair_is_augmented_in_its_own_language() {
             ("the dog runs fast", "ar"),
         ]
     );
+}
+
+#[tokio::test]
+async fn tokens_of_variants_are_told_whether_they_came_from_a_cache_or_not() {
+    let mut harness = harness(false).await;
+    let files = [("test.jsonl", STS)];
+    let plain = score(&mut harness, TaskType::Sts, &files, None).await.unwrap();
+    let scored = score(&mut harness, TaskType::Sts, &files, Some(wanted())).await.unwrap();
+    let report = scored.augmentation.unwrap();
+    // Words of the four texts that have a variant: 3, 4, 4 and 4.
+    assert_eq!((report.generated_tokens, report.prompt_tokens), (vec![15], vec![40]));
+    assert_eq!((report.cached, report.tokens_estimated), (vec![1], true));
+    assert_eq!(scored.task_type, i32::from(TaskType::Sts));
+    assert!(scored.encoding.is_some());
+    assert_eq!(scored.dataset_digest.len(), 64);
+    assert_eq!(scored.dataset_digest, plain.dataset_digest);
+    let other = [("test.jsonl", STS.replace("4.5", "4.0"))];
+    let other: Vec<(&str, &str)> = other.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let other = score(&mut harness, TaskType::Sts, &other, None).await.unwrap();
+    assert_ne!(other.dataset_digest, plain.dataset_digest);
+}
+
+#[tokio::test]
+async fn items_have_words_and_cosines_of_texts_with_their_variants() {
+    let mut harness = harness(false).await;
+    let ask = |augmentation| {
+        let mut request = request::score(TaskType::Sts, "fake", request::inline([("test.jsonl", STS)]));
+        request::dataset(&mut request).augmentation = augmentation;
+        (request.evidence, request.per_item) = (true, true);
+        request
+    };
+    let column = |response: &ScoreResponse, key: &str| -> Option<Vec<f64>> {
+        let items = response.per_item.as_ref().unwrap();
+        let found = items.columns.iter().find(|column| column.key == key);
+        found.map(|column| column.values.clone())
+    };
+    let plain = harness.tasks.score(ask(None)).await.unwrap().into_inner();
+    assert_eq!(column(&plain, "words"), Some(vec![3.5, 4.0, 4.0]));
+    assert_eq!(column(&plain, "cosine_variants"), None);
+    let scored = harness.tasks.score(ask(Some(wanted()))).await.unwrap().into_inner();
+    let cosine = |one: &str, other: &str| {
+        f64::from(isomer_eval::metric::similarity::cosine(&vector(one), &vector(other)))
+    };
+    let first = column(&scored, "cosine_original_variant_1").unwrap();
+    assert!((first[0] - cosine("a dog runs", "only a dog runs")).abs() < 1e-6, "{first:?}");
+    // The first text of the second pair has no variant.
+    assert!(first[1].is_nan() && first[2].is_finite());
+    let second = column(&scored, "cosine_original_variant_2").unwrap();
+    assert!(second.iter().all(|value| value.is_finite()));
+    let variants = column(&scored, "cosine_variants").unwrap();
+    assert!(variants[1].is_nan());
+    assert!((variants[0] - cosine("only a dog runs", "only the dog runs fast")).abs() < 1e-6);
+    let originals = column(&scored, "cosine_originals").unwrap();
+    assert!((originals[1] - cosine("rain falls on the town", "a dog runs")).abs() < 1e-6);
+    // Where a second request may get other variants, there are none of these columns.
+    let mut fresh = wanted();
+    fresh.spec.as_mut().unwrap().bypass_cache = true;
+    let scored = harness.tasks.score(ask(Some(fresh))).await.unwrap().into_inner();
+    assert_eq!(column(&scored, "cosine_originals"), None);
+    assert!(column(&scored, "words").is_some());
 }

@@ -269,6 +269,9 @@ impl AttemptContext<'_> {
                 language,
                 key,
                 text: cleaned.text.clone(),
+                prompt_tokens: produced.entry.prompt_tokens,
+                generated_tokens: produced.entry.generated_tokens,
+                tokens_estimated: produced.entry.tokens_estimated,
             });
             attempted.text = cleaned.text;
             attempted.unfinished |= cleaned.unfinished;

@@ -69,6 +69,12 @@ pub struct Call {
     pub key: Key,
     /// What came back, cleaned.
     pub text: String,
+    /// Tokens of the prompt, counted when the generator was called, now or for the cache.
+    pub prompt_tokens: u64,
+    /// Tokens generated, likewise.
+    pub generated_tokens: u64,
+    /// Whether these tokens are estimated.
+    pub tokens_estimated: bool,
 }
 
 /// One text, done.

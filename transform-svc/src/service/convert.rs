@@ -115,6 +115,9 @@ fn call(call: &Call) -> proto::GeneratorCall {
         language: call.language.map(Language::code).unwrap_or_default().to_owned(),
         text: call.text.clone(),
         content_key: hex::encode(call.key),
+        prompt_tokens: call.prompt_tokens,
+        generated_tokens: call.generated_tokens,
+        tokens_estimated: call.tokens_estimated,
     }
 }
 

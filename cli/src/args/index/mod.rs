@@ -2,7 +2,7 @@
 
 pub(crate) mod migrate;
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use isomer_access::read_span;
@@ -10,7 +10,10 @@ use isomer_index::chunk::Chunking;
 
 use migrate::IndexMigrateCommand;
 
-use super::{AugmentArgs, EngineArgs};
+use super::{
+    AugmentArgs, EngineArgs,
+    index_compare::{IndexCompareArgs, IndexInterleaveArgs, IndexPreferenceArgs, IndexRobustnessArgs},
+};
 
 /// `isomer index …`
 #[derive(Subcommand, Debug)]
@@ -42,11 +45,31 @@ Example: isomer index verify --source docs.jsonl --sink postgres://me@127.0.0.1/
     #[command(after_help = "\
 Queries: rows with `id` and `text`. Judgements: rows with `query-id`, `corpus-id` and `score`, as in BEIR's data sets. Both may be
 JSON lines, CSV, TSV or Parquet.
-Example: isomer index compare postgres://me@127.0.0.1/search#docs postgres://me@127.0.0.1/search#gase --queries queries.jsonl --qrels test.tsv")]
+With --rule the exit codes are those of `isomer check`: 0 passed, 1 failed, 4 undecided (see --undecided), 2 usage, 3 it cannot be
+compared.
+Example: isomer index compare postgres://me@127.0.0.1/search#docs postgres://me@127.0.0.1/search#gase --queries queries.jsonl --qrels test.tsv --rule margin=2")]
     Compare(Box<IndexCompareArgs>),
     /// Move a name to vectors of another encoder, prompt or augmentation while it is searched.
     #[command(subcommand)]
     Migrate(IndexMigrateCommand),
+    /// Search a collection for queries and for the same queries in other words: what the change of
+    /// words costs, in the index as it answers.
+    #[command(after_help = "\
+Queries and judgements are those of `isomer index compare`. Exit codes: as there, and 4 where more queries than --max-unchanged stayed
+as they were.
+Example: isomer index robustness postgres://me@127.0.0.1/search#docs --queries queries.jsonl --qrels test.tsv --transformation paraphrase,keywords --rule max_drop=5")]
+    Robustness(Box<IndexRobustnessArgs>),
+    /// Interleave the lists of two collections, to be shown to people whose clicks `isomer index
+    /// preference` reads.
+    #[command(after_help = "\
+Each line of the result is {\"impression\", \"query\", \"documents\", \"teams\"}; show the documents in this order, each line once, and
+never the teams. The log has a line {\"impression\": ID} for each list that was shown and {\"impression\": ID, \"document\": KEY} for each
+click.
+Example: isomer index interleave postgres://me@127.0.0.1/search#docs postgres://me@127.0.0.1/search#gase --queries queries.jsonl --lists lists.jsonl")]
+    Interleave(Box<IndexInterleaveArgs>),
+    /// Which of two interleaved collections people prefer, by their clicks.
+    #[command(after_help = "Example: isomer index preference clicks.jsonl --lists lists.jsonl")]
+    Preference(IndexPreferenceArgs),
 }
 
 /// Where texts come from.
@@ -213,56 +236,6 @@ pub(crate) struct IndexVerifyArgs {
     pub(crate) columns: IndexSourceArgs,
     #[command(flatten)]
     pub(crate) encoder: IndexEncoderArgs,
-}
-
-/// `isomer index compare`
-#[derive(Args, Debug)]
-pub(crate) struct IndexCompareArgs {
-    /// The first collection.
-    #[arg(value_name = "A")]
-    pub(crate) first: String,
-    /// The second collection.
-    #[arg(value_name = "B")]
-    pub(crate) second: String,
-    /// Queries.
-    #[arg(long, env = "ISOMER_INDEX_QUERIES", value_name = "FILE")]
-    pub(crate) queries: PathBuf,
-    /// Judgements [default: none, so that only overlaps are told].
-    #[arg(long, env = "ISOMER_INDEX_QRELS", value_name = "FILE")]
-    pub(crate) qrels: Option<PathBuf>,
-    /// Documents of a list.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) k: u32,
-    /// Searches at once.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(crate) in_flight: u32,
-    /// Confidence level of the intervals.
-    #[arg(long, default_value_t = 0.95)]
-    pub(crate) level: f64,
-    /// Samples of the bootstrap.
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
-    pub(crate) resamples: u32,
-    /// Seed of the bootstrap.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) sample_seed: u64,
-    /// For which collections queries are augmented as --augment says.
-    #[arg(long, value_enum, default_value_t = AugmentedSide::B, requires = "augment")]
-    pub(crate) augmented_queries: AugmentedSide,
-    #[command(flatten)]
-    pub(crate) augmentation: AugmentArgs,
-    #[command(flatten)]
-    pub(crate) engine: EngineArgs,
-}
-
-/// The collections whose queries are augmented.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AugmentedSide {
-    /// The first.
-    A,
-    /// The second.
-    B,
-    /// Both.
-    Both,
 }
 
 fn span(text: &str) -> Result<Duration, String> {

@@ -1,8 +1,12 @@
 //! `isomer index`: texts into the vectors of a search index, and what is in there.
 
+mod compare;
+mod compared;
+mod interleave;
 mod migrate;
 mod named;
 mod queries;
+mod robustness;
 mod show;
 
 use std::{
@@ -14,7 +18,6 @@ use std::{
 use isomer_index::{
     IndexError,
     chunk::Chunking,
-    compare,
     encode::{Augmentation, Encoder, PromptChoice, Recipe},
     plan,
     run::{self, Counts},
@@ -29,8 +32,7 @@ use crate::{
     args::{
         AugmentArgs, Global,
         index::{
-            AugmentedSide, IndexCommand, IndexCompareArgs, IndexEncoderArgs, IndexPassArgs, IndexRunArgs,
-            IndexSourceArgs, IndexVerifyArgs, PromptRole,
+            IndexCommand, IndexEncoderArgs, IndexPassArgs, IndexRunArgs, IndexSourceArgs, IndexVerifyArgs, PromptRole,
         },
     },
     connect::{self, Connection},
@@ -50,8 +52,11 @@ pub(super) async fn run(global: &Global, command: IndexCommand) -> Result<ExitCo
     match command {
         IndexCommand::Run(args) => Box::pin(fill(global, *args)).await,
         IndexCommand::Verify(args) => Box::pin(check(global, *args)).await,
-        IndexCommand::Compare(args) => Box::pin(hold(global, *args)).await,
         IndexCommand::Migrate(command) => Box::pin(migrate::run(global, command)).await,
+        IndexCommand::Compare(args) => Box::pin(compare::run(global, *args)).await,
+        IndexCommand::Robustness(args) => Box::pin(robustness::run(global, *args)).await,
+        IndexCommand::Interleave(args) => Box::pin(interleave::draft(global, *args)).await,
+        IndexCommand::Preference(args) => interleave::read(global, &args),
     }
 }
 
@@ -182,48 +187,6 @@ async fn check(global: &Global, args: IndexVerifyArgs) -> Result<ExitCode, Failu
         ));
     }
     Ok(ExitCode::from(DONE))
-}
-
-async fn hold(global: &Global, args: IndexCompareArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
-    args.augmentation.check(false)?;
-    if !(args.level > 0.0 && args.level < 1.0) {
-        return Err(Failure::usage("--level: give a number between 0 and 1"));
-    }
-    let queries = queries::queries(&args.queries)?;
-    let qrels = args.qrels.as_deref().map(queries::qrels).transpose()?;
-    let connection = connect::connect_for(global, &args.engine).await?;
-    let mut sides = Vec::with_capacity(2);
-    for (address, own) in [(&args.first, AugmentedSide::A), (&args.second, AugmentedSide::B)] {
-        let store = store::open(address, &Credentials::from_env(), PATIENCE).map_err(failure)?;
-        let mark = store.mark().await.map_err(failure)?.ok_or_else(|| {
-            failure(IndexError::NoCollection {
-                collection: store.name().to_owned(),
-            })
-        })?;
-        let augmented = args.augmentation.wanted()
-            && (args.augmented_queries == own || args.augmented_queries == AugmentedSide::Both);
-        connection
-            .prefetch(&mark.space.model, ModelKind::Encoder, &display)
-            .await?;
-        let augmentation = augmentation(&connection, &args.augmentation, augmented, &display).await?;
-        let encoder = Encoder::for_queries(connection.channel.clone(), &mark, augmentation, PATIENCE).await;
-        let encoder = encoder.map_err(failure)?;
-        sides.push((store, encoder));
-    }
-    let settings = compare::Settings {
-        k: args.k as usize,
-        in_flight: args.in_flight as usize,
-        bootstrap: compare::bootstrap(args.resamples as usize, args.level, args.sample_seed),
-    };
-    let side = |index: usize| compare::Side {
-        store: sides[index].0.as_ref(),
-        encoder: &sides[index].1,
-    };
-    let compared = compare::compare(side(0), side(1), &queries, qrels.as_ref(), settings).await;
-    connection.flush().await;
-    show::compared(global.format, &compared.map_err(failure)?, args.level)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn source(address: &str, args: &IndexSourceArgs, patience: Duration) -> Result<Source, Failure> {

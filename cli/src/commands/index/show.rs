@@ -2,9 +2,7 @@
 
 use std::io::Write;
 
-use comfy_table::CellAlignment;
 use isomer_index::{
-    compare::{Compared, Estimate},
     mark::Mark,
     migrate::Both,
     plan::Plan,
@@ -14,7 +12,7 @@ use isomer_index::{
 use serde_json::{Value, json};
 
 use super::super::{check::hours, stdout_failure};
-use crate::{args::Format, exit::Failure, table};
+use crate::{args::Format, exit::Failure};
 
 pub(super) fn print(
     format: Format,
@@ -346,112 +344,6 @@ fn verified_json(store: &str, found: &Verified) -> Value {
         "sampled": found.sampled,
         "differing": rows(&found.differing),
         "largest_difference": found.largest_difference,
-    })
-}
-
-pub(super) fn compared(format: Format, found: &Compared, level: f64) -> Result<(), Failure> {
-    print(format, || compared_text(found, level), || compared_json(found, level))
-}
-
-fn interval(estimate: &Estimate) -> String {
-    format!(
-        "{:+.4} ({:+.4} to {:+.4})",
-        estimate.mean, estimate.interval.0, estimate.interval.1
-    )
-}
-
-fn compared_text(found: &Compared, level: f64) -> String {
-    let mut text = String::new();
-    for (name, side) in ["A", "B"].into_iter().zip(&found.sides) {
-        let [median, tail] = side.times.map(|time| time.as_secs_f64() * 1e3);
-        let how = if side.exact {
-            "exact search"
-        } else {
-            "search as the index answers"
-        };
-        text.push_str(&format!(
-            "{name}: {}\n   {}\n   {how}, p50 {median:.2} ms, p99 {tail:.2} ms\n",
-            side.name,
-            vectors(&side.mark)
-        ));
-        if side.short > 0 {
-            text.push_str(&format!(
-                "   {} queries got fewer documents than asked for\n",
-                side.short
-            ));
-        }
-    }
-    text.push_str(&format!(
-        "\n{} queries, {} with judgements\n",
-        found.queries, found.judged
-    ));
-    if !found.measures.is_empty() {
-        let mut table = table::new();
-        table.set_header(["", "A", "B", &format!("B − A ({}% interval)", level * 100.0)]);
-        for measure in &found.measures {
-            let [a, b] = measure.means;
-            table.add_row([
-                measure.name.clone(),
-                format!("{a:.4}"),
-                format!("{b:.4}"),
-                interval(&measure.difference),
-            ]);
-        }
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        text.push_str(&format!("{table}\n"));
-    }
-    let share = |estimate: &Estimate| {
-        format!(
-            "{:.4} ({:.4} to {:.4})",
-            estimate.mean, estimate.interval.0, estimate.interval.1
-        )
-    };
-    text.push_str(&lines(&[
-        ("overlap of the lists", share(&found.overlap)),
-        ("rank-biased overlap", share(&found.rank_biased_overlap)),
-    ]));
-    text
-}
-
-fn compared_json(found: &Compared, level: f64) -> Value {
-    let estimate =
-        |estimate: &Estimate| json!({ "mean": estimate.mean, "low": estimate.interval.0, "high": estimate.interval.1 });
-    let sides: Vec<Value> = found
-        .sides
-        .iter()
-        .map(|side| {
-            json!({
-                "collection": side.name,
-                "mark": side.mark,
-                "exact": side.exact,
-                "search_p50_seconds": side.times[0].as_secs_f64(),
-                "search_p99_seconds": side.times[1].as_secs_f64(),
-                "short_lists": side.short,
-            })
-        })
-        .collect();
-    let measures: Vec<Value> = found
-        .measures
-        .iter()
-        .map(|measure| {
-            json!({
-                "name": measure.name,
-                "a": measure.means[0],
-                "b": measure.means[1],
-                "difference": estimate(&measure.difference),
-            })
-        })
-        .collect();
-    json!({
-        "sides": sides,
-        "queries": found.queries,
-        "judged": found.judged,
-        "level": level,
-        "measures": measures,
-        "overlap": estimate(&found.overlap),
-        "rank_biased_overlap": estimate(&found.rank_biased_overlap),
     })
 }
 

@@ -13,7 +13,7 @@ use isomer_service_kit::Fault;
 
 use crate::{
     args::{Global, JudgeSelectArgs},
-    commands::eval::looks_like_a_path,
+    commands::eval::asking::looks_like_a_path,
     connect,
     exit::Failure,
 };

@@ -10,7 +10,7 @@ mod qdrant;
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -123,6 +123,27 @@ pub trait VectorStore: Send + Sync + fmt::Debug {
 
     /// The nearest rows to a vector, best first, as the index answers.
     fn search<'a>(&'a self, mark: &'a Mark, vector: &'a [f32], most: usize) -> BoxFuture<'a, Result<Vec<Hit>>>;
+
+    /// As [`VectorStore::search`], with every vector compared; `None` where the store cannot.
+    fn search_exactly<'a>(
+        &'a self,
+        mark: &'a Mark,
+        vector: &'a [f32],
+        most: usize,
+    ) -> BoxFuture<'a, Result<Option<Vec<Hit>>>> {
+        async move {
+            match self.is_exact() {
+                true => self.search(mark, vector, most).await.map(Some),
+                false => Ok(None),
+            }
+        }
+        .boxed()
+    }
+
+    /// What searches for so many rows set in the store, in words; `None`: nothing.
+    fn search_depth(&self, _most: usize) -> BoxFuture<'_, Result<Option<String>>> {
+        async { Ok(None) }.boxed()
+    }
 
     /// Makes what was written visible to every reader. A run ends with it.
     fn settle(&self) -> BoxFuture<'_, Result<()>>;

@@ -183,8 +183,11 @@ impl Collection {
             .collect()
     }
 
-    async fn nearest(&self, mark: &Mark, query: &[f32], most: usize) -> Result<Vec<Hit>> {
-        let body = json!({ "query": query, "limit": most, "with_payload": [DOCUMENT] });
+    async fn nearest(&self, mark: &Mark, query: &[f32], most: usize, exact: bool) -> Result<Vec<Hit>> {
+        let mut body = json!({ "query": query, "limit": most, "with_payload": [DOCUMENT] });
+        if exact {
+            body["params"] = json!({ "exact": true });
+        }
         let answer = self
             .http
             .send("searching", Method::POST, &self.path(&["points", "query"]), Some(&body))
@@ -279,7 +282,16 @@ impl VectorStore for Collection {
     }
 
     fn search<'a>(&'a self, mark: &'a Mark, vector: &'a [f32], most: usize) -> BoxFuture<'a, Result<Vec<Hit>>> {
-        self.nearest(mark, vector, most).boxed()
+        self.nearest(mark, vector, most, false).boxed()
+    }
+
+    fn search_exactly<'a>(
+        &'a self,
+        mark: &'a Mark,
+        vector: &'a [f32],
+        most: usize,
+    ) -> BoxFuture<'a, Result<Option<Vec<Hit>>>> {
+        async move { self.nearest(mark, vector, most, true).await.map(Some) }.boxed()
     }
 
     fn settle(&self) -> BoxFuture<'_, Result<()>> {

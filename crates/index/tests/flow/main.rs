@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, missing_docs)]
 
 mod compared;
+mod interleaved;
 mod killed;
 mod migrated;
 mod promises;

@@ -16,9 +16,14 @@ impl Clusters {
     /// does not depend are never drawn. `name` is that of the data set; its draws depend on nothing
     /// else in the run.
     pub fn new(clusters: &[u32], evidence: &Evidence, name: &str) -> Self {
+        Self::among(clusters, &evidence.used(), name)
+    }
+
+    /// As [`Clusters::new`], of these items alone.
+    pub fn among(clusters: &[u32], used: &[bool], name: &str) -> Self {
         let mut members: Vec<Vec<u32>> = Vec::new();
-        for (item, (cluster, used)) in (0_u32..).zip(clusters.iter().zip(evidence.used())) {
-            if used {
+        for (item, (cluster, used)) in (0_u32..).zip(clusters.iter().zip(used)) {
+            if *used {
                 let at = *cluster as usize;
                 if members.len() <= at {
                     members.resize(at + 1, Vec::new());

@@ -26,6 +26,8 @@ use crate::{
 
 pub(super) use names::Names;
 
+/// Rows up to which a search sets nothing: pgvector's own hnsw.ef_search.
+const OWN_DEPTH: usize = 40;
 /// Rows of a page.
 const PAGE: i64 = 5_000;
 /// Columns without which a table is not ours.
@@ -153,16 +155,44 @@ impl Table {
         })
     }
 
-    async fn nearest(&self, mark: &Mark, vector: &[f32], most: usize) -> Result<Vec<Hit>> {
+    /// The nearest rows: as the index answers, or with every vector compared.
+    async fn nearest(&self, mark: &Mark, vector: &[f32], most: usize, exact: bool) -> Result<Vec<Hit>> {
         let statement = format!(
             "SELECT document, -(embedding {operator} $1::vector) FROM {table} ORDER BY embedding {operator} $1::vector LIMIT $2",
             operator = operator(mark).0,
             table = self.table.quoted,
         );
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let rows = self
-            .rows("searching", statement, Bound::Nearest(vector_text(vector), most))
-            .await?;
+        let (text, limit) = (vector_text(vector), i64::try_from(most).unwrap_or(i64::MAX));
+        let setting = match exact {
+            true => {
+                "SELECT set_config('enable_indexscan', 'off', true), set_config('enable_indexonlyscan', 'off', true), \
+                 set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'on', true)"
+                    .to_owned()
+            }
+            false => format!("SELECT set_config('hnsw.ef_search', ({})::text, true)", depth(most)),
+        };
+        let rows = if exact || most > OWN_DEPTH {
+            let doing = self.doing("searching");
+            retry::calls(self.patience, || async {
+                let mut transaction = self.pool.begin().await.map_err(failed(&doing))?;
+                self.load_pgvector(&mut *transaction).await?;
+                sqlx::query(AssertSqlSafe(setting.clone()))
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(failed(&doing))?;
+                let rows = sqlx::query(AssertSqlSafe(statement.clone()))
+                    .bind(&text)
+                    .bind(limit)
+                    .fetch_all(&mut *transaction)
+                    .await
+                    .map_err(failed(&doing))?;
+                transaction.commit().await.map_err(failed(&doing))?;
+                Ok(rows)
+            })
+            .await?
+        } else {
+            self.rows("searching", statement, Bound::Nearest(text, limit)).await?
+        };
         let unreadable = self.unreadable();
         rows.iter()
             .map(|row| {
@@ -172,6 +202,35 @@ impl Table {
                 })
             })
             .collect()
+    }
+
+    /// Has the session load pgvector, so that its settings are known.
+    async fn load_pgvector<'e>(&self, executor: impl sqlx::PgExecutor<'e>) -> Result<()> {
+        sqlx::query("SELECT '[1]'::vector::text")
+            .execute(executor)
+            .await
+            .map(drop)
+            .map_err(failed(&self.doing("searching")))
+    }
+
+    /// What a search for so many rows sets, in words.
+    async fn depth_in_words(&self, most: usize) -> Result<Option<String>> {
+        if most <= OWN_DEPTH {
+            return Ok(None);
+        }
+        let doing = self.doing("reading settings of");
+        let mut connection = self.pool.acquire().await.map_err(failed(&doing))?;
+        self.load_pgvector(&mut *connection).await?;
+        let (own, wanted): (i32, i32) = sqlx::query_as(AssertSqlSafe(format!(
+            "SELECT current_setting('hnsw.ef_search')::int, {}",
+            depth(most)
+        )))
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(failed(&doing))?;
+        Ok((wanted > own).then(|| {
+            format!("hnsw.ef_search was raised from {own} to {wanted} for these searches; your own have {own}")
+        }))
     }
 
     async fn index(&self, mark: &Mark) -> Result<bool> {
@@ -202,6 +261,12 @@ fn place(address: &str) -> Result<(Place, Name)> {
     };
     let name = Name::table("sink", table)?;
     Ok((place, name))
+}
+
+/// hnsw.ef_search of a search for so many rows, as SQL: the session's own, or as many rows where
+/// these are more; 1000 is pgvector's limit.
+fn depth(most: usize) -> String {
+    format!("GREATEST(current_setting('hnsw.ef_search')::int, {})", most.min(1_000))
 }
 
 /// Parameters of a statement that reads.
@@ -331,7 +396,20 @@ impl VectorStore for Table {
     }
 
     fn search<'a>(&'a self, mark: &'a Mark, vector: &'a [f32], most: usize) -> BoxFuture<'a, Result<Vec<Hit>>> {
-        self.nearest(mark, vector, most).boxed()
+        self.nearest(mark, vector, most, false).boxed()
+    }
+
+    fn search_exactly<'a>(
+        &'a self,
+        mark: &'a Mark,
+        vector: &'a [f32],
+        most: usize,
+    ) -> BoxFuture<'a, Result<Option<Vec<Hit>>>> {
+        async move { self.nearest(mark, vector, most, true).await.map(Some) }.boxed()
+    }
+
+    fn search_depth(&self, most: usize) -> BoxFuture<'_, Result<Option<String>>> {
+        retry::calls(self.patience, move || self.depth_in_words(most)).boxed()
     }
 
     fn settle(&self) -> BoxFuture<'_, Result<()>> {

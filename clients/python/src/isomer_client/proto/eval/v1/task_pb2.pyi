@@ -5,6 +5,7 @@ Scores: vectors and labels in, task metrics out, under a named metric profile.""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
@@ -1774,9 +1775,15 @@ class AugmentationReport(_message.Message):
     MISSING_FIELD_NUMBER: _builtins.int
     MISSING_REASONS_FIELD_NUMBER: _builtins.int
     DELTA_FIELD_NUMBER: _builtins.int
+    GENERATED_TOKENS_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    TOKENS_ESTIMATED_FIELD_NUMBER: _builtins.int
+    CACHED_FIELD_NUMBER: _builtins.int
     augmented_texts: _builtins.int
     """Distinct texts that were augmented, and those that were not (documents, with `queries_only`)."""
     plain_texts: _builtins.int
+    tokens_estimated: _builtins.bool
+    """Whether a generator did not count its tokens and some of these are estimated."""
     @_builtins.property
     def variants(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Variants pooled, by index of their source."""
@@ -1796,6 +1803,22 @@ class AugmentationReport(_message.Message):
         cannot be taken apart).
         """
 
+    @_builtins.property
+    def generated_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Tokens that generators gave for the variants pooled, by index of their source. They are of the
+        calls that made these variants, now or when a cache was filled, so that a second request
+        answers the same; attempts that failed a check are not among them. What this request itself
+        took is in ScoreResponse.usage.
+        """
+
+    @_builtins.property
+    def prompt_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The same for tokens of prompts."""
+
+    @_builtins.property
+    def cached(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Of `variants`, those that came from a cache, by index of their source."""
+
     def __init__(
         self,
         *,
@@ -1805,10 +1828,14 @@ class AugmentationReport(_message.Message):
         missing: _abc.Iterable[_builtins.int] | None = ...,
         missing_reasons: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         delta: Global___DeltaInterval | None = ...,
+        generated_tokens: _abc.Iterable[_builtins.int] | None = ...,
+        prompt_tokens: _abc.Iterable[_builtins.int] | None = ...,
+        tokens_estimated: _builtins.bool = ...,
+        cached: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["augmented_texts", b"augmented_texts", "delta", b"delta", "missing", b"missing", "missing_reasons", b"missing_reasons", "plain_texts", b"plain_texts", "variants", b"variants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["augmented_texts", b"augmented_texts", "cached", b"cached", "delta", b"delta", "generated_tokens", b"generated_tokens", "missing", b"missing", "missing_reasons", b"missing_reasons", "plain_texts", b"plain_texts", "prompt_tokens", b"prompt_tokens", "tokens_estimated", b"tokens_estimated", "variants", b"variants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1845,7 +1872,13 @@ class ScoreRequest(_message.Message):
     similarity is taken and this must be unspecified.
     """
     evidence: _builtins.bool
-    """With a dataset: answer with the evidence of the main score too."""
+    """With a dataset: answer with the evidence of the main score too. Together with `per_item` there
+    are further columns: `words`, the mean number of words of an item's own texts (of a query, of
+    both sides of a pair); `gap` in retrieval, the similarity of the best document less that of the
+    second. With an augmentation by one source, mode always and the cache, pairs of texts also get
+    four cosines of Table 5 of the GASE paper: `cosine_original_variant_1` and `_2`, each text with
+    its variant, `cosine_variants` of the two variants and `cosine_originals` of the two originals.
+    """
     @_builtins.property
     def pairs(self) -> Global___PairVectors: ...
     @_builtins.property
@@ -1946,6 +1979,9 @@ class ScoreResponse(_message.Message):
     UNUSED_PROMPTS_FIELD_NUMBER: _builtins.int
     TRUNCATION_FIELD_NUMBER: _builtins.int
     EVIDENCE_FIELD_NUMBER: _builtins.int
+    DATASET_DIGEST_FIELD_NUMBER: _builtins.int
+    ENCODING_FIELD_NUMBER: _builtins.int
+    TASK_TYPE_FIELD_NUMBER: _builtins.int
     main_score_key: _builtins.str
     """Key of the main score, e.g. `cosine_spearman`."""
     main_score: _builtins.float
@@ -1954,6 +1990,10 @@ class ScoreResponse(_message.Message):
     """Profile with the library versions it equals, e.g. `mteb-v2 (mteb 2.20, scipy 1.14)`."""
     items: _builtins.int
     """Rows scored: pairs, queries, texts, groups, documents."""
+    dataset_digest: _builtins.str
+    """For dataset inputs: BLAKE3 (hex) of the task and of every text and label, as scored."""
+    task_type: Global___TaskType.ValueType
+    """For dataset inputs: the task, which the catalogue may have named."""
     @_builtins.property
     def scores(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Every metric by mteb's key."""
@@ -2015,6 +2055,10 @@ class ScoreResponse(_message.Message):
     def evidence(self) -> Global___ItemEvidence:
         """Set where `evidence` was asked for and the main score can be taken apart."""
 
+    @_builtins.property
+    def encoding(self) -> _duration_pb2.Duration:
+        """For dataset inputs: the time that vectors took, generation of variants included."""
+
     def __init__(
         self,
         *,
@@ -2035,10 +2079,13 @@ class ScoreResponse(_message.Message):
         unused_prompts: _abc.Iterable[Global___UnusedPrompt] | None = ...,
         truncation: Global___TruncationReport | None = ...,
         evidence: Global___ItemEvidence | None = ...,
+        dataset_digest: _builtins.str = ...,
+        encoding: _duration_pb2.Duration | None = ...,
+        task_type: Global___TaskType.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["augmentation", b"augmentation", "evidence", b"evidence", "mteb_result", b"mteb_result", "per_item", b"per_item", "pivot", b"pivot", "search", b"search", "truncation", b"truncation", "usage", b"usage", "vector_space", b"vector_space"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["augmentation", b"augmentation", "encoding", b"encoding", "evidence", b"evidence", "mteb_result", b"mteb_result", "per_item", b"per_item", "pivot", b"pivot", "search", b"search", "truncation", b"truncation", "usage", b"usage", "vector_space", b"vector_space"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["augmentation", b"augmentation", "evidence", b"evidence", "items", b"items", "main_score", b"main_score", "main_score_key", b"main_score_key", "mteb_result", b"mteb_result", "notes", b"notes", "per_item", b"per_item", "pivot", b"pivot", "profile_stamp", b"profile_stamp", "prompts", b"prompts", "scores", b"scores", "search", b"search", "truncation", b"truncation", "unused_prompts", b"unused_prompts", "usage", b"usage", "vector_space", b"vector_space"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["augmentation", b"augmentation", "dataset_digest", b"dataset_digest", "encoding", b"encoding", "evidence", b"evidence", "items", b"items", "main_score", b"main_score", "main_score_key", b"main_score_key", "mteb_result", b"mteb_result", "notes", b"notes", "per_item", b"per_item", "pivot", b"pivot", "profile_stamp", b"profile_stamp", "prompts", b"prompts", "scores", b"scores", "search", b"search", "task_type", b"task_type", "truncation", b"truncation", "unused_prompts", b"unused_prompts", "usage", b"usage", "vector_space", b"vector_space"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1509,6 +1509,9 @@ class GeneratorCall(_message.Message):
     LANGUAGE_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     CONTENT_KEY_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    GENERATED_TOKENS_FIELD_NUMBER: _builtins.int
+    TOKENS_ESTIMATED_FIELD_NUMBER: _builtins.int
     prompt_version: _builtins.str
     """Prompt id and version, e.g. `translation@1`."""
     prompt_digest: _builtins.str
@@ -1519,6 +1522,14 @@ class GeneratorCall(_message.Message):
     """The answer, cleaned: the next call's text, or the text that was checked."""
     content_key: _builtins.str
     """Content address: the cache key, BLAKE3 (hex)."""
+    prompt_tokens: _builtins.int
+    """Tokens of the prompt and of the answer, counted when the generator was called: in this request
+    or, for an answer from a cache, in the one that filled it. What this request itself took is in
+    TransformResult.usage.
+    """
+    generated_tokens: _builtins.int
+    tokens_estimated: _builtins.bool
+    """Whether the generator did not count them and they are estimated."""
     def __init__(
         self,
         *,
@@ -1527,10 +1538,13 @@ class GeneratorCall(_message.Message):
         language: _builtins.str = ...,
         text: _builtins.str = ...,
         content_key: _builtins.str = ...,
+        prompt_tokens: _builtins.int = ...,
+        generated_tokens: _builtins.int = ...,
+        tokens_estimated: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_key", b"content_key", "language", b"language", "prompt_digest", b"prompt_digest", "prompt_version", b"prompt_version", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_key", b"content_key", "generated_tokens", b"generated_tokens", "language", b"language", "prompt_digest", b"prompt_digest", "prompt_tokens", b"prompt_tokens", "prompt_version", b"prompt_version", "text", b"text", "tokens_estimated", b"tokens_estimated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

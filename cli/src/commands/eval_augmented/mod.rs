@@ -1,4 +1,11 @@
-//! `isomer eval --augment`: one encoder on one dataset, with plain vectors and with augmented ones.
+//! `isomer eval --augment`: scores with plain vectors and with augmented ones.
+//!
+//! One encoder on one data set in one setting prints both scores here; `gains` runs several, of
+//! which `settings` makes the settings and `kept` keeps the scores.
+
+pub(super) mod gains;
+mod kept;
+mod settings;
 
 use std::{collections::BTreeMap, io::Write};
 
@@ -15,6 +22,24 @@ use crate::{
     exit::Failure,
     progress::Display,
 };
+
+/// Whether more than one encoder, data set or setting is asked for, or what only several have.
+pub(super) fn several(args: &EvalArgs, targets: usize) -> Result<bool, Failure> {
+    let gains = &args.gains;
+    let several = args.models.len() * targets > 1
+        || !gains.settings.is_empty()
+        || gains.out.is_some()
+        || gains.timed_runs.is_some();
+    if !args.augmentation.wanted() || !several {
+        return Ok(false);
+    }
+    if args.pivot.is_some() {
+        return Err(Failure::usage(
+            "--pivot: translated texts are not augmented; leave it out",
+        ));
+    }
+    Ok(true)
+}
 
 /// What the flags ask for; `plain` is the evidence of the score without augmentation.
 pub(super) async fn augmentation(

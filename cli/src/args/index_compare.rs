@@ -1,0 +1,269 @@
+//! `isomer index compare`, `robustness`, `interleave` and `preference`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use isomer_index::compare::rules::{Of, RuleLimit};
+
+use super::{AugmentArgs, EngineArgs};
+use crate::gate_args::UndecidedArg;
+
+/// Queries, and how they are searched for.
+#[derive(Args, Debug)]
+pub(crate) struct IndexSearchArgs {
+    /// Queries.
+    #[arg(long, env = "ISOMER_INDEX_QUERIES", value_name = "FILE")]
+    pub(crate) queries: PathBuf,
+    /// Documents of a list.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) k: u32,
+    /// Searches at once.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) in_flight: u32,
+}
+
+/// What lists are held against.
+#[derive(Args, Debug)]
+pub(crate) struct IndexJudgedArgs {
+    /// Judgements [default: none, so that only overlaps are told].
+    #[arg(long, env = "ISOMER_INDEX_QRELS", value_name = "FILE")]
+    pub(crate) qrels: Option<PathBuf>,
+    /// Search exactly too, where the store can (pgvector, Qdrant, Parquet), and tell which share of
+    /// its documents the index finds. It compares every vector for every query.
+    #[arg(long)]
+    pub(crate) index_recall: bool,
+}
+
+/// How intervals are made.
+#[derive(Args, Debug)]
+pub(crate) struct IndexIntervalArgs {
+    /// Confidence level of the intervals.
+    #[arg(long, default_value_t = 0.95)]
+    pub(crate) level: f64,
+    /// Samples of the bootstrap.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub(crate) resamples: u32,
+    /// Seed of the bootstrap.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) sample_seed: u64,
+}
+
+/// Rules, and how they are decided.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Gate")]
+pub(crate) struct IndexGateArgs {
+    /// A rule that the comparison must keep; repeat for several. `margin=N` (or `max_drop=N`): of B
+    /// against A, or of other words against the original ones, at most N points lower, `of=ndcg`
+    /// (default), recall or mrr; it needs --qrels. `min_overlap=N`: at least N percent of the first
+    /// k documents are the same. `min_index_recall=N`: each index finds at least N percent of the
+    /// documents of an exact search.
+    #[arg(long = "rule", env = "ISOMER_INDEX_RULES", value_name = "LIMIT=N[,of=MEASURE]", value_delimiter = ';', value_parser = rule)]
+    pub(crate) rules: Vec<RuleLimit>,
+    /// Chance of error of each rule on each side, above 0 and below 0.5.
+    #[arg(long, env = "ISOMER_GATE_ALPHA", value_name = "ALPHA", default_value_t = 0.05)]
+    pub(crate) gate_alpha: f64,
+    /// What becomes of a gate that the queries leave undecided: it blocks with exit code 4, is a
+    /// warning, or counts as failed [default: block].
+    #[arg(long, env = "ISOMER_UNDECIDED", value_enum)]
+    pub(crate) undecided: Option<UndecidedArg>,
+}
+
+/// `isomer index compare`
+#[derive(Args, Debug)]
+pub(crate) struct IndexCompareArgs {
+    /// The first collection.
+    #[arg(value_name = "A")]
+    pub(crate) first: String,
+    /// The second collection.
+    #[arg(value_name = "B")]
+    pub(crate) second: String,
+    #[command(flatten)]
+    pub(crate) search: IndexSearchArgs,
+    #[command(flatten)]
+    pub(crate) judged: IndexJudgedArgs,
+    #[command(flatten)]
+    pub(crate) intervals: IndexIntervalArgs,
+    /// Have this language model rate how alike queries and the documents found are (0 to 5). That
+    /// is not relevance; with --qrels it is told how well it agrees with the judgements. `default`:
+    /// the server's generator.
+    #[arg(long, env = "ISOMER_INDEX_JUDGE", value_name = "SPEC")]
+    pub(crate) judge: Option<String>,
+    /// Texts of the documents for --judge: rows with `id` and `text` [default: those that the
+    /// collections keep].
+    #[arg(long, value_name = "FILE", requires = "judge")]
+    pub(crate) documents: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) gate: IndexGateArgs,
+    #[command(flatten)]
+    pub(crate) sides: IndexSidesArgs,
+}
+
+/// How queries become vectors.
+#[derive(Args, Debug)]
+pub(crate) struct IndexSidesArgs {
+    /// For which collections queries are augmented as --augment says.
+    #[arg(long, value_enum, default_value_t = AugmentedSide::B, requires = "augment")]
+    pub(crate) augmented_queries: AugmentedSide,
+    #[command(flatten)]
+    pub(crate) augmentation: AugmentArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+}
+
+/// The collections whose queries are augmented.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AugmentedSide {
+    /// The first.
+    A,
+    /// The second.
+    B,
+    /// Both.
+    Both,
+}
+
+/// `isomer index interleave`
+#[derive(Args, Debug)]
+pub(crate) struct IndexInterleaveArgs {
+    /// The first collection.
+    #[arg(value_name = "A")]
+    pub(crate) first: String,
+    /// The second collection.
+    #[arg(value_name = "B")]
+    pub(crate) second: String,
+    #[command(flatten)]
+    pub(crate) search: IndexSearchArgs,
+    /// Lists of each query: one for each time that it is to be shown.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) impressions: u32,
+    /// Seed of the coins [default: drawn].
+    #[arg(long, value_name = "N")]
+    pub(crate) draft_seed: Option<u64>,
+    /// Where the lists go, one JSON object a line.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) lists: PathBuf,
+    #[command(flatten)]
+    pub(crate) sides: IndexSidesArgs,
+}
+
+/// `isomer index preference`
+#[derive(Args, Debug)]
+pub(crate) struct IndexPreferenceArgs {
+    /// The log: a line for each list that was shown, and one for each click.
+    #[arg(value_name = "LOG.jsonl")]
+    pub(crate) clicks: PathBuf,
+    /// The lists that `isomer index interleave` wrote.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) lists: PathBuf,
+    #[command(flatten)]
+    pub(crate) intervals: IndexIntervalArgs,
+}
+
+/// `isomer index robustness`
+#[derive(Args, Debug)]
+pub(crate) struct IndexRobustnessArgs {
+    /// The collection.
+    #[arg(value_name = "COLLECTION")]
+    pub(crate) collection: String,
+    /// Transformations of the queries (`isomer transform --transformation list`), each by itself.
+    #[arg(
+        long = "transformation",
+        env = "ISOMER_INDEX_TRANSFORMATIONS",
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub(crate) transformations: Vec<String>,
+    /// Generator of the transformed queries: `local:ID` or `openai:MODEL@URL` [default: the
+    /// server's].
+    #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
+    pub(crate) generator: Option<String>,
+    /// Seed of the transformed queries.
+    #[arg(long, env = "ISOMER_SEED", default_value_t = 1337)]
+    pub(crate) seed: u64,
+    /// Language of the queries (BCP-47) [default: detected].
+    #[arg(long, env = "ISOMER_LANGUAGE", value_name = "LANG")]
+    pub(crate) language: Option<String>,
+    /// Nothing is decided where a larger share of the queries stayed as they were, 0 to 1.
+    #[arg(long, env = "ISOMER_MAX_UNCHANGED", value_name = "SHARE", default_value_t = 0.1)]
+    pub(crate) max_unchanged: f64,
+    #[command(flatten)]
+    pub(crate) search: IndexSearchArgs,
+    #[command(flatten)]
+    pub(crate) judged: IndexJudgedArgs,
+    #[command(flatten)]
+    pub(crate) intervals: IndexIntervalArgs,
+    #[command(flatten)]
+    pub(crate) gate: IndexGateArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+}
+
+/// Reads a rule.
+fn rule(text: &str) -> Result<RuleLimit, String> {
+    let (mut limit, mut of) = (None, None);
+    for part in text.split(',') {
+        let (key, value) = part
+            .split_once('=')
+            .map(|(key, value)| (key.trim(), value.trim()))
+            .ok_or_else(|| format!("`{part}` has no `=`; write e.g. margin=2,of=ndcg"))?;
+        match key {
+            "of" => {
+                let found = Of::ALL.iter().find(|(name, _)| *name == value);
+                let (_, found) = found.ok_or_else(|| format!("of={value}: give ndcg, recall or mrr"))?;
+                of = Some(*found);
+            }
+            "margin" | "max_drop" | "min_overlap" | "min_index_recall" if limit.is_none() => {
+                let number = value
+                    .parse::<f64>()
+                    .ok()
+                    .filter(|number| (0.0..=100.0).contains(number))
+                    .ok_or_else(|| format!("{key}={value}: give a number from 0 to 100"))?;
+                limit = Some((key, number));
+            }
+            "margin" | "max_drop" | "min_overlap" | "min_index_recall" => {
+                return Err(format!("has two limits; give `{part}` a --rule of its own"));
+            }
+            other => {
+                return Err(format!(
+                    "unknown key `{other}`; give margin, max_drop, min_overlap or min_index_recall, and of"
+                ));
+            }
+        }
+    }
+    match (limit, of) {
+        (Some(("margin" | "max_drop", points)), of) => Ok(RuleLimit::MaxDrop {
+            points,
+            of: of.unwrap_or(Of::Ndcg),
+        }),
+        (Some((key, _)), Some(_)) => Err(format!("of: {key} has no measure; leave it out")),
+        (Some(("min_overlap", percent)), None) => Ok(RuleLimit::MinOverlap(percent)),
+        (Some((_, percent)), None) => Ok(RuleLimit::MinIndexRecall(percent)),
+        (None, _) => Err("has no limit; give margin, max_drop, min_overlap or min_index_recall".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read_and_wrong_ones_say_what_to_write() {
+        let drop = |points, of| RuleLimit::MaxDrop { points, of };
+        assert_eq!(rule("margin=2"), Ok(drop(2.0, Of::Ndcg)));
+        assert_eq!(rule("max_drop = 1.5, of = recall"), Ok(drop(1.5, Of::Recall)));
+        assert_eq!(rule("min_overlap=80"), Ok(RuleLimit::MinOverlap(80.0)));
+        assert_eq!(rule("min_index_recall=95"), Ok(RuleLimit::MinIndexRecall(95.0)));
+        for (text, told) in [
+            ("margin", "no `=`"),
+            ("margin=-1", "from 0 to 100"),
+            ("margin=1,min_overlap=2", "two limits"),
+            ("of=ndcg", "no limit"),
+            ("margin=1,of=map", "ndcg, recall or mrr"),
+            ("min_overlap=80,of=mrr", "leave it out"),
+            ("drop=1", "unknown key `drop`"),
+        ] {
+            let error = rule(text).err().unwrap_or_default();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Scores that `--out` keeps, so that the same command goes on where it was.
+//!
+//! A score is kept under a digest of all that it depends on: texts and labels of the data set, the
+//! encoder's vector space, the setting, the options of the task, and the version. So a score is
+//! never taken for another one; what cannot be told by a digest (a model behind a URL that changes
+//! under the same name) is the reader's to know, and `--fresh` computes all again.
+
+use std::path::{Path, PathBuf};
+
+use isomer_eval::report::gains::GainCell;
+use isomer_proto::eval::v1::{DatasetAugmentation, ScoreRequest, ScoreResponse};
+use prost::Message;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::exit::Failure;
+
+/// Version of the format.
+const SCHEMA: &str = "isomer.gain-cell/1";
+
+/// A file.
+#[derive(Serialize, Deserialize)]
+struct File {
+    schema: String,
+    cell: GainCell,
+}
+
+/// The folder.
+pub(super) struct Kept {
+    folder: PathBuf,
+    fresh: bool,
+    /// The server, and the generator where none is named.
+    context: [String; 2],
+}
+
+impl Kept {
+    pub(super) fn open(out: &Path, fresh: bool, context: [String; 2]) -> Result<Self, Failure> {
+        let folder = out.join("cells");
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| Failure::dependency(format!("--out: cannot make {}: {error}", folder.display())))?;
+        Ok(Self { folder, fresh, context })
+    }
+
+    /// Where the score of a setting is kept; `None` where the server does not say enough of the
+    /// plain one to tell.
+    pub(super) fn place(
+        &self,
+        encoder: &str,
+        request: &ScoreRequest,
+        augmentation: &DatasetAugmentation,
+        plain: &ScoreResponse,
+    ) -> Option<PathBuf> {
+        let space = plain.vector_space.as_ref().map(|space| space.digest.as_str())?;
+        if space.is_empty() || plain.dataset_digest.is_empty() {
+            return None;
+        }
+        let options = request.options.as_ref().map(Message::encode_to_vec).unwrap_or_default();
+        let index = request.index.as_ref().map(Message::encode_to_vec).unwrap_or_default();
+        let mut hash = Sha256::new();
+        let parts: [&[u8]; 11] = [
+            SCHEMA.as_bytes(),
+            env!("CARGO_PKG_VERSION").as_bytes(),
+            self.context[0].as_bytes(),
+            self.context[1].as_bytes(),
+            encoder.as_bytes(),
+            space.as_bytes(),
+            plain.dataset_digest.as_bytes(),
+            plain.profile_stamp.as_bytes(),
+            &options,
+            &index,
+            &augmentation.encode_to_vec(),
+        ];
+        for part in parts {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        Some(self.folder.join(format!("{}.json", hex::encode(hash.finalize()))))
+    }
+
+    /// The score that is kept there, under the names of this run.
+    pub(super) fn read(&self, place: &Path, dataset: &str, setting: &str) -> Result<Option<GainCell>, Failure> {
+        if self.fresh {
+            return Ok(None);
+        }
+        let json = match std::fs::read(place) {
+            Ok(json) => json,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(Failure::dependency(format!(
+                    "--out: cannot read {}: {error}",
+                    place.display()
+                )));
+            }
+        };
+        let file: File = serde_json::from_slice(&json)
+            .ok()
+            .filter(|file: &File| file.schema == SCHEMA)
+            .ok_or_else(|| {
+                Failure::dependency(format!(
+                    "--out: {} is not a score that this command wrote; remove it, or give --fresh",
+                    place.display()
+                ))
+            })?;
+        Ok(Some(GainCell {
+            dataset: dataset.to_owned(),
+            setting: Some(setting.to_owned()),
+            ..file.cell
+        }))
+    }
+
+    /// Keeps a score: whole or not at all.
+    pub(super) fn write(&self, place: &Path, cell: &GainCell) -> Result<(), Failure> {
+        let file = File {
+            schema: SCHEMA.to_owned(),
+            cell: cell.clone(),
+        };
+        let told =
+            |error: std::io::Error| Failure::dependency(format!("--out: cannot write {}: {error}", place.display()));
+        let json = serde_json::to_vec(&file).map_err(|error| told(error.into()))?;
+        let mut partial = tempfile::NamedTempFile::new_in(&self.folder).map_err(told)?;
+        std::io::Write::write_all(&mut partial, &json).map_err(told)?;
+        partial.persist(place).map_err(|error| told(error.error))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,23 @@
+//! `gains.html`: one file that fetches nothing and has no script, in the style of the report.
+
+use minijinja::{Environment, Value, context, value::Serde};
+
+use super::{Gains, tables};
+use crate::html::{STYLE, chain};
+
+const PAGE: &str = include_str!("../page/gains.html");
+
+pub(super) fn render(gains: &Gains) -> Result<String, String> {
+    page(gains).map_err(|error| format!("gains.html: {}", chain(&error)))
+}
+
+fn page(gains: &Gains) -> Result<String, minijinja::Error> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
+    environment.add_template("gains.html", PAGE)?;
+    environment.get_template("gains.html")?.render(context! {
+        gains => Value::from(Serde(gains)),
+        tables => Value::from(Serde(tables(gains))),
+        style => Value::from_safe_string(STYLE.to_owned()),
+    })
+}
