@@ -113,11 +113,11 @@ def claims(folder: pathlib.Path, source: Judged | None = None, count: int = 300)
 
 
 def plenty(file: pathlib.Path, count: int) -> pathlib.Path:
-    """So many documents of 10 to 40 words, one a line, for measurements of loading."""
+    """So many documents of 8 to 12 words and a number, one a line, for measurements of loading."""
     draw = random.Random(13)
     subjects = list(SUBJECTS.values())
     with file.open("w", encoding="utf-8") as out:
         for number in range(count):
-            parts = [sentence(draw, draw.choice(subjects), draw.randint(3, 5), draw.randint(2, 5)) for _ in range(draw.randint(2, 4))]
-            out.write(json.dumps({"id": f"d{number}", "text": f"{' '.join(parts)} {number}.", "n": number}) + "\n")
+            text = sentence(draw, draw.choice(subjects), draw.randint(4, 6), draw.randint(4, 6)).removesuffix(".")
+            out.write(json.dumps({"id": f"d{number}", "text": f"{text} {number}.", "n": number}) + "\n")
     return file
