@@ -149,7 +149,7 @@ def measure(given: argparse.Namespace, folder: pathlib.Path, gateway: Any, faile
 
     server, port = chroma(folder)
     try:
-        print(f"encoder {gateway.model}, variants: {given.augment}\n")
+        print(f"encoder {gateway.model} ({given.precision}), variants: {given.augment}\n")
         told = Told(failed)
         loaded = Loaded(given, folder, gateway, told, port)
         everything = judged.plenty(folder / "documents.jsonl", given.documents)

@@ -31,15 +31,15 @@ EQUAL, NEAR = 5e-5, 0.01
 class Gateway(Process):
     """`isomer serve` that keeps vectors, so that each text is encoded once for all stores."""
 
-    def __init__(self, isomer: str, folder: pathlib.Path, model: str, local: str, data: list[str]):
+    def __init__(self, isomer: str, folder: pathlib.Path, model: str, given: argparse.Namespace, data: list[str]):
         self.isomer, self.port, self.model = isomer, free_port(), model
         _, url = generator.serve()
         config = folder / "serve.toml"
         config.write_text(
-            f'[embed]\ncache_dir = "{folder / "vectors"}"\nwarm_up = ["{model}"]\n[addresses]\nallow = ["127.0.0.1"]\n'
+            f'[embed]\nprecision = "{given.precision}"\ncache_dir = "{folder / "vectors"}"\nwarm_up = ["{model}"]\n[addresses]\nallow = ["127.0.0.1"]\n'
             f'[eval]\ndata_roots = {json.dumps(data)}\n[transform]\ndefault_generator = "stub"\ncache_dir = "{folder / "variants"}"\n'
             f'[transform.generators.stub]\nmodel = "stub"\nurl = "{url}"\napi_key_env = ""\nconcurrency = 32\n'
-            f'[transform.generators.real]\nkind = "local"\nmodel = "{local}"\n'
+            f'[transform.generators.real]\nkind = "local"\nmodel = "{given.local}"\n'
         )
         command = [isomer, "serve", "--listen", f"127.0.0.1:{self.port}", "--config", str(config)]
         super().__init__(command, f"http://127.0.0.1:{self.port}/readyz", folder / "serve.log")
@@ -132,6 +132,7 @@ def main() -> int:
     parser.add_argument("--isomer", required=True)
     parser.add_argument("--postgres", required=True)
     parser.add_argument("--model", default=None, help="encoder [default: all-MiniLM-L6-v2; with --documents paraphrase-MiniLM-L3-v2]")
+    parser.add_argument("--precision", default="f32", choices=["f32", "int8"], help="arithmetic of the encoder")
     parser.add_argument("--data", help="a data set in the form of BEIR's; by default two are generated")
     parser.add_argument("--framework", action="append", choices=list(FRAMEWORKS), help="by default all")
     parser.add_argument("--store", action="append", choices=STORES, help="by default all")
@@ -145,7 +146,7 @@ def main() -> int:
         folder = pathlib.Path(name)
         model = given.model or ("paraphrase-MiniLM-L3-v2" if given.documents else "all-MiniLM-L6-v2")
         data = [str(pathlib.Path(given.data).resolve().parent)] if given.data else []
-        gateway = Gateway(given.isomer, folder, model, given.local, [str(folder), *data])
+        gateway = Gateway(given.isomer, folder, model, given, [str(folder), *data])
         gateway.start()
         try:
             if given.documents:
