@@ -69,6 +69,21 @@ def write(folder: pathlib.Path, documents: list[dict], queries: list[dict], judg
     return read(folder)
 
 
+def part(folder: pathlib.Path, source: Judged, most: int) -> Judged:
+    """Queries of a collection, in its order, with all documents that are judged for them, until there are so many documents."""
+    taken: dict[str, None] = {}
+    queries = []
+    for query, grades in source.judgements.items():
+        more = [key for key in grades if key in source.documents and key not in taken]
+        if len(taken) + len(more) > most:
+            break
+        taken.update(dict.fromkeys(more))
+        queries.append(query)
+    documents = [row for row in rows(source.folder / "corpus.jsonl") if row["_id"] in taken]
+    asked = [{"_id": query, "text": source.queries[query]} for query in queries]
+    return write(folder, documents, asked, [(query, key, grade) for query in queries for key, grade in source.judgements[query].items() if key in taken])
+
+
 def sentence(draw: random.Random, words: list[str], own: int, others: int) -> str:
     chosen = draw.sample(words, own) + draw.sample(FILLER, others)
     draw.shuffle(chosen)

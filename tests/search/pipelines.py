@@ -100,7 +100,7 @@ def compared(data: judged.Judged, place: Place, due: dict[str, float], given: ar
             if far:
                 FAILED.append(f"{data.name} {framework} {store}")
             scores = "  ".join(f"{told[mode]:.4f}" for mode in ("off", "queries", "both"))
-            print(f"{verdict} {data.name:12} {framework:11} {store:12} {scores}  {time.monotonic() - began:6.1f} s  {far or ''}", flush=True)
+            print(f"{verdict} {data.name:14} {framework:11} {store:12} {scores}  {time.monotonic() - began:6.1f} s  {far or ''}", flush=True)
 
 
 def run(given: argparse.Namespace, folder: pathlib.Path, gateway: Gateway) -> None:
@@ -114,12 +114,14 @@ def run(given: argparse.Namespace, folder: pathlib.Path, gateway: Gateway) -> No
             sets = [judged.graded(folder / "graded"), judged.claims(folder / "claims")]
             if given.data:
                 sets = [judged.read(pathlib.Path(given.data).resolve())]
-                sets.append(judged.claims(folder / "claims-of-it", sets[0], 600))
+                if given.most_documents:
+                    sets = [judged.part(folder / f"{sets[0].name} part", sets[0], given.most_documents)]
+                sets.append(judged.claims(folder / "titles", sets[0], 300))
             print(f"nDCG@10, encoder {gateway.model}, {given.augment} by {given.generator}\n")
-            print(f"     {'data':12} {'framework':11} {'store':12} {'plain':6}  {'queries':6} {'all':>6}")
+            print(f"     {'data':14} {'framework':11} {'store':12} {'plain':6}  {'queries':6} {'all':>6}")
             for number, data in enumerate(sets):
                 due = gateway.scores(data, given.augment, given.generator)
-                print(f"     {data.name:12} {'isomer eval':24} {due['off']:.4f}  {due['queries']:.4f}  {due['both']:.4f}  {len(data.documents)} documents, {len(data.judgements)} queries")
+                print(f"     {data.name:14} {'isomer eval':24} {due['off']:.4f}  {due['queries']:.4f}  {due['both']:.4f}  {len(data.documents)} documents, {len(data.judgements)} queries")
                 if len({round(score, 6) for score in due.values()}) < 3:
                     FAILED.append(f"{data.name}: augmentation changes no score, so the table says nothing of it")
                 compared(data, place, due, given, number)
@@ -134,6 +136,7 @@ def main() -> int:
     parser.add_argument("--model", default=None, help="encoder [default: all-MiniLM-L6-v2; with --documents paraphrase-MiniLM-L3-v2]")
     parser.add_argument("--precision", default="f32", choices=["f32", "int8"], help="arithmetic of the encoder")
     parser.add_argument("--data", help="a data set in the form of BEIR's; by default two are generated")
+    parser.add_argument("--most-documents", type=int, help="of that data set: queries and their judged documents, until there are so many")
     parser.add_argument("--framework", action="append", choices=list(FRAMEWORKS), help="by default all")
     parser.add_argument("--store", action="append", choices=STORES, help="by default all")
     parser.add_argument("--augment", default="paraphrase")

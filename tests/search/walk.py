@@ -92,13 +92,14 @@ def main() -> int:
         for tool, path in (("isomer", given.isomer), ("psql", given.psql)):
             (folder / "bin" / tool).symlink_to(path)
         server = f"127.0.0.1:{free_port()}"
-        environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "DATABASE": given.postgres, "ISOMER_SERVER": server, "ISOMER_SERVER__LISTEN": server, "PGOPTIONS": "-c client_min_messages=warning"}
+        environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "DATABASE": given.postgres, "PGOPTIONS": "-c client_min_messages=warning"}
         blocks = commands((folder / "isomer" / PAGE).read_text(encoding="utf-8"))
         shell = subprocess.Popen(["bash", "-euo", "pipefail"], cwd=folder / "isomer", env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
         old: dict[str, str] = {}
         try:
             for section, block in blocks:
                 began = time.monotonic()
+                block = block.replace("127.0.0.1:50051", server)
                 shell.stdin.write(re.sub(r"\bparaphrase\b(?!-)", augment, block))
                 shell.stdin.write("\necho 'the section has ended'\n")
                 shell.stdin.flush()
