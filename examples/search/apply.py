@@ -4,9 +4,10 @@
         --set isomer=https://isomer.example --set model=all-MiniLM-L6-v2 --set dimensions=384
     python3 apply.py opensearch/plain.json --print --set …        prints them; nothing is sent
 
-A recipe says in `needs` which values it takes; a number, true, false, null and a JSON list are such, all else is a text. `{{name}}` stands for one of them: a string that is nothing else becomes the
-value itself. `{{name:json}}` is the value as JSON, `{{name:regex}}` with its dots and slashes taken
-literally. The key of the gateway is read from ISOMER_API_KEY, and stands where a recipe says `{{key}}`.
+A recipe says in `needs` which values it takes; a number, true, false, null and a JSON list are such, all else is a text.
+`{{name}}` stands for one of them: a string that is nothing else becomes the value itself. `{{name:json}}` is the value as JSON,
+`{{name:regex}}` with its dots and brackets taken literally. The key of the gateway is read from ISOMER_API_KEY, and stands where
+a recipe says `{{key}}`.
 """
 
 from __future__ import annotations
@@ -85,9 +86,14 @@ def run(recipe: dict, engine: str, known: dict, headers: dict[str, str], tell=pr
         request = filled(request, known)
         to_isomer = request.get("to") == "isomer"
         base = str(value("isomer", known)) if to_isomer else engine
-        own = {"authorization": f"Bearer {known['key']}"} if to_isomer and known.get("key") else {} if to_isomer else headers
+        if to_isomer:
+            own = {"authorization": f"Bearer {known['key']}"} if known.get("key") else {}
+        else:
+            own = headers
         answer = send(base, request, {**own, **request.get("headers", {})})
-        if isinstance(answer, dict) and answer.get("errors") or isinstance(answer, dict) and answer.get("code") not in (None, 0, 200):
+        # Weaviate, Elasticsearch and OpenSearch tell faults in `errors`, Milvus by a code, with
+        # status 200.
+        if isinstance(answer, dict) and (answer.get("errors") or answer.get("code") not in (None, 0, 200)):
             raise Fault(f"{request['method']} {request['path']}: {json.dumps(answer)[:800]}")
         for name, path in request.get("keep", {}).items():
             known[name] = picked(answer, path)

@@ -6,8 +6,9 @@
 It registers itself with the gateway for as long as it runs, as `MODEL-gase`, and asks the gateway for augmented vectors (GASE):
 for documents, since every text waits for all of its variants. A text has one vector here, as with any encoder: the gateway
 keeps answers, and compares them. So there is no `cached` mode: ask `/v1/embeddings` with `augment` for the vectors of queries.
-The gateway's key is read from ISOMER_API_KEY; it needs the scopes encode, transform and admin. The gateway must be able to reach the address that
-`--listen` names (`addresses.allow`).
+
+The gateway's key is read from ISOMER_API_KEY; it needs the scopes encode, transform and admin. The gateway must be able to reach
+the address that `--listen` names (`addresses.allow`).
 
 What it costs is charged to that key, and to the caller's as plain encoding. A request may take as long as
 `routing.attempt_timeout_ms` of the gateway: give it few texts at a time where a language model makes the variants.
