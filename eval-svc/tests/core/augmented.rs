@@ -318,7 +318,9 @@ async fn tokens_of_variants_are_told_whether_they_came_from_a_cache_or_not() {
     let mut harness = harness(false).await;
     let files = [("test.jsonl", STS)];
     let plain = score(&mut harness, TaskType::Sts, &files, None).await.unwrap();
-    let scored = score(&mut harness, TaskType::Sts, &files, Some(wanted())).await.unwrap();
+    let scored = score(&mut harness, TaskType::Sts, &files, Some(wanted()))
+        .await
+        .unwrap();
     let report = scored.augmentation.unwrap();
     // Words of the four texts that have a variant: 3, 4, 4 and 4.
     assert_eq!((report.generated_tokens, report.prompt_tokens), (vec![15], vec![40]));
@@ -351,11 +353,13 @@ async fn items_have_words_and_cosines_of_texts_with_their_variants() {
     assert_eq!(column(&plain, "words"), Some(vec![3.5, 4.0, 4.0]));
     assert_eq!(column(&plain, "cosine_variants"), None);
     let scored = harness.tasks.score(ask(Some(wanted()))).await.unwrap().into_inner();
-    let cosine = |one: &str, other: &str| {
-        f64::from(isomer_eval::metric::similarity::cosine(&vector(one), &vector(other)))
-    };
+    let cosine =
+        |one: &str, other: &str| f64::from(isomer_eval::metric::similarity::cosine(&vector(one), &vector(other)));
     let first = column(&scored, "cosine_original_variant_1").unwrap();
-    assert!((first[0] - cosine("a dog runs", "only a dog runs")).abs() < 1e-6, "{first:?}");
+    assert!(
+        (first[0] - cosine("a dog runs", "only a dog runs")).abs() < 1e-6,
+        "{first:?}"
+    );
     // The first text of the second pair has no variant.
     assert!(first[1].is_nan() && first[2].is_finite());
     let second = column(&scored, "cosine_original_variant_2").unwrap();
