@@ -16,7 +16,7 @@ use isomer_models::ModelKind;
 use isomer_service_kit::Fault;
 use serde_json::json;
 
-use super::{PATIENCE, encoder, failure, named::Named, queries, settings, share, show, source};
+use super::{PATIENCE, compared, encoder, failure, named::Named, queries, settings, share, show, source};
 use crate::{
     args::{
         Format, Global,
@@ -119,24 +119,29 @@ async fn compare(global: &Global, args: MigrateCompareArgs) -> Result<ExitCode, 
     let settings = compare::Settings {
         k: args.k as usize,
         in_flight: args.in_flight as usize,
-        bootstrap: compare::bootstrap(RESAMPLES, LEVEL, args.sample_seed),
+        exact: false,
+        resampling: compare::Resampling {
+            resamples: RESAMPLES,
+            level: LEVEL,
+            seed: args.sample_seed,
+        },
     };
     let side = |index: usize| compare::Side {
         store: sides[index].0.as_ref(),
         encoder: &sides[index].1,
     };
-    let compared = compare::compare(side(0), side(1), &queries, qrels.as_ref(), settings).await;
+    let found = compare::compare(side(0), side(1), &queries, qrels.as_ref(), settings).await;
     connection.flush().await;
-    let compared = compared.map_err(failure)?;
-    show::compared(global.format, &compared, LEVEL)?;
-    if let Some(least) = least.filter(|least| compared.overlap.mean < *least) {
+    let found = found.map_err(failure)?;
+    compared::compared(global.format, &found, None, None, LEVEL)?;
+    if let Some(least) = least.filter(|least| found.overlap.mean < *least) {
         display.message(&format!(
             "the lists have {:.4} of their documents in common, which is less than --min-overlap {least}: not noted",
-            compared.overlap.mean
+            found.overlap.mean
         ));
         return Ok(ExitCode::from(GATE_FAILED));
     }
-    migrate::agree(names.as_ref(), &compared, u64::from(args.k), now())
+    migrate::agree(names.as_ref(), &found, u64::from(args.k), now())
         .await
         .map_err(failure)?;
     Ok(ExitCode::SUCCESS)
