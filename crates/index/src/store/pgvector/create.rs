@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_long_name_of_an_index_stays_its_own() {
         let (one, two) = (
-            create::truncated(&format!("{}_hnsw", "ö".repeat(31))),
+            truncated(&format!("{}_hnsw", "ö".repeat(31))),
             truncated(&format!("{}_document", "ö".repeat(31))),
         );
         assert!(one.len() <= 63 && two.len() <= 63 && one != two);
