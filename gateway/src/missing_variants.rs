@@ -448,11 +448,7 @@ async fn make(client: &AugmentationServiceClient<Servers>, wanted: &Wanted) -> R
         return Ok(End::Budget);
     };
     let mut client = client.clone();
-    let mut request = tonic::Request::new(wanted.request.clone());
-    // They are made for the tenant that lacked them.
-    if let Some(caller) = caller {
-        request.extensions_mut().insert(caller.clone());
-    }
+    let request = tenant::request(caller, wanted.request.clone());
     let call = async { timeout(PATIENCE, client.augment(request)).await };
     let answer = match caller.filter(|caller| caller.is_counted()) {
         None => call.await,

@@ -15,7 +15,7 @@ use super::{
     embeddings::{Encoded, Request},
     error::ApiError,
 };
-use crate::{billing, catalogue, missing_variants};
+use crate::{billing, catalogue, missing_variants, tenant};
 
 /// How vectors are augmented.
 #[derive(Debug, Deserialize)]
@@ -219,11 +219,7 @@ pub(super) async fn encode(
     let lacking = backends.variants.as_ref().zip(request.spec.clone());
     let lacking = lacking.filter(|(_, spec)| missing_variants::is_wanted(Some(spec)));
     let items = lacking.as_ref().map(|_| request.items.clone()).unwrap_or_default();
-    let mut request = tonic::Request::new(request);
-    // Tells whose texts they are.
-    if let Some(caller) = &call.caller {
-        request.extensions_mut().insert(caller.clone());
-    }
+    let request = tenant::request(call.caller.as_ref(), request);
     let answer = client.encode_augmented(request).await?.into_inner();
     if let Some((queue, spec)) = lacking {
         queue.take(call.caller.as_ref(), &spec, &items, &answer.used);
