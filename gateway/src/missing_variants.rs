@@ -29,7 +29,7 @@ use isomer_service_kit::{
     Fault,
     config::{ConfigError, Validate},
     metric_name,
-    metric_names::Metric,
+    metric_names::{self, Metric},
     telemetry::unsampled,
 };
 use isomer_usage::{Count, sum};
@@ -262,6 +262,7 @@ impl VariantQueue {
         if config.texts == 0 {
             return None;
         }
+        metric_names::describe(ALL);
         let inner = Arc::new(Inner {
             config,
             line: Mutex::default(),

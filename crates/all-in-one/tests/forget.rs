@@ -413,16 +413,16 @@ async fn forgotten_everywhere(ledger: Option<String>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forgotten_text_is_in_no_file_blob_or_report_and_others_are_served() {
-    forgotten_everywhere(None).await;
+    Box::pin(forgotten_everywhere(None)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forgotten_text_is_in_no_record_of_a_ledger() {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = format!("sqlite:{}", folder.path().join("ledger.sqlite").display());
-    forgotten_everywhere(Some(sqlite)).await;
+    Box::pin(forgotten_everywhere(Some(sqlite))).await;
     let Some(postgres) = empty_schema("isomer_forget").await else {
         return;
     };
-    forgotten_everywhere(Some(postgres)).await;
+    Box::pin(forgotten_everywhere(Some(postgres))).await;
 }

@@ -103,7 +103,6 @@ impl Router {
         connect: impl Fn(&Provider) -> Result<Arc<dyn EncoderBackend>, Fault> + Send + Sync + 'static,
     ) -> Self {
         metric_names::describe(metrics::ALL);
-        metric_names::describe(crate::missing_variants::ALL);
         let fixed = fixed.into_iter().map(|Fixed { name, backend, remote }| Member {
             open: backend.is_open(),
             replica: Arc::new(Replica::new(name, backend, remote, config.breaker())),
