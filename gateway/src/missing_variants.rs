@@ -29,7 +29,7 @@ use isomer_service_kit::{
     Fault,
     config::{ConfigError, Validate},
     metric_name,
-    metric_names::Metric,
+    metric_names::{self, Metric},
     telemetry::unsampled,
 };
 use isomer_usage::{Count, sum};
@@ -262,6 +262,7 @@ impl VariantQueue {
         if config.texts == 0 {
             return None;
         }
+        metric_names::describe(ALL);
         let inner = Arc::new(Inner {
             config,
             line: Mutex::default(),
@@ -448,11 +449,7 @@ async fn make(client: &AugmentationServiceClient<Servers>, wanted: &Wanted) -> R
         return Ok(End::Budget);
     };
     let mut client = client.clone();
-    let mut request = tonic::Request::new(wanted.request.clone());
-    // They are made for the tenant that lacked them.
-    if let Some(caller) = caller {
-        request.extensions_mut().insert(caller.clone());
-    }
+    let request = tenant::request(caller, wanted.request.clone());
     let call = async { timeout(PATIENCE, client.augment(request)).await };
     let answer = match caller.filter(|caller| caller.is_counted()) {
         None => call.await,

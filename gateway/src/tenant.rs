@@ -15,3 +15,12 @@ pub(crate) fn of_call(caller: Option<&Caller>, headers: &HeaderMap) -> Tenant {
 pub(crate) fn of_caller(caller: Option<&Caller>) -> Tenant {
     caller.map_or_else(Tenant::default, Caller::tenant)
 }
+
+/// A request of this gateway's own to another service, for a caller: its texts are the caller's.
+pub(crate) fn request<T>(caller: Option<&Caller>, message: T) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    if let Some(caller) = caller {
+        request.extensions_mut().insert(caller.clone());
+    }
+    request
+}

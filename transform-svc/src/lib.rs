@@ -8,6 +8,7 @@
 //! * [`generator`]: an OpenAI-compatible server or a GGUF model in this process.
 //! * [`augment`]: variants, encoded with their text and pooled (GASE). [`judge`]: ratings of pairs
 //!   by a language model.
+//! * [`forget`]: a text, and what was made of it, out of the caches.
 //! * [`catalogue`], [`prompt`], [`plain`]: what the transformations are.
 //! * [`checks`], [`clean`], [`list`], [`distractors`], [`measures`], [`language`],
 //!   [`words`], [`seed`]: pure functions.
@@ -24,6 +25,7 @@ pub mod config;
 pub mod distractors;
 pub mod engine;
 pub mod error;
+pub mod forget;
 pub mod generator;
 pub mod guards;
 pub mod judge;

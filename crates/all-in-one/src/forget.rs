@@ -10,7 +10,7 @@ use isomer_retention::{
 };
 use isomer_segment_log::{Erased, Mode as EraseMode};
 use isomer_service_kit::Fault;
-use isomer_transform::cache::forget as generated;
+use isomer_transform::forget as generated;
 use serde::Serialize;
 
 use crate::IsomerConfig;

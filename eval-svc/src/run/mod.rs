@@ -19,6 +19,7 @@ mod expiry;
 mod facts;
 mod forecast;
 mod forget;
+mod forgotten;
 mod grid;
 mod holding;
 mod inputs;
@@ -68,7 +69,8 @@ use crate::{
 pub use error::RunError;
 pub use events::{Event, EventKind};
 pub use forecast::Forecast;
-pub use forget::{ForgottenIn, ForgottenRuns, forget};
+pub use forget::forget;
+pub use forgotten::{ForgottenIn, ForgottenRuns};
 pub(crate) use holding::RunHolds;
 pub use manager::{Owner, ReportFile, ReportFormat, RunManager};
 pub use record::{

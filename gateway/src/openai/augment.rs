@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Backends, Call, encoded::Encoded, error::ApiError};
-use crate::{billing, catalogue, missing_variants};
+use crate::{billing, catalogue, missing_variants, tenant};
 
 /// How vectors are augmented.
 #[derive(Debug, Clone, Deserialize)]
@@ -255,11 +255,7 @@ pub(super) async fn encode(
     let lacking = backends.variants.as_ref().zip(request.spec.clone());
     let lacking = lacking.filter(|(_, spec)| missing_variants::is_wanted(Some(spec)));
     let items = lacking.as_ref().map(|_| request.items.clone()).unwrap_or_default();
-    let mut request = tonic::Request::new(request);
-    // Tells whose texts they are.
-    if let Some(caller) = &call.caller {
-        request.extensions_mut().insert(caller.clone());
-    }
+    let request = tenant::request(call.caller.as_ref(), request);
     let answer = client.encode_augmented(request).await?.into_inner();
     if let Some((queue, spec)) = lacking {
         queue.take(call.caller.as_ref(), &spec, &items, &answer.used);

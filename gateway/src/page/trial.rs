@@ -144,7 +144,7 @@ async fn change(pages: &Pages, caller: Option<&Caller>, name: &str, text: &str) 
     let most = billing::most::of_transform(&request);
     let _reserved = billing::reserve(caller, &most).await?;
     let answer = TransformServiceClient::new(channel)
-        .transform(request)
+        .transform(tenant::request(caller, request))
         .await
         .map_err(|status| Fault::from_status(&status))?;
     let result = answer.into_inner().results.into_iter().next().unwrap_or_default();

@@ -16,16 +16,15 @@
 //! of the last seconds, never earlier ones. **Size.** A cache over its bound removes whole
 //! segments, least recently used first (see [`prune`]), never one that a process writes
 //! to. **Sharing.** [`exchange`] writes entries to a file and reads them back, each checked against
-//! its key. [`shared`] is a second level that machines have in common. **Forgetting.** [`forget`]
+//! its key. [`shared`] is a second level that machines have in common. **Forgetting.** `forget`
 //! erases single entries.
 
 pub mod exchange;
-pub mod forget;
 pub mod key;
 mod parquet;
 pub mod prune;
 pub mod record;
-mod segment;
+pub(crate) mod segment;
 pub mod shared;
 
 use std::{
@@ -111,7 +110,7 @@ pub struct CacheError {
 }
 
 impl CacheError {
-    fn new(what: &'static str, path: &Path, source: io::Error) -> Self {
+    pub(crate) fn new(what: &'static str, path: &Path, source: io::Error) -> Self {
         Self {
             shared: false,
             what,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Entry, Key};
 
 /// Segments are `segment-<uuid>.jsonl`; a line is `<checksum> <json>`.
-pub(super) const FORMAT: Format = Format {
+pub(crate) const FORMAT: Format = Format {
     prefix: "segment-",
     suffix: ".jsonl",
     framing: Framing::Lines,
@@ -28,7 +28,7 @@ pub(super) fn encode(key: &Key, entry: &Entry) -> serde_json::Result<Vec<u8>> {
 }
 
 /// An entry from its JSON; `None` if the JSON is not an entry.
-pub(super) fn decode(json: &[u8]) -> Option<(Key, Entry)> {
+pub(crate) fn decode(json: &[u8]) -> Option<(Key, Entry)> {
     let line: Line<Entry> = serde_json::from_slice(json).ok()?;
     let key = hex::decode(line.key).ok()?.try_into().ok()?;
     Some((key, line.entry))

@@ -19,7 +19,7 @@ use isomer_retention::erasure::{Mode, Texts};
 use super::{
     super::{
         events::Event,
-        forget::{self, Cleaned, ForgottenIn, ForgottenRuns},
+        forgotten::{self, Cleaned, ForgottenIn, ForgottenRuns},
         record::{Failure, RecordedLook, RunRecord, RunState, SCHEMA},
     },
     CancelRequest, Created, INTERRUPTED, Leadership, ReportPart, RunStore, StoreError,
@@ -220,10 +220,10 @@ impl FolderStore {
                 Ok(Some(_)) | Err(_) => {}
             }
             let read = |name: &str| self.read_file(&id, name);
-            let found = forget::files_of_run(&id, texts, read)?;
+            let found = forgotten::files_of_run(&id, texts, read)?;
             let (mut told, mut changed) = found.unwrap_or_else(|| (ForgottenIn::of(&id), Vec::new()));
             if let Some(record) = self.read_file(&id, RECORD)? {
-                match forget::document(&record, texts) {
+                match forgotten::document(&record, texts) {
                     Cleaned::Unchanged => {}
                     Cleaned::Changed(content, places) => {
                         told.places += places;

@@ -7,7 +7,7 @@ use sqlx::AnyConnection;
 
 use super::{
     super::{
-        super::forget::{Cleaned, ForgottenIn, ForgottenRuns, document, files_of_run},
+        super::forgotten::{Cleaned, ForgottenIn, ForgottenRuns, document, files_of_run},
         StoreError,
     },
     number, packed, text, unpacked, unreadable,

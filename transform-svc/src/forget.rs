@@ -9,8 +9,16 @@ use isomer_retention::{
 };
 use isomer_segment_log::{Erased, Mode, Segment, erase, paths};
 
-use super::{CacheError, Entry, record::Record, segment, segment::FORMAT};
-use crate::{clean::clean, distractors, prompt::Purpose};
+use crate::{
+    cache::{
+        CacheError, Entry,
+        record::Record,
+        segment::{self, FORMAT},
+    },
+    clean::clean,
+    distractors,
+    prompt::Purpose,
+};
 
 /// The delimiters of our own prompts.
 const DELIMITERS: (&str, &str) = ("<text>", "</text>");
@@ -105,12 +113,10 @@ fn segments(directory: &Path) -> Result<Vec<std::path::PathBuf>, CacheError> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::{
-        super::{Cache, KeyParts},
-        *,
-    };
+    use super::*;
+    use crate::cache::{Cache, Key, KeyParts};
 
-    fn put(cache: &Cache, source: &str, output: &str) -> super::super::Key {
+    fn put(cache: &Cache, source: &str, output: &str) -> Key {
         let parts = KeyParts {
             text: source,
             transformation: "paraphrase",
