@@ -220,6 +220,11 @@ impl Error {
 
     pub(crate) fn from_status(status: &Status, method: &'static str, attempts: u32) -> Self {
         let mut fault = Fault::from_status(status);
+        // A connection that ended under a call: hyper calls that cancelled, and no server has said
+        // so, since what a server says has no source here.
+        if status.code() == Code::Cancelled && std::error::Error::source(status).is_some() {
+            fault.code = Code::Unavailable;
+        }
         if fault.message.is_empty() {
             fault.message = isomer_service_kit::error::code_name(fault.code).to_owned();
         }

@@ -185,19 +185,20 @@ async fn a_name_may_stand_for_an_encoder_with_augmentation() {
         serde_json::from_slice(&answer).unwrap()
     };
     let plain = ask("/v1/embeddings", json!({ "model": ENCODER, "input": text })).await;
+    let before = harness.settled(&key).await.finished;
+    let named = ask("/v1/embeddings", json!({ "model": "gase", "input": text })).await;
+    let after = harness.settled(&key).await.finished;
+    assert!(after.0 >= before.0 + WRITTEN, "its variant is charged");
     let said = ask(
         "/v1/embeddings",
         json!({ "model": ENCODER, "input": text, "augment": augment }),
     )
     .await;
-    let before = harness.settled(&key).await.finished;
-    let named = ask("/v1/embeddings", json!({ "model": "gase", "input": text })).await;
     assert_eq!(named["data"], said["data"], "{named}");
     assert_ne!(named["data"], plain["data"]);
     assert_eq!(named["model"], "gase");
     assert_ne!(named["augment"]["used"][0]["variants"], json!([]), "{named}");
     assert_eq!(asked(&harness, &text), 1, "the variant is kept for both");
-    assert!(harness.settled(&key).await.finished.0 > before.0, "it is charged");
 
     // Other APIs know the name too, and refuse what augmented vectors cannot do.
     let numbers = |answer: &Value| answer["data"][0]["embedding"].clone();
