@@ -16,12 +16,9 @@ use isomer_service_kit::{
     telemetry::TelemetryConfig,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::{
-    missing_variants::MissingVariantsConfig,
-    openai::augmented_models::{AugmentedModelConfig, check_augmented_models},
-    routing::RoutingConfig,
-};
+use crate::{missing_variants::MissingVariantsConfig, routing::RoutingConfig};
 
 /// Where the gateway keeps providers, keys and the audit log.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -161,7 +158,6 @@ impl Validate for GatewayConfig {
         self.web.validate().map_err(|error| error.within("web"))?;
         let variants = self.missing_variants.validate();
         variants.map_err(|error| error.within("missing_variants"))?;
-        check_augmented_models(&self.augmented_models)?;
         let sections = [
             ("embed", &self.embed),
             ("transform", &self.transform),
@@ -172,6 +168,18 @@ impl Validate for GatewayConfig {
             servers.map_err(|error| error.within(name))
         })
     }
+}
+
+/// What a name of `[augmented_models]` stands for.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AugmentedModelConfig {
+    /// The encoder.
+    pub encoder: String,
+    /// A prompt of the encoder, put before originals and variants; absent: the encoder's default.
+    pub prompt_name: Option<String>,
+    /// The field `augment` of `/v1/embeddings`, without `evidence`.
+    pub augment: Value,
 }
 
 /// Calls from pages in a browser (gRPC-Web, HTTP).

@@ -19,12 +19,12 @@ use tower::{Service, ServiceExt};
 
 use crate::{
     billing,
-    config::WebConfig,
+    config::{AugmentedModelConfig, WebConfig},
     dialects, encoder_service,
     missing_variants::{self, MissingVariantsConfig, VariantQueue},
     openai::{
         self,
-        augmented_models::{self, AugmentedModelConfig, AugmentedModels},
+        augmented_models::{self, AugmentedModels},
     },
     page::{self, Pages},
     provider::Audited,

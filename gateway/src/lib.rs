@@ -30,9 +30,8 @@ mod tenant;
 pub mod upstreams;
 
 pub use billing::most::asks_generator;
-pub use config::GatewayConfig;
+pub use config::{AugmentedModelConfig, GatewayConfig};
 pub use missing_variants::MissingVariantsConfig;
-pub use openai::augmented_models::{AugmentedModelConfig, check_augmented_models};
 pub use records::migrate;
 
 /// The paths of all HTTP routes that a gateway serves beside gRPC, as its router writes them.

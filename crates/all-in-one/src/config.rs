@@ -9,7 +9,7 @@ use isomer_embed::EmbedConfig;
 use isomer_eval::EvalConfig;
 use isomer_fleet::FleetConfig;
 use isomer_gateway::{
-    AugmentedModelConfig, MissingVariantsConfig, check_augmented_models,
+    AugmentedModelConfig, MissingVariantsConfig,
     config::{DatabaseConfig, WebConfig},
     routing::RoutingConfig,
 };
@@ -72,7 +72,6 @@ impl Validate for IsomerConfig {
         self.web.validate().map_err(|error| error.within("web"))?;
         let variants = self.missing_variants.validate();
         variants.map_err(|error| error.within("missing_variants"))?;
-        check_augmented_models(&self.augmented_models)?;
         self.embed.validate()?;
         self.transform.validate()?;
         self.store.validate().map_err(|error| error.within("store"))?;

@@ -81,6 +81,7 @@ pub struct Ended {
 
 /// What a step comes to.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "each step makes one, and no list holds them")]
 pub enum Next {
     /// It was done before.
     Already,

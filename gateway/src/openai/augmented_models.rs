@@ -5,8 +5,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use isomer_proto::encoder::v1::{EncodeRequest, Output, Truncation, encode_request::Prompt, input};
 use isomer_service_kit::config::ConfigError;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{
     Backends, Call,
@@ -14,18 +12,7 @@ use super::{
     encoded::Encoded,
     error::ApiError,
 };
-
-/// What a name of `[augmented_models]` stands for.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AugmentedModelConfig {
-    /// The encoder.
-    pub encoder: String,
-    /// A prompt of the encoder, put before originals and variants; absent: the encoder's default.
-    pub prompt_name: Option<String>,
-    /// The field `augment` of `/v1/embeddings`, without `evidence`.
-    pub augment: Value,
-}
+use crate::config::AugmentedModelConfig;
 
 /// A name that is in use.
 #[derive(Debug, Clone)]
@@ -48,16 +35,6 @@ pub(crate) fn models(config: &BTreeMap<String, AugmentedModelConfig>) -> Result<
         Ok((name.clone(), model))
     });
     models.collect::<Result<_, _>>().map(Arc::new)
-}
-
-/// Checks `[augmented_models]`.
-///
-/// # Errors
-/// If a name, its encoder or its `augment` is not usable; the error names the key.
-pub fn check_augmented_models(config: &BTreeMap<String, AugmentedModelConfig>) -> Result<(), ConfigError> {
-    models(config)
-        .map(drop)
-        .map_err(|error| error.within("augmented_models"))
 }
 
 fn model(
@@ -144,13 +121,13 @@ impl AugmentedModel {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn refused(config: Value) -> String {
         let config = serde_json::from_value(config).unwrap();
-        check_augmented_models(&config).unwrap_err().field().to_owned()
+        models(&config).unwrap_err().field().to_owned()
     }
 
     #[test]
@@ -161,27 +138,24 @@ mod tests {
         assert_eq!(models(&config).unwrap()["fast-gase"].encoder, "mini");
         let augment = json!({"transformations": ["paraphrase"]});
         for (config, field) in [
-            (json!({"a": {"augment": augment}}), "augmented_models.a.encoder"),
-            (
-                json!({"a": {"encoder": "a", "augment": augment}}),
-                "augmented_models.a.encoder",
-            ),
+            (json!({"a": {"augment": augment}}), "a.encoder"),
+            (json!({"a": {"encoder": "a", "augment": augment}}), "a.encoder"),
             (
                 json!({"a": {"encoder": "b", "augment": augment}, "b": {"encoder": "mini", "augment": augment}}),
-                "augmented_models.a.encoder",
+                "a.encoder",
             ),
-            (json!({"a": {"encoder": "mini"}}), "augmented_models.a.augment"),
+            (json!({"a": {"encoder": "mini"}}), "a.augment"),
             (
                 json!({"a": {"encoder": "mini", "augment": {"transformations": []}}}),
-                "augmented_models.a.augment.transformations",
+                "a.augment.transformations",
             ),
             (
                 json!({"a": {"encoder": "mini", "augment": {"transformation": ["paraphrase"]}}}),
-                "augmented_models.a.augment",
+                "a.augment",
             ),
             (
                 json!({"a": {"encoder": "mini", "augment": {"transformations": ["paraphrase"], "evidence": [[0.1]]}}}),
-                "augmented_models.a.augment.evidence",
+                "a.augment.evidence",
             ),
         ] {
             assert_eq!(refused(config.clone()), field, "{config}");

@@ -90,7 +90,7 @@ async fn backfill(global: &Global, args: MigrateBackfillArgs) -> Result<ExitCode
         patience,
         given: None,
     };
-    named.fill(global, &connection, &display).await
+    Box::pin(named.fill(global, &connection, &display)).await
 }
 
 async fn compare(global: &Global, args: MigrateCompareArgs) -> Result<ExitCode, Failure> {

@@ -90,7 +90,7 @@ async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> 
         };
         return match args.plan {
             true => named.plan(global, &connection, &display).await,
-            false => named.fill(global, &connection, &display).await,
+            false => Box::pin(named.fill(global, &connection, &display)).await,
         };
     }
     let store = store::open(&args.sink, &Credentials::from_env(), patience).map_err(failure)?;

@@ -269,7 +269,7 @@ pub(crate) fn stored(fields: &Value) -> Option<StoredRow> {
 /// The payload among the fields that [`fields`] wrote; `with_text`: the collection keeps texts.
 pub(crate) fn payload(fields: &Value, with_text: bool) -> Map<String, Value> {
     let mut payload = fields.as_object().cloned().unwrap_or_default();
-    payload.retain(|name, _| !name.starts_with(OURS) && !(with_text && name == TEXT));
+    payload.retain(|name, _| !(name.starts_with(OURS) || with_text && name == TEXT));
     payload
 }
 

@@ -238,7 +238,7 @@ pub(crate) async fn chunks(address: &str) {
 #[tokio::test]
 async fn a_folder_of_parquet_keeps_its_promises() {
     let folder = tempfile::tempdir().unwrap();
-    hold(folder.path().join("whole").to_str().unwrap()).await;
+    Box::pin(hold(folder.path().join("whole").to_str().unwrap())).await;
     chunks(folder.path().join("chunks").to_str().unwrap()).await;
 }
 
@@ -247,21 +247,21 @@ async fn pgvector_keeps_its_promises() {
     let Some(url) = crate::servers::pgvector("index_promises").await else {
         return;
     };
-    hold(&format!("{url}#whole")).await;
+    Box::pin(hold(&format!("{url}#whole"))).await;
     chunks(&format!("{url}#chunks")).await;
 }
 
 #[tokio::test]
 async fn qdrant_keeps_its_promises() {
     let address = crate::servers::qdrant().await;
-    hold(&format!("qdrant+{address}#whole")).await;
+    Box::pin(hold(&format!("qdrant+{address}#whole"))).await;
     chunks(&format!("qdrant+{address}#chunks")).await;
 }
 
 #[tokio::test]
 async fn chroma_keeps_its_promises() {
     let address = crate::servers::chroma().await;
-    hold(&format!("chroma+{address}#whole")).await;
+    Box::pin(hold(&format!("chroma+{address}#whole"))).await;
     chunks(&format!("chroma+{address}#chunks")).await;
 }
 
@@ -269,7 +269,7 @@ async fn chroma_keeps_its_promises() {
 async fn opensearch_and_elasticsearch_keep_their_promises() {
     for kind in ["opensearch", "elasticsearch"] {
         let address = crate::servers::elastic().await;
-        hold(&format!("{kind}+{address}#whole")).await;
+        Box::pin(hold(&format!("{kind}+{address}#whole"))).await;
         chunks(&format!("{kind}+{address}#chunks")).await;
     }
 }

@@ -352,6 +352,19 @@ impl<A: Aliases + Clone + 'static> VectorStore for Fenced<A> {
         self.store.search(mark, vector, most)
     }
 
+    fn search_exactly<'a>(
+        &'a self,
+        mark: &'a Mark,
+        vector: &'a [f32],
+        most: usize,
+    ) -> BoxFuture<'a, Result<Option<Vec<Hit>>>> {
+        self.store.search_exactly(mark, vector, most)
+    }
+
+    fn search_depth(&self, most: usize) -> BoxFuture<'_, Result<Option<String>>> {
+        self.store.search_depth(most)
+    }
+
     fn settle(&self) -> BoxFuture<'_, Result<()>> {
         self.store.settle()
     }
