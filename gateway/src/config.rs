@@ -18,7 +18,7 @@ use isomer_service_kit::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{missing_variants::MissingVariantsConfig, routing::RoutingConfig};
+use crate::{proxy::missing_variants::MissingVariantsConfig, routing::RoutingConfig};
 
 /// Where the gateway keeps providers, keys and the audit log.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -21,14 +21,16 @@ use crate::{
     billing,
     config::{AugmentedModelConfig, WebConfig},
     dialects, encoder_service,
-    missing_variants::{self, MissingVariantsConfig, VariantQueue},
     openai::{
         self,
         augmented_models::{self, AugmentedModels},
     },
     page::{self, Pages},
     provider::Audited,
-    proxy::{self, Servers, Upstream},
+    proxy::{
+        self, Servers, Upstream,
+        missing_variants::{self, MissingVariantsConfig, VariantQueue},
+    },
     routing::{Fixed, Memory, Router, RoutingConfig},
     runs::{self, Intervals},
     screening::Screen,

@@ -16,7 +16,6 @@ pub mod front;
 #[doc(hidden)]
 pub mod fuzz;
 mod json;
-mod missing_variants;
 pub mod openai;
 mod page;
 mod provider;
@@ -31,7 +30,7 @@ pub mod upstreams;
 
 pub use billing::most::asks_generator;
 pub use config::{AugmentedModelConfig, GatewayConfig};
-pub use missing_variants::MissingVariantsConfig;
+pub use proxy::missing_variants::MissingVariantsConfig;
 pub use records::migrate;
 
 /// The paths of all HTTP routes that a gateway serves beside gRPC, as its router writes them.

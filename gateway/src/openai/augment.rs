@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Backends, Call, encoded::Encoded, error::ApiError};
-use crate::{billing, catalogue, missing_variants, tenant};
+use crate::{billing, catalogue, proxy::missing_variants, tenant};
 
 /// How vectors are augmented.
 #[derive(Debug, Clone, Deserialize)]

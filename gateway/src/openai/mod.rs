@@ -44,7 +44,12 @@ use tonic::Code;
 use augmented_models::AugmentedModels;
 pub(crate) use error::ApiError;
 
-use crate::{billing, missing_variants::VariantQueue, proxy::Servers, rate_limits, routing::Router};
+use crate::{
+    billing,
+    proxy::{Servers, missing_variants::VariantQueue},
+    rate_limits,
+    routing::Router,
+};
 
 /// The services that these routes call.
 #[derive(Debug, Clone)]

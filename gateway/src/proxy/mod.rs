@@ -5,6 +5,7 @@
 //! disconnects. What a call uses is charged to its caller (`billing`); runs are charged while they
 //! go on (`runs`).
 
+pub mod missing_variants;
 mod servers;
 
 use axum::{
@@ -19,11 +20,9 @@ use isomer_access::Caller;
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
-use crate::{
-    billing,
-    missing_variants::{self, VariantQueue},
-    routing,
-};
+use missing_variants::VariantQueue;
+
+use crate::{billing, routing};
 
 pub use servers::Servers;
 

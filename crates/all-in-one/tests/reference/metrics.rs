@@ -7,7 +7,7 @@ use super::{cell, compare, head, read};
 const LISTS: &[(&str, &str)] = &[
     ("Every server", "crates/service-kit/src/metric_names.rs"),
     ("Gateway: routing", "gateway/src/routing/metrics.rs"),
-    ("Gateway: missing variants", "gateway/src/missing_variants.rs"),
+    ("Gateway: missing variants", "gateway/src/proxy/missing_variants.rs"),
     ("Gateway: providers", "gateway/registry/src/metric_names.rs"),
     ("Gateway: access", "gateway/access/src/metric_names.rs"),
     ("Encoders", "embed-svc/src/metric_names.rs"),
