@@ -13,15 +13,17 @@
 //! not match its checksum is a miss.
 //!
 //! **Bound.** Before a file is started, the oldest files of all spaces are removed until the new
-//! one has room. A file that a process writes to is never removed.
+//! one has room. A file that a process writes to is never removed. **Age.** Vectors that are older
+//! than [`Bounds::age`] are not found any more, and are removed within the hour.
 
 use std::{
     collections::HashMap,
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use isomer_segment_log::{Erased, Format, Framing, Listed, Mode, Segment, Writer};
+use isomer_segment_log::{Erased, Format, Framing, Hourly, Listed, MaxAge, Mode, Removed, Segment, Writer};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
@@ -70,12 +72,8 @@ pub fn forget_all(root: &Path, mode: Mode) -> io::Result<Erased> {
     // The width of the vectors does not matter for the names of files.
     let format = format_of(1);
     let mut all = Erased::default();
-    let spaces = match fs::read_dir(root) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(all),
-        spaces => spaces?,
-    };
-    for space in spaces.filter_map(Result::ok).filter(|space| space.path().is_dir()) {
-        for file in isomer_segment_log::list(&space.path(), &format)? {
+    for space in spaces(root)? {
+        for file in isomer_segment_log::list(&space, &format)? {
             all.records += 1;
             all.bytes += file.bytes;
             if mode == Mode::Erase {
@@ -86,6 +84,40 @@ pub fn forget_all(root: &Path, mode: Mode) -> io::Result<Erased> {
     Ok(all)
 }
 
+/// Bounds on the vectors of all spaces under a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Most bytes on disk.
+    pub bytes: u64,
+    /// The longest time that a vector is kept.
+    pub age: MaxAge,
+}
+
+/// Removes the vectors of all spaces under `root` that are over the age.
+///
+/// # Errors
+/// If a folder cannot be read.
+pub fn remove_over(root: &Path, age: MaxAge) -> io::Result<Removed> {
+    let mut all = Removed::default();
+    for space in spaces(root)? {
+        // The width of the vectors does not matter for the names of files.
+        let removed = isomer_segment_log::remove_over(&space, &format_of(1), age)?;
+        all.segments += removed.segments;
+        all.bytes += removed.bytes;
+    }
+    Ok(all)
+}
+
+/// The folders of the spaces under `root`; none if it is not there.
+fn spaces(root: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+    Ok(paths.filter(|path| path.is_dir()).collect())
+}
+
 /// The vectors of one space. Its calls do blocking file work: do not call them from async code.
 #[derive(Debug)]
 pub struct VectorCache {
@@ -93,7 +125,7 @@ pub struct VectorCache {
     folder: PathBuf,
     width: usize,
     format: Format,
-    most_bytes: u64,
+    bounds: Bounds,
     inner: Mutex<Inner>,
 }
 
@@ -107,12 +139,13 @@ struct Inner {
 
 impl VectorCache {
     /// Opens the folder of a space and indexes its records. The folder is created if it does not
-    /// exist. `width` is the number of floats of a vector, `most_bytes` the bound on all spaces
-    /// under `root` together.
+    /// exist. `width` is the number of floats of a vector; the bounds are those of all spaces under
+    /// `root` together.
     ///
     /// # Errors
     /// If the folder cannot be created or read.
-    pub fn open(root: &Path, space: &str, width: usize, most_bytes: u64) -> io::Result<Self> {
+    pub fn open(root: &Path, space: &str, width: usize, bounds: Bounds) -> io::Result<Self> {
+        remove_over(root, bounds.age)?;
         let folder = root.join(space);
         fs::create_dir_all(&folder)?;
         let cache = Self {
@@ -120,7 +153,7 @@ impl VectorCache {
             folder,
             width,
             format: format_of(width),
-            most_bytes,
+            bounds,
             inner: Mutex::default(),
         };
         cache.refresh(&mut cache.inner.lock())?;
@@ -138,7 +171,11 @@ impl VectorCache {
         let Inner { segments, index, .. } = &mut *inner;
         let one = |key: &Key| {
             let (segment, offset) = *index.get(key)?;
-            let found = self.read(segments.get(segment)?, key, offset);
+            let segment = segments.get(segment)?;
+            let found = match self.bounds.age.is_over(segment.begun()) {
+                true => None,
+                false => self.read(segment, key, offset),
+            };
             if found.is_none() {
                 index.remove(key);
             }
@@ -159,17 +196,15 @@ impl VectorCache {
             if !sound || inner.index.contains_key(&key) {
                 continue;
             }
-            if inner
-                .writer
-                .as_ref()
-                .is_none_or(|writer| writer.length() >= self.full())
-            {
+            let full = |writer: &Writer| writer.length() >= self.full() || self.bounds.age.is_full(writer.begun());
+            if inner.writer.as_ref().is_none_or(full) {
                 inner.writer = None;
                 self.make_room(&mut inner)?;
                 inner.writer = Some(Writer::acquire(
                     &self.folder,
                     &self.format,
                     self.full().saturating_sub(1),
+                    self.bounds.age,
                 )?);
                 self.refresh(&mut inner)?;
             }
@@ -205,7 +240,7 @@ impl VectorCache {
 
     /// A file is full at an eighth of the bound, so that removing the oldest one loses little.
     fn full(&self) -> u64 {
-        (self.most_bytes / 8).min(64 << 20)
+        (self.bounds.bytes / 8).min(64 << 20)
     }
 
     /// A vector; `None` if its record has changed.
@@ -217,11 +252,8 @@ impl VectorCache {
 
     fn files_of_all_spaces(&self) -> io::Result<Vec<Listed>> {
         let mut found = Vec::new();
-        for space in fs::read_dir(&self.root)?.filter_map(Result::ok) {
-            if !space.path().is_dir() {
-                continue;
-            }
-            match isomer_segment_log::list(&space.path(), &self.format) {
+        for space in spaces(&self.root)? {
+            match isomer_segment_log::list(&space, &self.format) {
                 Ok(files) => found.extend(files),
                 // The file was removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -267,7 +299,7 @@ impl VectorCache {
         files.sort_by_key(|file| file.changed);
         let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
         for file in files {
-            if bytes + self.full() <= self.most_bytes {
+            if bytes + self.full() <= self.bounds.bytes {
                 break;
             }
             match isomer_segment_log::remove_unless_written(&file.path) {
@@ -278,11 +310,37 @@ impl VectorCache {
                 }
             }
         }
-        // Removed files drop out of the index, and the positions of the others change.
+        Self::drop_removed(inner);
+        Ok(())
+    }
+
+    /// Removes the vectors of all spaces that are over the age.
+    ///
+    /// # Errors
+    /// If a folder cannot be read.
+    pub fn expire(&self) -> io::Result<Removed> {
+        let mut inner = self.inner.lock();
+        let age = self.bounds.age;
+        inner.writer.take_if(|writer| age.is_full(writer.begun()));
+        let removed = remove_over(&self.root, age)?;
+        Self::drop_removed(&mut inner);
+        self.refresh(&mut inner)?;
+        Ok(removed)
+    }
+
+    /// Calls [`VectorCache::expire`] every hour, if vectors have an age.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn expire_hourly(cache: &Arc<Self>) -> io::Result<Option<Hourly>> {
+        Hourly::start(cache, cache.bounds.age, Self::expire)
+    }
+
+    /// Removed files drop out of the index; the positions of the others change.
+    fn drop_removed(inner: &mut Inner) {
         if inner.segments.iter().any(|segment| !segment.path().exists()) {
             inner.segments.clear();
             inner.index.clear();
         }
-        Ok(())
     }
 }

@@ -57,6 +57,8 @@ pub struct EmbedConfig {
     pub cache_dir: Option<PathBuf>,
     /// Most bytes of that folder; the oldest files go first.
     pub max_cache_bytes: u64,
+    /// Days after which a vector is removed from that folder; 0: none is removed for its age.
+    pub max_cache_days: u32,
     /// Whether a request may name a folder on this machine, or a repository of the hub, instead of
     /// an encoder's id. Meant for one's own process; a server open to others leaves it off.
     pub allow_paths: bool,
@@ -81,6 +83,7 @@ impl Default for EmbedConfig {
             max_model_bytes: 0,
             cache_dir: None,
             max_cache_bytes: 4 << 30,
+            max_cache_days: 0,
             allow_paths: false,
         }
     }

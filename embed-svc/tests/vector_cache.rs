@@ -3,7 +3,11 @@
 
 mod common;
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 use common::{
     edit_json,
@@ -12,17 +16,22 @@ use common::{
 };
 use isomer_embed::{
     batch::TextView,
-    cache::{Key, VectorCache, forget_all, key},
+    cache::{Bounds, Key, VectorCache, forget_all, key, remove_over},
 };
 use isomer_proto::encoder::v1::{EncodeRequest, Truncation};
-use isomer_segment_log::Mode;
+use isomer_segment_log::{MaxAge, Mode};
 use proptest::prelude::*;
 use serde_json::json;
 
 const WIDTH: usize = 4;
 
+fn bounds(bytes: u64) -> Bounds {
+    let age = MaxAge::default();
+    Bounds { bytes, age }
+}
+
 fn open(root: &Path) -> VectorCache {
-    VectorCache::open(root, "space", WIDTH, 8 << 20).unwrap()
+    VectorCache::open(root, "space", WIDTH, bounds(8 << 20)).unwrap()
 }
 
 fn entry(n: u32) -> (Key, [f32; WIDTH]) {
@@ -109,7 +118,7 @@ fn the_oldest_files_go_when_the_bound_is_reached() {
     let most = 64 << 10;
     for round in 0..40 {
         // A writer each, so that the files of the others are free to go.
-        let cache = VectorCache::open(root.path(), "space", WIDTH, most).unwrap();
+        let cache = VectorCache::open(root.path(), "space", WIDTH, bounds(most)).unwrap();
         put(&cache, round * 100..round * 100 + 100);
     }
     let bytes: u64 = files(root.path())
@@ -117,8 +126,38 @@ fn the_oldest_files_go_when_the_bound_is_reached() {
         .map(|file| fs::metadata(file).unwrap().len())
         .sum();
     assert!(bytes <= most + 100 * 56, "{bytes}");
-    let cache = VectorCache::open(root.path(), "space", WIDTH, most).unwrap();
+    let cache = VectorCache::open(root.path(), "space", WIDTH, bounds(most)).unwrap();
     assert!(!found(&cache, 0) && found(&cache, 3999));
+}
+
+#[test]
+fn vectors_go_at_the_end_of_their_time_in_all_spaces() {
+    let root = tempfile::tempdir().unwrap();
+    put(&open(root.path()), 0..10);
+    // As if they had been written a week ago.
+    let week_ago = SystemTime::now() - Duration::from_secs(7 * 24 * 3600 + 1);
+    let seconds = week_ago.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let id = uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, 0));
+    let old = root.path().join(format!("space/vectors-{id}.bin"));
+    fs::rename(files(root.path()).remove(0), &old).unwrap();
+    let reader = open(root.path());
+    assert!(found(&reader, 3), "without an age they stay");
+    let of_days = |days| Bounds {
+        bytes: 8 << 20,
+        age: MaxAge::days(days),
+    };
+    // Eight days are not over, but the file is not written to any more.
+    let cache = VectorCache::open(root.path(), "space", WIDTH, of_days(8)).unwrap();
+    put(&cache, 10..20);
+    assert!(found(&cache, 3) && found(&cache, 13));
+    assert_eq!(files(root.path()).len(), 2);
+    assert_eq!(cache.expire().unwrap().segments, 0);
+    // Another space with another age removes those of this one, and the young stay.
+    VectorCache::open(root.path(), "other", WIDTH, of_days(7)).unwrap();
+    assert!(!old.exists());
+    assert_eq!(cache.expire().unwrap().segments, 0);
+    assert!(!found(&cache, 3) && found(&cache, 13));
+    assert_eq!(remove_over(&root.path().join("none"), MaxAge::days(1)).unwrap().segments, 0);
 }
 
 proptest! {
@@ -368,7 +407,7 @@ fn forgotten_vectors_are_gone_from_every_space_and_from_the_process_that_wrote_t
     let root = tempfile::tempdir().unwrap();
     let writer = open(root.path());
     put(&writer, 0..50);
-    put(&VectorCache::open(root.path(), "other", WIDTH, 8 << 20).unwrap(), 0..10);
+    put(&VectorCache::open(root.path(), "other", WIDTH, bounds(8 << 20)).unwrap(), 0..10);
     let planned = forget_all(root.path(), Mode::Count).unwrap();
     assert!(planned.records == 2 && found(&writer, 7), "{planned:?}");
     assert_eq!(forget_all(root.path(), Mode::Erase).unwrap(), planned);

@@ -47,11 +47,11 @@ class Gateway:
     def __init__(self, isomer: str, folder: pathlib.Path):
         self.generator, url = generator.serve()
         stub = f'default_generator = "stub"\n[transform.generators.stub]\nmodel = "stub"\nurl = "{url}"\napi_key_env = ""\n'
-        config = f'{ENCODERS}\n[access]\nmode = "required"\n[addresses]\nallow = ["127.0.0.1"]\n[transform]\n{stub}'
+        named = f'[augmented_models.tiny-gase]\nencoder = "tiny"\nprompt_name = "passage"\naugment = {{ transformations = {json.dumps(AUGMENT)}, mode = "always", missing_variants = "fail" }}\n'
+        config = f'{ENCODERS}\n[access]\nmode = "required"\n[addresses]\nallow = ["127.0.0.1"]\n{named}[transform]\n{stub}'
         self.server = Isomer(isomer, folder, "gateway", config)
         self.key = self.server.key("engine", ["encode", "transform"])
         self.plain_key = self.server.key("plain engine", ["encode"])
-        self.admin_key = self.server.key("provider", ["encode", "transform", "admin"])
         self.server.start()
         self.url = f"http://{self.server.address}"
 
@@ -63,25 +63,6 @@ class Gateway:
 
     def stop(self) -> None:
         self.server.stop()
-
-
-class Provider:
-    """augmented_provider.py, as its own process."""
-
-    def __init__(self, gateway: Gateway):
-        environment = {**os.environ, "ISOMER_SERVER": gateway.server.address, "ISOMER_API_KEY": gateway.admin_key, "PYTHONPATH": str(ROOT / "clients/python/src")}
-        command = [sys.executable, str(RECIPES / "augmented_provider.py"), "--model", "tiny", "--augment", ",".join(AUGMENT), "--prompt-name", "passage"]
-        self.child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.lines = []
-        for line in self.child.stdout:
-            self.lines.append(line)
-            if line.startswith("registered as"):
-                return
-        raise AssertionError("augmented_provider.py did not start:\n" + "".join(self.lines))
-
-    def stop(self) -> None:
-        self.child.terminate()
-        self.child.wait(timeout=30)
 
 
 SCORES: dict[str, Callable[[object], float]] = {
@@ -306,7 +287,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="isomer-recipes-") as name:
         folder = pathlib.Path(name)
         gateway = Gateway(given.isomer, folder)
-        provider = Provider(gateway)
         try:
             bodies = recipes(gateway, OpenSearch, [("plain", "gase")], True)
             bodies += recipes(gateway, Elasticsearch, [("plain", "gase"), ("pipeline-plain", "pipeline-gase")], True)
@@ -318,7 +298,6 @@ def main() -> int:
             redis_script(gateway, folder)
             twins(gateway)
         finally:
-            provider.stop()
             gateway.stop()
     print(f"{bodies} bodies against the published shapes; {f'{len(FAILED)} failed' if FAILED else 'all hold'}")
     return 1 if FAILED else 0

@@ -39,6 +39,30 @@ def test_queries_are_augmented_and_documents_are_not(client: Any) -> None:
     assert embeddings.embed_documents(TEXTS) == client.encode(TEXTS, encoder="tiny", role="document").vectors.tolist()
 
 
+def test_queries_that_do_not_wait_use_what_is_cached_and_documents_wait(client: Any) -> None:
+    modes = []
+
+    class Told:
+        """The client, with a note of the modes that are asked for."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(client, name)
+
+        def encode_augmented(self, *texts: Any, **options: Any) -> Any:
+            modes.append(options["mode"])
+            return client.encode_augmented(*texts, **options)
+
+    gase = Gase([Source("stopword_removal")], queries_only=False, mode="cached")
+    embeddings = IsomerEmbeddings("tiny", Told(), gase=gase)  # type: ignore[arg-type]
+    # A transformation by rule needs no generator: its variants are always there.
+    due = client.encode_augmented([TEXTS[0]], [Source("stopword_removal")], encoder="tiny", prompt_name="query").vectors[0].tolist()
+    assert embeddings.embed_query(TEXTS[0]) == due
+    embeddings.embed_documents(TEXTS)
+    assert modes == ["cached", None]
+    with pytest.raises(ValueError, match="encode_augmented"):
+        Gase([Source("stopword_removal")], mode="cascade")
+
+
 def test_documents_are_reranked_and_stay_as_they_were(client: Any) -> None:
     documents = [Document(page_content=text, metadata={"n": n}) for n, text in enumerate(TEXTS)]
     ranked = IsomerReranker("reranker", client, top_n=2).compress_documents(documents, "roses")

@@ -8,11 +8,13 @@
 //! is left for the next call. A record that does not match its checksum is reported as damaged and
 //! skipped. **Removing.** [`remove_unless_written`] removes a segment under its lock, so it never
 //! removes one that a process writes to. **Erasing.** [`erase`] overwrites single records in any
-//! segment, whoever writes to it.
+//! segment, whoever writes to it. **Age.** The name of a segment says when it was begun;
+//! [`MaxAge`] ends segments, and [`remove_over`] removes them, by that time.
 //!
 //! This crate does not know what the records mean, how large a log may become, or which segment is
 //! to be removed first.
 
+mod age;
 mod erase;
 mod format;
 mod segment;
@@ -27,6 +29,7 @@ use std::{
     time::SystemTime,
 };
 
+pub use age::{Hourly, MaxAge, Removed, remove_over};
 pub use erase::{Erased, Mode, erase, wipe};
 pub use format::{Format, Framing};
 pub use segment::{Found, Segment, read};
@@ -41,6 +44,8 @@ pub struct Listed {
     pub bytes: u64,
     /// When it was last changed: written to, or [touched](Segment::touch).
     pub changed: SystemTime,
+    /// When it was begun.
+    pub begun: SystemTime,
 }
 
 /// The paths of the segments of a folder.
@@ -59,10 +64,12 @@ pub fn paths(folder: &Path, format: &Format) -> io::Result<Vec<PathBuf>> {
 pub fn list(folder: &Path, format: &Format) -> io::Result<Vec<Listed>> {
     let listed = |path: PathBuf| {
         let metadata = fs::metadata(&path).ok()?;
+        let changed = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         Some(Listed {
+            begun: age::begun(&path, format, changed),
             path,
             bytes: metadata.len(),
-            changed: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            changed,
         })
     };
     Ok(paths(folder, format)?.into_iter().filter_map(listed).collect())

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use crate::{Format, Framing};
+use crate::{Format, Framing, age::begun};
 
 /// How often a use is recorded on disk.
 const TOUCH: Duration = Duration::from_secs(60);
@@ -29,6 +29,7 @@ pub struct Found<T> {
 #[derive(Debug)]
 pub struct Segment {
     path: PathBuf,
+    begun: SystemTime,
     file: Arc<File>,
     framing: Framing,
     /// Everything before this has been read; it is the start of a record.
@@ -43,9 +44,12 @@ impl Segment {
     /// # Errors
     /// It cannot be opened.
     pub fn open(path: &Path, format: &Format) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let changed = file.metadata()?.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         Ok(Self {
             path: path.to_path_buf(),
-            file: Arc::new(File::open(path)?),
+            begun: begun(path, format, changed),
+            file: Arc::new(file),
             framing: format.framing,
             read_to: 0,
             touched: None,
@@ -55,6 +59,11 @@ impl Segment {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// When it was begun.
+    pub fn begun(&self) -> SystemTime {
+        self.begun
     }
 
     /// Bytes of the whole records that have been read.

@@ -16,7 +16,7 @@ const LINES: Format = Format {
 };
 
 fn write(folder: &Path, format: &Format, contents: &[&str]) -> PathBuf {
-    let mut writer = Writer::acquire(folder, format, 1 << 20).unwrap();
+    let mut writer = Writer::acquire(folder, format, 1 << 20, MaxAge::default()).unwrap();
     for content in contents {
         writer.append(content.as_bytes()).unwrap();
     }
@@ -56,7 +56,7 @@ fn records_are_read_as_they_are_added() {
 fn a_record_is_read_again_where_it_was_written() {
     for format in [FIXED, LINES] {
         let folder = tempfile::tempdir().unwrap();
-        let mut writer = Writer::acquire(folder.path(), &format, 1 << 20).unwrap();
+        let mut writer = Writer::acquire(folder.path(), &format, 1 << 20, MaxAge::default()).unwrap();
         writer.append(b"first").unwrap();
         let (offset, length) = writer.append(b"other").unwrap();
         assert_eq!(length, format.framing.record_bytes(5));
@@ -101,8 +101,8 @@ fn a_record_torn_by_a_kill_waits_and_the_next_writer_removes_it() {
 #[test]
 fn a_segment_that_is_written_to_is_neither_taken_over_nor_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Writer::acquire(folder.path(), &LINES, 1 << 20).unwrap();
-    let second = Writer::acquire(folder.path(), &LINES, 1 << 20).unwrap();
+    let first = Writer::acquire(folder.path(), &LINES, 1 << 20, MaxAge::default()).unwrap();
+    let second = Writer::acquire(folder.path(), &LINES, 1 << 20, MaxAge::default()).unwrap();
     assert_ne!(first.path(), second.path());
     assert!(!remove_unless_written(first.path()).unwrap());
     let path = first.path().to_owned();
@@ -117,16 +117,16 @@ fn a_full_segment_is_not_taken_over() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), &FIXED, &["first"]);
     let room = fs::metadata(&path).unwrap().len();
-    let other = Writer::acquire(folder.path(), &FIXED, room - 1).unwrap();
+    let other = Writer::acquire(folder.path(), &FIXED, room - 1, MaxAge::default()).unwrap();
     assert_ne!(other.path(), path);
-    assert_eq!(Writer::acquire(folder.path(), &FIXED, room).unwrap().path(), path);
+    assert_eq!(Writer::acquire(folder.path(), &FIXED, room, MaxAge::default()).unwrap().path(), path);
 }
 
 #[test]
 fn a_content_that_would_break_the_framing_is_refused() {
     for (format, wrong) in [(FIXED, "longer"), (FIXED, "four"), (LINES, "two\nlines")] {
         let folder = tempfile::tempdir().unwrap();
-        let mut writer = Writer::acquire(folder.path(), &format, 1 << 20).unwrap();
+        let mut writer = Writer::acquire(folder.path(), &format, 1 << 20, MaxAge::default()).unwrap();
         let error = writer.append(wrong.as_bytes()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         writer.append(b"right").unwrap();
@@ -139,7 +139,7 @@ fn a_content_that_would_break_the_framing_is_refused() {
 #[test]
 fn what_this_process_appended_is_passed_over_unless_something_stands_before_it() {
     let folder = tempfile::tempdir().unwrap();
-    let mut writer = Writer::acquire(folder.path(), &LINES, 1 << 20).unwrap();
+    let mut writer = Writer::acquire(folder.path(), &LINES, 1 << 20, MaxAge::default()).unwrap();
     let mut segment = Segment::open(writer.path(), &LINES).unwrap();
     let (offset, length) = writer.append(b"first").unwrap();
     writer.flush().unwrap();
@@ -168,7 +168,7 @@ fn other_files_are_no_segments() {
 fn an_erased_record_leaves_nothing_and_the_others_stay_while_a_process_writes() {
     for format in [FIXED, LINES] {
         let folder = tempfile::tempdir().unwrap();
-        let mut writer = Writer::acquire(folder.path(), &format, 1 << 20).unwrap();
+        let mut writer = Writer::acquire(folder.path(), &format, 1 << 20, MaxAge::default()).unwrap();
         for content in ["first", "other", "third"] {
             writer.append(content.as_bytes()).unwrap();
         }
@@ -204,7 +204,7 @@ fn a_wiped_segment_is_gone_or_empty_where_a_process_writes_to_it() {
     wipe(&path).unwrap();
     assert!(!path.exists());
     wipe(&path).unwrap();
-    let mut writer = Writer::acquire(folder.path(), &FIXED, 1 << 20).unwrap();
+    let mut writer = Writer::acquire(folder.path(), &FIXED, 1 << 20, MaxAge::default()).unwrap();
     writer.append(b"first").unwrap();
     writer.flush().unwrap();
     wipe(writer.path()).unwrap();

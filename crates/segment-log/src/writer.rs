@@ -4,9 +4,10 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
-use crate::{Format, Framing, paths};
+use crate::{Format, Framing, Listed, MaxAge, age::begun, list};
 
 /// Records that wait to be written take at most about this many bytes.
 const WAITING: usize = 1 << 18;
@@ -15,6 +16,7 @@ const WAITING: usize = 1 << 18;
 #[derive(Debug)]
 pub struct Writer {
     path: PathBuf,
+    begun: SystemTime,
     file: File,
     framing: Framing,
     /// Bytes in the file.
@@ -24,15 +26,18 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Takes over a segment that no process holds and that has at most `room` bytes, or starts one.
-    /// The folder is created if missing.
+    /// Takes over a segment that no process holds, that has at most `room` bytes and that is
+    /// [young enough](MaxAge::is_full), or starts one. The folder is created if missing.
     ///
     /// # Errors
     /// The folder cannot be created or listed, or no file can be created in it.
-    pub fn acquire(folder: &Path, format: &Format, room: u64) -> io::Result<Self> {
+    pub fn acquire(folder: &Path, format: &Format, room: u64, age: MaxAge) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        for path in paths(folder, format)? {
-            match Self::take_over(&path, format.framing, room) {
+        for Listed { path, begun, .. } in list(folder, format)? {
+            if age.is_full(begun) {
+                continue;
+            }
+            match Self::take_over(&path, begun, format.framing, room) {
                 Ok(Some(writer)) => return Ok(writer),
                 Ok(None) => {}
                 // Read-only, or removed meanwhile: try the next one.
@@ -47,6 +52,7 @@ impl Writer {
             tracing::debug!(segment = %path.display(), %error, "the cache segment cannot be locked");
         }
         Ok(Self {
+            begun: begun(&path, format, SystemTime::now()),
             path,
             file,
             framing: format.framing,
@@ -55,7 +61,7 @@ impl Writer {
         })
     }
 
-    fn take_over(path: &Path, framing: Framing, room: u64) -> io::Result<Option<Self>> {
+    fn take_over(path: &Path, begun: SystemTime, framing: Framing, room: u64) -> io::Result<Option<Self>> {
         let file = OpenOptions::new().read(true).append(true).open(path)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -76,6 +82,7 @@ impl Writer {
         }
         Ok(Some(Self {
             path: path.to_owned(),
+            begun,
             file,
             framing,
             length: whole,
@@ -86,6 +93,11 @@ impl Writer {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// When it was begun.
+    pub fn begun(&self) -> SystemTime {
+        self.begun
     }
 
     /// Its bytes, waiting records included.

@@ -14,7 +14,7 @@ use isomer_proto::common::v1::{Dtype, VectorSpace};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    cache::VectorCache,
+    cache::{Bounds, VectorCache},
     config::EmbedConfig,
     device::Device,
     engine::{Engine, Limits, Precedence, Replica},
@@ -35,7 +35,8 @@ pub struct Loaded {
     /// The engine that runs it.
     pub engine: Engine,
     /// The cache of its vectors, if there is one.
-    pub cache: Option<VectorCache>,
+    pub cache: Option<Arc<VectorCache>>,
+    _aging: Option<Hourly>,
     /// Its vectors in the store that machines share, if there is one.
     pub(crate) shared: Option<SharedSpace>,
     /// Ranges of int8 vectors found so far, by dimensions and normalisation.
@@ -249,19 +250,26 @@ fn open(
         queued_tokens: config.max_queued_tokens,
     };
     let engine = Engine::start_beside(&source.id, replicas, limits, precedence.clone())?;
-    let cache = match &config.cache_dir {
+    let (cache, aging) = match &config.cache_dir {
         Some(root) if model.has_text_vectors() => {
             let space = cached_space(&source, &model);
-            let opened = VectorCache::open(root, &space, model.dimensions(), config.max_cache_bytes);
-            Some(opened.map_err(|error| {
+            let bounds = Bounds {
+                bytes: config.max_cache_bytes,
+                age: MaxAge::days(config.max_cache_days),
+            };
+            let opened = VectorCache::open(root, &space, model.dimensions(), bounds)
+                .map(Arc::new)
+                .and_then(|cache| Ok((VectorCache::expire_hourly(&cache)?, cache)));
+            let (aging, cache) = opened.map_err(|error| {
                 EmbedError::file(
                     root,
                     format!("vectors cannot be kept here: {error}"),
                     "name a folder that can be written as embed.cache_dir, or leave it out",
                 )
-            })?)
+            })?;
+            (Some(cache), aging)
         }
-        _ => None,
+        _ => (None, None),
     };
     // Vectors of a GPU may differ in their last bits from those of another kind of GPU.
     let on_cpu = places.iter().all(|place| place.device.is_cpu());
@@ -276,6 +284,7 @@ fn open(
         model,
         engine,
         cache,
+        _aging: aging,
         shared,
         ranges: tokio::sync::Mutex::default(),
     })

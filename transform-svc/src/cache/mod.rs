@@ -13,9 +13,9 @@
 //! and skipped. **Durability.** An entry is written (`write(2)`) before its text is answered: a
 //! process killed at any point loses nothing it answered. Entries are synced to disk (`fsync`) when
 //! a segment is full and when the cache is closed, not one by one: a power cut may lose the entries
-//! of the last seconds, never earlier ones. **Size.** A cache over its bound removes whole
-//! segments, least recently used first (see [`prune`]), never one that a process writes
-//! to. **Sharing.** [`exchange`] writes entries to a file and reads them back, each checked against
+//! of the last seconds, never earlier ones. **Size and age.** A cache over its bound removes whole
+//! segments, least recently used first (see [`prune`]), never one that a process writes to; what is
+//! older than its age is not found any more, and is removed within the hour. **Sharing.** [`exchange`] writes entries to a file and reads them back, each checked against
 //! its key. [`shared`] is a second level that machines have in common. **Forgetting.** `forget`
 //! erases single entries.
 
@@ -38,6 +38,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 pub use key::{Key, KeyParts, Made};
+pub use prune::Bounds;
 use segment::FORMAT;
 pub use shared::{GeneratorLocation, SharedCache};
 
@@ -142,8 +143,7 @@ pub struct CacheStats {
 #[derive(Debug)]
 pub struct Cache {
     directory: PathBuf,
-    /// Most bytes on disk; 0: no limit.
-    max_bytes: u64,
+    bounds: Bounds,
     inner: Mutex<Inner>,
 }
 
@@ -169,20 +169,20 @@ impl Cache {
     /// Opens the cache in a directory and indexes all entries. The directory is created if it does
     /// not exist. The cache may grow to any size.
     pub fn open(directory: &Path) -> Result<Self, CacheError> {
-        Self::open_bounded(directory, 0)
+        Self::open_bounded(directory, Bounds::default())
     }
 
-    /// Like [`Cache::open`], but bounded to `max_bytes` on disk (0: no limit). With several
-    /// writers, each may exceed the bound by one segment, which is an eighth of the bound and at
-    /// most 64 MiB.
-    pub fn open_bounded(directory: &Path, max_bytes: u64) -> Result<Self, CacheError> {
+    /// Like [`Cache::open`], but bounded in size and age. With several writers, each may exceed the
+    /// bound of the size by one segment, which is an eighth of the bound and at most 64 MiB.
+    pub fn open_bounded(directory: &Path, bounds: Bounds) -> Result<Self, CacheError> {
         fs::create_dir_all(directory)
             .map_err(|error| CacheError::new("cannot make the cache directory", directory, error))?;
         let cache = Self {
             directory: directory.to_owned(),
-            max_bytes,
+            bounds,
             inner: Mutex::default(),
         };
+        cache.expire()?;
         cache.refresh(&mut cache.inner.lock())?;
         cache.make_room(&mut cache.inner.lock())?;
         Ok(cache)
@@ -214,6 +214,10 @@ impl Cache {
         let mut inner = self.inner.lock();
         let place = inner.index.get(key).copied()?;
         let segment = inner.segments.get_mut(place.segment)?.as_mut()?;
+        if self.bounds.age.is_over(segment.begun()) {
+            inner.index.remove(key);
+            return None;
+        }
         segment.touch();
         let file = segment.file();
         drop(inner);
@@ -241,12 +245,17 @@ impl Cache {
         let json = segment::encode(&key, entry)
             .map_err(|error| CacheError::new("cannot encode an entry for", &self.directory, error.into()))?;
         // The size at which adding this line fills a segment.
-        let room = prune::segment_size(self.max_bytes).saturating_sub(FORMAT.framing.record_bytes(json.len()) as u64);
-        if inner.writer.as_ref().is_none_or(|writer| writer.length() > room) {
+        let room = self
+            .bounds
+            .segment_size()
+            .saturating_sub(FORMAT.framing.record_bytes(json.len()) as u64);
+        let age = self.bounds.age;
+        let full = |writer: &Writer| writer.length() > room || age.is_full(writer.begun());
+        if inner.writer.as_ref().is_none_or(full) {
             if let Some(done) = inner.writer.take() {
                 done.sync();
             }
-            let writer = Writer::acquire(&self.directory, &FORMAT, room)
+            let writer = Writer::acquire(&self.directory, &FORMAT, room, age)
                 .map_err(|error| CacheError::new("cannot make a cache segment in", &self.directory, error))?;
             inner.writer = Some(writer);
             self.make_room(&mut inner)?;

@@ -1,13 +1,14 @@
-//! Bounds the size of the cache: removes whole segments, least recently used first.
+//! Bounds the size of the cache and the age of its entries: removes whole segments.
 //!
-//! A use is a write or a read. A read updates the file's modification time at most once a minute,
+//! **Size.** The segment that was used longest ago goes first. A use is a write or a read. A read updates the file's modification time at most once a minute,
 //! so that processes that share the cache see each other's reads. A segment that a process writes
 //! to is locked and stays, so no entry is removed while it is being made. Processes that read a
-//! removed segment can still read it until they notice.
+//! removed segment can still read it until they notice. **Age.** It counts from when an entry came
+//! into this cache, however often it is read.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
-use isomer_segment_log::Writer;
+use isomer_segment_log::{Hourly, MaxAge, Removed, Writer};
 
 use super::{Cache, CacheError, Inner, segment::FORMAT};
 
@@ -16,20 +17,22 @@ const SEGMENT: u64 = 64 << 20;
 /// A bounded cache has at least this many segments.
 const PARTS: u64 = 8;
 
-/// What was removed.
+/// How large a cache may become, and how old its entries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// Segments.
-    pub segments: usize,
-    /// What they took on disk.
+pub struct Bounds {
+    /// Most bytes on disk; 0: any.
     pub bytes: u64,
+    /// The longest time that an entry is kept.
+    pub age: MaxAge,
 }
 
-/// Size in bytes at which a segment is full, in a cache with this bound.
-pub(super) fn segment_size(max_bytes: u64) -> u64 {
-    match max_bytes {
-        0 => SEGMENT,
-        bound => SEGMENT.min(bound / PARTS).max(1),
+impl Bounds {
+    /// Size in bytes at which a segment is full.
+    pub(super) fn segment_size(self) -> u64 {
+        match self.bytes {
+            0 => SEGMENT,
+            bound => SEGMENT.min(bound / PARTS).max(1),
+        }
     }
 }
 
@@ -39,19 +42,52 @@ impl Cache {
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub fn prune(&self, bytes: u64) -> Result<Pruned, CacheError> {
+    pub fn prune(&self, bytes: u64) -> Result<Removed, CacheError> {
         let mut inner = self.inner.lock();
         let pruned = remove(&self.directory, bytes, inner.writer.as_ref().map(Writer::path))?;
         self.refresh(&mut inner)?;
         Ok(pruned)
     }
 
-    /// Enforces the bound, leaving room for one more segment.
+    /// Removes what is older than the age of its [`Bounds`].
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn expire(&self) -> Result<Removed, CacheError> {
+        let age = self.bounds.age;
+        let mut inner = self.inner.lock();
+        if let Some(done) = inner.writer.take_if(|writer| age.is_full(writer.begun())) {
+            done.sync();
+        }
+        let removed = isomer_segment_log::remove_over(&self.directory, &FORMAT, age)
+            .map_err(|error| CacheError::new("cannot list the cache directory", &self.directory, error))?;
+        if removed.segments > 0 {
+            metrics::counter!(crate::metric_names::CACHE_EVICTED).increment(removed.bytes);
+            tracing::info!(
+                segments = removed.segments,
+                bytes = removed.bytes,
+                "removed what the cache has held for the longest time that it may"
+            );
+            self.refresh(&mut inner)?;
+        }
+        Ok(removed)
+    }
+
+    /// Calls [`Cache::expire`] every hour, if its entries have an age.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn expire_hourly(cache: &Arc<Self>) -> Result<Option<Hourly>, CacheError> {
+        Hourly::start(cache, cache.bounds.age, Self::expire)
+            .map_err(|error| CacheError::new("cannot watch the age of the cache", &cache.directory, error))
+    }
+
+    /// Enforces the bound of the size, leaving room for one more segment.
     pub(super) fn make_room(&self, inner: &mut Inner) -> Result<(), CacheError> {
-        if self.max_bytes == 0 {
+        if self.bounds.bytes == 0 {
             return Ok(());
         }
-        let bytes = self.max_bytes - segment_size(self.max_bytes);
+        let bytes = self.bounds.bytes - self.bounds.segment_size();
         let pruned = remove(&self.directory, bytes, inner.writer.as_ref().map(Writer::path))?;
         if pruned.segments > 0 {
             metrics::counter!(crate::metric_names::CACHE_EVICTED).increment(pruned.bytes);
@@ -66,13 +102,13 @@ impl Cache {
     }
 }
 
-fn remove(directory: &Path, most: u64, own: Option<&Path>) -> Result<Pruned, CacheError> {
+fn remove(directory: &Path, most: u64, own: Option<&Path>) -> Result<Removed, CacheError> {
     let mut candidates = isomer_segment_log::list(directory, &FORMAT)
         .map_err(|error| CacheError::new("cannot list the cache directory", directory, error))?;
     // Names are in order of creation, which breaks ties of the clock.
     candidates.sort_by(|a, b| (a.changed, &a.path).cmp(&(b.changed, &b.path)));
     let mut total: u64 = candidates.iter().map(|candidate| candidate.bytes).sum();
-    let mut pruned = Pruned::default();
+    let mut pruned = Removed::default();
     for candidate in candidates {
         if total <= most {
             break;
@@ -97,7 +133,7 @@ fn remove(directory: &Path, most: u64, own: Option<&Path>) -> Result<Pruned, Cac
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use std::{
         fs::{self, File},
         time::{Duration, SystemTime},
@@ -139,10 +175,88 @@ mod tests {
             .sum()
     }
 
+    fn bounded(directory: &Path, bytes: u64) -> Cache {
+        let age = MaxAge::default();
+        Cache::open_bounded(directory, Bounds { bytes, age }).unwrap()
+    }
+
+    fn for_days(directory: &Path, days: u32) -> Cache {
+        let age = MaxAge::days(days);
+        Cache::open_bounded(directory, Bounds { bytes: 0, age }).unwrap()
+    }
+
+    /// As if the only segment had been begun so many hours ago.
+    fn make_older(directory: &Path, hours: u64) {
+        let paths = isomer_segment_log::paths(directory, &FORMAT).unwrap();
+        let [path] = &paths[..] else { panic!("{paths:?}") };
+        let then = SystemTime::now() - Duration::from_secs(hours * 3600);
+        let seconds = then.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        let id = uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, 0));
+        let name = format!("{}{id}{}", FORMAT.prefix, FORMAT.suffix);
+        fs::rename(path, directory.join(name)).unwrap();
+    }
+
+    #[test]
+    fn an_entry_goes_at_the_end_of_its_time_however_often_it_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = for_days(directory.path(), 30);
+        first.put(key(1), &entry(1)).unwrap();
+        drop(first);
+        make_older(directory.path(), 30 * 24 - 1);
+        // It is in its last hour, and read.
+        let cache = for_days(directory.path(), 30);
+        assert_eq!(cache.get(&key(1)).unwrap(), Some(entry(1)));
+        assert_eq!(cache.expire().unwrap(), Removed::default());
+        drop(cache);
+        make_older(directory.path(), 30 * 24);
+        // A cache without an age finds it, and so would one that was opened before.
+        let without = Cache::open(directory.path()).unwrap();
+        assert_eq!(without.get(&key(1)).unwrap(), Some(entry(1)));
+        let cache = for_days(directory.path(), 30);
+        assert_eq!(cache.get(&key(1)).unwrap(), None);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "its file is gone");
+        assert_eq!(without.get(&key(2)).unwrap(), None);
+        assert_eq!(without.stats().segments, 0, "and closed by those who read it");
+    }
+
+    #[test]
+    fn what_is_over_its_time_between_two_looks_is_not_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = for_days(directory.path(), 0);
+        first.put(key(1), &entry(1)).unwrap();
+        drop(first);
+        make_older(directory.path(), 49);
+        let mut cache = for_days(directory.path(), 0);
+        assert_eq!(cache.get(&key(1)).unwrap(), Some(entry(1)), "without an age it stays");
+        // As a process that has indexed it in time.
+        cache.bounds.age = MaxAge::days(2);
+        assert!(cache.contains(&key(1)));
+        assert_eq!(cache.peek(&key(1)), None);
+    }
+
+    #[test]
+    fn old_segments_are_not_written_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = for_days(directory.path(), 8);
+        first.put(key(1), &entry(1)).unwrap();
+        drop(first);
+        let second = for_days(directory.path(), 8);
+        second.put(key(2), &entry(2)).unwrap();
+        assert_eq!(second.stats().segments, 1, "a young one is");
+        drop(second);
+        make_older(directory.path(), 25);
+        let third = for_days(directory.path(), 8);
+        third.put(key(3), &entry(3)).unwrap();
+        assert_eq!(third.stats().segments, 2);
+        assert!((1..4).all(|n| third.get(&key(n)).unwrap().is_some()));
+        third.expire().unwrap();
+        assert!((1..4).all(|n| third.get(&key(n)).unwrap().is_some()));
+    }
+
     #[test]
     fn a_bounded_cache_keeps_to_its_bound_and_loses_the_oldest_entries() {
         let directory = tempfile::tempdir().unwrap();
-        let cache = Cache::open_bounded(directory.path(), BOUND).unwrap();
+        let cache = bounded(directory.path(), BOUND).unwrap();
         for n in 0..300 {
             cache.put(key(n), &entry(n)).unwrap();
             assert!(size(directory.path()) <= BOUND, "{}", size(directory.path()));
@@ -158,7 +272,7 @@ mod tests {
     #[test]
     fn what_is_read_stays_and_what_is_not_goes() {
         let directory = tempfile::tempdir().unwrap();
-        let cache = Cache::open_bounded(directory.path(), BOUND).unwrap();
+        let cache = bounded(directory.path(), BOUND).unwrap();
         (0..30).for_each(|n| cache.put(key(n), &entry(n)).unwrap());
         // As if it had all been written an hour ago.
         let hour_ago = SystemTime::now() - Duration::from_secs(3600);
@@ -177,7 +291,7 @@ mod tests {
     #[test]
     fn a_segment_that_is_written_to_is_never_removed_and_the_others_notice_what_was() {
         let directory = tempfile::tempdir().unwrap();
-        let writer = Cache::open_bounded(directory.path(), BOUND).unwrap();
+        let writer = bounded(directory.path(), BOUND).unwrap();
         let reader = Cache::open(directory.path()).unwrap();
         (0..20).for_each(|n| writer.put(key(n), &entry(n)).unwrap());
         assert!((0..20).all(|n| reader.get(&key(n)).unwrap().is_some()));
@@ -195,10 +309,10 @@ mod tests {
     #[test]
     fn a_smaller_bound_holds_from_the_next_start() {
         let directory = tempfile::tempdir().unwrap();
-        let cache = Cache::open_bounded(directory.path(), 2 * BOUND).unwrap();
+        let cache = bounded(directory.path(), 2 * BOUND).unwrap();
         (0..100).for_each(|n| cache.put(key(n), &entry(n)).unwrap());
         drop(cache);
-        let cache = Cache::open_bounded(directory.path(), BOUND).unwrap();
+        let cache = bounded(directory.path(), BOUND).unwrap();
         assert!(size(directory.path()) <= BOUND);
         assert!(cache.get(&key(99)).unwrap().is_some());
     }

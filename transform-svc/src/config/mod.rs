@@ -10,6 +10,7 @@ use std::{
 use isomer_local_llm::LoadOptions;
 use isomer_models::ModelsConfig;
 use isomer_outbound::GuardConfig;
+use isomer_segment_log::MaxAge;
 use isomer_service_kit::{
     ProcessConfig,
     client::ClientConfig,
@@ -19,6 +20,8 @@ use isomer_service_kit::{
     telemetry::TelemetryConfig,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::cache::Bounds;
 
 pub(crate) use generator::check_url;
 pub use generator::{BudgetConfig, FleetBudgetConfig, FleetLimitsConfig, GeneratorConfig, GeneratorKind, Hedge};
@@ -58,6 +61,9 @@ pub struct TransformConfig {
     /// Largest size of the cache on disk, in bytes; 0: any. What was used longest ago goes first,
     /// by whole segments.
     pub cache_max_bytes: u64,
+    /// Days after which an entry of the cache is removed, counted from when it came into it; 0: none
+    /// is removed for its age. One that is removed is generated again, and paid for again.
+    pub cache_max_days: u32,
     /// Longest text, in characters.
     pub max_text_chars: usize,
     /// Directory of prompt files that replace the built-in ones.
@@ -78,6 +84,7 @@ impl Default for TransformConfig {
             local: LoadOptions::default(),
             cache_dir: None,
             cache_max_bytes: 8 << 30,
+            cache_max_days: 0,
             max_text_chars: 20_000,
             prompts_dir: None,
             max_message_bytes: INNER_MESSAGE,
@@ -86,6 +93,14 @@ impl Default for TransformConfig {
 }
 
 impl TransformConfig {
+    /// How large the cache may become, and how old its entries.
+    pub fn cache_bounds(&self) -> Bounds {
+        Bounds {
+            bytes: self.cache_max_bytes,
+            age: MaxAge::days(self.cache_max_days),
+        }
+    }
+
     /// The cache directory, for models kept under `home`.
     pub fn cache_directory(&self, home: &Path) -> PathBuf {
         self.cache_dir

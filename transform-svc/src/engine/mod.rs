@@ -19,6 +19,7 @@ use isomer_fleet::limits::Limits;
 use isomer_models::Resolver;
 use isomer_proto::transform::v1 as proto;
 use isomer_retention::{Hold, Holder};
+use isomer_segment_log::Hourly;
 
 use crate::{
     cache::{Cache, Key, SharedCache},
@@ -207,6 +208,7 @@ pub struct Engine {
     prompts: Prompts,
     registry: Registry,
     cache: Arc<Cache>,
+    _aging: Option<Hourly>,
     inflight: Inflight,
 }
 
@@ -215,8 +217,8 @@ impl Engine {
     pub fn new(config: TransformConfig, resolver: Resolver) -> Result<Self, TransformError> {
         let prompts = Prompts::load(config.prompts_dir.as_deref())?;
         let home: &Path = &resolver.config().home;
-        let cache = Cache::open_bounded(&config.cache_directory(home), config.cache_max_bytes)?;
-        let cache = Arc::new(cache);
+        let cache = Arc::new(Cache::open_bounded(&config.cache_directory(home), config.cache_bounds())?);
+        let aging = Cache::expire_hourly(&cache)?;
         let stats = cache.stats();
         tracing::debug!(
             entries = stats.entries,
@@ -229,6 +231,7 @@ impl Engine {
             prompts,
             registry,
             cache,
+            _aging: aging,
             inflight: Inflight::default(),
         })
     }

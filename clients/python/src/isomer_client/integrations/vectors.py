@@ -27,6 +27,13 @@ class Gase:
     seed: Optional[int] = None
     queries_only: bool = True
     """Documents keep their plain vectors: the cheap form. Both are of one encoder, and may be compared."""
+    mode: Optional[str] = None
+    """When queries use variants: `always`, `budget`, or `cached` (those that are there; the others are made for the next time).
+    Documents wait for all of theirs, whatever it says."""
+
+    def __post_init__(self) -> None:
+        if self.mode == "cascade":
+            raise ValueError('mode: "cascade" needs the scores of a plain search, which frameworks do not pass on: use Client.encode_augmented')
 
 
 class Vectors:
@@ -68,6 +75,7 @@ class Vectors:
             original_weight=gase.original_weight,
             budget=gase.budget,
             seed=gase.seed,
+            mode=gase.mode if role == "query" else None,
             dimensions=self.dimensions,
             prompt_name=more.get("prompt_name") or self.prompt_name(role),
             collection=self.augmented,

@@ -1,0 +1,58 @@
+//! Texts are in no span, whatever becomes of the call: neither in a name, nor in an attribute, a
+//! status or an event. The calls are those of the test of charges: each rpc and each route that uses
+//! models.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub,
+    dead_code
+)]
+
+#[path = "../charges/calls.rs"]
+mod calls;
+#[path = "../charges/cases.rs"]
+mod cases;
+#[path = "../charges/harness.rs"]
+mod harness;
+#[path = "../charges/models.rs"]
+mod models;
+#[path = "../../../service-kit/tests/spans/harness.rs"]
+mod spans;
+
+use cases::End;
+use harness::Harness;
+use spans::Spans;
+
+/// In every text of the cases, and in nothing else.
+const MARK: &str = "old wooden bench near the station";
+
+// One test: the subscriber belongs to the whole process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn texts_are_in_no_span() {
+    isomer_service_kit::tls::install_crypto();
+    let spans = Spans::install();
+    let harness = Harness::new().await;
+    let key = harness.key().await;
+    let mut failed = 0;
+    for case in cases::all().into_iter().filter(|case| case.uses) {
+        for end in [End::Answer, End::Error] {
+            let Some(call) = case.repeatable(end).filter(|_| case.ends.contains(&end)) else {
+                continue;
+            };
+            let (refusal, found) = spans.of(call.refusal(&harness, &key)).await;
+            let row = case.row;
+            // A run goes on in the background; its spans end after the call.
+            assert!(found.contains("SERVER"), "{row} exports its span:\n{found}");
+            assert!(!found.contains(MARK), "{row}:\n{found}");
+            failed += usize::from(refusal.is_some());
+        }
+    }
+    assert!(failed > 20, "the calls that are to fail do: {failed}");
+    // A text in a span would have been found.
+    let (_, found) = spans
+        .of(async { drop(tracing::info_span!("a span", otel.name = MARK)) })
+        .await;
+    assert!(found.contains(MARK), "{found}");
+}
