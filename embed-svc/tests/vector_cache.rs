@@ -157,7 +157,12 @@ fn vectors_go_at_the_end_of_their_time_in_all_spaces() {
     assert!(!old.exists());
     assert_eq!(cache.expire().unwrap().segments, 0);
     assert!(!found(&cache, 3) && found(&cache, 13));
-    assert_eq!(remove_over(&root.path().join("none"), MaxAge::days(1)).unwrap().segments, 0);
+    assert_eq!(
+        remove_over(&root.path().join("none"), MaxAge::days(1))
+            .unwrap()
+            .segments,
+        0
+    );
 }
 
 proptest! {
@@ -407,7 +412,10 @@ fn forgotten_vectors_are_gone_from_every_space_and_from_the_process_that_wrote_t
     let root = tempfile::tempdir().unwrap();
     let writer = open(root.path());
     put(&writer, 0..50);
-    put(&VectorCache::open(root.path(), "other", WIDTH, bounds(8 << 20)).unwrap(), 0..10);
+    put(
+        &VectorCache::open(root.path(), "other", WIDTH, bounds(8 << 20)).unwrap(),
+        0..10,
+    );
     let planned = forget_all(root.path(), Mode::Count).unwrap();
     assert!(planned.records == 2 && found(&writer, 7), "{planned:?}");
     assert_eq!(forget_all(root.path(), Mode::Erase).unwrap(), planned);

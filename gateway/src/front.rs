@@ -29,6 +29,7 @@ use crate::{
     provider::Audited,
     proxy::{
         self, Servers, Upstream,
+        claims::Claims,
         missing_variants::{self, MissingVariantsConfig, VariantQueue},
     },
     routing::{Fixed, Memory, Router, RoutingConfig},
@@ -97,6 +98,7 @@ pub struct EncoderRoutes {
     /// Routes to every encoder.
     pub router: Router,
     augmented: AugmentedModels,
+    claims: Option<Claims>,
     pub(crate) registry: Registry,
 }
 
@@ -118,9 +120,12 @@ pub async fn open_routes(
         guard,
         max_message_bytes: settings.max_message_bytes,
     };
-    let memory = match &database {
-        Some(database) => Some(Memory::open(database.clone()).await?),
-        None => None,
+    let (memory, claims) = match &database {
+        Some(database) => (
+            Some(Memory::open(database.clone()).await?),
+            Some(Claims::open(database.clone()).await?),
+        ),
+        None => (None, None),
     };
     let registry = Registry::open(settings.providers.clone(), database).await?;
     let router = Router::new(
@@ -135,6 +140,7 @@ pub async fn open_routes(
     Ok(EncoderRoutes {
         router,
         augmented,
+        claims,
         registry,
     })
 }
@@ -155,7 +161,8 @@ pub fn services(
 ) -> (Services, Option<Follower>) {
     let mut services = add_charged(Services::new(), encoders(&routes.router, settings.max_message_bytes));
     let variants = upstream_servers.transform.as_ref().and_then(|servers| {
-        VariantQueue::start(settings.missing_variants, servers.clone(), settings.max_message_bytes)
+        let most = settings.max_message_bytes;
+        VariantQueue::start(settings.missing_variants, servers.clone(), most, routes.claims.clone())
     });
     let transform = upstream_servers
         .transform

@@ -119,7 +119,12 @@ fn a_full_segment_is_not_taken_over() {
     let room = fs::metadata(&path).unwrap().len();
     let other = Writer::acquire(folder.path(), &FIXED, room - 1, MaxAge::default()).unwrap();
     assert_ne!(other.path(), path);
-    assert_eq!(Writer::acquire(folder.path(), &FIXED, room, MaxAge::default()).unwrap().path(), path);
+    assert_eq!(
+        Writer::acquire(folder.path(), &FIXED, room, MaxAge::default())
+            .unwrap()
+            .path(),
+        path
+    );
 }
 
 #[test]

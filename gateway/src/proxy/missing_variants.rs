@@ -6,8 +6,9 @@
 //! transform-svc; the queue itself is in memory and lost with the process: the next request asks
 //! again.
 //!
-//! Bounded in texts, for each payer too; each text once, however many ask; behind all other calls
-//! to generators and encoders; paused while transform-svc is overloaded or away.
+//! Bounded in texts, for each payer too; each text once, however many ask, and of gateways that
+//! share a database; behind all other calls to generators and encoders; paused while transform-svc
+//! is overloaded or away.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -41,7 +42,8 @@ use tokio::{sync::Notify, time::timeout};
 use tonic::Code;
 use tracing::Instrument;
 
-use crate::{billing, proxy::Servers, tenant};
+use super::{Servers, claims::Claims};
+use crate::{billing, tenant};
 
 /// Texts whose missing variants were made or not, by `end`.
 pub(crate) const TEXTS: &str = metric_name!("gateway", "missing_variants_texts", "total");
@@ -233,8 +235,10 @@ enum End {
     Budget,
     /// The caller may no longer ask for it.
     Refused,
-    /// transform-svc was overloaded or away.
+    /// transform-svc was overloaded or away, or the database was.
     Overloaded,
+    /// Another gateway makes them.
+    Elsewhere,
 }
 
 impl End {
@@ -247,6 +251,7 @@ impl End {
             Self::Budget => "budget",
             Self::Refused => "refused",
             Self::Overloaded => "overloaded",
+            Self::Elsewhere => "elsewhere",
         }
     }
 
@@ -256,9 +261,15 @@ impl End {
 }
 
 impl VariantQueue {
-    /// A queue over servers of transform-svc; `None` where the configuration wants none. Must be
-    /// called inside a Tokio runtime.
-    pub(crate) fn start(config: MissingVariantsConfig, transform: Servers, max_message_bytes: usize) -> Option<Self> {
+    /// A queue over servers of transform-svc; `None` where the configuration wants none. With
+    /// `claims`, what another gateway is making is left to it. Must be called inside a Tokio
+    /// runtime.
+    pub(crate) fn start(
+        config: MissingVariantsConfig,
+        transform: Servers,
+        max_message_bytes: usize,
+        claims: Option<Claims>,
+    ) -> Option<Self> {
         if config.texts == 0 {
             return None;
         }
@@ -271,7 +282,12 @@ impl VariantQueue {
         let client = AugmentationServiceClient::new(transform).max_decoding_message_size(max_message_bytes);
         let pause = Arc::new(Pause::default());
         for _ in 0..config.calls {
-            let worker = work(Arc::downgrade(&inner), client.clone(), Arc::clone(&pause));
+            let worker = work(
+                Arc::downgrade(&inner),
+                client.clone(),
+                claims.clone(),
+                Arc::clone(&pause),
+            );
             tokio::spawn(worker.instrument(unsampled()));
         }
         Some(Self(inner))
@@ -405,7 +421,12 @@ impl Pause {
     }
 }
 
-async fn work(queue: Weak<Inner>, client: AugmentationServiceClient<Servers>, pause: Arc<Pause>) {
+async fn work(
+    queue: Weak<Inner>,
+    client: AugmentationServiceClient<Servers>,
+    claims: Option<Claims>,
+    pause: Arc<Pause>,
+) {
     loop {
         let Some(inner) = queue.upgrade() else { return };
         let Some(wanted) = inner.pop() else {
@@ -415,7 +436,13 @@ async fn work(queue: Weak<Inner>, client: AugmentationServiceClient<Servers>, pa
             continue;
         };
         drop(inner);
-        let ended = make(&client, &wanted).await;
+        let ended = match &claims {
+            None => make(&client, &wanted).await,
+            Some(claims) => match claims.only_here(&wanted.digest, make(&client, &wanted)).await {
+                Ok(made) => made.unwrap_or(Ok(End::Elsewhere)),
+                Err(fault) => Err(fault),
+            },
+        };
         match &ended {
             Ok(end) => end.count(),
             Err(_) => End::Overloaded.count(),
@@ -552,6 +579,7 @@ mod tests {
             if self.0.0.fetch_add(1, SeqCst) == 0 {
                 return Err(Fault::new(Code::ResourceExhausted, "OVERLOADED", "full").into());
             }
+            tokio::time::sleep(Duration::from_millis(300)).await;
             self.0.1.lock().push(request.into_inner());
             Ok(Response::new(AugmentResponse::default()))
         }
@@ -564,6 +592,51 @@ mod tests {
         }
     }
 
+    /// How often a service is asked where two gateways lack the variants of one text.
+    async fn asked_by_two(claims: [Option<Claims>; 2]) -> usize {
+        let busy = Busy::default();
+        busy.0.0.store(1, SeqCst);
+        let service = Services::new().add(AugmentationServiceServer::new(busy.clone()));
+        let servers = Servers::here(&RoutingConfig::default(), "stub", rpc::channel(service).await);
+        let queues = claims.map(|claims| {
+            let config = MissingVariantsConfig::default();
+            VariantQueue::start(config, servers.clone(), 1 << 20, claims).unwrap()
+        });
+        let spec = AugmentationSpec {
+            sources: vec![VariantSource::default()],
+            mode: AugmentationMode::Cached.into(),
+            ..AugmentationSpec::default()
+        };
+        let answered = Variants {
+            missing: vec![MissingVariant {
+                reason: MissingReason::NotCached.into(),
+                ..MissingVariant::default()
+            }],
+            ..Variants::default()
+        };
+        for (number, queue) in queues.iter().enumerate() {
+            let item = TextItem {
+                id: format!("of gateway {number}"),
+                text: "one text".to_owned(),
+                ..TextItem::default()
+            };
+            queue.take(None, &spec, &[item], std::slice::from_ref(&answered));
+        }
+        while queues.iter().any(|queue| !queue.0.line.lock().known.is_empty()) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        busy.0.1.lock().len()
+    }
+
+    #[tokio::test]
+    async fn of_gateways_that_share_a_database_one_asks() {
+        let database = isomer_database::Database::open("sqlite::memory:").await.unwrap();
+        let one = Claims::open(database.clone()).await.unwrap();
+        let other = Claims::open(database).await.unwrap();
+        assert_eq!(asked_by_two([Some(one), Some(other)]).await, 1);
+        assert_eq!(asked_by_two([None, None]).await, 2, "those that share none both do");
+    }
+
     #[tokio::test]
     async fn it_pauses_while_the_service_is_overloaded_and_asks_for_nothing_else_than_what_lacked() {
         let busy = Busy::default();
@@ -573,7 +646,7 @@ mod tests {
             calls: 1,
             ..MissingVariantsConfig::default()
         };
-        let queue = VariantQueue::start(config, servers, 1 << 20).unwrap();
+        let queue = VariantQueue::start(config, servers, 1 << 20, None).unwrap();
         let source = |id: &str| VariantSource {
             generator_id: id.to_owned(),
             ..VariantSource::default()

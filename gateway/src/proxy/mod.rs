@@ -5,6 +5,7 @@
 //! disconnects. What a call uses is charged to its caller (`billing`); runs are charged while they
 //! go on (`runs`).
 
+pub(crate) mod claims;
 pub mod missing_variants;
 mod servers;
 

@@ -217,7 +217,10 @@ impl Engine {
     pub fn new(config: TransformConfig, resolver: Resolver) -> Result<Self, TransformError> {
         let prompts = Prompts::load(config.prompts_dir.as_deref())?;
         let home: &Path = &resolver.config().home;
-        let cache = Arc::new(Cache::open_bounded(&config.cache_directory(home), config.cache_bounds())?);
+        let cache = Arc::new(Cache::open_bounded(
+            &config.cache_directory(home),
+            config.cache_bounds(),
+        )?);
         let aging = Cache::expire_hourly(&cache)?;
         let stats = cache.stats();
         tracing::debug!(
