@@ -5,10 +5,16 @@
 //! Near a limit requests become smaller, and the last texts are sent one by one, with as many
 //! attempts as fit. A text that needs more ends the run.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use futures::{StreamExt, stream, stream::BoxStream};
-use isomer_proto::transform::v1::{GenerationEstimate, GuardMode, Outcome, TextItem, TransformResult, TransformSpec};
+use isomer_proto::transform::v1::{GenerationEstimate, GuardMode, Outcome, TransformResult, TransformSpec};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -17,10 +23,8 @@ use super::{
     answers::{Answer, Order, answers, estimate_items},
     ceiling::{Amount, Ceiling},
     live::Live,
+    transform::Chunk,
 };
-
-/// Texts with their positions.
-type Chunk = Vec<(usize, TextItem)>;
 
 /// A prompt may have so many times the tokens that are estimated for it: an estimate has four bytes
 /// a token, and texts in other scripts than Latin have about two.
@@ -28,8 +32,9 @@ const CAUTION: f64 = 2.0;
 
 /// What is reserved for requests in flight.
 #[derive(Debug, Default)]
-struct Reserved {
+pub(super) struct Reserved {
     amounts: Mutex<Vec<(u64, Amount)>>,
+    next: AtomicU64,
     settled: Notify,
 }
 
@@ -68,23 +73,23 @@ struct Admission<'a> {
     order: &'a Order,
     waiting: VecDeque<Chunk>,
     reserved: Arc<Reserved>,
-    next: u64,
 }
 
-/// Sends each request as soon as the limits admit it. An error ends the stream.
+/// Sends each request as soon as the limits admit it, beside what is `reserved` already. An error
+/// ends the stream.
 pub(super) fn admitted<'a>(
     context: &'a RunContext,
     live: &'a Live,
     order: &'a Order,
     chunks: Vec<Chunk>,
+    reserved: Arc<Reserved>,
 ) -> BoxStream<'a, Answers<'a>> {
     let admission = Admission {
         context,
         live,
         order,
         waiting: chunks.into(),
-        reserved: Arc::default(),
-        next: 0,
+        reserved,
     };
     stream::unfold(Some(admission), |admission| async move {
         let mut admission = admission?;
@@ -129,13 +134,13 @@ impl<'a> Admission<'a> {
         }
     }
 
-    fn reserve(&mut self, most: Amount) -> Result<Reservation, RunError> {
+    fn reserve(&self, most: Amount) -> Result<Reservation, RunError> {
         let (reserved, _) = self.reserved.sum();
         self.ceiling().admit(&self.live.counters(), reserved, most)?;
-        self.next += 1;
-        self.reserved.amounts.lock().push((self.next, most));
+        let id = self.reserved.next.fetch_add(1, Ordering::Relaxed);
+        self.reserved.amounts.lock().push((id, most));
         Ok(Reservation {
-            id: self.next,
+            id,
             of: Arc::clone(&self.reserved),
         })
     }

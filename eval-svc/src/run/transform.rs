@@ -3,7 +3,8 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::Arc,
     time::Instant,
 };
 
@@ -14,6 +15,7 @@ use isomer_proto::{
 };
 pub use isomer_report::terms::Outcome;
 use isomer_service_kit::Fault;
+use parking_lot::Mutex;
 
 use super::{
     RunContext, RunError,
@@ -157,10 +159,13 @@ pub(super) async fn transform(
     let texts: usize = passes.iter().map(|(_, _, lacking)| lacking.len()).sum();
     live.count(|counters| counters.texts_planned += texts as u64);
     meter.grow(texts as u64);
-    for (t, s, lacking) in passes {
-        if !lacking.is_empty() {
-            one_pass(context, plan, live, meter, transformed, (t, s), &lacking).await?;
-        }
+    // What differs in its seed alone comes afterwards: a generator that takes no seed answers both
+    // alike, so that the second is found in the caches. All else goes on without a pause.
+    for seed in 0..round.seeds {
+        let of_seed = passes
+            .iter()
+            .filter(|(_, s, lacking)| *s == seed && !lacking.is_empty());
+        generate(context, plan, live, meter, transformed, &of_seed.collect::<Vec<_>>()).await?;
     }
     Ok(())
 }
@@ -180,54 +185,74 @@ fn lacking(plan: &Plan, round: &Round, transformed: &Transformed, (t, s): (usize
     wanted.into_iter().collect()
 }
 
-/// Transforms texts (positions of requests) under one transformation and seed.
-async fn one_pass(
+/// Transforms texts (positions of requests), each under a transformation and seed.
+async fn generate(
     context: &RunContext,
     plan: &mut Plan,
     live: &Live,
     meter: &mut Meter,
     transformed: &mut Transformed,
-    (t, s): (usize, usize),
-    wanted: &[usize],
+    wanted: &[&(usize, usize, Vec<usize>)],
 ) -> Result<(), RunError> {
-    let planned = plan.transformations[t].clone();
-    let what = plan.describe(super::plan::Variant::Transformed {
-        transformation: t,
-        seed: s,
-    });
-    meter.detail(&what);
-    live.tell(meter);
-    let order = Order {
+    let passes: Vec<Pass> = wanted
+        .iter()
+        .map(|(t, s, lacking)| Pass {
+            order: order(plan, *t, *s),
+            texts: lacking.len(),
+        })
+        .collect();
+    let Plan {
+        corpus,
+        requests,
+        transformations,
+        ..
+    } = plan;
+    let asked: Vec<&[TextRequest]> = wanted
+        .iter()
+        .map(|(t, ..)| requests.of(&transformations[*t]).as_slice())
+        .collect();
+    // Read where requests are made, and written where a pass has ended.
+    let corpus = Mutex::new(corpus);
+    let chunks = |pass: usize, most: usize| {
+        let of_pass = wanted[pass].2.iter().filter_map(|request| asked[pass].get(*request));
+        chunks(&of_pass.collect::<Vec<_>>(), &corpus.lock(), most)
+    };
+    let done = |pass: usize, results: Vec<TransformResult>| {
+        let (t, s, lacking) = wanted[pass];
+        refuse_silence(&results, &passes[pass].order.what)?;
+        let planned = &transformations[*t];
+        for (request, result) in lacking.iter().copied().zip(results) {
+            transformed.note_generator(&result);
+            let target = target(planned, &result);
+            let made = record(&mut corpus.lock(), asked[pass][request].text, result);
+            transformed.made[*t][*s][request] = Some(Made { target, ..made });
+        }
+        Ok(())
+    };
+    gather(context, live, meter, &passes, &chunks, done).await
+}
+
+/// What the service is asked for under one transformation and seed.
+fn order(plan: &Plan, t: usize, s: usize) -> Order {
+    let planned = &plan.transformations[t];
+    Order {
         spec: spec(plan, t, s),
         producer: plan.producers.get(&planned.label).cloned().unwrap_or_default(),
-        what: what.clone(),
+        what: plan.describe(super::plan::Variant::Transformed {
+            transformation: t,
+            seed: s,
+        }),
         needs_generator: planned.needs_generator,
         count: tally_outcome,
         ceiling: plan.ceiling,
-    };
-    let all = plan.requests.of(&planned);
-    let requests: Vec<&TextRequest> = wanted.iter().filter_map(|request| all.get(*request)).collect();
-    let results = gather(context, &plan.corpus, live, meter, order, &requests).await?;
-    refuse_silence(&results, &what)?;
-    let mut made = Vec::with_capacity(results.len());
-    for (request, result) in wanted.iter().copied().zip(results) {
-        transformed.note_generator(&result);
-        let original = plan.requests.of(&planned)[request].text;
-        let target = target(&planned, &result);
-        let made_of_it = record(&mut plan.corpus, original, result);
-        made.push((request, Made { target, ..made_of_it }));
     }
-    for (request, one) in made {
-        transformed.made[t][s][request] = Some(one);
-    }
-    Ok(())
 }
 
 /// Splits requests into chunks of at most `most` texts and `MOST_BYTES` bytes: each item with its
 /// position. The longest texts come first: they take longest, and one that is begun last keeps
 /// everything that comes after it waiting.
-pub(super) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(usize, TextItem)>> {
-    let mut chunks: Vec<Vec<(usize, TextItem)>> = Vec::new();
+pub(super) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) -> Vec<Chunk> {
+    let mut chunks: Vec<Chunk> = Vec::new();
     let mut bytes = 0;
     let mut order: Vec<(usize, &TextRequest)> = requests.iter().copied().enumerate().collect();
     order.sort_by_key(|(_, request)| Reverse(corpus.get(request.text).len()));
@@ -253,62 +278,125 @@ pub(super) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) ->
     chunks
 }
 
-/// Sends texts and returns their results in order. Counts and progress are reported as results
-/// arrive.
+/// An order for so many texts.
+pub(super) struct Pass {
+    pub order: Order,
+    pub texts: usize,
+}
+
+/// Requests: each text with its position in its pass.
+pub(super) type Chunk = Vec<(usize, TextItem)>;
+
+/// Sends the texts of passes, one pass after the other. The next one begins while the last texts of
+/// one are still being made, so that nothing idles between them. `chunks` gives the requests of a
+/// pass, of at most so many texts; `done` takes the results of each pass in the order of its texts,
+/// pass by pass. Counts and progress are reported as results arrive.
 pub(super) async fn gather(
     context: &RunContext,
-    corpus: &Corpus,
     live: &Live,
     meter: &mut Meter,
-    order: Order,
-    requests: &[&TextRequest],
-) -> Result<Vec<TransformResult>, RunError> {
+    passes: &[Pass],
+    chunks: &(dyn Fn(usize, usize) -> Vec<Chunk> + Sync),
+    mut done: impl FnMut(usize, Vec<TransformResult>) -> Result<(), RunError> + Send,
+) -> Result<(), RunError> {
     let own = Batching {
         items: context.config.transform_batch_items,
         in_flight: IN_FLIGHT,
     };
     let batching = context.work.batching(RequestKind::Transform, own);
-    let chunks = chunks(requests, corpus, batching.items);
-    let mut results: Vec<Option<TransformResult>> = vec![None; requests.len()];
-    let (spec, producer, what) = (&order.spec, &order.producer, &order.what);
-    let sent = match order.ceiling.any() && order.needs_generator {
-        true => admitted(context, live, &order, chunks),
-        false => {
-            let send = |chunk| -> Answers<'_> { answers(&context.work, producer, spec.clone(), chunk, what.clone()) };
-            stream::iter(chunks).map(send).boxed()
+    let reserved = Arc::default();
+    let sent = stream::iter(passes.iter().enumerate()).flat_map(|(number, Pass { order, .. })| {
+        let chunks = chunks(number, batching.items);
+        let sent = match order.ceiling.any() && order.needs_generator {
+            true => admitted(context, live, order, chunks, Arc::clone(&reserved)),
+            false => {
+                let send = |chunk| -> Answers<'_> {
+                    answers(
+                        &context.work,
+                        &order.producer,
+                        order.spec.clone(),
+                        chunk,
+                        order.what.clone(),
+                    )
+                };
+                stream::iter(chunks).map(send).boxed()
+            }
+        };
+        sent.map(move |answers| answers.map(move |answer| Ok::<_, RunError>((number, answer?))).boxed())
+    });
+    let mut events = sent.flatten_unordered(batching.in_flight);
+    let mut all: VecDeque<Gathered> = passes.iter().map(|pass| Gathered::of(pass.texts)).collect();
+    let begin = |meter: &mut Meter, pass: usize| {
+        if let Some(Pass { order, .. }) = passes.get(pass) {
+            meter.detail(&order.what);
+            live.tell(meter);
         }
     };
-    let mut events = sent.flatten_unordered(batching.in_flight);
-    while let Some(event) = events.try_next().await? {
-        match event {
-            Answer::Text(request, result) => {
+    let mut first = 0;
+    begin(meter, first);
+    while let Some((number, answer)) = events.try_next().await? {
+        let order = &passes[number].order;
+        match answer {
+            Answer::Text(position, result) => {
                 let cached = result.provenance.as_ref().is_some_and(|p| p.cache_hit);
-                let fresh = results.get(request).is_some_and(Option::is_none);
                 if let Some(usage) = &result.usage {
                     live.count(|counters| spend(counters, usage));
                 }
-                if fresh {
+                let of_pass = number.checked_sub(first).and_then(|at| all.get_mut(at));
+                if let Some(gathered) = of_pass.filter(|gathered| gathered.is_new(position)) {
                     live.count(|counters| {
                         tally_source(counters, cached, order.needs_generator);
                         (order.count)(counters, &result);
                     });
                     meter.add(1, u64::from(cached), Instant::now());
                     live.tell(meter);
-                    results[request] = Some(*result);
+                    gathered.add(position, *result);
                 }
             }
             Answer::End(rest) => live.count(|counters| spend(counters, &rest)),
         }
         order.ceiling.hold(&live.counters())?;
+        while all.front().is_some_and(|gathered| gathered.left == 0) {
+            let results = all.pop_front().unwrap_or_default().results;
+            done(first, results.into_iter().flatten().collect())?;
+            first += 1;
+            begin(meter, first);
+        }
     }
-    drop(events);
-    let all: Option<Vec<TransformResult>> = results.into_iter().collect();
-    all.ok_or_else(|| RunError::Transform {
-        what: what.clone(),
-        fault: Box::new(Fault::internal(
-            "the transform service ended its answer before every text had an outcome",
-        )),
-    })
+    match passes.get(first) {
+        None => Ok(()),
+        Some(Pass { order, .. }) => Err(RunError::Transform {
+            what: order.what.clone(),
+            fault: Box::new(Fault::internal(
+                "the transform service ended its answer before every text had an outcome",
+            )),
+        }),
+    }
+}
+
+/// Results of a pass so far.
+#[derive(Default)]
+struct Gathered {
+    results: Vec<Option<TransformResult>>,
+    left: usize,
+}
+
+impl Gathered {
+    fn of(texts: usize) -> Self {
+        Self {
+            results: vec![None; texts],
+            left: texts,
+        }
+    }
+
+    fn is_new(&self, position: usize) -> bool {
+        self.results.get(position).is_some_and(Option::is_none)
+    }
+
+    fn add(&mut self, position: usize, result: TransformResult) {
+        self.results[position] = Some(result);
+        self.left -= 1;
+    }
 }
 
 /// The specification for the service under one transformation and seed.

@@ -19,7 +19,7 @@ use crate::{
         progress::Meter,
         prompting::Key,
         rounds::Round,
-        transform::{Transformed, gather},
+        transform::{Pass, Transformed, chunks, gather},
         wire,
     },
     separation::{Changed, Kind, Separating, Source, candidates, choose, count_once, differs, keeps_half},
@@ -284,8 +284,6 @@ async fn ask(
     let what = what(kind);
     live.count(|counters| counters.texts_planned += requests.len() as u64);
     meter.grow(requests.len() as u64);
-    meter.detail(&what);
-    live.tell(meter);
     let order = Order {
         spec: spec(plan, kind),
         producer: plan.producers.get(&what).cloned().unwrap_or_default(),
@@ -296,7 +294,15 @@ async fn ask(
         ceiling: plan.ceiling,
     };
     let requests: Vec<&TextRequest> = requests.iter().collect();
-    gather(context, &plan.corpus, live, meter, order, &requests).await
+    let texts = requests.len();
+    let mut all = Vec::new();
+    let take = |_, results| {
+        all = results;
+        Ok(())
+    };
+    let chunks = |_, most| chunks(&requests, &plan.corpus, most);
+    gather(context, live, meter, &[Pass { order, texts }], &chunks, take).await?;
+    Ok(all)
 }
 
 /// Describes the request for copies.
