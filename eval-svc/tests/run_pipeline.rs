@@ -40,6 +40,37 @@ async fn two_encoders_share_one_generation_pass_and_no_text_is_encoded_twice() {
     assert_eq!(counters.kept_original, 1);
 }
 
+/// The transformations of the texts, in the order in which they were asked for, and the time of the
+/// run. A text takes 40 ms, and one request has all texts of a pass.
+async fn asked_slowly(head: &str) -> (Vec<String>, Duration) {
+    let harness = Harness::new();
+    *harness.transform.pause.lock() = Duration::from_millis(40);
+    let (_service, mut client) = harness.open().await;
+    let began = std::time::Instant::now();
+    let run = run_to_end(&mut client, spec(harness.suite(head), &["stub-a"])).await;
+    assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+    let asked = harness
+        .transform
+        .ids
+        .lock()
+        .iter()
+        .map(|(name, _)| name.clone())
+        .collect();
+    (asked, began.elapsed())
+}
+
+#[tokio::test]
+async fn a_transformation_does_not_wait_for_the_last_texts_of_another_but_a_seed_does() {
+    let (asked, _) = asked_slowly(TWO).await;
+    let first = asked.iter().position(|name| name == "summarisation").unwrap();
+    let last = asked.iter().rposition(|name| name == "paraphrase").unwrap();
+    assert!(first < last, "{asked:?}");
+    // A generator that takes no seed would be asked twice for the same text.
+    let (asked, took) = asked_slowly("seeds = [1337, 7]\ntransformations = [\"paraphrase\"]").await;
+    assert_eq!(asked.len() as u64, 2 * DISTINCT);
+    assert!(took >= Duration::from_millis(40) * 2 * DISTINCT as u32, "{took:?}");
+}
+
 #[tokio::test]
 async fn what_is_drawn_for_a_text_is_drawn_by_where_it_stands() {
     let harness = Harness::new();

@@ -35,6 +35,7 @@ use crate::{
     routing::{Fixed, Memory, Router, RoutingConfig},
     runs::{self, Intervals},
     screening::Screen,
+    timing,
 };
 
 pub use crate::{encoder_service::EncoderHandler, runs::Follower};
@@ -177,7 +178,10 @@ pub fn services(
         .iter()
         .flat_map(|servers| upstreams(SCORES, servers, &routes.router));
     for upstream in transform.chain(scores) {
-        services = services.add_routes(upstream.service, billing::charged(proxy::route(upstream)));
+        services = services.add_routes(
+            upstream.service,
+            timing::timed(billing::charged(proxy::route(upstream))),
+        );
     }
     let mut follower = None;
     if let Some(servers) = upstream_servers.runs() {
@@ -199,7 +203,7 @@ pub fn services(
             Some(follower) => runs::route(upstream, follower.clone()),
             None => proxy::route(upstream),
         };
-        services = services.add_routes(RUNS, runs::named(routes));
+        services = services.add_routes(RUNS, timing::timed(runs::named(routes)));
     }
     let pages = Pages {
         router: routes.router.clone(),
@@ -218,7 +222,7 @@ pub fn services(
             routes.registry.handler(),
             access.cloned(),
         )))
-        .http(billing::charged(page::routes(pages)))
+        .http(timing::timed(billing::charged(page::routes(pages))))
         .web(&settings.web.allowed_origins);
     let services = dialects::add(services, &backends);
     let services = openai::add(services, backends);
@@ -245,7 +249,7 @@ where
     let server = server.map_request(|request: axum::extract::Request| request.map(Body::new));
     services.add_routes(
         S::NAME,
-        billing::charged(axum::Router::new().route_service(&path, server)),
+        timing::timed(billing::charged(axum::Router::new().route_service(&path, server))),
     )
 }
 

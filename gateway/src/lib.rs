@@ -26,6 +26,7 @@ pub mod routing;
 mod runs;
 mod screening;
 mod tenant;
+mod timing;
 pub mod upstreams;
 
 pub use billing::most::asks_generator;

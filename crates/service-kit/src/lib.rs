@@ -94,7 +94,7 @@ pub use caller::CALLER;
 pub use client::GrpcChannel;
 pub use error::{Fault, with_subject};
 #[cfg(feature = "server")]
-pub use layers::CallDeadline;
+pub use layers::{CallDeadline, UpstreamTime};
 pub use limits::LimitsConfig;
 #[cfg(feature = "server")]
 pub use off_runtime::off_runtime;

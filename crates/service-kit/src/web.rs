@@ -19,6 +19,7 @@ const READ: [HeaderName; 13] = [
     versions::SERVER,
     versions::OLDEST,
     header::RETRY_AFTER,
+    HeaderName::from_static("server-timing"),
     HeaderName::from_static("x-ratelimit-limit-requests"),
     HeaderName::from_static("x-ratelimit-remaining-requests"),
     HeaderName::from_static("x-ratelimit-reset-requests"),

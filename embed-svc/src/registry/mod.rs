@@ -11,6 +11,7 @@ use std::{
 
 use isomer_models::{ModelKind, ResolvedModel, Resolver, progress::LogProgress};
 use isomer_proto::common::v1::{Dtype, VectorSpace};
+use isomer_segment_log::{Hourly, MaxAge};
 use sha2::{Digest, Sha256};
 
 use crate::{

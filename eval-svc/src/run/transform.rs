@@ -8,7 +8,10 @@ use std::{
     time::Instant,
 };
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{
+    StreamExt, TryStreamExt,
+    stream::{self, BoxStream},
+};
 use isomer_proto::{
     common::v1::Usage,
     transform::v1::{Outcome as ProtoOutcome, Sampling, TextItem, TransformResult, TransformSpec},
@@ -217,7 +220,7 @@ async fn generate(
         let of_pass = wanted[pass].2.iter().filter_map(|request| asked[pass].get(*request));
         chunks(&of_pass.collect::<Vec<_>>(), &corpus.lock(), most)
     };
-    let done = |pass: usize, results: Vec<TransformResult>| {
+    let mut done = |pass: usize, results: Vec<TransformResult>| {
         let (t, s, lacking) = wanted[pass];
         refuse_silence(&results, &passes[pass].order.what)?;
         let planned = &transformations[*t];
@@ -229,7 +232,7 @@ async fn generate(
         }
         Ok(())
     };
-    gather(context, live, meter, &passes, &chunks, done).await
+    gather(context, live, meter, &passes, &chunks, &mut done).await
 }
 
 /// What the service is asked for under one transformation and seed.
@@ -287,6 +290,12 @@ pub(super) struct Pass {
 /// Requests: each text with its position in its pass.
 pub(super) type Chunk = Vec<(usize, TextItem)>;
 
+/// The requests of a pass, of at most so many texts.
+type Chunks<'a> = &'a (dyn Fn(usize, usize) -> Vec<Chunk> + Sync);
+
+/// Takes the results of a pass.
+type Done<'a> = &'a mut (dyn FnMut(usize, Vec<TransformResult>) -> Result<(), RunError> + Send);
+
 /// Sends the texts of passes, one pass after the other. The next one begins while the last texts of
 /// one are still being made, so that nothing idles between them. `chunks` gives the requests of a
 /// pass, of at most so many texts; `done` takes the results of each pass in the order of its texts,
@@ -296,34 +305,15 @@ pub(super) async fn gather(
     live: &Live,
     meter: &mut Meter,
     passes: &[Pass],
-    chunks: &(dyn Fn(usize, usize) -> Vec<Chunk> + Sync),
-    mut done: impl FnMut(usize, Vec<TransformResult>) -> Result<(), RunError> + Send,
+    chunks: Chunks<'_>,
+    done: Done<'_>,
 ) -> Result<(), RunError> {
     let own = Batching {
         items: context.config.transform_batch_items,
         in_flight: IN_FLIGHT,
     };
     let batching = context.work.batching(RequestKind::Transform, own);
-    let reserved = Arc::default();
-    let sent = stream::iter(passes.iter().enumerate()).flat_map(|(number, Pass { order, .. })| {
-        let chunks = chunks(number, batching.items);
-        let sent = match order.ceiling.any() && order.needs_generator {
-            true => admitted(context, live, order, chunks, Arc::clone(&reserved)),
-            false => {
-                let send = |chunk| -> Answers<'_> {
-                    answers(
-                        &context.work,
-                        &order.producer,
-                        order.spec.clone(),
-                        chunk,
-                        order.what.clone(),
-                    )
-                };
-                stream::iter(chunks).map(send).boxed()
-            }
-        };
-        sent.map(move |answers| answers.map(move |answer| Ok::<_, RunError>((number, answer?))).boxed())
-    });
+    let sent = sent(context, live, passes, chunks, batching.items);
     let mut events = sent.flatten_unordered(batching.in_flight);
     let mut all: VecDeque<Gathered> = passes.iter().map(|pass| Gathered::of(pass.texts)).collect();
     let begin = |meter: &mut Meter, pass: usize| {
@@ -372,6 +362,38 @@ pub(super) async fn gather(
             )),
         }),
     }
+}
+
+/// The requests of all passes, each as its answers with the number of their pass. A pass is laid out
+/// when the requests of the one before it have been sent.
+fn sent<'a>(
+    context: &'a RunContext,
+    live: &'a Live,
+    passes: &'a [Pass],
+    chunks: Chunks<'a>,
+    most: usize,
+) -> BoxStream<'a, BoxStream<'a, Result<(usize, Answer), RunError>>> {
+    let reserved = Arc::default();
+    let of_pass = move |(number, Pass { order, .. }): (usize, &'a Pass)| {
+        let chunks = chunks(number, most);
+        let sent: BoxStream<'a, Answers<'a>> = match order.ceiling.any() && order.needs_generator {
+            true => admitted(context, live, order, chunks, Arc::clone(&reserved)),
+            false => {
+                let send = |chunk| -> Answers<'a> {
+                    answers(
+                        &context.work,
+                        &order.producer,
+                        order.spec.clone(),
+                        chunk,
+                        order.what.clone(),
+                    )
+                };
+                stream::iter(chunks).map(send).boxed()
+            }
+        };
+        sent.map(move |answers| answers.map_ok(move |answer| (number, answer)).boxed())
+    };
+    stream::iter(passes.iter().enumerate()).flat_map(of_pass).boxed()
 }
 
 /// Results of a pass so far.

@@ -18,14 +18,14 @@ mod tests;
 use axum::routing::MethodRouter;
 use isomer_service_kit::Services;
 
-use crate::{billing, openai::Backends, rate_limits};
+use crate::{billing, openai::Backends, rate_limits, timing};
 pub(crate) use model::{Purpose, prompt};
 use refusal::Dialect;
 
 /// Adds the routes and the shapes of their errors.
 pub(crate) fn add(services: Services, backends: &Backends) -> Services {
     let mut services = services
-        .http(rate_limits::shown(billing::charged(routes(backends))))
+        .http(rate_limits::shown(timing::timed(billing::charged(routes(backends)))))
         .refusals("/v1/embed", cohere::Cohere::respond)
         .refusals("/v2/", cohere::Cohere::respond)
         .refusals("/api/", ollama::Ollama::respond);

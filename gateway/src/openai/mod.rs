@@ -49,6 +49,7 @@ use crate::{
     proxy::{Servers, missing_variants::VariantQueue},
     rate_limits,
     routing::Router,
+    timing,
 };
 
 /// The services that these routes call.
@@ -71,7 +72,7 @@ pub struct Backends {
 pub(crate) fn add(services: Services, backends: Backends) -> Services {
     let shape = |fault| ApiError::from(fault).into_response();
     services
-        .http(rate_limits::shown(billing::charged(routes(backends))))
+        .http(rate_limits::shown(timing::timed(billing::charged(routes(backends)))))
         .refusals("/v1/", shape)
         .refusals("/openai/", shape)
 }

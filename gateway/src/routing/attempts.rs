@@ -20,6 +20,7 @@ use super::{
     metrics,
     peer::{Attempt, Peer},
 };
+use crate::timing;
 
 /// Backoff before a peer that just failed is asked again, where there is no other.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -268,6 +269,7 @@ where
             limit => sleep(Duration::from_millis(limit)).await,
         }
     };
+    let waiting = timing::wait();
     let answer = tokio::select! {
         answer = call(Arc::clone(&replica)) => answer,
         () = silent(order.replicas, &replica) => {
@@ -279,6 +281,7 @@ where
             Err(Fault::new(Code::DeadlineExceeded, TIMEOUT, message))
         }
     };
+    drop(waiting);
     match answer {
         Ok(answer) => {
             attempt.answered();

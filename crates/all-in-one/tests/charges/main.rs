@@ -19,6 +19,7 @@ mod missing_variants;
 mod models;
 mod quiet;
 mod tenants;
+mod timing;
 
 use std::collections::BTreeSet;
 

@@ -96,6 +96,7 @@ struct Held {
 }
 
 pub(crate) async fn around(State(state): State<Around>, mut request: Request, next: Next) -> Response {
+    let began = Instant::now();
     let is_grpc = is_grpc(request.headers());
     let path = request.uri().path().to_owned();
     let tell = state.refusals.shape(&path, is_grpc);
@@ -169,6 +170,9 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
         },
     };
     let mut response = response;
+    if state.via == Via::Network {
+        tell_time(&mut response, began.elapsed());
+    }
     if is_grpc {
         detailed::complete(response.headers_mut(), &path);
         if state.via == Via::Network {
@@ -181,6 +185,25 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
         record.grpc(status.code());
     }
     response.map(|body| Body::new(Answer::new(body, is_grpc.then_some(path), record, cut, place)))
+}
+
+/// How long an answer waited for other servers; in the extensions of a response whose caller is to
+/// be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpstreamTime(pub Duration);
+
+/// Tells how long the head of an answer took (W3C Server Timing, in milliseconds): `upstream` until
+/// others had answered, and `overhead`, the time beside that.
+fn tell_time(response: &mut Response, whole: Duration) {
+    let Some(UpstreamTime(upstream)) = response.extensions_mut().remove() else {
+        return;
+    };
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let overhead = whole.saturating_sub(upstream);
+    let value = format!("upstream;dur={:.3}, overhead;dur={:.3}", ms(upstream), ms(overhead));
+    if let Ok(value) = value.parse() {
+        response.headers_mut().insert("server-timing", value);
+    }
 }
 
 impl Around {

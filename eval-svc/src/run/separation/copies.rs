@@ -296,12 +296,12 @@ async fn ask(
     let requests: Vec<&TextRequest> = requests.iter().collect();
     let texts = requests.len();
     let mut all = Vec::new();
-    let take = |_, results| {
+    let mut take = |_, results| {
         all = results;
         Ok(())
     };
     let chunks = |_, most| chunks(&requests, &plan.corpus, most);
-    gather(context, live, meter, &[Pass { order, texts }], &chunks, take).await?;
+    gather(context, live, meter, &[Pass { order, texts }], &chunks, &mut take).await?;
     Ok(all)
 }
 
