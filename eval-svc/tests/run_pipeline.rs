@@ -5,6 +5,7 @@ mod run_stubs;
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use isomer_eval::{EvalConfig, Shared};
 use isomer_proto::eval::v1::{
     CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetReportRequest, GetRunRequest, ListRunsRequest,
     ReportFormat, RunState, Stage, SuiteRef, WatchRunRequest, suite_ref, watch_run_response::Event,
@@ -45,7 +46,8 @@ async fn two_encoders_share_one_generation_pass_and_no_text_is_encoded_twice() {
 async fn asked_slowly(head: &str) -> (Vec<String>, Duration) {
     let harness = Harness::new();
     *harness.transform.pause.lock() = Duration::from_millis(40);
-    let (_service, mut client) = harness.open().await;
+    let whole = |config: &mut EvalConfig| config.transform_batch_items = 100;
+    let (_service, mut client) = harness.open_with(Shared::default(), whole).await;
     let began = std::time::Instant::now();
     let run = run_to_end(&mut client, spec(harness.suite(head), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);

@@ -7,7 +7,8 @@ use isomer_service_kit::Fault;
 use crate::{proxy::claims, routing};
 
 /// Brings every table up to date: keys and the audit log, providers, what providers gave first,
-/// which gateway makes which variants. A gateway does the same when it starts; done before, no gateway has to wait for it.
+/// which gateway makes which variants. A gateway does the same when it starts; done before, no
+/// gateway has to wait for it.
 ///
 /// # Errors
 /// When the database cannot be read or written.

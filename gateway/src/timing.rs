@@ -1,5 +1,5 @@
-//! How long an answer waited for others: encoders, generators, the services behind the gateway. What
-//! else it took is the gateway's own; the server tells both (`server-timing`).
+//! How long an answer waited for others: encoders, generators, the services behind the gateway.
+//! What else it took is the gateway's own; the server tells both (`server-timing`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,14 +29,14 @@ async fn measure(request: Request, next: Next) -> Response {
     response
 }
 
-/// The time of one request with at least one call to others under way: of calls at the same time
+/// The time of one request with at least one call to others in flight: of calls at the same time
 /// each moment counts once.
 #[derive(Debug, Default)]
 struct Waiting(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    under_way: usize,
+    in_flight: usize,
     since: Option<Instant>,
     before: Duration,
 }
@@ -48,7 +48,7 @@ impl Waiting {
     }
 }
 
-/// A call that is under way until this is dropped.
+/// A call that is in flight until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Wait(Option<Arc<Waiting>>);
 
@@ -57,7 +57,7 @@ pub(crate) fn wait() -> Wait {
     let waiting = WAITING.try_with(Arc::clone).ok();
     if let Some(waiting) = &waiting {
         let mut state = waiting.0.lock();
-        state.under_way += 1;
+        state.in_flight += 1;
         state.since.get_or_insert_with(Instant::now);
     }
     Wait(waiting)
@@ -67,8 +67,8 @@ impl Drop for Wait {
     fn drop(&mut self) {
         let Some(waiting) = &self.0 else { return };
         let mut state = waiting.0.lock();
-        state.under_way -= 1;
-        if state.under_way == 0
+        state.in_flight -= 1;
+        if state.in_flight == 0
             && let Some(since) = state.since.take()
         {
             state.before += since.elapsed();

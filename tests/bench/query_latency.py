@@ -4,8 +4,8 @@
 Starts `isomer serve` with a stub in place of the language model (it answers after --generator-ms) and sends one query after the other:
 
 1. plain queries on an idle server; beside a backfill that keeps --backfill requests of --batch long texts in flight, with the priority BATCH;
-   and, as a control, beside the same backfill with the priority INTERACTIVE, which queries have no precedence over. The three are interleaved
-   in --rounds rounds, so that other load on the machine meets all of them.
+   and, as a control with a tenth of the queries, beside the same backfill with the priority INTERACTIVE, which queries have no precedence over.
+   The three are interleaved in --rounds rounds, so that other load on the machine meets all of them.
 2. plain queries and the modes `cached` (variants that are there, and variants that are not) and `cascade` with evidence that augments --share of
    the queries, interleaved likewise, on an idle server and beside the backfill. `cascade` states the share that was augmented.
 
@@ -193,9 +193,9 @@ async def measure(args, stubs):
 
             for _ in range(args.rounds):
                 await ask(idle, args.queries)
-                for name, priority in [(beside, BATCH), (control, INTERACTIVE)]:
+                for name, priority, count in [(beside, BATCH, args.queries), (control, INTERACTIVE, args.queries // 10)]:
                     async with Backfill(fill, args, priority) as work:
-                        await ask(name, args.queries)
+                        await ask(name, count)
                     rates.setdefault(name, []).append(work.rate)
             warm = [text(chance, 6) for _ in range(args.queries)]
             await asyncio.gather(*(augmented(query, "ALWAYS") for query in warm))

@@ -120,8 +120,8 @@ pub struct Hourly {
 }
 
 impl Hourly {
-    /// Calls `remove` of a cache every hour while the cache is in use; `None` if nothing goes by its
-    /// age.
+    /// Calls `remove` of a cache every hour while the cache is in use; `None` if nothing goes by
+    /// its age.
     ///
     /// # Errors
     /// There is no thread to be had.

@@ -11,7 +11,7 @@ use crate::versions;
 const REMEMBER: Duration = Duration::from_secs(600);
 
 /// Headers of answers that pages may read.
-const READ: [HeaderName; 13] = [
+const READ: [HeaderName; 14] = [
     HeaderName::from_static("grpc-status"),
     HeaderName::from_static("grpc-message"),
     HeaderName::from_static("grpc-status-details-bin"),

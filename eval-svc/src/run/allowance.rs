@@ -20,10 +20,9 @@ use tokio::sync::Notify;
 
 use super::{
     RunContext, RunError,
-    answers::{Answer, Order, answers, estimate_items},
+    answers::{Answer, Chunk, Order, answers, estimate_items},
     ceiling::{Amount, Ceiling},
     live::Live,
-    transform::Chunk,
 };
 
 /// A prompt may have so many times the tokens that are estimated for it: an estimate has four bytes

@@ -25,12 +25,15 @@ pub(super) enum Answer {
     End(Usage),
 }
 
+/// The texts of a request, each with its position in its pass.
+pub(super) type Chunk = Vec<(usize, TextItem)>;
+
 /// The answers to one request, as they arrive.
 pub(super) fn answers(
     work: &Arc<dyn WorkEngine>,
     producer: &Producer,
     spec: TransformSpec,
-    chunk: Vec<(usize, TextItem)>,
+    chunk: Chunk,
     what: String,
 ) -> BoxStream<'static, Result<Answer, RunError>> {
     let (positions, items): (Vec<usize>, Vec<TextItem>) = chunk.into_iter().unzip();

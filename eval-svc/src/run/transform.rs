@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use super::{
     RunContext, RunError,
     allowance::{Answers, admitted},
-    answers::{Answer, Order, answers},
+    answers::{Answer, Chunk, Order, answers},
     live::Live,
     plan::{Corpus, Plan, TextRequest},
     progress::Meter,
@@ -287,9 +287,6 @@ pub(super) struct Pass {
     pub texts: usize,
 }
 
-/// Requests: each text with its position in its pass.
-pub(super) type Chunk = Vec<(usize, TextItem)>;
-
 /// The requests of a pass, of at most so many texts.
 type Chunks<'a> = &'a (dyn Fn(usize, usize) -> Vec<Chunk> + Sync);
 
@@ -364,8 +361,8 @@ pub(super) async fn gather(
     }
 }
 
-/// The requests of all passes, each as its answers with the number of their pass. A pass is laid out
-/// when the requests of the one before it have been sent.
+/// The requests of all passes, each as its answers with the number of their pass. A pass is laid
+/// out when the requests of the one before it have been sent.
 fn sent<'a>(
     context: &'a RunContext,
     live: &'a Live,
@@ -399,23 +396,27 @@ fn sent<'a>(
 /// Results of a pass so far.
 #[derive(Default)]
 struct Gathered {
+    /// Of the texts in their order; no space is taken before the first result.
     results: Vec<Option<TransformResult>>,
+    texts: usize,
     left: usize,
 }
 
 impl Gathered {
     fn of(texts: usize) -> Self {
         Self {
-            results: vec![None; texts],
+            results: Vec::new(),
+            texts,
             left: texts,
         }
     }
 
     fn is_new(&self, position: usize) -> bool {
-        self.results.get(position).is_some_and(Option::is_none)
+        position < self.texts && self.results.get(position).is_none_or(Option::is_none)
     }
 
     fn add(&mut self, position: usize, result: TransformResult) {
+        self.results.resize(self.texts, None);
         self.results[position] = Some(result);
         self.left -= 1;
     }

@@ -15,9 +15,10 @@
 //! a segment is full and when the cache is closed, not one by one: a power cut may lose the entries
 //! of the last seconds, never earlier ones. **Size and age.** A cache over its bound removes whole
 //! segments, least recently used first (see [`prune`]), never one that a process writes to; what is
-//! older than its age is not found any more, and is removed within the hour. **Sharing.** [`exchange`] writes entries to a file and reads them back, each checked against
-//! its key. [`shared`] is a second level that machines have in common. **Forgetting.** `forget`
-//! erases single entries.
+//! older than its age is not found any more, and is removed within the hour. **Sharing.**
+//! [`exchange`] writes entries to a file and reads them back, each checked against its key.
+//! [`shared`] is a second level that machines have in common. **Forgetting.** `forget` erases
+//! single entries.
 
 pub mod exchange;
 pub mod key;

@@ -1,10 +1,11 @@
 //! Bounds the size of the cache and the age of its entries: removes whole segments.
 //!
-//! **Size.** The segment that was used longest ago goes first. A use is a write or a read. A read updates the file's modification time at most once a minute,
-//! so that processes that share the cache see each other's reads. A segment that a process writes
-//! to is locked and stays, so no entry is removed while it is being made. Processes that read a
-//! removed segment can still read it until they notice. **Age.** It counts from when an entry came
-//! into this cache, however often it is read.
+//! **Size.** The segment that was used longest ago goes first. A use is a write or a read. A read
+//! updates the file's modification time at most once a minute, so that processes that share the
+//! cache see each other's reads. A segment that a process writes to is locked and stays, so no
+//! entry is removed while it is being made. Processes that read a removed segment can still read it
+//! until they notice. **Age.** It counts from when an entry came into this cache, however often it
+//! is read.
 
 use std::{path::Path, sync::Arc};
 
@@ -256,7 +257,7 @@ mod tests {
     #[test]
     fn a_bounded_cache_keeps_to_its_bound_and_loses_the_oldest_entries() {
         let directory = tempfile::tempdir().unwrap();
-        let cache = bounded(directory.path(), BOUND).unwrap();
+        let cache = bounded(directory.path(), BOUND);
         for n in 0..300 {
             cache.put(key(n), &entry(n)).unwrap();
             assert!(size(directory.path()) <= BOUND, "{}", size(directory.path()));
@@ -272,7 +273,7 @@ mod tests {
     #[test]
     fn what_is_read_stays_and_what_is_not_goes() {
         let directory = tempfile::tempdir().unwrap();
-        let cache = bounded(directory.path(), BOUND).unwrap();
+        let cache = bounded(directory.path(), BOUND);
         (0..30).for_each(|n| cache.put(key(n), &entry(n)).unwrap());
         // As if it had all been written an hour ago.
         let hour_ago = SystemTime::now() - Duration::from_secs(3600);
@@ -291,7 +292,7 @@ mod tests {
     #[test]
     fn a_segment_that_is_written_to_is_never_removed_and_the_others_notice_what_was() {
         let directory = tempfile::tempdir().unwrap();
-        let writer = bounded(directory.path(), BOUND).unwrap();
+        let writer = bounded(directory.path(), BOUND);
         let reader = Cache::open(directory.path()).unwrap();
         (0..20).for_each(|n| writer.put(key(n), &entry(n)).unwrap());
         assert!((0..20).all(|n| reader.get(&key(n)).unwrap().is_some()));
@@ -309,10 +310,10 @@ mod tests {
     #[test]
     fn a_smaller_bound_holds_from_the_next_start() {
         let directory = tempfile::tempdir().unwrap();
-        let cache = bounded(directory.path(), 2 * BOUND).unwrap();
+        let cache = bounded(directory.path(), 2 * BOUND);
         (0..100).for_each(|n| cache.put(key(n), &entry(n)).unwrap());
         drop(cache);
-        let cache = bounded(directory.path(), BOUND).unwrap();
+        let cache = bounded(directory.path(), BOUND);
         assert!(size(directory.path()) <= BOUND);
         assert!(cache.get(&key(99)).unwrap().is_some());
     }

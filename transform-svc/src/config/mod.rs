@@ -61,8 +61,8 @@ pub struct TransformConfig {
     /// Largest size of the cache on disk, in bytes; 0: any. What was used longest ago goes first,
     /// by whole segments.
     pub cache_max_bytes: u64,
-    /// Days after which an entry of the cache is removed, counted from when it came into it; 0: none
-    /// is removed for its age. One that is removed is generated again, and paid for again.
+    /// Days after which an entry of the cache is removed, counted from when it came into it; 0:
+    /// none is removed for its age. One that is removed is generated again, and paid for again.
     pub cache_max_days: u32,
     /// Longest text, in characters.
     pub max_text_chars: usize,
