@@ -165,7 +165,7 @@ pub async fn work(
         summary: Mutex::default(),
     });
     let present = WorkerInfo::here(executor.class(), &kinds);
-    worker.queue.heartbeat(&present).await?;
+    worker.queue.register(&present).await?;
     let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
     let (new_lane, lanes) = watch::channel(());
     let mut pulling = tokio::task::JoinSet::new();
