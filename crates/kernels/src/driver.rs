@@ -84,6 +84,14 @@ pub enum Activation {
 }
 
 impl Activation {
+    /// Applies it in place to values that are rounded to eight bits next.
+    pub(crate) fn apply_coarse(self, values: &mut [f32]) {
+        match self {
+            Self::Gelu => rows::gelu_coarse(values),
+            other => other.apply(values),
+        }
+    }
+
     /// Applies it in place.
     pub fn apply(self, values: &mut [f32]) {
         match self {
@@ -192,6 +200,7 @@ pub(crate) struct Output<'a> {
     m: usize,
     n: usize,
     epilogue: Epilogue<'a>,
+    coarse: bool,
 }
 
 // SAFETY: whoever calls the unsafe methods promises that pieces are disjoint in rows or in columns;
@@ -213,7 +222,13 @@ impl<'a> Output<'a> {
             m,
             n,
             epilogue,
+            coarse: false,
         }
+    }
+
+    /// With an activation that is as exact as products of eight-bit codes need it.
+    pub(crate) fn coarse(self) -> Self {
+        Self { coarse: true, ..self }
     }
 
     /// Columns `col .. col + cols` of a row.
@@ -248,7 +263,11 @@ impl<'a> Output<'a> {
             if let Some(bias) = bias {
                 rows::add(out, &bias[col..col + cols]);
             }
-            activation.apply(out);
+            if self.coarse {
+                activation.apply_coarse(out);
+            } else {
+                activation.apply(out);
+            }
             if let Some(factor) = factor {
                 rows::multiply(out, &factor[at.clone()]);
             }

@@ -121,7 +121,18 @@ fn the_epilogue_is_that_of_the_float_product() {
     for row in expected.chunks_mut(n) {
         rows::add(row, &bias);
     }
-    rows::gelu(&mut expected);
+    let exact = {
+        let mut exact = expected.clone();
+        rows::gelu(&mut exact);
+        exact
+    };
+    rows::gelu_coarse(&mut expected);
+    for (coarse, exact) in expected.iter().zip(exact) {
+        assert!(
+            (coarse - exact).abs() <= 5e-5 + 1.2e-5 * exact.abs(),
+            "{coarse} {exact}"
+        );
+    }
     rows::multiply(&mut expected, &factor);
     rows::add(&mut expected, &residual);
     let epilogue = Epilogue {

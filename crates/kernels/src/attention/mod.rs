@@ -7,6 +7,10 @@
 
 use std::ops::Range;
 
+mod transpose;
+
+use transpose::transpose;
+
 use crate::{KBLOCK, Kernel, PackedMatrix, PanelSource, micro, rows};
 
 /// Shape of a multi-head attention.
@@ -317,17 +321,8 @@ fn grow(buffer: &mut Vec<f32>, len: usize) {
 /// position.
 fn pack_keys(panels: &mut [f32], keys: &[f32], n: usize, stride: usize, head_dim: usize, width: usize) {
     for (p, panel) in panels.chunks_exact_mut(width * head_dim).enumerate() {
-        for j in 0..width {
-            let position = p * width + j;
-            if position < n {
-                let key = &keys[position * stride..position * stride + head_dim];
-                for (to, &from) in panel[j..].iter_mut().step_by(width).zip(key) {
-                    *to = from;
-                }
-            } else {
-                panel[j..].iter_mut().step_by(width).for_each(|to| *to = 0.0);
-            }
-        }
+        let first = p * width;
+        transpose(&keys[first * stride..], stride, n - first, panel, width, head_dim);
     }
 }
 

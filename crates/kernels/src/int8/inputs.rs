@@ -92,9 +92,17 @@ impl Rows {
 fn round_row(row: &[f32], codes: &mut [u8], widths: Widths) -> (f32, i32) {
     #[cfg(target_arch = "x86_64")]
     {
+        #[target_feature(enable = "avx512f,avx512bw,avx2")]
+        fn widest(row: &[f32], codes: &mut [u8], largest: i32) -> (f32, i32) {
+            round_row_body(row, codes, largest)
+        }
         #[target_feature(enable = "avx2")]
         fn wide(row: &[f32], codes: &mut [u8], largest: i32) -> (f32, i32) {
             round_row_body(row, codes, largest)
+        }
+        if avx512() {
+            // SAFETY: the features were just detected.
+            return unsafe { widest(row, codes, widths.largest_input()) };
         }
         if std::arch::is_x86_feature_detected!("avx2") {
             // SAFETY: the feature was just detected.
@@ -159,14 +167,28 @@ fn round_row_body(row: &[f32], codes: &mut [u8], largest: i32) -> (f32, i32) {
     (scale, zero)
 }
 
+/// Whether the instructions of the widest version can be used.
+#[cfg(target_arch = "x86_64")]
+fn avx512() -> bool {
+    crate::micro::avx512() && std::arch::is_x86_feature_detected!("avx512bw")
+}
+
 /// `out[j] = (sums[j] - zero · totals[j]) · scale · scales[j]`: two roundings after the exact
 /// integer, on every machine.
 pub(super) fn open(sums: &[i32], scale: f32, zero: i32, scales: &[f32], totals: &[i32], out: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     {
+        #[target_feature(enable = "avx512f,avx512bw,avx2")]
+        fn widest(sums: &[i32], scale: f32, zero: i32, scales: &[f32], totals: &[i32], out: &mut [f32]) {
+            open_body(sums, scale, zero, scales, totals, out);
+        }
         #[target_feature(enable = "avx2")]
         fn wide(sums: &[i32], scale: f32, zero: i32, scales: &[f32], totals: &[i32], out: &mut [f32]) {
             open_body(sums, scale, zero, scales, totals, out);
+        }
+        if avx512() {
+            // SAFETY: the features were just detected.
+            return unsafe { widest(sums, scale, zero, scales, totals, out) };
         }
         if std::arch::is_x86_feature_detected!("avx2") {
             // SAFETY: the feature was just detected.

@@ -90,7 +90,7 @@ pub fn gemm_int8_serial(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epi
 
 fn checked<'a>(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'a>, out: &'a mut [f32]) -> Output<'a> {
     assert_eq!(x.len(), m * weights.k(), "x is not m x k");
-    Output::new(out, m, weights.n(), epilogue)
+    Output::new(out, m, weights.n(), epilogue).coarse()
 }
 
 /// Rounds a block of rows and multiplies it before rounding the next, so that its codes stay in

@@ -226,6 +226,12 @@ pub(crate) fn fetch(values: &[f32]) {
     }
 }
 
+/// Whether AVX-512 F can be used, and with it AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn avx512() -> bool {
+    std::arch::is_x86_feature_detected!("avx512f") && avx2_and_fma()
+}
+
 /// Whether AVX2 and FMA can be used.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn avx2_and_fma() -> bool {

@@ -188,3 +188,90 @@ proptest! {
         }
     }
 }
+
+/// Rows of every length around whole vectors, with values far apart, at distances of their own.
+#[test]
+fn hand_written_and_plain_softmax_have_the_same_bits() {
+    let value = |i: usize| ((i * 7919 + 13) % 2003) as f32 / 25.0 - 40.0;
+    for width in (1_usize..130).chain([250, 255, 256, 257, 511]) {
+        for (stride, scale) in [(width, 1.0), (width + 3, 0.17), (width.next_multiple_of(16), 3.0)] {
+            let input: Vec<f32> = (0..3 * stride).map(value).collect();
+            let (mut fast, mut plain) = (input.clone(), input);
+            softmax_padded(&mut fast, stride, width, scale);
+            softmax::rows::<true>(&mut plain, stride, width, scale);
+            for (at, (fast, plain)) in fast.iter().zip(&plain).enumerate() {
+                assert_eq!(fast.to_bits(), plain.to_bits(), "{width} of {stride}, value {at}");
+            }
+            for row in fast.chunks_exact(stride) {
+                assert!(row[width..].iter().all(|value| *value == 0.0));
+                assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5);
+            }
+        }
+    }
+}
+
+#[test]
+fn softmax_drops_what_is_far_below_and_keeps_what_is_no_number() {
+    for width in [3, 16, 20, 70] {
+        let mut values = vec![0.0; width];
+        values[1] = -1e30;
+        values[2] = f32::NEG_INFINITY;
+        softmax(&mut values, width, 1.0);
+        assert_eq!(values[1..3], [0.0, 0.0]);
+        assert!((values[0] - 1.0 / (width - 2) as f32).abs() < 1e-7);
+        for bad in 0..width {
+            let mut values = vec![0.5; width];
+            values[bad] = f32::NAN;
+            softmax(&mut values, width, 1.0);
+            assert!(values.iter().all(|value| value.is_nan()), "{bad} of {width}");
+        }
+    }
+}
+
+#[test]
+fn every_width_of_vectors_gives_the_same_bits() {
+    let inputs: Vec<f32> = (0..5000).map(|i| (i as f32 - 2500.0) * 3.7e-3 + 1e-4).collect();
+    let other: Vec<f32> = inputs.iter().rev().map(|value| value * 0.3).collect();
+    let same = |name: &str, fast: &dyn Fn(&mut [f32]), plain: &dyn Fn(&mut [f32])| {
+        let (mut a, mut b) = (inputs.clone(), inputs.clone());
+        fast(&mut a);
+        plain(&mut b);
+        assert!(a.iter().zip(&b).all(|(a, b)| a.to_bits() == b.to_bits()), "{name}");
+    };
+    if !cfg!(target_arch = "x86_64") || crate::Kernel::available().len() > 1 {
+        same("gelu", &gelu, &gelu_body::<true>);
+        same("gelu_coarse", &gelu_coarse, &gelu_coarse_body::<true>);
+        same("gelu_tanh", &gelu_tanh, &gelu_tanh_body::<true>);
+        same("silu", &silu, &silu_body::<true>);
+        let gamma = &other[..250];
+        let (norm, rms) = (layer_norm_body::<true>, rms_norm_body::<true>);
+        same("layer_norm", &|v| layer_norm(v, gamma, gamma, 1e-5), &|v| {
+            norm(v, gamma, gamma, 1e-5)
+        });
+        same("rms_norm", &|v| rms_norm(v, gamma, 1e-5), &|v| rms(v, gamma, 1e-5));
+        let plain = scale_add_body::<true>;
+        same("scale_add", &|v| scale_add(v, 0.3, &other), &|v| plain(v, 0.3, &other));
+    }
+}
+
+#[test]
+fn coarse_gelu_is_within_5e5_of_the_exact_function() {
+    let inputs: Vec<f32> = (-20_000..20_000).map(|i| i as f32 * 1e-3 + 3.3e-4).collect();
+    for function in [gelu_coarse, gelu_coarse_body::<false>] {
+        let mut outputs = inputs.clone();
+        function(&mut outputs);
+        for (&x, &y) in inputs.iter().zip(&outputs) {
+            let exact = f64::from(x) * normal_cdf(f64::from(x));
+            // Above, Φ itself ends at 1 - 1.1e-5.
+            let tolerance = 5e-5 + 1.2e-5 * exact.abs();
+            assert!(
+                (f64::from(y) - exact).abs() < tolerance,
+                "gelu({x}) = {y}, exactly {exact}"
+            );
+        }
+    }
+    let mut values = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 0.0];
+    gelu_coarse(&mut values);
+    assert_eq!((values[0], values[1], values[3]), (f32::INFINITY, 0.0, 0.0));
+    assert!(values[2].is_nan());
+}
