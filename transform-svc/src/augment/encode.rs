@@ -21,6 +21,8 @@ use isomer_usage::sum;
 use tokio::sync::mpsc;
 use tonic::Status;
 
+use super::kept::Memory;
+
 /// Requests to the encoder in flight at once. Variants that come meanwhile wait and are sent
 /// together.
 const IN_FLIGHT: usize = 2;
@@ -70,6 +72,36 @@ impl Vectors {
         self.cols
     }
 
+    /// Takes the vectors of texts that are kept in the space of the answers so far, and gives back
+    /// the other texts.
+    fn recall(&mut self, texts: Vec<Arc<str>>, memory: &Memory<'_>) -> Vec<Arc<str>> {
+        let digest = self.digest();
+        let mut others = texts;
+        others.retain(|text| match memory.get(text, &digest) {
+            Some(row) if row.len() == self.cols => {
+                self.rows.insert(Arc::clone(text), Ok(row.to_vec()));
+                false
+            }
+            _ => true,
+        });
+        others
+    }
+
+    /// Keeps the vectors of these texts for later requests.
+    fn remember(&self, texts: &[Arc<str>], memory: &Memory<'_>) {
+        let digest = self.digest();
+        for text in texts {
+            if let Some(Ok(row)) = self.rows.get(text) {
+                memory.keep(text, &digest, row);
+            }
+        }
+    }
+
+    /// The digest of the space of the answers so far; empty if they name none.
+    fn digest(&self) -> Arc<str> {
+        self.space.as_ref().map_or("", |space| &space.digest).into()
+    }
+
     /// Validates an answer of the encoder and keeps its vectors.
     fn take(&mut self, batch: &[Arc<str>], dimensions: Option<u32>, answer: EncodeResponse) -> Result<(), Fault> {
         let unusable = |problem: String| {
@@ -116,12 +148,14 @@ pub(super) async fn describe(asking: &Asking) -> Result<Encoder, Fault> {
 }
 
 /// Encodes the originals and every variant that comes, until nothing more comes. Each distinct text
-/// is encoded once.
+/// is encoded once; a variant whose vector is kept in the space that the originals turn out to be
+/// in, not at all.
 pub(super) async fn encode(
     asking: &Asking,
     encoder: &Encoder,
     originals: Vec<Arc<str>>,
     mut variants: mpsc::UnboundedReceiver<Arc<str>>,
+    memory: Option<&Memory<'_>>,
 ) -> Result<Vectors, Fault> {
     let client = &EncoderClient::new(asking.channel.clone());
     let most = batches::most_items(encoder.max_batch_items, BATCH_TEXTS);
@@ -131,9 +165,17 @@ pub(super) async fn encode(
         .filter(|text| known.insert(Arc::clone(text)))
         .collect();
     let (mut open, mut arrived) = (true, Vec::new());
+    // Variants that may be kept, until the first answer names the space; and those that were sent.
+    let (mut perhaps, mut sent) = (Vec::new(), Vec::new());
+    let mut answered = waiting.is_empty();
     let mut under_way = FuturesUnordered::new();
     let mut vectors = Vectors::default();
     loop {
+        if answered && let Some(memory) = memory {
+            let others = vectors.recall(std::mem::take(&mut perhaps), memory);
+            sent.extend(others.iter().cloned());
+            waiting.extend(others);
+        }
         while under_way.len() < IN_FLIGHT
             && let Some(batch) = batch(&mut waiting, most)
         {
@@ -143,15 +185,26 @@ pub(super) async fn encode(
             });
         }
         if !open && under_way.is_empty() {
+            if let Some(memory) = memory {
+                vectors.remember(&sent, memory);
+            }
             return Ok(vectors);
         }
         tokio::select! {
             count = variants.recv_many(&mut arrived, BATCH_TEXTS), if open => {
                 open = count > 0;
-                waiting.extend(arrived.drain(..).filter(|text| known.insert(Arc::clone(text))));
+                for text in arrived.drain(..).filter(|text| known.insert(Arc::clone(text))) {
+                    if memory.is_some_and(|memory| memory.has(&text)) {
+                        perhaps.push(text);
+                    } else {
+                        sent.push(Arc::clone(&text));
+                        waiting.push_back(text);
+                    }
+                }
             }
             Some((batch, answer)) = under_way.next(), if !under_way.is_empty() => {
                 vectors.take(&batch, asking.dimensions, answer.map_err(|status| of_encoder(&status))?)?;
+                answered = true;
             }
         }
     }

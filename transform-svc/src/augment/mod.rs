@@ -6,12 +6,14 @@
 //! * `generate`: every source at once; each variant is handed on as it comes, until the budget is
 //!   spent.
 //! * `encode`: the originals at once, variants as they come, through any encoder service.
+//! * `kept`: vectors of variants in memory, for queries.
 //! * [`pool`]: the maths. `space`: the identity of the result's vector space.
 //!
 //! Generation and encoding overlap, so a call takes about as long as the longer of the two.
 
 mod encode;
 mod generate;
+mod kept;
 mod mode;
 pub mod pool;
 mod space;
@@ -21,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
-    encoder::v1::{Encoder, encode_request::Prompt},
+    encoder::v1::{Encoder, Priority, encode_request::Prompt},
     transform::v1::{
         AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, MissingReason,
         MissingVariant, TextItem, Variants,
@@ -38,6 +40,7 @@ use crate::{
     service::Totals,
 };
 use encode::{Asking, Vectors};
+pub(crate) use kept::VariantVectors;
 pub use pool::{Pooling, Recipe};
 use spec::Augmentation;
 pub use spec::MAX_SOURCES;
@@ -148,7 +151,7 @@ fn read_vectorial(request: &EncodeAugmentedRequest) -> Result<Vectorial, Fault> 
 /// Variants, vectors, pooling.
 pub(crate) async fn encode_augmented(
     engine: &Arc<Engine>,
-    channel: GrpcChannel,
+    (channel, kept): (GrpcChannel, Option<&VariantVectors>),
     caller: Caller,
     request: EncodeAugmentedRequest,
 ) -> Result<(EncodeAugmentedResponse, Generated), Fault> {
@@ -163,6 +166,9 @@ pub(crate) async fn encode_augmented(
         dimensions: request.dimensions,
         priority: wanted.priority(),
     };
+    // What bulk work leaves is of no use to queries.
+    let memory = kept.filter(|_| wanted.uses_caches() && wanted.priority() == Priority::Interactive);
+    let memory = memory.map(|kept| kept.of_request(&asking, &request.encoder_address, caller.scope()));
     let originals: Vec<Arc<str>> = items.iter().map(|item| Arc::from(item.text.as_str())).collect();
     let (to_encoder, variants) = mpsc::unbounded_channel();
     let generating = async {
@@ -177,7 +183,7 @@ pub(crate) async fn encode_augmented(
     };
     let encoding = async {
         let encoder = encode::describe(&asking).await?;
-        let vectors = encode::encode(&asking, &encoder, originals.clone(), variants).await?;
+        let vectors = encode::encode(&asking, &encoder, originals.clone(), variants, memory.as_ref()).await?;
         Ok::<_, Fault>((encoder, vectors))
     };
     // The first failure ends both.

@@ -211,6 +211,11 @@ impl Wanted {
         matches!(self.mode, Mode::Cascade(_))
     }
 
+    /// Whether what was made before may be used.
+    pub(crate) fn uses_caches(&self) -> bool {
+        !self.spec.bypass_cache
+    }
+
     /// The priority of its calls.
     pub(crate) fn priority(&self) -> Priority {
         self.priority

@@ -64,6 +64,9 @@ pub struct TransformConfig {
     /// Days after which an entry of the cache is removed, counted from when it came into it; 0:
     /// none is removed for its age. One that is removed is generated again, and paid for again.
     pub cache_max_days: u32,
+    /// Memory for the vectors of variants that interactive requests used, in bytes, so that the next
+    /// one encodes its own text alone; 0: none are kept.
+    pub variant_vectors_bytes: u64,
     /// Longest text, in characters.
     pub max_text_chars: usize,
     /// Directory of prompt files that replace the built-in ones.
@@ -85,6 +88,7 @@ impl Default for TransformConfig {
             cache_dir: None,
             cache_max_bytes: 8 << 30,
             cache_max_days: 0,
+            variant_vectors_bytes: 64 << 20,
             max_text_chars: 20_000,
             prompts_dir: None,
             max_message_bytes: INNER_MESSAGE,

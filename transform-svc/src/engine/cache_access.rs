@@ -52,7 +52,7 @@ impl Caller {
     }
 
     /// The part of the tenant in the keys of the caches.
-    pub(super) fn scope(&self) -> Option<&str> {
+    pub(crate) fn scope(&self) -> Option<&str> {
         self.scope.as_deref()
     }
 }

@@ -66,7 +66,9 @@ impl AugmentationService for TransformService {
         let request = request.into_inner();
         let encoder = self.encoder_at(&request.encoder_address, &tenant)?;
         let caller = Caller::new(&tenant, None, None);
-        let (mut response, generated) = augment::encode_augmented(&self.engine, encoder, caller, request).await?;
+        let kept = self.variant_vectors.as_deref();
+        let (mut response, generated) =
+            augment::encode_augmented(&self.engine, (encoder, kept), caller, request).await?;
         let mut timing = generated.totals.timing(began.elapsed());
         timing.compute = prost_types::Duration::try_from(generated.took).ok();
         response.timing = Some(timing);

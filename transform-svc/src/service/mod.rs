@@ -27,6 +27,7 @@ use isomer_usage::report::Reporting;
 use tonic::{Request, Response, Status};
 
 use crate::{
+    augment::VariantVectors,
     cache::SharedCache,
     catalogue::ENTRIES,
     config::TransformConfig,
@@ -42,6 +43,7 @@ const PAGE_SIZE: usize = 50;
 pub struct TransformService {
     engine: Arc<Engine>,
     encoder: Option<GrpcChannel>,
+    variant_vectors: Option<Arc<VariantVectors>>,
     max_message_bytes: usize,
 }
 
@@ -76,6 +78,7 @@ impl TransformService {
         config.validate()?;
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         let max_message_bytes = config.max_message_bytes;
+        let variant_vectors = VariantVectors::of(config.variant_vectors_bytes).map(Arc::new);
         let mut engine = Engine::new(config, resolver)?;
         if let Some(shared) = shared {
             engine = engine.with_shared(shared);
@@ -86,6 +89,7 @@ impl TransformService {
         Ok(Self {
             engine: Arc::new(engine),
             encoder: None,
+            variant_vectors,
             max_message_bytes,
         })
     }

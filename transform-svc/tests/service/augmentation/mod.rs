@@ -2,6 +2,7 @@
 
 mod arrival;
 mod encoder;
+mod kept;
 mod modes;
 mod refusals;
 mod vectors;

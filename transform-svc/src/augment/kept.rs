@@ -1,0 +1,109 @@
+//! Vectors of variants kept in memory, so that a query whose variants are cached costs one text at
+//! the encoder and not one for each variant.
+//!
+//! The original is always encoded, and its answer names the vector space of the moment. A kept
+//! vector counts only in that space: after a change of weights, precision or pooling the digest is
+//! another, and the variant is encoded again. An encoder that names no digest keeps nothing here.
+
+use std::sync::Arc;
+
+use isomer_proto::encoder::v1::encode_request::Prompt;
+use quick_cache::{Weighter, sync::Cache};
+
+use super::encode::Asking;
+
+/// Bytes that an entry takes beside its row.
+const OVERHEAD: u64 = 160;
+/// Bytes of a vector that the number of entries is guessed from.
+const TYPICAL_ROW: u64 = 2048;
+
+type Key = [u8; 32];
+
+/// A vector, and the digest of its space.
+#[derive(Debug, Clone)]
+struct Kept {
+    digest: Arc<str>,
+    row: Arc<[f32]>,
+}
+
+#[derive(Debug, Clone)]
+struct ByBytes;
+
+impl Weighter<Key, Kept> for ByBytes {
+    fn weight(&self, _: &Key, kept: &Kept) -> u64 {
+        std::mem::size_of_val(&*kept.row) as u64 + OVERHEAD
+    }
+}
+
+/// Vectors of variants, up to so many bytes; the least useful leave first.
+#[derive(Debug)]
+pub(crate) struct VariantVectors(Cache<Key, Kept, ByBytes>);
+
+impl VariantVectors {
+    /// `None` where no bytes are allowed.
+    pub(crate) fn of(bytes: u64) -> Option<Self> {
+        let entries = usize::try_from(bytes / TYPICAL_ROW).unwrap_or(usize::MAX).max(16);
+        (bytes > 0).then(|| Self(Cache::with_weighter(entries, bytes, ByBytes)))
+    }
+
+    /// Those of one request: of its tenant, encoder, prompt and dimensions.
+    pub(super) fn of_request(&self, asking: &Asking, address: &str, scope: Option<&str>) -> Memory<'_> {
+        let mut common = blake3::Hasher::new();
+        let mut field = |tag: u8, bytes: &[u8]| {
+            common.update(&[tag]);
+            common.update(&(bytes.len() as u64).to_le_bytes());
+            common.update(bytes);
+        };
+        field(0, address.as_bytes());
+        field(1, asking.encoder_id.as_bytes());
+        match &asking.prompt {
+            None => field(2, &[]),
+            Some(Prompt::PromptName(name)) => field(3, name.as_bytes()),
+            Some(Prompt::LiteralPrompt(text)) => field(4, text.as_bytes()),
+        }
+        // 0 is not a number of columns.
+        field(5, &asking.dimensions.unwrap_or(0).to_le_bytes());
+        if let Some(scope) = scope {
+            field(6, scope.as_bytes());
+        }
+        Memory {
+            vectors: &self.0,
+            common,
+        }
+    }
+}
+
+/// What is kept for one request.
+#[derive(Debug)]
+pub(super) struct Memory<'a> {
+    vectors: &'a Cache<Key, Kept, ByBytes>,
+    common: blake3::Hasher,
+}
+
+impl Memory<'_> {
+    fn key(&self, text: &str) -> Key {
+        *self.common.clone().update(text.as_bytes()).finalize().as_bytes()
+    }
+
+    /// Whether there is a vector of this text, of whatever space.
+    pub(super) fn has(&self, text: &str) -> bool {
+        self.vectors.get(&self.key(text)).is_some()
+    }
+
+    /// The vector of a text in the space of this digest.
+    pub(super) fn get(&self, text: &str, digest: &str) -> Option<Arc<[f32]>> {
+        let kept = self.vectors.get(&self.key(text))?;
+        (!digest.is_empty() && *kept.digest == *digest).then_some(kept.row)
+    }
+
+    /// Keeps the vector of a text in the space of this digest, in place of one in another.
+    pub(super) fn keep(&self, text: &str, digest: &Arc<str>, row: &[f32]) {
+        if !digest.is_empty() {
+            let kept = Kept {
+                digest: Arc::clone(digest),
+                row: row.into(),
+            };
+            self.vectors.insert(self.key(text), kept);
+        }
+    }
+}
