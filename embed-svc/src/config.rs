@@ -24,6 +24,9 @@ pub struct EmbedConfig {
     pub device: String,
     /// Arithmetic of the transformers: `f32`, `f16` and `bf16` (GPU only), or `int8` (CPU only).
     pub precision: Precision,
+    /// Widest vector instructions of the CPU's arithmetic: `best` (what the machine has), `avx2` or
+    /// `portable`. Machines that compute with the same ones give the same bits.
+    pub instructions: Instructions,
     /// Threads that compute; 0: one per core.
     pub threads: usize,
     /// Batches of one model that run at once on the CPU, with the threads shared out among them and
@@ -64,11 +67,50 @@ pub struct EmbedConfig {
     pub allow_paths: bool,
 }
 
+/// The widest vector instructions that the CPU's arithmetic may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Instructions {
+    /// What the machine has.
+    #[default]
+    Best,
+    /// AVX2 at most.
+    Avx2,
+    /// None but the compiler's own.
+    Portable,
+}
+
+impl EmbedConfig {
+    /// Holds this process to its instructions. Called before anything is computed; repeated calls
+    /// with the same ones do nothing.
+    ///
+    /// # Errors
+    /// If the process has computed with others.
+    pub fn limit_instructions(&self) -> Result<(), ConfigError> {
+        let widest = match self.instructions {
+            Instructions::Best => isomer_kernels::Instructions::Best,
+            Instructions::Avx2 => isomer_kernels::Instructions::Avx2,
+            Instructions::Portable => isomer_kernels::Instructions::Portable,
+        };
+        isomer_kernels::limit_to(widest).map_err(|isomer_kernels::Fixed(holds)| {
+            ConfigError::new(
+                "embed.instructions",
+                format!(
+                    "is {:?}, but this process computes with {holds:?} already",
+                    self.instructions
+                ),
+                "start a process of its own for each",
+            )
+        })
+    }
+}
+
 impl Default for EmbedConfig {
     fn default() -> Self {
         Self {
             device: "auto".into(),
             precision: Precision::F32,
+            instructions: Instructions::default(),
             threads: 0,
             replicas: 1,
             max_batch_tokens: 16_384,

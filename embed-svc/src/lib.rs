@@ -44,7 +44,7 @@ use isomer_models::Resolver;
 use isomer_service_kit::{Fault, server};
 use tokio::net::TcpListener;
 
-pub use config::{EmbedConfig, ServeConfig};
+pub use config::{EmbedConfig, Instructions, ServeConfig};
 pub use error::EmbedError;
 pub use service::{EmbedService, services};
 pub use shared::SharedVectors;

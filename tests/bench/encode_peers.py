@@ -16,6 +16,12 @@ Contestants, each in a separate process that stays, with the model loaded and wa
 Per round every contestant encodes every file once. Medians of texts/s over the rounds; ratios are medians of the per-round ratio
 isomer / peer. With --latency each text of the first file is also sent alone, one after the other: p50 and p99 of a query. Cosine: row by row to sentence-transformers. Memory: peak resident set of each process (for isomer the server).
 
+With --instructions avx2 all of them are held to AVX2: ours by embed.instructions, PyTorch by ATEN_CPU_CAPABILITY, oneDNN (PyTorch, OpenVINO) by
+ONEDNN_MAX_CPU_ISA, MKL by MKL_ENABLE_INSTRUCTIONS. ONNX Runtime has no such setting and is refused then.
+
+With --sgemm the products of the model are also timed alone, in PyTorch's sgemm with the same threads (the best of several runs, weights packed or
+not as it likes): texts/s if a contestant did nothing but its multiply-adds, attention's included, at that speed, and each f32 contestant's share.
+
 Linux only. Exit code 0: measured; 1: a process failed or a cosine is below --min-cosine.
 """
 
@@ -51,13 +57,19 @@ def main():
     parser.add_argument("--threads", type=int, default=2, help="cores and threads for each (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="rounds (default: %(default)s)")
     parser.add_argument("--latency", action="store_true", help=f"also the latency of single texts, of {QUERIES} of the first file")
+    parser.add_argument("--instructions", choices=["best", "avx2"], default="best", help="widest instructions (default: %(default)s)")
+    parser.add_argument("--sgemm", action="store_true", help="also the speed of PyTorch's sgemm on the model's shapes, and each system's share of it")
     parser.add_argument("--min-cosine", type=float, default=0.9999, help="f32 contestants fail below this (default: %(default)s)")
     parser.add_argument("--json", type=pathlib.Path, help="also write every number to this file")
-    parser.add_argument("--worker", choices=CONTESTANTS, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", choices=[*CONTESTANTS, "sgemm"], help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.isomer, args.model = args.isomer.resolve(), args.model.resolve()
+    if args.instructions == "avx2" and any(name.startswith("ort") for name in args.only) and not args.worker:
+        parser.error("ONNX Runtime cannot be held to AVX2: leave it out")
     if "tei" in args.only and not args.tei and not args.worker:
         parser.error("the contestant tei needs --tei BINARY")
+    if args.worker == "sgemm":
+        return sgemm(args)
     if args.worker:
         return work(args)
     try:
@@ -94,9 +106,38 @@ def work(args):
     return 0
 
 
-def timed(encode, lines):
+def sgemm(args):
+    """Prints, for each file, the texts/s at the speed of sgemm alone, that speed, and the tokens of a text."""
+    import tokenizers
+    import torch
+
+    torch.set_num_threads(args.threads)
+    config = json.loads((args.model / "config.json").read_text())
+    hidden, inner, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
+    tokenizer = tokenizers.Tokenizer.from_file(str(args.model / "tokenizer.json"))
+    tokenizer.enable_truncation(json.loads((args.model / "sentence_bert_config.json").read_text())["max_seq_length"])
+    tokenizer.no_padding()
+    found = {}
+    for path in args.texts:
+        tokens = [len(encoding.ids) for encoding in tokenizer.encode_batch(read_lines(path))]
+        rows = min(args.batch * round(statistics.mean(tokens)), 4096)
+        work = seconds = 0.0
+        for outputs, inputs in [(3 * hidden, hidden), (hidden, hidden), (inner, hidden), (hidden, inner)]:
+            x, weights = torch.randn(rows, inputs), torch.randn(outputs, inputs)
+            runs = [timed(torch.nn.functional.linear, x, weights) for _ in range(30)]
+            work += 2 * rows * outputs * inputs
+            seconds += min(runs)
+        rate = work / seconds
+        # Scores and context are n x n products of all heads together.
+        asked = sum(layers * (n * work / rows + 4 * n * n * hidden) for n in tokens)
+        found[path.stem] = {"texts": len(tokens) * rate / asked, "gflops": rate / 1e9, "tokens": statistics.mean(tokens)}
+    print(json.dumps(found), flush=True)
+    return 0
+
+
+def timed(encode, *lines):
     started = time.perf_counter()
-    encode(lines)
+    encode(*lines)
     return time.perf_counter() - started
 
 
@@ -273,6 +314,7 @@ def isomer(args):
     port = free_port()
     command = [args.isomer, "serve", "--listen", f"127.0.0.1:{port}", "--log", "error"]
     variables = {"ISOMER_EMBED__ALLOW_PATHS": "true"}
+    variables["ISOMER_EMBED__INSTRUCTIONS"] = args.instructions
     if args.worker == "isomer-int8":
         variables["ISOMER_EMBED__PRECISION"] = "int8"
     server, channel = start_server(args, command, variables, port)
@@ -332,19 +374,24 @@ def text_embeddings_inference(args):
     return encode, lambda: peak_of(server)
 
 
+# Hold PyTorch, oneDNN and MKL to AVX2.
+AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+
+
 class Contestant:
     """A contestant's process, controlled from here."""
 
     def __init__(self, args, name):
-        command = [sys.executable, __file__, "--worker", name, "--isomer", args.isomer, "--model", args.model, args.texts[0]]
+        command = [sys.executable, __file__, "--worker", name, "--isomer", args.isomer, "--model", args.model, *args.texts]
         command += ["--tei", args.tei] if args.tei else []
-        command += ["--batch", args.batch, "--threads", args.threads, "--in-flight", args.in_flight]
+        command += ["--batch", args.batch, "--threads", args.threads, "--in-flight", args.in_flight, "--instructions", args.instructions]
         self.name = name
+        variables = environment(args.threads) | (AVX2 if args.instructions == "avx2" else {})
         self.process = subprocess.Popen(
-            list(map(str, command)), env=environment(args.threads), preexec_fn=on_cores(args.threads), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            list(map(str, command)), env=variables, preexec_fn=on_cores(args.threads), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True,
         )
-        self.answer()
+        self.first = self.answer()
 
     def encode(self, texts, output):
         self.process.stdin.write(json.dumps([str(texts), str(output)]) + "\n")
@@ -411,7 +458,8 @@ def bench(args):
             latencies[contestant.name] += contestant.latencies(args.texts[0])
     for contestant in contestants:
         contestant.close()
-    print(f"{args.model.name}, {args.threads} threads, batch {args.batch}, {args.in_flight} requests in flight, {args.repeats} interleaved rounds, median (range)\n")
+    alone = Contestant(args, "sgemm").first if args.sgemm else {}
+    print(f"{args.model.name}, {args.threads} threads, instructions: {args.instructions}, batch {args.batch}, {args.in_flight} requests in flight, {args.repeats} interleaved rounds, median (range)\n")
     print("| texts | system | texts/s | isomer / it | least cosine | peak RSS, MiB |\n|---|---|---|---|---|---|")
     for file in counts:
         for name in names:
@@ -422,6 +470,10 @@ def bench(args):
                 f"| {file} ({counts[file]}) | {name} | {statistics.median(values):.0f} ({min(values):.0f}–{max(values):.0f}) | {ratio} "
                 f"| {cosines[file, name]:.6f} | {peaks[name]:.0f} |"
             )
+    for file, bound in alone.items():
+        print(f"\n{file}: {bound['tokens']:.1f} tokens a text; sgemm {bound['gflops']:.0f} GFLOP/s on its shapes, which is {bound['texts']:.0f} texts/s")
+        shares = [f"{name} {statistics.median(rates[file, name]) / bound['texts']:.0%}" for name in names if not name.endswith("int8")]
+        print(f"share of it: {', '.join(shares)}")
     if args.latency:
         print(f"\n| one text of {args.texts[0].stem} at a time | p50, ms | p99, ms |\n|---|---|---|")
         for name, values in latencies.items():

@@ -121,6 +121,8 @@ pub(crate) async fn compose_within(
         _ => None,
     };
 
+    // The class of this machine's arithmetic follows from it.
+    config.embed.limit_instructions()?;
     let (blobs, class) = (
         BlobStore::open(&config.store).map_err(FleetError::from)?,
         isomer_kernels::class(),

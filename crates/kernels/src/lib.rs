@@ -13,10 +13,12 @@
 //! * [`rows`]: activations, softmax, normalisations, row by row.
 //! * [`attention`]: multi-head attention of one sequence: whole, causal or in a window, with
 //!   grouped keys and biases by distance.
+//! * [`limit_to`]: holds a process to narrower instructions than the machine has.
 //! * [`rotary`]: rotation of queries and keys by their position.
 
 pub mod attention;
 mod driver;
+mod instructions;
 pub mod int8;
 mod memory;
 mod micro;
@@ -26,6 +28,7 @@ pub mod rotary;
 pub mod rows;
 
 pub use driver::{Activation, Epilogue, KBLOCK, PanelSource, gemm, gemm_panels, gemm_serial, gemm_with};
+pub use instructions::{Fixed, Instructions, limit_to};
 pub use memory::AlignedFloats;
 pub use micro::{Kernel, MAX_ROWS, MAX_WIDTH};
 pub use pack::PackedMatrix;

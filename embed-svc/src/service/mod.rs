@@ -63,6 +63,7 @@ impl EmbedService {
         shared: Option<SharedVectors>,
     ) -> Result<Self, EmbedError> {
         config.validate()?;
+        config.limit_instructions()?;
         let registry = Registry::new(config.clone(), resolver, shared)?;
         let helpers = rayon::ThreadPoolBuilder::new()
             .num_threads(config.threads)

@@ -11,7 +11,7 @@ const TILE: usize = 16;
 /// If `rows` or `panel` is too short.
 pub(super) fn transpose(rows: &[f32], stride: usize, count: usize, panel: &mut [f32], width: usize, depth: usize) {
     #[cfg(target_arch = "x86_64")]
-    if width.is_multiple_of(TILE) && depth.is_multiple_of(TILE) && crate::micro::avx512() {
+    if width.is_multiple_of(TILE) && depth.is_multiple_of(TILE) && crate::instructions::avx512() {
         // SAFETY: just detected.
         return unsafe { wide::transpose(rows, stride, count, panel, width, depth) };
     }

@@ -104,7 +104,7 @@ fn round_row(row: &[f32], codes: &mut [u8], widths: Widths) -> (f32, i32) {
             // SAFETY: the features were just detected.
             return unsafe { widest(row, codes, widths.largest_input()) };
         }
-        if std::arch::is_x86_feature_detected!("avx2") {
+        if crate::instructions::avx2() {
             // SAFETY: the feature was just detected.
             return unsafe { wide(row, codes, widths.largest_input()) };
         }
@@ -170,7 +170,7 @@ fn round_row_body(row: &[f32], codes: &mut [u8], largest: i32) -> (f32, i32) {
 /// Whether the instructions of the widest version can be used.
 #[cfg(target_arch = "x86_64")]
 fn avx512() -> bool {
-    crate::micro::avx512() && std::arch::is_x86_feature_detected!("avx512bw")
+    crate::instructions::avx512() && std::arch::is_x86_feature_detected!("avx512bw")
 }
 
 /// `out[j] = (sums[j] - zero · totals[j]) · scale · scales[j]`: two roundings after the exact
@@ -190,7 +190,7 @@ pub(super) fn open(sums: &[i32], scale: f32, zero: i32, scales: &[f32], totals: 
             // SAFETY: the features were just detected.
             return unsafe { widest(sums, scale, zero, scales, totals, out) };
         }
-        if std::arch::is_x86_feature_detected!("avx2") {
+        if crate::instructions::avx2() {
             // SAFETY: the feature was just detected.
             return unsafe { wide(sums, scale, zero, scales, totals, out) };
         }

@@ -83,14 +83,15 @@ impl Int8Kernel {
         let mut kernels: Vec<&'static Int8Kernel> = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
+            use crate::instructions::{avx2, avx512};
             use std::arch::is_x86_feature_detected as has;
-            if has!("avx512f") && has!("avx512vnni") {
+            if avx512() && has!("avx512vnni") {
                 kernels.push(&vnni::AVX512);
             }
-            if has!("avx2") && has!("avxvnni") {
+            if avx2() && has!("avxvnni") {
                 kernels.push(&vnni::AVX);
             }
-            if has!("avx2") {
+            if avx2() {
                 kernels.push(&avx2::KERNEL);
             }
         }

@@ -192,7 +192,7 @@ fn best_scale(row: &[f32], largest: i32) -> f32 {
         fn wide(row: &[f32], largest: i32) -> f32 {
             best_scale_body(row, largest)
         }
-        if std::arch::is_x86_feature_detected!("avx2") {
+        if crate::instructions::avx2() {
             // SAFETY: the feature was just detected.
             return unsafe { wide(row, largest) };
         }

@@ -16,6 +16,9 @@ mod portable;
 
 use std::sync::OnceLock;
 
+#[cfg(target_arch = "x86_64")]
+use crate::instructions;
+
 /// Most rows any kernel takes at once.
 pub const MAX_ROWS: usize = 16;
 /// Widest panel of any kernel.
@@ -54,11 +57,11 @@ impl Kernel {
     pub fn available() -> Vec<&'static Kernel> {
         let mut kernels: Vec<&'static Kernel> = Vec::new();
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx512f") {
+        if instructions::avx512() {
             kernels.push(&avx512::KERNEL);
         }
         #[cfg(target_arch = "x86_64")]
-        if avx2_and_fma() {
+        if instructions::avx2_and_fma() {
             kernels.push(&avx2::KERNEL);
         }
         #[cfg(target_arch = "aarch64")]
@@ -224,17 +227,4 @@ pub(crate) fn fetch(values: &[f32]) {
         // SAFETY: a prefetch may name any address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
     }
-}
-
-/// Whether AVX-512 F can be used, and with it AVX2 and FMA.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn avx512() -> bool {
-    std::arch::is_x86_feature_detected!("avx512f") && avx2_and_fma()
-}
-
-/// Whether AVX2 and FMA can be used.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn avx2_and_fma() -> bool {
-    // The standard library caches the CPUID answer.
-    std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
 }

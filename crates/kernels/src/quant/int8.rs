@@ -71,7 +71,7 @@ fn round_runs(x: &[f32], codes: &mut [i8], scales: &mut [f32], sums: &mut [f32],
         fn wide(x: &[f32], codes: &mut [i8], scales: &mut [f32], sums: &mut [f32], half_sums: &mut [f32]) {
             round_body(x, codes, scales, sums, half_sums);
         }
-        if crate::micro::avx2_and_fma() {
+        if crate::instructions::avx2_and_fma() {
             // SAFETY: both features were just detected.
             return unsafe { wide(x, codes, scales, sums, half_sums) };
         }
@@ -168,7 +168,7 @@ pub(super) type Tile = unsafe fn(TileArgs);
 
 pub(super) fn best_tile(kind: QuantType) -> Tile {
     #[cfg(target_arch = "x86_64")]
-    if crate::micro::avx2_and_fma() {
+    if crate::instructions::avx2_and_fma() {
         return super::int8_avx2::tile(kind);
     }
     portable_tile(kind)

@@ -51,7 +51,7 @@ fn unpack_octet(blocks: &Blocks, octet: usize, first_run: usize, out: &mut [f32]
         fn wide(blocks: &Blocks, octet: usize, first_run: usize, out: &mut [f32], stride: usize, runs: usize) {
             unpack_body::<true>(blocks, octet, first_run, out, stride, runs);
         }
-        if crate::micro::avx2_and_fma() {
+        if crate::instructions::avx2_and_fma() {
             // SAFETY: both features were just detected.
             return unsafe { wide(blocks, octet, first_run, out, stride, runs) };
         }

@@ -24,11 +24,11 @@ macro_rules! dispatched {
                 fn wide($($arg: $ty),*) {
                     $body::<true>($($arg),*);
                 }
-                if crate::micro::avx512() {
+                if crate::instructions::avx512() {
                     // SAFETY: all three features were just detected.
                     return unsafe { widest($($arg),*) };
                 }
-                if crate::micro::avx2_and_fma() {
+                if crate::instructions::avx2_and_fma() {
                     // SAFETY: both features were just detected.
                     return unsafe { wide($($arg),*) };
                 }

@@ -35,7 +35,7 @@ pub(super) fn softmax_padded(values: &mut [f32], stride: usize, width: usize, sc
     assert!(width <= stride, "rows are wider than their distance");
     #[cfg(target_arch = "x86_64")]
     {
-        if crate::micro::avx512() {
+        if crate::instructions::avx512() {
             // SAFETY: the feature was just detected.
             return unsafe { wide::rows(values, stride, width, scale) };
         }
@@ -43,7 +43,7 @@ pub(super) fn softmax_padded(values: &mut [f32], stride: usize, width: usize, sc
         fn of_eight(values: &mut [f32], stride: usize, width: usize, scale: f32) {
             rows::<true>(values, stride, width, scale);
         }
-        if crate::micro::avx2_and_fma() {
+        if crate::instructions::avx2_and_fma() {
             // SAFETY: both features were just detected.
             return unsafe { of_eight(values, stride, width, scale) };
         }
