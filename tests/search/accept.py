@@ -20,7 +20,7 @@ import psycopg
 from augmented import Augmented
 from lance_import import LanceImport
 from migrate import NEW, Aliases, Migration
-from stores import Chroma, Pgvector, Process, Qdrant, free_port
+from stores import Chroma, Milvus, Pgvector, Process, Qdrant, free_port
 
 MODEL = "paraphrase-MiniLM-L3-v2"
 WORDS = "music guitar stock market bread python code river stone cloud night train ticket garden engine doctor planet".split()
@@ -205,11 +205,11 @@ def main() -> int:
     parser.add_argument("--postgres", required=True)
     parser.add_argument("--rows", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--store", choices=["pgvector", "chroma", "qdrant"], action="append")
+    parser.add_argument("--store", choices=["pgvector", "chroma", "milvus", "qdrant"], action="append")
     args = parser.parse_args()
     args.postgres = own_database(args.postgres)
     print(f"seed {args.seed}")
-    kinds = {"pgvector": Pgvector, "chroma": Chroma, "qdrant": Qdrant}
+    kinds = {"pgvector": Pgvector, "chroma": Chroma, "milvus": Milvus, "qdrant": Qdrant}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         gateway = Gateway(args.isomer, folder)
@@ -223,7 +223,7 @@ def main() -> int:
                 Migration(args.isomer, gateway, source, args.postgres, folder, row, draw).run(difference)
                 LanceImport(args.isomer, gateway, Source(folder / "lance.jsonl", 300), folder, row).run(difference)
                 Augmented(args.isomer, gateway, args.postgres, folder, row, draw).run(difference)
-            for kind in args.store or ["pgvector", "chroma"]:
+            for kind in args.store or ["pgvector", "chroma", "milvus"]:
                 store = kinds[kind](args.postgres, folder)
                 try:
                     source = Source(folder / f"{kind}.jsonl", args.rows)
@@ -231,7 +231,7 @@ def main() -> int:
                     backfill(store, source, gateway, index, random.Random(f"{args.seed} {kind}"))
                     follow(store, source, gateway, index)
                     twins(store, source, gateway, index)
-                    if kind == "qdrant":
+                    if kind in ("milvus", "qdrant"):
                         Aliases(args.isomer, gateway, Source(folder / "alias.jsonl", 200), store, row).run(difference)
                 finally:
                     store.stop()

@@ -105,7 +105,7 @@ class Writer:
 
 
 class Aliases:
-    """An alias of Qdrant through all steps, without anything that goes wrong: its changes are Qdrant's."""
+    """An alias of a store through all steps, without anything that goes wrong: its changes are the store's."""
 
     def __init__(self, isomer: str, gateway, source, store, row):
         self.store, self.source, self.gateway, self.isomer = store, source, gateway, isomer
@@ -128,8 +128,7 @@ class Aliases:
         served = {}
         for step, model in [("roll-back", OLD), ("switch", NEW)]:
             self.call("migrate", step, name, *(["--uncompared"] if step == "switch" else []))
-            points = self.store.call("POST", "points/scroll", {"limit": 100_000, "with_payload": True, "with_vector": True}, "search")
-            stored = {point["payload"]["isomer_key"]: point["vector"] for point in points["points"]}
+            stored = self.store.vectors_of("search")
             computed = self.gateway.vectors([text for text, _ in self.source.rows.values()], model)
             served[step] = sum(difference(stored[key], again, False) < 1e-3 for key, again in zip(self.source.rows, computed, strict=True))
         count = len(self.source.rows)

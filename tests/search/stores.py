@@ -55,6 +55,27 @@ class Process:
             self.process = None
 
 
+class Listening(Process):
+    """A process that is ready when its port accepts connections; `ready` is the port."""
+
+    def answers(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", int(self.ready)), timeout=2).close()
+            return True
+        except OSError:
+            return False
+
+
+def milvus_lite(folder: pathlib.Path) -> tuple[Process, int]:
+    """Milvus Lite's server over a folder. It takes one request at a time: its engine has one writer (see its server.py)."""
+    port = free_port()
+    command = [str(pathlib.Path(sys.executable).with_name("milvus-lite")), "server", "--data-dir", str(folder / "milvus"),
+               "--host", "127.0.0.1", "--port", str(port), "--max-workers", "1"]
+    server = Listening(command, str(port), folder / "milvus.log")
+    server.start()
+    return server, port
+
+
 class Pgvector:
     """A table of a real PostgreSQL."""
 
@@ -152,6 +173,10 @@ class Qdrant:
     def rows(self):
         return [(point["payload"]["isomer_key"], point["payload"]["n"], point["vector"]) for point in self.points()]
 
+    def vectors_of(self, collection: str) -> dict[str, list[float]]:
+        points = self.call("POST", "points/scroll", {"limit": 100_000, "with_payload": True, "with_vector": True}, collection)["points"]
+        return {point["payload"]["isomer_key"]: point["vector"] for point in points}
+
     def of(self, key: str):
         return next(point for point in self.points() if point["payload"]["isomer_key"] == key)
 
@@ -164,4 +189,42 @@ class Qdrant:
     fail = None
 
     def stop(self) -> None:
+        self.server.kill()
+
+
+class Milvus:
+    """Milvus Lite's server, which speaks Milvus' gRPC."""
+
+    name, lengths = "Milvus Lite", True
+
+    def __init__(self, _url: str, folder: pathlib.Path):
+        from pymilvus import MilvusClient
+
+        self.server, port = milvus_lite(folder)
+        self.client = MilvusClient(f"http://127.0.0.1:{port}")
+        self.sink = f"milvus+http://127.0.0.1:{port}#accepted"
+
+    def found(self, condition: str, collection: str = "accepted") -> list[dict]:
+        self.client.load_collection(collection)
+        return self.client.query(collection, filter=condition, output_fields=["*"])
+
+    def rows(self):
+        return [(row["key"], row["payload"]["n"], list(map(float, row["embedding"]))) for row in self.found('key != ""')]
+
+    def vectors_of(self, collection: str) -> dict[str, list[float]]:
+        return {row["key"]: list(map(float, row["embedding"])) for row in self.found('key != ""', collection)}
+
+    def remove(self, key: str) -> None:
+        self.client.delete("accepted", ids=[key])
+
+    def set_vector(self, key: str, vector: list[float]) -> None:
+        (row,) = self.found(f'key == "{key}"')
+        self.client.upsert("accepted", [{**row, "embedding": vector}])
+
+    def fail(self) -> None:
+        self.server.kill()
+        self.server.start()
+
+    def stop(self) -> None:
+        self.client.close()
         self.server.kill()

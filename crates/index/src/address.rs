@@ -37,6 +37,32 @@ impl Place {
         };
         Ok(Self { url, fragment, shown })
     }
+
+    /// The server of a store, and the collection behind the `#`.
+    ///
+    /// # Errors
+    /// Also if no collection is named, or the address holds a login: it is shown in messages.
+    pub(crate) fn read_store(address: &str) -> Result<(Self, String)> {
+        let refused = |message: String, hint| IndexError::Setting {
+            field: "sink",
+            message,
+            hint,
+        };
+        let place = Self::read("sink", address)?;
+        if !place.url.username().is_empty() || place.url.password().is_some() {
+            return Err(refused(
+                "the address holds a user or a password, which would be shown with it".to_owned(),
+                "give them in ISOMER_SINK_USER and ISOMER_SINK_PASSWORD",
+            ));
+        }
+        match place.fragment.clone() {
+            Some(collection) => Ok((place, collection)),
+            None => Err(refused(
+                format!("the address {} names no collection", place.shown),
+                "write it behind a #, e.g. qdrant+http://127.0.0.1:6333#docs",
+            )),
+        }
+    }
 }
 
 fn percent_decoded(text: &str) -> String {

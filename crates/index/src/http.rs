@@ -25,7 +25,7 @@ const SILENCE: Duration = Duration::from_secs(120);
 /// Most bytes of an answer: a page of rows, or vectors.
 const MOST_ANSWER: usize = 256 << 20;
 
-/// What logs in at stores that are called over HTTP.
+/// What logs in at stores that are servers.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// `ISOMER_SINK_API_KEY`.
@@ -82,20 +82,8 @@ impl Http {
             message,
             hint,
         };
-        let place = Place::read("sink", address)?;
+        let (place, collection) = Place::read_store(address)?;
         let mut base = place.url;
-        if !base.username().is_empty() || base.password().is_some() {
-            return Err(refused(
-                "the address holds a user or a password, which would be shown with it".to_owned(),
-                "give them in ISOMER_SINK_USER and ISOMER_SINK_PASSWORD",
-            ));
-        }
-        let Some(collection) = place.fragment else {
-            return Err(refused(
-                format!("the address {} names no collection", place.shown),
-                "write it behind a #, e.g. qdrant+http://127.0.0.1:6333#docs",
-            ));
-        };
         if !base.path().ends_with('/') {
             let path = format!("{}/", base.path());
             base.set_path(&path);

@@ -1,7 +1,7 @@
 //! The texts of a source as the vectors of a search index: filled, followed, checked, compared.
 //!
 //! * [`source`]: files of rows, PostgreSQL in the order of a key, and collections that keep texts.
-//! * [`store`]: pgvector, Qdrant, Chroma, OpenSearch, Elasticsearch and Parquet behind one
+//! * [`store`]: pgvector, Qdrant, Chroma, Milvus, OpenSearch, Elasticsearch and Parquet behind one
 //!   interface.
 //! * [`chunk`]: long texts in pieces. [`digest`]: what a stored row was made of.
 //! * [`mark`]: what all vectors of a collection have in common, kept in the collection.

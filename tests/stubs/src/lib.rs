@@ -32,6 +32,7 @@
 )]
 
 pub mod encoder;
+pub mod grpc;
 pub mod http;
 pub mod hub;
 pub mod openai;

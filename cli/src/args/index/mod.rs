@@ -22,7 +22,8 @@ pub(crate) enum IndexCommand {
     /// are encoded and written. A run that was killed is gone on with by the same command.
     #[command(after_help = "\
 Sinks: postgres://USER@HOST/DATABASE#TABLE (pgvector), qdrant+http://HOST:6333#COLLECTION, chroma+http://HOST:8000#COLLECTION,
-opensearch+https://HOST:9200#INDEX, elasticsearch+https://HOST:9200#INDEX, or a folder for Parquet files.
+milvus+http://HOST:19530#COLLECTION, opensearch+https://HOST:9200#INDEX, elasticsearch+https://HOST:9200#INDEX, or a folder for Parquet
+files.
 A key goes into ISOMER_SINK_API_KEY, or a user and password into ISOMER_SINK_USER and ISOMER_SINK_PASSWORD; PostgreSQL's password
 into PGPASSWORD. A collection that is the source takes ISOMER_SOURCE_API_KEY, ISOMER_SOURCE_USER and ISOMER_SOURCE_PASSWORD.
 Examples:

@@ -3,6 +3,7 @@
 mod alias;
 mod chroma;
 mod elastic;
+mod milvus;
 mod names;
 mod parquet;
 mod pgvector;
@@ -154,8 +155,8 @@ pub trait VectorStore: Send + Sync + fmt::Debug {
 }
 
 /// The collection at an address: `postgres://…#TABLE`, `qdrant+http://…#COLLECTION`,
-/// `chroma+http://…#COLLECTION`, `opensearch+https://…#INDEX`, `elasticsearch+https://…#INDEX`, or
-/// a folder of Parquet files. Nothing is connected yet.
+/// `chroma+http://…#COLLECTION`, `milvus+http://…#COLLECTION`, `opensearch+https://…#INDEX`,
+/// `elasticsearch+https://…#INDEX`, or a folder of Parquet files. Nothing is connected yet.
 ///
 /// # Errors
 /// If the address cannot be used.
@@ -166,11 +167,16 @@ pub fn open(address: &str, credentials: &Credentials, patience: Duration) -> Res
     if matches!(scheme, "postgres" | "postgresql") {
         return Ok(Box::new(pgvector::Table::open(address, patience)?));
     }
-    let (kind, rest) = over_http(scheme, address)?;
+    let (kind, rest) = server_of(scheme, address)?;
     let http = |scheme| Http::open(rest, scheme, credentials, patience);
     Ok(match kind {
         Kind::Qdrant => Box::new(qdrant::Collection::new(http("api-key")?)?),
         Kind::Chroma => Box::new(chroma::Collection::new(http("x-chroma-token")?)?),
+        Kind::Milvus => Box::new(milvus::Collection::new(milvus::Server::open(
+            rest,
+            credentials,
+            patience,
+        )?)),
         Kind::Elastic(engine) => Box::new(elastic::Index::new(http("authorization")?, engine)?),
     })
 }
@@ -187,12 +193,15 @@ pub fn names(address: &str, credentials: &Credentials, patience: Duration) -> Re
     if matches!(scheme, "postgres" | "postgresql") {
         return Ok(Some(Box::new(pgvector::Names::open(address, patience)?)));
     }
-    let (kind, rest) = over_http(scheme, address)?;
+    let (kind, rest) = server_of(scheme, address)?;
     let http = |scheme| Http::open(rest, scheme, credentials, patience);
     Ok(match kind {
         Kind::Chroma => None,
         Kind::Qdrant => Some(Box::new(alias::AliasNames {
             aliases: alias::qdrant::Alias::new(http("api-key")?),
+        })),
+        Kind::Milvus => Some(Box::new(alias::AliasNames {
+            aliases: alias::milvus::Alias::new(milvus::Server::open(rest, credentials, patience)?),
         })),
         Kind::Elastic(engine) => Some(Box::new(alias::AliasNames {
             aliases: alias::elastic::Alias::new(http("authorization")?, engine),
@@ -200,25 +209,27 @@ pub fn names(address: &str, credentials: &Credentials, patience: Duration) -> Re
     })
 }
 
-/// A store that is called over HTTP.
+/// A store that is a server with an address of HTTP: requests of JSON, or gRPC with Milvus.
 enum Kind {
     Qdrant,
     Chroma,
+    Milvus,
     Elastic(elastic::Engine),
 }
 
 /// The kind of store that a scheme names, and the address of its server.
-fn over_http<'a>(scheme: &str, address: &'a str) -> Result<(Kind, &'a str)> {
+fn server_of<'a>(scheme: &str, address: &'a str) -> Result<(Kind, &'a str)> {
     let unknown = || IndexError::Setting {
         field: "sink",
         message: format!("`{scheme}://` is no kind of store"),
-        hint: "write postgres://, qdrant+http://, chroma+http://, opensearch+http:// or elasticsearch+http:// (or +https://), or a \
-               folder for Parquet files",
+        hint: "write postgres://, qdrant+http://, chroma+http://, milvus+http://, opensearch+http:// or elasticsearch+http:// (or \
+               +https://), or a folder for Parquet files",
     };
     let (name, protocol) = scheme.split_once('+').ok_or_else(unknown)?;
     let kind = match name {
         "qdrant" => Kind::Qdrant,
         "chroma" => Kind::Chroma,
+        "milvus" => Kind::Milvus,
         "opensearch" => Kind::Elastic(elastic::Engine::OpenSearch),
         "elasticsearch" => Kind::Elastic(elastic::Engine::Elasticsearch),
         _ => return Err(unknown()),

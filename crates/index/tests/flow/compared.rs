@@ -117,6 +117,8 @@ async fn measures_are_those_of_a_worked_example() {
     let chroma = crate::servers::chroma().await;
     let qdrant = crate::servers::qdrant().await;
     check(&compared(&format!("chroma+{chroma}#a"), &format!("qdrant+{qdrant}#b")).await);
+    let milvus = crate::milvus::server().await;
+    check(&compared(&format!("milvus+{milvus}#a"), &format!("milvus+{milvus}#b")).await);
     for kind in ["opensearch", "elasticsearch"] {
         let elastic = crate::servers::elastic().await;
         check(&compared(&format!("{kind}+{elastic}#a"), &format!("{kind}+{elastic}#b")).await);

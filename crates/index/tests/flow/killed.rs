@@ -97,6 +97,11 @@ async fn a_store_over_http_survives_killed_runs() {
 }
 
 #[tokio::test]
+async fn a_store_over_grpc_survives_killed_runs() {
+    kill(&format!("milvus+{}#docs", crate::milvus::server().await)).await;
+}
+
+#[tokio::test]
 async fn an_encoder_that_changes_its_space_in_the_middle_stores_nothing_of_the_second() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("docs.jsonl");

@@ -6,6 +6,7 @@ mod compared;
 mod interleaved;
 mod killed;
 mod migrated;
+mod milvus;
 mod promises;
 mod servers;
 mod sources;

@@ -266,6 +266,13 @@ async fn chroma_keeps_its_promises() {
 }
 
 #[tokio::test]
+async fn milvus_keeps_its_promises() {
+    let address = crate::milvus::server().await;
+    Box::pin(hold(&format!("milvus+{address}#whole"))).await;
+    chunks(&format!("milvus+{address}#chunks")).await;
+}
+
+#[tokio::test]
 async fn opensearch_and_elasticsearch_keep_their_promises() {
     for kind in ["opensearch", "elasticsearch"] {
         let address = crate::servers::elastic().await;

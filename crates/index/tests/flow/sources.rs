@@ -205,6 +205,7 @@ async fn a_collection_that_keeps_texts_is_a_source() {
     hold(&format!("{}/", folder.path().display())).await;
     hold(&format!("qdrant+{}#", crate::servers::qdrant().await)).await;
     hold(&format!("chroma+{}#", crate::servers::chroma().await)).await;
+    hold(&format!("milvus+{}#", crate::milvus::server().await)).await;
     for kind in ["opensearch", "elasticsearch"] {
         hold(&format!("{kind}+{}#", crate::servers::elastic().await)).await;
     }

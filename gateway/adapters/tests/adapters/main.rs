@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod errors;
-mod grpc_stub;
 mod isomer;
 mod limits;
 mod open_inference;

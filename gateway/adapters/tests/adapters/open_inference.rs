@@ -1,13 +1,11 @@
 //! The Open Inference Protocol over gRPC.
 
 use isomer_proto::gateway::v1::{ProviderKind, ProviderLimits};
+use isomer_stubs::grpc::{GrpcStub, Method, method};
 use prost::Message;
 use tonic::{Code, Status};
 
-use crate::{
-    grpc_stub::{GrpcStub, Method, method},
-    support::{connect, of, provider, rows, vector, vectors},
-};
+use crate::support::{connect, of, provider, rows, vector, vectors};
 
 /// `inference` as published, with the parts that a server needs.
 mod oip {

@@ -4,13 +4,11 @@ use isomer_proto::{
     encoder::v1::{CountTokensRequest, EncodeRequest, RerankRequest, Truncation},
     gateway::v1::ProviderKind,
 };
+use isomer_stubs::grpc::{GrpcStub, Method, method};
 use prost::Message;
 use tonic::{Code, Status};
 
-use crate::{
-    grpc_stub::{GrpcStub, Method, method},
-    support::{SECRET, connect, named, of, provider, rows, vector, vectors, with_secret},
-};
+use crate::support::{SECRET, connect, named, of, provider, rows, vector, vectors, with_secret};
 
 /// `tei.v1` as published.
 mod tei {

@@ -1,4 +1,4 @@
-//! Names that are aliases of a store over HTTP.
+//! Names that are aliases of a store that is a server.
 //!
 //! The store moves an alias from one collection to another at once. The record of a name is kept
 //! beside the mark of each collection that the name has; the one with the most changes holds, but
@@ -6,6 +6,7 @@
 //! killed is made again from its beginning, and two steps must not be made at the same time.
 
 pub(super) mod elastic;
+pub(super) mod milvus;
 pub(super) mod qdrant;
 
 use std::{collections::HashSet, fmt::Debug};

@@ -1,6 +1,4 @@
-//! A stub server over gRPC for protocols whose messages are described by hand. It passes bytes; the
-//! tests have their own full descriptions of the messages, by the field numbers of the published
-//! .proto files.
+//! A stub server over gRPC for protocols whose messages are described by hand: it passes bytes.
 
 use std::{
     collections::HashMap,
@@ -9,7 +7,6 @@ use std::{
 };
 
 use axum::{Router, body::Body, extract::Request, response::Response};
-use isomer_stubs::raw::Raw;
 use parking_lot::Mutex;
 use prost::Message;
 use tonic::{
@@ -18,26 +15,31 @@ use tonic::{
     server::{Grpc, UnaryService},
 };
 
+use crate::raw::Raw;
+
 /// Answers a message with a message, both encoded.
-pub(crate) type Method = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, Status> + Send + Sync>;
+pub type Method = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, Status> + Send + Sync>;
 
 /// The calls: path, metadata, message.
 type Calls = Arc<Mutex<Vec<(String, MetadataMap, Vec<u8>)>>>;
 
-pub(crate) struct GrpcStub {
-    pub(crate) address: String,
+/// A server whose methods are closures. It records its calls.
+pub struct GrpcStub {
+    /// `grpc://HOST:PORT`.
+    pub address: String,
     calls: Calls,
 }
 
 /// A method that decodes its message and encodes its answer.
-pub(crate) fn method<M: Message + Default, A: Message>(
+pub fn method<M: Message + Default, A: Message>(
     answer: impl Fn(M) -> Result<A, Status> + Send + Sync + 'static,
 ) -> Method {
     Arc::new(move |bytes| Ok(answer(M::decode(bytes).unwrap())?.encode_to_vec()))
 }
 
 impl GrpcStub {
-    pub(crate) async fn start(methods: impl IntoIterator<Item = (&'static str, Method)>) -> Self {
+    /// Serves methods by their paths until the runtime ends.
+    pub async fn start(methods: impl IntoIterator<Item = (&'static str, Method)>) -> Self {
         let methods: Arc<HashMap<&str, Method>> = Arc::new(methods.into_iter().collect());
         let calls = Calls::default();
         let seen = Arc::clone(&calls);
@@ -60,14 +62,14 @@ impl GrpcStub {
     }
 
     /// The messages that were sent to a path.
-    pub(crate) fn sent<M: Message + Default>(&self, path: &str) -> Vec<M> {
+    pub fn sent<M: Message + Default>(&self, path: &str) -> Vec<M> {
         let calls = self.calls.lock();
         let sent = calls.iter().filter(|(called, ..)| called == path);
         sent.map(|(_, _, bytes)| M::decode(bytes.as_slice()).unwrap()).collect()
     }
 
     /// The metadata of the first call to a path.
-    pub(crate) fn metadata(&self, path: &str) -> MetadataMap {
+    pub fn metadata(&self, path: &str) -> MetadataMap {
         let calls = self.calls.lock();
         calls.iter().find(|(called, ..)| called == path).unwrap().1.clone()
     }
