@@ -13,6 +13,7 @@
 //! * [`rows`]: activations, softmax, normalisations, row by row.
 //! * [`attention`]: multi-head attention of one sequence: whole, causal or in a window, with
 //!   grouped keys and biases by distance.
+//! * [`pairs`]: one row against picked rows: dot products and distances.
 //! * [`rotary`]: rotation of queries and keys by their position.
 
 pub mod attention;
@@ -21,6 +22,7 @@ pub mod int8;
 mod memory;
 mod micro;
 mod pack;
+pub mod pairs;
 pub mod quant;
 pub mod rotary;
 pub mod rows;
