@@ -99,7 +99,7 @@ fn score(error: &ScoreError) -> Fault {
     match error {
         ScoreError::Undefined { .. } | ScoreError::Told { .. } => Fault::precondition("UNDEFINED_SCORE", message),
         ScoreError::NotServed { .. } => Fault::unimplemented(message),
-        ScoreError::MissingMain { .. } | ScoreError::Index { .. } => Fault::internal(message),
+        ScoreError::MissingMain { .. } => Fault::internal(message),
         ScoreError::Rows { what, .. } | ScoreError::Matrix { what, .. } | ScoreError::Item { what, .. } => {
             Fault::invalid(*what, message)
         }

@@ -14,6 +14,7 @@
 //! * [`attention`]: multi-head attention of one sequence: whole, causal or in a window, with
 //!   grouped keys and biases by distance.
 //! * [`limit_to`]: holds a process to narrower instructions than the machine has.
+//! * [`pairs`]: one row against picked rows: dot products and distances.
 //! * [`rotary`]: rotation of queries and keys by their position.
 
 pub mod attention;
@@ -23,6 +24,7 @@ pub mod int8;
 mod memory;
 mod micro;
 mod pack;
+pub mod pairs;
 pub mod quant;
 pub mod rotary;
 pub mod rows;

@@ -1,54 +1,24 @@
 //! Approximate search through a graph, with its recall against the exact search.
 //!
-//! The index is a hierarchy of navigable small worlds (Malkov & Yashunin 2016, arXiv 1603.09320)
-//! from the crate `instant-distance`, which fixes 32 links per document (64 in the lowest layer).
-//! It is built on one thread, so that the same vectors and seed give the same graph; queries run on
-//! all cores. Besides the vectors it holds about 350 bytes per document. The documents found are
-//! scored again as in [`super::search`], so that a document found by both has the same score, to
-//! the bit, and ties are broken the same way.
+//! The index is a graph of [`hnsw`]: the same vectors and seed give the same graph, whatever the
+//! number of threads. The documents found are scored again as in [`super::search`], so that a
+//! document found by both has the same score, to the bit, and ties are broken the same way.
 
 use std::collections::BTreeMap;
 
-use instant_distance::{Builder, Hnsw, Search as Scratch};
 use rayon::prelude::*;
 
 use super::{
+    hnsw::{self, Graph, HnswOptions},
     matrix::{VectorMatrix, VectorView},
     search::{self, Hit, Ties},
-    similarity::{self, Similarity},
+    similarity::Similarity,
 };
 
-/// Links of a document, fixed by the library.
-pub const LINKS: usize = 32;
 /// Queries whose answers are compared with the exact ones.
 const MOST_COMPARED: usize = 1000;
 /// The depths for which recall is reported, as far as that many documents are requested.
 const RECALL_DEPTHS: [usize; 3] = [10, 100, 1000];
-/// Products added side by side.
-const LANES: usize = 16;
-
-/// Settings of building and searching a graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HnswOptions {
-    /// Candidates considered for each document's links; more build slower and find more. At least
-    /// 1.
-    pub ef_construction: usize,
-    /// Candidates held while a query is answered, never fewer than the documents wanted; more are
-    /// slower and find more. At least 1.
-    pub ef_search: usize,
-    /// Seed of the order in which documents enter the graph, and of their layers.
-    pub seed: u64,
-}
-
-impl Default for HnswOptions {
-    fn default() -> Self {
-        Self {
-            ef_construction: 100,
-            ef_search: 100,
-            seed: 42,
-        }
-    }
-}
 
 /// An approximate search, with the part of the exact answer it found.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,65 +49,11 @@ impl ApproximateReport {
     }
 }
 
-/// An index could not be built.
-#[derive(Debug, thiserror::Error)]
-pub enum IndexError {
-    /// No thread could be started to build it.
-    #[error("the index has no thread to be built on: {0}")]
-    Thread(#[from] rayon::ThreadPoolBuildError),
-}
-
-/// A row of a document or query, and the factor for its products.
-#[derive(Clone, Copy)]
-struct Point<'a> {
-    row: &'a [f32],
-    /// 1 / norm for cosine similarity, else 1.
-    scale: f32,
-    similarity: Similarity,
-}
-
-impl<'a> Point<'a> {
-    fn new(row: &'a [f32], similarity: Similarity) -> Self {
-        let scale = match similarity {
-            Similarity::Cosine => 1.0 / similarity::norm(row).max(1e-12),
-            _ => 1.0,
-        };
-        Self { row, scale, similarity }
-    }
-}
-
-impl instant_distance::Point for Point<'_> {
-    /// Falls as the similarity rises; need not be a metric.
-    fn distance(&self, other: &Self) -> f32 {
-        match self.similarity {
-            Similarity::Cosine => 1.0 - added(self.row, other.row, |a, b| a * b) * self.scale * other.scale,
-            Similarity::Dot => -added(self.row, other.row, |a, b| a * b),
-            Similarity::Euclidean => added(self.row, other.row, |a, b| (a - b) * (a - b)),
-            Similarity::Manhattan => added(self.row, other.row, |a, b| (a - b).abs()),
-        }
-    }
-}
-
-/// The sum of a function of two rows' elements, in f32 over lanes.
-#[inline(always)]
-fn added(x: &[f32], y: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
-    let mut lanes = [0.0_f32; LANES];
-    let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
-    for (x, y) in xs.iter().zip(ys) {
-        for i in 0..LANES {
-            lanes[i] += term(x[i], y[i]);
-        }
-    }
-    let rest: f32 = x_rest.iter().zip(y_rest).map(|(a, b)| term(*a, *b)).sum();
-    lanes.iter().sum::<f32>() + rest
-}
-
 /// As [`search::top_k`], through a graph: the documents found may not be the best, and may be fewer
-/// than `k` where parts of the graph cannot be reached. Also returns the recall against the exact
-/// search.
+/// than `k` where a similarity is not a number. Also returns the recall against the exact search.
 ///
-/// # Errors
-/// [`IndexError`].
+/// # Panics
+/// For 2³¹ documents or more.
 pub fn top_k(
     queries: VectorView<'_>,
     documents: VectorView<'_>,
@@ -146,33 +62,19 @@ pub fn top_k(
     k: usize,
     ties: Ties,
     options: HnswOptions,
-) -> Result<(Vec<Vec<Hit>>, ApproximateReport), IndexError> {
+) -> (Vec<Vec<Hit>>, ApproximateReport) {
     let ef_search = options.ef_search.max(k);
-    let points: Vec<Point<'_>> = documents.iter().map(|row| Point::new(row, similarity)).collect();
-    let builder = Builder::default()
-        .ef_construction(options.ef_construction)
-        .ef_search(ef_search)
-        .seed(options.seed);
-    // Inside a pool with one thread the library inserts documents one after the other.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-    let (graph, places) = pool.install(|| builder.build_hnsw(points));
-    let mut document_of = vec![0; places.len()];
-    for (document, place) in places.iter().enumerate() {
-        document_of[place.into_inner() as usize] = document;
-    }
-    let find = |scratch: &mut Scratch, query: usize| -> Vec<Hit> {
+    let graph = Graph::build(documents, similarity, options);
+    let find = |query: usize| -> Vec<Hit> {
         let row = queries.row(query);
-        let found = nearest(&graph, scratch, Point::new(row, similarity), &document_of);
+        let found = graph.search(row, ef_search);
         let mut rows = Vec::with_capacity(found.len() * documents.cols());
         for document in &found {
             rows.extend_from_slice(documents.row(*document));
         }
         search::ranked(row, &rows, &found, id_order, similarity, k, ties)
     };
-    let hits: Vec<Vec<Hit>> = (0..queries.rows())
-        .into_par_iter()
-        .map_init(Scratch::default, find)
-        .collect();
+    let hits: Vec<Vec<Hit>> = (0..queries.rows()).into_par_iter().map(find).collect();
 
     let step = queries.rows().div_ceil(MOST_COMPARED).max(1);
     let compared: Vec<usize> = (0..queries.rows()).step_by(step).collect();
@@ -187,21 +89,15 @@ pub fn top_k(
     let depths = RECALL_DEPTHS.into_iter().filter(|depth| *depth <= k);
     let report = ApproximateReport {
         index: format!(
-            "hnsw of instant-distance, {LINKS} links, ef_construction {}, ef_search {ef_search}, seed {}",
-            options.ef_construction, options.seed
+            "hnsw, {} links, ef_construction {}, ef_search {ef_search}, seed {}",
+            hnsw::LINKS,
+            options.ef_construction,
+            options.seed
         ),
         recall: depths.map(|depth| (depth, recall(&pairs, depth))).collect(),
         compared: compared.len(),
     };
-    Ok((hits, report))
-}
-
-/// The documents that are nearest according to the graph.
-fn nearest(graph: &Hnsw<Point<'_>>, scratch: &mut Scratch, query: Point<'_>, document_of: &[usize]) -> Vec<usize> {
-    graph
-        .search(&query, scratch)
-        .map(|item| document_of[item.pid.into_inner() as usize])
-        .collect()
+    (hits, report)
 }
 
 /// Mean over queries of the share of the `k` best (first of a pair) that the other list has among
@@ -251,7 +147,7 @@ mod tests {
         for similarity in [Similarity::Cosine, Similarity::Euclidean, Similarity::Manhattan] {
             let (queries, documents) = (queries.view(), documents.view());
             let exact = search::top_k(queries, documents, &order, similarity, 100, Ties::IdDescending);
-            let (found, report) = top_k(queries, documents, &order, similarity, 100, Ties::IdDescending, wide).unwrap();
+            let (found, report) = top_k(queries, documents, &order, similarity, 100, Ties::IdDescending, wide);
             assert_eq!(report.recall[&10], 1.0, "{similarity:?}");
             assert!(report.recall[&100] > 0.999, "{similarity:?}: {report:?}");
             assert_eq!(report.compared, 10);
@@ -281,7 +177,6 @@ mod tests {
                 Ties::CorpusOrder,
                 narrow,
             )
-            .unwrap()
         };
         let (found, report) = ask();
         let exact = search::top_k(
@@ -304,6 +199,28 @@ mod tests {
         assert!(report.recall[&10] < 1.0 && report.recall[&10] > 0.01, "{report:?}");
         assert!(report.sentence().contains("recall") && report.sentence().contains("seed 7"));
         assert_eq!(ask(), (found, report));
+    }
+
+    #[test]
+    fn a_similarity_that_overflows_is_treated_as_in_the_exact_search() {
+        let mut rows = crowd(30, 4, 1).data().to_vec();
+        rows[8..12].copy_from_slice(&[f32::MAX, -f32::MAX, f32::MAX, -f32::MAX]);
+        let documents = VectorMatrix::new(30, 4, rows).unwrap();
+        let query = VectorMatrix::new(1, 4, vec![f32::MAX; 4]).unwrap();
+        let (order, options): (Vec<u32>, _) = ((0..30).collect(), HnswOptions::default());
+        let (query, documents) = (query.view(), documents.view());
+        let exact = search::top_k(query, documents, &order, Similarity::Dot, 30, Ties::CorpusOrder);
+        let (found, _) = top_k(
+            query,
+            documents,
+            &order,
+            Similarity::Dot,
+            30,
+            Ties::CorpusOrder,
+            options,
+        );
+        assert!(exact[0].iter().all(|hit| !hit.score.is_nan()));
+        assert_eq!(found, exact);
     }
 
     #[test]

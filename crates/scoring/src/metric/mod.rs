@@ -7,7 +7,7 @@
 //! * [`summarisation`]: machine summaries against human ones.
 //! * [`discrimination`]: a translation against its distractors (CLSD).
 //! * [`search`]: the best documents of each query, blocked and parallel.
-//! * [`approximate`]: the same through a graph, with its recall.
+//! * [`approximate`]: the same through a graph, with its recall; [`hnsw`]: that graph.
 //! * [`ranking`]: nDCG, MAP, recall, precision, MRR, hit rate, as trec_eval and mteb define them.
 //! * [`overlap`]: how far two result lists agree.
 //! * [`abstention`]: normalised area under the abstention curve.
@@ -16,6 +16,7 @@
 pub mod abstention;
 pub mod approximate;
 pub mod discrimination;
+pub mod hnsw;
 pub mod matrix;
 pub mod nearest;
 pub mod overlap;
@@ -27,6 +28,7 @@ pub mod similarity;
 pub mod sts;
 pub mod summarisation;
 
-pub use approximate::{ApproximateReport, HnswOptions};
+pub use approximate::ApproximateReport;
+pub use hnsw::HnswOptions;
 pub use matrix::{MatrixError, VectorMatrix};
 pub use similarity::Similarity;

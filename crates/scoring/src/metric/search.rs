@@ -179,7 +179,8 @@ impl<'a> TieOrder<'a> {
 }
 
 /// Scores the given documents of one query as [`top_k`] does: `rows` holds their vectors one after
-/// the other, `documents` their numbers. Returns the best `k`, best first.
+/// the other, `documents` their numbers. Returns the best `k`, best first, without those whose
+/// similarity is not a number.
 pub(super) fn ranked(
     query: &[f32],
     rows: &[f32],
@@ -199,7 +200,10 @@ pub(super) fn ranked(
         Ties::CorpusOrder => u32::MAX - document as u32,
     };
     let hit = |(score, document): (&f32, &usize)| (key(*score, rank(*document)), *document);
-    let mut found: Vec<(u64, usize)> = scores.iter().zip(documents).map(hit).collect();
+    let mut found: Vec<(u64, usize)> = (scores.iter().zip(documents))
+        .filter(|(score, _)| !score.is_nan())
+        .map(hit)
+        .collect();
     found.sort_unstable_by(|a, b| b.cmp(a));
     found.truncate(k);
     let hit = |(key, document)| Hit {

@@ -2,7 +2,7 @@
 
 use super::{Profile, TaskType};
 use crate::{
-    metric::{MatrixError, approximate::IndexError, matrix::VectorView},
+    metric::{MatrixError, matrix::VectorView},
     stats::StatsError,
 };
 
@@ -62,12 +62,6 @@ pub enum ScoreError {
     /// Data from which classification or clustering cannot be learnt.
     #[error(transparent)]
     Learn(#[from] isomer_learn::LearnError),
-    /// An approximate index could not be built.
-    #[error("{problem}")]
-    Index {
-        /// Why.
-        problem: String,
-    },
     /// What another process said when it scored.
     #[error("{problem}")]
     Told {
@@ -92,14 +86,6 @@ pub enum ScoreError {
         /// The id.
         id: String,
     },
-}
-
-impl From<IndexError> for ScoreError {
-    fn from(error: IndexError) -> Self {
-        Self::Index {
-            problem: error.to_string(),
-        }
-    }
 }
 
 impl ScoreError {

@@ -120,7 +120,7 @@ pub fn score_retrieval(
             score_found(&labels, hits, profile)
         }
         SearchMode::Hnsw(options) => {
-            let (hits, report) = approximate::top_k(queries, documents, &id_order, similarity, k, ties, options)?;
+            let (hits, report) = approximate::top_k(queries, documents, &id_order, similarity, k, ties, options);
             let mut scores = score_hits(&labels, hits, profile)?;
             scores.notes.push(report.sentence());
             scores.approximate = Some(report);

@@ -1,0 +1,45 @@
+//! A graph, built and searched.
+
+use super::{beam::Beams, build, layer::Layer, options::HnswOptions, order::ENTRY, space::Space};
+use crate::metric::{matrix::VectorView, similarity::Similarity};
+
+/// A graph over documents, ready to be searched by any number of threads.
+#[derive(Debug)]
+pub struct Graph<'a> {
+    space: Space<'a>,
+    /// The lowest layer is the first.
+    pub(super) layers: Vec<Layer>,
+    beams: Beams,
+}
+
+impl<'a> Graph<'a> {
+    /// Builds the graph on all threads of the current pool. `options.ef_search` is not used.
+    ///
+    /// # Panics
+    /// For 2³¹ documents or more.
+    pub fn build(documents: VectorView<'a>, similarity: Similarity, options: HnswOptions) -> Self {
+        let beams = Beams::new(documents.rows());
+        let (space, layers) = build::layers(documents, similarity, options, &beams);
+        Self { space, layers, beams }
+    }
+
+    /// The documents nearest to a query that are found, by row, nearest first: at most `ef`, which
+    /// is also the number of candidates held. If `ef` is not less than the number of documents,
+    /// every document is found.
+    pub fn search(&self, query: &[f32], ef: usize) -> Vec<usize> {
+        let Some(lowest) = self.layers.first() else {
+            return Vec::new();
+        };
+        let query = self.space.query(query);
+        self.beams.with(|beam| {
+            let mut nearest = ENTRY;
+            for layer in self.layers.iter().skip(1).rev() {
+                nearest = beam.nearest(&self.space, layer.all(), query, nearest);
+            }
+            // With the entry, from which every document can be reached.
+            let starts = [nearest, ENTRY];
+            beam.search(&self.space, lowest.all(), query, &starts, ef.max(1));
+            beam.found().map(|place| self.space.document(place)).collect()
+        })
+    }
+}

@@ -1,0 +1,171 @@
+#![allow(clippy::unwrap_used)]
+use proptest::prelude::*;
+
+use super::*;
+use crate::metric::{Similarity, VectorMatrix};
+
+/// Numbers between -1 and 1 from a seed.
+fn noise(seed: u64) -> impl Iterator<Item = f32> {
+    let bits = (0..).map(move |i| order::mixed(order::mixed(seed).wrapping_add(i)));
+    bits.map(|bits| (bits >> 40) as f32 / (1 << 23) as f32 - 1.0)
+}
+
+/// Rows around so many centres.
+fn crowd(rows: usize, cols: usize, centres: usize, seed: u64) -> VectorMatrix {
+    let middle: Vec<f32> = noise(99).take(centres * cols).collect();
+    let place = |i: usize| middle[i / cols % centres * cols + i % cols];
+    let data = noise(seed)
+        .take(rows * cols)
+        .enumerate()
+        .map(|(i, value)| place(i) + 0.6 * value);
+    VectorMatrix::new(rows, cols, data.collect()).unwrap()
+}
+
+fn options(ef_construction: usize, seed: u64) -> HnswOptions {
+    HnswOptions {
+        ef_construction,
+        seed,
+        ..HnswOptions::default()
+    }
+}
+
+fn built(documents: &VectorMatrix, threads: usize, options: HnswOptions) -> Graph<'_> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    pool.install(|| Graph::build(documents.view(), Similarity::Cosine, options))
+}
+
+/// Rows that a wide search of any document finds.
+fn reached(documents: &VectorMatrix, graph: &Graph<'_>) -> Vec<usize> {
+    let mut found = graph.search(documents.row(0), documents.rows());
+    found.sort_unstable();
+    found
+}
+
+/// The mean share of the ten nearest that a search with so many candidates finds.
+fn recall(queries: &VectorMatrix, documents: &VectorMatrix, similarity: Similarity, ef: usize) -> f64 {
+    let graph = Graph::build(documents.view(), similarity, options(100, 42));
+    let share = |query: &[f32]| {
+        let mut exact: Vec<usize> = (0..documents.rows()).collect();
+        exact.sort_by(|a, b| {
+            let of = |row: usize| similarity.of(query, documents.row(row));
+            of(*b).total_cmp(&of(*a))
+        });
+        let found = graph.search(query, ef);
+        exact[..10].iter().filter(|row| found[..10].contains(row)).count() as f64 / 10.0
+    };
+    queries.iter().map(share).sum::<f64>() / queries.rows() as f64
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_links_and_another_seed_gives_others() {
+    let documents = crowd(3000, 20, 30, 1);
+    let one = built(&documents, 1, options(40, 7));
+    assert!(one.layers.len() > 1, "{}", one.layers.len());
+    for threads in [2, 8] {
+        let many = built(&documents, threads, options(40, 7));
+        assert!(one.layers == many.layers, "{threads} threads");
+        for query in documents.iter().step_by(100) {
+            assert_eq!(one.search(query, 30), many.search(query, 30));
+        }
+    }
+    assert!(one.layers != built(&documents, 2, options(40, 8)).layers);
+}
+
+#[test]
+fn a_document_has_links_to_others_and_no_more_than_it_may() {
+    let documents = crowd(2000, 12, 20, 3);
+    let graph = built(&documents, 2, options(60, 1));
+    for (level, layer) in graph.layers.iter().enumerate() {
+        let most = if level == 0 { LOWEST_LINKS } else { LINKS };
+        for place in 0..layer.len() as u32 {
+            let mut links = layer.all().of(place).to_vec();
+            links.sort_unstable();
+            let count = links.len();
+            links.dedup();
+            assert!(links.len() == count && count <= most && !links.contains(&place));
+            assert!(links.iter().all(|link| (*link as usize) < layer.len()));
+        }
+    }
+}
+
+/// The graph of instant-distance 0.6.1, which this one replaced, found all of them with the same
+/// settings.
+#[test]
+fn a_search_finds_the_nearest() {
+    let all = [
+        Similarity::Cosine,
+        Similarity::Dot,
+        Similarity::Euclidean,
+        Similarity::Manhattan,
+    ];
+    for (centres, ef) in [(4000, 100), (40, 20)] {
+        let (queries, documents) = (crowd(100, 32, centres, 5), crowd(4000, 32, centres, 6));
+        for similarity in all {
+            let found = recall(&queries, &documents, similarity, ef);
+            assert_eq!(found, 1.0, "{centres} centres, {similarity:?}");
+        }
+    }
+}
+
+#[test]
+fn a_narrow_search_misses_some() {
+    let (queries, documents) = (crowd(100, 32, 4000, 5), crowd(4000, 32, 4000, 6));
+    let found = recall(&queries, &documents, Similarity::Cosine, 10);
+    assert!((0.5..0.99).contains(&found), "{found}");
+}
+
+#[test]
+fn a_thousand_equal_documents_are_all_found() {
+    let mut rows: Vec<f32> = crowd(200, 8, 10, 1).data().to_vec();
+    rows.extend([0.5; 8].repeat(1000));
+    let documents = VectorMatrix::new(1200, 8, rows).unwrap();
+    let graph = built(&documents, 2, options(50, 3));
+    let found = graph.search(&[0.5; 8], 1000);
+    assert_eq!(found.len(), 1000);
+    assert!(reached(&documents, &graph).into_iter().eq(0..1200));
+}
+
+#[test]
+fn sums_that_overflow_are_the_farthest() {
+    let mut rows = crowd(100, 4, 5, 1).data().to_vec();
+    rows[200..204].copy_from_slice(&[f32::MAX, -f32::MAX, f32::MAX, -f32::MAX]);
+    let documents = VectorMatrix::new(100, 4, rows).unwrap();
+    for similarity in [Similarity::Cosine, Similarity::Dot, Similarity::Euclidean] {
+        let graph = Graph::build(documents.view(), similarity, options(20, 3));
+        let found = graph.search(&[f32::MAX; 4], 100);
+        assert_eq!(found.len(), 100, "{similarity:?}");
+        let mut sorted = graph.search(documents.row(0), 100);
+        assert_eq!(sorted[0], if similarity == Similarity::Dot { sorted[0] } else { 0 });
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..100), "{similarity:?}");
+    }
+}
+
+#[test]
+fn no_document_and_one() {
+    let none = VectorMatrix::new(0, 3, Vec::new()).unwrap();
+    assert!(built(&none, 1, options(10, 1)).search(&[1.0; 3], 5).is_empty());
+    let one = crowd(1, 3, 1, 1);
+    assert_eq!(built(&one, 1, options(10, 1)).search(&[1.0; 3], 5), [0]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_document_is_found_by_a_wide_search(
+        rows in 1_usize..600,
+        kinds in 1_usize..40,
+        ef in 1_usize..60,
+        seed in any::<u64>(),
+        noisy in any::<bool>(),
+    ) {
+        // Without noise there are as many equal documents as rows to a kind.
+        let centres: Vec<f32> = noise(3).take(kinds * 6).collect();
+        let noise = noise(seed).map(|value| if noisy { value } else { 0.0 });
+        let data = noise.take(rows * 6).enumerate().map(|(i, value)| centres[i % centres.len()] + value);
+        let documents = VectorMatrix::new(rows, 6, data.collect()).unwrap();
+        let graph = built(&documents, 2, options(ef, seed));
+        prop_assert!(reached(&documents, &graph).into_iter().eq(0..rows));
+    }
+}
