@@ -43,11 +43,11 @@ macro_rules! dispatched {
                 fn wide(x: &[f32], rows: &[f32], picked: &[u32], out: &mut [f32]) {
                     each(x, rows, picked, out, |x, y| avx2::$of_two(x, y));
                 }
+                if crate::instructions::avx512() {
+                    // SAFETY: the features were just detected.
+                    return unsafe { widest(x, rows, picked, out) };
+                }
                 if crate::instructions::avx2_and_fma() {
-                    if crate::instructions::avx512() {
-                        // SAFETY: the features were just detected.
-                        return unsafe { widest(x, rows, picked, out) };
-                    }
                     // SAFETY: the features were just detected.
                     return unsafe { wide(x, rows, picked, out) };
                 }
