@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use super::similarity::{self, Similarity};
+use super::similarity;
 use crate::stats::{StatsError, pearson, spearman};
 
 /// Every score mteb reports for the task: `{cosine,manhattan,euclidean}_{pearson,spearman}`, and
@@ -15,31 +15,32 @@ use crate::stats::{StatsError, pearson, spearman};
 /// correlation that is undefined because all of one kind's similarities are equal is left out,
 /// except of cosine, whose error is returned.
 ///
+/// `cosine` and `own` are the similarities of the pairs by [`similarity::cosine`] and by the
+/// encoder's own.
+///
 /// # Errors
 /// If gold scores or cosines do not vary, or there are fewer than two pairs.
 pub fn score<'a>(
     pairs: impl IndexedParallelIterator<Item = (&'a [f32], &'a [f32])> + Clone,
     gold: &[f64],
-    own: Similarity,
+    cosine: &[f64],
+    own: &[f64],
 ) -> Result<BTreeMap<String, f64>, StatsError> {
     let measure = |f: &(dyn Fn(&[f32], &[f32]) -> f32 + Sync)| -> Vec<f64> {
         pairs.clone().map(|(x, y)| f64::from(f(x, y))).collect()
     };
-    let cosine = measure(&similarity::cosine);
     let mut scores = BTreeMap::from([
-        ("cosine_pearson".to_owned(), pearson(gold, &cosine)?),
-        ("cosine_spearman".to_owned(), spearman(gold, &cosine)?),
+        ("cosine_pearson".to_owned(), pearson(gold, cosine)?),
+        ("cosine_spearman".to_owned(), spearman(gold, cosine)?),
     ]);
-    let others: [(&str, Vec<f64>); 3] = [
-        ("manhattan_", measure(&|x, y| -similarity::manhattan(x, y))),
-        ("euclidean_", measure(&|x, y| -similarity::euclidean(x, y))),
-        ("", measure(&|x, y| own.of(x, y))),
+    let distances = [
+        measure(&|x, y| -similarity::manhattan(x, y)),
+        measure(&|x, y| -similarity::euclidean(x, y)),
     ];
+    let [manhattan, euclidean] = &distances;
+    let others: [(&str, &[f64]); 3] = [("manhattan_", manhattan), ("euclidean_", euclidean), ("", own)];
     for (prefix, values) in others {
-        for (name, correlation) in [
-            ("pearson", pearson(gold, &values)),
-            ("spearman", spearman(gold, &values)),
-        ] {
+        for (name, correlation) in [("pearson", pearson(gold, values)), ("spearman", spearman(gold, values))] {
             match correlation {
                 Ok(value) => {
                     scores.insert(format!("{prefix}{name}"), value);

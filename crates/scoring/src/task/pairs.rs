@@ -36,14 +36,19 @@ pub fn score_sts(
             reason,
         });
     }
-    let all = sts::score(pairs(first, second), gold, own).map_err(|e| ScoreError::undefined(main_key, &e))?;
-    let mut items = similarities(first, second, own);
-    items.insert("gold".to_owned(), gold.to_vec());
+    let (cosine, of_encoder) = similarities(first, second, own);
+    let all = sts::score(pairs(first, second), gold, &cosine, &of_encoder)
+        .map_err(|e| ScoreError::undefined(main_key, &e))?;
     let evidence = Evidence::Spearman {
         gold: gold.to_vec(),
-        predicted: pairs(first, second).map(|(x, y)| similarity::cosine(x, y)).collect(),
+        predicted: cosine.iter().map(|value| *value as f32).collect(),
         points: Vec::new(),
     };
+    let items = BTreeMap::from([
+        ("cosine".to_owned(), cosine),
+        ("similarity".to_owned(), of_encoder),
+        ("gold".to_owned(), gold.to_vec()),
+    ]);
     Ok(Scores::new(main_key, all, gold.len())?
         .with_items(items)
         .with_evidence(evidence))
@@ -69,11 +74,15 @@ pub fn score_pair_classification(
         });
     }
     let all = pair_classification::score(pairs(first, second), labels, own);
-    let mut items = similarities(first, second, own);
-    items.insert(
-        "label".to_owned(),
-        labels.iter().map(|l| f64::from(u8::from(*l))).collect(),
-    );
+    let (cosine, of_encoder) = similarities(first, second, own);
+    let items = BTreeMap::from([
+        ("cosine".to_owned(), cosine),
+        ("similarity".to_owned(), of_encoder),
+        (
+            "label".to_owned(),
+            labels.iter().map(|l| f64::from(u8::from(*l))).collect(),
+        ),
+    ]);
     let of = |f: &(dyn Fn(&[f32], &[f32]) -> f32 + Sync)| -> Vec<f32> {
         pairs(first, second).map(|(x, y)| f(x, y)).collect()
     };
@@ -141,14 +150,10 @@ pub fn score_bitext(
 }
 
 /// Cosine and the encoder's own similarity of each pair.
-fn similarities(first: VectorView<'_>, second: VectorView<'_>, own: Similarity) -> BTreeMap<String, Vec<f64>> {
-    let of = |f: &(dyn Fn(&[f32], &[f32]) -> f32 + Sync)| -> Vec<f64> {
-        pairs(first, second).map(|(x, y)| f64::from(f(x, y))).collect()
-    };
-    BTreeMap::from([
-        ("cosine".to_owned(), of(&similarity::cosine)),
-        ("similarity".to_owned(), of(&|x, y| own.of(x, y))),
-    ])
+fn similarities(first: VectorView<'_>, second: VectorView<'_>, own: Similarity) -> (Vec<f64>, Vec<f64>) {
+    pairs(first, second)
+        .map(|(x, y)| (f64::from(similarity::cosine(x, y)), f64::from(own.of(x, y))))
+        .unzip()
 }
 
 /// The key of the main score, after checking that vectors and labels match.
