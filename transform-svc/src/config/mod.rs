@@ -64,8 +64,8 @@ pub struct TransformConfig {
     /// Days after which an entry of the cache is removed, counted from when it came into it; 0:
     /// none is removed for its age. One that is removed is generated again, and paid for again.
     pub cache_max_days: u32,
-    /// Memory for the vectors of variants that interactive requests used, in bytes, so that the next
-    /// one encodes its own text alone; 0: none are kept.
+    /// Memory for the vectors of variants that interactive requests used, in bytes, so that the
+    /// next one encodes its own text alone; 0: none are kept.
     pub variant_vectors_bytes: u64,
     /// Longest text, in characters.
     pub max_text_chars: usize,

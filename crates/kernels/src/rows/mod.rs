@@ -192,7 +192,8 @@ fn gelu_body<const FMA: bool>(values: &mut [f32]) {
 }
 
 /// `x/2 + |x| · (Φ(|x|) - 1/2)`, and 0 below -4.25. `(Φ(a) - 1/2) / a` is a polynomial of degree 8
-/// in `t = 2 a² / 4.25² - 1`, fitted for this file so that the largest error of the result is least.
+/// in `t = 2 a² / 4.25² - 1`, fitted for this file so that the largest error of the result is
+/// least.
 #[inline(always)]
 fn gelu_coarse_one<const FMA: bool>(x: f32) -> f32 {
     const END: f32 = 4.25;
