@@ -494,7 +494,11 @@ def served(isomer):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    process = subprocess.Popen([isomer, "serve", "--listen", address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # Whole data sets come in one message.
+    limits = {"ISOMER_SERVER__LIMITS__MAX_MESSAGE_BYTES": str(1 << 28), "ISOMER_SERVER__LIMITS__MAX_BYTES_IN_FLIGHT": str(1 << 30)}
+    process = subprocess.Popen(
+        [isomer, "serve", "--listen", address], env=os.environ | limits, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         for _ in range(300):
             with contextlib.suppress(OSError), socket.create_connection(address.split(":"), timeout=1):
