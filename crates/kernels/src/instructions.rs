@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 pub enum Instructions {
     /// None but the compiler's own.
     Portable,
-    /// AVX2, FMA and AVX-VNNI; on machines that are not x86-64 as `Best`.
+    /// AVX2 and FMA; on machines that are not x86-64 as `Best`.
     Avx2,
     /// Whatever the machine has.
     #[default]

@@ -10,8 +10,6 @@ use std::sync::Arc;
 use isomer_proto::encoder::v1::encode_request::Prompt;
 use quick_cache::{Weighter, sync::Cache};
 
-use super::encode::Asking;
-
 /// Bytes that an entry takes beside its row.
 const OVERHEAD: u64 = 160;
 /// Bytes of a vector that the number of entries is guessed from.
@@ -41,29 +39,29 @@ pub(crate) struct VariantVectors(Cache<Key, Kept, ByBytes>);
 
 impl VariantVectors {
     /// `None` where no bytes are allowed.
-    pub(crate) fn of(bytes: u64) -> Option<Self> {
+    pub(crate) fn up_to(bytes: u64) -> Option<Self> {
         let entries = usize::try_from(bytes / TYPICAL_ROW).unwrap_or(usize::MAX).max(16);
         (bytes > 0).then(|| Self(Cache::with_weighter(entries, bytes, ByBytes)))
     }
 
-    /// Those of one request: of its tenant, encoder, prompt and dimensions.
-    pub(super) fn of_request(&self, asking: &Asking, address: &str, scope: Option<&str>) -> Memory<'_> {
+    /// Those of one request.
+    pub(super) fn of(&self, what: &Whose<'_>) -> Memory<'_> {
         let mut common = blake3::Hasher::new();
         let mut field = |tag: u8, bytes: &[u8]| {
             common.update(&[tag]);
             common.update(&(bytes.len() as u64).to_le_bytes());
             common.update(bytes);
         };
-        field(0, address.as_bytes());
-        field(1, asking.encoder_id.as_bytes());
-        match &asking.prompt {
+        field(0, what.address.as_bytes());
+        field(1, what.encoder.as_bytes());
+        match what.prompt {
             None => field(2, &[]),
             Some(Prompt::PromptName(name)) => field(3, name.as_bytes()),
             Some(Prompt::LiteralPrompt(text)) => field(4, text.as_bytes()),
         }
         // 0 is not a number of columns.
-        field(5, &asking.dimensions.unwrap_or(0).to_le_bytes());
-        if let Some(scope) = scope {
+        field(5, &what.dimensions.unwrap_or(0).to_le_bytes());
+        if let Some(scope) = what.scope {
             field(6, scope.as_bytes());
         }
         Memory {
@@ -71,6 +69,18 @@ impl VariantVectors {
             common,
         }
     }
+}
+
+/// What a vector depends on besides its text and the encoder's space, and whose it is.
+#[derive(Debug)]
+pub(super) struct Whose<'a> {
+    /// The encoder service that the request names; empty for the server's own.
+    pub(super) address: &'a str,
+    pub(super) encoder: &'a str,
+    pub(super) prompt: Option<&'a Prompt>,
+    pub(super) dimensions: Option<u32>,
+    /// The tenant's part in keys.
+    pub(super) scope: Option<&'a str>,
 }
 
 /// What is kept for one request.

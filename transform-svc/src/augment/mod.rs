@@ -41,6 +41,7 @@ use crate::{
 };
 use encode::{Asking, Vectors};
 pub(crate) use kept::VariantVectors;
+use kept::Whose;
 pub use pool::{Pooling, Recipe};
 use spec::Augmentation;
 pub use spec::MAX_SOURCES;
@@ -168,7 +169,15 @@ pub(crate) async fn encode_augmented(
     };
     // What bulk work leaves is of no use to queries.
     let memory = kept.filter(|_| wanted.uses_caches() && wanted.priority() == Priority::Interactive);
-    let memory = memory.map(|kept| kept.of_request(&asking, &request.encoder_address, caller.scope()));
+    let memory = memory.map(|kept| {
+        kept.of(&Whose {
+            address: &request.encoder_address,
+            encoder: &asking.encoder_id,
+            prompt: asking.prompt.as_ref(),
+            dimensions: asking.dimensions,
+            scope: caller.scope(),
+        })
+    });
     let originals: Vec<Arc<str>> = items.iter().map(|item| Arc::from(item.text.as_str())).collect();
     let (to_encoder, variants) = mpsc::unbounded_channel();
     let generating = async {

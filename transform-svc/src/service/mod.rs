@@ -78,7 +78,7 @@ impl TransformService {
         config.validate()?;
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         let max_message_bytes = config.max_message_bytes;
-        let variant_vectors = VariantVectors::of(config.variant_vectors_bytes).map(Arc::new);
+        let variant_vectors = VariantVectors::up_to(config.variant_vectors_bytes).map(Arc::new);
         let mut engine = Engine::new(config, resolver)?;
         if let Some(shared) = shared {
             engine = engine.with_shared(shared);

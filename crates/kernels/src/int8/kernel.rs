@@ -83,12 +83,13 @@ impl Int8Kernel {
         let mut kernels: Vec<&'static Int8Kernel> = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
-            use crate::instructions::{avx2, avx512};
+            use crate::instructions::{Instructions, allows, avx2, avx512};
             use std::arch::is_x86_feature_detected as has;
             if avx512() && has!("avx512vnni") {
                 kernels.push(&vnni::AVX512);
             }
-            if avx2() && has!("avxvnni") {
+            // Not part of AVX2: machines that are held to it are to be of one class.
+            if allows(Instructions::Best) && avx2() && has!("avxvnni") {
                 kernels.push(&vnni::AVX);
             }
             if avx2() {
