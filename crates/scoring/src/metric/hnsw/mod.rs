@@ -6,14 +6,14 @@
 //! round search the graph as it was before the round. Their links, and the links back to them, are
 //! then made by a rule that does not depend on the order of the work.
 //!
-//! * [`options`]: settings of building and searching.
-//! * [`graph`]: a graph, built and searched.
-//! * [`space`]: distances of rows.
-//! * [`layer`]: links of one layer.
-//! * [`beam`]: the search of one layer.
-//! * [`order`]: the order of entering.
-//! * [`build`]: layers and rounds.
-//! * [`repair`]: links to documents that cannot be reached without.
+//! * `options`: settings of building and searching.
+//! * `graph`: a graph, built and searched.
+//! * `space`: distances of rows.
+//! * `layer`: links of one layer.
+//! * `beam`: the search of one layer.
+//! * `order`: the order of entering.
+//! * `build`: layers and rounds.
+//! * `repair`: links to documents that cannot be reached without.
 //!
 //! Documents are known by their *place*, the order in which they enter: the documents of a layer
 //! are then the first of the layer below. The vectors are not copied. Beside them a graph holds
