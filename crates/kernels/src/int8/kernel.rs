@@ -97,7 +97,9 @@ impl Int8Kernel {
             }
         }
         #[cfg(target_arch = "aarch64")]
-        if std::arch::is_aarch64_feature_detected!("dotprod") {
+        if crate::instructions::allows(crate::instructions::Instructions::Avx2)
+            && std::arch::is_aarch64_feature_detected!("dotprod")
+        {
             kernels.push(&super::neon::KERNEL);
         }
         kernels.push(&portable::KERNEL);

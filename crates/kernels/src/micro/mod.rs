@@ -16,7 +16,7 @@ mod portable;
 
 use std::sync::OnceLock;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::instructions;
 
 /// Most rows any kernel takes at once.
@@ -65,7 +65,9 @@ impl Kernel {
             kernels.push(&avx2::KERNEL);
         }
         #[cfg(target_arch = "aarch64")]
-        kernels.push(&neon::KERNEL);
+        if instructions::allows(instructions::Instructions::Avx2) {
+            kernels.push(&neon::KERNEL);
+        }
         kernels.push(&portable::KERNEL);
         kernels
     }
