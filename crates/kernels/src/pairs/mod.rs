@@ -15,11 +15,13 @@ mod tests;
 /// Lanes of a register of AVX-512, or of two of AVX2.
 const LANES: usize = 16;
 /// Sums side by side, which do not wait for one another.
+#[cfg(target_arch = "x86_64")]
 const CHAINS: usize = 4;
 /// How many rows ahead memory is asked for a row. Of rows of 1.5 KB anywhere in 150 MB, this gives
 /// one in 130 ns, one row ahead one in 170, and nothing ahead one in 200.
 const AHEAD: usize = 2;
 /// Elements added at a time.
+#[cfg(target_arch = "x86_64")]
 const BLOCK: usize = LANES * CHAINS;
 
 /// Chooses at run time between the modules' functions of one name.
