@@ -2,9 +2,9 @@
 //! loops; both give the same bits.
 //!
 //! `exp(scale · (x - max)) = 2^y` with `y = scale · log₂e · (x - max)`, in one multiply-add. The
-//! error of the part that belongs to `max` is the same for a whole row and leaves with the division
-//! by the sum. `2^y = 2^n · 2^f` with n whole and |f| ≤ 1/2; `2^f` is a polynomial of degree 6,
-//! fitted for this file (relative error 8e-8). Where y is below -126 the result is zero.
+//! rounding error of the part that belongs to `max` is the same for a whole row, so it cancels in
+//! the division by the sum. `2^y = 2^n · 2^f` with n whole and |f| ≤ 1/2; `2^f` is a polynomial of
+//! degree 6, fitted for this file (relative error 8e-8). Where y is below -126 the result is zero.
 
 use super::{LANES, fma, fold};
 
@@ -191,7 +191,7 @@ mod wide {
             p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(constant));
         }
         p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0));
-        // What is no number is not below, and stays none.
+        // NaN is not less than anything, so it reaches the result.
         let kept = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(y, _mm512_set1_ps(LOWEST));
         _mm512_maskz_scalef_ps(kept, p, n)
     }

@@ -126,7 +126,7 @@ impl Server {
         self.find("reading", &call).await
     }
 
-    /// Makes a call, and repeats it while its failure may pass.
+    /// Makes a call, and retries it while the failure may be transient.
     pub(crate) async fn call<C: Call>(&self, doing: &str, call: &C) -> Result<Outcome<C::Answer>> {
         let doing = format!("{doing} {}", self.shown);
         retry::calls(self.patience, || self.once(&doing, call)).await

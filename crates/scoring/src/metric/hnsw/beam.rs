@@ -20,8 +20,8 @@ pub(super) struct Beam {
     met: Vec<u8>,
     search: u8,
     /// Keys of the nearest documents found, nearest first, no more than the candidates to be held.
-    /// The next candidate to follow is the first that was not: one that is no longer here would
-    /// never be followed.
+    /// The next candidate to follow is the first one not yet followed. A candidate that fell out of
+    /// the pool is too far away to be followed.
     pool: Vec<u64>,
     places: Vec<u32>,
     keys: Vec<u64>,
