@@ -27,7 +27,9 @@ def test_texts_without_a_length_are_taken_too(stub: Any) -> None:
 def test_the_time_of_a_call_is_for_all_of_its_requests(stub: Any) -> None:
     with Client(stub.address, metadata={"x-case": "deadline"}) as client:
         client.encode(["river"] * 40, encoder="plain", timeout=7)
-    assert all(entry["deadline"] <= 7 for entry in stub.journal.of("deadline"))
+    given = [entry["deadline"] for entry in stub.journal.of("deadline")]
+    # gRPC rounds a time up to a hundredth of a second, and the stub's clock is another's.
+    assert len(given) > 1 and max(given) < 7.05, given
 
 
 def test_a_closed_client_says_so(stub: Any) -> None:
