@@ -4,7 +4,7 @@ use std::path::Path;
 
 use isomer_all_in_one::{App, Caller, IsomerConfig};
 use isomer_client::{Channel, Client, Tls, reasons};
-use isomer_eval::{EvalError, locate::Wanted};
+use isomer_eval::{EvalError, locate::Wanted, work::bulk::BulkEncoder};
 use isomer_models::{ModelError, ModelKind, Resolver};
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{
@@ -39,12 +39,20 @@ impl Connection {
         self.resolver.is_none()
     }
 
-    /// Has the services in this process write what other machines are to find. Call it before the
-    /// process ends.
+    /// Has the services in this process write what other machines are to find, and takes what was
+    /// given up out of the queue of the workers. Call it before the process ends.
     pub(crate) async fn flush(&self) {
         if let Some(app) = &self.app {
             app.flush_vectors().await;
         }
+        if let Some(bulk) = self.bulk_encoder() {
+            bulk.wait_for_cancellations().await;
+        }
+    }
+
+    /// Has the workers of the fleet encode texts; `None` without a fleet.
+    pub(crate) fn bulk_encoder(&self) -> Option<&BulkEncoder> {
+        self.app.as_ref().and_then(App::bulk_encoder)
     }
 
     /// Fetches a model into the local cache before it is asked for, showing progress. With

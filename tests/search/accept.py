@@ -21,6 +21,8 @@ from augmented import Augmented
 from lance_import import LanceImport
 from migrate import NEW, Aliases, Migration
 from stores import Chroma, Milvus, Pgvector, Process, Qdrant, free_port
+from workers import Fleet
+from workers import backfill as backfill_by_workers
 
 MODEL = "paraphrase-MiniLM-L3-v2"
 WORDS = "music guitar stock market bread python code river stone cloud night train ticket garden engine doctor planet".split()
@@ -81,15 +83,19 @@ def held(store, source: Source, gateway: Gateway, share: float, at_least: int = 
 
 
 class Index:
-    """`isomer index` with a gateway."""
+    """`isomer index` with a gateway, or with the workers of a fleet."""
 
-    def __init__(self, isomer: str, gateway: Gateway, source: Source, store):
+    def __init__(self, isomer: str, gateway: Gateway, source: Source, store, fleet: Fleet | None = None):
         self.common = ["--source", str(source.path), "--sink", store.sink, "--payload", "n", "--model", MODEL]
-        self.command, self.server = [isomer, "index"], ["--server", f"127.0.0.1:{gateway.port}", "--format", "json", "--quiet"]
+        told = ["--format", "json", "--quiet"]
+        self.command, self.server = [isomer, "index"], ["--server", f"127.0.0.1:{gateway.port}", *told]
+        self.encoding = [*fleet.flags, *told] if fleet else self.server
+        self.environment = {**os.environ, **(fleet.environment if fleet else {})}
 
     def start(self, *more: str) -> subprocess.Popen:
-        command = [*self.command, "run", *self.common, *self.server, "--batch", "32", *more]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        command = [*self.command, "run", *self.common, *self.encoding, "--batch", "32", *more]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                env=self.environment)
 
     def run(self, *more: str) -> dict:
         started = self.start(*more)
@@ -191,6 +197,30 @@ def twins(store, source: Source, gateway: Gateway, index: Index) -> None:
         and sorted(before) == sorted(store.rows()), refused.returncode)
 
 
+def by_workers(isomer: str, gateway: Gateway, source: Source, store, folder: pathlib.Path, draw: random.Random) -> None:
+    """A backfill whose texts are encoded by the workers of a fleet, killed at random moments like the queue and the run."""
+    fleet = Fleet(isomer, folder)
+    fleet.start()
+    try:
+        index = Index(isomer, gateway, source, store, fleet)
+        happened = backfill_by_workers(fleet, index, draw)
+        found = held(store, source, gateway, 0.01)
+        fine = found.pop("computed again") >= 20 and not any(found.values())
+        row(store, f"backfill by workers with faults {happened}", fine and sum(happened.values()) >= 3, found)
+        again = index.run()
+        row(store, "a second run by workers writes nothing", (again["written"], again["unchanged"]) == (0, len(source.rows)), again["written"])
+        for key in list(source.rows)[:64]:
+            source.rows[key] = (source.rows[key][0] + " by workers", source.rows[key][1])
+        source.write()
+        before = fleet.left()
+        changed = index.run()
+        row(store, "changed documents leave nothing in the workers' store", (changed["written"], fleet.left() - before) == (64, 0),
+            (changed["written"], fleet.left() - before))
+    finally:
+        done = fleet.stop()
+    row(store, "it was the workers that encoded", done > 0, f"{done} units since the last kill")
+
+
 def own_database(url: str) -> str:
     """An empty database of this test: where the extension is in another one is no matter here."""
     with psycopg.connect(url, autocommit=True) as connection:
@@ -231,6 +261,11 @@ def main() -> int:
                     backfill(store, source, gateway, index, random.Random(f"{args.seed} {kind}"))
                     follow(store, source, gateway, index)
                     twins(store, source, gateway, index)
+                    if kind == "pgvector":
+                        filled = Pgvector(args.postgres, folder)
+                        by_workers(args.isomer, gateway, Source(folder / "fleet.jsonl", args.rows), filled, folder,
+                                   random.Random(f"{args.seed} fleet"))
+                        filled.stop()
                     if kind in ("milvus", "qdrant"):
                         Aliases(args.isomer, gateway, Source(folder / "alias.jsonl", 200), store, row).run(difference)
                 finally:

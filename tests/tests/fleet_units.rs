@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, future::BoxFuture};
+use futures::{FutureExt, TryStreamExt, future::BoxFuture};
 use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_fleet::{Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queue, Unit, worker};
 use isomer_retention::{
@@ -169,6 +169,54 @@ async fn a_unit_that_two_runs_want_at_once_is_done_once_and_paid_once() {
     // Another request is another unit.
     assert_eq!(one.request(unit("abcd", "")).await.unwrap().content, &b"dcba"[..]);
     assert_eq!(begun.load(Ordering::SeqCst), 2);
+}
+
+/// What units have left in the store.
+async fn left(scene: &Scene) -> Vec<String> {
+    let listed: Vec<_> = blobs(scene.store.path()).list("").try_collect().await.unwrap();
+    listed.into_iter().map(|one| one.name).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_stays_of_a_unit_that_is_asked_for_once_and_others_still_get_their_answer() {
+    let scene = Scene::new();
+    let (begun, _worker) = scene.worker("x", Box::new(reversed)).await;
+    let (one, other) = (scene.dispatcher().await, scene.dispatcher().await);
+    assert_eq!(one.request_once(unit("abc", "")).await.unwrap(), &b"cba"[..]);
+    assert_eq!(left(&scene).await, Vec::<String>::new());
+    // What is asked for again is done again.
+    assert_eq!(one.request_once(unit("abc", "")).await.unwrap(), &b"cba"[..]);
+    assert_eq!(begun.swap(0, Ordering::SeqCst), 2);
+    // Many that want equal units at once, some of them to be kept: whoever removes it first takes
+    // it from nobody.
+    let once = |dispatcher: &Dispatcher| {
+        let dispatcher = dispatcher.clone();
+        tokio::spawn(async move { dispatcher.request_once(unit("same", "")).await })
+    };
+    let asked: Vec<_> = (0..6).map(|n| once([&one, &other][n % 2])).collect();
+    for asked in asked {
+        assert_eq!(asked.await.unwrap().unwrap(), &b"emas"[..]);
+    }
+    // The positive twin: an answer that is kept stays, and so does its request.
+    one.request(unit("kept", "")).await.unwrap();
+    let kept = left(&scene).await;
+    assert!(kept.iter().any(|name| name.starts_with("units/")), "{kept:?}");
+    assert!(kept.iter().any(|name| name.starts_with("answers/")), "{kept:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_does_an_answer_with_failures_of_a_unit_that_is_asked_for_once() {
+    let scene = Scene::new();
+    let acts = |_: &[u8], before: usize| std::future::ready(answer(format!("answer {before}"), false)).boxed();
+    let (_, _worker) = scene.worker("x", Box::new(acts)).await;
+    let dispatcher = scene.dispatcher().await;
+    assert_eq!(
+        dispatcher.request_once(unit("parts", "")).await.unwrap(),
+        &b"answer 1"[..]
+    );
+    assert_eq!(left(&scene).await, Vec::<String>::new());
+    dispatcher.request(unit("parts", "")).await.unwrap();
+    assert!(!left(&scene).await.is_empty(), "an answer that is not asked for once");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,6 +15,7 @@ use isomer_embed::{EmbedError, EmbedService, SharedVectors};
 use isomer_eval::{
     EvalClients, EvalService, Ledger, Shared,
     locate::{DatasetLocator, HubAccess},
+    work::bulk::BulkEncoder,
 };
 use isomer_fleet::{Dispatcher, FleetError, Queue, limits::Limits};
 use isomer_gateway::{
@@ -48,6 +49,7 @@ pub struct App {
     access: Option<Access>,
     follower: Option<Follower>,
     vectors: Option<SharedVectors>,
+    bulk: Option<BulkEncoder>,
 }
 
 /// Who may name folders, generators and data files of this machine in a request.
@@ -163,6 +165,7 @@ pub(crate) async fn compose_within(
         (Some(store), Some(queue)) => Some(Dispatcher::open(queue, store.clone()).await?),
         _ => None,
     };
+    let bulk = workers.clone().map(|workers| BulkEncoder::new(workers, &class));
     // The runs of a command stay with it: they may read what no server may.
     let ledger = match caller {
         Caller::Anyone if config.eval.ledger.is_set() => Some(Ledger::open(&config.eval.ledger).await?),
@@ -194,6 +197,7 @@ pub(crate) async fn compose_within(
         access,
         follower,
         vectors,
+        bulk,
     })
 }
 
@@ -237,6 +241,11 @@ impl App {
             }
             None => Ok(()),
         }
+    }
+
+    /// Has the workers of the fleet encode texts; `None` without a fleet.
+    pub fn bulk_encoder(&self) -> Option<&BulkEncoder> {
+        self.bulk.as_ref()
     }
 
     /// Writes the vectors that are to be shared with other machines. Call it before the process

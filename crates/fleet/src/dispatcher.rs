@@ -19,7 +19,7 @@ use crate::{
     claimant::Claimant,
     queue::{FleetError, Queue, about},
     unit::{Address, Lane, Unit, Waits},
-    worker::Completion,
+    worker::{Completion, UNIT_MISSING},
 };
 
 /// Pause before a failed request to the queue or the store is retried.
@@ -36,6 +36,8 @@ pub struct Answer {
     pub content: Bytes,
     /// Whether another dispatcher has counted its usage.
     pub counted: bool,
+    /// Its name in the store.
+    name: String,
 }
 
 /// How often it is looked whether a run waits for other lanes than was told.
@@ -168,6 +170,21 @@ impl Dispatcher {
         self.request_for(None, unit).await
     }
 
+    /// The answer of a unit that is not asked for again: nothing of it stays in the store. Whoever
+    /// waits for an equal unit meanwhile has it executed again, and usage counts for each.
+    ///
+    /// # Errors
+    /// As [`Dispatcher::request_for`].
+    pub async fn request_once(&self, unit: Unit) -> Result<Bytes, Fault> {
+        let address = unit.address().clone();
+        let answer = self.request_for(None, unit).await?;
+        let parts = vec![answer.name, address.claim(), address.request()];
+        if let Err(error) = self.inner.blobs.remove_all(parts).await {
+            tracing::debug!(%error, unit = %address, "parts of a unit stay in the store; `isomer store gc` removes them");
+        }
+        Ok(answer.content)
+    }
+
     /// The answer of a unit, from the store or from a worker. Waits while the queue cannot be
     /// reached. Dropping the future cancels the unit, unless another dispatcher waits for it. Its
     /// usage counts for the claimant, if one is named.
@@ -189,15 +206,19 @@ impl Dispatcher {
         let unit = Arc::new(unit);
         let mut waiting = Waiting::enter(inner, &unit);
         let _asked = self.run.as_deref().map(|run| AskedFor::enter(inner, run, &unit));
-        // The worker reads the request, so it is stored before the unit is queued.
         let (name, request) = (unit.address().request(), unit.request().clone());
-        self.with_retry(|| inner.blobs.put_new(&name, &request)).await?;
-        let mut unserved_since: Option<Instant> = None;
+        let (mut queued, mut unserved_since) = (false, None);
         let dispatch = claimant.map_or_else(uuid::Uuid::new_v4, |run| {
             run.dispatch(unit.address().as_str().as_bytes())
         });
         loop {
             self.check_workers(&unit, &mut unserved_since).await?;
+            // The worker reads the request, so it is stored before the unit is queued; and again if
+            // whoever wanted an equal unit has removed it meanwhile.
+            if !queued || !self.with_retry(|| inner.blobs.exists(&name)).await? {
+                self.with_retry(|| inner.blobs.put_new(&name, &request)).await?;
+            }
+            queued = true;
             if let Err(error) = inner.queue.publish(&unit, dispatch).await {
                 tracing::warn!(%error, unit = %unit.address(), "cannot queue a unit; retrying");
                 tokio::time::sleep(RETRY_AFTER).await;
@@ -209,8 +230,13 @@ impl Dispatcher {
             };
             match completion {
                 Some(Completion::Failed(failed)) => {
-                    waiting.done = true;
-                    return Err(failed.into());
+                    let fault = Fault::from(failed);
+                    let removed =
+                        fault.reason == UNIT_MISSING && !self.with_retry(|| inner.blobs.exists(&name)).await?;
+                    if !removed {
+                        waiting.done = true;
+                        return Err(fault);
+                    }
                 }
                 Some(Completion::Partial { name }) => {
                     if let Some(answer) = self.with_retry(|| inner.blobs.get(&name)).await? {
@@ -218,6 +244,7 @@ impl Dispatcher {
                         return Ok(Answer {
                             content: answer,
                             counted: false,
+                            name,
                         });
                     }
                 }
@@ -311,7 +338,11 @@ impl Dispatcher {
     /// another process made counts here again.
     async fn claim(&self, unit: &Unit, content: Bytes, claimant: Option<&Claimant>) -> Result<Answer, Fault> {
         if claimant.is_some_and(|run| !run.count_here(unit.address().as_str().as_bytes())) {
-            return Ok(Answer { content, counted: true });
+            return Ok(Answer {
+                content,
+                counted: true,
+                name: unit.address().answer(),
+            });
         }
         let (name, id) = (
             unit.address().claim(),
@@ -327,7 +358,11 @@ impl Dispatcher {
                 claimed_by.is_none_or(|other| other != id.as_bytes()[..])
             }
         };
-        Ok(Answer { content, counted })
+        Ok(Answer {
+            content,
+            counted,
+            name: unit.address().answer(),
+        })
     }
 
     /// A request to the store, retried once after the retries of the store client are exhausted.

@@ -39,6 +39,8 @@ const IDLE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_mi
 /// Longest pause before a unit that failed is executed again.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
+/// The reason of a fault: the store lacks the request of a unit.
+pub(crate) const UNIT_MISSING: &str = "UNIT_MISSING";
 /// Executions of a unit whose answer holds transient failures.
 const PARTIAL_EXECUTIONS: i64 = 2;
 
@@ -501,7 +503,7 @@ impl Worker {
             Ok(Some(request)) => request,
             Ok(None) => {
                 let message = format!("the store has nothing under {}", address.request());
-                return again(Fault::precondition("UNIT_MISSING", message), times, most);
+                return again(Fault::precondition(UNIT_MISSING, message), times, most);
             }
             Err(error) => return store(error),
         };

@@ -1,7 +1,8 @@
 //! Texts through an encoder, plain or augmented, with the priority of bulk work.
 
-use std::{ops::Range, time::Duration};
+use std::{fmt::Debug, ops::Range, sync::Arc, time::Duration};
 
+use futures::future::BoxFuture;
 use isomer_client::Channel;
 use isomer_encoder_client::{
     answer::{self, Asked},
@@ -10,11 +11,12 @@ use isomer_encoder_client::{
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Similarity, Usage, VectorSpace},
     encoder::v1::{
-        EncodeRequest, Encoder as Description, GetEncoderRequest, Input, Priority, TokenizeRequest,
+        EncodeRequest, EncodeResponse, Encoder as Description, GetEncoderRequest, Input, Priority, TokenizeRequest,
         encode_request::Prompt, encoder_service_client::EncoderServiceClient, input, tokenize_request,
     },
     transform::v1::{
-        AugmentationSpec, EncodeAugmentedRequest, TextItem, augmentation_service_client::AugmentationServiceClient,
+        AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, TextItem,
+        augmentation_service_client::AugmentationServiceClient,
     },
 };
 use isomer_service_kit::{Fault, limits::INNER_MESSAGE};
@@ -41,11 +43,30 @@ const MOST_TOKENISED: usize = 150_000;
 const DOCUMENT: [&str; 3] = ["document", "passage", "corpus"];
 const QUERY: [&str; 1] = ["query"];
 
+/// What encodes the texts of a collection in place of the services behind the encoder's channel.
+/// Its vectors are those that these would give, or it fails.
+pub trait Workers: Debug + Send + Sync {
+    /// Encodes texts, whose vectors are of `space`.
+    fn encode<'a>(
+        &'a self,
+        space: &'a VectorSpace,
+        request: EncodeRequest,
+    ) -> BoxFuture<'a, Result<EncodeResponse, Fault>>;
+
+    /// Encodes texts with variants, whose vectors are of `space`.
+    fn encode_augmented<'a>(
+        &'a self,
+        space: &'a VectorSpace,
+        request: EncodeAugmentedRequest,
+    ) -> BoxFuture<'a, Result<EncodeAugmentedResponse, Fault>>;
+}
+
 /// An encoder whose space is known.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     rpc: EncoderServiceClient<Channel>,
     augmenting: AugmentationServiceClient<Channel>,
+    workers: Option<Arc<dyn Workers>>,
     recipe: Recipe,
     description: Description,
     space: VectorSpace,
@@ -101,6 +122,7 @@ impl Encoder {
         let mut encoder = Self {
             rpc,
             augmenting: AugmentationServiceClient::new(channel).max_decoding_message_size(INNER_MESSAGE),
+            workers: None,
             recipe,
             similarity: description.similarity(),
             description,
@@ -156,6 +178,13 @@ impl Encoder {
             ..recipe
         };
         Self::connect(channel, recipe).await
+    }
+
+    /// The same, with texts encoded by these workers. What the encoder is, and its tokenizer, are
+    /// still asked for over its channel.
+    #[must_use]
+    pub fn by(self, workers: Option<Arc<dyn Workers>>) -> Self {
+        Self { workers, ..self }
     }
 
     /// The mark of a collection of this encoder's vectors.
@@ -285,11 +314,16 @@ impl Encoder {
             ..EncodeRequest::default()
         };
         let asked = Asked::of(&request);
-        let answer = inner::calls(|| {
-            let (mut rpc, request) = (self.rpc.clone(), request.clone());
-            async move { rpc.encode(request).await }
-        });
-        let answer = answer.await?.into_inner();
+        let answer = match &self.workers {
+            Some(workers) => workers.encode(&self.space, request).await?,
+            None => {
+                let answer = inner::calls(|| {
+                    let (mut rpc, request) = (self.rpc.clone(), request.clone());
+                    async move { rpc.encode(request).await }
+                });
+                answer.await?.into_inner()
+            }
+        };
         let matrix = checked(answer::matrix(&answer, asked))?.clone();
         Ok(Answer {
             matrix,
@@ -328,7 +362,10 @@ impl Encoder {
             dimensions: self.recipe.dimensions,
             ..EncodeAugmentedRequest::default()
         };
-        let answer = self.augmenting.clone().encode_augmented(request).await?.into_inner();
+        let answer = match &self.workers {
+            Some(workers) => workers.encode_augmented(&self.space, request).await?,
+            None => self.augmenting.clone().encode_augmented(request).await?.into_inner(),
+        };
         let matrix = answer.embeddings.unwrap_or_default();
         let row = answer::row_bytes(&matrix).unwrap_or_default();
         let whole = row > 0 && matrix.rows as usize == texts.len() && row * texts.len() == matrix.data.len();

@@ -14,6 +14,7 @@ use futures::TryStreamExt;
 use isomer_outbound::rate_limiter::{RateLimiter, Rates};
 use isomer_proto::common::v1::Usage;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::{
     chunk::{Chunking, row_key},
@@ -27,6 +28,9 @@ use crate::{
 
 /// Longest wait for a turn under a rate.
 const LONGEST_TURN: Duration = Duration::from_secs(86_400);
+
+/// Batches that are written at once, however many are being encoded.
+const WRITES: usize = 8;
 
 /// How a run works.
 #[derive(Debug, Clone)]
@@ -202,6 +206,7 @@ pub(crate) struct Work<'a> {
     mark: &'a Mark,
     chunking: Chunking,
     limiter: &'a RateLimiter,
+    writes: Semaphore,
     counts: Mutex<Counts>,
     watch: &'a (dyn Fn(&Counts) + Send + Sync),
     begun: Instant,
@@ -223,6 +228,7 @@ impl<'a> Work<'a> {
             mark,
             chunking: mark.chunking()?,
             limiter,
+            writes: Semaphore::new(WRITES),
             counts: Mutex::default(),
             watch,
             begun: Instant::now(),
@@ -261,6 +267,8 @@ impl<'a> Work<'a> {
             (truncated, usage) = (encoded.truncated, encoded.usage);
         }
         if !rows.is_empty() || !gone.is_empty() {
+            // The semaphore is never closed.
+            let _turn = self.writes.acquire().await.ok();
             self.store.write(&rows, &gone).await?;
         }
         let mut counts = self.counts.lock();

@@ -9,7 +9,7 @@ use isomer_fleet::{Address, Executed, Executor, FleetError, Kind, input_name};
 use isomer_proto::{
     common::v1::Provenance,
     encoder::v1::Encoder,
-    transform::v1::{Check, TransformResult, transform_stream_response::Event},
+    transform::v1::{Check, MissingReason, TransformResult, transform_stream_response::Event},
 };
 use isomer_retention::{Digest, Holder};
 use isomer_service_kit::Fault;
@@ -23,8 +23,8 @@ use super::{
     score::{self, ScoreFailure},
     shard::{Documents, VectorRows},
     wire::{
-        EncodeUnit, Expected, ForTenant, JudgeUnit, SIMILARITIES, ScoreUnit, ScoreWork, ShardAnswer, ShardUnit,
-        TransformUnit, Transformed, VectorsAnswer, VectorsUnit,
+        AugmentUnit, EncodeUnit, Expected, ForTenant, GenerationUnit, GenerationWork, JudgeUnit, SIMILARITIES,
+        ScoreUnit, ScoreWork, ShardAnswer, ShardUnit, TransformUnit, Transformed, VectorsAnswer, VectorsUnit,
     },
 };
 use crate::{EvalClients, EvalConfig, compute::Compute, dataset::Scoring, prompts::same_but_prompt, task::Profile};
@@ -106,6 +106,28 @@ impl ServiceExecutor {
         Ok(executed(&answer, cacheable))
     }
 
+    /// Nothing of such a unit stays in the store, so nothing is noted that it relies on.
+    async fn augment(&self, unit: AugmentUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
+        let services = self.services_for(unit.tenant);
+        let answer = services.encode_augmented_for(dispatch, unit.request).await?;
+        let space = answer.vector_space.as_ref().map(|space| space.digest.as_str());
+        if space != Some(&unit.space) {
+            return Err(other_space(space.unwrap_or_default(), &unit.space).hint(
+                "give every worker the same encoder, generators and prompts as the process that fills the collection",
+            ));
+        }
+        // What the generator or the encoder could not do now, they may do the next time.
+        let passes = |reason: MissingReason| {
+            matches!(
+                reason,
+                MissingReason::Budget | MissingReason::Generator | MissingReason::Encoder
+            )
+        };
+        let mut missing = answer.used.iter().flat_map(|used| &used.missing);
+        let cacheable = answer.errors.is_empty() && !missing.any(|one| passes(one.reason()));
+        Ok(executed(&answer, cacheable))
+    }
+
     async fn judge(&self, holder: Holder, unit: JudgeUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
         let attempts = unit.request.max_attempts.unwrap_or(1);
         let services = self.services_for(unit.tenant).held_by(&holder);
@@ -123,11 +145,8 @@ impl ServiceExecutor {
         let services = self.services_for(unit.tenant);
         let answer = services.encode(&Default::default(), unit.request).await?;
         let space = answer.vector_space.clone().unwrap_or_default();
-        let same = if prompted {
-            same_but_prompt(&unit.space, &space)
-        } else {
-            unit.space.digest == space.digest
-        };
+        // A run describes the encoder once, and not with each of its prompts.
+        let same = unit.space.digest == space.digest || prompted && same_but_prompt(&unit.space, &space);
         if !same {
             return Err(other_space(&space.digest, &unit.space.digest));
         }
@@ -286,7 +305,11 @@ impl Executor for ServiceExecutor {
         let holder = Holder::Unit(unit.digest());
         async move {
             match kind {
-                Kind::Transform => self.transform(holder, read(request)?, dispatch).await,
+                Kind::Transform => match read::<GenerationUnit>(request)?.work {
+                    Some(GenerationWork::Transform(unit)) => self.transform(holder, unit, dispatch).await,
+                    Some(GenerationWork::Augment(unit)) => self.augment(unit, dispatch).await,
+                    None => Err(Fault::internal("a unit of the lane transform asks for nothing")),
+                },
                 Kind::Judge => self.judge(holder, read(request)?, dispatch).await,
                 Kind::Encode => self.encode(read(request)?).await,
                 Kind::Score => {

@@ -10,7 +10,7 @@ use futures::{
 };
 use isomer_fleet::{Answer, Claimant, Dispatcher, Kind, Lane, Overview, Unit, WorkerInfo};
 use isomer_proto::{
-    common::v1::Usage,
+    common::v1::{Usage, VectorSpace},
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
     transform::v1::{
         JudgeRequest, JudgeResponse, TextItem, TransformSpec, TransformStreamEnd, transform_stream_response::Event,
@@ -28,8 +28,8 @@ use super::{
     score::{ScoreFailure, ScoreRecord, ScoreTask},
     shard::{Found, Shard, ShardSearch, VectorRows, digested},
     wire::{
-        EncodeUnit, ForTenant, JudgeUnit, SIMILARITIES, ScoreUnit, ScoreWork, ShardAnswer, ShardUnit, TransformUnit,
-        Transformed, VectorsAnswer, VectorsUnit,
+        EncodeUnit, ForTenant, GenerationUnit, GenerationWork, JudgeUnit, SIMILARITIES, ScoreUnit, ScoreWork,
+        ShardAnswer, ShardUnit, TransformUnit, Transformed, VectorsAnswer, VectorsUnit,
     },
 };
 use crate::task::ScoreError;
@@ -107,13 +107,7 @@ impl FleetEngine {
     /// The answer to a shard, from the store or from a worker.
     async fn searched(&self, shard: &Shard, wanted: &ShardSearch) -> Result<Answer, Fault> {
         let space = wanted.encoder.vector_space.clone().unwrap_or_default();
-        let lane = Lane {
-            kind: Kind::Score,
-            of: format!("{} {}", wanted.encoder.id, space.digest),
-            class: self.class.to_string(),
-            max_in_flight: 0,
-            limit: String::new(),
-        };
+        let lane = encoder_lane(Kind::Score, &wanted.encoder.id, &space, &self.class);
         let mut attempt = 1;
         loop {
             let unit = {
@@ -170,6 +164,27 @@ impl FleetEngine {
     }
 }
 
+/// The lane of an encoder, whose vectors are those of a class of arithmetic.
+pub(super) fn encoder_lane(kind: Kind, encoder: &str, space: &VectorSpace, class: &str) -> Lane {
+    Lane {
+        kind,
+        of: format!("{encoder} {}", space.digest),
+        class: class.to_owned(),
+        max_in_flight: 0,
+        limit: String::new(),
+    }
+}
+
+/// Texts for an encoder.
+pub(super) fn encode_unit(lane: Lane, space: VectorSpace, request: EncodeRequest, tenant: &Tenant) -> Unit {
+    let unit = EncodeUnit {
+        space,
+        request,
+        tenant: ForTenant::of(tenant),
+    };
+    Unit::new(lane, &[], unit.encode_to_vec().into())
+}
+
 /// A unit of the lane `score`.
 fn unit(lane: Lane, work: ScoreWork, tenant: &Tenant) -> Unit {
     let request = ScoreUnit {
@@ -179,7 +194,7 @@ fn unit(lane: Lane, work: ScoreWork, tenant: &Tenant) -> Unit {
     Unit::new(lane, &[], request.encode_to_vec().into())
 }
 
-fn unreadable(error: &prost::DecodeError) -> Fault {
+pub(super) fn unreadable(error: &prost::DecodeError) -> Fault {
     Fault::internal(format!("the answer of a unit of work cannot be read: {error}"))
 }
 
@@ -262,6 +277,9 @@ impl WorkEngine for FleetEngine {
             items,
             tenant: ForTenant::of(&self.tenant),
         };
+        let request = GenerationUnit {
+            work: Some(GenerationWork::Transform(request)),
+        };
         let unit = Unit::new(
             self.lane(Kind::Transform, producer),
             &[],
@@ -310,19 +328,8 @@ impl WorkEngine for FleetEngine {
 
     fn encode(&self, encoder: &Encoder, request: EncodeRequest) -> BoxFuture<'static, Result<EncodeResponse, Fault>> {
         let space = encoder.vector_space.clone().unwrap_or_default();
-        let lane = Lane {
-            kind: Kind::Encode,
-            of: format!("{} {}", encoder.id, space.digest),
-            class: self.class.to_string(),
-            max_in_flight: 0,
-            limit: String::new(),
-        };
-        let unit = EncodeUnit {
-            space,
-            request,
-            tenant: ForTenant::of(&self.tenant),
-        };
-        let unit = Unit::new(lane, &[], unit.encode_to_vec().into());
+        let lane = encoder_lane(Kind::Encode, &encoder.id, &space, &self.class);
+        let unit = encode_unit(lane, space, request, &self.tenant);
         let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
         async move {
             let found = dispatcher.request_for(run.as_ref(), unit).await?;
@@ -397,7 +404,7 @@ impl WorkEngine for FleetEngine {
 }
 
 /// Describes the workers of a run.
-fn workers_in_words(workers: &[WorkerInfo], class: &str) -> String {
+pub(super) fn workers_in_words(workers: &[WorkerInfo], class: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let count = |n: usize| {
         if n == 1 {

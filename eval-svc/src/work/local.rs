@@ -13,7 +13,8 @@ use isomer_fleet::{Claimant, Overview};
 use isomer_proto::{
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder, Priority},
     transform::v1::{
-        JudgeRequest, JudgeResponse, TextItem, TransformSpec, TransformStreamRequest,
+        EncodeAugmentedRequest, EncodeAugmentedResponse, JudgeRequest, JudgeResponse, TextItem, TransformSpec,
+        TransformStreamRequest, augmentation_service_client::AugmentationServiceClient,
         transform_service_client::TransformServiceClient, transform_stream_response::Event,
     },
 };
@@ -137,6 +138,22 @@ impl LocalEngine {
             answer.await.map(tonic::Response::into_inner).map_err(fault)
         }
         .boxed()
+    }
+
+    /// Encodes texts with their variants, for a dispatch.
+    pub(crate) async fn encode_augmented_for(
+        &self,
+        dispatch: Option<Uuid>,
+        request: EncodeAugmentedRequest,
+    ) -> Result<EncodeAugmentedResponse, Fault> {
+        let client = AugmentationServiceClient::new(self.clients.transform.clone());
+        let client = client.max_decoding_message_size(INNER_MESSAGE);
+        let answer = retry::calls(|| {
+            let request = with_holder(with_dispatch(request.clone(), dispatch), self.holder.as_deref());
+            let mut client = client.clone();
+            async move { client.encode_augmented(request).await }
+        });
+        answer.await.map(tonic::Response::into_inner).map_err(fault)
     }
 }
 

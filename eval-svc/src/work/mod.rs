@@ -4,6 +4,7 @@
 //! Both give the same answers. An answer depends on its request alone, and a worker whose
 //! generator, prompt or vector space differs from the run's refuses the request.
 
+pub mod bulk;
 pub(crate) mod encoding;
 mod error;
 pub mod executor;

@@ -3,7 +3,7 @@
 use isomer_proto::{
     common::v1::{Usage, VectorSpace},
     encoder::v1::{EncodeRequest, Encoder},
-    transform::v1::{JudgeRequest, TextItem, TransformResult, TransformSpec},
+    transform::v1::{EncodeAugmentedRequest, JudgeRequest, TextItem, TransformResult, TransformSpec},
 };
 use isomer_service_kit::Tenant;
 use prost::Message;
@@ -74,6 +74,37 @@ pub(super) struct TransformUnit {
     pub(super) items: Vec<TextItem>,
     #[prost(message, optional, tag = "4")]
     pub(super) tenant: Option<ForTenant>,
+}
+
+/// Texts to encode with variants that a generator makes. The answer is an
+/// `EncodeAugmentedResponse`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AugmentUnit {
+    /// Digest of the space of the vectors, which covers the encoder, the generators and their
+    /// prompts.
+    #[prost(string, tag = "1")]
+    pub(super) space: String,
+    #[prost(message, required, tag = "2")]
+    pub(super) request: EncodeAugmentedRequest,
+    #[prost(message, optional, tag = "3")]
+    pub(super) tenant: Option<ForTenant>,
+}
+
+/// A unit of the lane `transform`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct GenerationUnit {
+    #[prost(oneof = "GenerationWork", tags = "1, 2")]
+    pub(super) work: Option<GenerationWork>,
+}
+
+/// What there is to do.
+#[derive(Clone, PartialEq, prost::Oneof)]
+#[expect(clippy::large_enum_variant, reason = "there is one of them at a time")]
+pub(super) enum GenerationWork {
+    #[prost(message, tag = "1")]
+    Transform(TransformUnit),
+    #[prost(message, tag = "2")]
+    Augment(AugmentUnit),
 }
 
 /// The results of a `TransformUnit`, in the order of its items.

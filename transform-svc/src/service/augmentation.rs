@@ -62,10 +62,9 @@ impl AugmentationService for TransformService {
         request: Request<EncodeAugmentedRequest>,
     ) -> Result<Response<EncodeAugmentedResponse>, Status> {
         let began = Instant::now();
-        let tenant = Tenant::of_request(&request);
+        let (tenant, caller) = (Tenant::of_request(&request), self.caller_of(&request));
         let request = request.into_inner();
         let encoder = self.encoder_at(&request.encoder_address, &tenant)?;
-        let caller = Caller::new(&tenant, None, None);
         let kept = self.variant_vectors.as_deref();
         let (mut response, generated) =
             augment::encode_augmented(&self.engine, (encoder, kept), caller, request).await?;

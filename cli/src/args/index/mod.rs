@@ -11,7 +11,7 @@ use isomer_index::chunk::Chunking;
 use migrate::IndexMigrateCommand;
 
 use super::{
-    AugmentArgs, EngineArgs,
+    AugmentArgs, EngineArgs, FleetArgs,
     index_compare::{IndexCompareArgs, IndexInterleaveArgs, IndexPreferenceArgs, IndexRobustnessArgs},
 };
 
@@ -31,7 +31,8 @@ Examples:
   isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --payload title,lang --build-index
   isomer index run --source postgres://me@127.0.0.1/shop#products --key sku --text name,description --sink chroma+http://127.0.0.1:8000#shop
   isomer index run --source docs.parquet --chunk tokens=256,overlap=32 --sink vectors --delete
-  isomer index run --source docs.jsonl --sink qdrant+http://127.0.0.1:6333#gase --augment paraphrase,summarisation --server 127.0.0.1:50051")]
+  isomer index run --source docs.jsonl --sink qdrant+http://127.0.0.1:6333#gase --augment paraphrase,summarisation --server 127.0.0.1:50051
+  isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --engine nats://127.0.0.1:4222 --store s3://fleet/isomer")]
     Run(Box<IndexRunArgs>),
     /// Compute a sample of a collection's vectors again, and hold its rows against their digests
     /// and their source.
@@ -164,15 +165,17 @@ pub(crate) struct IndexPassArgs {
     /// Documents of a batch.
     #[arg(long, env = "ISOMER_INDEX_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) batch: u32,
-    /// Batches at once.
-    #[arg(long, env = "ISOMER_INDEX_IN_FLIGHT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(crate) in_flight: u32,
+    /// Batches at once [default: 4; with workers, the configuration's fleet.units_in_flight].
+    #[arg(long, env = "ISOMER_INDEX_IN_FLIGHT", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) in_flight: Option<u32>,
     /// Most rows a second [default: no limit].
     #[arg(long, env = "ISOMER_INDEX_ROWS_PER_SECOND", value_name = "N")]
     pub(crate) rows_per_second: Option<f64>,
     /// How long a store or an encoder may be away or overloaded.
     #[arg(long, env = "ISOMER_INDEX_PATIENCE", value_name = "TIME", default_value = "5m", value_parser = span)]
     pub(crate) patience: Duration,
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
 }
 
 /// `isomer index run`

@@ -16,7 +16,9 @@ use isomer_models::ModelKind;
 use isomer_service_kit::Fault;
 use serde_json::json;
 
-use super::{PATIENCE, compared, encoder, failure, named::Named, queries, settings, share, show, source};
+use super::{
+    PATIENCE, check_rate, compared, encoder, failure, named::Named, queries, settings, share, show, source, workers,
+};
 use crate::{
     args::{
         Format, Global,
@@ -77,12 +79,14 @@ async fn start(global: &Global, args: MigrateStartArgs) -> Result<ExitCode, Fail
 async fn backfill(global: &Global, args: MigrateBackfillArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(global.quiet);
     let patience = args.pass.patience;
-    let settings = settings(&args.pass)?;
+    check_rate(&args.pass)?;
     let source = source(&args.source, &args.columns, patience).await?;
     let names = names(&args.name, patience)?;
     let state = migrate::state(names.as_ref(), "backfill").await.map_err(failure)?;
     state.migration("backfill").map_err(failure)?;
-    let connection = connect::connect_for(global, &args.engine).await?;
+    let connection = connect::connect_to_fleet(global, &args.engine, &args.pass.fleet).await?;
+    let settings = settings(&args.pass, &connection)?;
+    workers::tell(&connection, &display).await?;
     let named = Named {
         names: names.as_ref(),
         source: &source,

@@ -8,6 +8,7 @@ mod named;
 mod queries;
 mod robustness;
 mod show;
+mod workers;
 
 use std::{
     path::{Path, PathBuf},
@@ -63,15 +64,17 @@ pub(super) async fn run(global: &Global, command: IndexCommand) -> Result<ExitCo
 async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(global.quiet);
     args.encoder.augmentation.check(false)?;
-    let settings = run::Settings {
-        chunking: args.chunk,
-        with_text: args.with_text,
-        ..settings(&args.pass)?
-    };
+    check_rate(&args.pass)?;
     let patience = args.pass.patience;
     let source = source(&args.source, &args.columns, patience).await?;
     let names = store::names(&args.sink, &Credentials::from_env(), patience).map_err(failure)?;
-    let connection = connect::connect_for(global, &args.encoder.engine).await?;
+    let connection = connect::connect_to_fleet(global, &args.encoder.engine, &args.pass.fleet).await?;
+    let settings = run::Settings {
+        chunking: args.chunk,
+        with_text: args.with_text,
+        ..settings(&args.pass, &connection)?
+    };
+    workers::tell(&connection, &display).await?;
     if let Some(names) = &names
         && names.state().await.map_err(failure)?.is_some()
     {
@@ -103,6 +106,7 @@ async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> 
         show::plan(global.format, &plan, encoder.augments())?;
         return Ok(ExitCode::SUCCESS);
     }
+    let encoder = encoder.by(workers::of(&connection));
     let watch = watch(&display);
     let outcome = tokio::select! {
         outcome = run::run(&source, store.as_ref(), &encoder, &settings, &watch) => outcome,
@@ -116,24 +120,31 @@ async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> 
     Ok(ExitCode::SUCCESS)
 }
 
+/// # Errors
+/// If the rate is none.
+fn check_rate(args: &IndexPassArgs) -> Result<(), Failure> {
+    match args.rows_per_second {
+        Some(rate) if !(rate.is_finite() && rate > 0.0) => {
+            Err(Failure::usage("--rows-per-second: give a number above 0"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// How a pass works, of whole texts that are not kept.
-fn settings(args: &IndexPassArgs) -> Result<run::Settings, Failure> {
+fn settings(args: &IndexPassArgs, connection: &Connection) -> Result<run::Settings, Failure> {
     let delete = match (args.delete, args.delete_more) {
         (_, Some(more)) => Some(share("delete-more", more)?),
         (true, None) => Some(DELETED_SHARE),
         (false, None) => None,
     };
-    if args
-        .rows_per_second
-        .is_some_and(|rate| !(rate.is_finite() && rate > 0.0))
-    {
-        return Err(Failure::usage("--rows-per-second: give a number above 0"));
-    }
     Ok(run::Settings {
         chunking: Chunking::Whole,
         with_text: false,
         batch: args.batch as usize,
-        in_flight: args.in_flight as usize,
+        in_flight: args
+            .in_flight
+            .map_or_else(|| workers::in_flight(connection), |given| given as usize),
         rows_per_second: args.rows_per_second.unwrap_or_default(),
         delete,
         build_index: args.build_index,

@@ -1,11 +1,11 @@
 //! `isomer index run` under the name of a migration: the store says which collections are filled
 //! and by which encoders.
 
-use std::{process::ExitCode, time::Duration};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use isomer_index::{
     IndexError,
-    encode::Encoder,
+    encode::{Encoder, Workers},
     mark::Mark,
     migrate::{Member, run_both},
     name::State,
@@ -16,7 +16,7 @@ use isomer_index::{
 use isomer_models::ModelKind;
 use isomer_service_kit::shutdown;
 
-use super::{super::augment::prefetch_generator, failure, interrupted, show, watch};
+use super::{super::augment::prefetch_generator, failure, interrupted, show, watch, workers};
 use crate::{args::Global, connect::Connection, exit::Failure, progress::Display};
 
 /// How often a pass is begun anew since a step of the migration was made in between.
@@ -45,7 +45,8 @@ impl Named<'_> {
             let state = self.state().await?;
             let watch = watch(display);
             let pass = async {
-                let (serving, other) = self.members(&state, connection, display).await?;
+                let by = workers::of(connection);
+                let (serving, other) = self.members(&state, connection, by, display).await?;
                 let members = (&serving, other.as_ref());
                 let both = run_both(self.source, self.names, &state, members, self.settings, &watch).await;
                 Ok((both.map_err(failure)?, serving, other))
@@ -92,7 +93,7 @@ impl Named<'_> {
         display: &Display,
     ) -> Result<ExitCode, Failure> {
         let state = self.state().await?;
-        let (serving, other) = self.members(&state, connection, display).await?;
+        let (serving, other) = self.members(&state, connection, None, display).await?;
         for member in [Some(&serving), other.as_ref()].into_iter().flatten() {
             let settings = run::Settings {
                 chunking: member.mark.chunking().map_err(failure)?,
@@ -116,11 +117,13 @@ impl Named<'_> {
         })
     }
 
-    /// The collection that serves, and the one beside it.
+    /// The collection that serves, and the one beside it; `by` encodes their texts, if it is not
+    /// this process.
     async fn members(
         &self,
         state: &State,
         connection: &Connection,
+        by: Option<Arc<dyn Workers>>,
         display: &Display,
     ) -> Result<(Member, Option<Member>), Failure> {
         let serving = self.names.mark(&state.serving).await.map_err(failure)?;
@@ -133,9 +136,10 @@ impl Named<'_> {
         {
             serving.check(self.names.shown(), given).map_err(failure)?;
         }
-        let serving = self.member(state, &state.serving, serving, connection, display).await?;
+        let serving = (state.serving.as_str(), serving);
+        let serving = self.member(state, serving, connection, by.clone(), display).await?;
         let other = match other {
-            Some((name, mark)) => Some(self.member(state, name, mark, connection, display).await?),
+            Some(other) => Some(self.member(state, other, connection, by, display).await?),
             None => None,
         };
         Ok((serving, other))
@@ -144,9 +148,9 @@ impl Named<'_> {
     async fn member(
         &self,
         state: &State,
-        collection: &str,
-        mark: Mark,
+        (collection, mark): (&str, Mark),
         connection: &Connection,
+        by: Option<Arc<dyn Workers>>,
         display: &Display,
     ) -> Result<Member, Failure> {
         let recipe = mark.recipe(collection, self.patience).map_err(failure)?;
@@ -159,7 +163,8 @@ impl Named<'_> {
         }
         let encoder = Encoder::connect(connection.channel.clone(), recipe)
             .await
-            .map_err(failure)?;
+            .map_err(failure)?
+            .by(by);
         let store = self.names.open(state, collection).map_err(failure)?;
         Member::new(store, mark, encoder).map_err(failure)
     }
