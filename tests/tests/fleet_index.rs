@@ -8,7 +8,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -178,11 +178,16 @@ fn workers_fill_a_collection_as_one_process_does_and_leave_nothing_of_the_texts(
 #[test]
 fn a_killed_worker_and_a_killed_run_lose_no_row_and_write_none_twice() {
     let Some(fleet) = Fleet::new(600) else { return };
-    let (mut first, _second) = (fleet.worker(&[]), fleet.worker(&[]));
+    let (mut first, mut second) = (fleet.worker(&[]), fleet.worker(&[]));
     // Slow enough to be killed in the middle, on any machine.
-    let slow = ["--rows-per-second", "100"];
+    let slow = ["--rows-per-second", "150"];
     let own = home().unwrap();
-    let mut run = fleet.run(&own, "sink", &slow).spawn().unwrap();
+    let mut run = fleet
+        .run(&own, "sink", &slow)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_millis(2500));
     first.signal("STOP");
     std::thread::sleep(Duration::from_millis(700));
@@ -190,10 +195,30 @@ fn a_killed_worker_and_a_killed_run_lose_no_row_and_write_none_twice() {
     assert!(run.try_wait().unwrap().is_none(), "the run had ended already");
     run.kill().unwrap();
     run.wait().unwrap();
-    let rest = outcome(finish(&mut fleet.run(&own, "sink", &slow)));
-    let (written, unchanged) = (rest["written"].as_u64().unwrap(), rest["unchanged"].as_u64().unwrap());
-    assert_eq!(written + unchanged, 600, "{rest}");
-    assert!(written > 0 && unchanged > 0, "the kill was not in the middle: {rest}");
+    // The second worker is killed while the next run waits for it, and a third one comes.
+    let killing = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(2500));
+        second.kill();
+    });
+    let mut third = None;
+    let rest = std::thread::scope(|scope| {
+        let mut run = fleet.run(&own, "sink", &slow);
+        let running = scope.spawn(move || finish(&mut run));
+        killing.join().unwrap();
+        assert!(!running.is_finished(), "the run had ended already");
+        third = Some(fleet.worker(&[]));
+        outcome(running.join().unwrap())
+    });
+    assert!(
+        third.as_mut().is_some_and(|third| done(third) > 0),
+        "the third worker did nothing"
+    );
+    // Parquet has only whole files, so the kill took all that was written.
+    assert_eq!(
+        (&rest["written"], &rest["unchanged"]),
+        (&json!(600), &json!(0)),
+        "{rest}"
+    );
     fleet.assert_whole("sink", &[]);
 }
 
@@ -235,14 +260,15 @@ async fn rows_that_lack_variants_are_marked_and_made_again() {
     let stub = Stub::start(Answer::Good).await;
     let generator = format!("openai:stub@{}", stub.url());
     let augment = ["--augment", "paraphrase", "--generator", &generator];
-    stub.mark("number 2 did", std::iter::repeat_n(Answer::Status(400, None), 50));
+    // It fails in both executions of the unit, and then no more.
+    let fails = || Answer::Status(400, None);
+    stub.mark("number 2 did", [fails(), fails(), Answer::Good]);
     tokio::task::block_in_place(|| {
         let _worker = fleet.worker(&[]);
         let own = home().unwrap();
         let told = outcome(finish(&mut fleet.run(&own, "sink", &augment)));
         assert_eq!((&told["written"], &told["partial"]), (&json!(4), &json!(1)), "{told}");
         assert_eq!(fleet.left(), Vec::<PathBuf>::new());
-        stub.mark("number 2 did", []);
         let again = outcome(finish(&mut fleet.run(&own, "sink", &augment)));
         assert_eq!(
             (&again["written"], &again["unchanged"], &again["partial"]),
@@ -263,14 +289,15 @@ async fn a_worker_whose_vectors_are_others_is_refused_and_no_row_is_written() {
         let own = home().unwrap();
         {
             let _other = fleet.worker(&[("ISOMER_EMBED__PRECISION", "int8")]);
-            for more in [&[][..], &augment] {
-                let (code, stdout, stderr) = finish(&mut fleet.run(&own, "refused", more));
+            for (sink, more) in [("plain", &[][..]), ("augmented", &augment)] {
+                let (code, stdout, stderr) = finish(&mut fleet.run(&own, sink, more));
                 assert_eq!(code, 3, "{stdout}");
                 assert!(stderr.contains("makes vectors of the space"), "{stderr}");
+                let more = [&["--share", "0"], more].concat();
+                let rows = finish(&mut fleet.index(&own, "verify", sink, &more));
+                let found: Value = serde_json::from_str(&rows.1).unwrap_or_else(|_| panic!("{rows:?}"));
+                assert_eq!((rows.0, &found["rows"]), (1, &json!(0)), "{found}");
             }
-            let rows = finish(&mut fleet.index(&own, "verify", "refused", &["--share", "0"]));
-            let found: Value = serde_json::from_str(&rows.1).unwrap_or_else(|_| panic!("{rows:?}"));
-            assert_eq!((rows.0, &found["rows"]), (1, &json!(0)), "{found}");
         }
         // The same harness with a worker of the same vectors.
         let _same = fleet.worker(&[]);
