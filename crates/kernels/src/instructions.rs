@@ -41,9 +41,10 @@ pub(crate) fn allows(instructions: Instructions) -> bool {
     *LIMIT.get_or_init(Instructions::default) >= instructions
 }
 
-/// Whether AVX-512 F can be used, and with it AVX2 and FMA.
+/// Whether AVX-512 F can be used, and with it AVX2 and FMA: the machine has them, and they are
+/// within the limit.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn avx512() -> bool {
+pub fn avx512() -> bool {
     allows(Instructions::Best) && std::arch::is_x86_feature_detected!("avx512f") && avx2_and_fma()
 }
 
@@ -54,8 +55,8 @@ pub(crate) fn avx2() -> bool {
     allows(Instructions::Avx2) && std::arch::is_x86_feature_detected!("avx2")
 }
 
-/// Whether AVX2 and FMA can be used.
+/// Whether AVX2 and FMA can be used: the machine has them, and they are within the limit.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn avx2_and_fma() -> bool {
+pub fn avx2_and_fma() -> bool {
     avx2() && std::arch::is_x86_feature_detected!("fma")
 }

@@ -31,6 +31,8 @@ pub mod rows;
 
 pub use driver::{Activation, Epilogue, KBLOCK, PanelSource, gemm, gemm_panels, gemm_serial, gemm_with};
 pub use instructions::{Fixed, Instructions, limit_to};
+#[cfg(target_arch = "x86_64")]
+pub use instructions::{avx2_and_fma as has_avx2_and_fma, avx512 as has_avx512};
 pub use memory::AlignedFloats;
 pub use micro::{Kernel, MAX_ROWS, MAX_WIDTH};
 pub use pack::PackedMatrix;

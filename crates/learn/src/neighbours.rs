@@ -9,6 +9,9 @@ use crate::{
     metrics::LabelMatrix,
 };
 
+/// Test vectors that pass all train vectors together.
+const TESTS: usize = 4 * PANEL;
+
 /// For every test vector, the labels that more than half of its `neighbours` nearest train vectors
 /// have; a tie does not give the label. `positions` are the train rows, `labels` has one row per
 /// position.
@@ -60,7 +63,7 @@ pub fn predict_labels(
         .collect();
     let tests: Vec<usize> = (0..test.rows()).collect();
     let has: Vec<Vec<bool>> = tests
-        .par_chunks(PANEL)
+        .par_chunks(TESTS)
         .map(|some| {
             nearest(&rows, &norms, test, some, neighbours)
                 .iter()
@@ -79,30 +82,27 @@ pub fn predict_labels(
     })
 }
 
-/// Positions of the nearest rows to each of at most [`PANEL`] test vectors; the first among equally
+/// Positions of the nearest rows to each of at most [`TESTS`] test vectors; the first among equally
 /// near ones.
 fn nearest(rows: &RowBlocks, norms: &[f64], test: Vectors<'_>, some: &[usize], neighbours: usize) -> Vec<Vec<usize>> {
-    let mut panel = vec![0.0; (rows.groups() * GROUP + 1) * PANEL];
+    let panel_len = rows.groups() * GROUP * PANEL;
+    let width = some.len().next_multiple_of(PANEL);
+    let mut panels = vec![0.0; width / PANEL * panel_len];
     for (column, &at) in some.iter().enumerate() {
         for (d, value) in test.row(at).iter().enumerate() {
-            panel[d * PANEL + column] = f64::from(*value);
+            panels[column / PANEL * panel_len + d * PANEL + column % PANEL] = f64::from(*value);
         }
     }
-    let mut products = vec![0.0; BLOCK * PANEL];
+    let (mut products, mut room) = (vec![0.0; BLOCK * width], Vec::new());
     // ‖test‖² is the same for all rows, so it is left out.
     let mut best: Vec<Vec<(f64, usize)>> = vec![Vec::with_capacity(neighbours + 1); some.len()];
     for block in 0..rows.blocks() {
-        forward(
-            rows.block(block),
-            rows.rows_in(block),
-            rows.groups(),
-            &panel,
-            &mut products,
-        );
+        let values = rows.widened(block, &mut room);
+        forward(values, &panels, panel_len, |_| 0.0, &mut products);
         for row in 0..rows.rows_in(block) {
             let i = block * BLOCK + row;
             for (column, best) in best.iter_mut().enumerate() {
-                let apart = norms[i] - 2.0 * products[row * PANEL + column];
+                let apart = norms[i] - 2.0 * products[row * width + column];
                 if best.len() < neighbours || best.last().is_some_and(|worst| apart < worst.0) {
                     let at = best.partition_point(|b| b.0 <= apart);
                     best.insert(at, (apart, i));

@@ -95,7 +95,7 @@ fn products(rows: &[&[f32]; GROUP], panel: &[f32]) -> [[f32; LANES]; GROUP] {
     let cols = panel.len() / LANES;
     assert!(rows.iter().all(|row| row.len() == cols));
     #[cfg(target_arch = "x86_64")]
-    if crate::linalg::dispatch_has_avx2() {
+    if isomer_kernels::has_avx2_and_fma() {
         // SAFETY: the processor has AVX2 and FMA, and the sizes were checked.
         return unsafe { avx2::products(rows.map(<[f32]>::as_ptr), panel.as_ptr(), cols) };
     }

@@ -1,6 +1,6 @@
-//! f32 rows as f64, packed once so that both products of the classifier read them sequentially.
+//! Rows, packed once so that both products of the classifier read them sequentially.
 
-use super::GROUP;
+use super::{Block, GROUP, dispatched};
 use crate::Vectors;
 
 /// Rows of a block: its values and scores stay in the second-level cache between the two products.
@@ -9,7 +9,7 @@ pub(crate) const BLOCK: usize = 96;
 /// Rows in blocks of [`BLOCK`], a block in groups of [`GROUP`] dimensions:
 /// `[block][group][row][dimension]`. Missing rows and dimensions are zero.
 pub(crate) struct RowBlocks {
-    data: Vec<f64>,
+    data: Vec<f32>,
     rows: usize,
     cols: usize,
 }
@@ -34,9 +34,7 @@ impl RowBlocks {
             for row in 0..BLOCK.min(rows - block * BLOCK) {
                 for (group, values) in vectors.row(at(block * BLOCK + row)).chunks(GROUP).enumerate() {
                     let start = (group * BLOCK + row) * GROUP;
-                    for (to, from) in out[start..].iter_mut().zip(values) {
-                        *to = f64::from(*from);
-                    }
+                    out[start..start + values.len()].copy_from_slice(values);
                 }
             }
         });
@@ -63,9 +61,35 @@ impl RowBlocks {
         BLOCK.min(self.rows - block * BLOCK)
     }
 
-    /// A block's values.
-    pub(crate) fn block(&self, block: usize) -> &[f64] {
+    /// A block.
+    pub(crate) fn block(&self, block: usize) -> Block<'_, f32> {
         let size = self.groups() * GROUP * BLOCK;
-        &self.data[block * size..(block + 1) * size]
+        Block {
+            values: &self.data[block * size..(block + 1) * size],
+            rows: self.rows_in(block),
+            groups: self.groups(),
+        }
+    }
+
+    /// A block in f64, which `room` then holds. To do so each time costs less than to read a copy
+    /// of all rows in f64 from memory.
+    pub(crate) fn widened<'a>(&self, block: usize, room: &'a mut Vec<f64>) -> Block<'a, f64> {
+        let Block { values, rows, groups } = self.block(block);
+        room.resize(values.len(), 0.0);
+        widen(values, room);
+        Block {
+            values: room,
+            rows,
+            groups,
+        }
+    }
+}
+
+dispatched! {
+    /// `to = from`.
+    fn widen(from: &[f32], to: &mut [f64]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = f64::from(*from);
+        }
     }
 }

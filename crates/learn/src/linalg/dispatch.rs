@@ -6,12 +6,6 @@ pub(crate) fn fma<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
     if FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// Whether the AVX2 and FMA versions may run.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn has_avx2() -> bool {
-    std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
-}
-
 /// Defines a function whose body is compiled twice on x86-64: with AVX2 and FMA, and without. In
 /// the body, `FUSED` says whether [`fma`] is one instruction.
 macro_rules! dispatched {
@@ -27,7 +21,7 @@ macro_rules! dispatched {
                 fn wide($($arg: $type),*) $(-> $out)? {
                     body::<true>($($arg),*)
                 }
-                if $crate::linalg::dispatch_has_avx2() {
+                if isomer_kernels::has_avx2_and_fma() {
                     // SAFETY: the processor has AVX2 and FMA.
                     return unsafe { wide($($arg),*) };
                 }

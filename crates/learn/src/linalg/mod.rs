@@ -1,4 +1,4 @@
-//! The f64 arithmetic of the classifier: rows packed once, products fused with what follows them.
+//! The arithmetic of the classifier: rows packed once, products fused with what follows them.
 //!
 //! All sums run in an order that depends on the data's shape alone, never on the number of threads.
 
@@ -8,11 +8,8 @@ mod exp;
 mod tile;
 mod vector;
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) use dispatch::has_avx2 as dispatch_has_avx2;
-
 pub(crate) use blocks::{BLOCK, RowBlocks};
 pub(crate) use dispatch::{dispatched, fma};
 pub(crate) use exp::exp;
-pub(crate) use tile::{GROUP, PANEL, backward, forward};
+pub(crate) use tile::{Block, Element, GROUP, PANEL, backward, forward};
 pub(crate) use vector::{CHUNK, add_f32, axpy, dot, dot_f32, dot_f32_by_four, largest, norm};

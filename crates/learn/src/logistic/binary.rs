@@ -36,7 +36,11 @@ impl<'a> Binary<'a> {
 }
 
 impl Objective for Binary<'_> {
-    fn evaluate(&mut self, x: &[f64], gradient: &mut [f64]) -> f64 {
+    fn turn(&mut self, _direction: &[f64]) {}
+
+    fn go_back(&mut self) {}
+
+    fn evaluate(&mut self, x: &[f64], _step: f64, gradient: &mut [f64]) -> f64 {
         let cols = self.vectors.cols();
         let (weights, intercept) = (&x[..cols], x[cols]);
         let rows = self.positions.len();

@@ -10,10 +10,16 @@ use crate::{
     linalg::{dot, largest, norm},
 };
 
-/// A function to minimise.
+/// A function to minimise. It is told along which line it is evaluated, since what is linear in the
+/// parameters then has to be computed once a line.
 pub(super) trait Objective {
-    /// The value at `x`; its gradient is written into `gradient`.
-    fn evaluate(&mut self, x: &[f64], gradient: &mut [f64]) -> f64;
+    /// The points evaluated next are the last one plus a multiple of `direction`.
+    fn turn(&mut self, direction: &[f64]);
+    /// The value at `x`, which lies `step` times the direction from where the line begins; its
+    /// gradient is written into `gradient`. The first point is zero, before any direction.
+    fn evaluate(&mut self, x: &[f64], step: f64, gradient: &mut [f64]) -> f64;
+    /// Goes back to where the line begins.
+    fn go_back(&mut self);
 }
 
 /// When to stop.
@@ -65,20 +71,20 @@ pub(super) struct Minimum {
     pub(super) stop: Stop,
 }
 
-/// Minimises, starting at `x`.
-pub(super) fn minimise(objective: &mut impl Objective, x: Vec<f64>, limits: Limits) -> Result<Minimum, LearnError> {
+/// Minimises over `len` parameters, starting at zero.
+pub(super) fn minimise(objective: &mut impl Objective, len: usize, limits: Limits) -> Result<Minimum, LearnError> {
     let mut run = Run {
-        gradient: vec![0.0; x.len()],
-        gradient_before: vec![0.0; x.len()],
-        x_before: vec![0.0; x.len()],
-        direction: vec![0.0; x.len()],
-        target: vec![0.0; x.len()],
-        x,
+        gradient: vec![0.0; len],
+        gradient_before: vec![0.0; len],
+        x_before: vec![0.0; len],
+        direction: vec![0.0; len],
+        target: vec![0.0; len],
+        x: vec![0.0; len],
         value: 0.0,
         evaluations: 0,
         objective,
     };
-    run.evaluate();
+    run.evaluate(0.0);
     let mut iterations = 0;
     let mut history = History::new(limits.memory);
     let stop = if largest(&run.gradient) <= limits.gradient {
@@ -154,8 +160,8 @@ struct Taken {
 }
 
 impl<O: Objective> Run<'_, O> {
-    fn evaluate(&mut self) {
-        self.value = self.objective.evaluate(&self.x, &mut self.gradient);
+    fn evaluate(&mut self, step: f64) {
+        self.value = self.objective.evaluate(&self.x, step, &mut self.gradient);
         self.evaluations += 1;
     }
 
@@ -175,6 +181,7 @@ impl<O: Objective> Run<'_, O> {
             } else {
                 1.0
             };
+            self.objective.turn(&self.direction);
             let mut search = LineSearch::new(self.value, slope_before, step);
             for _ in 0..most {
                 let step = search.step();
@@ -185,7 +192,7 @@ impl<O: Objective> Run<'_, O> {
                         *x = step * d + before;
                     }
                 }
-                self.evaluate();
+                self.evaluate(step);
                 let slope = dot(&self.gradient, &self.direction);
                 if search.report(self.value, slope) == Advice::Take {
                     return Some(Taken {
@@ -195,6 +202,7 @@ impl<O: Objective> Run<'_, O> {
                     });
                 }
             }
+            self.objective.go_back();
         }
         self.x.copy_from_slice(&self.x_before);
         self.gradient.copy_from_slice(&self.gradient_before);

@@ -115,13 +115,13 @@ impl LogisticRegression {
         };
         if classes == 2 {
             let mut loss = Binary::new(vectors, positions, classes_of, penalty);
-            let end = minimise(&mut loss, vec![0.0; vectors.cols() + 1], limits)?;
+            let end = minimise(&mut loss, vectors.cols() + 1, limits)?;
             return Ok(LogisticModel::new(vectors.cols(), classes, end, Weights::Binary));
         }
         let rows = RowBlocks::gather(vectors, positions);
         let mut loss = Multinomial::new(&rows, classes_of, classes, penalty);
         let shape = loss.shape();
-        let end = minimise(&mut loss, vec![0.0; shape.len()], limits)?;
+        let end = minimise(&mut loss, shape.len(), limits)?;
         Ok(LogisticModel::new(vectors.cols(), classes, end, |x| {
             Weights::Multinomial(x, shape)
         }))
@@ -269,9 +269,9 @@ impl LogisticModel {
                 let blocks = rows.blocks.get_or_init(|| RowBlocks::new(rows.vectors));
                 let mut classes_of = vec![0; blocks.rows()];
                 classes_of.par_chunks_mut(BLOCK).enumerate().for_each_init(
-                    || vec![0.0; BLOCK * shape.width()],
-                    |scores, (block, out)| {
-                        scores_of(blocks, block, *shape, x, scores);
+                    || (vec![0.0; BLOCK * shape.width()], Vec::new()),
+                    |(scores, room), (block, out)| {
+                        scores_of(blocks.widened(block, room), *shape, x, scores);
                         for (class, scores) in out.iter_mut().zip(scores.chunks(shape.width())) {
                             *class = first_largest(&scores[..shape.classes]);
                         }
