@@ -28,7 +28,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "clients/python/src"))
-from isomer_client import Client  # noqa: E402
+from isomer_client import Client, Sampling  # noqa: E402
 
 
 def free_port():
@@ -60,11 +60,11 @@ def llama(args, slots, log):
 
 def once(client, engine, transformation, texts):
     begun = time.perf_counter()
-    got = client.transform.transform(texts, transformation, generator=engine, sampling={"temperature": 0.0}, max_attempts=1, guards="off",
+    got = client.transform(texts, transformation, generator=engine, sampling=Sampling(temperature=0.0), max_attempts=1, guards="off",
                                      bypass_cache=True, on_failure="keep_original", timeout=3600)
     seconds = time.perf_counter() - begun
     usage = got.usage
-    return {"seconds": seconds, "prompt": usage.prompt_tokens, "answer": usage.generated_tokens, "calls": usage.generator_calls,
+    return {"seconds": seconds, "prompt": usage.tokens, "answer": usage.generated_tokens, "calls": usage.generator_calls,
             "texts": [result.text for result in got.results]}
 
 
