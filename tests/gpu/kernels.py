@@ -2,6 +2,7 @@
 """Looks at the GPU code inside a CUDA build, without a GPU.
 
     python3 tests/gpu/kernels.py target/cuda/release/isomer [--capability 90] [--cuobjdump FILE]
+    python3 tests/gpu/kernels.py target/cuda/release/build/candle-kernels-*/out/{*.ptx,libmoe.a}      before the binary is linked
 
 Isomer launches no kernels of its own: `embed-svc/src/backend/candle` calls Candle, whose kernels lie in the binary as PTX, each
 looked up by name when it is first launched, and cuBLAS. A name that is missing would show on a GPU only, at the first request.
@@ -72,17 +73,17 @@ def machine_code(binary, cuobjdump):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binary", type=pathlib.Path)
+    parser.add_argument("file", type=pathlib.Path, nargs="+", help="a binary, or PTX and archives that go into one")
     parser.add_argument("--capability", type=int, default=90, help="compute capability (default: %(default)s)")
     parser.add_argument("--cuobjdump", type=pathlib.Path, help="NVIDIA's tool, to list machine code too")
     args = parser.parse_args()
-    found = modules(args.binary.read_bytes())
+    found = [module for file in args.file for module in modules(file.read_bytes())]
     wrong = faults(found, args.capability)
     kernels = set().union(*(names for _, names in found)) if found else set()
     targets = collections.Counter(target for target, _ in found)
     print(f"PTX: {len(found)} modules ({dict(targets)}), {len(kernels)} kernels; {len(wanted() & kernels)} of the {len(wanted())} that are launched")
     if args.cuobjdump:
-        images = machine_code(args.binary, args.cuobjdump)
+        images = sum((machine_code(file, args.cuobjdump) for file in args.file if file.suffix != ".ptx"), collections.Counter())
         print(f"machine code: {dict(images)}")
         wrong += [f"machine code for {target}" for target in images if target.removesuffix("a") != f"sm_{args.capability}"]
         if not images:

@@ -155,7 +155,8 @@ class Run:
         """A row of speed. `inputs` makes so many inputs."""
         tokens = 14 if length == "short" else int(length)
         peak = self.peak(precision)
-        # How many texts a pass takes is guessed from a third of the peak; a CPU counts as 0.1 TFLOP/s.
+        # How many texts a pass takes is guessed from a third of the peak; a CPU counts as 0.1
+        # TFLOP/s.
         expected = self.args.seconds * (peak or 0.1) * 1e12 / 3 / shapes.flops(folder, tokens)
         if self.cpu and not peak:
             expected = min(expected, 4096 // tokens)
@@ -273,7 +274,7 @@ class Run:
         """A row: the next request is right, and memory falls to what it was and `more` at most, and stays there: what was cut
         off does not go on unseen."""
         seconds, parity = served()
-        returned = server.memory.settles(before + more, 4 if self.cpu else 20, 30 if self.cpu else 300)
+        returned = server.memory.settles(before + more, 4 if self.cpu else 20, 120 if self.cpu else 300)
         note = f"next request after {seconds:.2f} s; memory {before:.0f} MiB before, {server.memory.last:.0f} after"
         if returned is None:
             self.report.add(what, precision=precision, result="FAILED", note=f"{note}; it did not come back", peak_mib=server.memory.peak)

@@ -3,9 +3,12 @@
 python3 -m unittest discover -s tests/gpu -p tests.py
 """
 
+import contextlib
+import io
 import json
 import math
 import pathlib
+import random
 import struct
 import sys
 import tempfile
@@ -25,6 +28,10 @@ FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "embed-svc/tests/fixtur
 
 class Folder(unittest.TestCase):
     def setUp(self):
+        # Rows are printed as they are made.
+        quiet = contextlib.redirect_stdout(io.StringIO())
+        quiet.__enter__()
+        self.addCleanup(quiet.__exit__, None, None, None)
         held = tempfile.TemporaryDirectory(prefix="isomer-gpu-tests-")
         self.addCleanup(held.cleanup)
         self.folder = pathlib.Path(held.name)
@@ -38,7 +45,7 @@ class Parts(Folder):
         (self.tree / "bin/program").write_bytes(bytes(range(256)) * 50)
         (self.tree / "bin/program").chmod(0o755)
         # Not compressible, so that there are several parts.
-        (self.tree / "weights").write_bytes(__import__("random").Random(1).randbytes(10_000))
+        (self.tree / "weights").write_bytes(random.Random(1).randbytes(10_000))
         parts.write(self.tree, self.out, 4096, {"inputs": "x"})
 
     def test_parts_are_bounded_and_give_the_same_files(self):
