@@ -66,7 +66,7 @@ def write(tree, target, most, facts):
     for old in target.glob("part-*"):
         old.unlink()
     splitter = Splitter(target, most)
-    with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=splitter, mtime=0) as zipped:
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=splitter, mtime=0) as zipped:
         with tarfile.open(fileobj=zipped, mode="w|", format=tarfile.PAX_FORMAT) as archive:
             for path in files_of(tree):
                 entry = tarfile.TarInfo(str(path.relative_to(tree)))
