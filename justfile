@@ -17,6 +17,10 @@ parity:
 cuda:
     embed-svc/cuda/build
 
+# packs what a GPU machine without network needs, checks the pack, and measures where a GPU answers
+gpu:
+    tests/gpu/pack
+
 # what CI runs
 ci:
     .ci/run

@@ -45,6 +45,11 @@ impl Costs {
             }
         }
     }
+
+    /// Queries computed at once in a group of so many texts of so many rows.
+    fn block(self, texts: usize, rows: usize) -> usize {
+        (self.cells / (texts * rows)).clamp(1, rows)
+    }
 }
 
 /// The texts of each group by number, the longest texts first. This is the grouping with the least
@@ -216,7 +221,7 @@ impl Plan {
             padding: padded
                 .then(|| Tensor::from_vec(padding, (1, count, 1, rows), &self.device))
                 .transpose()?,
-            block: (costs.cells / (count * rows)).clamp(1, rows),
+            block: costs.block(count, rows),
             distances: OnceCell::new(),
             masks: RefCell::default(),
         })
@@ -324,6 +329,57 @@ mod tests {
     fn a_group_is_cut_where_its_scores_are_too_many() {
         assert_eq!(groups(&[10; 9], COSTS), [vec![0, 1, 2, 3], vec![4, 5, 6, 7], vec![8]]);
         assert_eq!(groups(&[100, 100], COSTS), [vec![0], vec![1]]);
+    }
+
+    const GPU: Costs = Costs {
+        cells: GPU_CELLS,
+        group: GPU_GROUP,
+    };
+
+    /// No kernel here is our own, so no launch is configured here. Candle launches a thread per
+    /// element (`LaunchConfig::for_num_elems`, which counts in 32 bits and wraps) and a block of 32
+    /// threads per row of a softmax. What this module chooses is how many elements and rows those
+    /// are.
+    #[test]
+    fn a_gpu_is_given_launches_of_these_sizes() {
+        // Texts, tokens of each; then texts of the first group, queries at once, blocks of queries.
+        for (texts, tokens, first, block, blocks) in [
+            (4096, 16, 4096, 16, 1),
+            (64, 250, 64, 250, 1),
+            (262, 250, 134, 250, 1),
+            (2, 8192, 1, 1024, 8),
+            (1, 32_768, 1, 256, 128),
+        ] {
+            let groups = groups(&vec![tokens; texts], GPU);
+            assert_eq!(groups[0].len(), first, "{texts} x {tokens}");
+            assert_eq!(GPU.block(first, tokens), block, "{texts} x {tokens}");
+            assert_eq!(tokens.div_ceil(block), blocks, "{texts} x {tokens}");
+            // 32 query heads, 8 key heads of 128 columns, inner width 12,288: 7.6 billion weights.
+            let (softmax_rows, scores) = (32 * first * block, 32 * first * block * tokens);
+            assert!(
+                softmax_rows <= i32::MAX as usize,
+                "{texts} x {tokens}: blocks of a grid"
+            );
+            assert!(scores <= 32 * GPU_CELLS, "{texts} x {tokens}: memory");
+            for elements in [
+                scores,
+                (32 + 2 * 8) * 128 * first * tokens,
+                12_288 * texts * tokens,
+                tokens * tokens,
+            ] {
+                assert!(
+                    u32::try_from(elements).is_ok(),
+                    "{texts} x {tokens}: {elements} elements"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_has_a_query_at_least_and_all_at_most() {
+        assert_eq!(GPU.block(1, 2 * GPU_CELLS), 1);
+        assert_eq!(GPU.block(1, 1), 1);
+        assert_eq!(GPU.block(1, 100), 100);
     }
 
     proptest! {
