@@ -170,8 +170,9 @@ impl Dispatcher {
         self.request_for(None, unit).await
     }
 
-    /// The answer of a unit that is not asked for again: nothing of it stays in the store. Whoever
-    /// waits for an equal unit meanwhile has it executed again, and usage counts for each.
+    /// The answer of a unit that is not asked for again: nothing of it stays in the store, so its
+    /// address must be none of a unit that a run relies on. Whoever waits for an equal unit
+    /// meanwhile has it executed again, and usage counts for each.
     ///
     /// # Errors
     /// As [`Dispatcher::request_for`].

@@ -16,6 +16,9 @@ use super::{
     wire::{AugmentUnit, GenerationUnit, GenerationWork},
 };
 
+/// Part of the addresses of these units: none is a unit of a run, which may rely on its answer.
+const BULK: &str = "bulk";
+
 /// Has workers encode texts. Vectors of any worker are those of this process, bit for bit: a worker
 /// of another class of arithmetic takes none of its requests, and one whose encoder, generator or
 /// prompt is another refuses them. Nothing of a request stays in the store once it is answered.
@@ -42,7 +45,7 @@ impl BulkEncoder {
     /// `fleet.worker_wait_seconds`; if one was begun too often; if the store fails.
     pub async fn encode(&self, space: &VectorSpace, request: EncodeRequest) -> Result<EncodeResponse, Fault> {
         let lane = encoder_lane(Kind::Encode, &request.encoder_id, space, &self.class);
-        let unit = encode_unit(lane, space.clone(), request, &Tenant::default());
+        let unit = encode_unit(lane, &[BULK], space.clone(), request, &Tenant::default());
         let answer = self.dispatcher.request_once(unit).await?;
         EncodeResponse::decode(answer).map_err(|error| unreadable(&error))
     }
@@ -65,7 +68,7 @@ impl BulkEncoder {
                 tenant: None,
             })),
         };
-        let unit = Unit::new(lane, &[], unit.encode_to_vec().into());
+        let unit = Unit::new(lane, &[BULK], unit.encode_to_vec().into());
         let answer = self.dispatcher.request_once(unit).await?;
         EncodeAugmentedResponse::decode(answer).map_err(|error| unreadable(&error))
     }

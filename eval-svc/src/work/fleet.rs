@@ -175,14 +175,20 @@ pub(super) fn encoder_lane(kind: Kind, encoder: &str, space: &VectorSpace, class
     }
 }
 
-/// Texts for an encoder.
-pub(super) fn encode_unit(lane: Lane, space: VectorSpace, request: EncodeRequest, tenant: &Tenant) -> Unit {
+/// Texts for an encoder; `depends` as in [`Unit::new`].
+pub(super) fn encode_unit(
+    lane: Lane,
+    depends: &[&str],
+    space: VectorSpace,
+    request: EncodeRequest,
+    tenant: &Tenant,
+) -> Unit {
     let unit = EncodeUnit {
         space,
         request,
         tenant: ForTenant::of(tenant),
     };
-    Unit::new(lane, &[], unit.encode_to_vec().into())
+    Unit::new(lane, depends, unit.encode_to_vec().into())
 }
 
 /// A unit of the lane `score`.
@@ -329,7 +335,7 @@ impl WorkEngine for FleetEngine {
     fn encode(&self, encoder: &Encoder, request: EncodeRequest) -> BoxFuture<'static, Result<EncodeResponse, Fault>> {
         let space = encoder.vector_space.clone().unwrap_or_default();
         let lane = encoder_lane(Kind::Encode, &encoder.id, &space, &self.class);
-        let unit = encode_unit(lane, space, request, &self.tenant);
+        let unit = encode_unit(lane, &[], space, request, &self.tenant);
         let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
         async move {
             let found = dispatcher.request_for(run.as_ref(), unit).await?;
