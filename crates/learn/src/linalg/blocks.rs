@@ -1,10 +1,10 @@
 //! Rows, packed once so that both products of the classifier read them sequentially.
 
-use super::{Block, GROUP, dispatched};
+use super::{
+    block::{BLOCK, Block, GROUP},
+    dispatched,
+};
 use crate::Vectors;
-
-/// Rows of a block: its values and scores stay in the second-level cache between the two products.
-pub(crate) const BLOCK: usize = 96;
 
 /// Rows in blocks of [`BLOCK`], a block in groups of [`GROUP`] dimensions:
 /// `[block][group][row][dimension]`. Missing rows and dimensions are zero.

@@ -2,14 +2,16 @@
 //!
 //! All sums run in an order that depends on the data's shape alone, never on the number of threads.
 
+mod block;
 mod blocks;
 mod dispatch;
 mod exp;
 mod tile;
 mod vector;
 
-pub(crate) use blocks::{BLOCK, RowBlocks};
+pub(crate) use block::{BLOCK, Block, GROUP};
+pub(crate) use blocks::RowBlocks;
 pub(crate) use dispatch::{dispatched, fma};
 pub(crate) use exp::exp;
-pub(crate) use tile::{Block, Element, GROUP, PANEL, backward, forward};
+pub(crate) use tile::{Element, PANEL, backward, forward};
 pub(crate) use vector::{CHUNK, add_f32, axpy, dot, dot_f32, dot_f32_by_four, largest, norm};

@@ -12,13 +12,11 @@
 
 mod lanes;
 
-use super::BLOCK;
+use super::block::{BLOCK, Block, GROUP};
 use lanes::Lanes;
 
 /// Columns of a panel of f64.
 pub(crate) const PANEL: usize = 8;
-/// Dimensions of a group: a block keeps them side by side.
-pub(crate) const GROUP: usize = 6;
 /// Rows that pass all panels before the next rows do: 18 kB of the groups that pass at once. A
 /// multiple of every tile's rows.
 const ROWS_AT_ONCE: usize = 24;
@@ -57,20 +55,6 @@ impl Element for f32 {
     type Avx2 = lanes::F32x8Pair;
     #[cfg(target_arch = "x86_64")]
     type Avx512 = lanes::F32x16;
-}
-
-/// A block of rows, `[group][row][dimension]`, and how many of its rows and groups hold data.
-#[derive(Clone, Copy)]
-pub(crate) struct Block<'a, E> {
-    pub(crate) values: &'a [E],
-    pub(crate) rows: usize,
-    pub(crate) groups: usize,
-}
-
-impl<E> Block<'_, E> {
-    fn check(&self) {
-        assert!(self.rows <= BLOCK && self.values.len() >= self.groups * GROUP * BLOCK);
-    }
 }
 
 /// `scores = start + block · weights`, where each row of scores starts as the row `start`. What is
