@@ -5,8 +5,9 @@
 
 Starts `isomer serve`, whose generator `local` reads the GGUF itself and whose generators `llama-N` ask llama.cpp's server with N slots, and has
 both transform the sentences of the built-in STS data set: greedily, one attempt, past all caches. Whoever answers, Isomer writes the prompt and
-cleans the answer, and at most N texts are in work at once. Rounds are interleaved. Before the first, each answers four texts that are not counted,
-so that models are loaded and the beginnings of prompts are in memory where a peer keeps them.
+cleans the answer, and at most N texts are in work at once. Rounds are interleaved, each with sentences of its own: an engine that keeps whole prompts
+would else be measured on prompts that it has read before. Before the first, each engine answers four texts that are not counted, so that models are
+loaded and the beginnings of prompts are in memory where an engine keeps them.
 
 Prints for each transformation and each engine the median texts/s of the rounds, tokens of prompts and answers as the engine counts them, answer tokens/s,
 the ratio of ours to the best of llama.cpp (median of the rounds' ratios, with their range), and how many answers are the same text.
@@ -76,7 +77,7 @@ def main():
     parser.add_argument("--gguf", type=pathlib.Path, help="the model (default: qwen2.5-coder-0.5b-instruct of the cache)",
                         default=home / "models/qwen2.5-coder-0.5b-instruct/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf")
     parser.add_argument("--transformations", default="paraphrase,style_change,summarisation", help="(default: %(default)s)")
-    parser.add_argument("--texts", type=int, default=64, help="texts of each round (default: %(default)s)")
+    parser.add_argument("--texts", type=int, default=32, help="texts of each round, its own (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--slots", default="8,32", help="slots of llama.cpp's servers (default: %(default)s)")
     parser.add_argument("--context", type=int, default=2048, help="tokens of a slot (default: %(default)s)")
@@ -86,7 +87,9 @@ def main():
     args = parser.parse_args()
     rows = [json.loads(line) for line in (ROOT / "crates/datasets/quick/sts/test.jsonl").read_text().splitlines()]
     sentences = list(dict.fromkeys(row[side] for row in rows for side in ("sentence1", "sentence2")))
-    warm, texts = sentences[:4], sentences[4 : 4 + args.texts]
+    warm, rest = sentences[:4], sentences[4:]
+    if len(rest) < args.texts * args.rounds:
+        parser.error(f"there are {len(rest)} sentences for --texts x --rounds; give fewer")
     slots = [int(word) for word in args.slots.split(",")]
     processes = []
     with tempfile.TemporaryDirectory() as name, open(pathlib.Path(name) / "log", "w") as log:
@@ -111,9 +114,10 @@ def main():
                     for engine in engines:
                         once(client, engine, transformation, warm)
                     for number in range(args.rounds):
+                        texts = rest[number * args.texts : (number + 1) * args.texts]
                         for engine in engines if number % 2 == 0 else reversed(engines):
                             measured[engine].append(once(client, engine, transformation, texts))
-                    tell(transformation, measured, len(texts))
+                    tell(transformation, measured, args.texts)
         except BaseException:
             log.flush()
             print((pathlib.Path(name) / "log").read_text()[-3000:], file=sys.stderr)
@@ -130,10 +134,11 @@ def tell(transformation, measured, texts):
     print(f"\n{transformation}, {texts} texts:")
     for engine, rounds in measured.items():
         seconds = statistics.median(one["seconds"] for one in rounds)
-        first = rounds[0]
-        same = sum(a == b for a, b in zip(first["texts"], ours[0]["texts"]))
-        print(f"  {engine:10} {texts / seconds:6.2f} texts/s  {first['answer'] / seconds:7.1f} answer tokens/s  prompts {first['prompt']}, answers "
-              f"{first['answer']} tokens, {first['calls']} calls, {same} of {texts} answers as ours")
+        prompt, answer, calls = (sum(one[what] for one in rounds) for what in ("prompt", "answer", "calls"))
+        same = sum(a == b for one, own in zip(rounds, ours) for a, b in zip(one["texts"], own["texts"]))
+        rate = statistics.median(one["answer"] / one["seconds"] for one in rounds)
+        print(f"  {engine:10} {texts / seconds:6.2f} texts/s  {rate:7.1f} answer tokens/s  prompts {prompt}, answers {answer} tokens, {calls} calls, "
+              f"{same} of {texts * len(rounds)} answers as ours")
     peers = [engine for engine in measured if engine != "local"]
     if not peers:
         return
