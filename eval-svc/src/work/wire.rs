@@ -99,7 +99,6 @@ pub(super) struct GenerationUnit {
 
 /// What there is to do.
 #[derive(Clone, PartialEq, prost::Oneof)]
-#[expect(clippy::large_enum_variant, reason = "there is one of them at a time")]
 pub(super) enum GenerationWork {
     #[prost(message, tag = "1")]
     Transform(TransformUnit),
