@@ -204,10 +204,11 @@ class Table:
 
 
 def scores(report, path=""):
-    """Every score of an evaluation or a report."""
+    """Every score of an evaluation or a report; how long it took is none."""
     if isinstance(report, dict):
         for key, value in report.items():
-            yield from scores(value, f"{path}/{key}")
+            if key != "evaluation_time":
+                yield from scores(value, f"{path}/{key}")
     elif isinstance(report, list):
         for number, value in enumerate(report):
             yield from scores(value, f"{path}/{number}")
@@ -320,7 +321,7 @@ def check(table, old, new, folder, args):
         def timed(number):
             out = folder / f"{build.name}-{number}-{len(more)}"
             seconds, _ = build.run(
-                "check", "--suite", "quick", "--model", SMALL, "--generator", generator, "--seed", 100 + number, "--out", out, "--quiet", *more
+                "check", "--suite", "quick", "--model", SMALL, "--generator", generator, "--seeds", 100 + number, "--out", out, "--quiet", *more
             )
             report = json.loads((out / "report.json").read_text())
             return seconds, [row for row in report["scores"]]
