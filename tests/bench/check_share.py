@@ -34,7 +34,7 @@ class Stub:
         ready = threading.Event()
         threading.Thread(target=lambda: asyncio.run(self.serve(ready)), daemon=True).start()
         ready.wait()
-        self.spec = f"openai:stub@http://127.0.0.1:{self.port}/v1"
+        self.url = f"http://127.0.0.1:{self.port}/v1"
 
     async def serve(self, ready):
         server = await asyncio.start_server(self.talk, "127.0.0.1", 0, backlog=512)
@@ -97,7 +97,7 @@ def main():
         suite = suite_of(args, folder)
         config = folder / "check.toml"
         config.write_text(
-            f'[transform]\ndefault_generator = "stub"\n[transform.generators.stub]\nmodel = "stub"\nurl = "{stub.spec.split("@")[1]}"\napi_key_env = ""\n'
+            f'[transform]\ndefault_generator = "stub"\n[transform.generators.stub]\nmodel = "stub"\nurl = "{stub.url}"\napi_key_env = ""\n'
             f"concurrency = {args.in_flight}\nmin_concurrency = {args.in_flight}\n[addresses]\nallow = [\"127.0.0.1\"]\n"
         )
         home = pathlib.Path(os.environ.get("ISOMER_HOME") or pathlib.Path.home() / ".cache/isomer")

@@ -22,7 +22,6 @@ from lance_import import LanceImport
 from migrate import NEW, Aliases, Migration
 from stores import Chroma, Milvus, Pgvector, Process, Qdrant, free_port
 from workers import Fleet
-from workers import backfill as backfill_by_workers
 
 MODEL = "paraphrase-MiniLM-L3-v2"
 WORDS = "music guitar stock market bread python code river stone cloud night train ticket garden engine doctor planet".split()
@@ -121,33 +120,30 @@ def row(store, what: str, holds: bool, numbers: object) -> None:
         FAILED.append(what)
 
 
-def fault(store, gateway: Gateway, started: subprocess.Popen, draw: random.Random) -> str:
+def fault(started: subprocess.Popen, faults: dict, draw: random.Random) -> str:
     """One thing goes wrong while a run works: what it was, or nothing where the run had ended."""
-    kinds = ["run killed", "run killed", "gateway killed"] + (["store failed"] if store.fail else [])
     try:
         started.wait(draw.uniform(0.2, 2.0))
         return ""
     except subprocess.TimeoutExpired:
         pass
-    kind = draw.choice(kinds)
+    kind = draw.choice(["run killed", "run killed", *faults])
     if kind == "run killed":
         os.killpg(started.pid, signal.SIGKILL)
         started.wait()
-    elif kind == "gateway killed":
-        gateway.kill()
-        gateway.start()
     else:
-        store.fail()
+        faults[kind]()
     return kind
 
 
-def backfill(store, source: Source, gateway: Gateway, index: Index, draw: random.Random) -> None:
+def backfill(store, source: Source, gateway: Gateway, index: Index, faults: dict, draw: random.Random, what: str = "backfill") -> None:
+    """Fills a collection while the run is killed and other things go wrong: by name, what makes each happen."""
     happened: dict[str, int] = {}
     # Slow enough for faults to happen, on any machine.
     slow = ["--rows-per-second", "150"]
     started = index.start(*slow)
     for _ in range(12):
-        kind = fault(store, gateway, started, draw)
+        kind = fault(started, faults, draw)
         if not kind:
             break
         happened[kind] = happened.get(kind, 0) + 1
@@ -157,7 +153,7 @@ def backfill(store, source: Source, gateway: Gateway, index: Index, draw: random
     index.run()
     found = held(store, source, gateway, 0.01)
     fine = found.pop("computed again") >= 20 and not any(found.values())
-    row(store, f"backfill with faults {happened}", fine and sum(happened.values()) >= 3, found)
+    row(store, f"{what} with faults {happened}", fine and sum(happened.values()) >= 3, found)
 
 
 def follow(store, source: Source, gateway: Gateway, index: Index) -> None:
@@ -203,10 +199,7 @@ def by_workers(isomer: str, gateway: Gateway, source: Source, store, folder: pat
     fleet.start()
     try:
         index = Index(isomer, gateway, source, store, fleet)
-        happened = backfill_by_workers(fleet, index, draw)
-        found = held(store, source, gateway, 0.01)
-        fine = found.pop("computed again") >= 20 and not any(found.values())
-        row(store, f"backfill by workers with faults {happened}", fine and sum(happened.values()) >= 3, found)
+        backfill(store, source, gateway, index, fleet.faults(draw), draw, "backfill by workers")
         again = index.run()
         row(store, "a second run by workers writes nothing", (again["written"], again["unchanged"]) == (0, len(source.rows)), again["written"])
         for key in list(source.rows)[:64]:
@@ -258,7 +251,8 @@ def main() -> int:
                 try:
                     source = Source(folder / f"{kind}.jsonl", args.rows)
                     index = Index(args.isomer, gateway, source, store)
-                    backfill(store, source, gateway, index, random.Random(f"{args.seed} {kind}"))
+                    faults = {"gateway killed": gateway.again, **({"store failed": store.fail} if store.fail else {})}
+                    backfill(store, source, gateway, index, faults, random.Random(f"{args.seed} {kind}"))
                     follow(store, source, gateway, index)
                     twins(store, source, gateway, index)
                     if kind == "pgvector":

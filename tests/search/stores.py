@@ -54,6 +54,11 @@ class Process:
             self.process.wait()
             self.process = None
 
+    def again(self) -> None:
+        """Kills it, and starts it again."""
+        self.kill()
+        self.start()
+
 
 class Listening(Process):
     """A process that is ready when its port accepts connections; `ready` is the port."""

@@ -6,7 +6,6 @@ import pathlib
 import random
 import re
 import signal
-import subprocess
 
 from stores import Listening, Process, free_port
 
@@ -33,13 +32,9 @@ class Fleet:
         for worker in self.workers:
             worker.start()
 
-    def fail(self, draw: random.Random) -> str:
-        """One part is killed and started again."""
-        what = draw.choice(["worker", "worker", "queue"])
-        part = self.nats if what == "queue" else draw.choice(self.workers)
-        part.kill()
-        part.start()
-        return f"{what} killed"
+    def faults(self, draw: random.Random) -> dict:
+        """What may go wrong, by name: one part is killed and started again."""
+        return {"worker killed": lambda: draw.choice(self.workers).again(), "queue killed": self.nats.again}
 
     def stop(self) -> int:
         """Ends all, and tells how many units the two workers say that they have answered since they were last started."""
@@ -58,27 +53,3 @@ class Fleet:
     def left(self) -> int:
         """Requests and answers of units in the store, whose texts somebody could read."""
         return sum(path.is_file() for kind in ("units", "answers", "claims", "partial") for path in (self.store / kind).rglob("*"))
-
-
-def backfill(fleet: Fleet, index, draw: random.Random) -> dict[str, int]:
-    """Fills a collection while parts are killed, and says what happened."""
-    happened: dict[str, int] = {}
-    slow = ["--rows-per-second", "150"]
-    started = index.start(*slow)
-    for _ in range(8):
-        try:
-            started.wait(draw.uniform(0.5, 3.0))
-            break
-        except subprocess.TimeoutExpired:
-            pass
-        if draw.random() < 0.3:
-            kind = "run killed"
-            started.kill()
-            started.wait()
-            started = index.start(*slow)
-        else:
-            kind = fleet.fail(draw)
-        happened[kind] = happened.get(kind, 0) + 1
-    started.communicate(timeout=1800)
-    index.run()
-    return happened
