@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any, List, Optional
+from typing import Any, List, Optional, cast
 
 import grpc
 import numpy as np
@@ -30,6 +30,7 @@ from isomer_client import (
 )
 from isomer_client.proto.common.v1 import common_pb2
 from isomer_client.proto.encoder.v1 import encoder_pb2
+from isomer_client.proto.eval.v1 import task_pb2
 from isomer_client.provider import provider_id
 from isomer_client.settings import Settings
 
@@ -208,6 +209,34 @@ def test_matrices_go_both_ways_without_a_copy_on_the_way_in() -> None:
     assert matrix.view(bits).shape == (1, 2)
     with pytest.raises(InvalidArgument):
         matrix.packed([1.0, 2.0], "first")
+
+
+def counted(shape: Any, kind: Any) -> Any:
+    """0, 1, 2 … as rows."""
+    numbers = cast(Any, np.array([number % 100 for number in range(shape[0] * shape[1])], kind))
+    return numbers.reshape(shape)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16, np.int8])
+@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (3, 40), (200, 384)])
+def test_a_large_request_reads_like_the_message_that_holds_its_matrices(kind: Any, shape: Any) -> None:
+    rows, twice = counted(shape, kind), counted((2 * shape[0], shape[1]), kind)[::2]
+    labels = [0.5] * shape[0]
+    large = evaluating.pairs("sts", "mteb-v2", rows, twice, labels, True)
+    plain = task_pb2.PairVectors(first=matrix.packed(rows, "first"), second=matrix.packed(twice, "second"), labels=labels)
+    expected = evaluating.score("sts", "mteb-v2", pairs=plain, per_item=True)
+    assert task_pb2.ScoreRequest.FromString(large.SerializeToString()) == expected
+    # A second attempt sends the same.
+    assert large.SerializeToString() == large.SerializeToString()
+    found = evaluating.retrieval(None, rows, ["q"], twice, ["d"], {"q": {"d": 1}}, False)
+    read = task_pb2.ScoreRequest.FromString(found.SerializeToString())
+    assert read.retrieval.documents == expected.pairs.second
+    assert read.retrieval.queries == expected.pairs.first and list(read.retrieval.query_ids) == ["q"]
+
+
+def test_a_large_request_names_the_matrix_that_is_none() -> None:
+    with pytest.raises(InvalidArgument, match="pairs.second has 1 dimensions"):
+        evaluating.pairs("sts", None, [[1.0]], [1.0], [1.0], False)
 
 
 def test_transformations_by_name_with_their_parameters() -> None:

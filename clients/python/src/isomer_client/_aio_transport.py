@@ -16,6 +16,7 @@ import grpc.aio
 
 from .credentials import Token, as_token
 from .errors import IsomerError, from_rpc
+from .matrix import LargeRequest, serialised
 from .methods import Method, Q, R
 from .retry import Deadline
 from .settings import Settings
@@ -74,7 +75,7 @@ class AsyncTransport:
         made = self._callables.get(method.path)
         if made is None:
             make: Any = getattr(channel, kind)
-            made = make(method.path, request_serializer=method.request.SerializeToString, response_deserializer=method.response.FromString)
+            made = make(method.path, request_serializer=serialised, response_deserializer=method.response.FromString)
             self._callables[method.path] = made
         return made
 
@@ -86,7 +87,7 @@ class AsyncTransport:
 
     # Calls
 
-    async def call(self, method: Method[Q, R], request: Q, operation: Optional[AsyncOperation] = None) -> R:
+    async def call(self, method: Method[Q, R], request: Union[Q, LargeRequest[Q]], operation: Optional[AsyncOperation] = None) -> R:
         """A call with one answer, retried as the policy says."""
         operation = operation or AsyncOperation()
         deadline = operation.deadline.earlier(self.settings.timeout)
@@ -98,7 +99,7 @@ class AsyncTransport:
             except IsomerError as error:
                 await self._pause(error, method, deadline, attempt)
 
-    async def _attempt(self, method: Method[Q, R], request: Q, deadline: Deadline, attempt: int) -> R:
+    async def _attempt(self, method: Method[Q, R], request: Union[Q, LargeRequest[Q]], deadline: Deadline, attempt: int) -> R:
         headers = await self._headers()
         with self._telemetry.call(method.path, attempt, headers, self._target) as span:
             make = self._callable("unary_unary", method)

@@ -12,12 +12,13 @@ import contextvars
 import os
 import threading
 import time
-from typing import Any, Callable, Deque, Dict, Generator, Iterable, Iterator, List, Optional, TypeVar
+from typing import Any, Callable, Deque, Dict, Generator, Iterable, Iterator, List, Optional, TypeVar, Union
 
 import grpc
 
 from .credentials import Token, as_token
 from .errors import Cancelled, IsomerError, from_rpc
+from .matrix import LargeRequest, serialised
 from .methods import Method, Q, R
 from .retry import Deadline
 from .settings import Settings
@@ -129,7 +130,7 @@ class Transport:
         made = self._callables.get(method.path)
         if made is None:
             make: Any = getattr(channel, kind)
-            made = make(method.path, request_serializer=method.request.SerializeToString, response_deserializer=method.response.FromString)
+            made = make(method.path, request_serializer=serialised, response_deserializer=method.response.FromString)
             self._callables[method.path] = made
         return made
 
@@ -142,7 +143,7 @@ class Transport:
 
     # Calls
 
-    def call(self, method: Method[Q, R], request: Q, operation: Optional[Operation] = None) -> R:
+    def call(self, method: Method[Q, R], request: Union[Q, LargeRequest[Q]], operation: Optional[Operation] = None) -> R:
         """A call with one answer, retried as the policy says."""
         operation = operation or Operation()
         deadline = operation.deadline.earlier(self.settings.timeout)
@@ -154,7 +155,7 @@ class Transport:
             except IsomerError as error:
                 self._pause(error, method, operation, deadline, attempt)
 
-    def _attempt(self, method: Method[Q, R], request: Q, operation: Operation, deadline: Deadline, attempt: int) -> R:
+    def _attempt(self, method: Method[Q, R], request: Union[Q, LargeRequest[Q]], operation: Operation, deadline: Deadline, attempt: int) -> R:
         headers = self._headers()
         with self._telemetry.call(method.path, attempt, headers, self._target) as span:
             call = self._callable("unary_unary", method).future(request, timeout=deadline.remaining(), metadata=headers)

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 import numpy.typing as npt
 
 from .errors import InvalidArgument
-from .matrix import packed
+from .matrix import LargeRequest
 from .proto.eval.v1 import run_pb2, statistics_pb2, task_pb2
 from .transforming import chosen
 
@@ -59,29 +59,34 @@ def score(task: Optional[str], profile: Optional[str], **parts: Any) -> task_pb2
     return task_pb2.ScoreRequest(task_type=chosen("task", task, TASKS), profile=chosen("profile", profile, PROFILES), **parts)
 
 
-def pairs(first: npt.ArrayLike, second: npt.ArrayLike, labels: Sequence[float]) -> task_pb2.PairVectors:
-    return task_pb2.PairVectors(first=packed(first, "pairs.first"), second=packed(second, "pairs.second"), labels=labels)
+def pairs(
+    task: str, profile: Optional[str], first: npt.ArrayLike, second: npt.ArrayLike, labels: Sequence[float], per_item: bool
+) -> LargeRequest[task_pb2.ScoreRequest]:
+    request = LargeRequest(score(task, profile, pairs=task_pb2.PairVectors(labels=labels), per_item=per_item))
+    request.put(("pairs", "first"), first)
+    request.put(("pairs", "second"), second)
+    return request
 
 
 def retrieval(
+    profile: Optional[str],
     queries: npt.ArrayLike,
     query_ids: Sequence[str],
     documents: npt.ArrayLike,
     document_ids: Sequence[str],
     judgements: Mapping[str, Mapping[str, int]],
-) -> task_pb2.RetrievalVectors:
+    per_item: bool,
+) -> LargeRequest[task_pb2.ScoreRequest]:
     judged = [
         task_pb2.RetrievalVectors.Judgement(query_id=query, document_id=document, relevance=relevance)
         for query, documents_of_it in judgements.items()
         for document, relevance in documents_of_it.items()
     ]
-    return task_pb2.RetrievalVectors(
-        queries=packed(queries, "retrieval.queries"),
-        query_ids=query_ids,
-        documents=packed(documents, "retrieval.documents"),
-        document_ids=document_ids,
-        judgements=judged,
-    )
+    named = task_pb2.RetrievalVectors(query_ids=query_ids, document_ids=document_ids, judgements=judged)
+    request = LargeRequest(score("retrieval", profile, retrieval=named, per_item=per_item))
+    request.put(("retrieval", "queries"), queries)
+    request.put(("retrieval", "documents"), documents)
+    return request
 
 
 def series(values: Series) -> List[statistics_pb2.ScoreSeries]:

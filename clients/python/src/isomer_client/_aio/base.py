@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, AsyncIterator, Callable, Optional
+from typing import Any, AsyncIterator, Callable, Optional, Union
 
 from .._aio_transport import AsyncOperation, AsyncTransport
 from ..errors import IsomerError
+from ..matrix import LargeRequest
 from ..methods import Method, Q, R
 
 
@@ -15,7 +16,7 @@ class AsyncPart:
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
 
-    async def _call(self, method: Method[Q, R], request: Q, timeout: Optional[float]) -> R:
+    async def _call(self, method: Method[Q, R], request: Union[Q, LargeRequest[Q]], timeout: Optional[float]) -> R:
         return await self._transport.call(method, request, AsyncOperation(timeout))
 
     async def _pages(self, method: Method[Q, R], request: Q, timeout: Optional[float], field: str) -> AsyncIterator[Any]:

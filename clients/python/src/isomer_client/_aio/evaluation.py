@@ -47,7 +47,7 @@ class AsyncTasks(AsyncPart):
         timeout: Optional[float] = None,
     ) -> task_pb2.ScoreResponse:
         """Pairs of vectors: `sts` and `pair-classification` with labels, `bitext` without."""
-        request = evaluating.score(task, profile, pairs=evaluating.pairs(first, second, labels), per_item=per_item)
+        request = evaluating.pairs(task, profile, first, second, labels, per_item)
         return await self._call(methods.SCORE, request, timeout)
 
     async def score_retrieval(
@@ -63,8 +63,8 @@ class AsyncTasks(AsyncPart):
         timeout: Optional[float] = None,
     ) -> task_pb2.ScoreResponse:
         """Queries and documents, with judgements as `{query: {document: relevance}}`."""
-        vectors = evaluating.retrieval(queries, query_ids, documents, document_ids, judgements)
-        return await self._call(methods.SCORE, evaluating.score("retrieval", profile, retrieval=vectors, per_item=per_item), timeout)
+        request = evaluating.retrieval(profile, queries, query_ids, documents, document_ids, judgements, per_item)
+        return await self._call(methods.SCORE, request, timeout)
 
     async def score_dataset(
         self,

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Callable, Optional
+from typing import Any, Iterator, Callable, Optional, Union
 
 from .._sync_transport import Operation, Transport
 from ..errors import IsomerError
+from ..matrix import LargeRequest
 from ..methods import Method, Q, R
 
 
@@ -16,7 +17,7 @@ class Part:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def _call(self, method: Method[Q, R], request: Q, timeout: Optional[float]) -> R:
+    def _call(self, method: Method[Q, R], request: Union[Q, LargeRequest[Q]], timeout: Optional[float]) -> R:
         return self._transport.call(method, request, Operation(timeout))
 
     def _pages(self, method: Method[Q, R], request: Q, timeout: Optional[float], field: str) -> Iterator[Any]:
