@@ -4,7 +4,12 @@
 use candle_core::{DType, Result, Tensor};
 use candle_nn::ops;
 
-use super::{Attention, Candle, Norm, plan::Group, plan::Plan, product};
+use super::{
+    Attention, Candle, Norm,
+    launch::counted,
+    plan::{Group, Plan},
+    product,
+};
 
 /// Values by head and distance, `heads × (2 · longest - 1)`, in 32 bits.
 #[derive(Debug)]
@@ -19,6 +24,7 @@ impl Bias {
         let n = group.rows;
         let near = self.by_distance.narrow(1, self.longest - n, 2 * n - 1)?.contiguous()?;
         let heads = near.dim(0)?;
+        counted(&[heads, n, n])?;
         near.index_select(&group.distances(near.device())?, 1)?
             .reshape((heads, 1, n, n))
     }
@@ -39,6 +45,7 @@ impl Positions {
     /// texts × n × width` each.
     fn scores(&self, queries: &Tensor, keys: &Tensor, group: &Group) -> Result<Tensor> {
         let (heads, texts, n, width) = queries.dims4()?;
+        counted(&[heads, texts, n, n])?;
         let near = self.row.narrow(0, self.longest - n, 2 * n - 1)?;
         // Elements are indexed by key - query, `row` by query - key.
         let by_distance = near
@@ -110,6 +117,7 @@ fn prepared(rows: Tensor, plan: &Plan, how: &Attention<'_, Candle>) -> Result<Te
 fn together(rows: &Tensor, group: &Group, how: &Attention<'_, Candle>) -> Result<Tensor> {
     let heads = how.heads;
     let (texts, n, width) = (group.texts.len(), group.rows, heads.width);
+    counted(&[heads.query + 2 * heads.key, texts, n, width])?;
     let own = group
         .of(rows)?
         .reshape((texts, n, heads.query + 2 * heads.key, width))?

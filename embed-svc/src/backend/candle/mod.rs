@@ -7,13 +7,15 @@
 mod attention;
 #[cfg(feature = "flash-attn")]
 mod flash;
+mod launch;
 mod plan;
 mod rotary;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{D, DType, Device, Tensor};
 use candle_nn::ops;
 
 pub use attention::{Bias, Positions};
+use launch::counted;
 pub use plan::Plan;
 pub use rotary::Rotary;
 
@@ -62,6 +64,8 @@ impl Norm {
 
 /// `a · b`, summed in 32 bits. On the CPU, 16-bit inputs are widened, multiplied and rounded.
 fn product(a: &Tensor, b: &Tensor) -> candle_core::Result<Tensor> {
+    let (outer, columns) = (a.dims(), b.dim(D::Minus1)?);
+    counted(&[&outer[..outer.len().saturating_sub(1)], &[columns]].concat())?;
     if a.device().is_cpu() && a.dtype() != DType::F32 {
         let wide = |x: &Tensor| x.to_dtype(DType::F32);
         return wide(a)?.matmul(&wide(b)?)?.to_dtype(a.dtype());
@@ -111,6 +115,12 @@ impl Candle {
         Tensor::from_slice(rows, rows.len(), &self.device)
     }
 
+    /// The rows of a table with these numbers.
+    fn find(&self, table: &Tensor, rows: &[u32]) -> candle_core::Result<Tensor> {
+        counted(&[rows.len(), table.dim(1)?])?;
+        table.index_select(&self.rows(rows)?, 0)
+    }
+
     fn vector(&self, values: &[f32]) -> candle_core::Result<Tensor> {
         Tensor::from_slice(values, values.len(), &self.device)?.to_dtype(self.dtype)
     }
@@ -148,6 +158,7 @@ impl Layers for Candle {
         inputs: usize,
     ) -> Result<Linear, EmbedError> {
         self.done((|| {
+            counted(&[outputs, inputs])?;
             Ok(Linear {
                 weight: Tensor::from_slice(weights, (outputs, inputs), &self.device)?
                     .to_dtype(self.dtype)?
@@ -179,8 +190,8 @@ impl Layers for Candle {
     }
 
     fn table(&self, values: Floats, rows: usize, width: usize) -> Result<Tensor, EmbedError> {
-        let table = Tensor::from_slice(&values[..], (rows, width), &self.device);
-        self.done(table.and_then(|table| table.to_dtype(self.dtype)))
+        let table = || Tensor::from_slice(&values[..], (rows, width), &self.device)?.to_dtype(self.dtype);
+        self.done(counted(&[rows, width]).and_then(|()| table()))
     }
 
     fn rotary(&self, rotation: Rotation, longest: usize) -> Result<Rotary, EmbedError> {
@@ -217,11 +228,11 @@ impl Backend for Candle {
     }
 
     fn gather(&self, table: &Tensor, rows: &[u32], _threads: Threads) -> Result<Tensor, EmbedError> {
-        self.done(self.rows(rows).and_then(|rows| table.index_select(&rows, 0)))
+        self.done(self.find(table, rows))
     }
 
     fn add_rows(&self, x: Tensor, table: &Tensor, rows: &[u32]) -> Result<Tensor, EmbedError> {
-        self.done(self.rows(rows).and_then(|rows| x + table.index_select(&rows, 0)?))
+        self.done(self.find(table, rows).and_then(|found| x + found))
     }
 
     fn scale(&self, x: Tensor, factor: f32) -> Result<Tensor, EmbedError> {

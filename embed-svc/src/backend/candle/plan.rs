@@ -12,7 +12,7 @@ use std::{
 
 use candle_core::{Device, Result, Tensor};
 
-use super::Span;
+use super::{Span, launch::counted};
 use crate::batch::{Sums, TokenBatch};
 
 /// Elements of one head's scores that are held at once: with 12 heads in 32 bits 400 MB on a GPU.
@@ -122,6 +122,7 @@ impl Group {
             return Ok(known.clone());
         }
         let n = self.rows;
+        counted(&[n, n])?;
         let values: Vec<u32> = (0..n)
             .flat_map(|query| (0..n).filter_map(move |key| u32::try_from(n - 1 + key - query).ok()))
             .collect();
@@ -139,6 +140,7 @@ impl Group {
         if let Some((_, mask)) = masks.iter().find(|(own, _)| *own == span) {
             return Ok(Some(mask.clone()));
         }
+        counted(&[n, n])?;
         let hidden = |query: usize, key: usize| {
             query.saturating_sub(key) > span.before || key.saturating_sub(query) > span.after
         };
