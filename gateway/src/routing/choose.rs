@@ -14,8 +14,8 @@ const SLOW_FLOOR: f64 = 0.25;
 const NOTABLE: f64 = 0.005;
 
 /// Draws two peers at random and takes the less busy one ("power of two choices"). Of two equally
-/// busy peers it takes the first drawn, unless the other is much faster. With a `slow_factor` of 0,
-/// speed does not matter.
+/// busy peers it takes the first drawn, unless the other is much faster or its speed is not known
+/// yet. With a `slow_factor` of 0, speed does not matter.
 ///
 /// It draws from the first of these groups that is not empty: healthy and not tried yet; healthy
 /// but tried; unhealthy and not tried, where there are several replicas (one of them may be back,
@@ -55,7 +55,7 @@ pub(crate) fn choose<R: AsRef<Arc<Peer>>>(
             let second = (first + random.random_range(1..many.len())) % many.len();
             let (first, second) = (many[first], many[second]);
             let (a, b) = (peer(first).load(now, warmup), peer(second).load(now, warmup));
-            let second_wins = b < a || b == a && slow_factor > 0.0 && much_faster(peer(second), peer(first));
+            let second_wins = b < a || b == a && slow_factor > 0.0 && preferred(peer(second), peer(first));
             Some(Arc::clone(if second_wins { second } else { first }))
         }
     }
@@ -65,12 +65,15 @@ fn peer<R: AsRef<Arc<Peer>>>(one: &Arc<R>) -> &Peer {
     R::as_ref(one)
 }
 
-/// Whether one peer answers in less than half of the other's time and is some milliseconds faster.
-/// A smaller difference is chance.
-fn much_faster(one: &Peer, other: &Peer) -> bool {
+/// Whether a peer goes before another that is as busy: it answers in less than half of the other's
+/// time and is some milliseconds faster (a smaller difference is chance), or it alone has not
+/// answered yet. Without the latter, a slow peer that is drawn first would be asked until chance
+/// draws another.
+fn preferred(one: &Peer, other: &Peer) -> bool {
     match (one.latency(), other.latency()) {
         (Some(one), Some(other)) => one < other / 2.0 && other - one > NOTABLE,
-        _ => false,
+        (None, Some(_)) => true,
+        (_, None) => false,
     }
 }
 

@@ -439,7 +439,9 @@ async fn a_replica_many_times_as_slow_is_left_alone() {
     for _ in 0..50 {
         scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
     }
-    assert!(a.asked() < 6, "{}", a.asked());
+    // Which of the two is asked first is drawn; the other is asked next.
+    assert!(a.asked() <= 1, "{}", a.asked());
+    assert!(b.asked() >= 49, "{}", b.asked());
 }
 
 #[tokio::test]
