@@ -57,6 +57,34 @@ impl Element for f32 {
     type Avx512 = lanes::F32x16;
 }
 
+/// Calls a function of `E`, the vectors of the widest instructions that there are, and whether they
+/// are AVX-512's. The function is compiled for each of them. What else it needs is the caller's to
+/// check.
+macro_rules! by_instructions {
+    ($body:ident($($arg:ident: $type:ty),*)) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx512f,avx2,fma")]
+            unsafe fn widest<E: Element>($($arg: $type),*) {
+                // SAFETY: AVX-512 F is enabled; the rest is the caller's.
+                unsafe { $body::<E, E::Avx512, true>($($arg),*) };
+            }
+            #[target_feature(enable = "avx2,fma")]
+            unsafe fn wide<E: Element>($($arg: $type),*) {
+                // SAFETY: AVX2 and FMA are enabled; the rest is the caller's.
+                unsafe { $body::<E, E::Avx2, false>($($arg),*) };
+            }
+            if isomer_kernels::has_avx512() {
+                return widest($($arg),*);
+            }
+            if isomer_kernels::has_avx2_and_fma() {
+                return wide($($arg),*);
+            }
+        }
+        $body::<E, E::Plain, false>($($arg),*);
+    }};
+}
+
 /// `scores = start + block · weights`, where each row of scores starts as the row `start`. What is
 /// written into the rows after the block's is undefined. Panels of weights are `panel_len` apart.
 pub(crate) fn forward<E: Element>(
@@ -79,29 +107,8 @@ pub(crate) fn forward<E: Element>(
             row.copy_from_slice(first);
         }
     }
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx512f,avx2,fma")]
-        unsafe fn widest<E: Element>(block: Block<'_, E>, panels: &[E], panel_len: usize, scores: &mut [E]) {
-            // SAFETY: the processor has AVX-512 F; the sizes were checked.
-            unsafe { add_scores::<E, E::Avx512, true>(block, panels, panel_len, scores) };
-        }
-        #[target_feature(enable = "avx2,fma")]
-        unsafe fn wide<E: Element>(block: Block<'_, E>, panels: &[E], panel_len: usize, scores: &mut [E]) {
-            // SAFETY: the processor has AVX2 and FMA; the sizes were checked.
-            unsafe { add_scores::<E, E::Avx2, false>(block, panels, panel_len, scores) };
-        }
-        if isomer_kernels::has_avx512() {
-            // SAFETY: the processor has AVX-512 F.
-            return unsafe { widest(block, panels, panel_len, scores) };
-        }
-        if isomer_kernels::has_avx2_and_fma() {
-            // SAFETY: the processor has AVX2 and FMA.
-            return unsafe { wide(block, panels, panel_len, scores) };
-        }
-    }
-    // SAFETY: needs no instructions; the sizes were checked.
-    unsafe { add_scores::<E, E::Plain, false>(block, panels, panel_len, scores) };
+    // SAFETY: the sizes were checked.
+    unsafe { by_instructions!(add_scores(block: Block<'_, E>, panels: &[E], panel_len: usize, scores: &mut [E])) };
 }
 
 /// `sums += blockᵀ · slopes` for every dimension. Sums are f64 in panels of [`PANEL`] columns, as
@@ -111,29 +118,8 @@ pub(crate) fn backward<E: Element>(block: Block<'_, E>, slopes: &[E], sums: &mut
     block.check();
     let width = (sums.len() / panel_len * PANEL).next_multiple_of(E::PANEL);
     assert!(panel_len >= block.groups * GROUP * PANEL && slopes.len() >= block.rows * width);
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx512f,avx2,fma")]
-        unsafe fn widest<E: Element>(block: Block<'_, E>, slopes: &[E], sums: &mut [f64], panel_len: usize) {
-            // SAFETY: the processor has AVX-512 F; the sizes were checked.
-            unsafe { add_sums::<E, E::Avx512, true>(block, slopes, sums, panel_len) };
-        }
-        #[target_feature(enable = "avx2,fma")]
-        unsafe fn wide<E: Element>(block: Block<'_, E>, slopes: &[E], sums: &mut [f64], panel_len: usize) {
-            // SAFETY: the processor has AVX2 and FMA; the sizes were checked.
-            unsafe { add_sums::<E, E::Avx2, false>(block, slopes, sums, panel_len) };
-        }
-        if isomer_kernels::has_avx512() {
-            // SAFETY: the processor has AVX-512 F.
-            return unsafe { widest(block, slopes, sums, panel_len) };
-        }
-        if isomer_kernels::has_avx2_and_fma() {
-            // SAFETY: the processor has AVX2 and FMA.
-            return unsafe { wide(block, slopes, sums, panel_len) };
-        }
-    }
-    // SAFETY: needs no instructions; the sizes were checked.
-    unsafe { add_sums::<E, E::Plain, false>(block, slopes, sums, panel_len) };
+    // SAFETY: the sizes were checked.
+    unsafe { by_instructions!(add_sums(block: Block<'_, E>, slopes: &[E], sums: &mut [f64], panel_len: usize)) };
 }
 
 /// How many of the panels left pass together: three at the end rather than two and one, because a
