@@ -139,7 +139,7 @@ class IsomerServer:
 
     def __init__(self, args):
         import grpc
-        import isomer_client
+        import isomer_stubs
 
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -148,7 +148,7 @@ class IsomerServer:
         self.process = subprocess.Popen(list(map(str, command)), env=isomer_environment(args), stdout=subprocess.DEVNULL)
         self.args = args
         atexit.register(self.process.kill)
-        self.scope = isomer_client.generated_stubs()
+        self.scope = isomer_stubs.generated_stubs()
         stubs = self.scope.__enter__()
         self.messages, services = stubs.message("isomer/encoder/v1/encoder"), stubs.grpc("isomer/encoder/v1/encoder")
         options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]

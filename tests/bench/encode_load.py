@@ -24,7 +24,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 import grpc  # noqa: E402
-import isomer_client  # noqa: E402
+import isomer_stubs  # noqa: E402
 
 WORDS = "the committee of engineers describes a small river near old stone bridges where children play music in warm rain".split()
 
@@ -37,7 +37,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=60, help="length of phase 1 (default: %(default)s)")
     parser.add_argument("--queue-tokens", type=int, default=8192, help="the server's bound on waiting tokens (default: %(default)s)")
     args = parser.parse_args()
-    with isomer_client.generated_stubs() as stubs:
+    with isomer_stubs.generated_stubs() as stubs:
         return asyncio.run(load(args, stubs))
 
 

@@ -308,7 +308,7 @@ def peak_of(server):
 
 
 def isomer(args):
-    import isomer_client
+    import isomer_stubs
     import numpy as np
 
     port = free_port()
@@ -318,7 +318,7 @@ def isomer(args):
     if args.worker == "isomer-int8":
         variables["ISOMER_EMBED__PRECISION"] = "int8"
     server, channel = start_server(args, command, variables, port)
-    scope = isomer_client.generated_stubs()
+    scope = isomer_stubs.generated_stubs()
     stubs = scope.__enter__()
     messages, services = stubs.message("isomer/encoder/v1/encoder"), stubs.grpc("isomer/encoder/v1/encoder")
     stub = services.EncoderServiceStub(channel)

@@ -30,7 +30,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 import grpc  # noqa: E402
-import isomer_client  # noqa: E402
+import isomer_stubs  # noqa: E402
 
 WORDS = "the committee of engineers describes a small river near old stone bridges where children play music in warm rain".split()
 BATCH, INTERACTIVE = 2, 1
@@ -48,7 +48,7 @@ def main():
     parser.add_argument("--generator-ms", type=float, default=200, help="time of the stub generator (default: %(default)s)")
     parser.add_argument("--most-cached-ms", type=float, default=1.0, help="most that `cached` may add (default: %(default)s)")
     args = parser.parse_args()
-    with isomer_client.generated_stubs() as stubs:
+    with isomer_stubs.generated_stubs() as stubs:
         return asyncio.run(measure(args, stubs))
 
 

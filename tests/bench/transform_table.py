@@ -25,7 +25,7 @@ import time
 import grpc
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
-import isomer_client  # noqa: E402
+import isomer_stubs  # noqa: E402
 
 TRANSFORMATIONS = [
     "paraphrase",
@@ -91,7 +91,7 @@ def main():
     # keep their languages.
     picked = [at * len(rows) // args.count for at in range(args.count)]
     originals = [rows[row]["sentence1"] for row in picked]
-    with isomer_client.generated_stubs() as stubs:
+    with isomer_stubs.generated_stubs() as stubs:
         transform = Transform(stubs, args, picked, originals)
         drift = Drift(stubs, args, originals)
         details = open(args.details, "w", encoding="utf-8") if args.details else None
@@ -129,7 +129,7 @@ class Transform:
 
     def __init__(self, stubs, args, ids, originals):
         self.proto = stubs.message("isomer/transform/v1/transform")
-        options = [("grpc.max_receive_message_length", isomer_client.MAX_MESSAGE_BYTES)]
+        options = [("grpc.max_receive_message_length", isomer_stubs.MAX_MESSAGE_BYTES)]
         channel = grpc.insecure_channel(args.server, options=options)
         self.client = stubs.grpc("isomer/transform/v1/transform").TransformServiceStub(channel)
         self.args, self.ids, self.originals = args, ids, originals
@@ -165,7 +165,7 @@ class Drift:
 
     def __init__(self, stubs, args, originals):
         self.proto = stubs.message("isomer/encoder/v1/encoder")
-        options = [("grpc.max_receive_message_length", isomer_client.MAX_MESSAGE_BYTES)]
+        options = [("grpc.max_receive_message_length", isomer_stubs.MAX_MESSAGE_BYTES)]
         channel = grpc.insecure_channel(args.encoder_server or args.server, options=options)
         self.client = stubs.grpc("isomer/encoder/v1/encoder").EncoderServiceStub(channel)
         self.encoder = args.encoder

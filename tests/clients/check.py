@@ -20,7 +20,7 @@ import numpy  # noqa: E402
 import dialect_clients as dialects  # noqa: E402
 import encoders  # noqa: E402
 import expected  # noqa: E402
-import isomer_client  # noqa: E402
+import isomer_stubs  # noqa: E402
 import python_clients as clients  # noqa: E402
 from harness import Failed, Harness, ROOT  # noqa: E402
 from table import Table  # noqa: E402
@@ -94,11 +94,11 @@ def seen(http):
 def sent_as_documented(http, stubbed):
     """The stub refused no request, and received every option."""
     told = seen(http).get(stubbed.kind)
-    isomer_client.expect(told, "it was never called")
-    isomer_client.expect(not told["wrong"], f"{len(told['wrong'])} requests do not fit the reference: {told['wrong'][:3]}")
-    isomer_client.expect(told["most"] <= stubbed.most, f"{told['most']} texts at once, {stubbed.most} are accepted")
+    isomer_stubs.expect(told, "it was never called")
+    isomer_stubs.expect(not told["wrong"], f"{len(told['wrong'])} requests do not fit the reference: {told['wrong'][:3]}")
+    isomer_stubs.expect(told["most"] <= stubbed.most, f"{told['most']} texts at once, {stubbed.most} are accepted")
     for name in stubbed.types.values():
-        isomer_client.expect(any(name in option for option in told["options"]), f"`{name}` was never sent: {told['options']}")
+        isomer_stubs.expect(any(name in option for option in told["options"]), f"`{name}` was never sent: {told['options']}")
     options = ", ".join(sorted(told["options"]))
     return f"{told['requests']} requests, {told['items']} items, at most {told['most']} at once: {options}"
 
@@ -111,7 +111,7 @@ def rerank(address, encoder_id, model):
         found = [(one["index"], one["relevance_score"]) for one in json.load(answer)["results"]]
     due = [(index, expected.stub_score(model, "which one", document)) for index, document in enumerate(documents)]
     due = sorted(due, key=lambda one: -one[1])[:4]
-    isomer_client.expect([(index, float(numpy.float32(score))) for index, score in found] == due, f"{found} instead of {due}")
+    isomer_stubs.expect([(index, float(numpy.float32(score))) for index, score in found] == due, f"{found} instead of {due}")
     return "4 best of 7, scores equal"
 
 
@@ -182,7 +182,7 @@ def in_node(table, harness, gateway, keyed, keys, due):
         "address": gateway,
         "origin": ORIGIN,
         "protos": str(ROOT / "proto"),
-        "descriptors": isomer_client.descriptors(harness.folder / "descriptors.bin"),
+        "descriptors": isomer_stubs.descriptors(harness.folder / "descriptors.bin"),
         "reranker": "cohere-rerank",
         "encoders": [one(name, texts) for name in due],
         "keyed": {"address": keyed, "keys": keys, "encoder": {**one(SHARED, texts[:12]), "id": MODEL}},
@@ -203,7 +203,7 @@ def main():
     arguments = parser.parse_args()
     table = Table()
     try:
-        with Harness(arguments.isomer) as harness, isomer_client.generated_stubs() as stubs:
+        with Harness(arguments.isomer) as harness, isomer_stubs.generated_stubs() as stubs:
             gateway, http = start(harness)
             keyed, keys = start_keyed(harness)
             texts = encoders.texts()
@@ -219,7 +219,7 @@ def main():
             in_node(table, harness, gateway, keyed, keys, due)
             for one in encoders.STUBBED:
                 table.check(f"stub of {one.provider_kind}", "sent what its reference says", sent_as_documented, http, one)
-    except (Failed, isomer_client.CheckFailed) as failure:
+    except (Failed, isomer_stubs.CheckFailed) as failure:
         print(f"tests/clients: {failure}", file=sys.stderr)
         return 1
     table.show()

@@ -15,7 +15,7 @@ import voyageai
 
 import expected
 import stubs_grpc
-from isomer_client import expect
+from isomer_stubs import expect
 from python_clients import UNUSED, refused, same
 
 

@@ -12,9 +12,9 @@ import openai
 from langchain_openai import OpenAIEmbeddings
 
 import encode_client
-import isomer_client
+import isomer_stubs
 import openai_client
-from isomer_client import expect
+from isomer_stubs import expect
 
 UNUSED = "not-asked-for"
 
@@ -35,7 +35,7 @@ def refused(kind, call, *words):
         missing = [word for word in words if word not in str(error)]
         expect(not missing, f"{missing} is missing in: {error}")
         return error
-    raise isomer_client.CheckFailed(f"answered: {str(answer)[:100]}")
+    raise isomer_stubs.CheckFailed(f"answered: {str(answer)[:100]}")
 
 
 def client(address, key=UNUSED, **more):
@@ -170,14 +170,14 @@ def langchain_tokens_taken(address, model, texts, rows, tokenizer):
 
 
 def grpc_served(address, stubs):
-    with isomer_client.channel(address) as connection:
+    with isomer_stubs.channel(address) as connection:
         encode_client.check_reflection(connection, stubs.services())
         encode_client.check_health(connection, stubs.services())
     return f"{len(stubs.services())} services by reflection and by health"
 
 
 def grpc_vectors(address, stubs, model, texts, expected):
-    with isomer_client.channel(address) as connection:
+    with isomer_stubs.channel(address) as connection:
         found = encode_client.encode(connection, stubs, model, texts, 64)
     same(found, expected, model)
 
@@ -185,7 +185,7 @@ def grpc_vectors(address, stubs, model, texts, expected):
 def grpc_keys(address, stubs, keys, model, texts, expected):
     messages = stubs.message("isomer/encoder/v1/encoder")
     request = messages.EncodeRequest(encoder_id=model, inputs=[messages.Input(text=text) for text in texts])
-    with isomer_client.channel(address) as connection:
+    with isomer_stubs.channel(address) as connection:
         stub = stubs.grpc("isomer/encoder/v1/encoder").EncoderServiceStub(connection)
         bearer = ("authorization", f"Bearer {keys['good']}")
         for metadata in [[bearer], [("api-key", keys["good"])], [("x-api-key", keys["good"])], [bearer, ("api-key", keys["good"])]]:
@@ -198,7 +198,7 @@ def grpc_keys(address, stubs, keys, model, texts, expected):
         ]:
             try:
                 stub.Encode(request, metadata=metadata, timeout=60)
-                raise isomer_client.CheckFailed(f"accepted with {[name for name, _ in metadata]}")
+                raise isomer_stubs.CheckFailed(f"accepted with {[name for name, _ in metadata]}")
             except grpc.RpcError as error:
-                expect(error.code() is code, isomer_client.described(error))
+                expect(error.code() is code, isomer_stubs.described(error))
     return "four ways to send a key as metadata; three refusals"

@@ -15,7 +15,7 @@ import sys
 import grpc
 import numpy as np
 
-from isomer_client import CheckFailed, channel, described, expect, generated_stubs
+from isomer_stubs import CheckFailed, channel, described, expect, generated_stubs
 
 TEXTS = [
     "The committee postponed its decision because two members were ill.",

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
-from isomer_client import CheckFailed, channel, described, expect, generated_stubs
+from isomer_stubs import CheckFailed, channel, described, expect, generated_stubs
 
 # About forty tokens; the number in front keeps the texts apart.
 TEXT = (

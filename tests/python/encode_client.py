@@ -21,7 +21,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from isomer_client import CheckFailed, channel, described, expect, generated_stubs, read_texts
+from isomer_stubs import CheckFailed, channel, described, expect, generated_stubs, read_texts
 
 HEALTH = "grpc.health.v1.Health"
 

@@ -22,7 +22,7 @@ import time
 import warnings
 
 import numpy as np
-from isomer_client import CheckFailed, channel, expect, generated_stubs
+from isomer_stubs import CheckFailed, channel, expect, generated_stubs
 
 warnings.filterwarnings("ignore")
 

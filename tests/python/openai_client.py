@@ -19,7 +19,7 @@ import sys
 import numpy as np
 import openai
 
-from isomer_client import CheckFailed, expect, read_texts
+from isomer_stubs import CheckFailed, expect, read_texts
 
 BATCH = 64
 # Texts compared: enough for every length, some empty, some not English.

@@ -34,7 +34,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
 import grpc
-from isomer_client import generated_stubs
+from isomer_stubs import generated_stubs
 from server import environment, serve
 
 ENCODER = "paid"

@@ -20,7 +20,7 @@ import numpy
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import isomer_client  # noqa: E402
+import isomer_stubs  # noqa: E402
 
 ENCODER = "hashing-256"
 DIMENSIONS = 256
@@ -216,7 +216,7 @@ def service(stubs, keys):
 def stay_registered(stubs, gateway, name, address, lease_seconds, stopped):
     """Registers with a gateway and renews the lease until `stop` is set; then deletes the registration."""
     provider = stubs.message("isomer/gateway/v1/provider")
-    client = stubs.grpc("isomer/gateway/v1/provider").ProviderServiceStub(isomer_client.channel(gateway))
+    client = stubs.grpc("isomer/gateway/v1/provider").ProviderServiceStub(isomer_stubs.channel(gateway))
     ours = provider.Provider(
         id=name,
         kind=provider.PROVIDER_KIND_ISOMER,
@@ -234,7 +234,7 @@ def stay_registered(stubs, gateway, name, address, lease_seconds, stopped):
                 # The lease expired, or the gateway lost its records.
                 client.CreateProvider(provider.CreateProviderRequest(provider=ours), timeout=30)
             else:
-                print(f"the lease was not renewed: {isomer_client.described(error)}", file=sys.stderr)
+                print(f"the lease was not renewed: {isomer_stubs.described(error)}", file=sys.stderr)
     client.DeleteProvider(provider.DeleteProviderRequest(id=name), timeout=5)
 
 
@@ -246,10 +246,10 @@ def main():
     parser.add_argument("--id", default="python-hashing", help="id to register under")
     parser.add_argument("--lease", type=int, default=30, help="seconds of the lease")
     arguments = parser.parse_args()
-    with isomer_client.generated_stubs() as stubs:
+    with isomer_stubs.generated_stubs() as stubs:
         server = grpc.server(
             futures.ThreadPoolExecutor(max_workers=8),
-            options=[("grpc.max_receive_message_length", isomer_client.MAX_MESSAGE_BYTES)],
+            options=[("grpc.max_receive_message_length", isomer_stubs.MAX_MESSAGE_BYTES)],
         )
         keys = {f"Bearer {key}" for key in arguments.key}
         servicer = service(stubs, keys)
