@@ -13,7 +13,7 @@ use isomer_service_kit::{Tenant, telemetry::gen_ai::Operation};
 use rayon::prelude::*;
 
 use super::{
-    Inner, calibrate,
+    Inner, Load, calibrate,
     describe::{number, vector_space},
     finish::{Delivery, matrix},
     request::{
@@ -34,6 +34,10 @@ use crate::{
 
 /// Bytes reserved for the parts of an answer other than vectors.
 const ANSWER_OVERHEAD: usize = 4096;
+/// Bytes of text, prompts included, that are tokenised at once.
+const LIGHT_TEXT: usize = 512;
+/// Values of vectors that are put together or packed at once.
+const LIGHT_VALUES: usize = 4096;
 
 /// Answers an `Encode`.
 pub(super) async fn encode(
@@ -111,7 +115,9 @@ pub(super) async fn encode(
     let (vectors, scale) = (run.vectors, ranges.clone());
     let owners = (want == Want::TokenVectors).then(|| lengths.clone());
     let embeddings = inner
-        .helped(move || matrix(&id, &vectors, delivery, scale.as_deref(), owners.as_deref()))
+        .worked(Load::of(vectors.len(), LIGHT_VALUES), move |_| {
+            matrix(&id, &vectors, delivery, scale.as_deref(), owners.as_deref())
+        })
         .await?;
 
     Ok(EncodeResponse {
@@ -217,8 +223,13 @@ pub(super) async fn run(
     };
     let (queued, computed) = (made.queued, made.computed);
     let filled = encoder.clone();
+    // What was found and is not to be written anywhere is only put together.
+    let load = match cached == keys.len() as u64 && fetched.is_empty() {
+        true => Load::of(keys.len() * encoder.model.dimensions(), LIGHT_VALUES),
+        false => Load::Heavy,
+    };
     let vectors = inner
-        .helped(move || {
+        .worked(load, move |load| {
             let width = filled.model.dimensions().max(1);
             let mut fresh = made.vectors.chunks_exact(width);
             let mut vectors = Vec::with_capacity(keys.len() * width);
@@ -233,13 +244,14 @@ pub(super) async fn run(
                     }
                 }
             }
-            if let Some(space) = filled.shared.as_ref().filter(|_| shared) {
+            if let Some(space) = filled.shared.as_ref().filter(|_| shared && load == Load::Heavy) {
                 space.put(new.iter().map(|(key, vector)| (*key, vector.to_vec())).collect());
             }
             let from_store = fetched.iter().filter_map(|i| Some((keys[*i], found[*i].as_deref()?)));
             let kept = new.into_iter().chain(from_store);
             // A cache that cannot be written costs time, not answers.
-            if let Some(Err(error)) = filled.cache.as_ref().map(|cache| cache.put(kept)) {
+            let cache = filled.cache.as_ref().filter(|_| load == Load::Heavy);
+            if let Some(Err(error)) = cache.map(|cache| cache.put(kept)) {
                 tracing::warn!(%error, "the vector cache cannot be written");
             }
             Ok(vectors)
@@ -290,8 +302,9 @@ pub(super) async fn tokenise(
     field: fn(usize) -> String,
 ) -> Result<Vec<Tokens>, EmbedError> {
     let encoder = encoder.clone();
+    let bytes = items.iter().map(Item::bytes).sum::<usize>() + items.len() * prompt.len();
     inner
-        .helped(move || {
+        .worked(Load::of(bytes, LIGHT_TEXT), move |load| {
             let model: &Model = &encoder.model;
             let unpooled = model
                 .unpooled(&prompt)
@@ -318,7 +331,10 @@ pub(super) async fn tokenise(
                 tokens.prompt = unpooled;
                 Ok(tokens)
             };
-            items.into_par_iter().enumerate().map(one).collect()
+            match load {
+                Load::Light => items.into_iter().enumerate().map(one).collect(),
+                Load::Heavy => items.into_par_iter().enumerate().map(one).collect(),
+            }
         })
         .await
 }

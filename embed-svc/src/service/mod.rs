@@ -101,7 +101,35 @@ pub fn services(service: EmbedService) -> Services {
     )
 }
 
+/// How long a piece of work takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Load {
+    /// Less than handing it to another thread: tens of microseconds, and no disk.
+    Light,
+    /// More.
+    Heavy,
+}
+
+impl Load {
+    /// Heavy from a certain number of bytes or values on.
+    fn of(count: usize, most: usize) -> Self {
+        if count <= most { Self::Light } else { Self::Heavy }
+    }
+}
+
 impl Inner {
+    /// Runs light work here and heavy work on the helper threads.
+    async fn worked<T: Send + 'static>(
+        &self,
+        load: Load,
+        work: impl FnOnce(Load) -> Result<T, EmbedError> + Send + 'static,
+    ) -> Result<T, EmbedError> {
+        match load {
+            Load::Light => caught(|| work(load)),
+            Load::Heavy => self.helped(move || work(load)).await,
+        }
+    }
+
     /// Runs `work` on the helper threads. Work is skipped if its caller is gone.
     async fn helped<T: Send + 'static>(
         &self,
@@ -110,15 +138,18 @@ impl Inner {
         let (reply, answer) = oneshot::channel();
         self.helpers.spawn(move || {
             if !reply.is_closed() {
-                // A panic would be a bug of ours or of a library; it must not end the process.
-                let done = catch_unwind(AssertUnwindSafe(work));
-                let _ = reply.send(done.unwrap_or_else(|_| Err(EmbedError::Internal("a helper panicked".into()))));
+                let _ = reply.send(caught(work));
             }
         });
         answer
             .await
             .map_err(|_| EmbedError::Internal("a helper thread failed".into()))?
     }
+}
+
+/// A panic would be a bug of ours or of a library; it must not end the process.
+fn caught<T>(work: impl FnOnce() -> Result<T, EmbedError>) -> Result<T, EmbedError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(EmbedError::Internal("the work on a request panicked".into())))
 }
 
 #[tonic::async_trait]

@@ -85,6 +85,15 @@ pub(super) enum Item {
     Ids(Vec<u32>),
 }
 
+impl Item {
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Ids(ids) => size_of_val(ids.as_slice()),
+        }
+    }
+}
+
 pub(super) fn items(inputs: Vec<Input>, inner: &Inner) -> Result<Vec<Item>, EmbedError> {
     let most = inner.config.max_batch_items;
     if inputs.is_empty() {
