@@ -1,5 +1,7 @@
 //! Weights laid out once, so that the micro-kernel reads them in order.
 
+use rayon::prelude::*;
+
 use crate::{AlignedFloats, driver::PanelSource, micro::Kernel};
 
 /// Deepest block. A panel of this depth fills most of a first-level cache of 32 KiB. But products
@@ -42,9 +44,10 @@ impl PackedMatrix {
         let width = kernel.width();
         let mut panels = AlignedFloats::zeros(n.div_ceil(width) * width * k);
         if k > 0 {
-            for (panel, rows) in panels.chunks_exact_mut(width * k).zip(weights.chunks(width * k)) {
-                fill_panel(panel, rows, k, width);
-            }
+            panels
+                .par_chunks_exact_mut(width * k)
+                .zip(weights.par_chunks(width * k))
+                .for_each(|(panel, rows)| fill_panel(panel, rows, k, width));
         }
         Self { panels, n, k, kernel }
     }
@@ -65,11 +68,17 @@ impl PackedMatrix {
     }
 }
 
+/// Columns that are transposed at once: the lines that they are written to stay in the first-level
+/// cache.
+const COLUMNS: usize = 64;
+
 /// Transposes up to `width` weight rows of length `k` into one panel.
 fn fill_panel(panel: &mut [f32], rows: &[f32], k: usize, width: usize) {
-    for (j, row) in rows.chunks_exact(k).enumerate() {
-        for (i, &weight) in row.iter().enumerate() {
-            panel[i * width + j] = weight;
+    for (first, lines) in (0..k).step_by(COLUMNS).zip(panel.chunks_mut(COLUMNS * width)) {
+        for (j, row) in rows.chunks_exact(k).enumerate() {
+            for (line, &weight) in lines.chunks_exact_mut(width).zip(&row[first..]) {
+                line[j] = weight;
+            }
         }
     }
 }

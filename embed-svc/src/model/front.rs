@@ -18,9 +18,13 @@ pub(super) fn front(
     let file = folder.transformer.join("tokenizer.json");
     Ok(match folder.source {
         Source::Transformer => {
-            let tokenizer = marks::follow(folder, TextTokenizer::load(&file, folder.lower_case)?)?;
-            let weights = Weights::open(&folder.transformer)?;
-            (tokenizer, arch::load(folder, &weights, device)?)
+            let folder = &*folder;
+            // Each takes tens of milliseconds.
+            let (tokenizer, architecture) = rayon::join(
+                || TextTokenizer::load(&file, folder.lower_case),
+                || Weights::open(&folder.transformer).and_then(|weights| arch::load(folder, &weights, device)),
+            );
+            (marks::follow(folder, tokenizer?)?, architecture?)
         }
         Source::WordEmbeddings => {
             let tokenizer = match folder.words.as_mut().map(|words| &mut words.tokens) {
