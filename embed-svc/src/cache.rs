@@ -118,7 +118,8 @@ fn spaces(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths.filter(|path| path.is_dir()).collect())
 }
 
-/// The vectors of one space. Its calls do blocking file work: do not call them from async code.
+/// The vectors of one space. Its calls do blocking file work; of a few keys, only
+/// [`VectorCache::known`] is for async code.
 #[derive(Debug)]
 pub struct VectorCache {
     root: PathBuf,
@@ -164,24 +165,39 @@ impl VectorCache {
     /// found too.
     pub fn get(&self, keys: &[Key]) -> Vec<Option<Vec<f32>>> {
         let mut inner = self.inner.lock();
+        let mut found: Vec<_> = keys.iter().map(|key| self.find(&mut inner, key)).collect();
+        if found.iter().all(Option::is_some) {
+            return found;
+        }
+        // Another process may have written it.
         if let Err(error) = self.refresh(&mut inner) {
             tracing::warn!(folder = %self.folder.display(), %error, "the vector cache cannot be read");
-            return vec![None; keys.len()];
+            return found;
         }
-        let Inner { segments, index, .. } = &mut *inner;
-        let one = |key: &Key| {
-            let (segment, offset) = *index.get(key)?;
-            let segment = segments.get(segment)?;
-            let found = match self.bounds.age.is_over(segment.begun()) {
-                true => None,
-                false => self.read(segment, key, offset),
-            };
-            if found.is_none() {
-                index.remove(key);
-            }
-            found
+        for (found, key) in found.iter_mut().zip(keys).filter(|(found, _)| found.is_none()) {
+            *found = self.find(&mut inner, key);
+        }
+        found
+    }
+
+    /// The vectors of all keys, if this process knows where each is: one read of a file each, and
+    /// none of the folder.
+    pub fn known(&self, keys: &[Key]) -> Option<Vec<Option<Vec<f32>>>> {
+        let mut inner = self.inner.lock();
+        keys.iter().map(|key| self.find(&mut inner, key).map(Some)).collect()
+    }
+
+    fn find(&self, inner: &mut Inner, key: &Key) -> Option<Vec<f32>> {
+        let (segment, offset) = *inner.index.get(key)?;
+        let segment = inner.segments.get(segment)?;
+        let found = match self.bounds.age.is_over(segment.begun()) {
+            true => None,
+            false => self.read(segment, key, offset),
         };
-        keys.iter().map(one).collect()
+        if found.is_none() {
+            inner.index.remove(key);
+        }
+        found
     }
 
     /// Writes vectors, except those that are not finite and those already cached.

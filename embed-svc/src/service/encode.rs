@@ -185,19 +185,30 @@ pub(super) async fn run(
         });
     }
     let (looked, scope) = (encoder.clone(), tenant.scope());
-    let (keys, mut found, sequences) = inner
-        .helped(move || {
+    let tokens: usize = sequences.iter().map(|text| text.ids.len()).sum();
+    let light = tokens.max(sequences.len() * encoder.model.dimensions());
+    let (keys, known, sequences) = inner
+        .worked(Load::of(light, LIGHT_VALUES), move |load| {
             let keys: Vec<_> = sequences
                 .iter()
                 .map(|text| cache::key(text.view(), scope.as_deref()))
                 .collect();
-            let found = looked
-                .cache
-                .as_ref()
-                .map_or_else(|| vec![None; keys.len()], |cache| cache.get(&keys));
-            Ok((keys, found, sequences))
+            let known = match (&looked.cache, load) {
+                (Some(cache), Load::Light) => cache.known(&keys),
+                (Some(cache), Load::Heavy) => Some(cache.get(&keys)),
+                (None, _) => Some(vec![None; keys.len()]),
+            };
+            Ok((keys, known, sequences))
         })
         .await?;
+    let mut found = match known {
+        Some(known) => known,
+        None => {
+            let (looked, keys) = (encoder.clone(), keys.clone());
+            let found = move || Ok(looked.cache.as_ref().map_or_else(Vec::new, |cache| cache.get(&keys)));
+            inner.helped(found).await?
+        }
+    };
     let mut fetched = Vec::new();
     if let Some(space) = encoder.shared.as_ref().filter(|_| shared) {
         let lacking: Vec<usize> = (0..keys.len()).filter(|i| found[*i].is_none()).collect();

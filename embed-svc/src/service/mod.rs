@@ -149,7 +149,8 @@ impl Inner {
 
 /// A panic would be a bug of ours or of a library; it must not end the process.
 fn caught<T>(work: impl FnOnce() -> Result<T, EmbedError>) -> Result<T, EmbedError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(EmbedError::Internal("the work on a request panicked".into())))
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(EmbedError::Internal("the work on a request panicked".into())))
 }
 
 #[tonic::async_trait]
