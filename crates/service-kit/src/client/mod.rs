@@ -263,6 +263,7 @@ fn prepare(config: &ClientConfig, resolver: Box<dyn Resolve>) -> Result<(Dialer,
         .tcp_nodelay(true)
         .initial_stream_window_size(wire::STREAM_WINDOW)
         .initial_connection_window_size(wire::CONNECTION_WINDOW)
+        .max_frame_size(wire::FRAME)
         .http2_keep_alive_interval(Duration::from_secs(30));
     Ok((dialer, endpoint))
 }

@@ -283,6 +283,7 @@ fn tune(builder: &mut Builder<TokioExecutor>) {
         .keep_alive_timeout(KEEP_ALIVE)
         .initial_stream_window_size(wire::STREAM_WINDOW)
         .initial_connection_window_size(wire::CONNECTION_WINDOW)
+        .max_frame_size(wire::FRAME)
         // More streams than the limit on requests, so that overload is refused by us, not queued by
         // HTTP/2.
         .max_concurrent_streams(4096)
