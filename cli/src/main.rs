@@ -20,6 +20,10 @@ use clap::Parser;
 
 use crate::{args::Cli, exit::Failure};
 
+/// As in the servers, which this command runs in its process.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

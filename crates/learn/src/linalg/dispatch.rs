@@ -1,4 +1,4 @@
-//! Compiles one body of code for AVX-512, for AVX2 and for any machine.
+//! Compiles one body of code twice: for the widest common instruction set and for any machine.
 
 /// `a · b + c`, rounded once if the processor has one instruction for it.
 #[inline(always)]
@@ -6,9 +6,8 @@ pub(crate) fn fma<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
     if FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// Defines a function whose body is compiled three times on x86-64: with AVX-512 F, with AVX2 and
-/// FMA, and without either. In the body, `FUSED` says whether [`fma`] is one instruction. Bodies sum
-/// over a fixed number of lanes, so that the first two compute the same bits.
+/// Defines a function whose body is compiled twice on x86-64: with AVX2 and FMA, and without. In
+/// the body, `FUSED` says whether [`fma`] is one instruction.
 macro_rules! dispatched {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
         $(#[$doc])*
@@ -18,17 +17,9 @@ macro_rules! dispatched {
             fn body<const FUSED: bool>($($arg: $type),*) $(-> $out)? $body
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx512f,avx2,fma")]
-                fn widest($($arg: $type),*) $(-> $out)? {
-                    body::<true>($($arg),*)
-                }
                 #[target_feature(enable = "avx2,fma")]
                 fn wide($($arg: $type),*) $(-> $out)? {
                     body::<true>($($arg),*)
-                }
-                if isomer_kernels::has_avx512() {
-                    // SAFETY: the processor has AVX-512 F.
-                    return unsafe { widest($($arg),*) };
                 }
                 if isomer_kernels::has_avx2_and_fma() {
                     // SAFETY: the processor has AVX2 and FMA.

@@ -36,12 +36,7 @@ mod tests {
         for shape in [&[][..], &[0, usize::MAX], &[u32::MAX as usize], &[65_535, 65_537]] {
             counted(shape).unwrap();
         }
-        for shape in [
-            &[1 << 32][..],
-            &[65_536, 65_536],
-            &[1 << 40, 1 << 40],
-            &[usize::MAX, 2],
-        ] {
+        for shape in [&[1 << 32][..], &[65_536, 65_536], &[1 << 40, 1 << 40], &[usize::MAX, 2]] {
             let refused = counted(shape).unwrap_err().to_string();
             assert!(refused.contains("lower embed.max_batch_tokens"), "{refused}");
         }
