@@ -132,7 +132,8 @@ pub struct VectorCache {
 
 #[derive(Debug, Default)]
 struct Inner {
-    segments: Vec<Segment>,
+    /// By number; none where the file was removed.
+    segments: Vec<Option<Segment>>,
     /// Segment of each key, and the offset of its record there.
     index: HashMap<Key, (usize, u64)>,
     writer: Option<Writer>,
@@ -189,11 +190,10 @@ impl VectorCache {
 
     fn find(&self, inner: &mut Inner, key: &Key) -> Option<Vec<f32>> {
         let (segment, offset) = *inner.index.get(key)?;
-        let segment = inner.segments.get(segment)?;
-        let found = match self.bounds.age.is_over(segment.begun()) {
-            true => None,
-            false => self.read(segment, key, offset),
-        };
+        let segment = inner.segments.get(segment)?.as_ref();
+        let found = segment
+            .filter(|segment| !self.bounds.age.is_over(segment.begun()) && !segment.is_removed())
+            .and_then(|segment| self.read(segment, key, offset));
         if found.is_none() {
             inner.index.remove(key);
         }
@@ -215,7 +215,7 @@ impl VectorCache {
             let full = |writer: &Writer| writer.length() >= self.full() || self.bounds.age.is_full(writer.begun());
             if inner.writer.as_ref().is_none_or(full) {
                 inner.writer = None;
-                self.make_room(&mut inner)?;
+                self.make_room()?;
                 inner.writer = Some(Writer::acquire(
                     &self.folder,
                     &self.format,
@@ -235,10 +235,13 @@ impl VectorCache {
             content.extend(vector.iter().flat_map(|value| value.to_le_bytes()));
             let (offset, length) = writer.append(&content)?;
             // Otherwise the record is indexed like another process's.
-            if let Some(segment) = segments.iter().position(|segment| segment.path() == writer.path())
-                && segments[segment].pass(offset, length)
+            let own = segments.iter_mut().enumerate().find_map(|(place, segment)| {
+                Some((place, segment.as_mut()?)).filter(|(_, own)| own.path() == writer.path())
+            });
+            if let Some((place, segment)) = own
+                && segment.pass(offset, length)
             {
-                index.insert(key, (segment, offset));
+                index.insert(key, (place, offset));
             }
         }
         inner.writer.as_mut().map_or(Ok(()), Writer::flush)
@@ -279,19 +282,26 @@ impl VectorCache {
         Ok(found)
     }
 
-    /// Indexes the records that were added to any file.
+    /// Indexes the records that were added to any file, and closes files that were removed, which
+    /// otherwise would keep their room on the disk.
     fn refresh(&self, inner: &mut Inner) -> io::Result<()> {
+        for place in 0..inner.segments.len() {
+            if inner.segments[place].take_if(|segment| segment.is_removed()).is_some() {
+                inner.index.retain(|_, (segment, _)| *segment != place);
+            }
+        }
         let paths = match isomer_segment_log::paths(&self.folder, &self.format) {
             // The folder was removed meanwhile; the next writer creates it again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             paths => paths?,
         };
         for path in paths {
-            let place = match inner.segments.iter().position(|segment| segment.path() == path) {
+            let known = |segment: &Option<Segment>| segment.as_ref().is_some_and(|segment| segment.path() == path);
+            let place = match inner.segments.iter().position(known) {
                 Some(place) => place,
                 None => match Segment::open(&path, &self.format) {
                     Ok(segment) => {
-                        inner.segments.push(segment);
+                        inner.segments.push(Some(segment));
                         inner.segments.len() - 1
                     }
                     // The file was removed meanwhile.
@@ -299,7 +309,10 @@ impl VectorCache {
                     Err(error) => return Err(error),
                 },
             };
-            for found in inner.segments[place].read_on(|content| content.first_chunk::<KEY>().copied())? {
+            let Some(segment) = &mut inner.segments[place] else {
+                continue;
+            };
+            for found in segment.read_on(|content| content.first_chunk::<KEY>().copied())? {
                 // A record that does not match its checksum is a miss.
                 if let Some(key) = found.value {
                     inner.index.insert(key, (place, found.offset));
@@ -310,7 +323,7 @@ impl VectorCache {
     }
 
     /// Removes the oldest files until a new one has room.
-    fn make_room(&self, inner: &mut Inner) -> io::Result<()> {
+    fn make_room(&self) -> io::Result<()> {
         let mut files = self.files_of_all_spaces()?;
         files.sort_by_key(|file| file.changed);
         let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
@@ -326,7 +339,6 @@ impl VectorCache {
                 }
             }
         }
-        Self::drop_removed(inner);
         Ok(())
     }
 
@@ -339,7 +351,6 @@ impl VectorCache {
         let age = self.bounds.age;
         inner.writer.take_if(|writer| age.is_full(writer.begun()));
         let removed = remove_over(&self.root, age)?;
-        Self::drop_removed(&mut inner);
         self.refresh(&mut inner)?;
         Ok(removed)
     }
@@ -350,13 +361,5 @@ impl VectorCache {
     /// There is no thread to be had.
     pub fn expire_hourly(cache: &Arc<Self>) -> io::Result<Option<Hourly>> {
         Hourly::start(cache, cache.bounds.age, Self::expire)
-    }
-
-    /// Removed files drop out of the index; the positions of the others change.
-    fn drop_removed(inner: &mut Inner) {
-        if inner.segments.iter().any(|segment| !segment.path().exists()) {
-            inner.segments.clear();
-            inner.index.clear();
-        }
     }
 }

@@ -84,6 +84,46 @@ fn what_was_written_is_found_by_the_next_process_and_by_one_beside() {
 }
 
 #[test]
+fn what_is_known_is_found_without_a_look_at_the_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let (first, beside) = (open(root.path()), open(root.path()));
+    let keys = |numbers: &[u32]| numbers.iter().map(|n| entry(*n).0).collect::<Vec<_>>();
+    let vectors = |numbers: &[u32]| numbers.iter().map(|n| Some(entry(*n).1.to_vec())).collect::<Vec<_>>();
+    put(&first, 1..4);
+    assert_eq!(first.known(&keys(&[3, 1])), Some(vectors(&[3, 1])));
+    assert_eq!(first.known(&keys(&[1, 4])), None, "all or none");
+    assert_eq!(beside.known(&keys(&[1])), None);
+    assert_eq!(beside.get(&keys(&[1])), vectors(&[1]));
+    assert_eq!(
+        beside.known(&keys(&[1, 3])),
+        Some(vectors(&[1, 3])),
+        "the look was at all of them"
+    );
+}
+
+#[test]
+fn vectors_of_a_removed_file_are_gone_for_those_who_read_it_too() {
+    for look in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let (first, reader) = (open(root.path()), open(root.path()));
+        put(&first, 0..10);
+        assert!(found(&reader, 1));
+        // Nobody writes to the file any more.
+        drop(first);
+        forget_all(root.path(), Mode::Erase).unwrap();
+        assert!(files(root.path()).is_empty());
+        if look {
+            assert!(!found(&reader, 1));
+            assert!(reader.is_empty(), "{}", reader.len());
+        } else {
+            assert_eq!(reader.known(&[entry(1).0]), None);
+        }
+        put(&reader, 1..2);
+        assert!(found(&reader, 1), "and it is kept again");
+    }
+}
+
+#[test]
 fn keys_tell_texts_and_prompts_apart() {
     let plain = |ids| key(TextView::plain(ids), None);
     let prompted = TextView {

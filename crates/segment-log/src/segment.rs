@@ -66,6 +66,19 @@ impl Segment {
         self.begun
     }
 
+    /// Whether its file was removed. It can still be read, but nobody else finds what is in it, and
+    /// it keeps its room on the disk for as long as this segment is there.
+    pub fn is_removed(&self) -> bool {
+        #[cfg(unix)]
+        let removed = {
+            use std::os::unix::fs::MetadataExt;
+            self.file.metadata().is_ok_and(|file| file.nlink() == 0)
+        };
+        #[cfg(not(unix))]
+        let removed = !self.path.exists();
+        removed
+    }
+
     /// Bytes of the whole records that have been read.
     pub fn read_to(&self) -> u64 {
         self.read_to
