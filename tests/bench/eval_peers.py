@@ -132,7 +132,8 @@ def labelled(args, ours):
 
 def tasks(args):
     import isomer_client
-    from isomer_stubs import generated_stubs
+    from isomer_client.proto.common.v1 import common_pb2
+    from isomer_client.proto.eval.v1 import task_pb2
     from mteb_parity import Ours, evaluated, served, split_data
     from datasets import Dataset, DatasetDict
 
@@ -145,8 +146,15 @@ def tasks(args):
         def of(self, texts):
             return self.matrix[[int(t) for t in texts]]
 
-    with generated_stubs() as stubs, served(args.isomer) as address, isomer_client.Client(address) as client:
-        ours = Ours(stubs, address)
+    class Plain(Ours):
+        """Messages of the protos, as any client makes them, by the client package's connection."""
+
+        def __init__(self, client):
+            self.task, self.common, self.stub = task_pb2, common_pb2, self
+            self.Score = client.tasks.score
+
+    with served(args.isomer) as address, isomer_client.Client(address) as client:
+        ours = Plain(client)
         pairs = 20_000
         known, first, second = Known(2 * pairs), [str(i) for i in range(pairs)], [str(i + pairs) for i in range(pairs)]
         gold = rng.uniform(0, 5, pairs).round(1).tolist()
@@ -155,7 +163,7 @@ def tasks(args):
         def sts():
             return client.tasks.score_pairs(known.of(first), known.of(second), gold, profile="mteb-v2")
 
-        def sts_by_stubs():
+        def sts_as_message():
             vectors = ours.task.PairVectors(first=ours.matrix(known.of(first)), second=ours.matrix(known.of(second)), labels=gold)
             return ours.score("STS", "MTEB_V2", pairs=vectors)
 
@@ -184,7 +192,7 @@ def tasks(args):
 
         work = labelled(args, ours) + [
             (f"STS, {pairs} pairs", sts, sts_of_mteb),
-            (f"STS, {pairs} pairs, by generated stubs", sts_by_stubs, sts_of_mteb),
+            (f"STS, {pairs} pairs, as a message", sts_as_message, sts_of_mteb),
             (f"reranking, {queries} x {each}", reranking, lambda: evaluated("AskUbuntuDupQuestions", data, "test", "default", many)),
         ]
         for name, mine, theirs in work:
