@@ -180,7 +180,7 @@ fn a_killed_worker_and_a_killed_run_lose_no_row_and_write_none_twice() {
     let Some(fleet) = Fleet::new(600) else { return };
     let (mut first, mut second) = (fleet.worker(&[]), fleet.worker(&[]));
     // Slow enough to be killed in the middle, on any machine.
-    let slow = ["--rows-per-second", "150"];
+    let slow = ["--rows-per-second", "75"];
     let own = home().unwrap();
     let mut run = fleet
         .run(&own, "sink", &slow)

@@ -439,9 +439,9 @@ async fn a_replica_many_times_as_slow_is_left_alone() {
     for _ in 0..50 {
         scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
     }
-    // Which of the two is asked first is drawn; the other is asked next.
-    assert!(a.asked() <= 1, "{}", a.asked());
-    assert!(b.asked() >= 49, "{}", b.asked());
+    // Once for the comparison of the two, and once if it is drawn first: the other is asked next.
+    assert!(a.asked() <= 2, "{}", a.asked());
+    assert!(b.asked() >= 50, "{}", b.asked());
 }
 
 #[tokio::test]

@@ -41,6 +41,7 @@ mod tests {
             assert!(refused.contains("lower embed.max_batch_tokens"), "{refused}");
         }
     }
+
     #[test]
     fn a_product_with_too_many_values_is_refused_before_it_is_computed() {
         let on = Candle::new(Device::Cpu, Precision::F32);
