@@ -7,8 +7,8 @@ use isomer_embed::run;
 use isomer_service_kit::{Process, probe::Question, shutdown};
 use serde_json::json;
 
-/// Vectors and states go between threads, and the system's allocator gives large memory back at once
-/// only to ask for it again.
+/// Vectors and states go between threads, and the system's allocator gives large memory back at
+/// once only to ask for it again.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

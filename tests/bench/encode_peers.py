@@ -422,6 +422,11 @@ class Contestant:
 # ---------------------------------------------------------------- the comparison
 
 
+def shown(rate):
+    """Texts a second: whole above ten, else two digits."""
+    return f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
+
+
 def bench(args):
     import numpy as np
 
@@ -450,7 +455,7 @@ def bench(args):
                 for contestant in contestants:
                     seconds, peaks[contestant.name] = contestant.encode(path, folder / "scratch.npy")
                     rates[path.stem, contestant.name].append(counts[path.stem] / seconds)
-                last = ", ".join(f"{name} {rates[path.stem, name][-1]:.0f}" for name in names)
+                last = ", ".join(f"{name} {shown(rates[path.stem, name][-1])}" for name in names)
                 say(f"round {number + 1}/{args.repeats} {path.stem}: texts/s {last}")
     latencies = {contestant.name: [] for contestant in contestants}
     for _ in range(args.repeats if args.latency else 0):
@@ -467,7 +472,7 @@ def bench(args):
             own = rates.get((file, "isomer-int8" if name.endswith("-int8") and "isomer-int8" in names else "isomer"))
             ratio = f"{statistics.median(a / b for a, b in zip(own, values)):.2f}" if own else ""
             print(
-                f"| {file} ({counts[file]}) | {name} | {statistics.median(values):.0f} ({min(values):.0f}–{max(values):.0f}) | {ratio} "
+                f"| {file} ({counts[file]}) | {name} | {shown(statistics.median(values))} ({shown(min(values))}–{shown(max(values))}) | {ratio} "
                 f"| {cosines[file, name]:.6f} | {peaks[name]:.0f} |"
             )
     for file, bound in alone.items():
