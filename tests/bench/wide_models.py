@@ -6,7 +6,7 @@
         ~/wide/modernbert/512.txt ~/wide/modernbert/2048.txt ~/wide/modernbert/8192.txt
 
 A folder is complete: sentence-transformers reads it too. Its tokenizer is that of the fixture of the same name, whose vocabulary is tiny, so
-words are many tokens; every text has exactly the tokens asked for, or one less where a word would be cut.
+words are many tokens; a text has the tokens asked for, or one or two fewer where a word was cut.
 """
 
 import argparse

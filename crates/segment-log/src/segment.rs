@@ -66,8 +66,8 @@ impl Segment {
         self.begun
     }
 
-    /// Whether its file was removed. It can still be read, but nobody else finds what is in it, and
-    /// it keeps its room on the disk for as long as this segment is there.
+    /// Whether its file was removed. An open file can still be read, and its disk space is freed
+    /// only when it is closed.
     pub fn is_removed(&self) -> bool {
         #[cfg(unix)]
         let removed = {
