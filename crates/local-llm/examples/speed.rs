@@ -1,9 +1,10 @@
 //! Speed of a local model: `cargo run --release -p isomer-local-llm --example speed -- MODEL.gguf
-//! [f32] [suite] [alone] [texts]`.
+//! [f32] [suite] [alone] [guesses=ROWS] [batch=SEQUENCES] [texts]`.
 //!
 //! `suite`: only the last part, with a real prompt (`paraphrase.txt`, some 300 tokens of
 //! instructions and examples). `alone`: without reuse of prompt prefixes, so every prompt is
-//! processed from its first token.
+//! processed from its first token. `guesses`: `LoadOptions::guessing_rows`, 0 for none. `batch`:
+//! `LoadOptions::max_batch`.
 //!
 //! Prints the seconds a load takes, prompt and answer tokens per second at several batch sizes, and
 //! the quick suite's work: many short paraphrases that share their instructions. Wall time includes
@@ -150,6 +151,12 @@ fn main() -> Result<(), LocalError> {
         arithmetic,
         reuse_prefixes: !rest.iter().any(|a| a == "alone"),
         ..LoadOptions::default()
+    };
+    let number = |name: &str| rest.iter().find_map(|a| a.strip_prefix(name)?.parse().ok());
+    let options = LoadOptions {
+        guessing_rows: number("guesses=").unwrap_or(options.guessing_rows),
+        max_batch: number("batch=").unwrap_or(options.max_batch),
+        ..options
     };
     let start = now();
     let model = LocalModel::load(&path, options)?;

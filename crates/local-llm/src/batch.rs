@@ -8,6 +8,7 @@ use crate::{
     Finish, Generated,
     cache::{KvCache, PrefixStore, common_prefix},
     decoder::{Decoder, Scratch, Span},
+    guess::Guesses,
     output::Output,
     sampling::Sampler,
     vocabulary::Vocabulary,
@@ -25,17 +26,39 @@ pub(crate) struct Waiting<T> {
 
 /// A request that is being decoded.
 struct Active<T> {
-    prompt: Vec<u32>,
+    /// The prompt, and the answer so far.
+    tokens: Vec<u32>,
+    /// How many of them are the prompt's.
+    prompt: usize,
     max_tokens: usize,
     sampler: Sampler,
     output: Output,
     reply: T,
     cache: KvCache,
-    /// Tokens to run next: a piece of the prompt, or the last sampled token.
-    feed: std::ops::Range<usize>,
-    last: u32,
-    generated: usize,
+    /// Tokens to run next: a piece of the prompt, or the last token and guesses at those that
+    /// follow.
+    next: Vec<u32>,
+    guesses: Guesses,
     finish: Option<Finish>,
+}
+
+impl<T> Active<T> {
+    fn prompt(&self) -> &[u32] {
+        &self.tokens[..self.prompt]
+    }
+
+    fn generated(&self) -> usize {
+        self.tokens.len() - self.prompt
+    }
+
+    /// After how many tokens of the next step logits are wanted.
+    fn logits(&self) -> usize {
+        if self.generated() > 0 {
+            self.next.len()
+        } else {
+            usize::from(self.cache.len() + self.next.len() == self.prompt)
+        }
+    }
 }
 
 /// Limits of a batch.
@@ -47,6 +70,8 @@ pub(crate) struct Limits {
     pub(crate) rows: usize,
     /// Whether a prefix that several prompts share is computed once.
     pub(crate) reuse: bool,
+    /// Most rows of a step that runs guesses.
+    pub(crate) guessing: usize,
 }
 
 /// The state of decoding.
@@ -98,8 +123,8 @@ impl<T: Send> Batch<T> {
         self.active.retain(|a| !is_cancelled(&a.reply));
     }
 
-    /// One step: admits requests that fit, runs one row for each sequence that is answering and as
-    /// many prompt rows as fit, and returns the answers that are complete.
+    /// One step: admits requests that fit, runs one row or more for each sequence that is answering and
+    /// as many prompt rows as fit, and returns the answers that are complete.
     pub(crate) fn step(&mut self, decoder: &Decoder, vocabulary: &Vocabulary) -> Vec<(T, Generated)> {
         self.admit(decoder);
         self.plan();
@@ -120,7 +145,7 @@ impl<T: Send> Batch<T> {
             let kept_len = kept.map_or(0, |(_, len)| len);
             let (mut running, mut coming) = (None, 0);
             for (at, active) in self.active.iter().enumerate() {
-                let common = common_prefix(&active.prompt, prompt).min(usable);
+                let common = common_prefix(active.prompt(), prompt).min(usable);
                 let ready = common.min(active.cache.len());
                 coming = coming.max(common);
                 if ready > running.map_or(0, |(_, len)| len) {
@@ -139,34 +164,51 @@ impl<T: Send> Batch<T> {
                 (Some((at, len)), _) if len >= running_len => KvCache::after(self.prefixes.reuse(at, len)),
                 (_, Some((at, len))) => {
                     let Active { prompt, cache, .. } = &mut self.active[at];
-                    KvCache::after(cache.beginning(len, prompt.len()))
+                    KvCache::after(cache.beginning(len, *prompt))
                 }
                 _ => decoder.cache(),
             };
             self.active.push(Active {
-                prompt: waiting.prompt,
+                prompt: waiting.prompt.len(),
+                tokens: waiting.prompt,
                 max_tokens: waiting.max_tokens,
                 sampler: waiting.sampler,
                 output: waiting.output,
                 reply: waiting.reply,
                 cache,
-                feed: 0..0,
-                last: 0,
-                generated: 0,
+                next: Vec::new(),
+                guesses: Guesses::new(),
                 finish: None,
             });
         }
     }
 
-    /// Gives each answering sequence its row, and divides the rest of the step among prompts.
+    /// Gives each answering sequence its row, and divides the rest of the step among prompts, or
+    /// among guesses where there are none.
     fn plan(&mut self) {
-        let answering = self.active.iter().filter(|a| a.generated > 0).count();
+        let answering = self.active.iter().filter(|a| a.generated() > 0).count();
+        let prompts = self.active.len() - answering;
         let mut room = self.limits.rows.saturating_sub(answering).max(1);
+        let guesses = match prompts {
+            0 => self.limits.guessing.saturating_sub(answering) / answering.max(1),
+            _ => 0,
+        };
         for active in &mut self.active {
-            let done = active.cache.len();
-            let end = active.prompt.len().min(done + room);
-            active.feed = done.min(end)..end;
-            room -= active.feed.len();
+            active.next.clear();
+            let generated = active.generated();
+            if generated > 0 {
+                active.next.extend(active.tokens.last());
+                // The last token that may be generated is not followed by another.
+                let guesses = guesses.min(active.max_tokens - generated - 1);
+                active
+                    .next
+                    .extend_from_slice(active.guesses.after(&active.tokens, guesses));
+            } else {
+                let done = active.cache.len();
+                let end = active.prompt.min(done + room);
+                active.next.extend_from_slice(&active.tokens[done..end]);
+                room -= active.next.len();
+            }
         }
     }
 
@@ -174,63 +216,62 @@ impl<T: Send> Batch<T> {
         let mut spans = Vec::with_capacity(self.active.len());
         let mut drawing = Vec::with_capacity(self.active.len());
         for active in &mut self.active {
+            let logits = active.logits();
             let Active {
+                tokens,
                 prompt,
                 max_tokens,
                 sampler,
                 output,
                 cache,
-                feed,
-                last,
-                generated,
+                next,
+                guesses,
                 finish,
                 ..
             } = active;
-            let answers = *generated > 0;
-            if !answers && feed.start == feed.end {
+            if next.is_empty() {
                 continue;
             }
-            let wants_logits = answers || feed.end == prompt.len();
-            if wants_logits {
-                let before = *last;
-                spans.push((
-                    cache,
-                    if answers { None } else { Some(&prompt[feed.clone()]) },
-                    before,
-                    true,
-                ));
-                drawing.push((sampler, output, *max_tokens, last, generated, finish));
-            } else {
-                spans.push((cache, Some(&prompt[feed.clone()]), 0, false));
+            spans.push(Span {
+                cache,
+                tokens: &next[..],
+                logits,
+            });
+            if logits > 0 {
+                drawing.push(Drawing {
+                    most: *prompt + *max_tokens,
+                    rows: logits,
+                    guessed: if logits > 1 { &next[1..] } else { &[] },
+                    tokens,
+                    sampler,
+                    output,
+                    guesses,
+                    finish,
+                });
             }
         }
-        let mut spans: Vec<Span<'_>> = spans
-            .iter_mut()
-            .map(|(cache, tokens, last, wants_logits)| Span {
-                cache,
-                tokens: tokens.unwrap_or(std::slice::from_ref(last)),
-                wants_logits: *wants_logits,
-            })
-            .collect();
         if spans.is_empty() {
             return;
         }
         self.rows += spans.iter().map(|span| span.tokens.len() as u64).sum::<u64>();
-        let logits = decoder.forward(&mut spans, &mut self.scratch);
+        let mut logits = &*decoder.forward(&mut spans, &mut self.scratch);
+        let mut drawing: Vec<_> = drawing
+            .into_iter()
+            .map(|drawing| {
+                let (own, others) = logits.split_at(drawing.rows * vocabulary.len());
+                logits = others;
+                (drawing, own)
+            })
+            .collect();
         drawing
-            .into_par_iter()
-            .zip(logits.par_chunks(vocabulary.len()))
-            .for_each(|((sampler, output, max_tokens, last, generated, finish), logits)| {
-                *last = sampler.next(logits);
-                *generated += 1;
-                *finish = if vocabulary.ends_text(*last) || output.push(vocabulary.token(*last)) {
-                    Some(Finish::Stop)
-                } else if *generated >= max_tokens {
-                    Some(Finish::Length)
-                } else {
-                    None
-                };
-            });
+            .par_iter_mut()
+            .for_each(|(drawing, logits)| drawing.draw(logits, vocabulary));
+        for active in &mut self.active {
+            // The last token is run in the next step; what was guessed wrong is forgotten.
+            if active.generated() > 0 {
+                active.cache.truncate(active.tokens.len() - 1);
+            }
+        }
     }
 
     fn collect(&mut self) -> Vec<(T, Generated)> {
@@ -241,18 +282,57 @@ impl<T: Send> Batch<T> {
                 index += 1;
                 continue;
             };
-            let active = self.active.remove(index);
+            let mut active = self.active.remove(index);
+            let generated_tokens = active.generated();
             let generated = Generated {
                 text: active.output.into_text(),
-                prompt_tokens: active.prompt.len(),
-                generated_tokens: active.generated,
+                prompt_tokens: active.prompt,
+                generated_tokens,
                 finish,
             };
             if self.limits.reuse {
-                self.prefixes.keep(active.prompt, active.cache);
+                active.tokens.truncate(active.prompt);
+                self.prefixes.keep(active.tokens, active.cache);
             }
             done.push((active.reply, generated));
         }
         done
+    }
+}
+
+/// What a sequence needs to draw tokens from its rows of logits.
+struct Drawing<'a> {
+    /// The row after the last token, then one after each guess.
+    rows: usize,
+    guessed: &'a [u32],
+    tokens: &'a mut Vec<u32>,
+    /// Most tokens of prompt and answer.
+    most: usize,
+    sampler: &'a mut Sampler,
+    output: &'a mut Output,
+    guesses: &'a mut Guesses,
+    finish: &'a mut Option<Finish>,
+}
+
+impl Drawing<'_> {
+    /// Draws a token from each row, until one is not the guess that the next row was computed with.
+    fn draw(&mut self, logits: &[f32], vocabulary: &Vocabulary) {
+        let mut right = 0;
+        for (row, logits) in logits.chunks(vocabulary.len()).enumerate() {
+            let token = self.sampler.next(logits);
+            self.tokens.push(token);
+            *self.finish = if vocabulary.ends_text(token) || self.output.push(vocabulary.token(token)) {
+                Some(Finish::Stop)
+            } else if self.tokens.len() >= self.most {
+                Some(Finish::Length)
+            } else {
+                None
+            };
+            if self.finish.is_some() || self.guessed.get(row) != Some(&token) {
+                break;
+            }
+            right += 1;
+        }
+        self.guesses.learn(self.guessed.len(), right);
     }
 }

@@ -102,6 +102,20 @@ impl KvCache {
         self.len += count;
     }
 
+    /// Forgets all but the first `len` positions, of which none that is forgotten may be shared.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        let (kept, own) = (len - self.shared_len(), self.len - self.shared_len());
+        if kept == own {
+            return;
+        }
+        for LayerKv { keys, values } in &mut self.own {
+            for rows in [keys, values] {
+                rows.truncate(rows.len() / own * kept);
+            }
+        }
+        self.len = len;
+    }
+
     /// The first `len` positions, as a prefix for other sequences. Positions that are not in a
     /// block yet are moved into one, up to `more`, so that later requests for a slightly longer
     /// prefix find it there.
@@ -246,6 +260,21 @@ mod tests {
         assert_eq!(tokens(&next, 2..4), [3, 7], "a window over the border");
         assert_eq!(tokens(&next, 4..5), [8], "a window behind it");
         assert!(store.longest(&[5]).is_none());
+    }
+
+    #[test]
+    fn positions_are_forgotten_from_the_end() {
+        let mut whole = cache(&[1, 2, 3]);
+        let mut cache = KvCache::after(whole.beginning(2, 2));
+        extend(&mut cache, &[7, 8, 9]);
+        cache.truncate(5);
+        assert_eq!(tokens(&cache, 0..5), [1, 2, 7, 8, 9]);
+        cache.truncate(3);
+        assert_eq!((cache.len(), tokens(&cache, 0..3)), (3, vec![1, 2, 7]));
+        extend(&mut cache, &[5]);
+        assert_eq!(tokens(&cache, 0..4), [1, 2, 7, 5]);
+        cache.truncate(2);
+        assert_eq!((cache.len(), tokens(&cache, 0..2)), (2, vec![1, 2]));
     }
 
     #[test]

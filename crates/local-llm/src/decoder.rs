@@ -17,8 +17,8 @@ use crate::{
 pub(crate) struct Span<'a> {
     pub(crate) cache: &'a mut KvCache,
     pub(crate) tokens: &'a [u32],
-    /// Whether the logits after the last of them are wanted.
-    pub(crate) wants_logits: bool,
+    /// After how many of them, counted from the last, logits are wanted.
+    pub(crate) logits: usize,
 }
 
 /// A model ready to run.
@@ -72,8 +72,8 @@ impl Decoder {
         KvCache::new(self.shape.layers)
     }
 
-    /// Runs the spans and extends their caches. Returns one row of logits for each span that wants
-    /// them, in their order.
+    /// Runs the spans and extends their caches. Returns the rows of logits that the spans
+    /// want, in their order.
     pub(crate) fn forward<'s>(&self, spans: &mut [Span<'_>], scratch: &'s mut Scratch) -> &'s mut [f32] {
         let m: usize = spans.iter().map(|span| span.tokens.len()).sum();
         self.embed(spans, m, scratch);
@@ -259,9 +259,7 @@ impl Decoder {
         let mut end = 0;
         for span in spans {
             end += span.tokens.len();
-            if span.wants_logits {
-                projected.extend_from_slice(&hidden[(end - 1) * width..end * width]);
-            }
+            projected.extend_from_slice(&hidden[(end - span.logits) * width..end * width]);
         }
         let rows = projected.len() / width;
         norm(projected, &self.weights.norm, self.shape.eps, normed);

@@ -154,7 +154,7 @@ fn the_forward_pass_equals_the_definition_of_each_architecture() {
             let span = Span {
                 cache: &mut cache,
                 tokens: &tokens,
-                wants_logits: true,
+                logits: 1,
             };
             let mut scratch = Scratch::default();
             let found = decoder.forward(&mut [span], &mut scratch);
@@ -175,7 +175,7 @@ fn a_prompt_in_pieces_beside_others_gives_the_bits_of_the_prompt_at_once() {
         let at_once = Span {
             cache: &mut whole,
             tokens: &tokens,
-            wants_logits: true,
+            logits: 1,
         };
         let expected = decoder.forward(&mut [at_once], &mut scratch).to_vec();
         for (start, end) in [(0, 7), (7, 8), (8, 20)] {
@@ -183,12 +183,12 @@ fn a_prompt_in_pieces_beside_others_gives_the_bits_of_the_prompt_at_once() {
                 Span {
                     cache: &mut other,
                     tokens: &tokens[start / 2..end / 2 + 1],
-                    wants_logits: true,
+                    logits: 1,
                 },
                 Span {
                     cache: &mut pieces,
                     tokens: &tokens[start..end],
-                    wants_logits: end == 20,
+                    logits: usize::from(end == 20),
                 },
             ];
             let logits = decoder.forward(&mut spans, &mut scratch);

@@ -92,7 +92,7 @@ fn logits(decoder: &Decoder, cache: &mut crate::cache::KvCache, tokens: &[u32], 
     let span = Span {
         cache,
         tokens,
-        wants_logits: true,
+        logits: 1,
     };
     decoder.forward(&mut [span], scratch).to_vec()
 }

@@ -26,6 +26,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod gguf;
+mod guess;
 mod model;
 mod ops;
 mod output;

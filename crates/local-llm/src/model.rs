@@ -43,6 +43,10 @@ pub struct LoadOptions {
     /// the same either way, bit for bit; without reuse each prompt is processed from its first
     /// token.
     pub reuse_prefixes: bool,
+    /// Most rows of a step that also runs guesses at the tokens that follow, copied from the prompt
+    /// and the answer; 0: no guesses. The texts are the same either way, bit for bit. Few sequences
+    /// are answered faster with guesses, many are not.
+    pub guessing_rows: usize,
 }
 
 impl Default for LoadOptions {
@@ -54,9 +58,13 @@ impl Default for LoadOptions {
             queue: 4096,
             arithmetic: Arithmetic::default(),
             reuse_prefixes: true,
+            guessing_rows: GUESSING_ROWS,
         }
     }
 }
+
+/// Up to so many rows, the time of a step is mostly that of reading the weights.
+const GUESSING_ROWS: usize = 16;
 
 /// Rows of one step. They are enough that loading a layer's weights costs little compared with
 /// using them, and few enough that answers in flight do not wait long for new prompts.
@@ -133,6 +141,7 @@ impl LocalModel {
                 sequences: options.max_batch,
                 rows: STEP_ROWS.max(options.max_batch),
                 reuse: options.reuse_prefixes,
+                guessing: options.guessing_rows,
             },
             context,
             queued,

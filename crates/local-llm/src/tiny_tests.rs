@@ -99,6 +99,56 @@ fn reused_beginnings_change_no_token() {
 }
 
 #[test]
+fn guesses_change_no_token_and_save_steps() {
+    for architecture in ARCHITECTURES {
+        // Answers that go in circles, which greedy ones do here and sampling breaks off.
+        let mut model = TinyModel::new(architecture, 29);
+        model.scale_attention(0.1);
+        let (_folder, path) = model.written();
+        let vocabulary = Vocabulary::read(&GgufFile::open(&path).unwrap()).unwrap();
+        let decoder = decoder(&model, Arithmetic::Int8);
+        let run = |guessing: usize, sequences: usize| {
+            let mut batch = Batch::new(Limits {
+                sequences,
+                rows: 32,
+                reuse: true,
+                guessing,
+            });
+            for index in 0..6_u32 {
+                batch.push(Waiting {
+                    prompt: (0..20).map(|i| 100 + (i * (index + 1)) % 11).collect(),
+                    max_tokens: 40,
+                    sampler: Sampler::new(f64::from(index % 2) * 0.3, 0.9, u64::from(index)),
+                    output: Output::new(vec!["\u{0}".to_owned()]),
+                    reply: index as usize,
+                });
+            }
+            let (mut answers, mut steps) = (Vec::new(), 0);
+            while !batch.is_idle() {
+                answers.extend(batch.step(&decoder, &vocabulary));
+                steps += 1;
+            }
+            answers.sort_by_key(|(index, _)| *index);
+            (answers, steps, batch.rows())
+        };
+        let (plain, plain_steps, plain_rows) = run(0, 1);
+        assert_eq!(plain.len(), 6);
+        for (guessing, sequences) in [(2, 1), (8, 1), (32, 1), (8, 3), (32, 6)] {
+            let (answers, steps, rows) = run(guessing, sequences);
+            assert_eq!(answers, plain, "{architecture}, {guessing} rows");
+            // Together, the sequences that nothing can be guessed of decide how many steps there are.
+            if sequences == 1 {
+                assert!(
+                    steps < plain_steps,
+                    "{architecture}: {steps} steps, {plain_steps} without guesses"
+                );
+                assert!(rows > plain_rows, "{architecture}: no guess was wrong");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_template_that_lets_a_model_reason_is_told_not_to() {
     let mut model = TinyModel::new("qwen3", 8);
     // Like real templates of this kind: from the last message backwards, with a namespace, and an
@@ -133,6 +183,7 @@ fn a_shared_beginning_is_computed_once() {
         sequences: 8,
         rows: 32,
         reuse: true,
+        guessing: 0,
     };
     let mut batch = Batch::new(limits);
     let (shared, private, count) = (50, 6, 20);

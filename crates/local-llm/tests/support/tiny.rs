@@ -104,11 +104,26 @@ impl TinyModel {
         let centre = if name.contains("norm") { 1.0 } else { 0.0 };
         let count = shape.iter().product();
         let values: Vec<f32> = (0..count).map(|_| centre + rng.random_range(-0.4f32..0.4)).collect();
+        self.put(name, values, shape, kind);
+    }
+
+    fn put(&mut self, name: &str, values: Vec<f32>, shape: &[usize], kind: GgmlDType) {
         let tensor = Tensor::from_vec(values, shape, &Device::Cpu).unwrap();
         let quantized = QTensor::quantize(&tensor, kind).unwrap();
         let back = quantized.dequantize(&Device::Cpu).unwrap().flatten_all().unwrap();
         self.weights.insert(name.to_owned(), back.to_vec1().unwrap());
         self.tensors.insert(name.to_owned(), quantized);
+    }
+
+    /// Multiplies the output of attention in every layer. With a small factor the next token depends
+    /// on little but the last one, so that a greedy answer soon goes in a circle.
+    pub fn scale_attention(&mut self, factor: f32) {
+        for layer in 0..LAYERS {
+            let name = format!("blk.{layer}.attn_output.weight");
+            let (kind, shape) = (self.tensors[&name].dtype(), self.tensors[&name].shape().dims().to_vec());
+            let values = self.weights[&name].iter().map(|value| factor * value).collect();
+            self.put(&name, values, &shape, kind);
+        }
     }
 
     pub fn remove_tensor(&mut self, name: &str) {
