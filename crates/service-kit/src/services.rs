@@ -205,6 +205,9 @@ impl Services {
         let (speaks_connect, most) = (web.is_some(), limits.max_message_bytes);
         let both = service_fn(move |mut request: Request| {
             let (grpc, http, translated) = (grpc.clone(), http.clone(), translated.clone());
+            if via == Via::Network {
+                request = layers::read_the_rest(request);
+            }
             async move {
                 let version = request.version();
                 match translated.filter(|_| layers::is_grpc_web(request.headers())) {

@@ -146,7 +146,7 @@ async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Reques
 
 /// Whether another reader of the same request could find its end elsewhere: the kind of request
 /// smuggling that hyper does not refuse.
-fn has_two_lengths(headers: &HeaderMap) -> bool {
+pub(super) fn has_two_lengths(headers: &HeaderMap) -> bool {
     let lengths = headers.get_all(header::CONTENT_LENGTH).iter().count();
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let coding = codings.next();

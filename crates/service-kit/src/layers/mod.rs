@@ -12,6 +12,7 @@ mod labels;
 mod messages;
 mod probes;
 mod span;
+mod unread;
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -48,6 +49,7 @@ pub(crate) use detailed::no_such_method;
 pub(crate) use labels::Labels;
 pub(crate) use probes::{OnConnection, Probes};
 pub(crate) use span::{OverTls, Translated, refused_call, refused_request};
+pub(crate) use unread::read_the_rest;
 
 /// How a request arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

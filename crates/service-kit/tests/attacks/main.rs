@@ -16,6 +16,7 @@ mod slow;
 mod smuggling;
 #[path = "../kit/support.rs"]
 mod support;
+mod unread;
 
 /// Memory of this process, in bytes; 0 where the system does not tell.
 fn resident() -> u64 {
