@@ -159,6 +159,14 @@ impl EmbedError {
             hint: hint.into(),
         }
     }
+
+    /// The same error for another text of the batch that it ended.
+    pub(crate) fn for_another(&self) -> Self {
+        match self {
+            Self::File { file, problem, hint } => Self::file(file, problem, hint),
+            error => Self::Internal(error.to_string()),
+        }
+    }
 }
 
 impl From<EmbedError> for Fault {

@@ -11,7 +11,7 @@ use crate::{
     backend::{Heads, Layers, NormWeights, PositionWeights, Rotation, candle::Candle, cpu::Cpu},
     device::Device,
     error::EmbedError,
-    weights::{Floats, Weights},
+    weights::{Floats, Table, Weights},
 };
 
 /// An architecture's configuration, which can build the architecture.
@@ -70,7 +70,7 @@ impl Layers for Names {
         Ok(())
     }
 
-    fn table(&self, _: Floats, _: usize, _: usize) -> Result<(), EmbedError> {
+    fn table(&self, _: Table) -> Result<(), EmbedError> {
         Ok(())
     }
 
@@ -136,8 +136,9 @@ impl<'a, L: Layers> Reader<'a, L> {
         self.weights.has(&format!("{}{name}", self.prefix))
     }
 
-    /// The values of a tensor; empty in the first pass.
-    pub(super) fn values(&mut self, name: &str, shape: &[usize]) -> Result<Floats, EmbedError> {
+    /// The name in the file of a tensor that is to be read now. In the first pass the tensor is
+    /// only checked, and noted if it is missing.
+    fn locate(&mut self, name: &str, shape: &[usize]) -> Result<Option<String>, EmbedError> {
         let full = format!("{}{name}", self.prefix);
         // Checkpoints converted from TensorFlow long ago call the two vectors of a norm gamma and
         // beta.
@@ -153,13 +154,21 @@ impl<'a, L: Layers> Reader<'a, L> {
             old
         } else {
             self.missing.push(full);
-            return Ok(Floats::empty());
+            return Ok(None);
         };
         if self.names_only {
             self.weights.check(&there, shape)?;
-            return Ok(Floats::empty());
+            return Ok(None);
         }
-        self.weights.get(&there, shape)
+        Ok(Some(there))
+    }
+
+    /// The values of a tensor; empty in the first pass.
+    pub(super) fn values(&mut self, name: &str, shape: &[usize]) -> Result<Floats, EmbedError> {
+        match self.locate(name, shape)? {
+            Some(name) => self.weights.get(&name, shape),
+            None => Ok(Floats::empty()),
+        }
     }
 
     /// One linear layer from several tensors, `(name, outputs)`, stacked: their outputs are side by
@@ -246,8 +255,11 @@ impl<'a, L: Layers> Reader<'a, L> {
 
     /// An embedding table.
     pub(super) fn table(&mut self, name: &str, rows: usize, width: usize) -> Result<L::Table, EmbedError> {
-        let values = self.values(&format!("{name}.weight"), &[rows, width])?;
-        self.layers.table(values, rows, width)
+        let table = match self.locate(&format!("{name}.weight"), &[rows, width])? {
+            Some(name) => self.weights.table(&name, rows, width)?,
+            None => Table::held(Floats::empty(), width),
+        };
+        self.layers.table(table)
     }
 
     /// A rotation.

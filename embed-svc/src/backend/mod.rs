@@ -11,7 +11,7 @@ pub mod rotation;
 pub use isomer_kernels::{Activation, attention::Span, rotary::Pairs};
 pub use rotation::Rotation;
 
-use crate::{batch::TokenBatch, error::EmbedError, weights::Floats};
+use crate::{batch::TokenBatch, error::EmbedError, weights};
 
 /// Shape of a multi-head attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,8 +172,8 @@ pub trait Layers: Clone + Send + Sync + Sized + 'static {
     ) -> Result<Self::Linear, EmbedError>;
     /// A normalisation.
     fn norm(&self, weights: NormWeights<'_>, eps: f32) -> Result<Self::Norm, EmbedError>;
-    /// An embedding table of `rows × width`.
-    fn table(&self, values: Floats, rows: usize, width: usize) -> Result<Self::Table, EmbedError>;
+    /// An embedding table.
+    fn table(&self, table: weights::Table) -> Result<Self::Table, EmbedError>;
     /// A rotation, for texts of up to `longest` tokens.
     fn rotary(&self, rotation: Rotation, longest: usize) -> Result<Self::Rotary, EmbedError>;
     /// A bias for texts of up to `longest` tokens: `heads × (2 · longest - 1)`, element `longest -

@@ -113,8 +113,11 @@ impl Shared {
             self.account(replica, tokens, count, started, ended);
             let result = match result {
                 Ok(Ok(vectors)) => Ok(vectors),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err(format!("encoder `{}` panicked on a batch", self.id)),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(EmbedError::Internal(format!(
+                    "encoder `{}` panicked on a batch",
+                    self.id
+                ))),
             };
             let mut first = 0;
             for unit in batch {
@@ -129,7 +132,7 @@ impl Shared {
                         started,
                         ended,
                     }),
-                    Err(message) => Err(EmbedError::Internal(message.clone())),
+                    Err(error) => Err(error.for_another()),
                 };
                 first += values;
                 // The receiver is gone if the request was cancelled meanwhile.

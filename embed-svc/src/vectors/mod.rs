@@ -7,15 +7,13 @@ use crate::{
     backend::{Rows, Sink, Threads},
     batch::TokenBatch,
     error::EmbedError,
-    weights::{Floats, Weights},
+    weights::{Table, Weights},
 };
 
 /// A table of vectors.
 pub struct StaticVectors {
     name: &'static str,
-    values: Floats,
-    rows: usize,
-    width: usize,
+    table: Table,
     /// The row of each token id, if ids share rows (Model2Vec with a quantised vocabulary).
     mapping: Option<Vec<u32>>,
     /// A factor for each token id (Model2Vec).
@@ -23,13 +21,11 @@ pub struct StaticVectors {
 }
 
 impl StaticVectors {
-    /// A table of `rows × width`.
-    pub fn new(name: &'static str, values: Floats, rows: usize, width: usize) -> Self {
+    /// The vectors of a table.
+    pub fn new(name: &'static str, table: Table) -> Self {
         Self {
             name,
-            values,
-            rows,
-            width,
+            table,
             mapping: None,
             factors: None,
         }
@@ -52,25 +48,32 @@ impl StaticVectors {
         if weights.has("embedding.weight") {
             return Self::read(NAME, weights, "embedding.weight");
         }
-        let mut table = Self::read(NAME, weights, "embeddings")?;
+        let mut vectors = Self::read(NAME, weights, "embeddings")?;
         if weights.has("mapping") {
             let mapping = weights.integers("mapping")?;
             let rows = mapping
                 .iter()
-                .map(|&row| u32::try_from(row).ok().filter(|&row| (row as usize) < table.rows))
+                .map(|&row| {
+                    u32::try_from(row)
+                        .ok()
+                        .filter(|&row| (row as usize) < vectors.table.rows())
+                })
                 .collect::<Option<Vec<_>>>();
-            table.mapping = Some(rows.ok_or_else(|| {
+            vectors.mapping = Some(rows.ok_or_else(|| {
                 EmbedError::file(
                     weights.file(),
-                    format!("tensor `mapping` leads beyond the {} rows of `embeddings`", table.rows),
+                    format!(
+                        "tensor `mapping` leads beyond the {} rows of `embeddings`",
+                        vectors.table.rows()
+                    ),
                     "fetch the model again",
                 )
             })?);
         }
         if weights.has("weights") {
-            table.factors = Some(weights.doubles("weights", &[table.ids()])?);
+            vectors.factors = Some(weights.doubles("weights", &[vectors.ids()])?);
         }
-        Ok(table)
+        Ok(vectors)
     }
 
     fn read(name: &'static str, weights: &Weights, tensor: &str) -> Result<Self, EmbedError> {
@@ -84,11 +87,11 @@ impl StaticVectors {
                 "fetch the model again",
             ));
         };
-        Ok(Self::new(name, weights.get(tensor, &[rows, width])?, rows, width))
+        Ok(Self::new(name, weights.table(tensor, rows, width)?))
     }
 
     fn ids(&self) -> usize {
-        self.mapping.as_ref().map_or(self.rows, Vec::len)
+        self.mapping.as_ref().map_or(self.table.rows(), Vec::len)
     }
 }
 
@@ -98,7 +101,7 @@ impl Architecture for StaticVectors {
     }
 
     fn hidden_size(&self) -> usize {
-        self.width
+        self.table.width()
     }
 
     fn max_positions(&self) -> usize {
@@ -110,13 +113,12 @@ impl Architecture for StaticVectors {
     }
 
     fn forward(&self, batch: &TokenBatch, _threads: Threads, sink: &mut Sink<'_>) -> Result<(), EmbedError> {
-        let table = &self.values[..];
-        let mut states = Vec::with_capacity(batch.tokens() * self.width);
+        let mut states = Vec::with_capacity(batch.tokens() * self.table.width());
         for &id in batch.ids() {
             let id = id as usize;
             let row = self.mapping.as_ref().map_or(id, |mapping| mapping[id] as usize);
             let first = states.len();
-            states.extend_from_slice(&table[row * self.width..(row + 1) * self.width]);
+            states.extend_from_slice(self.table.row(row)?);
             if let Some(factors) = &self.factors {
                 let factor = factors[id];
                 for value in &mut states[first..] {

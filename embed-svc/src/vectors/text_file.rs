@@ -10,7 +10,12 @@ use std::{
 };
 
 use super::StaticVectors;
-use crate::{error::EmbedError, folder::WordList, tokenise::words::WordTokenizer, weights::Floats};
+use crate::{
+    error::EmbedError,
+    folder::WordList,
+    tokenise::words::WordTokenizer,
+    weights::{Floats, Table},
+};
 
 /// Row 0 belongs to no word; it is zero. Its name is that in sentence-transformers.
 const PADDING: &str = "PADDING_TOKEN";
@@ -78,12 +83,12 @@ pub fn read(file: &Path) -> Result<TextVectors, EmbedError> {
     if width == 0 {
         return Err(refuse("holds no vectors".into()));
     }
-    let rows = vocab.len();
     let words = WordTokenizer::new(WordList {
         vocab,
         ..WordList::default()
     });
-    let table = StaticVectors::new("word-vectors", Floats::from(Arc::<[f32]>::from(values)), rows, width);
+    let values = Floats::from(Arc::<[f32]>::from(values));
+    let table = StaticVectors::new("word-vectors", Table::held(values, width));
     Ok(TextVectors { words, table, skipped })
 }
 

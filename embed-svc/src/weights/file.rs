@@ -6,6 +6,7 @@ use std::{
     io::{self, Read, Seek, SeekFrom},
     ops::Range,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use parking_lot::Mutex;
@@ -21,6 +22,24 @@ const LARGEST_HEADER: usize = 100_000_000;
 pub(super) struct TensorFile {
     pub(super) path: PathBuf,
     file: Mutex<File>,
+    state: State,
+}
+
+/// What tells that a file was written to.
+#[derive(Debug, PartialEq, Eq)]
+struct State {
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+impl State {
+    fn of(file: &File) -> io::Result<Self> {
+        let found = file.metadata()?;
+        Ok(Self {
+            size: found.len(),
+            modified: found.modified().ok(),
+        })
+    }
 }
 
 /// Why a file cannot be opened.
@@ -35,7 +54,8 @@ impl TensorFile {
     /// the data are complete and that no tensor reaches beyond them.
     pub(super) fn open(path: &Path) -> Result<(Self, usize, Metadata), OpenError> {
         let mut file = File::open(path).map_err(OpenError::Unreadable)?;
-        let size = file.metadata().map_err(OpenError::Unreadable)?.len();
+        let state = State::of(&file).map_err(OpenError::Unreadable)?;
+        let size = state.size;
         let mut length = [0; LENGTH];
         file.read_exact(&mut length)
             .map_err(|_| OpenError::Broken(SafeTensorError::HeaderTooSmall))?;
@@ -66,14 +86,21 @@ impl TensorFile {
         let file = Self {
             path: path.to_path_buf(),
             file: Mutex::new(file),
+            state,
         };
         Ok((file, start, metadata))
     }
 
-    /// Reads these bytes of the file.
+    /// Reads these bytes of the file. If the file was written to since it was opened, that is an
+    /// error: the bytes could be another model's.
     pub(super) fn read(&self, bytes: Range<usize>, into: &mut [u8]) -> io::Result<()> {
         let mut file = self.file.lock();
         file.seek(SeekFrom::Start(bytes.start as u64))?;
-        file.read_exact(into)
+        file.read_exact(into)?;
+        if State::of(&file)? == self.state {
+            Ok(())
+        } else {
+            Err(io::Error::other("the file was written to after it was opened"))
+        }
     }
 }

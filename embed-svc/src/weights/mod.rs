@@ -1,18 +1,21 @@
 //! Checkpoint tensors, each read on demand.
 
 mod file;
+mod table;
+mod tensor;
 
 use std::{
     collections::HashMap,
-    ops::{Deref, Range},
+    ops::Deref,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use half::{bf16, f16};
 use safetensors::Dtype;
 
 use file::{OpenError, TensorFile};
+pub use table::Table;
+use tensor::Tensor;
 
 use crate::error::EmbedError;
 
@@ -20,16 +23,8 @@ use crate::error::EmbedError;
 /// names.
 #[derive(Debug)]
 pub struct Weights {
-    files: Vec<TensorFile>,
-    tensors: HashMap<String, Entry>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    file: usize,
-    dtype: Dtype,
-    shape: Vec<usize>,
-    bytes: Range<usize>,
+    files: Vec<Arc<TensorFile>>,
+    tensors: HashMap<String, Tensor>,
 }
 
 /// `f32` values, converted if the file has another type. Clones share them.
@@ -57,6 +52,8 @@ impl Deref for Floats {
     }
 }
 
+const RELOAD: &str = "fetch the model again and start the server again; a new version is moved to this place, not written into the \
+                      file that is served";
 const REFETCH: &str = "fetch the model again; a download that broke off leaves such a file";
 
 impl Weights {
@@ -94,16 +91,17 @@ impl Weights {
             };
             EmbedError::file(path, message, REFETCH)
         })?;
-        let number = self.files.len();
+        let file = Arc::new(file);
         for (name, info) in metadata.tensors() {
             let bytes = data + info.data_offsets.0..data + info.data_offsets.1;
-            let entry = Entry {
-                file: number,
+            let tensor = Tensor {
+                name: name.clone(),
+                file: Arc::clone(&file),
                 dtype: info.dtype,
                 shape: info.shape.clone(),
                 bytes,
             };
-            self.tensors.insert(name, entry);
+            self.tensors.insert(name, tensor);
         }
         self.files.push(file);
         Ok(())
@@ -131,58 +129,15 @@ impl Weights {
     /// # Errors
     /// If the tensor is missing, has another shape or is not of a float type; the error names it.
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Floats, EmbedError> {
-        let entry = self.entry(name, shape)?;
-        let path = &self.files[entry.file].path;
-        let count = entry.shape.iter().product();
-        match entry.dtype {
-            Dtype::F32 => {
-                // Read directly into its final place: the tables of large models take gigabytes.
-                let mut values: Arc<[f32]> = std::iter::repeat_n(0.0, count).collect();
-                if let Some(values) = Arc::get_mut(&mut values) {
-                    self.read(entry, bytemuck::cast_slice_mut(values))?;
-                    if cfg!(target_endian = "big") {
-                        values
-                            .iter_mut()
-                            .for_each(|value| *value = f32::from_bits(value.to_bits().swap_bytes()));
-                    }
-                }
-                Ok(Floats(values))
-            }
-            Dtype::F16 => Ok(Floats(self.halves(entry, f16::from_le_bytes, f16::to_f32)?)),
-            Dtype::BF16 => Ok(Floats(self.halves(entry, bf16::from_le_bytes, bf16::to_f32)?)),
-            other => Err(EmbedError::file(
-                path,
-                format!("tensor `{name}` is {other:?}; F32, F16 and BF16 are read"),
-                "save the model in one of these types",
-            )),
-        }
+        self.tensor(name, shape)?.all()
     }
 
-    /// Reads a tensor's bytes.
-    fn read(&self, entry: &Entry, into: &mut [u8]) -> Result<(), EmbedError> {
-        let file = &self.files[entry.file];
-        file.read(entry.bytes.clone(), into).map_err(|error| {
-            let message = format!("the weights cannot be read any more: {error}");
-            EmbedError::file(&file.path, message, REFETCH)
-        })
-    }
-
-    /// A tensor's bytes.
-    fn bytes(&self, entry: &Entry) -> Result<Vec<u8>, EmbedError> {
-        let mut bytes = vec![0; entry.bytes.len()];
-        self.read(entry, &mut bytes)?;
-        Ok(bytes)
-    }
-
-    /// Reads a tensor of two-byte values.
-    fn halves<T>(
-        &self,
-        entry: &Entry,
-        read: impl Fn([u8; 2]) -> T,
-        widen: impl Fn(T) -> f32,
-    ) -> Result<Arc<[f32]>, EmbedError> {
-        let bytes = self.bytes(entry)?;
-        Ok(bytes.as_chunks().0.iter().map(|b| widen(read(*b))).collect())
+    /// A tensor as a table of `rows × width`, whose rows are read when they are asked for.
+    ///
+    /// # Errors
+    /// As [`Weights::get`].
+    pub fn table(&self, name: &str, rows: usize, width: usize) -> Result<Table, EmbedError> {
+        Table::read(self.tensor(name, &[rows, width])?, rows, width)
     }
 
     /// Checks that a tensor exists with this shape.
@@ -190,25 +145,26 @@ impl Weights {
     /// # Errors
     /// If the tensor is missing or has another shape; the error names it.
     pub fn check(&self, name: &str, shape: &[usize]) -> Result<(), EmbedError> {
-        self.entry(name, shape).map(drop)
+        self.tensor(name, shape).map(drop)
     }
 
-    fn entry(&self, name: &str, shape: &[usize]) -> Result<&Entry, EmbedError> {
-        let Some(entry) = self.tensors.get(name) else {
-            return Err(self.missing(&[name.to_owned()]));
-        };
-        let path = &self.files[entry.file].path;
-        if entry.shape != shape {
+    fn named(&self, name: &str) -> Result<&Tensor, EmbedError> {
+        self.tensors.get(name).ok_or_else(|| self.missing(&[name.to_owned()]))
+    }
+
+    fn tensor(&self, name: &str, shape: &[usize]) -> Result<&Tensor, EmbedError> {
+        let tensor = self.named(name)?;
+        if tensor.shape != shape {
             return Err(EmbedError::file(
-                path,
+                &tensor.file.path,
                 format!(
                     "tensor `{name}` has shape {:?}, the configuration says {shape:?}",
-                    entry.shape
+                    tensor.shape
                 ),
                 "config.json and the weights belong to different models",
             ));
         }
-        Ok(entry)
+        Ok(tensor)
     }
 
     /// Like [`Weights::get`], in double precision; also reads F64 tensors.
@@ -216,11 +172,11 @@ impl Weights {
     /// # Errors
     /// As [`Weights::get`].
     pub fn doubles(&self, name: &str, shape: &[usize]) -> Result<Vec<f64>, EmbedError> {
-        let entry = self.entry(name, shape)?;
-        if entry.dtype != Dtype::F64 {
+        let tensor = self.tensor(name, shape)?;
+        if tensor.dtype != Dtype::F64 {
             return Ok(self.get(name, shape)?.iter().map(|value| f64::from(*value)).collect());
         }
-        let bytes = self.bytes(entry)?;
+        let bytes = tensor.bytes()?;
         Ok(bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect())
     }
 
@@ -229,12 +185,9 @@ impl Weights {
     /// # Errors
     /// If the tensor is missing or has another type; the error names it.
     pub fn integers(&self, name: &str) -> Result<Vec<i64>, EmbedError> {
-        let Some(entry) = self.tensors.get(name) else {
-            return Err(self.missing(&[name.to_owned()]));
-        };
-        let path = &self.files[entry.file].path;
-        let bytes = self.bytes(entry)?;
-        match entry.dtype {
+        let tensor = self.named(name)?;
+        let bytes = tensor.bytes()?;
+        match tensor.dtype {
             Dtype::I64 => Ok(bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)).collect()),
             Dtype::I32 => Ok(bytes
                 .as_chunks()
@@ -242,11 +195,7 @@ impl Weights {
                 .iter()
                 .map(|b| i64::from(i32::from_le_bytes(*b)))
                 .collect()),
-            other => Err(EmbedError::file(
-                path,
-                format!("tensor `{name}` is {other:?}; I64 and I32 are read"),
-                "save the model in one of these types",
-            )),
+            _ => Err(tensor.of_another_type("I64 and I32")),
         }
     }
 

@@ -23,7 +23,7 @@ use super::{
     Activation, Attention, Backend, Heads, Layers, NormWeights, Pairs, PositionWeights, Rotation, Rows, Sink, Span,
     Threads,
 };
-use crate::{batch::TokenBatch, device::Precision, error::EmbedError, weights::Floats};
+use crate::{batch::TokenBatch, device::Precision, error::EmbedError, weights};
 
 /// Tensors on a device, in one element type.
 #[derive(Debug, Clone)]
@@ -189,9 +189,11 @@ impl Layers for Candle {
         })())
     }
 
-    fn table(&self, values: Floats, rows: usize, width: usize) -> Result<Tensor, EmbedError> {
-        let table = || Tensor::from_slice(&values[..], (rows, width), &self.device)?.to_dtype(self.dtype);
-        self.done(counted(&[rows, width]).and_then(|()| table()))
+    fn table(&self, table: weights::Table) -> Result<Tensor, EmbedError> {
+        let shape = (table.rows(), table.width());
+        let values = table.all()?;
+        let table = || Tensor::from_slice(&values[..], shape, &self.device)?.to_dtype(self.dtype);
+        self.done(counted(&[shape.0, shape.1]).and_then(|()| table()))
     }
 
     fn rotary(&self, rotation: Rotation, longest: usize) -> Result<Rotary, EmbedError> {

@@ -1,5 +1,5 @@
 //! The CPU, on our own kernels: weights packed once (as floats, or rounded to integers), embedding
-//! tables kept as in the file, buffers reused.
+//! tables read row by row, buffers reused.
 
 mod attention;
 mod buffer;
@@ -18,7 +18,7 @@ use super::{
     Activation, Attention, Backend, Heads, Layers, NormWeights, PositionWeights, Rotation, Rows, Sink, Threads,
     rotation::Angles,
 };
-use crate::{batch::TokenBatch, device::Precision, error::EmbedError, weights::Floats};
+use crate::{batch::TokenBatch, device::Precision, error::EmbedError, weights::Table};
 
 /// Rows that one task normalises.
 const NORM_ROWS: usize = 32;
@@ -117,19 +117,6 @@ pub struct Positions {
     longest: usize,
 }
 
-/// An embedding table.
-#[derive(Debug)]
-pub struct Table {
-    values: Floats,
-    width: usize,
-}
-
-impl Table {
-    fn row(&self, row: usize) -> &[f32] {
-        &self.values[row * self.width..(row + 1) * self.width]
-    }
-}
-
 /// One row a token.
 #[derive(Debug)]
 pub struct States {
@@ -200,8 +187,8 @@ impl Layers for Cpu {
         })
     }
 
-    fn table(&self, values: Floats, _rows: usize, width: usize) -> Result<Table, EmbedError> {
-        Ok(Table { values, width })
+    fn table(&self, table: Table) -> Result<Table, EmbedError> {
+        Ok(table)
     }
 
     fn rotary(&self, rotation: Rotation, longest: usize) -> Result<Rotary, EmbedError> {
@@ -272,17 +259,17 @@ impl Backend for Cpu {
     fn plan(&self, _batch: &TokenBatch) {}
 
     fn gather(&self, table: &Table, rows: &[u32], threads: Threads) -> Result<States, EmbedError> {
-        let mut states = States::new(rows.len(), table.width, threads);
-        let out = states.values.values_mut().chunks_exact_mut(table.width);
+        let mut states = States::new(rows.len(), table.width(), threads);
+        let out = states.values.values_mut().chunks_exact_mut(table.width());
         for (out, &row) in out.zip(rows) {
-            out.copy_from_slice(table.row(row as usize));
+            out.copy_from_slice(table.row(row as usize)?);
         }
         Ok(states)
     }
 
     fn add_rows(&self, mut x: States, table: &Table, rows: &[u32]) -> Result<States, EmbedError> {
-        for (out, &row) in x.values.values_mut().chunks_exact_mut(table.width).zip(rows) {
-            kernels::rows::add(out, table.row(row as usize));
+        for (out, &row) in x.values.values_mut().chunks_exact_mut(table.width()).zip(rows) {
+            kernels::rows::add(out, table.row(row as usize)?);
         }
         Ok(x)
     }
