@@ -57,7 +57,7 @@ def timed(name, work):
 
 def peer(kind, queries, documents, width, k, construction, search, repeats, hits):
     """One run of a peer in this process, which prints what the example `hnsw` prints."""
-    width, k, construction, search = int(width), int(k), int(construction), int(search)
+    width, k, construction, searches = int(width), int(k), int(construction), [int(ef) for ef in search.split(",")]
     threads = int(os.environ["RAYON_NUM_THREADS"])
     queries, documents = (np.fromfile(path, "<f4").reshape(-1, width) for path in (queries, documents))
     if kind == "hnswlib":
@@ -67,28 +67,31 @@ def peer(kind, queries, documents, width, k, construction, search, repeats, hits
         index.init_index(len(documents), M=M, ef_construction=construction, random_seed=42)
         index.set_num_threads(threads)
         timed("build", lambda: index.add_items(documents))
-        index.set_ef(max(search, k))
+        hold = lambda ef: index.set_ef(max(ef, k))
         find = lambda: index.knn_query(queries, k)[0]
     else:
         import faiss
 
         faiss.omp_set_num_threads(threads)
         index = faiss.IndexHNSWFlat(width, M, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction, index.hnsw.efSearch = construction, search
+        index.hnsw.efConstruction = construction
         timed("build", lambda: index.add(documents))
+        hold = lambda ef: setattr(index.hnsw, "efSearch", ef)
         find = lambda: index.search(queries, k)[1]
-    for _ in range(int(repeats)):
-        found = timed("search", find)
-    found.astype("<u4").tofile(hits)
+    for ef in searches:
+        hold(ef)
+        for _ in range(int(repeats)):
+            found = timed(f"search-{ef}", find)
+        found.astype("<u4").tofile(f"{hits}.{ef}")
 
 
-def run(command, threads):
-    """Seconds passed and worked by `build` and by `search` (the best of its repeats)."""
+def run(command, searches, threads):
+    """Seconds passed and worked by `build` and by each search (the best of its repeats)."""
     environment = {**os.environ, "RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
     output = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
     lines = [text.split() for text in output.splitlines()]
     times = lambda name: [(float(wall), float(cpu)) for what, wall, cpu in lines if what == name]
-    return times("build")[0], min(times("search"))
+    return times("build")[0], [min(times(f"search-{ef}")) for ef in searches]
 
 
 def main():
@@ -101,7 +104,7 @@ def main():
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--ef-construction", type=int, default=100)
-    parser.add_argument("--ef-search", type=int, default=100)
+    parser.add_argument("--ef-search", type=int, nargs="+", default=[100], help="candidates held; several: the same graph is searched with each")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3, help="rounds; each builds every index anew")
     parser.add_argument("--only", nargs="+", default=["isomer", "hnswlib", "faiss"])
@@ -113,24 +116,25 @@ def main():
         documents.tofile(paths[1])
         truth = exact(queries, documents, args.k)
         del documents
-        terms = [*paths[:2], *map(str, (args.width, args.k, args.ef_construction, args.ef_search, 5)), paths[2]]
+        terms = [*paths[:2], *map(str, (args.width, args.k, args.ef_construction)), ",".join(map(str, args.ef_search)), "5", paths[2]]
         results = {name: [] for name in args.only}
         for number in range(args.repeats):
             for name, kept in results.items():
                 start = [args.isomer] if name == "isomer" else [sys.executable, str(pathlib.Path(__file__).resolve()), "--peer", name]
-                measured = run([*start, *terms], args.threads)
-                found = np.fromfile(paths[2], "<u4").reshape(-1, args.k)
-                recall = np.mean([len(set(a) & set(b)) / args.k for a, b in zip(found, truth)])
-                kept.append((*measured, recall))
+                build, times = run([*start, *terms], args.ef_search, args.threads)
+                hits = [np.fromfile(f"{paths[2]}.{ef}", "<u4").reshape(-1, args.k) for ef in args.ef_search]
+                recalls = [np.mean([len(set(a) & set(b)) / args.k for a, b in zip(found, truth)]) for found in hits]
+                kept.append((build, times, recalls))
                 print(f"round {number + 1}, {name}: {kept[-1]}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
-    print(f"{args.documents} x {args.width}, {args.queries} queries, M {M}, ef_construction {args.ef_construction}, ef_search {args.ef_search}\n")
-    print(f"| system | build, s (worked) | queries/s | ms worked a query | recall@{args.k} |\n|---|---|---|---|---|")
+    print(f"{args.documents} x {args.width}, {args.queries} queries, M {M}, ef_construction {args.ef_construction}\n")
+    print(f"| system | build, s (worked) | ef_search | queries/s | ms worked a query | recall@{args.k} |\n|---|---|---|---|---|---|")
     middle = lambda values: statistics.median(values)
     for name, kept in results.items():
         build, work = middle(k[0][0] for k in kept), middle(k[0][1] for k in kept)
-        passed, worked = middle(k[1][0] for k in kept), middle(k[1][1] for k in kept)
-        each, recall = worked * 1000 / args.queries, middle(k[2] for k in kept)
-        print(f"| {name} | {build:.1f} ({work:.1f}) | {args.queries / passed:,.0f} | {each:.2f} | {recall:.4f} |")
+        for place, ef in enumerate(args.ef_search):
+            passed, worked = middle(k[1][place][0] for k in kept), middle(k[1][place][1] for k in kept)
+            each, recall = worked * 1000 / args.queries, middle(k[2][place] for k in kept)
+            print(f"| {name} | {build:.1f} ({work:.1f}) | {ef} | {args.queries / passed:,.0f} | {each:.2f} | {recall:.4f} |")
 
 
 if __name__ == "__main__":

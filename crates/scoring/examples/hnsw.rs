@@ -2,9 +2,10 @@
 //! hnswlib and Faiss.
 //!
 //! `hnsw QUERIES DOCUMENTS WIDTH K EF_CONSTRUCTION EF_SEARCH REPEATS HITS`: two files of
-//! little-endian f32 rows, compared by cosine on all cores. Prints `build` and, for each repeat,
-//! `search` with the seconds that passed and those of all cores (on Linux); writes the document
-//! rows found (u32, K a query) to HITS.
+//! little-endian f32 rows, compared by cosine on all cores. EF_SEARCH is a number, or several with
+//! commas between. Prints `build` and, for each of them and each repeat, `search-EF_SEARCH` with
+//! the seconds that passed and those of all cores (on Linux); writes the document rows found (u32,
+//! K a query) to HITS with `.EF_SEARCH` behind its name.
 #![allow(clippy::print_stdout, missing_docs)]
 
 use std::{error::Error, fs, time::Instant};
@@ -46,22 +47,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (width, k, repeats): (usize, usize, usize) = (width.parse()?, k.parse()?, repeats.parse()?);
     let (queries, documents) = (read(queries, width)?, read(documents, width)?);
+    let searches: Vec<usize> = search.split(',').map(str::parse).collect::<Result<_, _>>()?;
     let options = HnswOptions {
         ef_construction: construction.parse()?,
-        ef_search: search.parse()?,
         ..HnswOptions::default()
     };
     let graph = timed("build", || Graph::build(documents.view(), Similarity::Cosine, options));
-    let mut found = Vec::new();
-    for _ in 0..repeats {
-        found = timed("search", || {
-            let rows = (0..queries.rows()).into_par_iter();
-            rows.map(|row| graph.search(queries.row(row), options.ef_search.max(k)))
-                .collect::<Vec<_>>()
-        });
+    for ef in searches {
+        let mut found = Vec::new();
+        for _ in 0..repeats {
+            found = timed(&format!("search-{ef}"), || {
+                let rows = (0..queries.rows()).into_par_iter();
+                rows.map(|row| graph.search(queries.row(row), ef.max(k)))
+                    .collect::<Vec<_>>()
+            });
+        }
+        let rows = found.iter().flat_map(|found| found.iter().take(k));
+        let bytes: Vec<u8> = rows.flat_map(|row| (*row as u32).to_le_bytes()).collect();
+        fs::write(format!("{output}.{ef}"), bytes)?;
     }
-    let rows = found.iter().flat_map(|found| found.iter().take(k));
-    let bytes: Vec<u8> = rows.flat_map(|row| (*row as u32).to_le_bytes()).collect();
-    fs::write(output, bytes)?;
     Ok(())
 }
