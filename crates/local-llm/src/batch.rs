@@ -123,8 +123,8 @@ impl<T: Send> Batch<T> {
         self.active.retain(|a| !is_cancelled(&a.reply));
     }
 
-    /// One step: admits requests that fit, runs one row or more for each sequence that is answering and
-    /// as many prompt rows as fit, and returns the answers that are complete.
+    /// One step: admits requests that fit, runs one row or more for each sequence that is answering
+    /// and as many prompt rows as fit, and returns the answers that are complete.
     pub(crate) fn step(&mut self, decoder: &Decoder, vocabulary: &Vocabulary) -> Vec<(T, Generated)> {
         self.admit(decoder);
         self.plan();

@@ -1,10 +1,10 @@
 //! Guesses at the next tokens of an answer, copied from its sequence.
 //!
-//! A rewrite repeats much of its source, so what followed the last tokens where they occurred before
-//! is likely to follow again (prompt lookup decoding, Saxena 2023). A step runs the guesses behind
-//! the last token and keeps those that the model draws itself (Leviathan et al. 2023), so answers
-//! are the same with and without them. The row of a guess costs little while a step's time is the
-//! reading of the weights.
+//! A rewrite repeats much of its source, so what followed the last tokens where they occurred
+//! before is likely to follow again (prompt lookup decoding, Saxena 2023). A step runs the guesses
+//! behind the last token and keeps those that the model draws itself (Leviathan et al. 2023), so
+//! answers are the same with and without them. The row of a guess costs little while a step's time
+//! is the reading of the weights.
 
 /// Most tokens that are compared to find the place.
 const COMPARED: usize = 4;

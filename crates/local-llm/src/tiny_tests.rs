@@ -136,7 +136,8 @@ fn guesses_change_no_token_and_save_steps() {
         for (guessing, sequences) in [(2, 1), (8, 1), (32, 1), (8, 3), (32, 6)] {
             let (answers, steps, rows) = run(guessing, sequences);
             assert_eq!(answers, plain, "{architecture}, {guessing} rows");
-            // Together, the sequences that nothing can be guessed of decide how many steps there are.
+            // Together, the sequences that nothing can be guessed of decide how many steps there
+            // are.
             if sequences == 1 {
                 assert!(
                     steps < plain_steps,

@@ -115,8 +115,8 @@ impl TinyModel {
         self.tensors.insert(name.to_owned(), quantized);
     }
 
-    /// Multiplies the output of attention in every layer. With a small factor the next token depends
-    /// on little but the last one, so that a greedy answer soon goes in a circle.
+    /// Multiplies the output of attention in every layer. With a small factor the next token
+    /// depends on little but the last one, so that a greedy answer soon goes in a circle.
     pub fn scale_attention(&mut self, factor: f32) {
         for layer in 0..LAYERS {
             let name = format!("blk.{layer}.attn_output.weight");
