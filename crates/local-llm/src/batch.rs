@@ -240,8 +240,7 @@ impl<T: Send> Batch<T> {
             if logits > 0 {
                 drawing.push(Drawing {
                     most: *prompt + *max_tokens,
-                    rows: logits,
-                    guessed: if logits > 1 { &next[1..] } else { &[] },
+                    guessed: &next[next.len() - (logits - 1)..],
                     tokens,
                     sampler,
                     output,
@@ -258,7 +257,7 @@ impl<T: Send> Batch<T> {
         let mut drawing: Vec<_> = drawing
             .into_iter()
             .map(|drawing| {
-                let (own, others) = logits.split_at(drawing.rows * vocabulary.len());
+                let (own, others) = logits.split_at((drawing.guessed.len() + 1) * vocabulary.len());
                 logits = others;
                 (drawing, own)
             })
@@ -302,8 +301,7 @@ impl<T: Send> Batch<T> {
 
 /// What a sequence needs to draw tokens from its rows of logits.
 struct Drawing<'a> {
-    /// The row after the last token, then one after each guess.
-    rows: usize,
+    /// There is a row after the last token, and one after each guess.
     guessed: &'a [u32],
     tokens: &'a mut Vec<u32>,
     /// Most tokens of prompt and answer.
