@@ -27,12 +27,12 @@ const TIME: Duration = Duration::from_secs(10);
 /// Has the rest of the request's body read when its reader is gone.
 pub(crate) fn read_the_rest(request: Request) -> Request {
     let headers = request.headers();
-    let is_framed_by_http_2 = request.version() >= Version::HTTP_2;
+    let is_framed_by_http_2 = || request.version() >= Version::HTTP_2;
     // Such a client sends its body when it is told to.
-    let waits = headers.contains_key(header::EXPECT);
+    let waits = || headers.contains_key(header::EXPECT);
     // Where such a body ends is not certain, so nothing may follow it.
-    let is_odd = has_two_lengths(headers);
-    if is_framed_by_http_2 || waits || is_odd || request.body().is_end_stream() {
+    let is_odd = || has_two_lengths(headers);
+    if is_framed_by_http_2() || request.body().is_end_stream() || waits() || is_odd() {
         return request;
     }
     request.map(|body| Body::new(Reader { body: Some(body) }))

@@ -13,10 +13,10 @@ use crate::{
     support::{Obedient, Running, get, http},
 };
 
-const MOST: usize = 1 << 20;
+pub(crate) const MOST: usize = 1 << 20;
 const PATH: &str = "/isomer.encoder.v1.EncoderService/GetEncoder";
 
-async fn start() -> Running {
+pub(crate) async fn start() -> Running {
     let server = EncoderServiceServer::new(Obedient::default())
         .max_decoding_message_size(MOST)
         .accept_compressed(CompressionEncoding::Gzip)

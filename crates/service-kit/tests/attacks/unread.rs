@@ -3,37 +3,22 @@
 
 use std::time::Duration;
 
-use axum::{Router, routing::post};
-use bytes::Bytes;
-use isomer_service_kit::{LimitsConfig, server::ServerConfig};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     time::{sleep, timeout},
 };
 
-use crate::support::{Obedient, Running, services};
-
-const MOST: usize = 1 << 20;
-
-async fn start() -> Running {
-    let routes = Router::new().route("/extracts", post(|body: Bytes| async move { body.len().to_string() }));
-    let limits = LimitsConfig {
-        max_message_bytes: MOST,
-        ..LimitsConfig::default()
-    };
-    let config = ServerConfig {
-        limits,
-        ..ServerConfig::default()
-    };
-    Running::start(services(&Obedient::default()).http(routes), config).await
-}
+use crate::{
+    bodies::{MOST, start},
+    support::Running,
+};
 
 /// Sends the head and then the body, which takes a while, and reads only then; then another
-/// request on the same connection. The heads of the answers.
-async fn told(running: &Running, path: &str, length: &str, body: usize) -> std::io::Result<String> {
+/// request on the same connection. The answers.
+async fn told(running: &Running, path: &str, body: usize) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(running.address).await?;
-    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\n{length}\r\n");
+    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {body}\r\n\r\n");
     stream.write_all(head.as_bytes()).await?;
     let piece = vec![b'x'; body / 8];
     for _ in 0..8 {
@@ -53,9 +38,7 @@ async fn a_client_that_is_still_sending_gets_the_refusal() {
     let running = start().await;
     for (path, bytes, status) in [("/extracts", 2 * MOST, "413"), ("/nowhere", MOST / 2, "404")] {
         for _ in 0..4 {
-            let answer = told(&running, path, &format!("Content-Length: {bytes}\r\n"), bytes)
-                .await
-                .unwrap();
+            let answer = told(&running, path, bytes).await.unwrap();
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
             assert!(
                 answer.ends_with("\r\n\r\n3"),
