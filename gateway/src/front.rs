@@ -180,7 +180,7 @@ pub fn services(
     for upstream in transform.chain(scores) {
         services = services.add_routes(
             upstream.service,
-            timing::timed(billing::charged(proxy::route(upstream))),
+            proxy::route(upstream).layer((timing::timed(), billing::charged())),
         );
     }
     let mut follower = None;
@@ -203,7 +203,7 @@ pub fn services(
             Some(follower) => runs::route(upstream, follower.clone()),
             None => proxy::route(upstream),
         };
-        services = services.add_routes(RUNS, timing::timed(runs::named(routes)));
+        services = services.add_routes(RUNS, routes.layer((timing::timed(), runs::named())));
     }
     let pages = Pages {
         router: routes.router.clone(),
@@ -222,7 +222,7 @@ pub fn services(
             routes.registry.handler(),
             access.cloned(),
         )))
-        .http(timing::timed(billing::charged(page::routes(pages))))
+        .http(page::routes(pages).layer((timing::timed(), billing::charged())))
         .web(&settings.web.allowed_origins);
     let services = dialects::add(services, &backends);
     let services = openai::add(services, backends);
@@ -249,7 +249,9 @@ where
     let server = server.map_request(|request: axum::extract::Request| request.map(Body::new));
     services.add_routes(
         S::NAME,
-        timing::timed(billing::charged(axum::Router::new().route_service(&path, server))),
+        axum::Router::new()
+            .route_service(&path, server)
+            .layer((timing::timed(), billing::charged())),
     )
 }
 

@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
-use axum::{Router, extract::Request, middleware, response::Response};
+use axum::{extract::Request, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use isomer_access::{Allowance, Caller, Remaining};
+use isomer_service_kit::{Next, Wrap, wrap};
 
 const REQUESTS: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-limit-requests"),
@@ -21,12 +22,12 @@ const TOKENS: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-reset-tokens"),
 ];
 
-/// Routes whose answers have these headers.
-pub(crate) fn shown(routes: Router) -> Router {
-    routes.layer(middleware::from_fn(show))
+/// Adds these headers to answers.
+pub(crate) fn shown() -> Wrap {
+    wrap(show)
 }
 
-async fn show(request: Request, next: middleware::Next) -> Response {
+async fn show(request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Caller>().cloned();
     let mut response = next.run(request).await;
     if let Some(caller) = caller {

@@ -3,13 +3,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Router as Routes,
-    extract::Request,
-    middleware::{self, Next},
-    response::Response,
-};
-use isomer_service_kit::UpstreamTime;
+use axum::{extract::Request, response::Response};
+use isomer_service_kit::{Next, UpstreamTime, Wrap, wrap};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -17,9 +12,9 @@ tokio::task_local! {
     static WAITING: Arc<Waiting>;
 }
 
-/// Routes whose answers tell how long they waited.
-pub(crate) fn timed(routes: Routes) -> Routes {
-    routes.layer(middleware::from_fn(measure))
+/// Makes answers tell how long they waited.
+pub(crate) fn timed() -> Wrap {
+    wrap(measure)
 }
 
 async fn measure(request: Request, next: Next) -> Response {
@@ -79,7 +74,7 @@ impl Drop for Wait {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use axum::{body::Body, routing::get};
+    use axum::{Router as Routes, body::Body, routing::get};
     use tokio::time::sleep;
     use tower::ServiceExt;
 
@@ -104,7 +99,7 @@ mod tests {
             call(0, 10).await;
             sleep(ms(7)).await;
         }
-        let routes = timed(Routes::new().route("/", get(answer)));
+        let routes = Routes::new().route("/", get(answer)).layer(timed());
         let request = || Request::get("/").body(Body::empty()).unwrap();
         let response = routes.clone().oneshot(request()).await.unwrap();
         assert_eq!(response.extensions().get(), Some(&UpstreamTime(ms(60))));

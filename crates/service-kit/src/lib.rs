@@ -14,6 +14,7 @@
 //! * [`Process`]: the `main` of a service that is a process of its own.
 //! * [`Bucket`]: the arithmetic of every rate limiter.
 //! * [`Authenticator`]: decides which requests are admitted.
+//! * [`wrap()`]: what happens around each request of a route.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 //!
 //! Without the feature `server` only what a client needs is built: the channel, errors, secrets,
@@ -84,6 +85,8 @@ mod versions;
 #[cfg(feature = "server")]
 mod web;
 mod wire;
+#[cfg(feature = "server")]
+mod wrap;
 
 #[cfg(feature = "server")]
 pub use auth::Authenticator;
@@ -108,3 +111,5 @@ pub use services::Services;
 pub use stream::until_error;
 pub use tenant::Tenant;
 pub use versions::ClientVersion;
+#[cfg(feature = "server")]
+pub use wrap::{Next, Wrap, Wrapped, wrap};

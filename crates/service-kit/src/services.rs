@@ -4,8 +4,7 @@ use std::{collections::BTreeSet, convert::Infallible, sync::Arc};
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, Request, State},
-    middleware,
+    extract::{DefaultBodyLimit, Request},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -16,7 +15,7 @@ use tonic::{Code, Status, body::Body, server::NamedService};
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::{Builder, Error as ReflectionError};
 use tonic_web::GrpcWebLayer;
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt, service_fn, util::option_layer};
 
 use crate::{
     auth::{Auth, Authenticator},
@@ -28,6 +27,7 @@ use crate::{
     refusals::{Refusals, Shape, plain_refusal},
     telemetry,
     web::Web,
+    wrap::{Next, wrap},
 };
 
 pub(crate) const DESCRIPTORS: &[&[u8]] = &[
@@ -179,20 +179,20 @@ impl Services {
             refusals: refusals.clone(),
             budget,
         });
-        let bounded = |router: Router| match &bounds {
-            Some(bounds) => router.layer(middleware::from_fn_with_state(bounds.clone(), layers::arriving)),
-            None => router,
-        };
-        let around = middleware::from_fn_with_state(around, layers::around);
+        let bounds = option_layer(bounds.map(|bounds| {
+            let bounds = Arc::new(bounds);
+            wrap(move |request, next| layers::arriving(Arc::clone(&bounds), request, next))
+        }));
+        let around = Arc::new(around);
+        let around = wrap(move |request, next| layers::around(Arc::clone(&around), request, next));
+        let unknown_path = wrap(move |request, next| unknown_path(refusals.clone(), request, next));
         let grpc = grpc
             .into_iter()
             .fold(Router::new(), |all, (_, routes)| all.merge(routes));
-        let grpc = bounded(grpc.fallback(unknown_method)).layer(around.clone());
-        let http = http
-            .merge(probes(&health))
-            .layer(DefaultBodyLimit::max(limits.max_message_bytes))
-            .layer(middleware::from_fn_with_state(refusals, unknown_path));
-        let http = bounded(http).layer(around);
+        let grpc = grpc.fallback(unknown_method).layer((around.clone(), bounds.clone()));
+        let body_limit = DefaultBodyLimit::max(limits.max_message_bytes);
+        let http = http.merge(probes(&health));
+        let http = http.layer((around, bounds, unknown_path, body_limit));
         // gRPC and HTTP requests are separated here, so that HTTP routes may have their own
         // fallback (a page, a 404).
         let translated = web.as_ref().map(|_| {
@@ -203,28 +203,30 @@ impl Services {
             GrpcWebLayer::new().layer(inner)
         });
         let (speaks_connect, most) = (web.is_some(), limits.max_message_bytes);
+        let routes = Arc::new((grpc, http, translated));
         let both = service_fn(move |mut request: Request| {
-            let (grpc, http, translated) = (grpc.clone(), http.clone(), translated.clone());
+            let routes = Arc::clone(&routes);
             if via == Via::Network {
                 request = layers::read_the_rest(request);
             }
             async move {
+                let (grpc, http, translated) = &*routes;
                 let version = request.version();
-                match translated.filter(|_| layers::is_grpc_web(request.headers())) {
+                match translated.as_ref().filter(|_| layers::is_grpc_web(request.headers())) {
                     Some(translated) => {
                         let is_connect = false;
                         request.extensions_mut().insert(Translated { is_connect, version });
-                        let answer = translated.oneshot(request).await;
+                        let answer = translated.clone().oneshot(request).await;
                         answer.map(|answer| answer.map(axum::body::Body::new))
                     }
-                    None if layers::is_grpc(request.headers()) => grpc.oneshot(request).await,
+                    None if layers::is_grpc(request.headers()) => grpc.clone().oneshot(request).await,
                     None => match connect::Call::of(&request, most).filter(|_| speaks_connect) {
                         Some(call) => {
                             let is_connect = true;
                             request.extensions_mut().insert(Translated { is_connect, version });
-                            Ok(call.answer(request, grpc).await)
+                            Ok(call.answer(request, grpc.clone()).await)
                         }
-                        None => http.oneshot(request).await,
+                        None => http.clone().oneshot(request).await,
                     },
                 }
             }
@@ -309,7 +311,7 @@ async fn unknown_method(request: Request) -> Response {
 
 /// Explains the empty answers to a path that has no route, and to a method that a route does not
 /// accept.
-async fn unknown_path(State(refusals): State<Refusals>, request: Request, next: middleware::Next) -> Response {
+async fn unknown_path(refusals: Refusals, request: Request, next: Next) -> Response {
     let tell = refusals.shape(request.uri().path(), false);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = next.run(request).await;

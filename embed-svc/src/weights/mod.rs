@@ -23,7 +23,8 @@ use crate::error::EmbedError;
 /// names.
 #[derive(Debug)]
 pub struct Weights {
-    files: Vec<Arc<TensorFile>>,
+    /// The first file.
+    path: PathBuf,
     tensors: HashMap<String, Tensor>,
 }
 
@@ -73,7 +74,7 @@ impl Weights {
             return Err(no_weights(folder, &single));
         };
         let mut weights = Self {
-            files: Vec::new(),
+            path: paths.first().cloned().unwrap_or(index),
             tensors: HashMap::new(),
         };
         for path in paths {
@@ -103,7 +104,6 @@ impl Weights {
             };
             self.tensors.insert(name, tensor);
         }
-        self.files.push(file);
         Ok(())
     }
 
@@ -119,9 +119,7 @@ impl Weights {
 
     /// The file that errors name when a tensor is missing.
     pub fn file(&self) -> &Path {
-        self.files
-            .first()
-            .map_or(Path::new("model.safetensors"), |file| &file.path)
+        &self.path
     }
 
     /// A tensor as `f32`, which must have the shape given.

@@ -46,7 +46,7 @@ impl Table {
             return Ok(Self::held(tensor.all()?, width));
         }
         // A type that cannot be read is told now and not with the first text.
-        tensor.floats(0, &mut [])?;
+        tensor.check_float()?;
         Ok(Self {
             rows,
             width,

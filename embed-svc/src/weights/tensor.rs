@@ -8,6 +8,9 @@ use safetensors::Dtype;
 use super::{Floats, RELOAD, file::TensorFile};
 use crate::error::EmbedError;
 
+/// The types that [`Tensor::floats`] reads.
+const FLOATS: &str = "F32, F16 and BF16";
+
 /// Where a tensor is, and how its values are read.
 #[derive(Debug, Clone)]
 pub(super) struct Tensor {
@@ -44,6 +47,14 @@ impl Tensor {
         Ok(Floats(values))
     }
 
+    /// Whether the values are of a type that [`Tensor::floats`] reads.
+    pub(super) fn check_float(&self) -> Result<(), EmbedError> {
+        match self.dtype {
+            Dtype::F32 | Dtype::F16 | Dtype::BF16 => Ok(()),
+            _ => Err(self.of_another_type(FLOATS)),
+        }
+    }
+
     /// The values from the `first` on, as many as `into` has room for.
     pub(super) fn floats(&self, first: usize, into: &mut [f32]) -> Result<(), EmbedError> {
         match self.dtype {
@@ -59,7 +70,7 @@ impl Tensor {
             }
             Dtype::F16 => self.halves(first, into, |bytes| f16::from_le_bytes(bytes).to_f32()),
             Dtype::BF16 => self.halves(first, into, |bytes| bf16::from_le_bytes(bytes).to_f32()),
-            _ => Err(self.of_another_type("F32, F16 and BF16")),
+            _ => Err(self.of_another_type(FLOATS)),
         }
     }
 

@@ -19,10 +19,8 @@ use std::{
 };
 
 use axum::{
-    Router as Routes,
     body::{Body, Bytes},
     extract::Request,
-    middleware::{self, Next},
     response::Response,
 };
 use http_body::{Frame, SizeHint};
@@ -31,15 +29,15 @@ use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{EncodeRequest, RerankRequest, RerankResponse},
 };
-use isomer_service_kit::{Fault, Tenant};
+use isomer_service_kit::{Fault, Next, Tenant, Wrap, wrap};
 use isomer_usage::{Count, sum};
 use tokio::time::Instant;
 
 use crate::routing::{Answer, Router};
 
-/// Routes whose calls are charged to their callers.
-pub(crate) fn charged(routes: Routes) -> Routes {
-    routes.layer(middleware::from_fn(charge))
+/// Charges calls to their callers.
+pub(crate) fn charged() -> Wrap {
+    wrap(charge)
 }
 
 async fn charge(request: Request, next: Next) -> Response {

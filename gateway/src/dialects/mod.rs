@@ -25,7 +25,7 @@ use refusal::Dialect;
 /// Adds the routes and the shapes of their errors.
 pub(crate) fn add(services: Services, backends: &Backends) -> Services {
     let mut services = services
-        .http(rate_limits::shown(timing::timed(billing::charged(routes(backends)))))
+        .http(routes(backends).layer((rate_limits::shown(), timing::timed(), billing::charged())))
         .refusals("/v1/embed", cohere::Cohere::respond)
         .refusals("/v2/", cohere::Cohere::respond)
         .refusals("/api/", ollama::Ollama::respond);

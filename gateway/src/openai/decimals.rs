@@ -8,55 +8,49 @@
 /// Most bytes of one number, with its comma.
 pub(super) const LONGEST: usize = 17;
 
+/// Bytes that are copied for each number.
+const COPIED: usize = 24;
+
 /// The powers of ten that are needed, all exact in binary64.
 const TENS: [f64; 14] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13];
 /// Magnitudes that this module writes: others are rare in vectors.
 const RANGE: std::ops::Range<f64> = 1e-5..10.0;
 /// A generous bound on the rounding error of the products, in units of the ninth digit.
 const SLACK: f64 = 1e-6;
-/// `00` to `99`.
-const PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[0; 2]; 100];
-    let mut number = 0;
-    while number < 100 {
-        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
-        number += 1;
-    }
-    pairs
-};
 
 /// Appends the numbers as a JSON array. A number that is not finite has no form in JSON and becomes
 /// `null`.
 pub(super) fn array(values: impl ExactSizeIterator<Item = f32>, out: &mut Vec<u8>) {
-    out.reserve(values.len() * LONGEST + 2);
+    out.reserve(values.len() * LONGEST + COPIED + 2);
     out.push(b'[');
-    let mut between = false;
     for value in values {
-        if between {
-            out.push(b',');
-        }
-        between = true;
         number(value, out);
+    }
+    // In place of the last comma.
+    if out.last() == Some(&b',') {
+        out.pop();
     }
     out.push(b']');
 }
 
+/// Appends a number and a comma.
 fn number(value: f32, out: &mut Vec<u8>) {
     let magnitude = f64::from(value.abs());
     if RANGE.contains(&magnitude) {
         let decimal = Decimal::shortest(value, magnitude);
         decimal.write(value.is_sign_negative(), out);
     } else if value.is_finite() {
-        out.extend_from_slice(format!("{value:?}").as_bytes());
+        out.extend_from_slice(format!("{value:?},").as_bytes());
     } else {
-        out.extend_from_slice(b"null");
+        out.extend_from_slice(b"null,");
     }
 }
 
-/// `digits` with the point after the first of them, times 10^-`shift`.
+/// `digits` with the point after the first of nine, times 10^-`shift`.
 struct Decimal {
+    /// Nine digits.
     digits: u32,
-    /// The number of digits.
+    /// How many of them are written; the others are zeros.
     places: usize,
     shift: usize,
 }
@@ -70,60 +64,59 @@ impl Decimal {
         }
         let exact = magnitude * TENS[shift + 8];
         let half_gap = half_gap(value) * TENS[shift + 8] - SLACK;
-        let mut found = Self {
-            digits: (exact + 0.5) as u32,
-            places: 9,
-            shift,
-        };
-        let mut step = 1.0;
-        while found.places > 1 {
-            step *= 10.0;
-            let shorter = (exact / step + 0.5) as u32;
-            if (f64::from(shorter) * step - exact).abs() >= half_gap {
+        let (mut digits, mut places) = ((exact + 0.5) as u32, 9);
+        let mut step = 1;
+        while places > 1 {
+            step *= 10;
+            let shorter = (exact / f64::from(step) + 0.5) as u32 * step;
+            if (f64::from(shorter) - exact).abs() >= half_gap {
                 break;
             }
-            found.digits = shorter;
-            found.places -= 1;
+            digits = shorter;
+            places -= 1;
         }
         // Rounding up has reached the next power of ten (0.0099999998 to 0.01).
-        if f64::from(found.digits) >= TENS[found.places] {
-            found = Self {
-                digits: 1,
-                places: 1,
-                shift: shift - 1,
-            };
+        if digits >= 1_000_000_000 {
+            (digits, places, shift) = (100_000_000, 1, shift - 1);
         }
-        found
+        Self { digits, places, shift }
     }
 
+    /// Appends the number and a comma.
     fn write(&self, negative: bool, out: &mut Vec<u8>) {
-        // The sign, zeros before and after the point, nine digits and a point.
-        let mut text = *b"-0.0000000000000";
-        let mut end = match self.shift {
-            // Room for the point, and for `.0` after a single digit.
-            0 => 1 + 1 + self.places.max(2),
-            shift => 2 + shift + self.places,
+        // The sign, zeros before and after the point, nine digits, a comma, and what is not used.
+        let mut text = *b"-0.0000000000000000000000";
+        let digits = &eight_digits(self.digits % 100_000_000);
+        let first = b'0' + (self.digits / 100_000_000) as u8;
+        let end = if self.shift == 0 {
+            text[1] = first;
+            text[3..11].copy_from_slice(digits);
+            // One digit at least stands after the point.
+            2 + self.places.max(2)
+        } else {
+            text[2 + self.shift] = first;
+            text[3 + self.shift..11 + self.shift].copy_from_slice(digits);
+            2 + self.shift + self.places
         };
-        let length = end;
-        if self.shift == 0 && self.places == 1 {
-            end -= 1;
-        }
-        let (mut digits, mut left) = (self.digits, self.places);
-        while left > 1 {
-            let pair = PAIRS[(digits % 100) as usize];
-            text[end - 2..end].copy_from_slice(&pair);
-            (digits, left, end) = (digits / 100, left - 2, end - 2);
-        }
-        if left == 1 {
-            text[end - 1] = b'0' + digits as u8;
-        }
-        if self.shift == 0 {
-            // The digits were written from index 2 on.
-            text[1] = text[2];
-            text[2] = b'.';
-        }
-        out.extend_from_slice(&text[usize::from(!negative)..length]);
+        text[end] = b',';
+        // A copy of known length is a few instructions; the rest is cut off again.
+        let from = usize::from(!negative);
+        let length = out.len() + end + 1 - from;
+        out.extend_from_slice(&text[from..from + COPIED]);
+        out.truncate(length);
     }
+}
+
+/// A number below 10^8 as eight digits: halved by arithmetic on all parts at once, to four digits,
+/// to two, to one.
+fn eight_digits(number: u32) -> [u8; 8] {
+    let four = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
+    // A hundredth of numbers below 10^4, and a tenth of numbers below 10^2, by a product.
+    let hundreds = (four * 10_486 >> 20) & 0x7f_0000_007f;
+    let two = hundreds | (four - hundreds * 100) << 16;
+    let tens = (two * 103 >> 10) & 0xf_000f_000f_000f;
+    let one = tens | (two - tens * 10) << 8;
+    (one | 0x3030_3030_3030_3030).to_le_bytes()
 }
 
 /// Half the distance to the nearer neighbour of a number in [`RANGE`].
@@ -143,6 +136,7 @@ mod tests {
     fn text(value: f32) -> String {
         let mut out = Vec::new();
         number(value, &mut out);
+        assert_eq!(out.pop(), Some(b','));
         String::from_utf8(out).unwrap()
     }
 

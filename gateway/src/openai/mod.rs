@@ -72,7 +72,7 @@ pub struct Backends {
 pub(crate) fn add(services: Services, backends: Backends) -> Services {
     let shape = |fault| ApiError::from(fault).into_response();
     services
-        .http(rate_limits::shown(timing::timed(billing::charged(routes(backends)))))
+        .http(routes(backends).layer((rate_limits::shown(), timing::timed(), billing::charged())))
         .refusals("/v1/", shape)
         .refusals("/openai/", shape)
 }

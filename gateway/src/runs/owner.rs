@@ -5,19 +5,19 @@
 //! may see only its own runs. Administrators, and callers without access control, are not named and
 //! see all runs.
 
-use axum::{Router, extract::Request, middleware, response::Response};
+use axum::{extract::Request, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use isomer_access::{Caller, Scope};
-use isomer_service_kit::CALLER;
+use isomer_service_kit::{CALLER, Next, Wrap, wrap};
 
 const NAME: HeaderName = HeaderName::from_static(CALLER);
 
-/// RunService with its callers named in a header.
-pub(crate) fn named(routes: Router) -> Router {
-    routes.layer(middleware::from_fn(name))
+/// Names the caller of RunService in a header.
+pub(crate) fn named() -> Wrap {
+    wrap(name)
 }
 
-async fn name(mut request: Request, next: middleware::Next) -> Response {
+async fn name(mut request: Request, next: Next) -> Response {
     let creates = request.uri().path().ends_with("/CreateRun");
     let caller = request.extensions().get::<Caller>().cloned();
     set(request.headers_mut(), caller.as_ref(), creates);

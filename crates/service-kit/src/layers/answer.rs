@@ -5,6 +5,7 @@ use std::{
     io,
     panic::AssertUnwindSafe,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
@@ -14,10 +15,11 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
+use metrics::SharedString;
 use tokio::time::Sleep;
 use tonic::{Code, Status};
 
-use super::{Held, detailed, labels::Label, span::RequestSpan};
+use super::{Deadline, Held, detailed, labels::Label, span::RequestSpan};
 use crate::{
     error::{Fault, code_name},
     metric_names,
@@ -30,7 +32,7 @@ pub(super) struct Record {
     label: Label,
     via: &'static str,
     started: Instant,
-    code: Option<String>,
+    code: Option<SharedString>,
     traced: RequestSpan,
 }
 
@@ -48,12 +50,12 @@ impl Record {
 
     pub(super) fn grpc(&mut self, code: Code) {
         self.traced.grpc(code);
-        self.code = Some(code_name(code).to_owned());
+        self.code = Some(code_name(code).into());
     }
 
     pub(super) fn http(&mut self, status: http::StatusCode) {
         self.traced.http(status);
-        self.code = Some(status.as_u16().to_string());
+        self.code = Some(Arc::<str>::from(status.as_str()).into());
     }
 
     pub(super) fn panicked(&self, panic: &(dyn std::any::Any + Send)) -> Fault {
@@ -74,7 +76,7 @@ impl Drop for Record {
         // Without a code, the caller went away before the answer ended.
         let code = self.code.take().unwrap_or_else(|| {
             self.traced.grpc(Code::Cancelled);
-            code_name(Code::Cancelled).to_owned()
+            code_name(Code::Cancelled).into()
         });
         let elapsed = self.started.elapsed().as_secs_f64();
         self.traced
@@ -96,7 +98,7 @@ impl Drop for Record {
 #[derive(Default)]
 pub(super) struct Cut {
     /// The deadline of the call.
-    pub(super) deadline: Option<(Pin<Box<Sleep>>, Fault)>,
+    pub(super) deadline: Option<(Pin<Box<Sleep>>, Deadline)>,
     /// Completes when the server closes; polled only while the answer has nothing to send, so a
     /// last message is still sent.
     pub(super) closing: Option<BoxFuture<'static, Fault>>,
@@ -153,10 +155,10 @@ impl http_body::Body for Answer {
         };
         let span = this.record.traced.span().clone();
         let _entered = span.enter();
-        if let Some((sleep, fault)) = this.cut.deadline.as_mut()
+        if let Some((sleep, deadline)) = this.cut.deadline.as_mut()
             && sleep.as_mut().poll(cx).is_ready()
         {
-            let fault = fault.clone();
+            let fault = deadline.fault();
             return this.end(fault);
         }
         match std::panic::catch_unwind(AssertUnwindSafe(|| Pin::new(body).poll_frame(cx))) {

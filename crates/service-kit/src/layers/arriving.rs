@@ -8,16 +8,12 @@
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use axum::{
-    body::Body,
-    extract::{Request, State},
-    middleware::Next,
-    response::Response,
-};
+use axum::{body::Body, extract::Request, response::Response};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use http_body::{Frame, SizeHint};
@@ -31,7 +27,7 @@ use super::{
     is_grpc,
     messages::{self, Checks},
 };
-use crate::{error::Fault, refusals::Refusals};
+use crate::{error::Fault, refusals::Refusals, wrap::Next};
 
 /// How fast a body must arrive.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +60,7 @@ pub(crate) const PROBE_MESSAGE: usize = 4096;
 
 /// Refuses bodies that are declared too large or have a coding that is not supported, and watches
 /// the others.
-pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, next: Next) -> Response {
+pub(crate) async fn arriving(bounds: Arc<Bounds>, request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
     let tell = bounds.refusals.shape(request.uri().path(), is_grpc);
     // The layer outside keeps the reservation until the answer has ended.

@@ -14,14 +14,9 @@ mod probes;
 mod span;
 mod unread;
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use axum::{
-    body::Body,
-    extract::{Request, State},
-    middleware::Next,
-    response::Response,
-};
+use axum::{body::Body, extract::Request, response::Response};
 use futures::FutureExt;
 use http::{HeaderMap, header};
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
@@ -41,6 +36,7 @@ use crate::{
     metric_names,
     refusals::{Refusals, Shape},
     versions::{self, ClientVersion},
+    wrap::Next,
 };
 
 pub(crate) use arriving::{Bounds, PROBE_MESSAGE, arriving};
@@ -97,7 +93,7 @@ struct Held {
     _memory: Option<budget::Reservation>,
 }
 
-pub(crate) async fn around(State(state): State<Around>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn around(state: Arc<Around>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let is_grpc = is_grpc(request.headers());
     let path = request.uri().path().to_owned();
@@ -159,7 +155,7 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
                     .instrument(span)
                     .await;
                 let deadline = deadline.filter(|_| is_grpc);
-                let deadline = deadline.map(|end| (Box::pin(tokio::time::sleep_until(end.at)), end.fault));
+                let deadline = deadline.map(|end| (Box::pin(tokio::time::sleep_until(end.at)), end));
                 (
                     response,
                     Cut {
@@ -219,10 +215,19 @@ impl Around {
     }
 }
 
-/// The instant by which a request must be answered, and the error otherwise.
+/// The instant by which a request must be answered.
 struct Deadline {
     at: Instant,
-    fault: Fault,
+    /// The time that it has in all.
+    limit: Duration,
+}
+
+impl Deadline {
+    /// The error of a request that was not.
+    fn fault(&self) -> Fault {
+        let message = format!("no answer within {} ms", self.limit.as_millis());
+        Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).hint("allow more time")
+    }
 }
 
 fn deadline(state: &Around, label: &Label, headers: &HeaderMap, is_grpc: bool) -> Result<Option<Deadline>, Fault> {
@@ -236,10 +241,8 @@ fn deadline(state: &Around, label: &Label, headers: &HeaderMap, is_grpc: bool) -
             None => return Ok(None),
         },
     };
-    let message = format!("no answer within {} ms", limit.as_millis());
-    let fault = Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).hint("allow more time");
     // A deadline beyond the clock's range is ignored.
-    Ok(Instant::now().checked_add(limit).map(|at| Deadline { at, fault }))
+    Ok(Instant::now().checked_add(limit).map(|at| Deadline { at, limit }))
 }
 
 /// When the answer to a request must be there; in the extensions of each request that has a
@@ -268,7 +271,7 @@ async fn handle(
     let outcome = match end {
         Some(end) => match tokio::time::timeout_at(end.at, work).await {
             Ok(outcome) => outcome,
-            Err(_) => return tell(end.fault.clone()),
+            Err(_) => return tell(end.fault()),
         },
         None => work.await,
     };

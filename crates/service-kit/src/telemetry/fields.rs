@@ -15,21 +15,27 @@ use tracing_subscriber::{
     fmt::{FormatFields, FormattedFields, format::Writer},
 };
 
+/// Room for the fields of most spans.
+const USUAL: usize = 512;
+
 /// Fields as a JSON object. A field that is recorded twice appears twice; the later one counts.
 #[derive(Debug)]
 pub(super) struct Json;
 
 impl<'writer> FormatFields<'writer> for Json {
     fn format_fields<R: RecordFields>(&self, mut writer: Writer<'writer>, fields: R) -> fmt::Result {
-        writer.write_char('{')?;
+        // A writer is called through a table of functions, for every piece that is written.
+        let mut text = String::with_capacity(USUAL);
+        text.push('{');
         let mut members = Members {
-            out: &mut writer,
+            out: &mut text,
             first: true,
             outcome: Ok(()),
         };
         fields.record(&mut members);
         members.outcome?;
-        writer.write_char('}')
+        text.push('}');
+        writer.write_str(&text)
     }
 
     fn add_fields(&self, current: &'writer mut FormattedFields<Self>, fields: &Record<'_>) -> fmt::Result {
@@ -48,20 +54,20 @@ impl<'writer> FormatFields<'writer> for Json {
 }
 
 /// Writes fields as members of an open JSON object.
-struct Members<'a, W> {
-    out: &'a mut W,
+struct Members<'a> {
+    out: &'a mut String,
     first: bool,
     outcome: fmt::Result,
 }
 
-impl<W: Write> Members<'_, W> {
-    fn member(&mut self, field: &Field, value: impl FnOnce(&mut W) -> fmt::Result) {
+impl Members<'_> {
+    fn member(&mut self, field: &Field, value: impl FnOnce(&mut String) -> fmt::Result) {
         if self.outcome.is_ok() {
             self.outcome = self.try_member(field, value);
         }
     }
 
-    fn try_member(&mut self, field: &Field, value: impl FnOnce(&mut W) -> fmt::Result) -> fmt::Result {
+    fn try_member(&mut self, field: &Field, value: impl FnOnce(&mut String) -> fmt::Result) -> fmt::Result {
         self.out.write_str(if self.first { "\"" } else { ",\"" })?;
         self.first = false;
         // Names come from the code, which writes `r#type` for `type`.
@@ -72,7 +78,7 @@ impl<W: Write> Members<'_, W> {
     }
 }
 
-impl<W: Write> Visit for Members<'_, W> {
+impl Visit for Members<'_> {
     fn record_f64(&mut self, field: &Field, value: f64) {
         if value.is_finite() {
             self.member(field, |out| write!(out, "{value:?}"));
@@ -94,7 +100,11 @@ impl<W: Write> Visit for Members<'_, W> {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.record_debug(field, &format_args!("{value}"));
+        self.member(field, |out| {
+            out.write_char('"')?;
+            Escaped(out).write_str(value)?;
+            out.write_char('"')
+        });
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
@@ -107,13 +117,19 @@ impl<W: Write> Visit for Members<'_, W> {
 }
 
 /// Escapes text for a JSON string.
-struct Escaped<'a, W>(&'a mut W);
+struct Escaped<'a>(&'a mut String);
 
-impl<W: Write> Write for Escaped<'_, W> {
+impl Write for Escaped<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        let special = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
+        // Most texts hold nothing special. This loop has no early end, so many bytes are looked at at
+        // once.
+        if !text.bytes().fold(false, |any, byte| any | special(byte)) {
+            return self.0.write_str(text);
+        }
         let mut plain = 0;
         for (at, byte) in text.bytes().enumerate() {
-            if byte >= b' ' && byte != b'"' && byte != b'\\' {
+            if !special(byte) {
                 continue;
             }
             self.0.write_str(&text[plain..at])?;

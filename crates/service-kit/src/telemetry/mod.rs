@@ -3,6 +3,7 @@
 mod fields;
 pub mod gen_ai;
 mod prometheus;
+mod spans;
 mod trace_ids;
 
 use std::{
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{EnvFilter, Layer, filter::filter_fn, layer::SubscriberExt, util::SubscriberInitExt};
 
+use self::spans::Spans;
 use crate::{
     config::{ConfigError, Validate},
     error::Fault,
@@ -125,7 +127,7 @@ pub fn init(service: &'static str, config: &TelemetryConfig) -> Result<Telemetry
     config.validate()?;
     let endpoint = config.otlp_endpoint.clone().or_else(endpoint_of_environment);
     let provider = match endpoint.filter(|_| !is_disabled()) {
-        None => SdkTracerProvider::builder(),
+        None => return install(service, config, SdkTracerProvider::builder(), false),
         Some(endpoint) => {
             let exporter = SpanExporter::builder()
                 .with_tonic()
@@ -166,6 +168,16 @@ pub fn init_with(
     config: &TelemetryConfig,
     provider: TracerProviderBuilder,
 ) -> Result<TelemetryGuard, Fault> {
+    install(service, config, provider, true)
+}
+
+/// `are_sent`: whether `provider` exports spans.
+fn install(
+    service: &'static str,
+    config: &TelemetryConfig,
+    provider: TracerProviderBuilder,
+    are_sent: bool,
+) -> Result<TelemetryGuard, Fault> {
     install_metrics()?;
     // The builder reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES itself; a name given here
     // would replace theirs.
@@ -177,17 +189,15 @@ pub fn init_with(
     let tracer = tracing_opentelemetry::layer()
         .with_tracer(traces.tracer(service))
         .with_threads(false);
-    // A span is entered and left at every poll, which should cost nothing. How long a span was idle
-    // says little about a future, and nothing here asks OpenTelemetry which span is current.
+    // How long a span was idle says little about a future, and nothing here asks OpenTelemetry which
+    // span is current.
     let tracer = tracer.with_tracked_inactivity(false).with_context_activation(false);
     // Traces do not use the log filter: a filter that logs little must not break the traces of
     // other processes. Log lines stay out of traces: what they say about a request (a name, an
     // error's text) may be the caller's own words.
     let exported = filter_fn(|of| of.is_span() && *of.level() <= tracing::Level::INFO);
-    let spans = tracer
-        .with_location(false)
-        .with_target(false)
-        .with_filter(exported.with_max_level_hint(LevelFilter::INFO));
+    let otel = tracer.with_location(false).with_target(false);
+    let spans = Spans { otel, are_sent }.with_filter(exported.with_max_level_hint(LevelFilter::INFO));
     let json = match config.format {
         LogFormat::Auto => !stderr().is_terminal(),
         LogFormat::Text => false,
