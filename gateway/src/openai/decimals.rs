@@ -112,9 +112,9 @@ impl Decimal {
 fn eight_digits(number: u32) -> [u8; 8] {
     let four = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
     // A hundredth of numbers below 10^4, and a tenth of numbers below 10^2, by a product.
-    let hundreds = (four * 10_486 >> 20) & 0x7f_0000_007f;
+    let hundreds = ((four * 10_486) >> 20) & 0x7f_0000_007f;
     let two = hundreds | (four - hundreds * 100) << 16;
-    let tens = (two * 103 >> 10) & 0xf_000f_000f_000f;
+    let tens = ((two * 103) >> 10) & 0xf_000f_000f_000f;
     let one = tens | (two - tens * 10) << 8;
     (one | 0x3030_3030_3030_3030).to_le_bytes()
 }
@@ -180,6 +180,15 @@ mod tests {
             (f32::NEG_INFINITY, "null"),
         ] {
             assert_eq!(text(value), expected);
+        }
+    }
+
+    #[test]
+    fn eight_digits_are_those_of_the_number() {
+        // Each half is worked on by itself.
+        for half in 0..10_000 {
+            let number = half * 10_000 + (9_999 - half);
+            assert_eq!(eight_digits(number), format!("{number:08}").as_bytes());
         }
     }
 

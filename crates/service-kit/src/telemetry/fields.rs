@@ -122,8 +122,8 @@ struct Escaped<'a>(&'a mut String);
 impl Write for Escaped<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let special = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
-        // Most texts hold nothing special. This loop has no early end, so many bytes are looked at at
-        // once.
+        // Most texts hold nothing special. This loop has no early end, so many bytes are looked at
+        // at once.
         if !text.bytes().fold(false, |any, byte| any | special(byte)) {
             return self.0.write_str(text);
         }

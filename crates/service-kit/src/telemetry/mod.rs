@@ -189,8 +189,8 @@ fn install(
     let tracer = tracing_opentelemetry::layer()
         .with_tracer(traces.tracer(service))
         .with_threads(false);
-    // How long a span was idle says little about a future, and nothing here asks OpenTelemetry which
-    // span is current.
+    // How long a span was idle says little about a future, and nothing here asks OpenTelemetry
+    // which span is current.
     let tracer = tracer.with_tracked_inactivity(false).with_context_activation(false);
     // Traces do not use the log filter: a filter that logs little must not break the traces of
     // other processes. Log lines stay out of traces: what they say about a request (a name, an

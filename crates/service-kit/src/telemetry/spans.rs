@@ -1,7 +1,7 @@
 //! OpenTelemetry's layer, without the work whose result nobody sees.
 //!
-//! * Where spans are sent nowhere, they have no fields: ids of traces are made and handed on all the
-//!   same, and logs have the fields from their own layer.
+//! * Where spans are sent nowhere, they have no fields: ids of traces are made and handed on all
+//!   the same, and logs have the fields from their own layer.
 //! * A span is entered and left at every poll of its future. That costs nothing here: the layer is
 //!   not told, because it neither measures idle time nor makes spans current
 //!   (`with_tracked_inactivity`, `with_context_activation`).
@@ -72,8 +72,75 @@ where
 
     // OpenTelemetry's functions on spans find their layer by its type.
     unsafe fn downcast_raw(&self, id: TypeId) -> Option<*const ()> {
-        // SAFETY: the caller keeps to the contract of this function, which is that of the inner one;
-        // what the inner one points to lives as long as `self`.
+        // SAFETY: the caller keeps to the contract of this function, which is that of the inner
+        // one; what the inner one points to lives as long as `self`.
         unsafe { self.otel.downcast_raw(id) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use opentelemetry::trace::TracerProvider;
+    use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
+    use tracing_opentelemetry::OpenTelemetrySpanExt;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    /// A parent and its child, as they would be exported.
+    fn exported(are_sent: bool) -> [SpanData; 2] {
+        let exporter = InMemorySpanExporter::default();
+        let provider = SdkTracerProvider::builder()
+            .with_simple_exporter(exporter.clone())
+            .build();
+        let otel = tracing_opentelemetry::layer()
+            .with_tracer(provider.tracer("test"))
+            .with_tracked_inactivity(false)
+            .with_context_activation(false);
+        let subscriber = tracing_subscriber::registry().with(Spans { otel, are_sent });
+        tracing::subscriber::with_default(subscriber, || {
+            let parent = tracing::info_span!("parent", color = "red", size = tracing::field::Empty);
+            parent.record("size", 3);
+            parent.in_scope(|| {
+                tracing::info_span!("child", color = "blue").in_scope(|| ());
+            });
+            // OpenTelemetry's functions find the layer.
+            parent.set_attribute("late", true);
+        });
+        let mut spans = exporter.get_finished_spans().unwrap();
+        spans.sort_by_key(|span| span.name == "child");
+        spans.try_into().unwrap()
+    }
+
+    fn attributes(span: &SpanData) -> Vec<String> {
+        let ours = |key: &str| ["color", "size", "late"].contains(&key);
+        let ours = span.attributes.iter().filter(|attribute| ours(attribute.key.as_str()));
+        let mut ours: Vec<String> = ours
+            .map(|attribute| format!("{}={}", attribute.key, attribute.value))
+            .collect();
+        ours.sort();
+        ours
+    }
+
+    #[test]
+    fn spans_have_fields_only_where_they_are_sent() {
+        let [parent, child] = exported(true);
+        assert_eq!(attributes(&parent), ["color=red", "late=true", "size=3"]);
+        assert_eq!(attributes(&child), ["color=blue"]);
+        let [parent, child] = exported(false);
+        assert_eq!(attributes(&parent), ["late=true"]);
+        assert_eq!(attributes(&child), [""; 0]);
+    }
+
+    #[test]
+    fn spans_are_of_one_trace_and_end_after_their_children_either_way() {
+        for are_sent in [true, false] {
+            let [parent, child] = exported(are_sent);
+            assert_eq!((&*parent.name, &*child.name), ("parent", "child"));
+            assert_eq!(child.parent_span_id, parent.span_context.span_id());
+            assert_eq!(child.span_context.trace_id(), parent.span_context.trace_id());
+            assert!(parent.start_time <= child.start_time && child.end_time <= parent.end_time);
+        }
     }
 }
