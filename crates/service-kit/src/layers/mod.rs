@@ -223,7 +223,7 @@ struct Deadline {
 }
 
 impl Deadline {
-    /// The error of a request that was not.
+    /// The error of a request that has no answer by then.
     fn fault(&self) -> Fault {
         let message = format!("no answer within {} ms", self.limit.as_millis());
         Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).hint("allow more time")

@@ -4,7 +4,7 @@
 //!   the same, and logs have the fields from their own layer.
 //! * A span is entered and left at every poll of its future. That costs nothing here: the layer is
 //!   not told, because it neither measures idle time nor makes spans current
-//!   (`with_tracked_inactivity`, `with_context_activation`).
+//!   (`with_tracked_inactivity`, `with_context_activation`). A span ends when it is closed.
 
 use std::any::TypeId;
 
