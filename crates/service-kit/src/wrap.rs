@@ -1,9 +1,9 @@
-//! Middleware that is copied by reference.
+//! Middleware that is cheap to clone.
 //!
-//! axum copies a route for every request, and again at every layer of
-//! [`axum::middleware::from_fn`], each time with all that it wraps: of n layers in the order of n²
-//! copies, each with an allocation and the layer's state. A copy of a [`Wrapped`] service is two
-//! counted references.
+//! axum clones a route for every request, and [`axum::middleware::from_fn`] clones it again at
+//! every layer. Each clone copies all inner layers, so n layers cost about n² clones, each with an
+//! allocation and a copy of the layer's state. Cloning a [`Wrapped`] service increments two
+//! reference counts.
 
 use std::{
     convert::Infallible,
@@ -23,7 +23,7 @@ type Answer = BoxFuture<'static, Result<Response, Infallible>>;
 #[derive(Clone)]
 pub struct Wrap(Arc<dyn Fn(Request, Next) -> Answer + Send + Sync>);
 
-/// Runs `f` in place of what it wraps, which `f` gets as its second argument.
+/// A layer that calls `f` with each request and the inner service.
 pub fn wrap<F, A>(f: F) -> Wrap
 where
     F: Fn(Request, Next) -> A + Send + Sync + 'static,
@@ -32,7 +32,7 @@ where
     Wrap(Arc::new(move |request, next| f(request, next).map(Ok).boxed()))
 }
 
-/// What a function of [`wrap`] wraps.
+/// The inner service of a [`Wrap`].
 #[derive(Clone)]
 pub struct Next(Arc<dyn Fn(Request) -> Answer + Send + Sync>);
 
@@ -74,7 +74,7 @@ impl Service<Request> for Wrapped {
     type Future = Answer;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        // What is wrapped is asked when a request goes on to it.
+        // `Next` waits until the inner service is ready.
         Poll::Ready(Ok(()))
     }
 

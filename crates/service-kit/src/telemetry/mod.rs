@@ -126,20 +126,18 @@ impl Drop for TelemetryGuard {
 pub fn init(service: &'static str, config: &TelemetryConfig) -> Result<TelemetryGuard, Fault> {
     config.validate()?;
     let endpoint = config.otlp_endpoint.clone().or_else(endpoint_of_environment);
-    let provider = match endpoint.filter(|_| !is_disabled()) {
-        None => return install(service, config, SdkTracerProvider::builder(), false),
-        Some(endpoint) => {
-            let exporter = SpanExporter::builder()
-                .with_tonic()
-                .with_endpoint(&endpoint)
-                .build()
-                .map_err(|error| {
-                    Fault::invalid("telemetry.otlp_endpoint", format!("`{endpoint}`: {error}"))
-                        .hint("give a URL such as http://localhost:4317")
-                })?;
-            SdkTracerProvider::builder().with_batch_exporter(exporter)
-        }
+    let Some(endpoint) = endpoint.filter(|_| !is_disabled()) else {
+        return install(service, config, SdkTracerProvider::builder(), false);
     };
+    let exporter = SpanExporter::builder()
+        .with_tonic()
+        .with_endpoint(&endpoint)
+        .build()
+        .map_err(|error| {
+            Fault::invalid("telemetry.otlp_endpoint", format!("`{endpoint}`: {error}"))
+                .hint("give a URL such as http://localhost:4317")
+        })?;
+    let provider = SdkTracerProvider::builder().with_batch_exporter(exporter);
     init_with(service, config, provider)
 }
 

@@ -1,10 +1,9 @@
-//! OpenTelemetry's layer, without the work whose result nobody sees.
+//! The OpenTelemetry layer, with less work per span.
 //!
-//! * Where spans are sent nowhere, they have no fields: ids of traces are made and handed on all
-//!   the same, and logs have the fields from their own layer.
-//! * A span is entered and left at every poll of its future. That costs nothing here: the layer is
-//!   not told, because it neither measures idle time nor makes spans current
-//!   (`with_tracked_inactivity`, `with_context_activation`). A span ends when it is closed.
+//! * Where no exporter is configured, spans have no fields. Trace ids are created and propagated as
+//!   usual, and the log layer keeps fields of its own.
+//! * The layer does not see when a span is entered or left, which happens at every poll of a
+//!   future. It neither tracks inactivity nor activates contexts, so a span ends when it is closed.
 
 use std::any::TypeId;
 
@@ -16,11 +15,11 @@ use tracing::{
 };
 use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 
-/// OpenTelemetry's layer `otel`.
+/// A wrapper of the OpenTelemetry layer `otel`.
 #[derive(Debug)]
 pub(super) struct Spans<L> {
     pub(super) otel: L,
-    /// Whether spans are sent anywhere.
+    /// Whether an exporter is configured.
     pub(super) are_sent: bool,
 }
 
