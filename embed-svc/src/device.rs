@@ -131,16 +131,77 @@ impl Choice {
 /// computing threads would not wait for weights loaded by another thread, and all of them would
 /// share the workspace of one cuBLAS handle.
 fn cuda(number: usize) -> candle_core::Result<candle_core::Device> {
+    if std::env::var_os("NVIDIA_TF32_OVERRIDE").is_some_and(|value| value != "0") {
+        return Err(candle_core::Error::Msg(
+            "NVIDIA_TF32_OVERRIDE rounds the inputs of f32 products to 11 bits, so vectors would not be those of f32; \
+             unset it, or give precision `bf16`"
+                .into(),
+        ));
+    }
     let device = candle_core::Device::new_cuda_with_stream(number)?;
     #[cfg(feature = "cuda")]
     {
-        let device = device.as_cuda_device()?;
+        let cuda = device.as_cuda_device()?;
         // SAFETY: this context was made for the device just now and all of its work goes to this
         // one stream, in the order in which it is submitted, whichever thread submits it: there are
         // no other streams that events would have to order it with.
-        unsafe { device.disable_event_tracking() };
+        unsafe { cuda.disable_event_tracking() };
+        memory::keep(cuda)?;
     }
     Ok(device)
+}
+
+/// The pool from which a GPU's tensors are allocated.
+#[cfg(feature = "cuda")]
+mod memory {
+    use candle_core::{
+        CudaDevice, Result,
+        cuda_backend::{
+            WrapErr,
+            cudarc::driver::{result, sys},
+        },
+    };
+
+    fn pool(device: &CudaDevice) -> Result<sys::CUmemoryPool> {
+        let context = device.cuda_stream().context().clone();
+        context.bind_to_thread().w()?;
+        // SAFETY: the context holds a device of this process.
+        unsafe { result::device::get_default_mem_pool(context.cu_device()) }.w()
+    }
+
+    fn read(pool: sys::CUmemoryPool, attribute: sys::CUmemPool_attribute) -> Result<u64> {
+        let mut value = 0u64;
+        // SAFETY: the attributes that are read here are numbers of 64 bits.
+        unsafe { result::mem_pool::get_attribute(pool, attribute, (&raw mut value).cast()) }.w()?;
+        Ok(value)
+    }
+
+    /// Keeps freed memory for the next batch. By default the pool may return it to the driver at
+    /// every synchronisation, and each batch would map gigabytes anew.
+    pub(super) fn keep(device: &CudaDevice) -> Result<()> {
+        let all = u64::MAX;
+        let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        // SAFETY: the attribute is a number of 64 bits.
+        unsafe { result::mem_pool::set_attribute(pool(device)?, threshold, (&raw const all).cast_mut().cast()) }.w()
+    }
+
+    /// Returns free memory but for `kept` bytes to the driver, once what is queued has run.
+    pub(super) fn trim(device: &CudaDevice, kept: u64) -> Result<()> {
+        device.cuda_stream().synchronize().w()?;
+        let pool = pool(device)?;
+        let used = read(pool, sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
+        let kept = usize::try_from(used.saturating_add(kept)).unwrap_or(usize::MAX);
+        // SAFETY: the pool belongs to the device.
+        unsafe { result::mem_pool::trim_to(pool, kept) }.w()
+    }
+
+    /// Bytes that the pool holds, in use or free.
+    pub(super) fn reserved(device: &CudaDevice) -> Result<u64> {
+        read(
+            pool(device)?,
+            sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+        )
+    }
 }
 
 fn no_half(precision: Precision) -> String {
@@ -196,7 +257,18 @@ impl Device {
                 Err(error) => Err(refuse(format!("does not answer: {error}"))),
             }
         };
-        Choice::parse(text, precision)?.into_iter().map(one).collect()
+        let devices: Vec<Self> = Choice::parse(text, precision)?
+            .into_iter()
+            .map(one)
+            .collect::<Result<_, _>>()?;
+        let kinds: Vec<String> = devices.iter().map(Self::kind).collect();
+        match kinds.windows(2).find(|pair| pair[0] != pair[1]) {
+            Some(pair) => Err(refuse(format!(
+                "a {} and a {} round differently, so vectors would differ by who made them; give GPUs of one model",
+                pair[0], pair[1]
+            ))),
+            None => Ok(devices),
+        }
     }
 
     /// The arithmetic.
@@ -206,6 +278,42 @@ impl Device {
             Self::CpuInt8 => Precision::Int8,
             Self::Candle { precision, .. } => *precision,
         }
+    }
+
+    /// The kind of processor that determines the bits of a vector: a GPU's model name, else
+    /// [`Device::name`].
+    pub fn kind(&self) -> String {
+        #[cfg(feature = "cuda")]
+        if let Self::Candle { device, .. } = self
+            && let Ok(cuda) = device.as_cuda_device()
+            && let Ok(name) = cuda.cuda_stream().context().name()
+        {
+            return format!("cuda {name}");
+        }
+        self.name()
+    }
+
+    /// Returns a GPU's free memory, but for `kept` bytes, to its driver.
+    #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
+    pub(crate) fn trim(&self, kept: u64) {
+        #[cfg(feature = "cuda")]
+        if let Self::Candle { device, .. } = self
+            && let Ok(cuda) = device.as_cuda_device()
+            && let Err(error) = memory::trim(cuda, kept)
+        {
+            tracing::warn!(device = self.name(), "free memory could not be returned: {error}");
+        }
+    }
+
+    /// Bytes that a GPU's memory pool holds, in use or free.
+    pub(crate) fn reserved(&self) -> Option<u64> {
+        #[cfg(feature = "cuda")]
+        if let Self::Candle { device, .. } = self
+            && let Ok(cuda) = device.as_cuda_device()
+        {
+            return memory::reserved(cuda).ok();
+        }
+        None
     }
 
     /// Whether our own kernels compute.

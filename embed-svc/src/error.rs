@@ -124,12 +124,28 @@ pub enum EmbedError {
         /// What the library said.
         source: candle_core::Error,
     },
+    /// The device has too little free memory for a batch.
+    #[error("`{device}` has too little free memory for this batch")]
+    OutOfMemory {
+        /// The device.
+        device: String,
+    },
     /// An internal error, such as a thread that has ended.
     #[error("internal: {0}")]
     Internal(String),
 }
 
 impl EmbedError {
+    /// What the tensor library said of a device.
+    pub(crate) fn compute(device: String, source: candle_core::Error) -> Self {
+        // The names of the driver's and of cublas's codes.
+        let message = source.to_string();
+        if message.contains("CUDA_ERROR_OUT_OF_MEMORY") || message.contains("CUBLAS_STATUS_ALLOC_FAILED") {
+            return Self::OutOfMemory { device };
+        }
+        Self::Compute { device, source }
+    }
+
     pub(crate) fn tokenise(field: impl std::fmt::Display, message: String) -> Self {
         Self::Tokenise {
             field: field.to_string(),
@@ -164,6 +180,7 @@ impl EmbedError {
     pub(crate) fn for_another(&self) -> Self {
         match self {
             Self::File { file, problem, hint } => Self::file(file, problem, hint),
+            Self::OutOfMemory { device } => Self::OutOfMemory { device: device.clone() },
             error => Self::Internal(error.to_string()),
         }
     }
@@ -203,6 +220,8 @@ impl From<EmbedError> for Fault {
                 .hint("the weights are damaged or overflow on this text; verify the model's files")
                 .with("encoder_id", id),
             EmbedError::Tokenise { field, message } => Fault::invalid(field, format!("cannot be tokenised: {message}")),
+            EmbedError::OutOfMemory { .. } => Fault::new(Code::ResourceExhausted, "OUT_OF_DEVICE_MEMORY", message)
+                .hint("lower embed.max_batch_tokens, or serve fewer models on this device"),
             EmbedError::Compute { .. } | EmbedError::Internal(_) => Fault::internal(message),
         }
     }

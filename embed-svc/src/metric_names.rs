@@ -19,6 +19,9 @@ pub(crate) const LOAD: &str = metric_name!("embed", "load", "seconds");
 /// Encoders unloaded to make room for others, by `encoder`.
 pub(crate) const EVICTIONS: &str = metric_name!("embed", "evictions", "total");
 
+/// Bytes that a GPU's memory pool holds, in use or free, by `device`.
+pub(crate) const RESERVED: &str = metric_name!("embed", "device_reserved", "bytes");
+
 /// Vectors found in the store that machines share.
 pub(crate) const STORE_FOUND: &str = metric_name!("embed", "store_found", "total");
 /// Vectors that were not written to the store, because it failed or was too slow.
@@ -48,6 +51,11 @@ pub(crate) const ALL: &[Metric] = &[
         "Time that loading an encoder took, by encoder.",
     ),
     Metric::counter(EVICTIONS, "Encoders unloaded to make room for others, by encoder."),
+    Metric::gauge(
+        RESERVED,
+        metrics::Unit::Bytes,
+        "Bytes that a GPU's memory pool holds, in use or free, by device.",
+    ),
     Metric::counter(STORE_FOUND, "Vectors found in the store that machines share."),
     Metric::counter(
         STORE_DROPPED,

@@ -239,9 +239,8 @@ impl<B: Backend> Architecture for NvEmbed<B> {
         let plan = on.plan(batch);
         let x = self.decoder.states(batch, &plan, threads, sink)?;
         let asked = on.normalised(&x, &self.ask_norm)?;
-        let scores = on.apply(&asked, &self.scores, Activation::Identity, None)?;
+        let shares = on.shares(&asked, &self.scores, self.latents)?;
         drop(asked);
-        let shares = on.softmax(scores, self.latents)?;
         let x = on.apply(&shares, &self.answers, Activation::Identity, Some(&x))?;
         drop(shares);
         let normed = on.normalised(&x, &self.feed_norm)?;

@@ -44,7 +44,7 @@ where
             Box::new(config.build(&mut Reader::new(weights, &cpu, false))?)
         }
         Device::Candle { device, precision } => {
-            let candle = Candle::new(device.clone(), *precision);
+            let candle = Candle::new(device.clone(), *precision)?;
             Box::new(config.build(&mut Reader::new(weights, &candle, false))?)
         }
     })

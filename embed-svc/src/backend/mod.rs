@@ -226,8 +226,9 @@ pub trait Backend: Layers {
     fn normalise(&self, x: Self::States, norm: &Self::Norm) -> Result<Self::States, EmbedError>;
     /// Normalisation of each row into a new value; `x` is unchanged.
     fn normalised(&self, x: &Self::States, norm: &Self::Norm) -> Result<Self::States, EmbedError>;
-    /// Softmax of each `width` columns of a row; `width` must divide the number of columns.
-    fn softmax(&self, x: Self::States, width: usize) -> Result<Self::States, EmbedError>;
+    /// Softmax of each `width` columns of `x · Wᵀ + b`, which stay in 32 bits until then; `width`
+    /// must divide the number of columns.
+    fn shares(&self, x: &Self::States, scores: &Self::Linear, width: usize) -> Result<Self::States, EmbedError>;
     /// Attention inside each text; rows hold queries, keys and values side by side.
     fn attention(
         &self,

@@ -9,10 +9,30 @@ use std::{
 };
 
 use super::{Done, PIECES, Priority, Shared, Unit};
-use crate::error::EmbedError;
+use crate::{batch::Sequence, error::EmbedError};
 
 /// Threads of a replica for each kind of batch.
 pub(super) const LANES: usize = 2;
+
+/// Encodes a batch, and in two halves if the device has too little memory for all of it. `free` is
+/// called in between: what the device holds in the wrong sizes is of no use to the halves.
+fn in_halves(
+    texts: &[&Sequence],
+    free: impl Fn(),
+    mut encode: impl FnMut(&[&Sequence]) -> Result<Vec<f32>, EmbedError>,
+) -> Result<Vec<f32>, EmbedError> {
+    match encode(texts) {
+        Err(EmbedError::OutOfMemory { device }) if texts.len() > 1 => {
+            tracing::warn!(device, texts = texts.len(), "out of memory: the batch is halved");
+            free();
+            let (first, second) = texts.split_at(texts.len() / 2);
+            let mut vectors = encode(first)?;
+            vectors.extend(encode(second)?);
+            Ok(vectors)
+        }
+        result => result,
+    }
+}
 
 /// The batches that a thread takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,29 +104,30 @@ impl Shared {
                 work,
                 launching: true,
             };
-            let texts = || batch.iter().flat_map(|unit| &unit.texts);
-            let tokens: usize = texts().map(|text| text.ids.len()).sum();
-            let count = texts().count();
+            let texts: Vec<&Sequence> = batch.iter().flat_map(|unit| &unit.texts).collect();
+            let tokens: usize = texts.iter().map(|text| text.ids.len()).sum();
+            let count = texts.len();
             let own = &self.replicas[replica];
+            let interactive = work == Work::Interactive;
+            let pool = if interactive { &own.interactive } else { &own.pool };
+            let between = || match work {
+                Work::Interactive => {}
+                Work::Bulk => self.precedence.between_layers(),
+                Work::Either => self.precedence.layer(),
+            };
             let started = Instant::now();
-            // A panic here would be our bug; it must not take the queue down.
             let mut launched = || held.launched();
-            let result = catch_unwind(AssertUnwindSafe(|| match work {
-                Work::Interactive => {
-                    let _running = self.precedence.begin();
-                    let pool = &own.interactive;
-                    pool.install(|| own.model.encode_launching(texts(), &mut launched, &|| ()))
-                }
-                Work::Bulk => {
-                    let between = || self.precedence.between_layers();
-                    let pool = &own.pool;
-                    pool.install(|| own.model.encode_launching(texts(), &mut launched, &between))
-                }
-                Work::Either => {
-                    let between = || self.precedence.layer();
-                    let pool = &own.pool;
-                    pool.install(|| own.model.encode_launching(texts(), &mut launched, &between))
-                }
+            let encode = |texts: &[&Sequence], launched: &mut (dyn FnMut() + Send)| {
+                pool.install(|| own.model.encode_launching(texts.iter().copied(), launched, &between))
+            };
+            // A panic here would be our bug; it must not take the queue down.
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                let _running = interactive.then(|| self.precedence.begin());
+                in_halves(
+                    &texts,
+                    || own.model.device().trim(0),
+                    |texts| encode(texts, &mut launched),
+                )
             }));
             let ended = Instant::now();
             drop(held);
@@ -196,11 +217,83 @@ impl Shared {
         };
         state.batches[replica] += 1;
         drop(state);
+        let device = self.replicas[replica].model.device();
+        if let Some(bytes) = device.reserved() {
+            metrics::gauge!(crate::metric_names::RESERVED, "device" => device.name()).set(bytes as f64);
+        }
         let took = ended - started;
         let id = || self.id.clone();
         metrics::counter!(crate::metric_names::TEXTS, "encoder" => id()).increment(texts as u64);
         metrics::counter!(crate::metric_names::TOKENS, "encoder" => id()).increment(tokens as u64);
         metrics::histogram!(crate::metric_names::BATCH_TOKENS, "encoder" => id()).record(tokens as f64);
         metrics::histogram!(crate::metric_names::BATCH_SECONDS, "encoder" => id()).record(took.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn no_memory() -> EmbedError {
+        EmbedError::OutOfMemory {
+            device: "cuda:0".into(),
+        }
+    }
+
+    #[test]
+    fn a_batch_that_is_too_large_is_halved_once_and_then_refused() {
+        let texts: Vec<Sequence> = (0..5u32).map(|id| vec![id].into()).collect();
+        let texts: Vec<&Sequence> = texts.iter().collect();
+        for (most, expected) in [(5, Some(vec![5])), (3, Some(vec![5, 2, 3])), (2, None)] {
+            let mut sizes = Vec::new();
+            let result = in_halves(
+                &texts,
+                || (),
+                |texts| {
+                    sizes.push(texts.len());
+                    let values = || {
+                        texts
+                            .iter()
+                            .map(|text| f32::from(u8::try_from(text.ids[0]).unwrap()))
+                            .collect()
+                    };
+                    if texts.len() > most {
+                        Err(no_memory())
+                    } else {
+                        Ok(values())
+                    }
+                },
+            );
+            match expected {
+                Some(expected) => {
+                    assert_eq!(result.unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0]);
+                    assert_eq!(sizes, expected);
+                }
+                None => assert!(matches!(result, Err(EmbedError::OutOfMemory { .. }))),
+            }
+        }
+        let one = in_halves(&texts[..1], || (), |_| Err(no_memory()));
+        assert!(
+            matches!(one, Err(EmbedError::OutOfMemory { .. })),
+            "a single text cannot be halved"
+        );
+    }
+
+    #[test]
+    fn other_failures_are_not_tried_again() {
+        let texts: Vec<Sequence> = vec![vec![1].into(), vec![2].into()];
+        let texts: Vec<&Sequence> = texts.iter().collect();
+        let mut calls = 0;
+        let result = in_halves(
+            &texts,
+            || (),
+            |_| {
+                calls += 1;
+                Err(EmbedError::Internal("lost".into()))
+            },
+        );
+        assert!(matches!(result, Err(EmbedError::Internal(_))));
+        assert_eq!(calls, 1);
     }
 }

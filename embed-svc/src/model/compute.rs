@@ -77,7 +77,7 @@ impl Model {
 
     /// Whether the threads of the CPU compute a batch, run by run.
     fn on_threads(&self) -> bool {
-        self.device.is_cpu() || self.folder.source != Source::Transformer
+        self.device().is_cpu() || self.folder.source != Source::Transformer
     }
 
     fn compute(

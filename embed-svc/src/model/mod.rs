@@ -37,7 +37,20 @@ pub struct Model {
     activation: Elementwise,
     max_tokens: usize,
     dimensions: usize,
-    device: Device,
+    // The last field: it is dropped after the weights.
+    device: Trimmed,
+}
+
+/// Free bytes that a device keeps for the batches of other models when a model is dropped.
+const KEPT: u64 = 1 << 30;
+
+/// The device of a model. Its other free memory is returned when the model is dropped.
+struct Trimmed(Device);
+
+impl Drop for Trimmed {
+    fn drop(&mut self) {
+        self.0.trim(KEPT);
+    }
 }
 
 impl Model {
@@ -85,7 +98,7 @@ impl Model {
             activation,
             max_tokens,
             dimensions,
-            device: device.clone(),
+            device: Trimmed(device.clone()),
         })
     }
 
@@ -161,13 +174,13 @@ impl Model {
             folder.stages,
             folder.include_prompt,
             self.architecture.name(),
-            self.device.name(),
+            self.device.0.kind(),
         )
     }
 
     /// The device it runs on.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.device.0
     }
 
     /// Whether vectors are scaled to unit length by default.
@@ -202,7 +215,7 @@ impl Model {
         if self.folder.source != Source::Transformer {
             return Vec::new();
         }
-        match self.device.precision() {
+        match self.device.0.precision() {
             Precision::F32 => Vec::new(),
             Precision::F16 => vec!["f16".to_owned()],
             Precision::Bf16 => vec!["bf16".to_owned()],

@@ -1,5 +1,4 @@
-//! Attention of packed rows: with flash attention if it is built in and the architecture permits
-//! it, else group by group ([`super::plan`]) with the scores in 32 bits.
+//! Attention of packed rows, group by group ([`super::plan`]), with the scores in 32 bits.
 
 use candle_core::{DType, Result, Tensor};
 use candle_nn::ops;
@@ -52,10 +51,8 @@ impl Positions {
             .index_select(&group.distances(near.device())?, 0)?
             .reshape((n, n))?;
         let find = |x: &Tensor, positions: &Tensor, rows: &Tensor| {
-            let all = product(&x.reshape((heads, texts * n, width))?, positions)?;
-            let all = all
-                .to_dtype(DType::F32)?
-                .reshape((heads, texts, n, positions.dim(2)?))?;
+            let all = product(&x.reshape((heads, texts * n, width))?, &positions.to_dtype(DType::F32)?)?;
+            let all = all.reshape((heads, texts, n, positions.dim(2)?))?;
             let rows = rows.reshape((1, 1, n, n))?.broadcast_as((heads, texts, n, n))?;
             all.gather(&rows.contiguous()?, 3)
         };
@@ -72,10 +69,6 @@ pub(super) fn attend(qkv: &Tensor, plan: &Plan, how: &Attention<'_, Candle>) -> 
     let heads = how.heads;
     let rows = qkv.reshape((qkv.dim(0)?, heads.query + 2 * heads.key, heads.width))?;
     let rows = prepared(rows, plan, how)?;
-    #[cfg(feature = "flash-attn")]
-    if super::flash::serves(&rows, how) {
-        return super::flash::attend(&rows, plan, how);
-    }
     let grouped = plan
         .groups()?
         .iter()
@@ -135,8 +128,10 @@ fn together(rows: &Tensor, group: &Group, how: &Attention<'_, Candle>) -> Result
             .contiguous()?
             .reshape((heads.query, texts, n, width))
     };
-    let queries = own.narrow(0, 0, heads.query)?;
-    let (keys, values) = (spread(heads.query)?, spread(heads.query + heads.key)?);
+    // Scores in 16 bits would be off by up to 0.1 each, or overflow before they are scaled.
+    let queries = own.narrow(0, 0, heads.query)?.to_dtype(DType::F32)?;
+    let keys = spread(heads.query)?.to_dtype(DType::F32)?;
+    let values = spread(heads.query + heads.key)?;
     let bias = how.bias.map(|bias| bias.of(group)).transpose()?;
     let positions = how
         .positions
@@ -150,7 +145,7 @@ fn together(rows: &Tensor, group: &Group, how: &Attention<'_, Candle>) -> Result
     for first in (0..n).step_by(group.block) {
         let count = group.block.min(n - first);
         let block = |all: &Tensor, dim: usize| all.narrow(dim, first, count);
-        let mut scores = product(&block(&queries, 2)?.contiguous()?, &turned)?.to_dtype(DType::F32)?;
+        let mut scores = product(&block(&queries, 2)?.contiguous()?, &turned)?;
         if let Some(positions) = &positions {
             scores = (scores + block(positions, 2)?)?;
         }

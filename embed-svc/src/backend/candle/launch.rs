@@ -1,22 +1,22 @@
-//! Candle counts the elements of a launch in 32 bits, and more of them wrap: the kernel would
-//! compute a part and leave the rest as it was. So what would have more is refused before it is
-//! computed.
+//! Candle's kernels count the elements of a launch in 32 bits, some of them with a sign. Beyond
+//! 2³¹ - 1 a kernel reads outside its tensors, repeats a part or never ends, so such a launch is
+//! refused before it is computed.
 
 use candle_core::{Error, Result};
 
-/// Refuses a tensor of this shape if it has 2³² elements or more.
+/// Refuses a tensor of this shape if it has more than 2³¹ - 1 elements.
 pub(super) fn counted(shape: &[usize]) -> Result<()> {
     let elements = shape
         .iter()
         .try_fold(1usize, |elements, size| elements.checked_mul(*size));
-    if elements.is_some_and(|elements| u32::try_from(elements).is_ok()) {
+    if elements.is_some_and(|elements| i32::try_from(elements).is_ok()) {
         return Ok(());
     }
     let shape = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(" x ");
     Err(Error::Msg(format!(
         "{shape} values are too many for one launch, which counts to {}: lower embed.max_batch_tokens; a single text \
          or a model that is this large needs the CPU",
-        u32::MAX
+        i32::MAX
     )))
 }
 
@@ -32,11 +32,17 @@ mod tests {
     use crate::{backend::Backend, batch::TokenBatch, device::Precision};
 
     #[test]
-    fn what_32_bits_count_passes_and_more_is_refused() {
-        for shape in [&[][..], &[0, usize::MAX], &[u32::MAX as usize], &[65_535, 65_537]] {
+    fn what_31_bits_count_passes_and_more_is_refused() {
+        for shape in [&[][..], &[0, usize::MAX], &[i32::MAX as usize], &[32_768, 65_535]] {
             counted(shape).unwrap();
         }
-        for shape in [&[1 << 32][..], &[65_536, 65_536], &[1 << 40, 1 << 40], &[usize::MAX, 2]] {
+        for shape in [
+            &[1 << 31][..],
+            &[32_768, 65_536],
+            &[65_535, 65_537],
+            &[1 << 40, 1 << 40],
+            &[usize::MAX, 2],
+        ] {
             let refused = counted(shape).unwrap_err().to_string();
             assert!(refused.contains("lower embed.max_batch_tokens"), "{refused}");
         }
@@ -44,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_product_with_too_many_values_is_refused_before_it_is_computed() {
-        let on = Candle::new(Device::Cpu, Precision::F32);
+        let on = Candle::new(Device::Cpu, Precision::F32).unwrap();
         let layer = on.linear(&[1.0; 4], None, 4, 1).unwrap();
         // Rows that share their memory.
         let rows = |count: usize| {

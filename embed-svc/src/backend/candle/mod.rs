@@ -1,12 +1,13 @@
 //! Any device of Candle, with tensors. The CPU has a faster backend ([`super::cpu`]); Candle on the
-//! CPU serves as a second opinion in tests of what a GPU will run.
+//! CPU serves as a second opinion in tests. An NVIDIA GPU computes with our own kernels
+//! (`cuda.rs`), and with Candle's where we have none.
 //!
-//! In 16 bits (`f16`, `bf16`) weights and states are rounded. Sums of products, normalisations,
-//! rotations, softmax and the pooling are computed in 32 bits.
+//! In 16 bits (`f16`, `bf16`) weights and states are rounded. Sums of products, scores,
+//! normalisations, rotations, softmax and the pooling are computed in 32 bits.
 
 mod attention;
-#[cfg(feature = "flash-attn")]
-mod flash;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod launch;
 mod plan;
 mod rotary;
@@ -30,16 +31,28 @@ use crate::{batch::TokenBatch, device::Precision, error::EmbedError, weights};
 pub struct Candle {
     device: Device,
     dtype: DType,
+    #[cfg(feature = "cuda")]
+    gpu: Option<std::sync::Arc<cuda::Gpu>>,
 }
 
-/// A linear layer; the weight is transposed, `inputs × outputs`.
+/// Returns what our kernels compute, if the device is a GPU of theirs.
+macro_rules! on_gpu {
+    ($on:ident, $gpu:ident => $result:expr) => {
+        #[cfg(feature = "cuda")]
+        if let Some($gpu) = &$on.gpu {
+            return $on.done($result);
+        }
+    };
+}
+
+/// A linear layer; the weight is `outputs × inputs` for our kernels, else transposed.
 #[derive(Debug)]
 pub struct Linear {
     weight: Tensor,
     bias: Option<Tensor>,
 }
 
-/// A normalisation.
+/// A normalisation, with its weights in 32 bits.
 #[derive(Debug)]
 pub struct Norm {
     gamma: Tensor,
@@ -50,15 +63,12 @@ pub struct Norm {
 
 impl Norm {
     fn rows(&self, x: &Tensor) -> candle_core::Result<Tensor> {
+        let wide = x.to_dtype(DType::F32)?;
         match &self.beta {
-            Some(beta) => ops::layer_norm(x, &self.gamma, beta, self.eps),
-            // On the CPU this function divides in the type of `x`; on a GPU it does not.
-            None if x.device().is_cpu() => {
-                let wide = |x: &Tensor| x.to_dtype(DType::F32);
-                ops::rms_norm(&wide(x)?, &wide(&self.gamma)?, self.eps)?.to_dtype(x.dtype())
-            }
-            None => ops::rms_norm(x, &self.gamma, self.eps),
-        }
+            Some(beta) => ops::layer_norm(&wide, &self.gamma, beta, self.eps),
+            None => ops::rms_norm(&wide, &self.gamma, self.eps),
+        }?
+        .to_dtype(x.dtype())
     }
 }
 
@@ -86,29 +96,53 @@ fn activate(x: Tensor, activation: Activation) -> candle_core::Result<Tensor> {
 
 impl Candle {
     /// A backend on this device, in this arithmetic.
-    pub fn new(device: Device, precision: Precision) -> Self {
+    ///
+    /// # Errors
+    /// If the kernels cannot be loaded.
+    pub fn new(device: Device, precision: Precision) -> Result<Self, EmbedError> {
         let dtype = match precision {
             Precision::F16 => DType::F16,
             Precision::Bf16 => DType::BF16,
             // Integers are refused when a device is chosen.
             Precision::F32 | Precision::Int8 => DType::F32,
         };
-        Self { device, dtype }
+        #[cfg_attr(not(feature = "cuda"), allow(unused_mut))]
+        let mut on = Self {
+            device,
+            dtype,
+            #[cfg(feature = "cuda")]
+            gpu: None,
+        };
+        #[cfg(feature = "cuda")]
+        if let Device::Cuda(device) = &on.device {
+            on.gpu = Some(on.done(cuda::Gpu::new(device, dtype))?.into());
+        }
+        Ok(on)
+    }
+
+    /// Whether our own kernels compute.
+    fn has_kernels(&self) -> bool {
+        #[cfg(feature = "cuda")]
+        return self.gpu.is_some();
+        #[cfg(not(feature = "cuda"))]
+        false
     }
 
     fn done<T>(&self, result: candle_core::Result<T>) -> Result<T, EmbedError> {
-        result.map_err(|source| EmbedError::Compute {
-            device: format!("{:?}", self.device.location()),
-            source,
-        })
+        result.map_err(|source| EmbedError::compute(format!("{:?}", self.device.location()), source))
     }
 
-    fn apply_linear(x: &Tensor, layer: &Linear, activation: Activation) -> candle_core::Result<Tensor> {
-        let mut out = product(x, &layer.weight)?;
-        if let Some(bias) = &layer.bias {
-            out = out.broadcast_add(bias)?;
+    /// `x · Wᵀ + b` in 32 bits, from a product in the type of `x`.
+    fn apply_linear(&self, x: &Tensor, layer: &Linear) -> candle_core::Result<Tensor> {
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &self.gpu {
+            return gpu.apply(x, layer, Activation::Identity, None)?.to_dtype(DType::F32);
         }
-        activate(out, activation)
+        let out = product(x, &layer.weight)?.to_dtype(DType::F32)?;
+        match &layer.bias {
+            Some(bias) => out.broadcast_add(&bias.to_dtype(DType::F32)?),
+            None => Ok(out),
+        }
     }
 
     fn rows(&self, rows: &[u32]) -> candle_core::Result<Tensor> {
@@ -128,6 +162,13 @@ impl Candle {
     /// The sums that a batch asks for, in the order of its texts; zero for empty texts.
     fn sums(&self, x: &Tensor, batch: &TokenBatch, plan: &Plan, sink: &mut Sink<'_>) -> candle_core::Result<bool> {
         let Some(wanted) = batch.sums() else { return Ok(false) };
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &self.gpu {
+            let sums = gpu.pool(x, plan, wanted)?.flatten_all()?;
+            (sink.launched)();
+            (sink.visit)(Rows::Sums(&sums.to_vec1()?));
+            return Ok(true);
+        }
         let (sums, order) = plan.sums(x, wanted)?;
         let row = wanted.count * sums.dim(1)?;
         let sums = sums.flatten_all()?;
@@ -159,11 +200,13 @@ impl Layers for Candle {
     ) -> Result<Linear, EmbedError> {
         self.done((|| {
             counted(&[outputs, inputs])?;
+            let weight = Tensor::from_slice(weights, (outputs, inputs), &self.device)?.to_dtype(self.dtype)?;
             Ok(Linear {
-                weight: Tensor::from_slice(weights, (outputs, inputs), &self.device)?
-                    .to_dtype(self.dtype)?
-                    .t()?
-                    .contiguous()?,
+                weight: if self.has_kernels() {
+                    weight
+                } else {
+                    weight.t()?.contiguous()?
+                },
                 bias: bias.map(|bias| self.vector(bias)).transpose()?,
             })
         })())
@@ -171,18 +214,19 @@ impl Layers for Candle {
 
     fn norm(&self, weights: NormWeights<'_>, eps: f32) -> Result<Norm, EmbedError> {
         self.done((|| {
+            let vector = |values: &[f32]| Tensor::from_slice(values, values.len(), &self.device);
             let (gamma, beta) = match weights {
                 NormWeights::Layer { gamma, beta } => {
                     let beta = match beta {
-                        Some(beta) => self.vector(beta)?,
-                        None => self.vector(gamma)?.zeros_like()?,
+                        Some(beta) => vector(beta)?,
+                        None => vector(gamma)?.zeros_like()?,
                     };
                     (gamma, Some(beta))
                 }
                 NormWeights::Rms { gamma } => (gamma, None),
             };
             Ok(Norm {
-                gamma: self.vector(gamma)?,
+                gamma: vector(gamma)?,
                 beta,
                 eps,
             })
@@ -230,10 +274,12 @@ impl Backend for Candle {
     }
 
     fn gather(&self, table: &Tensor, rows: &[u32], _threads: Threads) -> Result<Tensor, EmbedError> {
+        on_gpu!(self, gpu => self.rows(rows).and_then(|rows| gpu.gather(table, &rows, None)));
         self.done(self.find(table, rows))
     }
 
     fn add_rows(&self, x: Tensor, table: &Tensor, rows: &[u32]) -> Result<Tensor, EmbedError> {
+        on_gpu!(self, gpu => self.rows(rows).and_then(|rows| gpu.gather(table, &rows, Some(x))));
         self.done(self.find(table, rows).and_then(|found| x + found))
     }
 
@@ -252,34 +298,44 @@ impl Backend for Candle {
         activation: Activation,
         residual: Option<&Tensor>,
     ) -> Result<Tensor, EmbedError> {
+        on_gpu!(self, gpu => gpu.apply(x, layer, activation, residual));
         self.done((|| {
-            let out = Self::apply_linear(x, layer, activation)?;
-            match residual {
-                Some(residual) => out + residual,
-                None => Ok(out),
+            let mut out = activate(self.apply_linear(x, layer)?, activation)?;
+            if let Some(residual) = residual {
+                out = (out + residual.to_dtype(DType::F32)?)?;
             }
+            out.to_dtype(x.dtype())
         })())
     }
 
     fn gated(&self, x: &Tensor, gate: &Linear, up: &Linear, activation: Activation) -> Result<Tensor, EmbedError> {
+        on_gpu!(self, gpu => gpu.gated(x, gate, up, activation));
         self.done((|| {
-            Self::apply_linear(x, gate, activation)? * Self::apply_linear(x, up, Activation::Identity)?
+            let gate = activate(self.apply_linear(x, gate)?, activation)?;
+            (gate * self.apply_linear(x, up)?)?.to_dtype(x.dtype())
         })())
     }
 
     fn normalise(&self, x: Tensor, norm: &Norm) -> Result<Tensor, EmbedError> {
+        on_gpu!(self, gpu => gpu.normalise(x, norm));
         self.normalised(&x, norm)
     }
 
     fn normalised(&self, x: &Tensor, norm: &Norm) -> Result<Tensor, EmbedError> {
+        on_gpu!(self, gpu => gpu.normalised(x, norm));
         self.done(norm.rows(x))
     }
 
-    fn softmax(&self, x: Tensor, width: usize) -> Result<Tensor, EmbedError> {
+    fn shares(&self, x: &Tensor, scores: &Linear, width: usize) -> Result<Tensor, EmbedError> {
         self.done((|| {
-            let (rows, columns) = x.dims2()?;
-            let groups = x.to_dtype(DType::F32)?.reshape((rows * (columns / width), width))?;
-            ops::softmax_last_dim(&groups)?
+            let wide = |tensor: &Tensor| tensor.to_dtype(DType::F32);
+            let scores = Linear {
+                weight: wide(&scores.weight)?,
+                bias: scores.bias.as_ref().map(wide).transpose()?,
+            };
+            let scores = self.apply_linear(&wide(x)?, &scores)?;
+            let (rows, columns) = scores.dims2()?;
+            ops::softmax_last_dim(&scores.reshape((rows * (columns / width), width))?)?
                 .reshape((rows, columns))?
                 .to_dtype(x.dtype())
         })())
@@ -292,6 +348,12 @@ impl Backend for Candle {
         plan: &Plan,
         how: &Attention<'_, Self>,
     ) -> Result<Tensor, EmbedError> {
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &self.gpu
+            && let Some(context) = self.done(gpu.attend(&qkv, plan, how))?
+        {
+            return Ok(context);
+        }
         self.done(attention::attend(&qkv, plan, how))
     }
 

@@ -153,6 +153,47 @@ impl Group {
     }
 }
 
+/// Tiles of a batch that one launch computes.
+#[cfg(any(test, feature = "cuda"))]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Run {
+    /// Warps of a block; each has 16 queries.
+    pub(super) warps: usize,
+    /// The tiles by number.
+    pub(super) tiles: Range<usize>,
+}
+
+/// The tiles of the attention kernels, three numbers each: first row of the text, rows of the text,
+/// first query of the tile. With matrix units a block has as many warps as the text can use, so the
+/// choice depends on that text alone. Later queries come first: under causal attention they see
+/// more keys.
+#[cfg(any(test, feature = "cuda"))]
+fn tiles(ranges: &[Range<usize>], matrix_units: bool) -> (Vec<u32>, Vec<Run>) {
+    let sizes: &[usize] = if matrix_units { &[8, 4, 2, 1] } else { &[4] };
+    let warps_of = |rows: usize| {
+        let enough = sizes.iter().rev().find(|warps| rows <= 16 * **warps);
+        *enough.unwrap_or(&sizes[0])
+    };
+    let (mut numbers, mut runs) = (Vec::new(), Vec::new());
+    for &warps in sizes {
+        let first = numbers.len() / 3;
+        for range in ranges
+            .iter()
+            .filter(|range| !range.is_empty() && warps_of(range.len()) == warps)
+        {
+            for query in (0..range.len()).step_by(16 * warps).rev() {
+                numbers
+                    .extend([range.start, range.len(), query].map(|number| u32::try_from(number).unwrap_or(u32::MAX)));
+            }
+        }
+        let tiles = first..numbers.len() / 3;
+        if !tiles.is_empty() {
+            runs.push(Run { warps, tiles });
+        }
+    }
+    (numbers, runs)
+}
+
 /// The groups of a batch and the way back to its order, with what layers share. Each part is made
 /// when it is first needed.
 pub struct Plan {
@@ -162,8 +203,13 @@ pub struct Plan {
     groups: OnceCell<Vec<Group>>,
     back: OnceCell<Option<Tensor>>,
     positions: OnceCell<Tensor>,
-    #[cfg(feature = "flash-attn")]
+    /// Cosines, sines and row of each token of a rotation in which long texts have their own
+    /// angles, by the rotation's address.
+    pub(super) angles: RefCell<Vec<(usize, [Tensor; 3])>>,
+    #[cfg(feature = "cuda")]
     offsets: OnceCell<Tensor>,
+    #[cfg(feature = "cuda")]
+    tiles: [OnceCell<(Tensor, Vec<Run>)>; 2],
 }
 
 impl Plan {
@@ -175,8 +221,11 @@ impl Plan {
             groups: OnceCell::new(),
             back: OnceCell::new(),
             positions: OnceCell::new(),
-            #[cfg(feature = "flash-attn")]
+            angles: RefCell::default(),
+            #[cfg(feature = "cuda")]
             offsets: OnceCell::new(),
+            #[cfg(feature = "cuda")]
+            tiles: Default::default(),
         }
     }
 
@@ -270,7 +319,7 @@ impl Plan {
     }
 
     /// Where each text begins, and the end: `texts + 1`.
-    #[cfg(feature = "flash-attn")]
+    #[cfg(feature = "cuda")]
     pub(super) fn offsets(&self) -> Result<Tensor> {
         if let Some(known) = self.offsets.get() {
             return Ok(known.clone());
@@ -283,6 +332,18 @@ impl Plan {
         let count = values.len();
         let made = Tensor::from_vec(values, count, &self.device)?;
         Ok(self.offsets.get_or_init(|| made).clone())
+    }
+
+    /// The tiles of the attention kernels and their launches.
+    #[cfg(feature = "cuda")]
+    pub(super) fn tiles(&self, matrix_units: bool) -> Result<(Tensor, Vec<Run>)> {
+        let cell = &self.tiles[usize::from(matrix_units)];
+        if let Some(known) = cell.get() {
+            return Ok(known.clone());
+        }
+        let (numbers, runs) = tiles(&self.ranges, matrix_units);
+        let made = Tensor::from_slice(&numbers, numbers.len(), &self.device)?;
+        Ok(cell.get_or_init(|| (made, runs)).clone())
     }
 
     /// The weighted sums of each text's rows, `texts · sums × width` in the order of the groups,
@@ -333,6 +394,35 @@ mod tests {
         assert_eq!(groups(&[100, 100], COSTS), [vec![0], vec![1]]);
     }
 
+    #[test]
+    fn a_tile_depends_on_its_text_alone_and_each_query_is_in_one() {
+        let lengths = [0usize, 5, 16, 17, 64, 65, 128, 129, 300];
+        let mut end = 0;
+        let ranges: Vec<_> = lengths
+            .iter()
+            .map(|length| {
+                end += length;
+                end - length..end
+            })
+            .collect();
+        for matrix_units in [false, true] {
+            let (numbers, runs) = tiles(&ranges, matrix_units);
+            let mut rows = Vec::new();
+            for Run { warps, tiles: run } in &runs {
+                for tile in numbers[3 * run.start..3 * run.end].chunks(3) {
+                    let [start, length, query] = [tile[0], tile[1], tile[2]].map(|number| number as usize);
+                    assert!(ranges.contains(&(start..start + length)));
+                    let alone = tiles(&[0..0, 0..length], matrix_units).1;
+                    assert_eq!(alone.iter().map(|run| run.warps).collect::<Vec<_>>(), [*warps]);
+                    rows.extend(start + query..start + length.min(query + 16 * warps));
+                }
+            }
+            rows.sort_unstable();
+            assert_eq!(rows, (0..end).collect::<Vec<_>>());
+            assert_eq!(runs.last().unwrap().tiles.end, numbers.len() / 3);
+        }
+    }
+
     const GPU: Costs = Costs {
         cells: GPU_CELLS,
         group: GPU_GROUP,
@@ -370,7 +460,7 @@ mod tests {
                 tokens * tokens,
             ] {
                 assert!(
-                    u32::try_from(elements).is_ok(),
+                    i32::try_from(elements).is_ok(),
                     "{texts} x {tokens}: {elements} elements"
                 );
             }

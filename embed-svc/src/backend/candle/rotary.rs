@@ -32,24 +32,44 @@ impl Rotary {
         Ok(Self { rotation, cos, sin })
     }
 
+    /// Which elements of a head form a pair.
+    #[cfg(feature = "cuda")]
+    pub(super) fn pairs(&self) -> Pairs {
+        self.rotation.pairs
+    }
+
+    /// Cosines, sines, and the row in both of every token of a batch.
+    pub(super) fn angles(&self, plan: &Plan) -> Result<[Tensor; 3]> {
+        if !plan.ranges().iter().any(|range| self.rotation.is_beyond(range.len())) {
+            return Ok([self.cos.clone(), self.sin.clone(), plan.positions()?]);
+        }
+        let own = std::ptr::from_ref(self) as usize;
+        let mut known = plan.angles.borrow_mut();
+        if let Some((_, angles)) = known.iter().find(|(rotary, _)| *rotary == own) {
+            return Ok(angles.clone());
+        }
+        let mut all = Angles::default();
+        for range in plan.ranges() {
+            let own = self.rotation.angles(range.len());
+            all.length += own.length;
+            all.cos.extend(own.cos);
+            all.sin.extend(own.sin);
+        }
+        let device = self.cos.device();
+        let (cos, sin) = tensors(&all, device)?;
+        let angles = [
+            cos,
+            sin,
+            Tensor::arange(0, u32::try_from(all.length).unwrap_or(u32::MAX), device)?,
+        ];
+        known.push((own, angles.clone()));
+        Ok(angles)
+    }
+
     /// Cosines and sines of every row of a batch.
     fn rows(&self, plan: &Plan) -> Result<(Tensor, Tensor)> {
-        if plan.ranges().iter().any(|range| self.rotation.is_beyond(range.len())) {
-            // Long texts have their own angles.
-            let mut all = Angles::default();
-            for range in plan.ranges() {
-                let own = self.rotation.angles(range.len());
-                all.length += own.length;
-                all.cos.extend(own.cos);
-                all.sin.extend(own.sin);
-            }
-            return tensors(&all, self.cos.device());
-        }
-        let positions = plan.positions()?;
-        Ok((
-            self.cos.index_select(&positions, 0)?,
-            self.sin.index_select(&positions, 0)?,
-        ))
+        let [cos, sin, rows] = self.angles(plan)?;
+        Ok((cos.index_select(&rows, 0)?, sin.index_select(&rows, 0)?))
     }
 
     /// Rotates `tokens × heads × width`, computing in 32 bits.

@@ -325,7 +325,8 @@ impl Backend for Cpu {
         self.normalise(copy, norm)
     }
 
-    fn softmax(&self, mut x: States, width: usize) -> Result<States, EmbedError> {
+    fn shares(&self, x: &States, scores: &Linear, width: usize) -> Result<States, EmbedError> {
+        let mut x = self.apply(x, scores, Activation::Identity, None)?;
         let row = x.width;
         let values = x.values.values_mut();
         let rows = |values: &mut [f32]| kernels::rows::softmax(values, width, 1.0);
