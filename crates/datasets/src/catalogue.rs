@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use isomer_spelling::nearest;
 use serde::Deserialize;
 
-use super::{FieldMap, HubRef, LoadOptions};
+#[cfg(feature = "locate")]
+use super::LoadOptions;
+use super::{FieldMap, HubRef};
 use isomer_scoring::task::TaskType;
 
 /// A data set with a name.
@@ -80,6 +82,7 @@ impl Entry {
     }
 
     /// Fills in options that are not set.
+    #[cfg(feature = "locate")]
     pub(crate) fn apply(&'static self, options: &mut LoadOptions) {
         for (ours, theirs) in self.fields() {
             if !options.fields.iter().any(|(known, _)| *known == ours) {

@@ -1,6 +1,6 @@
 //! References to data sets on the Hugging Face hub.
 
-use isomer_models::hub::HubDataset;
+use isomer_spelling::is_repository;
 
 /// A data set on the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +25,7 @@ impl HubRef {
             Some((repo, config)) => (repo, Some(config)),
             None => (text, None),
         };
-        HubDataset::new(repo, revision)?;
-        if config.is_some_and(str::is_empty) {
+        if !is_repository(repo, revision) || config.is_some_and(str::is_empty) {
             return None;
         }
         Some(Self {

@@ -11,9 +11,10 @@
 //! * `scoring`: divides the vectors of a dataset's texts by role and scores them.
 //! * `digest`: the identity of a dataset, whatever file it came from.
 //! * [`catalogue`]: the data sets of the papers, each with its repository, revision and columns.
-//! * [`locate`]: finds a named data set in a folder of this machine, else on the hub.
+//! * `locate` (feature `locate`): finds a named data set in a folder of this machine, else on the
+//!   hub.
 //!
-//! Everything but [`locate`] is pure: no async, no network, no clock. Nothing here knows encoders,
+//! Everything but `locate` is pure: no async, no network, no clock. Nothing here knows encoders,
 //! suites or runs.
 
 mod bounds;
@@ -32,6 +33,7 @@ mod language_group;
 mod layout;
 mod lists;
 mod load;
+#[cfg(feature = "locate")]
 pub mod locate;
 mod pairs;
 mod retrieval;
@@ -48,9 +50,11 @@ mod unrolled;
 
 pub use builtin::BUILTIN_NAMES;
 pub use error::{DatasetError, Unit};
+#[cfg(feature = "locate")]
 pub(crate) use format::is_readable;
 pub use hub_ref::HubRef;
 pub use language_group::{LanguageGroup, is_english};
+#[cfg(feature = "locate")]
 pub(crate) use load::holds;
 pub use load::load;
 pub use roots::below_roots;

@@ -68,6 +68,7 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
 }
 
 /// Whether the source holds the requested split and language; reads no rows.
+#[cfg(feature = "locate")]
 pub(crate) fn holds(task: TaskType, source: &Source, options: &LoadOptions) -> Result<(), DatasetError> {
     layout::choose(task, &source.files(&options.fields)?, options).map(|_| ())
 }

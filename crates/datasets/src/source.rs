@@ -22,11 +22,11 @@ pub enum Source {
     Path(PathBuf),
     /// Files sent along, laid out as on disk.
     Inline(Vec<InlineFile>),
-    /// A name of the catalogue; [`crate::locate::DatasetLocator::locate`] finds where it lies.
+    /// A name of the catalogue; `locate::DatasetLocator::locate` finds where it lies.
     Catalogue(String),
-    /// On the Hugging Face hub; [`crate::locate::DatasetLocator::locate`] fetches it.
+    /// On the Hugging Face hub; `locate::DatasetLocator::locate` fetches it.
     Hub(HubRef),
-    /// A data set on the hub, after [`crate::locate::DatasetLocator::locate`] has fetched it.
+    /// A data set on the hub, after `locate::DatasetLocator::locate` has fetched it.
     Fetched(Fetched),
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::{assemble, catalogue, folder, hub};
+use crate::{assemble, folder, hub};
 
 /// Reads the string column of a Parquet file.
 ///
@@ -46,5 +46,5 @@ pub fn is_etag(name: &str) -> bool {
 
 /// Whether the name may become part of a path.
 pub fn is_plain_name(name: &str) -> bool {
-    catalogue::read::is_plain_name(name)
+    isomer_spelling::is_plain_name(name)
 }

@@ -17,6 +17,22 @@ pub const LONGEST: usize = 200;
 /// Most names that [`similar`] gives.
 pub const MOST: usize = 3;
 
+/// Letters, digits, `.`, `_`, `-`, starting with a letter or digit, so that the name is safe as a
+/// file name and as an argument of a command.
+pub fn is_plain_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+}
+
+/// Whether these name a repository of a hub: `org/name` of plain names, and a commit, tag or
+/// branch, which may have slashes (`refs/convert/parquet`).
+pub fn is_repository(name: &str, revision: Option<&str>) -> bool {
+    let plain = |part: &str| is_plain_name(part);
+    name.split_once('/')
+        .is_some_and(|(org, name)| plain(org) && plain(name))
+        && revision.is_none_or(|revision| revision.split('/').all(plain))
+}
+
 /// The known name closest to `name`, or `None` if none is close. The first of several that are
 /// equally close.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -2,6 +2,8 @@
 
 use std::path::{Component, Path};
 
+use isomer_spelling::is_plain_name;
+
 use super::entry::{Entry, ModelKind, PypiSource, Step};
 use crate::error::ModelError;
 
@@ -178,13 +180,6 @@ fn check_digests<'a>(field: &str, files: impl Iterator<Item = (&'a String, &'a S
         }
     }
     Ok(())
-}
-
-/// Letters, digits, `.`, `_`, `-`, starting with a letter or digit, so that it is safe as a file
-/// name and as a pip argument.
-pub(crate) fn is_plain_name(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
 fn is_sha256(digest: &str) -> bool {

@@ -30,7 +30,7 @@ impl HubModel {
             None => (text, None),
         };
         let (org, name) = repo.split_once('/')?;
-        let plain = crate::catalogue::read::is_plain_name;
+        let plain = isomer_spelling::is_plain_name;
         let file_is_plain = file.is_none_or(|file| file.split('/').all(plain));
         let revision_is_plain = revision.is_none_or(|revision| revision.split('/').all(plain));
         (plain(org) && plain(name) && file_is_plain && revision_is_plain).then(|| Self {

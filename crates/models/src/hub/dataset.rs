@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use hf_hub::{Repo, RepoType};
+use isomer_spelling::is_repository;
 use parking_lot::Mutex;
 
 use super::{Hub, HubFailure, Snapshot, Terms};
@@ -25,10 +26,7 @@ impl HubDataset {
     /// `None` if either is not a plain name (`org/name`; a revision may have slashes, like
     /// `refs/convert/parquet`).
     pub fn new(repo: &str, revision: Option<&str>) -> Option<Self> {
-        let plain = crate::catalogue::read::is_plain_name;
-        let (org, name) = repo.split_once('/')?;
-        let revision_is_plain = revision.is_none_or(|revision| revision.split('/').all(plain));
-        (plain(org) && plain(name) && revision_is_plain).then(|| Self {
+        is_repository(repo, revision).then(|| Self {
             repo: repo.to_owned(),
             revision: revision.map(str::to_owned),
         })

@@ -16,7 +16,8 @@ use hf_hub::{
 };
 
 use super::{Downloading, HubFailure, failure};
-use crate::catalogue::read::{is_inside, is_plain_name};
+use crate::catalogue::read::is_inside;
+use isomer_spelling::is_plain_name;
 
 /// The limits of a download.
 #[derive(Debug, Clone, Copy, Default)]
