@@ -186,9 +186,10 @@ pub trait Layers: Clone + Send + Sync + Sized + 'static {
 /// Operations on packed tokens. `States` is `tokens × width`.
 ///
 /// Every method computes a row from that row and, in [`Backend::attention`], from the rows of the
-/// same text, so a text's result does not depend on its batch. On [`cpu::Cpu`] the bits are equal.
-/// On [`candle::Candle`] the libraries below choose their order of summation by the size of the
-/// batch, so results are equal up to floating-point rounding.
+/// same text, so a text's result does not depend on its batch. On [`cpu::Cpu`], and on an NVIDIA
+/// GPU where our kernels compute, the bits are equal. Elsewhere on [`candle::Candle`] the libraries
+/// below choose their order of summation by the size of the batch, so results are equal up to
+/// rounding.
 pub trait Backend: Layers {
     /// One vector a token.
     type States;

@@ -72,15 +72,19 @@ impl Norm {
     }
 }
 
-/// `a · b`, summed in 32 bits. On the CPU, 16-bit inputs are widened, multiplied and rounded.
+/// `a · b` in the type of both, summed in 32 bits.
 fn product(a: &Tensor, b: &Tensor) -> candle_core::Result<Tensor> {
+    wide_product(a, b)?.to_dtype(a.dtype())
+}
+
+/// `a · b` in 32 bits. A GPU's library rounds it to the type of both first.
+fn wide_product(a: &Tensor, b: &Tensor) -> candle_core::Result<Tensor> {
     let (outer, columns) = (a.dims(), b.dim(D::Minus1)?);
     counted(&[&outer[..outer.len().saturating_sub(1)], &[columns]].concat())?;
-    if a.device().is_cpu() && a.dtype() != DType::F32 {
-        let wide = |x: &Tensor| x.to_dtype(DType::F32);
-        return wide(a)?.matmul(&wide(b)?)?.to_dtype(a.dtype());
+    if a.device().is_cpu() {
+        return a.to_dtype(DType::F32)?.matmul(&b.to_dtype(DType::F32)?);
     }
-    a.matmul(b)
+    a.matmul(b)?.to_dtype(DType::F32)
 }
 
 fn activate(x: Tensor, activation: Activation) -> candle_core::Result<Tensor> {
@@ -132,13 +136,13 @@ impl Candle {
         result.map_err(|source| EmbedError::compute(format!("{:?}", self.device.location()), source))
     }
 
-    /// `x · Wᵀ + b` in 32 bits, from a product in the type of `x`.
+    /// `x · Wᵀ + b` in 32 bits.
     fn apply_linear(&self, x: &Tensor, layer: &Linear) -> candle_core::Result<Tensor> {
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &self.gpu {
             return gpu.apply(x, layer, Activation::Identity, None)?.to_dtype(DType::F32);
         }
-        let out = product(x, &layer.weight)?.to_dtype(DType::F32)?;
+        let out = wide_product(x, &layer.weight)?;
         match &layer.bias {
             Some(bias) => out.broadcast_add(&bias.to_dtype(DType::F32)?),
             None => Ok(out),
