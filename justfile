@@ -1,5 +1,9 @@
 # Each recipe is one line that can be typed by hand.
 
+# the inner loop: formats, lints and tests the crates that changed, and checks their dependents
+quick:
+    tests/quick
+
 # the robustness check on the defaults
 check:
     cargo run --release -p isomer -- check
@@ -10,20 +14,23 @@ test:
 
 # every encoder family against its reference: tiny checkpoints, and the real models that are at hand
 parity:
-    cargo test -p isomer-embed --test parity -- --nocapture --test-threads=1
+    cargo test -p isomer-embed --test it -- --nocapture --test-threads=1 parity::
 
-# the isomer command for NVIDIA GPUs (no GPU needed to build; the first time takes hours on two
-# cores)
+# the isomer command for NVIDIA GPUs (no GPU needed to build)
 cuda:
     embed-svc/cuda/build
 
-# packs what a GPU machine without network needs, checks the pack, and measures where a GPU answers
+# packs what tests/gpu/lease.sh needs on a GPU machine without network
 gpu:
     tests/gpu/pack
 
-# what CI runs
+# what CI runs: only suites with a changed input, beside lints, Rust tests and documents
 ci:
     .ci/run
+
+# which suites a change since a commit runs
+plan commit="HEAD":
+    tests/suites --plan --since {{commit}}
 
 fmt:
     cargo fmt --all
@@ -49,6 +56,10 @@ serve:
 # every reader of bytes from outside under the fuzzer, a minute each (tests/fuzz/README.md)
 fuzz:
     tests/fuzz/run
+
+# each member of the workspace and each feature by itself
+features:
+    tests/features
 
 # Criterion benchmarks of the kernels
 bench:

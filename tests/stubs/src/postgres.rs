@@ -11,7 +11,7 @@ use sqlx::{AnyPool, AssertSqlSafe, any::install_default_drivers};
 /// `None`.
 pub async fn empty_schema(name: &str) -> Option<String> {
     let Ok(url) = env::var("ISOMER_TEST_POSTGRES") else {
-        println!("skipped: no PostgreSQL");
+        crate::skip("no PostgreSQL");
         return None;
     };
     install_default_drivers();
