@@ -14,7 +14,8 @@
 //! Exits with 1 if a goal is missed.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../tests/support/mod.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the tests of the service")]
+#[path = "../tests/it/support.rs"]
 mod support;
 
 use std::{

@@ -1,8 +1,9 @@
 //! Distributions: normal, Student's t (central and not), chi-squared, F, the studentised range.
 //!
 //! The incomplete gamma and beta functions are statrs', tested against scipy far into their tails
-//! (`tests/reference`). Its complementary error function is off by 1e-10 around 1.15, so that one
-//! is written here. Quantiles are refined until the distribution function returns the probability.
+//! (`tests/it/reference`). Its complementary error function is off by 1e-10 around 1.15, so that
+//! one is written here. Quantiles are refined until the distribution function returns the
+//! probability.
 
 use statrs::function::{
     beta::beta_reg,

@@ -20,8 +20,8 @@ use crate::{
 };
 
 /// Part of every key: raise it when a metric's definition, the set of a task's score keys or the
-/// data stored with a score changes. `tests/core/score_keys.rs` holds the keys.
-/// Cached scores of released versions are then not found; `tests/tests/released.rs` says so.
+/// data stored with a score changes. `tests/it/score_keys.rs` holds the keys.
+/// Cached scores of released versions are then not found; `tests/tests/it/released.rs` says so.
 /// 2: evidence is stored.
 pub const VERSION: &str = "isomer.unit/2";
 /// Parts beside a score.

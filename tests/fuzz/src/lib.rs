@@ -2,7 +2,7 @@
 //!
 //! A target takes any bytes, passes them to the reader and asserts what must hold of the result.
 //! The reader may refuse the bytes; it may not panic, hang or use memory out of proportion. The
-//! same functions run in two ways: `tests/replay.rs` runs them on the committed corpus and on a
+//! same functions run in two ways: `tests/it/replay.rs` runs them on the committed corpus and on a
 //! bounded number of mutations of it, in every test run; `tests/fuzz/run` runs them under
 //! libFuzzer, which looks for inputs that reach new code.
 

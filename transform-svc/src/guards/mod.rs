@@ -6,8 +6,8 @@
 //! the transformation, so a text from the cache gets the same findings as a fresh one.
 //!
 //! A finding is a warning. What it is worth is measured on rewrites labelled by hand
-//! (`tests/guards.rs`; figures in docs/reference/guards.md). Where the rules do not know a language
-//! they answer "cannot tell" (`Finding::Untold`), never "kept".
+//! (`tests/it/guards.rs`; figures in docs/reference/guards.md). Where the rules do not know a
+//! language they answer "cannot tell" (`Finding::Untold`), never "kept".
 
 mod names;
 mod negation;

@@ -18,7 +18,7 @@ use crate::input::{Input, file, folder, text};
 const ISSUER: &str = "https://login.example.org/";
 const AUDIENCE: &str = "isomer";
 /// A key of the access tests, which protects nothing.
-const KEY: &[u8] = include_bytes!("../../../../gateway/access/tests/attacks/ed.pem");
+const KEY: &[u8] = include_bytes!("../../../../gateway/access/tests/it/attacks/ed.pem");
 
 struct Reader {
     runtime: Runtime,

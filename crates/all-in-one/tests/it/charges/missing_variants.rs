@@ -1,0 +1,284 @@
+//! Variants that an answer lacked are made after it: once, and at the expense of whoever asked.
+
+use std::time::Duration;
+
+use isomer_proto::transform::v1::{
+    AugmentationMode, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, MissingReason, TextItem,
+    VariantSource,
+};
+use prost::Message;
+use serde_json::{Value, json};
+
+use super::{
+    calls,
+    cases::{self, End},
+};
+use crate::{
+    harness::{Harness, Key},
+    models::{ENCODER, WRITTEN},
+};
+
+const PATH: &str = "/isomer.transform.v1.AugmentationService/EncodeAugmented";
+
+/// One call to the transform service at a time, so that what came first has been done when a later
+/// text is made. Keys share what the caches hold.
+async fn harness() -> Harness {
+    Harness::with(|config| {
+        config.missing_variants.calls = 1;
+        config.access.share_caches = true;
+    })
+    .await
+}
+
+fn cached() -> AugmentationSpec {
+    AugmentationSpec {
+        sources: vec![VariantSource {
+            transformation: Some(cases::paraphrase()),
+            ..VariantSource::default()
+        }],
+        sampling: cases::sampling(),
+        mode: AugmentationMode::Cached.into(),
+        ..AugmentationSpec::default()
+    }
+}
+
+async fn encode(harness: &Harness, key: &Key, spec: AugmentationSpec, text: &str) -> EncodeAugmentedResponse {
+    let request = EncodeAugmentedRequest {
+        spec: Some(spec),
+        items: vec![TextItem {
+            text: text.to_owned(),
+            language: Some("en".to_owned()),
+            ..TextItem::default()
+        }],
+        encoder_id: ENCODER.to_owned(),
+        ..EncodeAugmentedRequest::default()
+    };
+    let answers = calls::all(harness, key, PATH, vec![request.encode_to_vec()], End::Answer).await;
+    EncodeAugmentedResponse::decode(answers.unwrap()[0].as_slice()).unwrap()
+}
+
+fn is_whole(answer: &EncodeAugmentedResponse) -> bool {
+    let used = &answer.used[0];
+    assert!(
+        used.missing
+            .iter()
+            .all(|missing| missing.reason() == MissingReason::NotCached)
+    );
+    !used.variants.is_empty()
+}
+
+/// Asks, without leaving anything to be made, until the variant is there.
+async fn until_made(harness: &Harness, key: &Key, text: &str) -> EncodeAugmentedResponse {
+    let looking = AugmentationSpec {
+        make_missing: Some(false),
+        ..cached()
+    };
+    for _ in 0..600 {
+        let answer = encode(harness, key, looking.clone(), text).await;
+        if is_whole(&answer) {
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the variant of {text:?} was never made");
+}
+
+/// Calls to the language model about a text.
+fn asked(harness: &Harness, text: &str) -> usize {
+    let calls = harness.models.generator.calls();
+    calls
+        .iter()
+        .filter(|call| call.body["messages"].to_string().contains(text))
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_answer_lacked_is_made_once_and_charged_to_who_asked_first() {
+    let harness = harness().await;
+    let (first, second, looker) = (harness.key().await, harness.key().await, harness.key().await);
+    let before = harness.models.counted();
+    let text = cases::text(End::Answer);
+    let lacking = encode(&harness, &first, cached(), &text).await;
+    assert!(!is_whole(&lacking));
+    assert_eq!(lacking.usage.unwrap().generator_calls, 0);
+    encode(&harness, &second, cached(), &text).await;
+    until_made(&harness, &looker, &text).await;
+    let whole = encode(&harness, &second, cached(), &text).await;
+    assert!(is_whole(&whole));
+    assert_ne!(whole.embeddings, lacking.embeddings);
+    assert_eq!(whole.vector_space, lacking.vector_space);
+    assert_eq!(asked(&harness, &text), 1);
+
+    let (paid, other) = (harness.settled(&first).await, harness.settled(&second).await);
+    let looked = harness.settled(&looker).await;
+    let total = [paid, other, looked].map(|counted| counted.finished);
+    let (tokens, cost) = total.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let counted = harness.models.counted().since(&before);
+    assert_eq!((tokens, cost), counted.finished, "{total:?}");
+    assert!(
+        paid.finished.0 >= WRITTEN && other.finished.0 < WRITTEN && looked.finished.0 < WRITTEN,
+        "{total:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_two_tenants_lack_is_made_for_each_of_them() {
+    let harness = Harness::new().await;
+    let (first, second, looker) = (harness.key().await, harness.key().await, harness.key().await);
+    let text = cases::text(End::Answer);
+    for key in [&first, &second] {
+        assert!(!is_whole(&encode(&harness, key, cached(), &text).await));
+    }
+    let made = [
+        until_made(&harness, &first, &text).await,
+        until_made(&harness, &second, &text).await,
+    ];
+    assert_eq!(made[0].embeddings, made[1].embeddings);
+    assert_eq!(asked(&harness, &text), 2);
+    // Who did not ask finds nothing.
+    let looking = AugmentationSpec {
+        make_missing: Some(false),
+        ..cached()
+    };
+    assert!(!is_whole(&encode(&harness, &looker, looking, &text).await));
+    let charged = [harness.settled(&first).await, harness.settled(&second).await];
+    assert_eq!(charged[0], charged[1]);
+    assert!(charged[0].finished.0 >= WRITTEN);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_made_for_who_does_not_want_it_or_cannot_pay() {
+    let harness = harness().await;
+    // The second has a budget that encoding the query uses up.
+    let (rich, poor) = (harness.key().await, harness.key_for(1).await);
+    let unwanted = cases::text(End::Answer);
+    let spec = AugmentationSpec {
+        make_missing: Some(false),
+        ..cached()
+    };
+    assert!(!is_whole(&encode(&harness, &rich, spec, &unwanted).await));
+    let unpaid = cases::text(End::Answer);
+    assert!(!is_whole(&encode(&harness, &poor, cached(), &unpaid).await));
+    // What was asked for later has been made, so these two would have been.
+    let wanted = cases::text(End::Answer);
+    encode(&harness, &rich, cached(), &wanted).await;
+    until_made(&harness, &rich, &wanted).await;
+    let asked = [&unwanted, &unpaid, &wanted].map(|text| asked(&harness, text));
+    assert_eq!(asked, [0, 0, 1]);
+    assert!(harness.settled(&poor).await.finished.0 < WRITTEN);
+}
+
+/// Clients that send a model's name and nothing else get augmented vectors by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_may_stand_for_an_encoder_with_augmentation() {
+    let augment = json!({ "transformations": ["paraphrase"], "language": "en" });
+    let own = json!({ "gase": { "encoder": ENCODER, "augment": augment } });
+    let harness = Harness::with(|config| config.augmented_models = serde_json::from_value(own).unwrap()).await;
+    let key = harness.key().await;
+    let text = cases::text(End::Answer);
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let ask = async |path: &str, body: Value| -> Value {
+        let request = client
+            .post(format!("http://{}{path}", harness.address))
+            .header("content-type", "application/json")
+            .body(body.to_string())
+            .bearer_auth(key.text.expose().unwrap());
+        let answer = request.send().await.unwrap().bytes().await.unwrap();
+        serde_json::from_slice(&answer).unwrap()
+    };
+    let plain = ask("/v1/embeddings", json!({ "model": ENCODER, "input": text })).await;
+    let before = harness.settled(&key).await.finished;
+    let named = ask("/v1/embeddings", json!({ "model": "gase", "input": text })).await;
+    let after = harness.settled(&key).await.finished;
+    assert!(after.0 >= before.0 + WRITTEN, "its variant is charged");
+    let said = ask(
+        "/v1/embeddings",
+        json!({ "model": ENCODER, "input": text, "augment": augment }),
+    )
+    .await;
+    assert_eq!(named["data"], said["data"], "{named}");
+    assert_ne!(named["data"], plain["data"]);
+    assert_eq!(named["model"], "gase");
+    assert_ne!(named["augment"]["used"][0]["variants"], json!([]), "{named}");
+    assert_eq!(asked(&harness, &text), 1, "the variant is kept for both");
+
+    // Other APIs know the name too, and refuse what augmented vectors cannot do.
+    let numbers = |answer: &Value| answer["data"][0]["embedding"].clone();
+    let cohere =
+        json!({ "model": "gase", "texts": [text], "embedding_types": ["float"], "input_type": "search_document" });
+    let cohere = ask("/v2/embed", cohere).await;
+    assert_eq!(cohere["embeddings"]["float"][0], numbers(&named), "{cohere}");
+    let tei = ask(
+        "/tei/gase/embed",
+        json!({ "inputs": text, "truncate": true, "normalize": false }),
+    )
+    .await;
+    assert_eq!(
+        tei[0].as_array().map(Vec::len),
+        numbers(&named).as_array().map(Vec::len),
+        "{tei}"
+    );
+    let cut = ask("/tei/gase/embed", json!({ "inputs": text, "truncate": false })).await;
+    assert!(cut["error"].as_str().unwrap().contains("cut at their end"), "{cut}");
+    let ids = ask("/v1/embeddings", json!({ "model": "gase", "input": [1, 2] })).await;
+    assert_eq!(ids["error"]["param"], "input", "{ids}");
+    let twice = ask(
+        "/v1/embeddings",
+        json!({ "model": "gase", "input": text, "augment": augment }),
+    )
+    .await;
+    assert_eq!(twice["error"]["param"], "augment", "{twice}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_the_same_over_http() {
+    let harness = harness().await;
+    let key = harness.key().await;
+    let text = cases::text(End::Answer);
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let ask = async |augment: Value| -> Value {
+        let body = json!({ "model": ENCODER, "input": text, "augment": augment });
+        let request = client
+            .post(format!("http://{}/v1/embeddings", harness.address))
+            .header("content-type", "application/json")
+            .body(body.to_string())
+            .bearer_auth(key.text.expose().unwrap());
+        let answer = request.send().await.unwrap().bytes().await.unwrap();
+        serde_json::from_slice(&answer).unwrap()
+    };
+    let cached = json!({ "transformations": ["paraphrase"], "mode": "cached", "language": "en" });
+    let lacking = ask(cached.clone()).await;
+    assert_eq!(
+        lacking["augment"]["used"][0]["missing"][0]["reason"], "not_cached",
+        "{lacking}"
+    );
+    let mut tries = 0;
+    let whole = loop {
+        let answer = ask(cached.clone()).await;
+        if answer["augment"]["used"][0]["variants"] != json!([]) {
+            break answer;
+        }
+        tries += 1;
+        assert!(tries < 600, "{answer}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_ne!(whole["data"], lacking["data"]);
+    assert_eq!(asked(&harness, &text), 1);
+    // The second step of a cascade, with what the search found.
+    let cascade = |evidence: Value| {
+        json!({
+            "transformations": ["paraphrase"], "mode": "cascade", "language": "en",
+            "cascade": { "min_gap": 0.1 }, "evidence": evidence,
+        })
+    };
+    let plain = ask(cascade(json!([[0.9, 0.5]]))).await;
+    assert_eq!(
+        plain["augment"]["used"][0]["missing"][0]["reason"], "not_needed",
+        "{plain}"
+    );
+    assert_eq!(plain["data"], lacking["data"]);
+    let augmented = ask(cascade(json!([[0.9, 0.85]]))).await;
+    assert_eq!(augmented["data"], whole["data"]);
+    let wrong = ask(cascade(json!([[0.1, 0.9]]))).await;
+    assert_eq!(wrong["error"]["param"], "augment.evidence[0]", "{wrong}");
+}

@@ -1,0 +1,157 @@
+//! A caller that uses a model through the gateway pays for it, by every route and however the call
+//! ends.
+//!
+//! The rows of the table are all rpcs of the descriptor set and all paths of the HTTP router. One
+//! without a case fails the test. For each case and each end, what the models counted is compared
+//! with what the key was charged.
+
+mod calls;
+pub(crate) mod cases;
+mod missing_variants;
+mod quiet;
+mod tenants;
+mod timing;
+
+use std::collections::BTreeSet;
+
+use cases::{Case, End};
+use futures::future::{join, join_all};
+use isomer_eval::{
+    report::terms::transformation::{CATALOGUE, NOT_SCORABLE},
+    suite::Transformation,
+};
+use isomer_transform::catalogue;
+use prost::Message;
+use prost_types::FileDescriptorSet;
+
+use crate::{
+    harness::Harness,
+    models::{self, Counted},
+};
+
+/// Every rpc of ours: `/service/method`.
+fn rpcs() -> BTreeSet<String> {
+    let set = FileDescriptorSet::decode(isomer_proto::FILE_DESCRIPTOR_SET).unwrap();
+    let of = |file: prost_types::FileDescriptorProto| {
+        let package = file.package().to_owned();
+        let services = file.service.into_iter();
+        let paths = services.flat_map(move |service| {
+            let name = format!("/{package}.{}", service.name());
+            let methods = service.method.into_iter();
+            methods
+                .map(move |method| format!("{name}/{}", method.name()))
+                .collect::<Vec<_>>()
+        });
+        paths.collect::<Vec<_>>()
+    };
+    set.file.into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn every_rpc_and_every_route_has_a_case() {
+    let mut rows = rpcs();
+    rows.extend(isomer_gateway::http_paths().into_iter().map(str::to_owned));
+    let cases: BTreeSet<String> = cases::all().into_iter().map(|case| case.row.to_owned()).collect();
+    assert_eq!(rows, cases, "left: rows that are served; right: rows with a case");
+}
+
+/// Too much would be reserved for a transformation by rule that the gateway takes for another.
+#[test]
+fn tokens_are_reserved_for_the_transformations_that_ask_a_generator() {
+    for entry in catalogue::ENTRIES {
+        let kind = catalogue::with_defaults(entry.name).unwrap();
+        assert_eq!(isomer_gateway::asks_generator(&kind), entry.calls > 0, "{}", entry.name);
+    }
+}
+
+/// What a suite may name is the catalogue, without what no data set can be scored on.
+#[test]
+fn a_suite_names_the_transformations_of_the_catalogue() {
+    let served = catalogue::ENTRIES.iter().map(|entry| entry.name);
+    let scored: Vec<&str> = served.filter(|name| !NOT_SCORABLE.contains(name)).collect();
+    assert_eq!(scored, CATALOGUE.map(|(name, _)| name));
+    for entry in catalogue::ENTRIES {
+        let Some(transformation) = Transformation::named(entry.name) else {
+            continue;
+        };
+        assert_eq!(transformation.is_by_rule(), entry.calls == 0, "{}", entry.name);
+    }
+}
+
+/// Harnesses that are used at the same time: most of a case is waiting.
+const HARNESSES: usize = 4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_models_counted_is_what_the_key_was_charged() {
+    let (paid, free): (Vec<_>, Vec<_>) = cases::all().into_iter().partition(|case| case.uses);
+    let calls = paid
+        .iter()
+        .flat_map(|case| case.ends.iter().map(move |end| (case, *end)));
+    let calls: Vec<(&Case, End)> = calls.collect();
+    let shares = (0..HARNESSES).map(|harness| calls.iter().copied().skip(harness).step_by(HARNESSES));
+    let wrong = join(in_vain(&free), join_all(shares.map(in_turn))).await;
+    let wrong: Vec<String> = wrong.1.into_iter().chain([wrong.0]).flatten().collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Faults of calls that use nothing.
+async fn in_vain(cases: &[Case]) -> Vec<String> {
+    let harness = Harness::new().await;
+    let mut wrong = Vec::new();
+    let (key, before) = (harness.key().await, harness.models.counted());
+    for case in cases {
+        if let Err(why) = case.call(&harness, &key, End::Answer).await {
+            wrong.push(format!("{}: {why}", case.row));
+        }
+    }
+    let (charged, counted) = (harness.settled(&key).await, harness.models.counted().since(&before));
+    if (charged, counted) != Default::default() {
+        wrong.push(format!(
+            "calls that use nothing: counted {counted:?}, charged {charged:?}"
+        ));
+    }
+    wrong
+}
+
+/// Faults of calls that use models, made one after the other in one harness.
+async fn in_turn<'a>(calls: impl Iterator<Item = (&'a Case, End)>) -> Vec<String> {
+    let harness = Harness::new().await;
+    let mut wrong = Vec::new();
+    for (case, end) in calls {
+        let name = format!("{} ({}): {end:?}", case.row, case.name);
+        let key = harness.key().await;
+        let before = harness.models.counted();
+        if let Err(why) = case.call(&harness, &key, end).await {
+            wrong.push(format!("{name}: {why}"));
+            continue;
+        }
+        let charged = harness.settled(&key).await;
+        let counted = harness.models.counted().since(&before);
+        if let Some(problem) = compare(end, counted, charged) {
+            wrong.push(format!("{name}: {problem}"));
+        }
+    }
+    wrong
+}
+
+/// Charges must equal what was counted; where generators were cut off, they may add at most what
+/// those calls could have used.
+fn compare(end: End, counted: Counted, charged: Counted) -> Option<String> {
+    let least = counted.finished;
+    let most = (
+        least.0 + counted.cut * models::MOST_OF_A_CALL,
+        // A dollar a token, and generators have no price.
+        least.1,
+    );
+    let told = format!(
+        "counted {least:?} and {} calls cut off, charged {:?}",
+        counted.cut, charged.finished
+    );
+    let got = charged.finished;
+    if got.0 < least.0 || got.0 > most.0 || got.1 != least.1 {
+        return Some(told);
+    }
+    // A provider that refuses a text has used nothing.
+    let idle = got == (0, 0) && end != End::Error;
+    idle.then(|| format!("{told}: a case that uses nothing shows nothing"))
+}

@@ -1,0 +1,155 @@
+//! What every rpc promises.
+
+use isomer_proto::eval::v1::{CancelRunRequest, GetReportRequest, GetRunRequest, run_service_client::RunServiceClient};
+use isomer_service_kit::{
+    Fault,
+    client::{self, ClientConfig},
+};
+use isomer_stubs::request::small_run;
+use tonic::Code;
+
+use super::{ask::ask, comments};
+use crate::{harness::Harness, models};
+
+fn explained(name: &str, told: Result<Vec<Vec<u8>>, tonic::Status>, code: Code, wrong: &mut Vec<String>) -> Fault {
+    let status = match told {
+        Ok(_) => {
+            wrong.push(format!("{name}: it was answered"));
+            return Fault::internal("");
+        }
+        Err(status) => status,
+    };
+    let fault = Fault::from_status(&status);
+    if fault.code != code || fault.reason.is_empty() || fault.message.is_empty() || fault.hint.is_none() {
+        wrong.push(format!("{name}: {status:?}"));
+    }
+    fault
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_cannot_be_decoded_are_refused_by_every_rpc() {
+    let harness = Harness::new().await;
+    let key = harness.key().await;
+    let mut wrong = Vec::new();
+    let mut texts = 0;
+    for (path, request) in comments::rpcs() {
+        // These are not served and read no message.
+        if ["/tei.v1.Embed/EmbedSparseStream", "/tei.v1.Predict/PredictStream"].contains(&path.as_str()) {
+            continue;
+        }
+        // A key whose varint never ends.
+        let mut broken = vec![vec![0xff; 11]];
+        if let Some(message) = comments::not_utf8(&request, 4) {
+            texts += 1;
+            broken.push(message);
+        }
+        for message in broken {
+            let name = format!("{path} {message:?}");
+            let told = ask(&harness, &key, &path, vec![message], &[]).await;
+            let fault = explained(&name, told, Code::InvalidArgument, &mut wrong);
+            if fault.reason != "UNDECODABLE_MESSAGE" {
+                wrong.push(format!("{name}: {} {fault}", fault.reason));
+            }
+        }
+    }
+    assert!(texts > 20, "most requests have a text somewhere: {texts}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unknown_methods_and_codings_are_explained() {
+    let harness = Harness::new().await;
+    let key = harness.key().await;
+    let mut wrong = Vec::new();
+    for (path, _) in comments::rpcs() {
+        let (service, _) = path.rsplit_once('/').unwrap();
+        for unknown in [format!("{service}/NoSuchMethod"), format!("{service}X/Get")] {
+            let told = ask(&harness, &key, &unknown, vec![Vec::new()], &[]).await;
+            let fault = explained(&unknown, told, Code::Unimplemented, &mut wrong);
+            if !fault.message.contains(&unknown) {
+                wrong.push(format!("{unknown}: {fault}"));
+            }
+        }
+        let told = ask(&harness, &key, &path, vec![Vec::new()], &[("grpc-encoding", "br")]).await;
+        explained(&format!("{path} br"), told, Code::Unimplemented, &mut wrong);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_token_that_was_not_given_out_is_refused_by_every_list() {
+    let harness = Harness::new().await;
+    let key = harness.key().await;
+    let mut wrong = Vec::new();
+    let mut lists = 0;
+    for (path, request) in comments::rpcs() {
+        let fields = comments::message(&request).unwrap().field;
+        let Some(token) = fields.into_iter().find(|field| field.name() == "page_token") else {
+            continue;
+        };
+        lists += 1;
+        for text in ["garbage", "00", "-1", "99999999999999999999", "zz.zz"] {
+            let mut message = Vec::new();
+            prost::encoding::string::encode(token.number() as u32, &text.to_owned(), &mut message);
+            let told = ask(&harness, &key, &path, vec![message], &[]).await;
+            let name = format!("{path} {text}");
+            let fault = match told {
+                Ok(_) => {
+                    wrong.push(format!("{name}: it was answered"));
+                    continue;
+                }
+                Err(status) => Fault::from_status(&status),
+            };
+            if (fault.code, fault.field.as_deref()) != (Code::InvalidArgument, Some("page_token")) {
+                wrong.push(format!("{name}: {fault:?}"));
+            }
+        }
+        if let Err(status) = ask(&harness, &key, &path, vec![Vec::new()], &[]).await {
+            wrong.push(format!("{path}: {status}"));
+        }
+    }
+    assert_eq!(lists, 7, "lists with pages");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_under_way_has_no_report_and_is_not_deleted() {
+    let harness = Harness::new().await;
+    let config = ClientConfig {
+        address: format!("http://{}", harness.address),
+        api_key: harness.key().await.text,
+        ..ClientConfig::default()
+    };
+    let mut client = RunServiceClient::new(client::connect_lazy(&config).unwrap());
+    let mut request = small_run(models::ENCODER);
+    request.spec.as_mut().unwrap().limit = None;
+    let id = client.create_run(request).await.unwrap().into_inner().run.unwrap().id;
+    let report = GetReportRequest {
+        id: id.clone(),
+        ..GetReportRequest::default()
+    };
+    let cancel = |reason: String| CancelRunRequest { id: id.clone(), reason };
+    let refused = Fault::from_status(&client.get_report(report).await.unwrap_err());
+    assert_eq!(refused.code, Code::FailedPrecondition, "{refused}");
+    let delete = || isomer_proto::eval::v1::DeleteRunRequest { id: id.clone() };
+    let refused = Fault::from_status(&client.delete_run(delete()).await.unwrap_err());
+    assert_eq!(refused.code, Code::FailedPrecondition, "{refused}");
+    let refused = Fault::from_status(&client.cancel_run(cancel("x".repeat(1001))).await.unwrap_err());
+    assert_eq!(
+        (refused.code, refused.field.as_deref()),
+        (Code::InvalidArgument, Some("reason"))
+    );
+    client.cancel_run(cancel("x".repeat(1000))).await.unwrap();
+    let ended = async {
+        loop {
+            let request = GetRunRequest { id: id.clone() };
+            let run = client.get_run(request).await.unwrap().into_inner().run.unwrap();
+            if run.end_time.is_some() {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    ended.await;
+    client.delete_run(delete()).await.unwrap();
+}

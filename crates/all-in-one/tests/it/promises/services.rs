@@ -1,0 +1,818 @@
+//! Refusals of the other services.
+
+use isomer_proto::{
+    encoder::v1::{EncodeRequest, GetEncoderRequest},
+    eval::v1::{
+        DatasetRef, EncoderPrompt, Gate, GateBasis, GateRule, GateSequential, GateTexts, GetRunRequest,
+        ListRunsRequest, RunSpec, ScoreRequest, SearchIndex, Separation, TaskType, dataset_ref, gate_rule::Limit,
+        search_index,
+    },
+    gateway::v1::{
+        ApiKey, CheckProviderRequest, CreateKeyRequest, CreateProviderRequest, DeleteProviderRequest, ListKeysRequest,
+        ListProvidersRequest, Provider, ProviderKind, UpdateProviderRequest, check_provider_request::Target,
+    },
+    transform::v1::{
+        AugmentRequest, AugmentationMode, AugmentationSpec, CascadeRule, Distractors, EncodeAugmentedRequest,
+        InspectRequest, JudgeRequest, JudgeScale, MultiSwap, Paraphrase, SearchEvidence, TextItem, TransformRequest,
+        TransformSpec, Transformation, Translation, VariantSource, inspect_request, judge_request,
+        transformation::Kind,
+    },
+};
+use isomer_stubs::request;
+
+use super::table::{Call, Row, call, row};
+use crate::models::ENCODER;
+
+const TEXT: &str = "The small grey cat slept on the old bench near the station, number 7.";
+
+fn encode(encoder: &str, inputs: usize) -> EncodeRequest {
+    request::encode(encoder, vec![TEXT; inputs])
+}
+
+fn kind(kind: Kind) -> Transformation {
+    Transformation { kind: Some(kind) }
+}
+
+fn paraphrase() -> Transformation {
+    kind(Kind::Paraphrase(Paraphrase {}))
+}
+
+fn item(text: &str) -> TextItem {
+    TextItem {
+        text: text.to_owned(),
+        language: Some("en".to_owned()),
+        ..TextItem::default()
+    }
+}
+
+fn transform(spec: TransformSpec, items: Vec<TextItem>) -> Vec<Call> {
+    let request = TransformRequest {
+        spec: Some(TransformSpec {
+            max_attempts: Some(1),
+            ..spec
+        }),
+        items,
+        ..Default::default()
+    };
+    vec![call("transform.v1.TransformService/Transform", request)]
+}
+
+fn spec(generator: &str) -> TransformSpec {
+    TransformSpec {
+        transformation: Some(paraphrase()),
+        generator_id: generator.to_owned(),
+        ..TransformSpec::default()
+    }
+}
+
+fn inspect(pairs: usize, original: &str) -> Vec<Call> {
+    let pair = inspect_request::Pair {
+        original: original.to_owned(),
+        transformed: TEXT.to_owned(),
+        expected_language: None,
+    };
+    let request = InspectRequest {
+        pairs: vec![pair; pairs],
+        transformation: Some(paraphrase()),
+    };
+    vec![call("transform.v1.TransformService/Inspect", request)]
+}
+
+fn judge(change: impl FnOnce(&mut JudgeRequest)) -> Vec<Call> {
+    let mut request = JudgeRequest {
+        pairs: vec![judge_request::Pair {
+            original: TEXT.to_owned(),
+            transformed: format!("{TEXT} It did."),
+            ..judge_request::Pair::default()
+        }],
+        scale: JudgeScale::Similarity.into(),
+        generator_id: "judge".to_owned(),
+        ..JudgeRequest::default()
+    };
+    change(&mut request);
+    vec![call("transform.v1.TransformService/Judge", request)]
+}
+
+fn augmentation(sources: usize) -> AugmentationSpec {
+    let source = VariantSource {
+        transformation: Some(paraphrase()),
+        ..VariantSource::default()
+    };
+    AugmentationSpec {
+        sources: vec![source; sources],
+        max_attempts: Some(1),
+        ..AugmentationSpec::default()
+    }
+}
+
+fn augment(change: impl FnOnce(&mut AugmentRequest)) -> Vec<Call> {
+    let mut request = AugmentRequest {
+        spec: Some(augmentation(1)),
+        items: vec![item(TEXT)],
+    };
+    change(&mut request);
+    vec![call("transform.v1.AugmentationService/Augment", request)]
+}
+
+fn source(request: &mut AugmentRequest, kind: Option<Transformation>) {
+    request.spec.as_mut().unwrap().sources[0].transformation = kind;
+}
+
+fn encode_augmented(change: impl FnOnce(&mut EncodeAugmentedRequest)) -> Vec<Call> {
+    let mut request = EncodeAugmentedRequest {
+        spec: Some(augmentation(1)),
+        items: vec![item(TEXT)],
+        encoder_id: ENCODER.to_owned(),
+        ..EncodeAugmentedRequest::default()
+    };
+    change(&mut request);
+    vec![call("transform.v1.AugmentationService/EncodeAugmented", request)]
+}
+
+fn score(rows: &str, change: impl FnOnce(&mut ScoreRequest)) -> Vec<Call> {
+    let mut request = request::score(TaskType::Sts, ENCODER, request::inline([("test.jsonl", rows)]));
+    change(&mut request);
+    vec![call("eval.v1.TaskService/Score", request)]
+}
+
+fn pairs() -> String {
+    (0..4)
+        .map(|n| format!("{{\"sentence1\": \"a cat {n}\", \"sentence2\": \"a dog {n}{n}\", \"score\": {n}}}\n"))
+        .collect()
+}
+
+fn create_run(change: impl FnOnce(&mut RunSpec)) -> Vec<Call> {
+    let mut request = request::small_run(ENCODER);
+    change(request.spec.as_mut().unwrap());
+    vec![call("eval.v1.RunService/CreateRun", request)]
+}
+
+fn suite(spec: &mut RunSpec, text: &str) {
+    spec.suite = Some(request::suite(text));
+}
+
+fn rule(limit: Limit) -> GateRule {
+    GateRule {
+        limit: Some(limit),
+        ..GateRule::default()
+    }
+}
+
+fn gate(rule: GateRule, change: impl FnOnce(&mut Gate)) -> Vec<Call> {
+    let mut gate = Gate {
+        rules: vec![rule],
+        ..Gate::default()
+    };
+    change(&mut gate);
+    create_run(|spec| spec.gate = Some(gate))
+}
+
+fn provider(id: &str, address: &str) -> Provider {
+    Provider {
+        id: id.to_owned(),
+        kind: ProviderKind::Isomer.into(),
+        address: address.to_owned(),
+        ..Provider::default()
+    }
+}
+
+fn create_provider(provider: Provider) -> Call {
+    let request = CreateProviderRequest {
+        provider: Some(provider),
+    };
+    call("gateway.v1.ProviderService/CreateProvider", request)
+}
+
+fn update_provider(provider: Provider, allow_missing: bool) -> Call {
+    let request = UpdateProviderRequest {
+        provider: Some(provider),
+        allow_missing,
+        ..UpdateProviderRequest::default()
+    };
+    call("gateway.v1.ProviderService/UpdateProvider", request)
+}
+
+fn delete_provider(id: &str, etag: &str) -> Call {
+    let request = DeleteProviderRequest {
+        id: id.to_owned(),
+        etag: etag.to_owned(),
+    };
+    call("gateway.v1.ProviderService/DeleteProvider", request)
+}
+
+fn rpc_id(rpc: &str, id: &str) -> Call {
+    // For messages whose field 1 is an id.
+    let request = GetRunRequest { id: id.to_owned() };
+    call(rpc, request)
+}
+
+/// A provider declared in the file: it exists, and may not be changed.
+const DECLARED: &str = "far";
+const NOBODY: &str = "nobody";
+/// A valid address at which no server listens; the harness allows calls to it.
+const SILENT: &str = "grpc://127.0.0.1:9";
+
+pub fn honest() -> Vec<Call> {
+    let name = |name: &str| ApiKey {
+        name: name.to_owned(),
+        scopes: vec![1],
+        ..ApiKey::default()
+    };
+    let leased = Provider {
+        lease: Some(prost_types::Duration { seconds: 60, nanos: 0 }),
+        ..provider("leased", SILENT)
+    };
+    [
+        vec![
+            call("encoder.v1.EncoderService/Encode", encode(ENCODER, 1)),
+            call(
+                "encoder.v1.EncoderService/GetEncoder",
+                GetEncoderRequest { id: ENCODER.to_owned() },
+            ),
+            call("eval.v1.RunService/ListRuns", ListRunsRequest::default()),
+            call(
+                "gateway.v1.AccessService/CreateKey",
+                CreateKeyRequest { key: Some(name("one")) },
+            ),
+            call("gateway.v1.AccessService/ListKeys", ListKeysRequest::default()),
+            call(
+                "gateway.v1.ProviderService/ListProviders",
+                ListProvidersRequest::default(),
+            ),
+            rpc_id("gateway.v1.ProviderService/GetProvider", DECLARED),
+            create_provider(provider("new", SILENT)),
+            update_provider(provider("newer", SILENT), true),
+            update_provider(leased, true),
+            rpc_id("gateway.v1.ProviderService/RenewLease", "leased"),
+            delete_provider("new", ""),
+            call(
+                "gateway.v1.ProviderService/CheckProvider",
+                CheckProviderRequest {
+                    target: Some(Target::Id(DECLARED.to_owned())),
+                },
+            ),
+        ],
+        transform(spec("writer"), vec![item(TEXT)]),
+        inspect(4096, "A cat."),
+        judge(|_| ()),
+        augment(|_| ()),
+        encode_augmented(|_| ()),
+        score(&pairs(), |_| ()),
+        create_run(|_| ()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+pub fn rows() -> Vec<Row> {
+    [encoders(), transforms(), tasks(), runs(), gateway()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn encoders() -> Vec<Row> {
+    let encoding = |request| vec![call("encoder.v1.EncoderService/Encode", request)];
+    vec![
+        row(
+            "EncoderService.GetEncoder",
+            "NOT_FOUND when the id is unknown",
+            vec![call(
+                "encoder.v1.EncoderService/GetEncoder",
+                GetEncoderRequest { id: NOBODY.to_owned() },
+            )],
+        ),
+        row(
+            "EncoderService.Encode",
+            "INVALID_ARGUMENT: no encoder id",
+            encoding(encode("", 1)),
+        ),
+        row(
+            "EncoderService.Encode",
+            "NOT_FOUND: unknown encoder",
+            encoding(encode(NOBODY, 1)),
+        ),
+    ]
+}
+
+fn transforms() -> Vec<Row> {
+    let long = "word ".repeat(4001);
+    let one = || vec![item(TEXT)];
+    let t = "TransformService.Transform";
+    let j = "TransformService.Judge";
+    let a = "AugmentationService.Augment";
+    let e = "AugmentationService.EncodeAugmented";
+    let german = TextItem {
+        language: Some("de".to_owned()),
+        ..item("Der kleine graue Kater schlief gestern auf der alten Bank am Bahnhof.")
+    };
+    vec![
+        row(t, "INVALID_ARGUMENT: no texts", transform(spec("writer"), Vec::new())),
+        row(
+            t,
+            "INVALID_ARGUMENT: no transformation",
+            transform(
+                TransformSpec {
+                    transformation: None,
+                    ..spec("writer")
+                },
+                one(),
+            ),
+        ),
+        row(t, "INVALID_ARGUMENT: unknown language", {
+            let target_language = Some("Germn".to_owned());
+            let translation = kind(Kind::Translation(Translation {
+                target_language,
+                seed_rank: None,
+            }));
+            transform(
+                TransformSpec {
+                    transformation: Some(translation),
+                    ..spec("writer")
+                },
+                one(),
+            )
+        }),
+        row(
+            t,
+            "INVALID_ARGUMENT: a text over the length limit",
+            transform(spec("writer"), vec![item(&long)]),
+        ),
+        row(
+            t,
+            "INVALID_ARGUMENT: a generator at an address of the request's own where the server does not allow that",
+            transform(spec("openai:model@http://203.0.113.7/v1"), one()),
+        ),
+        row(
+            t,
+            "NOT_FOUND: unknown generator",
+            ["nope", "local:not-in-catalogue", "local:/etc/passwd"]
+                .into_iter()
+                .flat_map(|id| transform(spec(id), one()))
+                .collect(),
+        ),
+        row(
+            "TransformService.Inspect",
+            "INVALID_ARGUMENT beyond",
+            [
+                inspect(4097, "A cat."),
+                inspect(1, &"a".repeat(100_001)),
+                inspect(60, &"a ".repeat(40_000)),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+        ),
+        row(j, "INVALID_ARGUMENT: no scale", judge(|request| request.scale = 0)),
+        row(j, "INVALID_ARGUMENT: no pairs", judge(|request| request.pairs.clear())),
+        row(
+            j,
+            "INVALID_ARGUMENT: a text over the length limit",
+            judge(|request| request.pairs[0].transformed.clone_from(&long)),
+        ),
+        row(
+            j,
+            "INVALID_ARGUMENT: attempts out of range",
+            [0, 11]
+                .into_iter()
+                .flat_map(|n| judge(|request| request.max_attempts = Some(n)))
+                .collect(),
+        ),
+        row(
+            a,
+            "INVALID_ARGUMENT: no texts",
+            augment(|request| request.items.clear()),
+        ),
+        row(
+            a,
+            "INVALID_ARGUMENT: no sources or more than 8",
+            [0, 9]
+                .into_iter()
+                .flat_map(|n| augment(|request| request.spec = Some(augmentation(n))))
+                .collect(),
+        ),
+        row(
+            a,
+            "INVALID_ARGUMENT: k over the number of sources",
+            augment(|request| request.spec.as_mut().unwrap().k = Some(2)),
+        ),
+        row(
+            a,
+            "INVALID_ARGUMENT: no transformation",
+            augment(|request| source(request, None)),
+        ),
+        row(
+            a,
+            "INVALID_ARGUMENT: one that gives several texts (distractors, multi_swap, continuation)",
+            [
+                Kind::Distractors(Distractors::default()),
+                Kind::MultiSwap(MultiSwap::default()),
+            ]
+            .into_iter()
+            .flat_map(|several| augment(|request| source(request, Some(kind(several)))))
+            .collect(),
+        ),
+        row(
+            a,
+            "INVALID_ARGUMENT: a mode without what it needs or with what contradicts it",
+            augment(|request| request.spec.as_mut().unwrap().set_mode(AugmentationMode::Budget)),
+        ),
+        row(
+            a,
+            "INVALID_ARGUMENT: AUGMENTATION_MODE_CASCADE",
+            augment(|request| {
+                let spec = request.spec.as_mut().unwrap();
+                spec.set_mode(AugmentationMode::Cascade);
+                spec.cascade = Some(CascadeRule {
+                    min_results: Some(1),
+                    ..CascadeRule::default()
+                });
+            }),
+        ),
+        row(
+            a,
+            "NOT_FOUND: unknown generator",
+            augment(|request| request.spec.as_mut().unwrap().sources[0].generator_id = NOBODY.to_owned()),
+        ),
+        row(
+            e,
+            "INVALID_ARGUMENT also: no encoder",
+            encode_augmented(|request| request.encoder_id.clear()),
+        ),
+        row(
+            e,
+            "INVALID_ARGUMENT also: a weight outside 0 to 1",
+            encode_augmented(|request| {
+                request.pooling = 3;
+                request.original_weight = Some(1.5);
+            }),
+        ),
+        row(
+            e,
+            "INVALID_ARGUMENT also: a weight without WEIGHTED",
+            encode_augmented(|request| request.original_weight = Some(0.5)),
+        ),
+        row(
+            e,
+            "INVALID_ARGUMENT also: evidence for another number of items or without CASCADE",
+            encode_augmented(|request| request.evidence = vec![SearchEvidence::default()]),
+        ),
+        row(
+            e,
+            "INVALID_ARGUMENT also: a cascade without a condition",
+            encode_augmented(|request| {
+                let spec = request.spec.as_mut().unwrap();
+                spec.set_mode(AugmentationMode::Cascade);
+                spec.cascade = Some(CascadeRule::default());
+            }),
+        ),
+        row(
+            e,
+            "INVALID_ARGUMENT also: an unknown prompt name",
+            encode_augmented(|request| request.prompt_name = NOBODY.to_owned()),
+        ),
+        row(
+            e,
+            "NOT_FOUND: unknown encoder",
+            encode_augmented(|request| request.encoder_id = NOBODY.to_owned()),
+        ),
+        row("MultiSwap", "An item whose `language` is another: INVALID_ARGUMENT", {
+            let swap = kind(Kind::MultiSwap(MultiSwap::default()));
+            transform(
+                TransformSpec {
+                    transformation: Some(swap),
+                    ..spec("")
+                },
+                vec![german],
+            )
+        }),
+    ]
+}
+
+fn tasks() -> Vec<Row> {
+    let s = "TaskService.Score";
+    let rows = pairs();
+    let dataset = |change: fn(&mut DatasetRef)| {
+        score(&pairs(), |request| {
+            change(request::dataset(request).dataset.as_mut().unwrap());
+        })
+    };
+    vec![
+        row(
+            s,
+            "INVALID_ARGUMENT: a broken row (file, line and field named)",
+            score("{}\n", |_| ()),
+        ),
+        row(
+            s,
+            "NOT_FOUND: unknown dataset",
+            dataset(|wanted| wanted.source = Some(dataset_ref::Source::Builtin(NOBODY.to_owned()))),
+        ),
+        row(
+            s,
+            "NOT_FOUND: unknown encoder",
+            score(&rows, |request| {
+                request::dataset(request).encoder_id = NOBODY.to_owned()
+            }),
+        ),
+        row(
+            s,
+            "FAILED_PRECONDITION: a metric that is undefined on this data (constant gold scores, one class only)",
+            score(
+                &"{\"sentence1\": \"a\", \"sentence2\": \"b\", \"score\": 3}\n".repeat(4),
+                |_| (),
+            ),
+        ),
+        row(
+            "DatasetRef.config",
+            "INVALID_ARGUMENT for other sources",
+            dataset(|wanted| wanted.config = "en".to_owned()),
+        ),
+        row(
+            "DatasetRef.revision",
+            "INVALID_ARGUMENT for other sources",
+            dataset(|wanted| wanted.revision = "main".to_owned()),
+        ),
+        row(
+            "DatasetRef.languages",
+            "INVALID_ARGUMENT: more than the task has sides",
+            dataset(|wanted| wanted.languages = ["en", "de", "fr"].map(str::to_owned).to_vec()),
+        ),
+        row(
+            "EncoderPrompt.role",
+            "INVALID_ARGUMENT when it is neither a part, nor a task type, nor the name of a data set",
+            score(&rows, |request| {
+                request::dataset(request).prompts = vec![prompt("quarry", "")]
+            }),
+        ),
+        row(
+            "DatasetInput.prompts",
+            "INVALID_ARGUMENT for one with another encoder_id",
+            score(&rows, |request| {
+                request::dataset(request).prompts = vec![prompt("sts", NOBODY)]
+            }),
+        ),
+        row(
+            "ScoreRequest.index",
+            "Retrieval only (INVALID_ARGUMENT elsewhere): look for documents through an approximate index",
+            score(&rows, |request| {
+                request.index = Some(SearchIndex {
+                    kind: Some(search_index::Kind::Hnsw(search_index::Hnsw::default())),
+                });
+            }),
+        ),
+    ]
+}
+
+fn prompt(role: &str, encoder: &str) -> EncoderPrompt {
+    EncoderPrompt {
+        role: role.to_owned(),
+        text: "read: ".to_owned(),
+        encoder_id: encoder.to_owned(),
+    }
+}
+
+fn runs() -> Vec<Row> {
+    let points = || GateRule {
+        basis: GateBasis::Point.into(),
+        ..rule(Limit::MaxDrop(5.0))
+    };
+    vec![
+        row(
+            "RunService.CreateRun",
+            "INVALID_ARGUMENT names the line or field of a broken suite",
+            create_run(|spec| suite(spec, "name = \"small\"\nseeds = \"many\"\n")),
+        ),
+        row(
+            "RunService.CreateRun",
+            "NOT_FOUND an unknown encoder, generator, judge or dataset",
+            [
+                create_run(|spec| spec.encoder_ids = vec![NOBODY.to_owned()]),
+                create_run(|spec| spec.generator_id = NOBODY.to_owned()),
+                create_run(|spec| spec.judge.get_or_insert_default().generator_id = NOBODY.to_owned()),
+                create_run(|spec| suite(spec, &request::SMALL_SUITE.replace("quick/sts", NOBODY))),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+        ),
+        row(
+            "RunSpec.prompts",
+            "INVALID_ARGUMENT for an encoder_id that the run does not have",
+            create_run(|spec| spec.prompts = vec![prompt("sts", NOBODY)]),
+        ),
+        row(
+            "Separation.kinds",
+            "INVALID_ARGUMENT names one that is unknown",
+            create_run(|spec| {
+                spec.separation = Some(Separation {
+                    kinds: vec!["negatoin".to_owned()],
+                    ..Separation::default()
+                });
+            }),
+        ),
+        row(
+            "Judge.generator_id",
+            "INVALID_ARGUMENT when it has none and a field below is set",
+            create_run(|spec| spec.judge.get_or_insert_default().sample = Some(5)),
+        ),
+        row(
+            "GateRule",
+            "INVALID_ARGUMENT names its field and the nearest valid name when it names an axis, a transformation or a data set that \
+             the run does not have, and what would help when the data sets there are can never decide it",
+            [
+                gate(
+                    GateRule {
+                        quantity: "lexcal".to_owned(),
+                        ..points()
+                    },
+                    |_| (),
+                ),
+                gate(
+                    GateRule {
+                        dataset: "quick/st".to_owned(),
+                        ..points()
+                    },
+                    |_| (),
+                ),
+                gate(
+                    GateRule {
+                        task_type: "stss".to_owned(),
+                        ..points()
+                    },
+                    |_| (),
+                ),
+                gate(
+                    GateRule {
+                        task_type: "retrieval".to_owned(),
+                        ..points()
+                    },
+                    |_| (),
+                ),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+        ),
+        row(
+            "GateRule.limit",
+            "None is set: INVALID_ARGUMENT",
+            gate(GateRule::default(), |_| ()),
+        ),
+        row(
+            "GateRule.min_separation",
+            "INVALID_ARGUMENT where separation is off",
+            create_run(|spec| {
+                spec.separation = Some(Separation {
+                    off: Some(true),
+                    ..Separation::default()
+                });
+                spec.gate = Some(Gate {
+                    rules: vec![rule(Limit::MinSeparation(0.9))],
+                    ..Gate::default()
+                });
+            }),
+        ),
+        row(
+            "GateRule.max_negative_flips",
+            "INVALID_ARGUMENT where the rule looks at data sets of other tasks",
+            gate(
+                GateRule {
+                    task_type: "sts".to_owned(),
+                    ..rule(Limit::MaxNegativeFlips(5.0))
+                },
+                |_| (),
+            ),
+        ),
+        row(
+            "GateRule.min_overlap",
+            "INVALID_ARGUMENT where the rule looks at data sets other than retrieval",
+            gate(
+                GateRule {
+                    task_type: "sts".to_owned(),
+                    ..rule(Limit::MinOverlap(80.0))
+                },
+                |_| (),
+            ),
+        ),
+        row(
+            "GateTexts",
+            "INVALID_ARGUMENT with GateSequential for all but GATE_TEXTS_ALL",
+            gate(
+                GateRule {
+                    texts: GateTexts::Changed.into(),
+                    ..rule(Limit::MaxDrop(5.0))
+                },
+                |gate| gate.sequential = GateSequential::Betting.into(),
+            ),
+        ),
+        row(
+            "GateTexts.GATE_TEXTS_ACCEPTED",
+            "INVALID_ARGUMENT without a judge of similarity",
+            gate(
+                GateRule {
+                    texts: GateTexts::Accepted.into(),
+                    ..points()
+                },
+                |_| (),
+            ),
+        ),
+        row(
+            "GateSequential",
+            "INVALID_ARGUMENT with rules on GATE_BASIS_POINT or GATE_BASIS_BOOTSTRAP, which no early look can decide",
+            gate(points(), |gate| gate.sequential = GateSequential::Pocock.into()),
+        ),
+        row(
+            "GateSequential.GATE_SEQUENTIAL_BETTING",
+            "INVALID_ARGUMENT for all other rules",
+            gate(rule(Limit::MaxDropPercent(5.0)), |gate| {
+                gate.sequential = GateSequential::Betting.into()
+            }),
+        ),
+    ]
+}
+
+fn gateway() -> Vec<Row> {
+    let p = "ProviderService";
+    let named = |name: &str, id: &str| rpc_id(&format!("gateway.v1.ProviderService/{name}"), id);
+    let declared = "FAILED_PRECONDITION with the reason DECLARED when the file declares it";
+    vec![
+        row(
+            "AccessService.CreateKey",
+            "INVALID_ARGUMENT names the invalid field",
+            vec![
+                call(
+                    "gateway.v1.AccessService/CreateKey",
+                    CreateKeyRequest {
+                        key: Some(ApiKey::default()),
+                    },
+                ),
+                call("gateway.v1.AccessService/CreateKey", CreateKeyRequest::default()),
+            ],
+        ),
+        row(
+            p,
+            "An invalid provider is answered INVALID_ARGUMENT with the path of the field in google.rpc.BadRequest",
+            vec![
+                create_provider(provider("Not An Id", SILENT)),
+                create_provider(provider("new", "ftp://127.0.0.1")),
+                create_provider(Provider {
+                    kind: 0,
+                    ..provider("new", SILENT)
+                }),
+                create_provider(Provider {
+                    price_per_million_tokens: -1.0,
+                    ..provider("new", SILENT)
+                }),
+            ],
+        ),
+        row(
+            p,
+            "CreateProvider and UpdateProvider answer PERMISSION_DENIED with the reason ADDRESS_REFUSED to an IP address that is \
+             neither public nor allowed by `addresses.allow`",
+            ["grpc://10.1.2.3:50051", "grpc://169.254.169.254:80", "grpc://[::1]:9"]
+                .into_iter()
+                .flat_map(|address| {
+                    let inner = provider("inner", address);
+                    [create_provider(inner.clone()), update_provider(inner, true)]
+                })
+                .collect(),
+        ),
+        row(
+            "ProviderService.CreateProvider",
+            "ALREADY_EXISTS when the id is taken",
+            vec![create_provider(provider(DECLARED, SILENT))],
+        ),
+        row(
+            "ProviderService.UpdateProvider",
+            "NOT_FOUND unless `allow_missing`",
+            vec![update_provider(provider(NOBODY, SILENT), false)],
+        ),
+        row(
+            "ProviderService.UpdateProvider",
+            declared,
+            vec![update_provider(provider(DECLARED, SILENT), false)],
+        ),
+        row(
+            "ProviderService.RenewLease",
+            "NOT_FOUND when there is no such provider, or no longer",
+            vec![named("RenewLease", NOBODY)],
+        ),
+        row(
+            "ProviderService.DeleteProvider",
+            "NOT_FOUND when there is none",
+            vec![delete_provider(NOBODY, "")],
+        ),
+        row(
+            "ProviderService.DeleteProvider",
+            declared,
+            vec![delete_provider(DECLARED, "")],
+        ),
+        row(
+            "ProviderService.CheckProvider",
+            "NOT_FOUND when it is asked about an id that is not registered",
+            vec![named("CheckProvider", NOBODY)],
+        ),
+    ]
+}

@@ -1,0 +1,76 @@
+//! Refusals of text-embeddings-inference's rpcs.
+
+use isomer_proto::tei::v1::{EmbedAllRequest, EmbedRequest, EmbedSparseRequest, PredictRequest};
+use prost::Message;
+
+use super::table::{Call, Row, row};
+use crate::models::ENCODER;
+
+const TEXT: &str = "The small grey cat slept on the old bench near the station.";
+
+/// Metadata that names the encoder: no message of these rpcs does.
+pub const NAMED: &[(&str, &str)] = &[("isomer-encoder", ENCODER)];
+
+fn call(rpc: &str, message: impl Message) -> Call {
+    Call {
+        path: format!("/tei.v1.{rpc}"),
+        message: message.encode_to_vec(),
+    }
+}
+
+fn embed(text: &str) -> EmbedRequest {
+    EmbedRequest {
+        inputs: text.to_owned(),
+        ..EmbedRequest::default()
+    }
+}
+
+fn sparse(rpc: &str) -> Vec<Call> {
+    let request = EmbedSparseRequest {
+        inputs: TEXT.to_owned(),
+        ..EmbedSparseRequest::default()
+    };
+    vec![call(rpc, request)]
+}
+
+fn predict(rpc: &str) -> Vec<Call> {
+    let request = PredictRequest {
+        inputs: TEXT.to_owned(),
+        ..PredictRequest::default()
+    };
+    vec![call(rpc, request)]
+}
+
+/// Valid requests.
+pub fn honest() -> Vec<Call> {
+    let all = EmbedAllRequest {
+        inputs: TEXT.to_owned(),
+        ..EmbedAllRequest::default()
+    };
+    vec![call("Embed/Embed", embed(TEXT)), call("Embed/EmbedAll", all)]
+}
+
+pub fn rows() -> Vec<Row> {
+    vec![
+        row(
+            "tei.Embed.EmbedSparse",
+            "UNIMPLEMENTED: no encoder here gives sparse vectors",
+            sparse("Embed/EmbedSparse"),
+        ),
+        row(
+            "tei.Embed.EmbedSparseStream",
+            "UNIMPLEMENTED, as EmbedSparse",
+            sparse("Embed/EmbedSparseStream"),
+        ),
+        row(
+            "tei.Predict.Predict",
+            "UNIMPLEMENTED: the models here that classify read pairs",
+            predict("Predict/Predict"),
+        ),
+        row(
+            "tei.Predict.PredictStream",
+            "UNIMPLEMENTED, as Predict",
+            predict("Predict/PredictStream"),
+        ),
+    ]
+}

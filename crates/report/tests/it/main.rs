@@ -1,0 +1,9 @@
+//! Reports in every form, their schemas, and what is computed from several reports.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
+
+mod export;
+mod fixture;
+mod forms;
+mod gains;
+mod history;
+mod schema_check;

@@ -1,0 +1,7 @@
+//! Tests, intervals and decisions against the numbers of other programs and of papers.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+mod gate_laws;
+mod reference;
+mod statistics;
+mod support;

@@ -1,0 +1,91 @@
+//! The integer path: still a function of the text alone, near the float path, and in a space of its
+//! own.
+
+use isomer_embed::{
+    device::{Device, Precision},
+    model::Model,
+    tokenise::Cut,
+};
+use proptest::prelude::*;
+
+use crate::common::{HIDDEN, POSITIONS, cosine, read_npy, real_model, shared, tiny};
+
+fn load(folder: &std::path::Path, precision: Precision) -> Model {
+    Model::load(folder, &Device::open("cpu", precision).unwrap()[0]).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn batch_equals_single_bit_for_bit_on_any_number_of_threads(
+        texts in prop::collection::vec(prop::collection::vec(0u32..61, 1..POSITIONS), 1..40),
+        threads in 1usize..5,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        tiny(folder.path());
+        let model = load(folder.path(), Precision::Int8);
+        let alone: Vec<f32> = texts.iter().flat_map(|text| model.encode(&[text]).unwrap()).collect();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        prop_assert_eq!(pool.install(|| model.encode(&texts).unwrap()), alone);
+    }
+}
+
+#[test]
+fn vectors_are_near_those_of_the_floats_but_not_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny(folder.path());
+    let texts: Vec<Vec<u32>> = (1..POSITIONS as u32)
+        .map(|n| (0..n).map(|i| (i * 7 + n) % 61).collect())
+        .collect();
+    let floats = load(folder.path(), Precision::F32).encode(&texts).unwrap();
+    let integers = load(folder.path(), Precision::Int8).encode(&texts).unwrap();
+    assert_ne!(floats, integers);
+    for (a, b) in floats.chunks(HIDDEN).zip(integers.chunks(HIDDEN)) {
+        assert!(cosine(a, b) > 0.995, "{}", cosine(a, b));
+    }
+}
+
+#[test]
+fn the_pipeline_names_the_arithmetic_and_the_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny(folder.path());
+    assert_eq!(load(folder.path(), Precision::F32).pipeline(), "mean");
+    assert_eq!(load(folder.path(), Precision::Int8).pipeline(), "int8-8x7>mean");
+}
+
+/// What the loss on sentence similarity was measured with, held on the texts of the goldens.
+#[test]
+fn real_models_stay_near_sentence_transformers() {
+    let Some(goldens) = shared().map(|shared| shared.join("goldens/encoders")) else {
+        println!("skipped: no data");
+        return;
+    };
+    for (id, least_allowed) in [("all-MiniLM-L6-v2", 0.98), ("all-mpnet-base-v2", 0.97)] {
+        let golden = goldens.join(id);
+        let Some(folder) = real_model(id).filter(|_| golden.is_dir()) else {
+            println!("{id}: skipped: no model");
+            continue;
+        };
+        let texts: Vec<String> = serde_json::from_slice(&std::fs::read(golden.join("texts.json")).unwrap()).unwrap();
+        let model = load(&folder, Precision::Int8);
+        let ids: Vec<Vec<u32>> = texts
+            .iter()
+            .map(|text| model.tokenise("", text, Cut::Tail).unwrap().ids)
+            .collect();
+        let (vectors, reference) = (model.encode(&ids).unwrap(), read_npy(&golden.join("embeddings.npy")));
+        let width = model.dimensions();
+        let mut cosines: Vec<f64> = vectors
+            .chunks(width)
+            .zip(reference.chunks(width))
+            .map(|(a, b)| cosine(a, b))
+            .collect();
+        cosines.sort_by(f64::total_cmp);
+        let mean = cosines.iter().sum::<f64>() / cosines.len() as f64;
+        println!(
+            "{id}: {} texts, cosine least {:.5}, mean {mean:.5}",
+            cosines.len(),
+            cosines[0]
+        );
+        assert!(cosines[0] > least_allowed, "{id}: {}", cosines[0]);
+    }
+}

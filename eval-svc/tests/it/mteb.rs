@@ -1,0 +1,95 @@
+//! The task-result document, and mteb's own reader where a Python that has it is named.
+
+use std::{process::Command, time::Duration};
+
+use isomer_eval::{
+    dataset::{Dataset, LoadOptions, Source, load},
+    metric::VectorMatrix,
+    mteb_result::document,
+    task::{Profile, TaskType},
+};
+
+use crate::{list_datasets, support::shared};
+
+/// Made-up vectors for every text; equal texts get equal ones.
+fn vectors(dataset: &Dataset) -> VectorMatrix {
+    let row = |text: &str| {
+        let mut row = [0.1_f32; 24];
+        for byte in text.bytes() {
+            row[usize::from(byte) % 24] += 1.0;
+        }
+        row
+    };
+    let data = dataset.texts().iter().flat_map(|t| row(&t.text)).collect();
+    VectorMatrix::new(dataset.texts().len(), 24, data).unwrap()
+}
+
+fn documents() -> Vec<serde_json::Value> {
+    let mut datasets: Vec<Dataset> = ["sts", "pair-classification", "retrieval"]
+        .iter()
+        .map(|task| {
+            let source = Source::Builtin(format!("quick/{task}"));
+            load(task.parse().unwrap(), &source, &LoadOptions::default()).unwrap()
+        })
+        .collect();
+    if let Some(path) = shared("data/STS17") {
+        let options = LoadOptions {
+            language: Some("en-ar".into()),
+            ..LoadOptions::default()
+        };
+        datasets.push(load(TaskType::Sts, &Source::Path(path), &options).unwrap());
+    }
+    datasets.extend(list_datasets::datasets());
+    let scored = datasets.iter().map(|dataset| {
+        let scores = dataset.score(&vectors(dataset), Profile::MtebV2).unwrap();
+        document(dataset, &scores, Duration::from_millis(1500))
+    });
+    scored.collect()
+}
+
+#[test]
+fn a_document_holds_what_mteb_asks_for() {
+    for document in documents() {
+        assert!(document["dataset_revision"].as_str().unwrap().starts_with("blake3:"));
+        assert_eq!(document["mteb_version"], "2.20.0");
+        assert_eq!(document["evaluation_time"], 1.5);
+        assert!(document["kg_co2_emissions"].is_null());
+        let entry = document["scores"]["test"][0].as_object().unwrap();
+        let main = match document["task_name"].as_str().unwrap() {
+            "quick/retrieval" => "ndcg_at_10",
+            "quick/pair-classification" => "max_ap",
+            "reranking" => "map_at_1000",
+            "bitext" => "f1",
+            "clsd" => "recall_at_1",
+            "graded-ranking" => "spearman",
+            _ => "cosine_spearman",
+        };
+        assert_eq!(entry["main_score"], entry[main]);
+        assert!(entry["languages"].is_array() && entry["hf_subset"].is_string());
+        for value in entry.values().filter_map(serde_json::Value::as_f64) {
+            assert_eq!(format!("{value:.6}").parse::<f64>().unwrap(), value, "six decimals");
+        }
+    }
+}
+
+#[test]
+fn mteb_reads_every_document() {
+    let Some(python) = std::env::var_os("ISOMER_MTEB_PYTHON") else {
+        println!("skipped: ISOMER_MTEB_PYTHON names no Python that has mteb");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(python);
+    command.arg(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../tests/python/check_mteb_result.py"
+    ));
+    for (i, document) in documents().iter().enumerate() {
+        let path = folder.path().join(format!("{i}.json"));
+        std::fs::write(&path, serde_json::to_vec(document).unwrap()).unwrap();
+        command.arg(path);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+}

@@ -1,0 +1,195 @@
+//! Runs have owners, wait in bounded numbers, and are checked away from the threads that serve
+//! requests.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use isomer_proto::eval::v1::{
+    CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetReportRequest, GetRunRequest, ListRunsRequest,
+    PlanRunRequest, RunSpec, RunState, SuiteRef, WatchRunRequest, suite_ref,
+};
+use isomer_service_kit::CALLER;
+use tonic::{Code, Request};
+
+use crate::run_stubs::*;
+
+const TWO: &str = "seeds = [1, 2]\ntransformations = [\"paraphrase\"]";
+
+/// What a gateway sends for one of its callers.
+fn by<T>(caller: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    if !caller.is_empty() {
+        request.metadata_mut().insert(CALLER, caller.parse().unwrap());
+    }
+    request
+}
+
+fn create_request(spec: RunSpec, request_id: &str) -> CreateRunRequest {
+    CreateRunRequest {
+        spec: Some(spec),
+        request_id: request_id.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_its_owners_and_an_administrators() {
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let spec = || spec(harness.suite(TWO), &["stub-a"]);
+    let made = client
+        .create_run(by("key:a", create_request(spec(), "nightly")))
+        .await
+        .unwrap();
+    let id = made.into_inner().run.unwrap().id;
+    let again = client
+        .create_run(by("key:a", create_request(spec(), "nightly")))
+        .await
+        .unwrap();
+    assert_eq!(
+        again.into_inner().run.unwrap().id,
+        id,
+        "the same request of the same owner"
+    );
+    let other = client
+        .create_run(by("key:b", create_request(spec(), "nightly")))
+        .await
+        .unwrap();
+    let other = other.into_inner().run.unwrap().id;
+    assert_ne!(other, id, "another owner's request is another request");
+    ended(&watch(&mut client, &id, 0).await);
+    ended(&watch(&mut client, &other, 0).await);
+
+    let unknown = |status: tonic::Status| assert_eq!(status.code(), Code::NotFound, "{status}");
+    unknown(
+        client
+            .get_run(by("key:b", GetRunRequest { id: id.clone() }))
+            .await
+            .unwrap_err(),
+    );
+    let watched = WatchRunRequest {
+        id: id.clone(),
+        after_sequence: 0,
+    };
+    unknown(client.watch_run(by("key:b", watched.clone())).await.err().unwrap());
+    let report = GetReportRequest {
+        id: id.clone(),
+        ..GetReportRequest::default()
+    };
+    unknown(client.get_report(by("key:b", report.clone())).await.unwrap_err());
+    let cancel = CancelRunRequest {
+        id: id.clone(),
+        ..CancelRunRequest::default()
+    };
+    unknown(client.cancel_run(by("key:b", cancel.clone())).await.unwrap_err());
+    unknown(
+        client
+            .delete_run(by("key:b", DeleteRunRequest { id: id.clone() }))
+            .await
+            .unwrap_err(),
+    );
+    for (viewer, seen) in [
+        ("key:a", vec![id.clone()]),
+        ("key:b", vec![other.clone()]),
+        ("key:c", vec![]),
+        ("", vec![other, id.clone()]),
+    ] {
+        let listed = client
+            .list_runs(by(viewer, ListRunsRequest::default()))
+            .await
+            .unwrap()
+            .into_inner();
+        let mut listed: Vec<String> = listed.runs.into_iter().map(|run| run.id).collect();
+        let mut seen = seen;
+        listed.sort();
+        seen.sort();
+        assert_eq!(listed, seen, "{viewer}");
+    }
+
+    client
+        .get_run(by("key:a", GetRunRequest { id: id.clone() }))
+        .await
+        .unwrap();
+    client.watch_run(by("key:a", watched)).await.unwrap();
+    client.get_report(by("key:a", report.clone())).await.unwrap();
+    client.get_report(by("", report)).await.unwrap();
+    client.cancel_run(by("key:a", cancel)).await.unwrap();
+    client.delete_run(by("key:a", DeleteRunRequest { id })).await.unwrap();
+}
+
+#[tokio::test]
+async fn runs_wait_in_bounded_numbers() {
+    let harness = Harness::new();
+    *harness.transform.pause.lock() = Duration::from_millis(100);
+    let (service, mut client) = harness.open().await;
+    let spec = || spec(harness.suite(TWO), &["stub-a"]);
+    let mut made = Vec::new();
+    let refused = loop {
+        match client.create_run(by("key:a", create_request(spec(), ""))).await {
+            Ok(run) => made.push(run.into_inner().run.unwrap().id),
+            Err(status) => break status,
+        }
+        assert!(made.len() < 60, "there is no bound");
+    };
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    assert!(made.len() >= 20, "{} runs", made.len());
+    assert!(refused.message().contains("of this caller"), "{refused}");
+    // A plan is as much work to lay out as a run.
+    let plan = |caller: &str| by(caller, PlanRunRequest { spec: Some(spec()) });
+    let refused = client.plan_run(plan("key:a")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    client.plan_run(plan("key:b")).await.expect("another caller's");
+    let other = client
+        .create_run(by("key:b", create_request(spec(), "")))
+        .await
+        .unwrap();
+    made.push(other.into_inner().run.unwrap().id);
+    service.runs().interrupt().await;
+    for id in made {
+        let run = client
+            .get_run(GetRunRequest { id })
+            .await
+            .unwrap()
+            .into_inner()
+            .run
+            .unwrap();
+        assert_eq!(run.state(), RunState::Failed);
+    }
+    client
+        .create_run(by("key:a", create_request(spec(), "")))
+        .await
+        .expect("the turns are given back");
+    service.runs().interrupt().await;
+}
+
+/// The runtime of this test has one thread.
+#[tokio::test]
+async fn other_calls_are_answered_while_a_suite_is_read() {
+    let harness = Harness::new();
+    let (_service, client) = harness.open().await;
+    let names = "\"paraphrase\", ".repeat(300_000);
+    let suite = SuiteRef {
+        source: Some(suite_ref::Source::Toml(format!("transformations = [{names}]\n"))),
+        ..SuiteRef::default()
+    };
+    for spec in [
+        spec(suite, &["stub-a"]),
+        RunSpec {
+            transformations: vec!["x".repeat(10_000_000)],
+            ..spec(harness.suite(TWO), &["stub-a"])
+        },
+    ] {
+        let mut heavy_client = client.clone();
+        let is_name = !spec.transformations.is_empty();
+        let heavy = tokio::spawn(async move { heavy_client.create_run(create_request(spec, "")).await });
+        let mut answered = 0;
+        while !heavy.is_finished() {
+            client.clone().list_runs(ListRunsRequest::default()).await.unwrap();
+            answered += 1;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(heavy.await.unwrap().is_err());
+        // A name of 10 MB is refused without being compared with others, which may be done before
+        // the next call is read.
+        assert!(is_name || answered > 2, "{answered} calls were answered meanwhile");
+    }
+    assert_eq!(harness.transform.generated.load(Ordering::SeqCst), 0);
+}

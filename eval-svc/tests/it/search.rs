@@ -1,0 +1,118 @@
+//! Approximate search: asked for, never the default, and its recall beside the score.
+
+use isomer_eval::{
+    metric::{HnswOptions, Similarity},
+    task::{Profile, RetrievalInput, SearchMode, score_retrieval},
+};
+use isomer_proto::eval::v1::{self as proto, ScoreRequest, SearchIndex, search_index};
+use isomer_stubs::request;
+use tonic::Code;
+
+use crate::{
+    harness::harness,
+    services::{builtin, refused},
+    support::{close, fixture, judgements, matrix, strings},
+};
+
+fn hnsw(ef_construction: Option<u32>, ef_search: Option<u32>) -> Option<SearchIndex> {
+    let hnsw = search_index::Hnsw {
+        ef_construction,
+        ef_search,
+        seed: None,
+    };
+    Some(SearchIndex {
+        kind: Some(search_index::Kind::Hnsw(hnsw)),
+    })
+}
+
+#[test]
+fn an_index_that_finds_every_document_gives_mteb_s_scores_with_its_ties() {
+    for case in fixture("tasks.json")["retrieval"].as_array().unwrap() {
+        let (queries, documents) = (matrix(&case["queries"]), matrix(&case["documents"]));
+        let (query_ids, document_ids) = (strings(&case["query_ids"]), strings(&case["document_ids"]));
+        let judgements = judgements(&case["qrels"], &query_ids, &document_ids);
+        let input = RetrievalInput {
+            queries: queries.view(),
+            query_ids: &query_ids,
+            documents: documents.view(),
+            document_ids: &document_ids,
+            judgements: &judgements,
+            ignore_identical_ids: case["ignore_identical_ids"].as_bool().unwrap(),
+            search: SearchMode::Hnsw(HnswOptions::default()),
+        };
+        for profile in Profile::ALL {
+            let approximate = score_retrieval(&input, Similarity::Cosine, profile).unwrap();
+            let exact = RetrievalInput {
+                search: SearchMode::Exact,
+                ..input
+            };
+            let exact = score_retrieval(&exact, Similarity::Cosine, profile).unwrap();
+            let report = approximate.approximate.as_ref().unwrap();
+            assert_eq!(
+                (report.recall[&10], report.compared),
+                (1.0, query_ids.len()),
+                "{report:?}"
+            );
+            assert_eq!((&approximate.all, &approximate.per_item), (&exact.all, &exact.per_item));
+            assert_eq!(exact.approximate, None);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_score_by_an_index_says_so_in_every_place_where_the_score_stands() {
+    let mut harness = harness().await;
+    let exact = request::score(proto::TaskType::Retrieval, "fake", builtin("quick/retrieval"));
+    let approximate = ScoreRequest {
+        index: hnsw(Some(50), Some(60)),
+        ..exact.clone()
+    };
+    let exact = harness.tasks.score(exact).await.unwrap().into_inner();
+    let approximate = harness.tasks.score(approximate).await.unwrap().into_inner();
+
+    assert!(exact.search.is_none() && !exact.profile_stamp.contains("approximate"));
+    let report = approximate.search.unwrap();
+    assert!(
+        report.index.contains("ef_construction 50, ef_search 1000"),
+        "{report:?}"
+    );
+    assert_eq!(report.recalls.iter().map(|r| r.k).collect::<Vec<_>>(), [10, 100, 1000]);
+    assert_eq!(report.compared_queries, approximate.items);
+    assert!(approximate.profile_stamp.ends_with("; approximate search (hnsw)"));
+    assert!(
+        approximate.notes.iter().any(|note| note.contains("recall")),
+        "{:?}",
+        approximate.notes
+    );
+    let document = isomer_eval::mteb_result::to_json(&approximate.mteb_result.unwrap());
+    let entry = &document["scores"]["test"][0]["isomer_search"];
+    close(
+        entry["of_the_exact_documents"]["recall_at_10"].as_f64().unwrap(),
+        report.recalls[0].recall,
+        1e-6,
+        "recall in the document",
+    );
+    // A search that holds a thousand candidates goes through this whole small corpus.
+    assert_eq!(
+        (report.recalls[0].recall, approximate.main_score),
+        (1.0, exact.main_score)
+    );
+}
+
+#[tokio::test]
+async fn an_index_without_a_kind_or_width_or_for_a_task_without_search_is_refused() {
+    let request = |task, name, index| ScoreRequest {
+        index,
+        ..request::score(task, "fake", builtin(name))
+    };
+    let retrieval = |index| request(proto::TaskType::Retrieval, "quick/retrieval", index);
+    for (request, field) in [
+        (retrieval(Some(SearchIndex::default())), "index.kind"),
+        (retrieval(hnsw(Some(0), None)), "index.hnsw.ef_construction"),
+        (retrieval(hnsw(None, Some(0))), "index.hnsw.ef_search"),
+        (request(proto::TaskType::Sts, "quick/sts", hnsw(None, None)), "index"),
+    ] {
+        let (code, fault) = refused(request).await;
+        assert_eq!((code, fault.field.as_deref()), (Code::InvalidArgument, Some(field)));
+    }
+}

@@ -1,0 +1,9 @@
+//! Which requests are admitted, which are refused, and with what message.
+
+mod audit;
+mod budgets;
+mod keys;
+mod modes;
+mod reservations;
+mod support;
+mod tabs;

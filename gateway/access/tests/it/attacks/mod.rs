@@ -1,0 +1,4 @@
+//! Attacks on authentication: forged and borrowed tokens.
+
+pub(crate) mod identity_provider;
+mod tokens;

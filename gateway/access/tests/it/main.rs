@@ -1,0 +1,6 @@
+//! Access control over its real layers and database: admission, budgets, attacks on it, secrets.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
+
+mod access;
+mod attacks;
+mod secrets;

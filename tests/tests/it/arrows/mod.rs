@@ -1,0 +1,264 @@
+//! Dependencies between our crates point one way: `cli → composition → services → crates → proto`.
+
+mod circles;
+mod source;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    process::Command,
+};
+
+use serde_json::Value;
+
+/// Crates that the gateway must not be built with: it runs no model and reads no data set.
+const NOT_IN_THE_GATEWAY: &[&str] = &[
+    "candle-core",
+    "tokenizers",
+    "parquet",
+    "isomer-embed",
+    "isomer-transform",
+    "isomer-eval",
+    "isomer-models",
+];
+
+/// Crates that the evaluation's libraries must not be built with, as ARCHITECTURE.md says for each
+/// of them.
+const NOT_BUILT_WITH: &[(&str, &[&str])] = &[
+    (
+        "isomer-scoring",
+        &["isomer-datasets", "isomer-models", "isomer-proto", "tokio", "tonic"],
+    ),
+    (
+        "isomer-datasets",
+        &["isomer-encoder-client", "isomer-report", "isomer-eval"],
+    ),
+    ("isomer-report", &["isomer-encoder-client", "isomer-eval"]),
+];
+
+/// Crates that these libraries must not use themselves, although one of their dependencies may.
+const NOT_USED_BY: &[(&str, &[&str])] = &[
+    (
+        "isomer-datasets",
+        &["isomer-proto", "isomer-service-kit", "tokio", "tonic"],
+    ),
+    (
+        "isomer-report",
+        &["isomer-models", "isomer-proto", "isomer-service-kit", "tokio", "tonic"],
+    ),
+];
+
+/// The level of a crate. Crates of one level may depend on each other, which cargo keeps free of
+/// circles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Proto,
+    Crates,
+    Service(&'static str),
+    Composition,
+    Cli,
+    Tests,
+}
+
+impl Level {
+    fn of(folder: &str) -> Self {
+        let top = folder.split('/').next().unwrap();
+        match (top, folder) {
+            ("proto", _) => Self::Proto,
+            (_, "crates/all-in-one") => Self::Composition,
+            ("crates", _) => Self::Crates,
+            // The command line is built on the client for users.
+            ("clients", _) => Self::Crates,
+            ("embed-svc", _) => Self::Service("embed"),
+            ("transform-svc", _) => Self::Service("transform"),
+            ("eval-svc", _) => Self::Service("eval"),
+            ("gateway", _) => Self::Service("gateway"),
+            ("cli", _) => Self::Cli,
+            ("tests", _) => Self::Tests,
+            _ => panic!("{folder} has no level: add it to this test"),
+        }
+    }
+
+    fn may_use(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Service(one), Self::Service(another)) => one == another,
+            _ => self >= other,
+        }
+    }
+}
+
+struct Workspace {
+    metadata: Value,
+    /// Folder of each of our crates by its name.
+    folders: BTreeMap<String, String>,
+}
+
+impl Workspace {
+    fn read() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+        // Packages for other platforms may be missing on this machine.
+        let output = Command::new(env!("CARGO"))
+            .args([
+                "metadata",
+                "--format-version",
+                "1",
+                "--locked",
+                "--offline",
+                "--filter-platform",
+                &host(),
+            ])
+            .current_dir(&root)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let folder = |package: &Value| {
+            let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+            let folder = manifest.parent().unwrap().strip_prefix(&root).ok()?;
+            Some((name(package).to_owned(), folder.to_str().unwrap().to_owned()))
+        };
+        let folders = list(&metadata, "packages").filter(|package| package["source"].is_null());
+        Self {
+            folders: folders.filter_map(folder).collect(),
+            metadata,
+        }
+    }
+
+    /// Our crates that a crate depends on, and the kind of dependency: `null` (normal), `build`,
+    /// `dev`.
+    fn arrows(&self) -> impl Iterator<Item = (&str, &str, Option<&str>)> {
+        let ours = list(&self.metadata, "packages").filter(|package| self.folders.contains_key(name(package)));
+        ours.flat_map(|package| {
+            let needed = list(package, "dependencies").filter(|needed| self.folders.contains_key(name(needed)));
+            needed.map(|needed| (name(package), name(needed), needed["kind"].as_str()))
+        })
+    }
+
+    /// Names of all packages that a crate is built with.
+    fn closure(&self, of: &str) -> BTreeSet<&str> {
+        let packages = list(&self.metadata, "packages");
+        let names: BTreeMap<&str, &str> = packages.map(|package| (id(package), name(package))).collect();
+        let nodes = list(&self.metadata["resolve"], "nodes");
+        let nodes: BTreeMap<&str, &Value> = nodes.map(|node| (id(node), node)).collect();
+        let (start, _) = names.iter().find(|(_, name)| **name == of).unwrap();
+        let (mut open, mut found) = (vec![*start], BTreeSet::new());
+        while let Some(next) = open.pop() {
+            if !found.insert(next) {
+                continue;
+            }
+            for needed in list(nodes[next], "deps") {
+                if list(needed, "dep_kinds").any(|kind| kind["kind"].is_null()) {
+                    open.push(needed["pkg"].as_str().unwrap());
+                }
+            }
+        }
+        found.into_iter().map(|id| names[id]).collect()
+    }
+}
+
+/// The platform that the compiler builds for.
+fn host() -> String {
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let told = Command::new(rustc).arg("-vV").output().unwrap().stdout;
+    let told = String::from_utf8(told).unwrap();
+    told.lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .unwrap()
+        .to_owned()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value[key].as_array().unwrap().iter()
+}
+
+fn name(value: &Value) -> &str {
+    value["name"].as_str().unwrap()
+}
+
+fn id(value: &Value) -> &str {
+    value["id"].as_str().unwrap()
+}
+
+#[test]
+fn arrows_between_crates_point_one_way() {
+    let workspace = Workspace::read();
+    let (mut wrong, mut followed) = (Vec::new(), 0);
+    for (from, to, kind) in workspace.arrows() {
+        // Tests may use any crate.
+        if kind == Some("dev") {
+            continue;
+        }
+        followed += 1;
+        let (from_folder, to_folder) = (&workspace.folders[from], &workspace.folders[to]);
+        if !Level::of(from_folder).may_use(Level::of(to_folder)) {
+            wrong.push(format!("{from_folder} → {to_folder}"));
+        }
+    }
+    assert!(followed > 50, "the arrows are read: {followed}");
+    assert!(wrong.is_empty(), "dependencies that point the wrong way: {wrong:#?}");
+}
+
+#[test]
+fn an_arrow_between_services_or_upwards_would_be_found() {
+    for (from, to) in [
+        ("gateway", "embed-svc"),
+        ("eval-svc", "transform-svc"),
+        ("crates/stats", "eval-svc"),
+        ("proto", "crates/usage"),
+        ("gateway", "crates/all-in-one"),
+        ("crates/all-in-one", "cli"),
+    ] {
+        assert!(!Level::of(from).may_use(Level::of(to)), "{from} → {to}");
+        assert!(Level::of(from).may_use(Level::of(from)), "{from}");
+    }
+    assert!(Level::of("gateway").may_use(Level::of("gateway/access")));
+    assert!(Level::of("cli").may_use(Level::of("proto")));
+}
+
+#[test]
+fn the_gateway_is_built_without_models_and_data_sets() {
+    let workspace = Workspace::read();
+    let built = workspace.closure("isomer-gateway");
+    let wrong: Vec<_> = NOT_IN_THE_GATEWAY.iter().filter(|name| built.contains(*name)).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    // The same walk finds these crates where they are used.
+    let built = workspace.closure("isomer-all-in-one");
+    assert!(NOT_IN_THE_GATEWAY.iter().all(|name| built.contains(name)));
+}
+
+#[test]
+fn the_libraries_of_the_evaluation_do_not_know_what_they_must_not() {
+    let workspace = Workspace::read();
+    for (of, names) in NOT_BUILT_WITH {
+        let built = workspace.closure(of);
+        let wrong: Vec<_> = names.iter().filter(|name| built.contains(*name)).collect();
+        assert!(wrong.is_empty(), "{of}: {wrong:?}");
+    }
+    for (of, names) in NOT_USED_BY {
+        let package = list(&workspace.metadata, "packages")
+            .find(|package| name(package) == *of)
+            .unwrap();
+        let used: BTreeSet<&str> = list(package, "dependencies").map(name).collect();
+        assert!(used.contains("isomer-scoring"), "the dependencies are read: {used:?}");
+        let wrong: Vec<_> = names.iter().filter(|name| used.contains(*name)).collect();
+        assert!(wrong.is_empty(), "{of}: {wrong:?}");
+    }
+    // The same walk finds these crates where they are used.
+    let built = workspace.closure("isomer-eval");
+    let all = NOT_BUILT_WITH.iter().flat_map(|(_, names)| names.iter());
+    assert!(
+        all.clone().all(|name| built.contains(name)),
+        "{:?}",
+        all.collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn architecture_lists_every_crate() {
+    let text = include_str!("../../../../ARCHITECTURE.md");
+    let workspace = Workspace::read();
+    for (name, folder) in &workspace.folders {
+        let row = format!("| `{folder}/` | `{name}` | ");
+        assert!(text.contains(&row), "ARCHITECTURE.md has no row `{row}…`");
+    }
+}

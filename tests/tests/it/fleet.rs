@@ -1,0 +1,588 @@
+//! A check over several workers: its report equals that of one process, whichever part is killed
+//! meanwhile.
+//!
+//! With a real NATS server and a folder as the store; the generator is a stub that counts its
+//! requests.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::TryStreamExt;
+use isomer_blobs::{BlobStore, StoreConfig};
+use isomer_retention::{Policy, Sweep, release, sweep};
+use isomer_stubs::openai::{Answer, Stub};
+use isomer_tests::{
+    fleet::{Nats, Worker, assert_equal, free_address, until},
+    home::Home,
+    process::{check_into_report, finish},
+};
+use serde_json::Value;
+
+const FIRST: &str = "all-MiniLM-L6-v2";
+const SECOND: &str = "paraphrase-MiniLM-L3-v2";
+const PAIRS: usize = 36;
+const SETS: [&str; 6] = ["fence", "harbour", "garden", "bridge", "market", "station"];
+/// Distinct texts and their seeds.
+const TEXTS: usize = 2 * PAIRS * 2;
+
+/// Settings that detect quickly that a worker is gone.
+const SETTINGS: [(&str, &str); 3] = [
+    ("ISOMER_FLEET__LEASE_SECONDS", "3"),
+    ("ISOMER_FLEET__REPUBLISH_SECONDS", "1"),
+    ("ISOMER_FLEET__WORKER_WAIT_SECONDS", "60"),
+];
+
+/// A suite of data sets of our own with a sequential gate and separation.
+fn suite(folder: &Path) -> String {
+    let animals = ["cat", "dog", "horse", "sheep", "goose", "heron"];
+    let mut text = "name = \"fleet\"\nseeds = [1337, 7]\ntransformations = [\"paraphrase\"]\nattempts = 2\n\n\
+                    [gate]\nsequential = \"obrien-fleming\"\n\n\
+                    [[gate.rule]]\nmax_drop = 60\nbasis = \"signed-rank\"\n"
+        .to_owned();
+    for place in SETS {
+        let data = folder.join(place);
+        fs::create_dir_all(&data).unwrap();
+        let rows: String = (0..PAIRS / SETS.len())
+            .map(|i| {
+                let animal = animals[i % animals.len()];
+                format!(
+                    "{{\"sentence1\": \"The old {animal} number {i} did not sleep beside the wooden {place}.\", \
+                     \"sentence2\": \"Beside the {place} a young {animal} was resting near gate {i} all day.\", \"score\": {}}}\n",
+                    (i * 7 % 11) as f64 / 2.0
+                )
+            })
+            .collect();
+        fs::write(data.join("test.jsonl"), rows).unwrap();
+        text.push_str(&format!(
+            "\n[[dataset]]\ntask = \"sts\"\npath = \"{place}\"\nname = \"{place}\"\n"
+        ));
+    }
+    let suite = folder.join("suite.toml");
+    fs::write(&suite, text).unwrap();
+    suite.display().to_string()
+}
+
+/// Shared by the tests of this file: a suite, a queue, a store.
+struct Fleet {
+    nats: Nats,
+    _folder: tempfile::TempDir,
+    suite: String,
+    store: PathBuf,
+    stub: Stub,
+    judge: Stub,
+}
+
+impl Fleet {
+    /// `None` if a model is missing.
+    async fn new(answer: Answer) -> Option<Self> {
+        home()?;
+        let folder = tempfile::tempdir().unwrap();
+        Some(Self {
+            suite: suite(folder.path()),
+            nats: Nats::start(),
+            stub: Stub::start(answer).await,
+            judge: Stub::start(Answer::Text("4".to_owned())).await,
+            store: folder.path().join("store"),
+            _folder: folder,
+        })
+    }
+
+    fn generator(&self) -> String {
+        format!("openai:stub@{}", self.stub.url())
+    }
+
+    /// A check in this process alone.
+    fn check(&self, home: &Arc<Home>) -> Check {
+        let mut command = check_into_report(home, &self.suite, &self.generator());
+        let judge = format!("openai:judge@{}", self.judge.url());
+        command.args([
+            "--model",
+            FIRST,
+            "--model",
+            SECOND,
+            "--judge",
+            &judge,
+            "--undecided",
+            "warn",
+        ]);
+        Check {
+            command,
+            _home: Arc::clone(home),
+        }
+    }
+
+    /// A check by workers.
+    fn check_by_workers(&self, home: &Arc<Home>) -> Check {
+        let mut check = self.check(home);
+        check
+            .command
+            .args(["--engine", &self.nats.url(), "--store"])
+            .arg(&self.store);
+        check.command.envs(SETTINGS);
+        check
+    }
+
+    fn worker(&self) -> Worker {
+        self.worker_with(&[])
+    }
+
+    /// A worker with more settings.
+    fn worker_with(&self, more: &[(&str, &str)]) -> Worker {
+        Worker::start(
+            Home::with_models(&[FIRST, SECOND]).unwrap(),
+            &self.nats.url(),
+            &self.store,
+            &[&SETTINGS, more].concat(),
+        )
+    }
+}
+
+/// A check that has not begun, with the home that it needs.
+struct Check {
+    command: Command,
+    _home: Arc<Home>,
+}
+
+fn home() -> Option<Arc<Home>> {
+    Home::with_models(&[FIRST, SECOND]).map(Arc::new)
+}
+
+/// Runs a check to its end, off the runtime that serves the stub.
+async fn finished(check: Check) -> Value {
+    report(begun(check)).await
+}
+
+/// Starts a check that runs while the test goes on.
+fn begun(check: Check) -> tokio::task::JoinHandle<(i32, String, String)> {
+    tokio::task::spawn_blocking(move || {
+        // Moves the whole check, so that its home is kept.
+        let mut check = check;
+        finish(&mut check.command)
+    })
+}
+
+async fn report(check: tokio::task::JoinHandle<(i32, String, String)>) -> Value {
+    let (code, stdout, stderr) = check.await.unwrap();
+    assert!(code == 0 || code == 1, "{code}: {stderr}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+/// Waits until the generator has received `calls` requests.
+async fn calls(stub: &Stub, calls: usize) {
+    let begun = Instant::now();
+    while stub.calls() < calls {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{} of {calls} calls",
+            stub.calls()
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The number of calls that a report counts.
+fn paid(report: &Value) -> u64 {
+    let counters = &report["counters"];
+    let judged = counters["judge"]["calls"].as_u64().unwrap();
+    counters["generator_calls"].as_u64().unwrap() + judged
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_two_and_five_workers_write_the_report_of_one_process() {
+    let Some(mut fleet) = Fleet::new(Answer::Good).await else {
+        return;
+    };
+    let alone = finished(fleet.check(&home().unwrap())).await;
+    assert_eq!(alone["counters"]["texts_generated"], TEXTS);
+    let calls = fleet.stub.calls();
+    for count in [1, 2, 5] {
+        fleet.store = fleet.store.with_file_name(format!("store-{count}"));
+        let before = fleet.stub.calls();
+        let workers: Vec<Worker> = (0..count).map(|_| fleet.worker()).collect();
+        let by_workers = finished(fleet.check_by_workers(&home().unwrap())).await;
+        assert_equal(&alone, &by_workers, &format!("{count} workers"), false);
+        assert_eq!(fleet.stub.calls() - before, calls, "{count} workers");
+        let worked = workers
+            .iter()
+            .filter(|worker| worker.log().contains("encoder loaded"))
+            .count();
+        assert!(worked > 0, "no worker encoded anything");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_machine_finds_everything_and_asks_for_nothing() {
+    let Some(fleet) = Fleet::new(Answer::Good).await else {
+        return;
+    };
+    let mut worker = fleet.worker();
+    let first = finished(fleet.check_by_workers(&home().unwrap())).await;
+    assert_eq!(worker.end(), Some(0), "{}", worker.log());
+    assert!(worker.log().contains("drained and stopped"), "{}", worker.log());
+    let (calls, rated) = (fleet.stub.calls(), fleet.judge.calls());
+    // No worker is left, and none is needed.
+    let second = finished(fleet.check_by_workers(&home().unwrap())).await;
+    assert_eq!(second["counters"]["texts_generated"], 0);
+    assert_eq!(second["counters"]["generator_calls"], 0);
+    assert_eq!(fleet.stub.calls(), calls);
+    assert_eq!(
+        fleet.judge.calls(),
+        rated + 1,
+        "the judge is tried before every run, and nothing else is requested"
+    );
+
+    let scores = |report: &Value| report["profile"].clone();
+    assert_eq!(scores(&first), scores(&second));
+    // One process with the same store finds the texts too.
+    let third = finished({
+        let mut check = fleet.check(&home().unwrap());
+        check.command.arg("--store").arg(&fleet.store);
+        check
+    })
+    .await;
+    assert_eq!(third["counters"]["texts_generated"], 0);
+    assert_eq!(scores(&first), scores(&third));
+}
+
+/// Removes everything from a store that nobody relies on, and returns how much that was.
+async fn swept(store: &Path) -> u64 {
+    let config = StoreConfig {
+        url: store.display().to_string(),
+        ..StoreConfig::default()
+    };
+    let policy = Policy {
+        older_than: Duration::ZERO,
+        forget_runs: None,
+        settle: Duration::ZERO,
+    };
+    let blobs = BlobStore::open(&config).unwrap().unwrap();
+    let swept = sweep(&blobs, policy, Sweep::Remove, &|_| ()).await.unwrap();
+    swept.total().objects
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_takes_nothing_from_runs_by_workers_and_everything_once_they_are_deleted() {
+    let slow = Answer::Slow(Duration::from_millis(100), Box::new(Answer::Good));
+    let Some(fleet) = Fleet::new(slow).await else { return };
+    let _worker = fleet.worker();
+    let check = begun(fleet.check_by_workers(&home().unwrap()));
+    // Sweeps go on while the run does.
+    let mut sweeps = 0;
+    while !check.is_finished() {
+        assert_eq!(swept(&fleet.store).await, 0);
+        sweeps += 1;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(sweeps > 3, "{sweeps}");
+    let first = report(check).await;
+    let calls = fleet.stub.calls();
+    let second = finished(fleet.check_by_workers(&home().unwrap())).await;
+    assert_eq!(second["profile"], first["profile"]);
+    assert_eq!(fleet.stub.calls(), calls);
+    let config = StoreConfig {
+        url: fleet.store.display().to_string(),
+        ..StoreConfig::default()
+    };
+    let blobs = BlobStore::open(&config).unwrap().unwrap();
+    assert_eq!(swept(&fleet.store).await, 0);
+    // What the first run had encoded goes with it: the second found the scores. What the second
+    // relies on stays.
+    release(&blobs, first["run"]["id"].as_str().unwrap()).await.unwrap();
+    assert!(swept(&fleet.store).await > 0);
+    let third = finished(fleet.check_by_workers(&home().unwrap())).await;
+    assert_eq!(third["profile"], first["profile"]);
+    assert_eq!(third["counters"]["scores_computed"], 0);
+    assert_eq!(fleet.stub.calls(), calls);
+    for report in [&second, &third] {
+        assert_eq!(swept(&fleet.store).await, 0);
+        release(&blobs, report["run"]["id"].as_str().unwrap()).await.unwrap();
+    }
+    // Units first, then the texts that they relied on.
+    assert!(swept(&fleet.store).await > 0);
+    assert!(swept(&fleet.store).await >= TEXTS as u64);
+    let left: Vec<_> = blobs.list("").try_collect().await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_killed_costs_at_most_its_calls_in_flight() {
+    let slow = Answer::Slow(Duration::from_millis(300), Box::new(Answer::Good));
+    let Some(fleet) = Fleet::new(slow).await else { return };
+    let alone = finished(fleet.check(&home().unwrap())).await;
+    let least = fleet.stub.calls();
+    let (mut first, _second) = (fleet.worker(), fleet.worker());
+    let check = begun(fleet.check_by_workers(&home().unwrap()));
+    calls(&fleet.stub, least + TEXTS / 8).await;
+    let in_flight = fleet.stub.in_flight();
+    first.kill();
+    let report = report(check).await;
+    assert_equal(&alone, &report, "a killed worker", true);
+    let again = fleet.stub.calls() - least - least;
+    assert!(
+        again <= in_flight,
+        "{again} calls were repeated, {in_flight} were in flight"
+    );
+    // The run pays for the work that the dead worker had finished.
+    let (paid, least) = (paid(&report), paid(&alone));
+    assert!(
+        (least..=least + again as u64).contains(&paid),
+        "{paid} calls are counted, {least} without the fault, {again} were repeated"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_generator_that_answers_differently_each_time_everybody_sees_one_text() {
+    let Some(fleet) = Fleet::new(Answer::Varied(Duration::from_millis(200))).await else {
+        return;
+    };
+    let (mut first, _second) = (fleet.worker(), fleet.worker());
+    let check = begun(fleet.check_by_workers(&home().unwrap()));
+    calls(&fleet.stub, TEXTS / 8).await;
+    first.kill();
+    let before = report(check).await;
+    let calls = fleet.stub.calls();
+    // Scores from texts alone: a home without cached scores, and each encoder in a run of its own.
+    for encoders in [&[FIRST, SECOND][..], &[SECOND]] {
+        fs::remove_dir_all(fleet.store.join("scores")).unwrap();
+        let home = home().unwrap();
+        let mut command = check_into_report(&home, &fleet.suite, &fleet.generator());
+        for encoder in encoders {
+            command.args(["--model", encoder]);
+        }
+        command.args(["--undecided", "warn", "--store"]).arg(&fleet.store);
+        let again = finished(Check { command, _home: home }).await;
+        for scores in again["scores"].as_array().unwrap() {
+            let same = before["scores"].as_array().unwrap().iter().any(|other| other == scores);
+            assert!(same, "{scores}");
+        }
+    }
+    assert_eq!(fleet.stub.calls(), calls);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_hangs_loses_its_units_and_may_wake_up_late() {
+    let slow = Answer::Slow(Duration::from_millis(300), Box::new(Answer::Good));
+    let Some(fleet) = Fleet::new(slow).await else { return };
+    let alone = finished(fleet.check(&home().unwrap())).await;
+    let least = fleet.stub.calls();
+    let (first, _second) = (fleet.worker(), fleet.worker());
+    let check = begun(fleet.check_by_workers(&home().unwrap()));
+    calls(&fleet.stub, least + TEXTS / 8).await;
+    first.signal("STOP");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    first.signal("CONT");
+    assert_equal(&alone, &report(check).await, "a worker that hung", true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_is_wiped_costs_nothing_but_time() {
+    let slow = Answer::Slow(Duration::from_millis(300), Box::new(Answer::Good));
+    let Some(mut fleet) = Fleet::new(slow).await else {
+        return;
+    };
+    let alone = finished(fleet.check(&home().unwrap())).await;
+    let least = fleet.stub.calls();
+    let _workers = [fleet.worker(), fleet.worker()];
+    let check = begun(fleet.check_by_workers(&home().unwrap()));
+    calls(&fleet.stub, least + TEXTS / 8).await;
+    let in_flight = fleet.stub.in_flight();
+    fleet.nats.kill();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fleet.nats.start_again(true);
+    assert_equal(&alone, &report(check).await, "a wiped broker", true);
+    // A second worker may begin a unit while the first worker is still working on it.
+    let again = fleet.stub.calls() - least - least;
+    assert!(again <= in_flight.max(64), "{again} calls were repeated");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_may_be_killed_and_the_same_command_goes_on() {
+    let slow = Answer::Slow(Duration::from_millis(300), Box::new(Answer::Good));
+    let Some(fleet) = Fleet::new(slow).await else { return };
+    let alone = finished(fleet.check(&home().unwrap())).await;
+    let least = fleet.stub.calls();
+    let _worker = fleet.worker();
+    let leaders_home = home().unwrap();
+    let mut leader = fleet
+        .check_by_workers(&leaders_home)
+        .command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    calls(&fleet.stub, least + TEXTS / 8).await;
+    leader.kill().unwrap();
+    leader.wait().unwrap();
+    // From another machine: only the queue and the store are the same.
+    let report = finished(fleet.check_by_workers(&home().unwrap())).await;
+    let profile = |report: &Value| report["profile"].clone();
+    assert_eq!(profile(&alone), profile(&report));
+    assert_eq!(fleet.stub.calls() - least, least, "texts were generated again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_run_stops_its_workers_within_a_second() {
+    let slow = Answer::Slow(Duration::from_millis(400), Box::new(Answer::Good));
+    let Some(fleet) = Fleet::new(slow).await else { return };
+    let _worker = fleet.worker();
+    let home = home().unwrap();
+    let mut leader = fleet
+        .check_by_workers(&home)
+        .command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    calls(&fleet.stub, 12).await;
+    let id = leader.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let cancelled = Instant::now();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let calls = fleet.stub.calls();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(
+        fleet.stub.calls(),
+        calls,
+        "calls {:?} after the cancellation",
+        cancelled.elapsed()
+    );
+    assert!(calls < TEXTS, "the run had ended before it was cancelled");
+    leader.wait().unwrap();
+    // The positive twin: the same run is repeated and completes.
+    finished(fleet.check_by_workers(&home)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_no_worker_takes_says_so_and_fails() {
+    let Some(fleet) = Fleet::new(Answer::Good).await else {
+        return;
+    };
+    let home = home().unwrap();
+    let mut check = fleet.check_by_workers(&home);
+    check.command.env("ISOMER_FLEET__WORKER_WAIT_SECONDS", "2");
+    let (code, _, stderr) = begun(check).await.unwrap();
+    assert_eq!(code, 3, "{stderr}");
+    assert!(
+        stderr.contains("no worker takes units of `transform`") && stderr.contains("isomer worker --engine"),
+        "{stderr}"
+    );
+    let _worker = fleet.worker();
+    finished(fleet.check_by_workers(&home)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_without_a_store_and_a_broker_that_is_not_there_are_refused() {
+    let Some(home) = home() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let suite = suite(folder.path());
+    let mut without = check_into_report(&home, &suite, "none");
+    without.args(["--engine", "nats://127.0.0.1:1"]);
+    let (code, _, stderr) = begun(Check {
+        command: without,
+        _home: Arc::clone(&home),
+    })
+    .await
+    .unwrap();
+    assert!(code == 2 && stderr.contains("store.url"), "{code}: {stderr}");
+    let mut away = check_into_report(&home, &suite, "none");
+    away.args(["--engine", "nats://127.0.0.1:1", "--store"])
+        .arg(folder.path().join("store"));
+    let (code, _, stderr) = begun(Check {
+        command: away,
+        _home: home,
+    })
+    .await
+    .unwrap();
+    assert!(code == 3 && stderr.contains("nats://127.0.0.1:1"), "{code}: {stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_starts_before_its_brokers_have_a_leader_waits_for_one() {
+    let Some(home) = Home::with_models(&[]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (clients, cluster) = (
+        std::array::from_fn(|_| free_address()),
+        std::array::from_fn(|_| free_address()),
+    );
+    let first = Nats::start_member(0, &clients, &cluster);
+    let worker = Worker::begin("score=1", home, &first.url(), folder.path(), &SETTINGS);
+    until("it says what it waits for", || worker.log().contains("no leader yet"));
+    assert!(!worker.log().contains("taking units of work"));
+    let _others = [1, 2].map(|number| Nats::start_member(number, &clients, &cluster));
+    until("it takes work", || worker.log().contains("taking units of work"));
+}
+
+/// What a worker says of itself at its `/metrics`.
+fn metrics(worker: &Worker) -> String {
+    let log = worker.log();
+    let line = log
+        .lines()
+        .find(|line| line.contains("serving /metrics"))
+        .expect("it serves them");
+    let address = line.rsplit("127.0.0.1:").next().unwrap();
+    let port: String = address.chars().take_while(char::is_ascii_digit).collect();
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    let request = "GET /metrics HTTP/1.1\r\nhost: worker\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A pause that calls wait for, and one that is longer, so that units are handed back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_and_a_pause_hold_over_workers_and_change_nothing_of_the_report() {
+    let slow = Answer::Slow(Duration::from_millis(100), Box::new(Answer::Good));
+    let Some(mut fleet) = Fleet::new(slow).await else {
+        return;
+    };
+    let mut reports = Vec::new();
+    for longest in ["60", "1"] {
+        fleet.store = fleet.store.with_file_name(format!("store-{longest}"));
+        let before = fleet.stub.calls();
+        let settings = [
+            ("ISOMER_TRANSFORM__SPEC_DEFAULTS__FLEET__CONCURRENCY", "4"),
+            ("ISOMER_TRANSFORM__SPEC_DEFAULTS__MAX_RETRY_AFTER_SECONDS", longest),
+            ("ISOMER_METRICS_LISTEN", "127.0.0.1:0"),
+        ];
+        let workers: Vec<Worker> = (0..3).map(|_| fleet.worker_with(&settings)).collect();
+        let mut check = fleet.check_by_workers(&home().unwrap());
+        check.command.envs(settings);
+        let check = begun(check);
+        calls(&fleet.stub, before + TEXTS / 4).await;
+        fleet.stub.script([Answer::Status(429, Some("3".to_owned()))]);
+        let report = report(check).await;
+        assert_eq!(report["counters"]["texts_generated"], TEXTS);
+        assert_eq!(fleet.stub.most_in_flight(), 4);
+        // One was refused. Where units are handed back, up to three others of theirs were in
+        // flight.
+        let again = fleet.stub.calls() - before - TEXTS;
+        let most = if longest == "60" { 1 } else { 4 };
+        assert!((1..=most).contains(&again), "{again} calls were made again");
+        let mut times: Vec<Instant> = fleet.stub.seen()[before..].iter().map(|seen| seen.at).collect();
+        times.sort();
+        let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+        let gap = gaps.max().unwrap();
+        assert!(gap > Duration::from_millis(2800), "{gap:?}");
+        // One worker was told to pause; what a worker did is at its address.
+        let said: Vec<String> = workers.iter().map(metrics).collect();
+        let paused = said.iter().filter(|said| said.contains("isomer_fleet_pauses_total{"));
+        assert_eq!(paused.count(), 1);
+        assert!(said.iter().all(|said| said.contains("isomer_fleet_leased_calls{")));
+        let handed_back = said.iter().any(|said| said.contains("end=\"paused\""));
+        assert_eq!(handed_back, longest == "1");
+        reports.push(report);
+    }
+    let alone = finished(fleet.check(&home().unwrap())).await;
+    assert!(fleet.stub.most_in_flight() > 4, "without a limit");
+    for report in reports {
+        assert_equal(&alone, &report, "a pause", true);
+    }
+}

@@ -1,0 +1,410 @@
+//! Units of work over a real NATS server, with workers in this process: each is done once, paid
+//! once, and given up with its reason.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{FutureExt, TryStreamExt, future::BoxFuture};
+use isomer_blobs::{BlobStore, StoreConfig};
+use isomer_fleet::{Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queue, Unit, worker};
+use isomer_retention::{
+    Holds,
+    erasure::{Mode, Texts, erase},
+};
+use isomer_service_kit::Fault;
+use isomer_tests::fleet::Nats;
+
+/// What a test's worker makes of a request, given how often the request was made before.
+type Act = Box<dyn Fn(&[u8], usize) -> BoxFuture<'static, Result<Executed, Fault>> + Send + Sync>;
+
+struct Acting {
+    class: &'static str,
+    begun: Arc<AtomicUsize>,
+    act: Act,
+}
+
+impl Executor for Acting {
+    fn class(&self) -> &str {
+        self.class
+    }
+
+    fn execute(
+        &self,
+        _unit: &Address,
+        _kind: Kind,
+        request: bytes::Bytes,
+        _dispatch: Option<uuid::Uuid>,
+    ) -> BoxFuture<'_, Result<Executed, Fault>> {
+        let before = self.begun.fetch_add(1, Ordering::SeqCst);
+        (self.act)(&request, before)
+    }
+}
+
+fn answer(text: impl Into<Vec<u8>>, cacheable: bool) -> Result<Executed, Fault> {
+    Ok(Executed {
+        answer: text.into().into(),
+        cacheable,
+    })
+}
+
+/// The request reversed, after a pause.
+fn reversed(request: &[u8], _before: usize) -> BoxFuture<'static, Result<Executed, Fault>> {
+    let text: Vec<u8> = request.iter().rev().copied().collect();
+    async move {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        answer(text, true)
+    }
+    .boxed()
+}
+
+struct Scene {
+    nats: Nats,
+    store: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self {
+            nats: Nats::start(),
+            store: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn config(&self) -> FleetConfig {
+        FleetConfig {
+            engine: self.nats.url(),
+            lease_seconds: 1,
+            republish_seconds: 1,
+            attempts: 2,
+            worker_wait_seconds: 30,
+            ..FleetConfig::default()
+        }
+    }
+
+    async fn dispatcher(&self) -> Dispatcher {
+        let queue = Queue::connect(&self.config()).await.unwrap();
+        Dispatcher::open(queue, Holds::new(blobs(self.store.path())))
+            .await
+            .unwrap()
+    }
+
+    /// A worker in its own runtime.
+    async fn worker(&self, class: &'static str, act: Act) -> (Arc<AtomicUsize>, Worker) {
+        let begun = Arc::<AtomicUsize>::default();
+        let performer = Arc::new(Acting {
+            class,
+            begun: Arc::clone(&begun),
+            act,
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (config, blobs) = (self.config(), blobs(self.store.path()));
+        let (ready, connected) = tokio::sync::oneshot::channel();
+        runtime.spawn(async move {
+            let queue = Queue::connect(&config).await.unwrap();
+            ready.send(()).unwrap();
+            let kinds = BTreeMap::from([(Kind::Transform, 2)]);
+            let never = std::future::pending();
+            worker::work((queue, blobs), performer, kinds, never, Duration::ZERO)
+                .await
+                .unwrap();
+        });
+        connected.await.unwrap();
+        (begun, Worker(Some(runtime)))
+    }
+}
+
+/// A worker that ends abruptly when it is dropped, like a process that is killed.
+struct Worker(Option<tokio::runtime::Runtime>);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.0.take().unwrap().shutdown_background();
+    }
+}
+
+fn blobs(folder: &Path) -> BlobStore {
+    let config = StoreConfig {
+        url: folder.display().to_string(),
+        ..StoreConfig::default()
+    };
+    BlobStore::open(&config).unwrap().unwrap()
+}
+
+fn unit(request: &str, class: &str) -> Unit {
+    let lane = Lane {
+        kind: Kind::Transform,
+        of: "a generator".to_owned(),
+        class: class.to_owned(),
+        max_in_flight: 0,
+        limit: String::new(),
+    };
+    Unit::new(lane, &["weights"], request.to_owned().into())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unit_that_two_runs_want_at_once_is_done_once_and_paid_once() {
+    let scene = Scene::new();
+    let (begun, _worker) = scene.worker("x", Box::new(reversed)).await;
+    let (one, other) = (scene.dispatcher().await, scene.dispatcher().await);
+    let (first, second) = tokio::join!(one.request(unit("abc", "")), other.request(unit("abc", "")));
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert_eq!((&first.content[..], &second.content[..]), (&b"cba"[..], &b"cba"[..]));
+    assert_eq!(begun.load(Ordering::SeqCst), 1);
+    assert!(first.counted != second.counted, "exactly one of them counts its use");
+    // Later the answer exists, and no requester counts it.
+    let third = other.request(unit("abc", "")).await.unwrap();
+    assert!(third.counted && third.content == first.content);
+    // Another request is another unit.
+    assert_eq!(one.request(unit("abcd", "")).await.unwrap().content, &b"dcba"[..]);
+    assert_eq!(begun.load(Ordering::SeqCst), 2);
+}
+
+/// What units have left in the store.
+async fn left(scene: &Scene) -> Vec<String> {
+    let listed: Vec<_> = blobs(scene.store.path()).list("").try_collect().await.unwrap();
+    listed.into_iter().map(|one| one.name).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_stays_of_a_unit_that_is_asked_for_once_and_others_still_get_their_answer() {
+    let scene = Scene::new();
+    let (begun, _worker) = scene.worker("x", Box::new(reversed)).await;
+    let (one, other) = (scene.dispatcher().await, scene.dispatcher().await);
+    assert_eq!(one.request_once(unit("abc", "")).await.unwrap(), &b"cba"[..]);
+    assert_eq!(left(&scene).await, Vec::<String>::new());
+    // What is asked for again is done again.
+    assert_eq!(one.request_once(unit("abc", "")).await.unwrap(), &b"cba"[..]);
+    assert_eq!(begun.swap(0, Ordering::SeqCst), 2);
+    // Many that want equal units at once, some of them to be kept: whoever removes it first takes
+    // it from nobody.
+    let once = |dispatcher: &Dispatcher| {
+        let dispatcher = dispatcher.clone();
+        tokio::spawn(async move { dispatcher.request_once(unit("same", "")).await })
+    };
+    let asked: Vec<_> = (0..6).map(|n| once([&one, &other][n % 2])).collect();
+    for asked in asked {
+        assert_eq!(asked.await.unwrap().unwrap(), &b"emas"[..]);
+    }
+    // The positive twin: an answer that is kept stays, and so does its request.
+    one.request(unit("kept", "")).await.unwrap();
+    let kept = left(&scene).await;
+    assert!(kept.iter().any(|name| name.starts_with("units/")), "{kept:?}");
+    assert!(kept.iter().any(|name| name.starts_with("answers/")), "{kept:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_does_an_answer_with_failures_of_a_unit_that_is_asked_for_once() {
+    let scene = Scene::new();
+    let acts = |_: &[u8], before: usize| std::future::ready(answer(format!("answer {before}"), false)).boxed();
+    let (_, _worker) = scene.worker("x", Box::new(acts)).await;
+    let dispatcher = scene.dispatcher().await;
+    assert_eq!(
+        dispatcher.request_once(unit("parts", "")).await.unwrap(),
+        &b"answer 1"[..]
+    );
+    assert_eq!(left(&scene).await, Vec::<String>::new());
+    dispatcher.request(unit("parts", "")).await.unwrap();
+    assert!(!left(&scene).await.is_empty(), "an answer that is not asked for once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unit_that_ends_every_worker_is_given_up_with_its_reason() {
+    let scene = Scene::new();
+    let dispatcher = scene.dispatcher().await;
+    let asked = tokio::spawn({
+        let dispatcher = dispatcher.clone();
+        async move { dispatcher.request(unit("poison", "")).await }
+    });
+    let mut begun = 0;
+    while !asked.is_finished() {
+        let hangs = |request: &[u8], before| match request {
+            b"poison" => std::future::pending().boxed(),
+            good => reversed(good, before),
+        };
+        let (times, worker) = scene.worker("x", Box::new(hangs)).await;
+        while times.load(Ordering::SeqCst) == 0 && !asked.is_finished() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // The unit kills its worker; the next worker still does the other units.
+        drop(worker);
+        begun += times.load(Ordering::SeqCst);
+        assert!(begun <= 2, "it was begun more often than allowed");
+    }
+    let fault = asked.await.unwrap().unwrap_err();
+    assert!(fault.message.contains("begun 2 times"), "{fault}");
+    assert_eq!(begun, 2);
+    let (_, _worker) = scene.worker("x", Box::new(reversed)).await;
+    assert_eq!(
+        dispatcher.request(unit("good", "")).await.unwrap().content,
+        &b"doog"[..]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
+    let scene = Scene::new();
+    let acts = |request: &[u8], before: usize| {
+        let done = match request {
+            b"away once" if before == 0 => Err(Fault::unavailable("AWAY", "the generator is away")),
+            b"refused" => Err(Fault::invalid("spec", "is wrong")),
+            b"panics" => panic!("a unit that panics"),
+            _ => answer("done", true),
+        };
+        std::future::ready(done).boxed()
+    };
+    let (begun, _worker) = scene.worker("x", Box::new(acts)).await;
+    let dispatcher = scene.dispatcher().await;
+    assert_eq!(
+        dispatcher.request(unit("away once", "")).await.unwrap().content,
+        &b"done"[..]
+    );
+    assert_eq!(begun.swap(0, Ordering::SeqCst), 2);
+    let fault = dispatcher.request(unit("refused", "")).await.unwrap_err();
+    assert_eq!((fault.field.as_deref(), &fault.message[..]), (Some("spec"), "is wrong"));
+    assert_eq!(begun.load(Ordering::SeqCst), 1);
+    let fault = dispatcher.request(unit("panics", "")).await.unwrap_err();
+    assert!(fault.message.contains("panicked"), "{fault}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_with_failures_that_may_pass_is_told_and_kept_for_nobody() {
+    let scene = Scene::new();
+    let acts = |_: &[u8], before: usize| {
+        // The first three times, a part of it fails.
+        std::future::ready(answer(format!("answer {before}"), before >= 3)).boxed()
+    };
+    let (begun, _worker) = scene.worker("x", Box::new(acts)).await;
+    let dispatcher = scene.dispatcher().await;
+    let first = dispatcher.request(unit("parts", "")).await.unwrap();
+    // It is begun twice, and then the answer is returned as it is.
+    assert_eq!(
+        (&first.content[..], begun.load(Ordering::SeqCst)),
+        (&b"answer 1"[..], 2)
+    );
+    let second = dispatcher.request(unit("parts", "")).await.unwrap();
+    assert_eq!(second.content, &b"answer 3"[..]);
+    let third = dispatcher.request(unit("parts", "")).await.unwrap();
+    assert_eq!(third.content, &b"answer 3"[..]);
+    assert_eq!(begun.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_of_another_class_takes_no_unit_of_this_one() {
+    let scene = Scene::new();
+    let dispatcher = scene.dispatcher().await;
+    let (other, _other) = scene.worker("avx512", Box::new(reversed)).await;
+    let asked = tokio::spawn({
+        let dispatcher = dispatcher.clone();
+        async move { dispatcher.request(unit("abc", "avx2")).await }
+    });
+    // It takes units that any worker may do.
+    assert_eq!(dispatcher.request(unit("any", "")).await.unwrap().content, &b"yna"[..]);
+    assert_eq!(other.load(Ordering::SeqCst), 1);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!asked.is_finished());
+    let (own, _own) = scene.worker("avx2", Box::new(reversed)).await;
+    assert_eq!(asked.await.unwrap().unwrap().content, &b"cba"[..]);
+    assert_eq!((own.load(Ordering::SeqCst), other.load(Ordering::SeqCst)), (1, 1));
+    let classes: Vec<String> = dispatcher
+        .queue()
+        .workers()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|one| one.class)
+        .collect();
+    assert_eq!(classes.len(), 2, "{classes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unit_that_nobody_wants_any_more_leaves_the_queue_unless_somebody_does() {
+    let scene = Scene::new();
+    let (one, other) = (scene.dispatcher().await, scene.dispatcher().await);
+    let ask = |dispatcher: &Dispatcher| {
+        let dispatcher = dispatcher.clone();
+        tokio::spawn(async move { dispatcher.request(unit("abc", "")).await })
+    };
+    // Two requesters want the unit and one of them leaves: it stays.
+    let (leaving, staying) = (ask(&one), ask(&other));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    leaving.abort();
+    assert!(leaving.await.unwrap_err().is_cancelled());
+    one.wait_for_cancellations().await;
+    let (begun, worker) = scene.worker("x", Box::new(reversed)).await;
+    assert_eq!(staying.await.unwrap().unwrap().content, &b"cba"[..]);
+    drop(worker);
+    // One requester wants the unit and leaves: a worker that comes later finds nothing.
+    let alone = {
+        let dispatcher = one.clone();
+        tokio::spawn(async move { dispatcher.request(unit("xyz", "")).await })
+    };
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    alone.abort();
+    assert!(alone.await.unwrap_err().is_cancelled());
+    one.wait_for_cancellations().await;
+    let (later, _worker) = scene.worker("x", Box::new(reversed)).await;
+    assert_eq!(other.request(unit("other", "")).await.unwrap().content, &b"rehto"[..]);
+    assert_eq!((begun.load(Ordering::SeqCst), later.load(Ordering::SeqCst)), (1, 1));
+}
+
+/// Requests that wait, of a process that was killed.
+fn left_by_a_killed_process(scene: &Scene, requests: [&'static str; 2]) {
+    let (config, store) = (scene.config(), scene.store.path().to_owned());
+    let killed = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let queue = Queue::connect(&config).await.unwrap();
+            let dispatcher = Dispatcher::open(queue.clone(), Holds::new(blobs(&store)))
+                .await
+                .unwrap();
+            for request in requests {
+                let dispatcher = dispatcher.clone();
+                tokio::spawn(async move { dispatcher.request(unit(request, "x")).await });
+            }
+            while queued(&queue).await < 2 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        // Without the cancellations that the tasks would begin.
+        runtime.shutdown_background();
+    });
+    killed.join().unwrap();
+}
+
+async fn queued(queue: &Queue) -> u64 {
+    let overview = queue.overview().await.unwrap();
+    overview.lanes.iter().map(|lane| lane.queued).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unit_that_holds_a_forgotten_text_leaves_the_queue_and_the_store_and_others_stay() {
+    let scene = Scene::new();
+    left_by_a_killed_process(&scene, ["a letter of Anna Example", "another text"]);
+    let queue = Queue::connect(&scene.config()).await.unwrap();
+    let store = blobs(scene.store.path());
+    let texts = Texts::new(["Anna Example".to_owned()]).unwrap();
+    let planned = erase(&store, &texts, Mode::Plan).await.unwrap();
+    assert_eq!((queued(&queue).await, planned.addresses.len()), (2, 1));
+    let removed = erase(&store, &texts, Mode::Remove).await.unwrap();
+    assert_eq!(removed.addresses, planned.addresses);
+    queue.remove(&removed.addresses).await.unwrap();
+    assert_eq!(queued(&queue).await, 1);
+    assert!(erase(&store, &texts, Mode::Plan).await.unwrap().addresses.is_empty());
+    let other = Texts::new(["another text".to_owned()]).unwrap();
+    assert_eq!(erase(&store, &other, Mode::Plan).await.unwrap().addresses.len(), 1);
+}

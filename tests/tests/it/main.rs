@@ -1,0 +1,31 @@
+//! The promises of the README, through the command and its servers as users start them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod arrows;
+mod bad_input;
+mod check;
+mod check_rounds;
+mod diff;
+mod fleet;
+mod fleet_corpus;
+mod fleet_index;
+mod fleet_limits;
+mod fleet_trace;
+mod fleet_units;
+mod fleet_view;
+mod gains;
+mod gateway;
+mod index_compare;
+mod judge;
+mod monitoring;
+mod pairs_and_tokens;
+mod provider;
+mod providers;
+mod released;
+mod replicas;
+mod separation;
+mod serve;
+mod stats;
+mod store;
+mod thresholds;
+mod transform;

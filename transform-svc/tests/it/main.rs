@@ -1,0 +1,15 @@
+//! Transformations through the service, the guards on labelled rewrites, and the data of languages.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    unreachable_pub
+)]
+
+mod guards;
+mod language_data;
+mod service;
+mod support;
+#[path = "../../../crates/local-llm/tests/support/tiny.rs"]
+mod tiny;
