@@ -53,11 +53,13 @@ fn sixteen_bits_stay_close_to_thirty_two_and_say_so_in_the_space() {
         let expected = exact.encode(&texts).unwrap();
         let width = exact.dimensions();
         // Mantissas of 10 and 7 bits: in fixtures of random weights nothing evens the errors out,
-        // least of all behind the sharp softmax over the latents of this one.
-        let (f16, bf16) = if name == "nv_embed" {
-            (0.999, 0.9)
-        } else {
-            (0.9999, 0.995)
+        // least of all behind the sharp softmax over the latents of `nv_embed`. One text of
+        // `new_en` has ten times the error of the others in f16 as well, so in bf16 each change of
+        // an order of roundings moves it between 0.992 and 0.996.
+        let (f16, bf16) = match name.as_str() {
+            "nv_embed" => (0.999, 0.9),
+            "new_en" => (0.9999, 0.99),
+            _ => (0.9999, 0.998),
         };
         for (precision, word, least) in [(Precision::F16, "f16>", f16), (Precision::Bf16, "bf16>", bf16)] {
             let half = Model::load(&folder, &on(precision)).unwrap();
