@@ -136,7 +136,7 @@ pub enum EmbedError {
 }
 
 impl EmbedError {
-    /// What the tensor library said of a device.
+    /// The tensor library's error on a device.
     pub(crate) fn compute(device: String, source: candle_core::Error) -> Self {
         // The names of the driver's and of cublas's codes.
         let message = source.to_string();

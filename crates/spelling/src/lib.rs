@@ -27,10 +27,9 @@ pub fn is_plain_name(name: &str) -> bool {
 /// Whether these name a repository of a hub: `org/name` of plain names, and a commit, tag or
 /// branch, which may have slashes (`refs/convert/parquet`).
 pub fn is_repository(name: &str, revision: Option<&str>) -> bool {
-    let plain = |part: &str| is_plain_name(part);
     name.split_once('/')
-        .is_some_and(|(org, name)| plain(org) && plain(name))
-        && revision.is_none_or(|revision| revision.split('/').all(plain))
+        .is_some_and(|(org, name)| is_plain_name(org) && is_plain_name(name))
+        && revision.is_none_or(|revision| revision.split('/').all(is_plain_name))
 }
 
 /// The known name closest to `name`, or `None` if none is close. The first of several that are

@@ -106,7 +106,7 @@ fn start_profile() {
     }
 }
 
-/// What the rounds of one kind of batch gave.
+/// Rates of the rounds of one kind of batch.
 struct Rates {
     /// Texts a second of each round, ascending.
     rates: Vec<f64>,

@@ -3,6 +3,7 @@
 use std::path::{Component, Path};
 
 use hf_hub::{Repo, RepoType};
+use isomer_spelling::{is_plain_name, is_repository};
 
 use super::HubFailure;
 use crate::{catalogue::ModelKind, pattern};
@@ -29,11 +30,8 @@ impl HubModel {
             Some((repo, revision)) => (repo, Some(revision)),
             None => (text, None),
         };
-        let (org, name) = repo.split_once('/')?;
-        let plain = isomer_spelling::is_plain_name;
-        let file_is_plain = file.is_none_or(|file| file.split('/').all(plain));
-        let revision_is_plain = revision.is_none_or(|revision| revision.split('/').all(plain));
-        (plain(org) && plain(name) && file_is_plain && revision_is_plain).then(|| Self {
+        let file_is_plain = file.is_none_or(|file| file.split('/').all(is_plain_name));
+        (is_repository(repo, revision) && file_is_plain).then(|| Self {
             repo: repo.to_owned(),
             revision: revision.map(str::to_owned),
             file: file.map(str::to_owned),

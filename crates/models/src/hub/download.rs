@@ -14,10 +14,10 @@ use hf_hub::{
     CacheRepo,
     api::tokio::{Api, ApiError, Metadata, Progress as _},
 };
+use isomer_spelling::is_plain_name;
 
 use super::{Downloading, HubFailure, failure};
 use crate::catalogue::read::is_inside;
-use isomer_spelling::is_plain_name;
 
 /// The limits of a download.
 #[derive(Debug, Clone, Copy, Default)]
