@@ -36,10 +36,10 @@ fmt:
     cargo fmt --all
 
 lint:
-    cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy --workspace --features isomer/full --all-targets -- -D warnings
 
 docs:
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --features isomer/full --no-deps
 
 # needs buf (pip install buf-bin)
 protos:

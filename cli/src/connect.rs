@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+#[cfg(feature = "fleet")]
+use isomer_all_in_one::BulkEncoder;
 use isomer_all_in_one::{App, Caller, IsomerConfig};
 use isomer_client::{Channel, Client, Tls, reasons};
-use isomer_eval::{EvalError, locate::Wanted, work::bulk::BulkEncoder};
+use isomer_eval::{EvalError, locate::Wanted};
 use isomer_models::{ModelError, ModelKind, Resolver};
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{
@@ -45,12 +47,14 @@ impl Connection {
         if let Some(app) = &self.app {
             app.flush_vectors().await;
         }
+        #[cfg(feature = "fleet")]
         if let Some(bulk) = self.bulk_encoder() {
             bulk.wait_for_cancellations().await;
         }
     }
 
     /// Has the workers of the fleet encode texts; `None` without a fleet.
+    #[cfg(feature = "fleet")]
     pub(crate) fn bulk_encoder(&self) -> Option<&BulkEncoder> {
         self.app.as_ref().and_then(App::bulk_encoder)
     }
@@ -237,6 +241,7 @@ pub(crate) async fn connect_to_fleet(
 
 /// [`connect_to_fleet`] for a process that loads one encoder after another, each of at most so many
 /// bytes: where the configuration sets no bound on models in memory, there is room for two.
+#[cfg(feature = "registry")]
 pub(crate) async fn connect_to_registry(
     global: &Global,
     engine: &EngineArgs,

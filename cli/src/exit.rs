@@ -13,6 +13,7 @@ pub(crate) const GATE_FAILED: u8 = 1;
 /// The gate is undecided or invalid, and that blocks the run.
 pub(crate) const GATE_NOT_PASSED: u8 = 4;
 /// Something cannot be checked at all.
+#[cfg(feature = "registry")]
 pub(crate) const UNCHECKED: u8 = DEPENDENCY;
 const USAGE: u8 = 2;
 const DEPENDENCY: u8 = 3;

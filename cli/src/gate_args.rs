@@ -1,11 +1,11 @@
 //! Rules of the gate on the command line.
 
 use clap::{Args, ValueEnum};
+use isomer_config::spelling::nearest;
 use isomer_eval::gate::{Basis, Rule, RuleKind};
 use isomer_proto::eval::v1::{
     Gate, GateAdjust, GateBasis, GateRule, GateSequential, GateTexts, GateUndecided, GateUnit, gate_rule::Limit,
 };
-use isomer_spelling::nearest;
 
 /// Rules, and how they are decided.
 #[derive(Args, Debug)]

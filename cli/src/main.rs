@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod connect;
 mod exit;
+mod features;
 mod gate_args;
 mod input;
 mod npy;
@@ -25,7 +26,13 @@ use crate::{args::Cli, exit::Failure};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => match features::hint(&error) {
+            Some(hint) => return exit::report(&Failure::usage(hint)),
+            None => error.exit(),
+        },
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&Failure::dependency(format!("cannot start the runtime: {error}"))),

@@ -1,23 +1,20 @@
 //! Configuration of the evaluation service.
 
 use std::{
-    env,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use etcetera::BaseStrategy;
 use isomer_blobs::StoreConfig;
 use isomer_datasets::{
     DatasetError, below_roots,
     locate::{self, HubAccess, HubRules},
 };
-use isomer_fleet::FleetConfig;
 use isomer_models::ModelsConfig;
 use isomer_service_kit::{
     ProcessConfig,
     client::ClientConfig,
-    config::{ConfigError, Secret, Validate},
+    config::{ConfigError, Secret, Validate, home},
     limits::INNER_MESSAGE,
     server::ServerConfig,
     telemetry::TelemetryConfig,
@@ -119,7 +116,7 @@ pub struct EvalConfig {
 impl Default for EvalConfig {
     fn default() -> Self {
         Self {
-            home: default_home(),
+            home: home::folder(),
             state_dir: None,
             ledger: LedgerConfig::default(),
             cache_dir: None,
@@ -263,14 +260,27 @@ fn is_file_system(root: &Path) -> bool {
     root.has_root() && root.parent().is_none()
 }
 
-/// `ISOMER_HOME`, else `isomer` in the user's cache folder; as the other services choose it.
-fn default_home() -> PathBuf {
-    if let Some(home) = env::var_os("ISOMER_HOME").filter(|home| !home.is_empty()) {
-        return PathBuf::from(home);
-    }
-    match etcetera::base_strategy::choose_base_strategy() {
-        Ok(folders) => folders.cache_dir().join("isomer"),
-        Err(_) => PathBuf::from(".isomer"),
+/// The section `fleet` of a configuration.
+#[cfg(feature = "fleet")]
+pub type FleetSection = isomer_fleet::FleetConfig;
+/// The section `fleet` of a configuration, which this build refuses.
+#[cfg(not(feature = "fleet"))]
+pub type FleetSection = isomer_config::MissingFeature;
+
+/// Checks the section `fleet`, and the store that workers need.
+///
+/// # Errors
+/// Names the key, or the feature that this build lacks.
+pub fn validate_fleet(fleet: &FleetSection, store: &StoreConfig) -> Result<(), ConfigError> {
+    #[cfg(feature = "fleet")]
+    return fleet
+        .validate()
+        .map_err(|error| error.within("fleet"))
+        .and_then(|()| fleet.check_store(store));
+    #[cfg(not(feature = "fleet"))]
+    {
+        let _ = store;
+        fleet.refuse("fleet", "fleet")
     }
 }
 
@@ -293,7 +303,7 @@ pub struct ServeConfig {
     /// Bytes that all machines share: requests to workers and their answers.
     pub store: StoreConfig,
     /// Workers that do the pieces of runs.
-    pub fleet: FleetConfig,
+    pub fleet: FleetSection,
 }
 
 impl ProcessConfig for ServeConfig {
@@ -326,8 +336,7 @@ impl Validate for ServeConfig {
         }
         self.models.validate().map_err(|error| error.within("models"))?;
         self.store.validate().map_err(|error| error.within("store"))?;
-        self.fleet.validate().map_err(|error| error.within("fleet"))?;
-        self.fleet.check_store(&self.store)?;
+        validate_fleet(&self.fleet, &self.store)?;
         self.eval.validate().map_err(|error| error.within("eval"))
     }
 }

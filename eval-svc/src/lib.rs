@@ -30,7 +30,8 @@ pub mod work;
 use std::sync::Arc;
 
 use isomer_blobs::BlobStore;
-use isomer_fleet::{Dispatcher, FleetError, Queue};
+#[cfg(feature = "fleet")]
+use isomer_fleet::{Dispatcher, Queue};
 use isomer_models::Resolver;
 use isomer_proto::eval::v1::{
     run_service_server::RunServiceServer, statistics_service_server::StatisticsServiceServer,
@@ -61,11 +62,14 @@ use locate::DatasetLocator;
 pub use run::Ledger;
 use run::{RunHolds, RunManager};
 use run_service::RunHandler;
+#[cfg(feature = "fleet")]
 pub use run_service::fleet::response as fleet_response;
 use statistics_service::StatisticsHandler;
 use task_service::TaskHandler;
 use work::encoding;
-use work::{Batching, FleetEngine, HeldVectors, LocalEngine, WorkEngine};
+#[cfg(feature = "fleet")]
+use work::fleet::engine::FleetEngine;
+use work::{Batching, HeldVectors, LocalEngine, WorkEngine};
 
 /// What a process shares with other machines.
 #[derive(Debug, Clone, Default)]
@@ -73,6 +77,7 @@ pub struct Shared {
     /// The store, if there is one, with the notes of what runs rely on.
     pub store: Option<Holds>,
     /// Workers that execute units of runs, if there are any.
+    #[cfg(feature = "fleet")]
     pub workers: Option<Dispatcher>,
     /// The class of arithmetic of this process.
     pub class: String,
@@ -139,6 +144,9 @@ impl EvalService {
             held.clone(),
             compute.clone(),
         );
+        #[cfg(not(feature = "fleet"))]
+        let work: Arc<dyn WorkEngine> = Arc::new(own);
+        #[cfg(feature = "fleet")]
         let work: Arc<dyn WorkEngine> = match shared.workers {
             Some(dispatcher) => Arc::new(FleetEngine::new(
                 dispatcher,
@@ -221,9 +229,8 @@ pub async fn run(
         true => Some(Ledger::open(&config.eval.ledger).await?),
         false => None,
     };
-    let store = BlobStore::open(&config.store)
-        .map_err(FleetError::from)?
-        .map(Holds::new);
+    let store = BlobStore::open(&config.store)?.map(Holds::new);
+    #[cfg(feature = "fleet")]
     let workers = match &store {
         Some(store) if config.fleet.is_set() => {
             let queue = Box::pin(Queue::connect(&config.fleet)).await?;
@@ -233,6 +240,7 @@ pub async fn run(
     };
     let shared = Shared {
         store,
+        #[cfg(feature = "fleet")]
         workers,
         class: isomer_kernels::class(),
         ledger,

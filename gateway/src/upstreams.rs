@@ -5,7 +5,11 @@ use std::{future::Future, net::SocketAddr, sync::Arc};
 use isomer_access::Access;
 use isomer_adapters::IsomerBackend;
 use isomer_database::Database;
-use isomer_service_kit::{Fault, client, config::ConfigError, home, server};
+use isomer_service_kit::{
+    Fault, client,
+    config::{ConfigError, home},
+    server,
+};
 use tokio::net::TcpListener;
 
 use crate::{

@@ -380,7 +380,7 @@ def at_another_hour(hours):
 def of_another_version(isomer, folder):
     """A copy of the program that says that it is of another version, and its name for that version."""
     program = bytearray(Path(isomer).read_bytes())
-    said = subprocess.run([isomer, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
+    said = subprocess.run([isomer, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     other = said[:-1] + ("9" if said[-1] != "9" else "8")
     sections = subprocess.run(["readelf", "-SW", isomer], capture_output=True, text=True, check=True).stdout
     offset, size = (int(text, 16) for text in re.search(r"\.rodata +PROGBITS +\w+ +(\w+) +(\w+)", sections).groups())

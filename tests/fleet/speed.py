@@ -265,7 +265,7 @@ def overhead(options, folder, pairs, suite, limit):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--isomer", required=True, help="the binary")
-    parser.add_argument("--schedule", required=True, help="the example `schedule` of crates/fleet")
+    parser.add_argument("--schedule", required=True, help="the example `schedule` of extras/fleet")
     parser.add_argument("--only", nargs="*", choices=["slow", "fast", "schedule", "overhead"], help="these measurements [default: all]")
     parser.add_argument("--units", type=int, default=1_000_000, help="units of `schedule`")
     parser.add_argument("--minutes", type=float, default=15, help="at most so many for `schedule`")

@@ -1,8 +1,8 @@
 //! The catalogue of transformations: every one the papers define, those not served yet included.
 //! Which of them a suite may name: `crates/report/src/terms/transformation.rs`.
 
+use isomer_config::spelling::nearest;
 use isomer_proto::transform::v1 as proto;
-use isomer_spelling::nearest;
 
 use crate::prompt::Purpose;
 

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use isomer_fleet::limits::PAUSED;
 use isomer_models::ModelError;
+use isomer_outbound::shared_limits::PAUSED;
 use isomer_service_kit::{Fault, config::ConfigError};
 
 use crate::{cache::CacheError, catalogue};

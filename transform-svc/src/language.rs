@@ -5,7 +5,7 @@
 //! tell).
 
 use cld2::{Format, Reliability};
-use isomer_spelling::nearest;
+use isomer_config::spelling::nearest;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::seed;

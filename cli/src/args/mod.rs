@@ -2,18 +2,23 @@
 
 pub(crate) mod deploy;
 pub(crate) mod diff;
+#[cfg(feature = "fleet")]
 pub(crate) mod fleet;
 pub(crate) mod forget;
 pub(crate) mod gains;
 pub(crate) mod history;
+#[cfg(feature = "index")]
 pub(crate) mod index;
+#[cfg(feature = "index")]
 pub(crate) mod index_compare;
 pub(crate) mod keys;
 pub(crate) mod prompts;
 pub(crate) mod providers;
+#[cfg(feature = "registry")]
 pub(crate) mod registry;
 pub(crate) mod report;
 pub(crate) mod stats;
+#[cfg(feature = "fleet")]
 pub(crate) mod store;
 pub(crate) mod thresholds;
 
@@ -47,7 +52,7 @@ Exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a model, prov
 
 /// Measures how text encoders hold up when the words change and the meaning does not.
 #[derive(Parser, Debug)]
-#[command(name = "isomer", version, about, after_help = AFTER_HELP, max_term_width = 110)]
+#[command(name = "isomer", version, long_version = crate::features::version(), about, after_help = AFTER_HELP, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -153,6 +158,7 @@ pub(crate) enum Command {
     Report(report::ReportArgs),
     /// Two encoders on the same items: what became wrong, what became right, which loses more.
     Diff(diff::DiffArgs),
+    #[cfg(feature = "index")]
     /// Fill a search index with vectors and keep it up to date, check what is in it, compare two.
     #[command(subcommand)]
     Index(index::IndexCommand),
@@ -163,14 +169,18 @@ pub(crate) enum Command {
     History(history::HistoryArgs),
     /// Run all services behind one port.
     Serve(ServeArgs),
+    #[cfg(feature = "fleet")]
     /// Do pieces of other machines' checks, from a queue.
     Worker(WorkerArgs),
+    #[cfg(feature = "fleet")]
     /// The workers of a fleet, their lanes, and what runs wait for.
     Fleet(fleet::FleetViewArgs),
+    #[cfg(feature = "fleet")]
     /// What the store that machines share holds, and the removal of what no run relies on.
     Store(store::StoreArgs),
     /// Remove a text, and all that was made of it, from caches, store, queue, runs and reports.
     Forget(forget::ForgetArgs),
+    #[cfg(feature = "registry")]
     /// Check the encoders of a model registry as their versions come, and tag them there.
     #[command(subcommand)]
     Registry(registry::RegistryCommand),
@@ -204,9 +214,12 @@ impl Command {
     pub(crate) fn fleet(&self) -> FleetArgs {
         match self {
             Self::Check(args) => args.fleet.clone(),
+            #[cfg(feature = "fleet")]
             Self::Worker(args) => args.fleet.clone(),
+            #[cfg(feature = "registry")]
             Self::Registry(command) => command.common().fleet.clone(),
             Self::Forget(args) => args.fleet.clone(),
+            #[cfg(feature = "fleet")]
             Self::Store(args) => FleetArgs {
                 store: args.store.clone(),
                 ..FleetArgs::default()

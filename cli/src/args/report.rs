@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::Args;
+#[cfg(feature = "evidence")]
+use clap::{Subcommand, ValueEnum};
 
 /// `isomer report`
 #[derive(Args, Debug)]
@@ -24,25 +26,31 @@ pub(crate) struct ReportArgs {
     /// Folder for report.json, report.html, report.md and junit.xml.
     #[arg(long, default_value = "isomer-report", value_name = "DIR")]
     pub(crate) out: PathBuf,
+    #[cfg(feature = "evidence")]
     #[command(subcommand)]
     pub(crate) command: Option<ReportCommand>,
 }
 
+#[cfg(feature = "evidence")]
 /// `isomer report …`
 #[derive(Subcommand, Debug)]
 pub(crate) enum ReportCommand {
+    #[cfg(feature = "evidence")]
     /// Sign what a check came to: an in-toto test result for each encoder that its gate judged, in
     /// a DSSE envelope.
     Attest(AttestArgs),
+    #[cfg(feature = "evidence")]
     /// Write a report in the forms of other tools: a CycloneDX bill of materials, model cards,
     /// scores for pages of Hugging Face.
     Export(ExportArgs),
+    #[cfg(feature = "evidence")]
     /// Check an attestation: its signature, and that it follows from its report. Exit code 0 if
     /// every rule is kept, 1 if one is broken or invalid, 4 if one is undecided, 3 if the
     /// attestation does not hold.
     Verify(VerifyArgs),
 }
 
+#[cfg(feature = "evidence")]
 /// `isomer report attest`
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -77,6 +85,7 @@ pub(crate) struct AttestArgs {
     pub(crate) max_bytes: u64,
 }
 
+#[cfg(feature = "evidence")]
 /// `isomer report export`
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -100,6 +109,7 @@ pub(crate) struct ExportArgs {
     pub(crate) out: PathBuf,
 }
 
+#[cfg(feature = "evidence")]
 /// A form of other tools.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExportForm {
@@ -112,6 +122,7 @@ pub(crate) enum ExportForm {
     EvalResults,
 }
 
+#[cfg(feature = "evidence")]
 /// `isomer report verify`
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -9,9 +9,11 @@ mod embed;
 mod embed_augmented;
 mod eval;
 mod eval_augmented;
+#[cfg(feature = "fleet")]
 mod fleet;
 mod forget;
 mod history;
+#[cfg(feature = "index")]
 mod index;
 mod judge;
 mod judge_select;
@@ -21,16 +23,19 @@ mod manual;
 mod models;
 mod probe;
 mod providers;
+#[cfg(feature = "registry")]
 mod registry;
 mod report;
 mod rerank;
 mod serve;
 mod stats;
+#[cfg(feature = "fleet")]
 mod store;
 mod thresholds;
 mod transform;
 mod wait;
 mod warm_up;
+#[cfg(feature = "fleet")]
 mod worker;
 
 use std::process::ExitCode;
@@ -58,7 +63,10 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let config = connect::configuration_with(&global, &EngineArgs::default(), &cli.command.fleet())?;
     // A server logs at the level of its configuration; a command logs only problems.
     let serves = match &cli.command {
-        Command::Serve(_) | Command::Worker(_) => true,
+        Command::Serve(_) => true,
+        #[cfg(feature = "fleet")]
+        Command::Worker(_) => true,
+        #[cfg(feature = "registry")]
         Command::Registry(command) => command.serves(),
         _ => false,
     };
@@ -82,14 +90,19 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Stats(command) => stats::run(&global, command).await,
         Command::Report(args) => report::run(&global, &args).await,
         Command::Diff(args) => Box::pin(diff::run(&global, args)).await,
+        #[cfg(feature = "index")]
         Command::Index(command) => Box::pin(index::run(&global, command)).await,
         Command::Thresholds(args) => Box::pin(thresholds::run(&global, args)).await,
         Command::History(args) => Box::pin(history::run(&global, args)).await,
+        #[cfg(feature = "registry")]
         Command::Registry(command) => Box::pin(registry::run(&global, command)).await,
         Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,
+        #[cfg(feature = "fleet")]
         Command::Worker(args) => Box::pin(worker::run(&global, args)).await,
+        #[cfg(feature = "fleet")]
         Command::Fleet(args) => Box::pin(fleet::run(&global, args)).await,
+        #[cfg(feature = "fleet")]
         Command::Store(args) => store::run(&global, args).await,
         Command::Forget(args) => Box::pin(forget::run(&global, args)).await,
         Command::Keys(args) => keys::run(&global, args).await,

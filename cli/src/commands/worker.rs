@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, process::ExitCode, time::Duration};
 
+use isomer_config::spelling::nearest;
 use isomer_fleet::Kind;
 use isomer_service_kit::{
     Services,
     server::{self, ServerConfig},
     shutdown,
 };
-use isomer_spelling::nearest;
 use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::{

@@ -226,7 +226,7 @@ impl Error {
             fault.code = Code::Unavailable;
         }
         if fault.message.is_empty() {
-            fault.message = isomer_service_kit::error::code_name(fault.code).to_owned();
+            fault.message = isomer_service_kit::code_name(fault.code).to_owned();
         }
         Self::typed(Failure {
             fault,

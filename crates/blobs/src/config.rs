@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use isomer_service_kit::config::{ConfigError, Validate};
+use isomer_config::{ConfigError, Validate};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -39,13 +39,31 @@ impl Default for StoreConfig {
     }
 }
 
-/// Which kind of store a URL names.
+/// Whose bucket a URL names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vendor {
+    Amazon,
+    Google,
+    Microsoft,
+}
+
+/// The store that a URL names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     Folder(PathBuf),
-    S3(Url),
-    Google(Url),
-    Azure(Url),
+    #[cfg(feature = "object-stores")]
+    Bucket(Vendor, Url),
+}
+
+impl Vendor {
+    fn of(scheme: &str) -> Option<Self> {
+        match scheme {
+            "s3" => Some(Self::Amazon),
+            "gs" => Some(Self::Google),
+            "az" => Some(Self::Microsoft),
+            _ => None,
+        }
+    }
 }
 
 impl StoreConfig {
@@ -59,10 +77,10 @@ impl StoreConfig {
         Duration::from_secs(self.retry_seconds)
     }
 
-    pub(crate) fn place(&self) -> Result<Place, ConfigError> {
+    pub(crate) fn location(&self) -> Result<Location, ConfigError> {
         let refused = |message: String| ConfigError::new("url", message, format!("name {FORMS}"));
         if !self.url.contains("://") {
-            return Ok(Place::Folder(PathBuf::from(&self.url)));
+            return Ok(Location::Folder(PathBuf::from(&self.url)));
         }
         let url = Url::parse(&self.url).map_err(|error| refused(format!("cannot be read: {error}")))?;
         if !url.username().is_empty() || url.password().is_some() {
@@ -73,21 +91,38 @@ impl StoreConfig {
                 "leave them out and give credentials in the environment (AWS_ACCESS_KEY_ID and the like)",
             ));
         }
-        let buckets = ["s3", "gs", "az"];
-        if buckets.contains(&url.scheme()) && url.host_str().is_none_or(str::is_empty) {
-            return Err(refused("does not name a bucket".to_owned()));
+        if url.scheme() == "file" {
+            let path = url.to_file_path();
+            return path
+                .map(Location::Folder)
+                .map_err(|()| refused("is not a path of this machine".to_owned()));
         }
-        match url.scheme() {
-            "file" => url
-                .to_file_path()
-                .map(Place::Folder)
-                .map_err(|()| refused("is not a path of this machine".to_owned())),
-            "s3" => Ok(Place::S3(url)),
-            "gs" => Ok(Place::Google(url)),
-            "az" => Ok(Place::Azure(url)),
-            other => Err(refused(format!("begins with `{other}://`, which is not a store"))),
+        match Vendor::of(url.scheme()) {
+            Some(_) if url.host_str().is_none_or(str::is_empty) => Err(refused("does not name a bucket".to_owned())),
+            Some(vendor) => bucket(vendor, url),
+            None => Err(refused(format!(
+                "begins with `{}://`, which is not a store",
+                url.scheme()
+            ))),
         }
     }
+}
+
+#[cfg(feature = "object-stores")]
+fn bucket(vendor: Vendor, url: Url) -> Result<Location, ConfigError> {
+    Ok(Location::Bucket(vendor, url))
+}
+
+#[cfg(not(feature = "object-stores"))]
+fn bucket(_: Vendor, url: Url) -> Result<Location, ConfigError> {
+    Err(ConfigError::new(
+        "url",
+        format!(
+            "names a bucket (`{}://`), and this build can only use folders",
+            url.scheme()
+        ),
+        "name a folder, or build with `--features fleet`",
+    ))
 }
 
 impl Validate for StoreConfig {
@@ -109,9 +144,9 @@ impl Validate for StoreConfig {
                 None => Ok(()),
             };
         }
-        let place = self.place()?;
+        self.location()?;
         if let Some(endpoint) = &self.endpoint {
-            if !matches!(place, Place::S3(_)) {
+            if !self.url.starts_with("s3://") {
                 let message = "is only for S3 servers, but `url` names another kind of store";
                 return Err(ConfigError::new(
                     "endpoint",
@@ -146,11 +181,11 @@ mod tests {
 
     #[test]
     fn each_form_is_read_and_another_is_refused_with_the_forms() {
-        assert_eq!(of("/mnt/x").place().unwrap(), Place::Folder("/mnt/x".into()));
-        assert_eq!(of("file:///mnt/x").place().unwrap(), Place::Folder("/mnt/x".into()));
-        assert!(matches!(of("s3://b/p").place().unwrap(), Place::S3(_)));
-        assert!(matches!(of("gs://b").place().unwrap(), Place::Google(_)));
-        assert!(matches!(of("az://c/p").place().unwrap(), Place::Azure(_)));
+        assert_eq!(of("/mnt/x").location().unwrap(), Location::Folder("/mnt/x".into()));
+        assert_eq!(
+            of("file:///mnt/x").location().unwrap(),
+            Location::Folder("/mnt/x".into())
+        );
         for (url, says) in [
             ("redis://h", "redis"),
             ("s3://", "does not name a bucket"),
@@ -163,6 +198,30 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "object-stores")]
+    fn buckets_of_three_vendors_are_known() {
+        for (url, vendor) in [
+            ("s3://b/p", Vendor::Amazon),
+            ("gs://b", Vendor::Google),
+            ("az://c/p", Vendor::Microsoft),
+        ] {
+            let location = of(url).location().unwrap();
+            assert_eq!(location, Location::Bucket(vendor, Url::parse(url).unwrap()));
+        }
+    }
+
+    #[test]
+    #[cfg(not(feature = "object-stores"))]
+    fn a_build_without_object_stores_refuses_a_bucket() {
+        for url in ["s3://b/p", "gs://b", "az://c/p"] {
+            let error = of(url).validate().unwrap_err();
+            assert_eq!(error.field(), "url");
+            assert!(error.hint().contains("--features fleet"), "{error}");
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "object-stores")]
     fn an_endpoint_belongs_to_a_bucket() {
         let with = |url: &str, endpoint: &str| StoreConfig {
             endpoint: Some(endpoint.to_owned()),

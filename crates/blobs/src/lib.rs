@@ -6,6 +6,8 @@
 //! BLAKE3 digest of the rest. A blob that does not match is logged and removed, and counts as
 //! absent.
 
+#[cfg(feature = "object-stores")]
+mod bucket;
 mod config;
 mod spare;
 
@@ -16,14 +18,12 @@ use std::{
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
-use object_store::{
-    ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig, aws::AmazonS3Builder, azure::MicrosoftAzureBuilder,
-    gcp::GoogleCloudStorageBuilder, local::LocalFileSystem, path::Path, prefix::PrefixStore,
-};
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, local::LocalFileSystem, path::Path};
 
-use config::Place;
+use config::Location;
 pub use config::StoreConfig;
-use isomer_service_kit::config::ConfigError;
+use isomer_config::ConfigError;
+use isomer_fault::Fault;
 pub use spare::SpareStore;
 
 /// The first bytes of every blob.
@@ -47,6 +47,16 @@ pub enum BlobError {
         /// The error it reported.
         source: object_store::Error,
     },
+}
+
+impl From<BlobError> for Fault {
+    fn from(error: BlobError) -> Self {
+        match error {
+            BlobError::Config(error) => error.into(),
+            BlobError::Store { .. } => Self::unavailable("STORE_UNAVAILABLE", error.to_string())
+                .hint("check store.url, its credentials, and that the store can be reached"),
+        }
+    }
 }
 
 /// The result of [`BlobStore::put_new`].
@@ -100,21 +110,15 @@ impl BlobStore {
         if !config.is_set() {
             return Ok(None);
         }
-        isomer_service_kit::tls::install_crypto();
+        let location = config.location()?;
+        let folder = matches!(location, Location::Folder(_));
+        let patience = if folder { Duration::ZERO } else { config.retry() };
         let failed = |source| BlobError::Store {
             url: config.url.clone(),
             source,
         };
-        let retry = RetryConfig {
-            max_retries: usize::MAX,
-            retry_timeout: config.retry(),
-            ..RetryConfig::default()
-        };
-        let place = config.place()?;
-        let folder = matches!(place, Place::Folder(_));
-        let patience = if folder { Duration::ZERO } else { config.retry() };
-        let inner: Arc<dyn ObjectStore> = match place {
-            Place::Folder(folder) => {
+        let inner: Arc<dyn ObjectStore> = match location {
+            Location::Folder(folder) => {
                 std::fs::create_dir_all(&folder).map_err(|source| {
                     let message = format!("cannot create the folder {}: {source}", folder.display());
                     ConfigError::new("url", message, "name a folder that this process may write to")
@@ -122,23 +126,8 @@ impl BlobStore {
                 let folder = LocalFileSystem::new_with_prefix(&folder).map_err(failed)?;
                 Arc::new(folder.with_fsync(true))
             }
-            Place::S3(url) => {
-                let mut builder = AmazonS3Builder::from_env().with_url(url.as_str()).with_retry(retry);
-                if let Some(endpoint) = &config.endpoint {
-                    builder = builder
-                        .with_endpoint(endpoint)
-                        .with_allow_http(endpoint.starts_with("http://"));
-                }
-                below(builder.build().map_err(failed)?, url.path())
-            }
-            Place::Google(url) => {
-                let builder = GoogleCloudStorageBuilder::from_env().with_url(url.as_str());
-                below(builder.with_retry(retry).build().map_err(failed)?, url.path())
-            }
-            Place::Azure(url) => {
-                let builder = MicrosoftAzureBuilder::from_env().with_url(url.as_str());
-                below(builder.with_retry(retry).build().map_err(failed)?, url.path())
-            }
+            #[cfg(feature = "object-stores")]
+            Location::Bucket(vendor, url) => bucket::open(vendor, &url, config).map_err(failed)?,
         };
         Ok(Some(Self {
             inner,
@@ -333,14 +322,6 @@ impl From<object_store::ObjectMeta> for BlobMeta {
             bytes: meta.size,
             written: meta.last_modified.timestamp(),
         }
-    }
-}
-
-/// The part of a store below a path.
-fn below(store: impl ObjectStore, path: &str) -> Arc<dyn ObjectStore> {
-    match path.trim_matches('/') {
-        "" => Arc::new(store),
-        prefix => Arc::new(PrefixStore::new(store, Path::from(prefix))),
     }
 }
 

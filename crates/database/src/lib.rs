@@ -8,7 +8,7 @@ mod private;
 
 use std::{path::Path, str::FromStr, time::Duration};
 
-use isomer_service_kit::Fault;
+use isomer_fault::Fault;
 use sqlx::{
     AnyPool, AssertSqlSafe,
     any::{AnyConnectOptions, AnyPoolOptions, install_default_drivers},

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use isomer_spelling::nearest;
+use isomer_config::spelling::nearest;
 use serde::Deserialize;
 
 #[cfg(feature = "locate")]

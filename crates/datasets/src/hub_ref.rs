@@ -1,6 +1,6 @@
 //! References to data sets on the Hugging Face hub.
 
-use isomer_spelling::is_repository;
+use isomer_config::spelling::is_repository;
 
 /// A data set on the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]

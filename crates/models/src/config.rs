@@ -2,8 +2,8 @@
 
 use std::{env, path::PathBuf};
 
-use isomer_service_kit::{
-    config::{ConfigError, Validate},
+use isomer_config::{
+    ConfigError, Validate,
     home::{self, user_cache},
 };
 use serde::{Deserialize, Serialize};

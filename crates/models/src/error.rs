@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use isomer_service_kit::{Fault, config::ConfigError};
+use isomer_config::ConfigError;
+use isomer_fault::Fault;
 
 use crate::catalogue::ModelKind;
 

@@ -46,5 +46,5 @@ pub fn is_etag(name: &str) -> bool {
 
 /// Whether the name may become part of a path.
 pub fn is_plain_name(name: &str) -> bool {
-    isomer_spelling::is_plain_name(name)
+    isomer_config::spelling::is_plain_name(name)
 }

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use isomer_service_kit::config::Validate as _;
+use isomer_config::Validate as _;
 
 use crate::{
     catalogue::{Catalogue, Entry, ModelKind},

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header, request::Parts};
 
-use crate::{error::Fault, refusals::Shape};
+use crate::{Fault, refusals::Shape};
 
 /// Checks the head of a request. What it learns about the caller goes into the request's
 /// extensions, where handlers find it (tonic passes extensions on to gRPC methods).

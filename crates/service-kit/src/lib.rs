@@ -2,14 +2,13 @@
 //!
 //! * [`config`]: built-in default ← TOML file ← environment (`ISOMER_…`) ← flag, validated before a
 //!   port is bound.
-//! * [`error`]: one form of failure, [`Fault`], and its one mapping to [`tonic::Status`] with
-//!   `google.rpc` details.
+//! * [`Fault`]: one form of failure, and its one mapping to [`tonic::Status`] with `google.rpc`
+//!   details.
 //! * [`services`]: the gRPC services and HTTP routes of a process, with health and reflection.
 //! * [`server`], [`memory`]: serving them on a port, or to clients of the same process.
 //! * [`client`]: the channel every generated client runs over.
 //! * [`vectors`]: the identity of a vector space, and vectors in smaller types.
 //! * [`page_token`]: the tokens of lists.
-//! * [`home`]: the folder where a server keeps its own files.
 //! * [`probe`]: whether a server lives and takes requests.
 //! * [`Process`]: the `main` of a service that is a process of its own.
 //! * [`Bucket`]: the arithmetic of every rate limiter.
@@ -30,14 +29,12 @@ mod bucket;
 #[cfg(feature = "server")]
 mod caller;
 pub mod client;
-pub mod config;
 #[cfg(feature = "server")]
 mod connect;
 #[cfg(feature = "server")]
 mod connections;
 #[cfg(feature = "server")]
 pub mod dispatch;
-pub mod error;
 #[cfg(feature = "server")]
 mod files;
 #[cfg(feature = "server")]
@@ -47,8 +44,6 @@ pub mod fuzz;
 mod health;
 #[cfg(feature = "server")]
 pub mod holder;
-#[cfg(feature = "server")]
-pub mod home;
 #[cfg(feature = "server")]
 mod layers;
 pub mod limits;
@@ -95,7 +90,10 @@ pub use bucket::Bucket;
 #[cfg(feature = "server")]
 pub use caller::CALLER;
 pub use client::GrpcChannel;
-pub use error::{Fault, with_subject};
+/// Configuration: the crate `isomer-config`.
+pub use isomer_config as config;
+/// Failures: the crate `isomer-fault`.
+pub use isomer_fault::{Fault, code_name, with_subject};
 #[cfg(feature = "server")]
 pub use layers::{CallDeadline, UpstreamTime};
 pub use limits::LimitsConfig;

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
+    Fault,
     config::{ConfigError, Validate},
-    error::Fault,
     versions::ClientVersion,
 };
 

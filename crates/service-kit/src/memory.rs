@@ -9,7 +9,7 @@ use hyper_util::{
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
-use crate::{Services, client::GrpcChannel, error::Fault, layers::Via, limits::LimitsConfig, wire};
+use crate::{Fault, Services, client::GrpcChannel, layers::Via, limits::LimitsConfig, wire};
 
 /// Bytes in flight in each direction before the writer waits.
 const PIPE_BYTES: usize = 1 << 20;

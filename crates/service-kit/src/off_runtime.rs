@@ -1,6 +1,6 @@
 //! Work whose time grows with the size of a message, away from the threads that serve requests.
 
-use crate::error::Fault;
+use isomer_fault::Fault;
 
 /// Messages of this size or more are processed outside the runtime's threads: below it, handing the
 /// work over takes longer than the work.

@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::error::Fault;
+use isomer_fault::Fault;
 
 const CHECK_BYTES: usize = 4;
 /// Longest token that is read. Ids are much shorter.

@@ -14,8 +14,8 @@ use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
 use crate::{
+    Fault,
     client::{self, ClientConfig, ClientTls},
-    error::Fault,
     server::ServerConfig,
 };
 

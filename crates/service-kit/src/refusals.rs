@@ -7,7 +7,7 @@ use axum::{body::Body, response::Response};
 use http::{HeaderValue, StatusCode, header};
 use tonic::{Code, Status};
 
-use crate::error::Fault;
+use isomer_fault::Fault;
 
 /// Makes an answer from a fault.
 pub type Shape = fn(Fault) -> Response;

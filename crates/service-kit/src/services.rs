@@ -18,9 +18,9 @@ use tonic_web::GrpcWebLayer;
 use tower::{Layer, Service, ServiceExt, service_fn, util::option_layer};
 
 use crate::{
+    Fault,
     auth::{Auth, Authenticator},
     connect,
-    error::Fault,
     health::HealthBoard,
     layers::{self, Around, Bounds, Budget, Labels, PROBE_MESSAGE, Probes, Translated, Via},
     limits::{Gate, LimitsConfig},

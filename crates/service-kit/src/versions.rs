@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Fault;
+use isomer_fault::Fault;
 
 /// The version of this server, in each answer to a gRPC call.
 pub(crate) const SERVER: HeaderName = HeaderName::from_static("isomer-version");

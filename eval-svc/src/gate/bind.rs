@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use isomer_config::spelling::nearest;
 use isomer_report::terms::transformation::CATALOGUE;
-use isomer_spelling::nearest;
 
 use super::{
     Adjust, Basis, Gate, GateError, Rule, RuleLimit, Sequential, Texts, Unit, bets,

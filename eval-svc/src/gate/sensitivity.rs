@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use isomer_spelling::nearest;
+use isomer_config::spelling::nearest;
 
 use super::{
     Gate, GateError, RuleLimit,

@@ -1,6 +1,6 @@
 //! Chooses among several prompts for a text. Pure.
 
-use isomer_spelling::nearest;
+use isomer_config::spelling::nearest;
 
 use super::{Chosen, Layer, Layers, Part, PromptSource, Sent};
 use crate::{dataset::catalogue, task::TaskType};

@@ -8,6 +8,7 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
+#[cfg(feature = "fleet")]
 use isomer_fleet::Overview;
 use isomer_service_kit::{Fault, Tenant};
 use jiff::Timestamp;
@@ -445,6 +446,7 @@ impl RunManager {
     ///
     /// # Errors
     /// When the queue cannot be reached, or the record of a run cannot be read.
+    #[cfg(feature = "fleet")]
     pub(crate) async fn fleet(&self, viewer: Option<&str>) -> Result<Option<Overview>, Fault> {
         let Some(mut overview) = self.inner.context.work.overview().await? else {
             return Ok(None);

@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use isomer_config::spelling::nearest;
 use isomer_proto::{
     encoder::v1::Encoder,
     transform::v1::{
@@ -9,7 +10,6 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::Fault;
-use isomer_spelling::nearest;
 
 use super::{
     RunContext, RunError,

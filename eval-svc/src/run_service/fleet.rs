@@ -4,11 +4,23 @@ use std::collections::BTreeSet;
 
 use isomer_fleet::{LaneState, Overview, RunWaits, Wait, WorkerState};
 use isomer_proto::eval::v1 as proto;
+use isomer_service_kit::Fault;
 use proto::FleetWaitReason as Reason;
+
+use crate::run::RunManager;
+
+/// The workers and lanes that this viewer may see.
+pub(super) async fn get(runs: &RunManager, viewer: Option<&str>) -> Result<proto::GetFleetResponse, Fault> {
+    Ok(match (runs.fleet(viewer).await?, viewer) {
+        (None, _) => proto::GetFleetResponse::default(),
+        (Some(overview), None) => response(overview),
+        (Some(overview), Some(_)) => response(for_owner(overview)),
+    })
+}
 
 /// What a caller may see that sees its own runs only: the lanes that these wait for, and no hosts.
 /// The runs of others have been left out.
-pub(super) fn for_owner(mut overview: Overview) -> Overview {
+fn for_owner(mut overview: Overview) -> Overview {
     let waited: BTreeSet<String> = overview.runs.iter().map(|run| run.waits.lane.name()).collect();
     overview.lanes.retain(|state| waited.contains(&state.lane.name()));
     for worker in &mut overview.workers {

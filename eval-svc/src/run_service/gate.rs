@@ -1,8 +1,8 @@
 //! Conversions between protos and the domain's gate.
 
+use isomer_config::spelling::nearest;
 use isomer_proto::eval::v1 as proto;
 use isomer_service_kit::Fault;
-use isomer_spelling::nearest;
 
 use crate::{
     gate::{

@@ -1,6 +1,7 @@
 //! gRPC handlers for runs: they convert protos. The work is done in [`crate::run`].
 
 mod convert;
+#[cfg(feature = "fleet")]
 pub(crate) mod fleet;
 mod forecast;
 mod gate;
@@ -203,14 +204,16 @@ impl RunService for RunHandler {
     }
 
     async fn get_fleet(&self, request: Request<GetFleetRequest>) -> Result<Response<GetFleetResponse>, Status> {
-        let viewer = caller(&request);
-        let overview = self.runs.fleet(viewer.as_deref()).await?;
-        let shown = match (overview, viewer) {
-            (None, _) => GetFleetResponse::default(),
-            (Some(overview), None) => fleet::response(overview),
-            (Some(overview), Some(_)) => fleet::response(fleet::for_owner(overview)),
-        };
-        Ok(Response::new(shown))
+        #[cfg(feature = "fleet")]
+        return Ok(Response::new(
+            fleet::get(&self.runs, caller(&request).as_deref()).await?,
+        ));
+        // Without workers this process does the work itself.
+        #[cfg(not(feature = "fleet"))]
+        {
+            drop(request);
+            Ok(Response::new(GetFleetResponse::default()))
+        }
     }
 
     async fn get_history(&self, request: Request<GetHistoryRequest>) -> Result<Response<GetHistoryResponse>, Status> {

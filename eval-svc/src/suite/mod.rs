@@ -119,7 +119,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use isomer_spelling::nearest;
+use isomer_config::spelling::nearest;
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use isomer_spelling::nearest;
+use isomer_config::spelling::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

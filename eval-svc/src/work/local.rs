@@ -9,7 +9,8 @@ use futures::{
     stream::{self, BoxStream},
 };
 use isomer_encoder_client::{EncoderClient, retry};
-use isomer_fleet::{Claimant, Overview};
+#[cfg(feature = "fleet")]
+use isomer_fleet::Overview;
 use isomer_proto::{
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder, Priority},
     transform::v1::{
@@ -22,6 +23,7 @@ use isomer_retention::Holder;
 use isomer_service_kit::{
     Fault, GrpcChannel, Tenant, dispatch::with_dispatch, holder::with_holder, limits::INNER_MESSAGE,
 };
+use isomer_usage::Claimant;
 use prost::Message;
 use uuid::Uuid;
 
@@ -190,6 +192,7 @@ impl WorkEngine for LocalEngine {
         std::future::ready(Ok(None)).boxed()
     }
 
+    #[cfg(feature = "fleet")]
     fn overview(&self) -> BoxFuture<'static, Result<Option<Overview>, Fault>> {
         std::future::ready(Ok(None)).boxed()
     }

@@ -1,24 +1,26 @@
 //! Engines that execute the requests of a run: the services of this process (`local`), or the
-//! workers of a fleet (`fleet`), which use the services of their own process ([`executor`]).
+//! workers of a fleet (`fleet`), which use the services of their own process.
 //!
 //! Both give the same answers. An answer depends on its request alone, and a worker whose
 //! generator, prompt or vector space differs from the run's refuses the request.
 
-pub mod bulk;
+// Some parts serve the workers of a fleet alone.
+#![cfg_attr(not(feature = "fleet"), allow(dead_code))]
+
 pub(crate) mod encoding;
 mod error;
-pub mod executor;
-mod fleet;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 mod held;
 mod local;
 mod score;
 mod search;
 mod shard;
-mod wire;
 
 use std::{fmt::Debug, sync::Arc};
 
 use futures::{future::BoxFuture, stream::BoxStream};
+#[cfg(feature = "fleet")]
 use isomer_fleet::Overview;
 use isomer_proto::{
     common::v1::Provenance,
@@ -29,7 +31,6 @@ use isomer_retention::Holder;
 use isomer_service_kit::{Fault, Tenant};
 
 pub(crate) use error::EncodingError;
-pub(crate) use fleet::FleetEngine;
 pub(crate) use held::Held;
 pub use held::HeldVectors;
 pub(crate) use local::LocalEngine;
@@ -113,6 +114,7 @@ pub(crate) trait WorkEngine: Send + Sync + Debug {
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>>;
 
     /// What the workers do now; `None` if this process does the work.
+    #[cfg(feature = "fleet")]
     fn overview(&self) -> BoxFuture<'static, Result<Option<Overview>, Fault>>;
 
     /// Waits until cancelled work has been stopped.

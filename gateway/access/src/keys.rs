@@ -294,7 +294,7 @@ impl Keys {
     pub async fn audit(&self, who: &str, act: &str, target: &str, outcome: Result<(), &Fault>) -> Result<(), Fault> {
         let outcome = match outcome {
             Ok(()) => "OK",
-            Err(fault) if fault.reason.is_empty() => isomer_service_kit::error::code_name(fault.code),
+            Err(fault) if fault.reason.is_empty() => isomer_service_kit::code_name(fault.code),
             Err(fault) => &fault.reason,
         };
         let act = Act {

@@ -144,7 +144,7 @@ fn variants(spec: Option<&AugmentationSpec>, items: &[TextItem]) -> Usage {
 }
 
 /// Whether a transformation asks a generator, so that tokens are reserved for it. A test of
-/// `crates/all-in-one` holds this against the catalogue of the transform service.
+/// `all-in-one` holds this against the catalogue of the transform service.
 pub fn asks_generator(kind: &Kind) -> bool {
     match kind {
         Kind::StopwordRemoval(_) | Kind::RandomKeywords(_) | Kind::MultiSwap(_) => false,

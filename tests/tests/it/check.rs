@@ -196,7 +196,7 @@ async fn what_a_check_came_to_is_signed_and_holds_for_that_encoder_alone() {
     };
     let stub = Stub::start(Answer::Good).await;
     let suite = suite(&home);
-    let keys = workspace().join("crates/attestation/tests/keys");
+    let keys = workspace().join("extras/attestation/tests/keys");
     let out = home.path().join("report");
     let attested = |rule: &str, key: &str| {
         let mut command = check(&home, &suite, &stub, &[FIRST]);

@@ -11,10 +11,11 @@ use futures::{FutureExt, future::BoxFuture};
 use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_fleet::{
     Address, Dispatcher, Executed, Executor, FleetConfig, Kind as WorkKind, Lane, Queue, Unit,
-    limits::{Limit, Limits, Terms},
+    limits::{Limit, Limits},
     worker,
 };
 use isomer_models::{ModelsConfig, Resolver};
+use isomer_outbound::shared_limits::{PAUSED, SharedLimit, Terms};
 use isomer_proto::transform::v1::{
     Paraphrase, TextItem, TransformRequest, TransformResponse, TransformSpec, Transformation,
     transform_service_client::TransformServiceClient, transformation::Kind,
@@ -90,7 +91,7 @@ impl Process {
             let queue = Queue::connect(&fleet).await.unwrap();
             let limits = Limits::connect(&queue).await.unwrap();
             let resolver = Resolver::new(models).unwrap();
-            let service = TransformService::with_shared(config, resolver, None, Some(limits)).unwrap();
+            let service = TransformService::with_shared(config, resolver, None, Some(Arc::new(limits))).unwrap();
             TransformServiceClient::new(channel(services(service)).await)
         });
         Self {
@@ -335,7 +336,7 @@ impl Executor for Calling {
                 }
             }
             let turn = limit.turn(1, &Urgency::new(Priority::Batch), Duration::ZERO).await;
-            turn.map_err(|refused| Fault::unavailable(isomer_fleet::limits::PAUSED, format!("{refused:?}")))?;
+            turn.map_err(|refused| Fault::unavailable(PAUSED, format!("{refused:?}")))?;
             Ok(Executed {
                 answer: request,
                 cacheable: true,

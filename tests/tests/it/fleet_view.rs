@@ -14,10 +14,10 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_fleet::{
-    Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Overview, Queue, Unit, Wait,
-    limits::{Limits, Terms},
+    Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Overview, Queue, Unit, Wait, limits::Limits,
     worker,
 };
+use isomer_outbound::shared_limits::{SharedLimit, Terms};
 use isomer_proto::eval::v1::{
     CreateRunRequest, FleetWaitReason, GetFleetRequest, GetFleetResponse, GetRunRequest, RunSpec, RunState, SuiteRef,
     run_service_client::RunServiceClient, suite_ref,
@@ -175,7 +175,7 @@ async fn a_run_is_told_what_its_next_unit_waits_for() {
         ..Terms::default()
     };
     let limit = limits.open(KEY, "hangs", terms);
-    limit.tell_waiting(2);
+    limit.report_waiting(2);
     seen(&queue, "its limit is reached", |fleet| {
         (waits(fleet)? == &Wait::Concurrency(1)).then_some(())
     })

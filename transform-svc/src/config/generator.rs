@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use isomer_fleet::limits::{Budget, Per, Terms};
+use isomer_outbound::shared_limits::{Budget, Per, Terms};
 use isomer_outbound::{rate_limiter::Rates, secret::SecretSource};
 use isomer_service_kit::config::{ConfigError, Secret};
 use serde::{Deserialize, Serialize};

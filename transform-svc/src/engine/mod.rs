@@ -15,8 +15,8 @@ mod task;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use futures::stream::{self, Stream, StreamExt};
-use isomer_fleet::limits::Limits;
 use isomer_models::Resolver;
+use isomer_outbound::shared_limits::SharedLimits;
 use isomer_proto::transform::v1 as proto;
 use isomer_retention::{Hold, Holder};
 use isomer_segment_log::Hourly;
@@ -253,7 +253,7 @@ impl Engine {
     }
 
     /// The same with limits of generators that hold over all processes of a fleet.
-    pub fn with_limits(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: Arc<dyn SharedLimits>) -> Self {
         Self {
             registry: self.registry.with_limits(limits),
             ..self

@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use isomer_fleet::limits::Limit;
+use isomer_outbound::shared_limits::SharedLimit;
 use isomer_service_kit::priority::{Line, Urgency};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -25,7 +25,7 @@ pub struct AdaptiveLimit {
     /// The generator's id, for the gauge.
     name: String,
     /// The limit on the calls of all processes of a fleet.
-    fleet: Option<Arc<Limit>>,
+    fleet: Option<Arc<dyn SharedLimit>>,
 }
 
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl AdaptiveLimit {
     }
 
     /// The same within a limit on the calls of all processes of a fleet.
-    pub(super) fn within(name: &str, least: usize, most: usize, fleet: Option<Arc<Limit>>) -> Arc<Self> {
+    pub(super) fn within(name: &str, least: usize, most: usize, fleet: Option<Arc<dyn SharedLimit>>) -> Arc<Self> {
         let most = most.max(1);
         let more = fleet.as_ref().map(|fleet| fleet.more());
         let places = Arc::new(Self {
@@ -198,7 +198,7 @@ impl AdaptiveLimit {
         }
         if let Some(fleet) = &self.fleet {
             let room = (state.bound as usize).saturating_sub(state.in_use);
-            fleet.tell_waiting(state.waiting.len().min(room));
+            fleet.report_waiting(state.waiting.len().min(room));
         }
     }
 

@@ -5,7 +5,7 @@
 //! that names the budget. When the run is repeated with a larger budget, texts in the cache are not
 //! generated again.
 
-use isomer_fleet::limits::Reached;
+use isomer_outbound::shared_limits::Reached;
 use parking_lot::Mutex;
 
 use super::Prices;

@@ -11,7 +11,7 @@
 //! 429, 503 and answers that do not come in time halve the calls in flight (see
 //! [`super::adaptive_limit`]). A slow call may be hedged with a second one (`hedge`). Each call is
 //! counted against the budget before it is made. In a fleet the same holds for all processes
-//! together ([`isomer_fleet::limits`]), and a `Retry-After` pauses all of them.
+//! together ([`shared_limits`]), and a `Retry-After` pauses all of them.
 
 use std::{
     sync::{
@@ -25,11 +25,11 @@ use async_openai::{Client, config::Config, error::OpenAIError};
 use backon::{ExponentialBuilder, Retryable};
 use futures::future::{BoxFuture, Either, select};
 use http::HeaderMap;
-use isomer_fleet::limits::{self, Limit, Limits, Spent};
 use isomer_outbound::{
     client,
     guard::{AddressGuard, Resolver},
     rate_limiter::{NoTurn, RateLimiter},
+    shared_limits::{self, SharedLimit, SharedLimits, Spent},
 };
 use isomer_service_kit::{
     priority::Priority,
@@ -96,7 +96,7 @@ pub(super) struct OpenAi {
     pace: RateLimiter,
     budget: Budget,
     /// The limits of all processes of a fleet.
-    fleet: Option<Arc<Limit>>,
+    fleet: Option<Arc<dyn SharedLimit>>,
     latency: Latency,
     provider: Provider,
 }
@@ -130,7 +130,7 @@ impl OpenAi {
         (model, url): (&str, &str),
         config: &GeneratorConfig,
         guard: Option<AddressGuard>,
-        limits: Option<&Limits>,
+        limits: Option<&dyn SharedLimits>,
     ) -> Result<Self, TransformError> {
         let config = &match limits {
             Some(_) => config.clone(),
@@ -181,7 +181,7 @@ impl OpenAi {
             digest: String::new(),
             cache_key: format!("openai:{model}@{base}"),
         };
-        let fleet = limits.map(|limits| Arc::new(limits.open(&identity.fingerprint(), &id, config.terms())));
+        let fleet = limits.map(|limits| limits.open(&identity.fingerprint(), &id, config.terms()));
         Ok(Self {
             places: AdaptiveLimit::within(&id, config.min_concurrency, config.concurrency, fleet.clone()),
             fleet,
@@ -310,8 +310,10 @@ impl OpenAi {
         let Some(fleet) = &self.fleet else { return Ok(()) };
         let turn = fleet.turn(most, &turn.urgency, self.patience()).await;
         turn.map_err(|refused| match refused {
-            limits::NoTurn::Spent(reached) => TryError::Budget(BudgetSpent::of_fleet(&self.identity.id, reached)),
-            limits::NoTurn::Paused(wait) => TryError::Paused(wait),
+            shared_limits::NoTurn::Spent(reached) => {
+                TryError::Budget(BudgetSpent::of_fleet(&self.identity.id, reached))
+            }
+            shared_limits::NoTurn::Paused(wait) => TryError::Paused(wait),
         })
     }
 

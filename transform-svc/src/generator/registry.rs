@@ -2,9 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use isomer_fleet::limits::Limits;
 use isomer_models::Resolver;
-use isomer_outbound::AddressGuard;
+use isomer_outbound::{AddressGuard, shared_limits::SharedLimits};
 use isomer_service_kit::config::Secret;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
@@ -42,7 +41,7 @@ pub struct Registry {
     config: TransformConfig,
     resolver: Resolver,
     /// Limits that hold over all processes of a fleet.
-    limits: Option<Limits>,
+    limits: Option<Arc<dyn SharedLimits>>,
     made: Mutex<HashMap<String, Arc<OnceCell<Arc<Bounded>>>>>,
 }
 
@@ -58,7 +57,7 @@ impl Registry {
     }
 
     /// The same with limits that hold over all processes of a fleet.
-    pub fn with_limits(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: Arc<dyn SharedLimits>) -> Self {
         Self {
             limits: Some(limits),
             ..self
@@ -100,7 +99,7 @@ impl Registry {
 
     async fn make(&self, id: &str, spec: Spec) -> Result<Arc<Bounded>, TransformError> {
         let remote = |model: &str, url: &str, config: &GeneratorConfig, guard: Option<AddressGuard>| {
-            OpenAi::new(id.to_owned(), (model, url), config, guard, self.limits.as_ref())
+            OpenAi::new(id.to_owned(), (model, url), config, guard, self.limits.as_deref())
                 .map(|generator| Arc::new(Bounded::new(Box::new(generator))))
         };
         let local = async |model: &str| {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use isomer_spelling::nearest;
+use isomer_config::spelling::nearest;
 
 use super::{Prompt, Purpose};
 use crate::error::TransformError;

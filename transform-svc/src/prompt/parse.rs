@@ -1,6 +1,6 @@
 //! From a prompt file to a [`Prompt`], or to what is wrong with it.
 
-use isomer_spelling::nearest;
+use isomer_config::spelling::nearest;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 

@@ -9,8 +9,8 @@ mod totals;
 use std::{pin::Pin, sync::Arc, time::Instant};
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
-use isomer_fleet::limits::Limits;
 use isomer_models::Resolver;
+use isomer_outbound::shared_limits::SharedLimits;
 use isomer_proto::transform::v1::{
     EstimateRequest, EstimateResponse, InspectRequest, InspectResponse, JudgeRequest, JudgeResponse,
     ListTransformationsRequest, ListTransformationsResponse, TextItem, TransformRequest, TransformResponse,
@@ -73,7 +73,7 @@ impl TransformService {
         config: TransformConfig,
         resolver: Resolver,
         shared: Option<SharedCache>,
-        limits: Option<Limits>,
+        limits: Option<Arc<dyn SharedLimits>>,
     ) -> Result<Self, TransformError> {
         config.validate()?;
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);

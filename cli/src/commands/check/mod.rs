@@ -20,9 +20,14 @@ use isomer_service_kit::{Fault, shutdown};
 use tokio::time::sleep;
 use tonic::{Code, Status};
 
+#[cfg(feature = "index")]
 pub(super) use plan::hours;
 
-use super::{augment::prefetch_generator, report::attest, stdout_failure};
+#[cfg(feature = "evidence")]
+use super::report::attest;
+use super::{augment::prefetch_generator, stdout_failure};
+#[cfg(not(feature = "evidence"))]
+use crate::features;
 use crate::{
     args::{CheckArgs, CheckJudgeArgs, CheckLimitArgs, CheckSeparationArgs, Format, Global, RunArgs},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
@@ -49,7 +54,12 @@ pub(super) type Client = RunServiceClient<Channel>;
 
 pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(global.quiet);
-    // A key that cannot be used is told before the check, not after it.
+    #[cfg(not(feature = "evidence"))]
+    if args.attest.is_some() {
+        return Err(Failure::usage(features::missing("--attest", "evidence")));
+    }
+    // A key that cannot be used is reported before the check, not after it.
+    #[cfg(feature = "evidence")]
     let key = args
         .attest
         .as_deref()
@@ -106,6 +116,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
     }
     let json = save_reports(&mut client, &id, &args.out, args.items).await?;
     print(global.format, &json, &args.out)?;
+    #[cfg(feature = "evidence")]
     if let Some(key) = key {
         for file in attest::beside(&json, &key, &args.out).map_err(|error| error.of_flag("--attest"))? {
             display.message(&format!("attestation: {}", file.display()));

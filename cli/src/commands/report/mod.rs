@@ -1,7 +1,10 @@
 //! `isomer report`: the files of a report from its `report.json`, and its attestation.
 
+#[cfg(feature = "evidence")]
 pub(super) mod attest;
+#[cfg(feature = "evidence")]
 mod export;
+#[cfg(feature = "evidence")]
 mod push;
 
 use std::{io::Write, path::Path, process::ExitCode};
@@ -9,24 +12,28 @@ use std::{io::Write, path::Path, process::ExitCode};
 use isomer_eval::report::{self, Report};
 
 use super::stdout_failure;
+#[cfg(feature = "evidence")]
+use crate::args::report::ReportCommand;
 use crate::{
-    args::{
-        Format, Global,
-        report::{ReportArgs, ReportCommand},
-    },
+    args::{Format, Global, report::ReportArgs},
     exit::Failure,
 };
 
 pub(super) async fn run(global: &Global, args: &ReportArgs) -> Result<ExitCode, Failure> {
-    match (&args.command, &args.input) {
-        (Some(ReportCommand::Attest(args)), _) => match &args.push {
-            Some(reference) => Box::pin(push::push(global, args, reference)).await,
-            None => attest::attest(global, args),
-        },
-        (Some(ReportCommand::Export(args)), _) => export::export(global, args),
-        (Some(ReportCommand::Verify(args)), _) => attest::verify_one(global, args).await,
-        (None, Some(input)) => files(global, input, &args.out),
-        (None, None) => Err(Failure::usage("--input: name the report.json of a check")),
+    #[cfg(feature = "evidence")]
+    if let Some(command) = &args.command {
+        return match command {
+            ReportCommand::Attest(args) => match &args.push {
+                Some(reference) => Box::pin(push::push(global, args, reference)).await,
+                None => attest::attest(global, args),
+            },
+            ReportCommand::Export(args) => export::export(global, args),
+            ReportCommand::Verify(args) => attest::verify_one(global, args).await,
+        };
+    }
+    match &args.input {
+        Some(input) => files(global, input, &args.out),
+        None => Err(Failure::usage("--input: name the report.json of a check")),
     }
 }
 
@@ -82,6 +89,7 @@ fn write_and(
     Ok(ExitCode::SUCCESS)
 }
 
+#[cfg(feature = "evidence")]
 /// The file of one of several encoders. Ids may be paths or names with `/`.
 fn file_of(kind: &str, encoder: &str, end: &str) -> String {
     let plain = |c: char| {
@@ -95,6 +103,7 @@ fn file_of(kind: &str, encoder: &str, end: &str) -> String {
     format!("{kind}-{}{end}", safe.trim_matches(['-', '.']))
 }
 
+#[cfg(feature = "evidence")]
 /// One file for each encoder; its name names the encoder if there are several.
 fn of_encoders(kind: &str, all: Vec<(String, Vec<u8>)>, end: &str) -> Vec<(String, Vec<u8>)> {
     let several = all.len() > 1;
@@ -113,7 +122,7 @@ fn of_encoders(kind: &str, all: Vec<(String, Vec<u8>)>, end: &str) -> Vec<(Strin
     files
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "evidence"))]
 mod tests {
     use super::*;
 

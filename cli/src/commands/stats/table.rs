@@ -84,7 +84,7 @@ impl Table {
     fn position(&self, flag: &str, name: &str) -> Result<usize, Failure> {
         self.columns.iter().position(|(known, _)| known == name).ok_or_else(|| {
             let names = self.columns.iter().map(|(known, _)| known.as_str());
-            let nearest = isomer_spelling::nearest(name, names.clone());
+            let nearest = isomer_config::spelling::nearest(name, names.clone());
             let hint = match nearest {
                 Some(nearest) => format!("did you mean {nearest:?}?"),
                 None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),

@@ -89,7 +89,7 @@ impl Catalogue {
 /// The known ids spelt like `id`, ignoring the publisher (`publisher/id`).
 fn nearest<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
     let id = id.rsplit('/').next().unwrap_or(id);
-    isomer_spelling::similar(id, known)
+    isomer_config::spelling::similar(id, known)
         .into_iter()
         .map(str::to_owned)
         .collect()

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use isomer_spelling::is_plain_name;
+use isomer_config::spelling::is_plain_name;
 
 use super::entry::{Entry, ModelKind, PypiSource, Step};
 use crate::error::ModelError;

@@ -3,7 +3,7 @@
 use std::path::{Component, Path};
 
 use hf_hub::{Repo, RepoType};
-use isomer_spelling::{is_plain_name, is_repository};
+use isomer_config::spelling::{is_plain_name, is_repository};
 
 use super::HubFailure;
 use crate::{catalogue::ModelKind, pattern};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hf_hub::{Repo, RepoType};
-use isomer_spelling::is_repository;
+use isomer_config::spelling::is_repository;
 use parking_lot::Mutex;
 
 use super::{Hub, HubFailure, Snapshot, Terms};

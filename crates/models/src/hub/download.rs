@@ -14,7 +14,7 @@ use hf_hub::{
     CacheRepo,
     api::tokio::{Api, ApiError, Metadata, Progress as _},
 };
-use isomer_spelling::is_plain_name;
+use isomer_config::spelling::is_plain_name;
 
 use super::{Downloading, HubFailure, failure};
 use crate::catalogue::read::is_inside;

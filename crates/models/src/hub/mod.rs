@@ -148,7 +148,7 @@ impl Hub {
             .ok()
             .map(|commit| commit.trim().to_owned())
             .unwrap_or_else(|| handle.revision().to_owned());
-        if !isomer_spelling::is_plain_name(&commit) {
+        if !isomer_config::spelling::is_plain_name(&commit) {
             return None;
         }
         let folder = self.cache.repo(handle.clone()).pointer_path(&commit);
@@ -302,7 +302,7 @@ impl Hub {
             Ok(Err(error)) => return Err(failure(error.into(), name)),
             Ok(Ok(info)) => info,
         };
-        if !isomer_spelling::is_plain_name(&info.sha) {
+        if !isomer_config::spelling::is_plain_name(&info.sha) {
             return Err(HubFailure::refused(
                 format!("it named the commit `{}`", info.sha),
                 "is HF_ENDPOINT a Hugging Face hub?",

@@ -1,7 +1,7 @@
 //! The names that a user may give, and the errors for those that do not fit.
 
+use isomer_fault::Fault;
 use isomer_models::{ModelError, ModelKind, NoProgress, Resolver, digest};
-use isomer_service_kit::Fault;
 
 use crate::support::{World, encoder_files, safetensors_bytes, write_files};
 

@@ -30,8 +30,8 @@ use tower::Service;
 use tracing::Instrument;
 
 use crate::{
+    Fault,
     config::{ConfigError, Secret, Validate},
-    error::Fault,
     tenant::{TENANT, Tenant},
     trace_context, wire,
 };

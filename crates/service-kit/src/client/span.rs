@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use tonic::{Code, Status, body::Body};
 use tracing::{Span, field::Empty};
 
-use crate::error::code_name;
+use isomer_fault::code_name;
 
 /// Where a server is, as spans name it.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic::codegen::StdError;
 
 use crate::{
-    error::Fault,
+    Fault,
     tls::{self, Contents, Renewal, Role, TlsFiles},
 };
 

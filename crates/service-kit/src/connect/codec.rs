@@ -10,7 +10,7 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use tonic::Code;
 
 use super::{Call, Form};
-use crate::error::Fault;
+use isomer_fault::Fault;
 
 /// The frame's message is compressed.
 const COMPRESSED: u8 = 1;

@@ -6,7 +6,7 @@ use super::{
     POOL,
     codec::{Encoding, Frame, from_json, to_json},
 };
-use crate::error::Fault;
+use isomer_fault::Fault;
 
 /// Reads the frames in these pieces and decompresses their messages. Returns the flags and messages
 /// of the whole frames, and the number of bytes left over.

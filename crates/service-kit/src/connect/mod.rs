@@ -27,7 +27,7 @@ use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tower::ServiceExt;
 
 use self::codec::Encoding;
-use crate::{error::Fault, layers, services::DESCRIPTORS};
+use crate::{Fault, layers, services::DESCRIPTORS};
 
 pub(crate) use error::{code_name, error};
 

@@ -19,7 +19,7 @@ use super::{
     error::{self, status},
     metadata, send,
 };
-use crate::{error::Fault, refusals::body_fault};
+use crate::{Fault, refusals::body_fault};
 
 pub(super) async fn answer(call: &Call, parts: Parts, encoding: Encoding, body: Body, grpc: Router) -> Response {
     let broken = Broken::default();

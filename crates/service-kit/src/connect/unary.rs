@@ -17,7 +17,7 @@ use super::{
     error::{error, status},
     metadata, send,
 };
-use crate::{error::Fault, refusals::body_fault};
+use crate::{Fault, refusals::body_fault};
 
 pub(super) async fn answer(
     call: &Call,

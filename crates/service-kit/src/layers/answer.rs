@@ -20,10 +20,7 @@ use tokio::time::Sleep;
 use tonic::{Code, Status};
 
 use super::{Deadline, Held, detailed, labels::Label, span::RequestSpan};
-use crate::{
-    error::{Fault, code_name},
-    metric_names,
-};
+use crate::{Fault, code_name, metric_names};
 
 /// Counts a request from its head to the end of its answer, also when the caller cancels it in
 /// between.

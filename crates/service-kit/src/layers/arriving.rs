@@ -27,7 +27,7 @@ use super::{
     is_grpc,
     messages::{self, Checks},
 };
-use crate::{error::Fault, refusals::Refusals, wrap::Next};
+use crate::{Fault, refusals::Refusals, wrap::Next};
 
 /// How fast a body must arrive.
 #[derive(Debug, Clone, Copy)]

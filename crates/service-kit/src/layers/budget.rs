@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{error::Fault, limits::LimitsConfig};
+use crate::{Fault, limits::LimitsConfig};
 
 /// Memory that a request of `n` bytes may take at its peak, as a multiple of `n`: the body, its
 /// decompressed messages, the decoded request and what a handler makes of it.

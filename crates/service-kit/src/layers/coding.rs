@@ -6,7 +6,7 @@ use bytes::Bytes;
 use flate2::read::{GzDecoder, GzEncoder};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::error::Fault;
+use isomer_fault::Fault;
 
 pub(super) const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 pub(super) const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");

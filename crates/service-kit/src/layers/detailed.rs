@@ -4,7 +4,7 @@
 use http::HeaderMap;
 use tonic::{Code, Status};
 
-use crate::error::{Fault, code_name};
+use isomer_fault::{Fault, code_name};
 
 /// How the generated servers' decoder begins its message.
 const UNDECODABLE: &str = "failed to decode Protobuf message";

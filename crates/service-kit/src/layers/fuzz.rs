@@ -7,7 +7,7 @@ use prost::Message;
 use prost_types::FileDescriptorSet;
 
 use super::{coding::Coding, elements::Shapes};
-use crate::error::Fault;
+use isomer_fault::Fault;
 
 static SHAPES: LazyLock<Shapes> = LazyLock::new(|| {
     let set = FileDescriptorSet::decode(isomer_proto::FILE_DESCRIPTOR_SET).unwrap_or_default();

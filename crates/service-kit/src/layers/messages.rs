@@ -16,7 +16,7 @@ use super::{
     coding::{Coding, ENCODING},
     elements::Shapes,
 };
-use crate::error::Fault;
+use isomer_fault::Fault;
 
 /// A message's flag and length.
 const HEAD: usize = 5;

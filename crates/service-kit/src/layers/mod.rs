@@ -30,8 +30,8 @@ use self::{
     span::RequestSpan,
 };
 use crate::{
+    Fault,
     auth::Auth,
-    error::Fault,
     limits::Gate,
     metric_names,
     refusals::{Refusals, Shape},

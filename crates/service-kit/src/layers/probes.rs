@@ -12,7 +12,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{error::Fault, limits::LimitsConfig};
+use crate::{Fault, limits::LimitsConfig};
 
 /// Health watches and reflection streams that one connection may have open.
 const WATCHES: usize = 4;

@@ -14,7 +14,7 @@ use super::{
     Via,
     labels::{Label, OTHER},
 };
-use crate::{connect, error::code_name, trace_context};
+use crate::{code_name, connect, trace_context};
 
 /// Longest text of a caller that is put into a span, in bytes.
 const LONGEST: usize = 256;

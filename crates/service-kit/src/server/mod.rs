@@ -34,10 +34,9 @@ use tokio::{
 use tonic::Code;
 
 use crate::{
-    Services,
+    Fault, Services,
     config::{ConfigError, Validate},
     connections::{At, Connections, Newcomers, Port},
-    error::Fault,
     files,
     layers::{OverTls, Via},
     limits::LimitsConfig,

@@ -23,8 +23,8 @@ use tracing_subscriber::{EnvFilter, Layer, filter::filter_fn, layer::SubscriberE
 
 use self::spans::Spans;
 use crate::{
+    Fault,
     config::{ConfigError, Validate},
-    error::Fault,
 };
 
 pub use crate::trace_context::unsampled;

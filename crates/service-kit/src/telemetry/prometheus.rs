@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use parking_lot::Mutex;
 
-use crate::{error::Fault, metric_names};
+use crate::{Fault, metric_names};
 
 /// Upper bounds of histograms whose name ends so.
 const BUCKETS: &[(&str, &[f64])] = &[

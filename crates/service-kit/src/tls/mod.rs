@@ -11,7 +11,7 @@ use rustls::{RootCertStore, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Fault;
+use isomer_fault::Fault;
 
 pub(crate) use renewal::{Contents, Renewal, Role, TlsFiles};
 

@@ -10,7 +10,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::read;
-use crate::{error::Fault, metric_names};
+use crate::{Fault, metric_names};
 
 /// What a TLS configuration is made of.
 pub(crate) trait TlsFiles {

@@ -16,7 +16,7 @@ use isomer_proto::{
     encoder::v1::{Capability, EncodeRequest, EncodeResponse, Encoder, Input, encode_request::Prompt, input},
     gateway::v1::{ProbeFinding, Provider},
 };
-use isomer_service_kit::{Fault, error::code_name};
+use isomer_service_kit::{Fault, code_name};
 use tokio::time::Instant;
 
 use crate::{EncoderBackend, limits::Deadline};

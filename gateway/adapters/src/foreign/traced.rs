@@ -1,8 +1,7 @@
 //! Calls of a provider's models, with their spans.
 
 use isomer_service_kit::{
-    Fault,
-    error::code_name,
+    Fault, code_name,
     telemetry::gen_ai::{ModelCall, Operation},
 };
 use tracing::Instrument;

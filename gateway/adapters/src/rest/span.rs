@@ -1,7 +1,7 @@
 //! The span of a call over HTTP, by OpenTelemetry's semantic conventions 1.45.
 
 use http::StatusCode;
-use isomer_service_kit::{Fault, error::code_name};
+use isomer_service_kit::{Fault, code_name};
 use reqwest::Request;
 use tracing::{Span, field::Empty};
 

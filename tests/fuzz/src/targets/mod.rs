@@ -107,7 +107,7 @@ targets! {
     providers::failures, 4 << 10, ["gateway/adapters/src/rest/failure.rs: of_status no_money", "crates/outbound/src/said.rs"];
     providers::addresses, 1 << 10, ["crates/outbound/src/guard/ranges.rs", "crates/outbound/src/guard/mod.rs: check_literal"];
     settings::provider_file, 8 << 10, ["gateway/registry/src/file/mod.rs", "gateway/registry/src/document.rs"];
-    settings::configuration, 8 << 10, ["crates/service-kit/src/config/mod.rs: load_from accept data parse layer read_file without_absent deserialize", "crates/service-kit/src/config/explain.rs"];
+    settings::configuration, 8 << 10, ["crates/config/src/load.rs: load_from accept data parse layer read_file without_absent deserialize", "crates/config/src/explain.rs"];
     settings::prompt_file, 4 << 10, ["transform-svc/src/prompt/parse.rs"];
     answers::texts, 8 << 10, ["transform-svc/src/clean/mod.rs", "transform-svc/src/clean/reasoning.rs", "transform-svc/src/checks/leaks.rs"];
     answers::lists, 4 << 10, ["transform-svc/src/list/mod.rs", "transform-svc/src/list/marks.rs", "transform-svc/src/distractors.rs"];

@@ -1,4 +1,5 @@
-//! Dependencies between our crates point one way: `cli → composition → services → crates → proto`.
+//! Dependencies between our crates point one way: `cli → composition → services → extras → crates →
+//! proto`. An extra is optional for all that use it.
 
 mod circles;
 mod source;
@@ -22,7 +23,7 @@ const NOT_IN_THE_GATEWAY: &[&str] = &[
     "isomer-models",
 ];
 
-/// Crates that the evaluation's libraries must not be built with, as ARCHITECTURE.md says for each
+/// Crates that libraries must not be built with, as ARCHITECTURE.md says for each
 /// of them.
 const NOT_BUILT_WITH: &[(&str, &[&str])] = &[
     (
@@ -34,6 +35,11 @@ const NOT_BUILT_WITH: &[(&str, &[&str])] = &[
         &["isomer-encoder-client", "isomer-report", "isomer-eval"],
     ),
     ("isomer-report", &["isomer-encoder-client", "isomer-eval"]),
+    (
+        "isomer-models",
+        &["isomer-service-kit", "isomer-proto", "opentelemetry"],
+    ),
+    ("isomer-database", &["isomer-service-kit", "isomer-proto"]),
 ];
 
 /// Crates that these libraries must not use themselves, although one of their dependencies may.
@@ -54,6 +60,7 @@ const NOT_USED_BY: &[(&str, &[&str])] = &[
 enum Level {
     Proto,
     Crates,
+    Extras,
     Service(&'static str),
     Composition,
     Cli,
@@ -62,19 +69,19 @@ enum Level {
 
 impl Level {
     fn of(folder: &str) -> Self {
-        let top = folder.split('/').next().unwrap();
-        match (top, folder) {
-            ("proto", _) => Self::Proto,
-            (_, "crates/all-in-one") => Self::Composition,
-            ("crates", _) => Self::Crates,
+        match folder.split('/').next().unwrap() {
+            "proto" => Self::Proto,
+            "all-in-one" => Self::Composition,
+            "crates" => Self::Crates,
+            "extras" => Self::Extras,
             // The command line is built on the client for users.
-            ("clients", _) => Self::Crates,
-            ("embed-svc", _) => Self::Service("embed"),
-            ("transform-svc", _) => Self::Service("transform"),
-            ("eval-svc", _) => Self::Service("eval"),
-            ("gateway", _) => Self::Service("gateway"),
-            ("cli", _) => Self::Cli,
-            ("tests", _) => Self::Tests,
+            "clients" => Self::Crates,
+            "embed-svc" => Self::Service("embed"),
+            "transform-svc" => Self::Service("transform"),
+            "eval-svc" => Self::Service("eval"),
+            "gateway" => Self::Service("gateway"),
+            "cli" => Self::Cli,
+            "tests" => Self::Tests,
             _ => panic!("{folder} has no level: add it to this test"),
         }
     }
@@ -124,13 +131,12 @@ impl Workspace {
         }
     }
 
-    /// Our crates that a crate depends on, and the kind of dependency: `null` (normal), `build`,
-    /// `dev`.
-    fn arrows(&self) -> impl Iterator<Item = (&str, &str, Option<&str>)> {
+    /// Our crates that a crate depends on, with the entry of its manifest.
+    fn arrows(&self) -> impl Iterator<Item = (&str, &str, &Value)> {
         let ours = list(&self.metadata, "packages").filter(|package| self.folders.contains_key(name(package)));
         ours.flat_map(|package| {
             let needed = list(package, "dependencies").filter(|needed| self.folders.contains_key(name(needed)));
-            needed.map(|needed| (name(package), name(needed), needed["kind"].as_str()))
+            needed.map(|needed| (name(package), name(needed), needed))
         })
     }
 
@@ -183,15 +189,19 @@ fn id(value: &Value) -> &str {
 fn arrows_between_crates_point_one_way() {
     let workspace = Workspace::read();
     let (mut wrong, mut followed) = (Vec::new(), 0);
-    for (from, to, kind) in workspace.arrows() {
+    for (from, to, dependency) in workspace.arrows() {
         // Tests may use any crate.
-        if kind == Some("dev") {
+        if dependency["kind"] == "dev" {
             continue;
         }
         followed += 1;
         let (from_folder, to_folder) = (&workspace.folders[from], &workspace.folders[to]);
         if !Level::of(from_folder).may_use(Level::of(to_folder)) {
             wrong.push(format!("{from_folder} → {to_folder}"));
+        }
+        let needs_extra = Level::of(to_folder) == Level::Extras && Level::of(from_folder) != Level::Tests;
+        if needs_extra && Level::of(from_folder) != Level::Extras && dependency["optional"] == false {
+            wrong.push(format!("{from_folder} → {to_folder}, which is not optional"));
         }
     }
     assert!(followed > 50, "the arrows are read: {followed}");
@@ -205,8 +215,10 @@ fn an_arrow_between_services_or_upwards_would_be_found() {
         ("eval-svc", "transform-svc"),
         ("crates/stats", "eval-svc"),
         ("proto", "crates/usage"),
-        ("gateway", "crates/all-in-one"),
-        ("crates/all-in-one", "cli"),
+        ("crates/stats", "extras/fleet"),
+        ("extras/index", "eval-svc"),
+        ("gateway", "all-in-one"),
+        ("all-in-one", "cli"),
     ] {
         assert!(!Level::of(from).may_use(Level::of(to)), "{from} → {to}");
         assert!(Level::of(from).may_use(Level::of(from)), "{from}");

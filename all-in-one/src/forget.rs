@@ -1,0 +1,114 @@
+//! Texts that are forgotten in every store of a configuration.
+
+use isomer_blobs::BlobStore;
+use isomer_embed::cache::forget_all;
+use isomer_eval::run::{self, ForgottenRuns};
+#[cfg(feature = "fleet")]
+use isomer_fleet::Queue;
+use isomer_retention::{
+    Amount,
+    erasure::{Mode, Removed, Texts, erase},
+};
+use isomer_segment_log::{Erased, Mode as EraseMode};
+use isomer_service_kit::Fault;
+use isomer_transform::forget as generated;
+use serde::Serialize;
+
+use crate::IsomerConfig;
+
+/// What was forgotten, or would be.
+#[derive(Debug, Clone, Serialize)]
+pub struct Forgotten {
+    /// Whether it was only looked for.
+    pub plan: bool,
+    /// Texts that were looked for: those that were given, and what was made of them.
+    pub texts: usize,
+    /// Entries of the cache of generated texts on this machine.
+    pub generated: Amount,
+    /// Files of vectors on this machine, all of them: vectors do not say of which texts they are.
+    pub vectors: Amount,
+    /// What was in the store that machines share; absent where none is configured.
+    pub store: Option<Removed>,
+    /// Units that were looked for in the queue; absent where no queue is configured.
+    pub queued: Option<usize>,
+    /// Records and reports of runs, on this machine and in the ledger.
+    pub runs: ForgottenRuns,
+}
+
+/// Forgets texts in all stores that a configuration names: caches on disk, the store that machines
+/// share, the queue, and the runs of this machine and of the ledger. Servers and workers may go on
+/// meanwhile; what they hold in memory is theirs until they end.
+///
+/// # Errors
+/// If a store cannot be read or written. What was done stays; the rest is done when it is called
+/// again with the same texts, and with what was made of those whose entries are gone already.
+pub async fn forget(config: &IsomerConfig, mut texts: Texts, mode: Mode) -> Result<Forgotten, Fault> {
+    let home = &config.models.home;
+    let blobs = BlobStore::open(&config.store)?;
+    let directory = config.transform.cache_directory(home);
+    let failed = |what: &str, error: &dyn std::fmt::Display| {
+        Fault::unavailable("STORE_UNAVAILABLE", format!("{what}: {error}")).hint("make it usable, and run it again")
+    };
+    loop {
+        let mut new = generated::learn(&directory, &mut texts).map_err(|error| failed("generated texts", &error))?;
+        if let Some(blobs) = &blobs {
+            let learnt = generated::learn_shared(blobs, &mut texts).await;
+            new |= learnt.map_err(|error| failed("the store", &error))?;
+        }
+        if !new {
+            break;
+        }
+    }
+    let mut eval = config.eval.clone();
+    eval.home.clone_from(home);
+    let runs = run::forget(&eval, &texts, mode).await;
+    let runs = runs.map_err(|error| failed("runs", &error))?;
+    let erasing = match mode {
+        Mode::Plan => EraseMode::Count,
+        Mode::Remove => EraseMode::Erase,
+    };
+    let vectors = match &config.embed.cache_dir {
+        Some(root) => forget_all(root, erasing).map_err(|error| failed("vectors", &error))?,
+        None => Erased::default(),
+    };
+    let store = match &blobs {
+        Some(blobs) => Some(
+            erase(blobs, &texts, mode)
+                .await
+                .map_err(|error| failed("the store", &error))?,
+        ),
+        None => None,
+    };
+    #[cfg(not(feature = "fleet"))]
+    let queued = None;
+    #[cfg(feature = "fleet")]
+    let queued = match (&store, config.fleet.is_set()) {
+        (Some(removed), true) => {
+            if mode == Mode::Remove {
+                let queue = Box::pin(Queue::connect(&config.fleet)).await?;
+                queue.remove(&removed.addresses).await?;
+            }
+            Some(removed.addresses.len())
+        }
+        _ => None,
+    };
+    // Last, since what was made of the texts is learnt here.
+    let generated = generated::forget(&directory, &texts, erasing);
+    let generated = generated.map_err(|error| failed("generated texts", &error))?;
+    Ok(Forgotten {
+        plan: mode == Mode::Plan,
+        texts: texts.count(),
+        generated: amount(generated),
+        vectors: amount(vectors),
+        store,
+        queued,
+        runs,
+    })
+}
+
+fn amount(erased: Erased) -> Amount {
+    Amount {
+        objects: erased.records,
+        bytes: erased.bytes,
+    }
+}

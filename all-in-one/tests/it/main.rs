@@ -1,0 +1,21 @@
+//! All services in one process: what the protocol promises, what calls cost, what is exported and
+//! forgotten, and the generated reference pages.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    unreachable_pub
+)]
+
+mod charges;
+mod forget;
+mod harness;
+mod models;
+mod promises;
+mod reference;
+mod responsive;
+#[path = "../../../crates/service-kit/tests/it/spans/harness.rs"]
+mod span_harness;
+mod span_texts;
+mod spans;

@@ -1,0 +1,50 @@
+//! The pages of `docs/reference` that are made from the code: configuration, metrics and protos.
+//! Each test fails if its page is out of date, and rewrites it if `ISOMER_RENEW` is set.
+
+mod configuration;
+mod metrics;
+mod protos;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+const RENEW: &str = "ISOMER_RENEW=1 cargo test -p isomer-all-in-one --test it reference::";
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(workspace().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// The head of a generated page.
+fn head(title: &str) -> String {
+    format!("# {title}\n\n<!-- Generated. Renew with: {RENEW} -->\n")
+}
+
+/// A text on one line of a table. Links of rustdoc become plain code.
+fn cell(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words
+        .join(" ")
+        .replace("[`", "`")
+        .replace("`]", "`")
+        .replace('|', "\\|")
+}
+
+/// Compares a page with the committed one, or writes it.
+fn compare(name: &str, page: &str) {
+    let file = workspace().join("docs/reference").join(name);
+    if env::var_os("ISOMER_RENEW").is_some() {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, page).unwrap();
+    }
+    let written = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        written == page,
+        "docs/reference/{name} is out of date; renew it with: {RENEW}"
+    );
+}

@@ -1,0 +1,95 @@
+//! Encodes texts with the workers of a fleet outside of any run: what fills a search index.
+
+use std::sync::Arc;
+
+use isomer_fleet::{Dispatcher, Kind, Unit};
+use isomer_proto::{
+    common::v1::VectorSpace,
+    encoder::v1::{EncodeRequest, EncodeResponse},
+    transform::v1::{EncodeAugmentedRequest, EncodeAugmentedResponse},
+};
+use isomer_service_kit::{Fault, Tenant};
+use prost::Message;
+
+use super::{
+    engine::{encode_unit, encoder_lane, unreadable, workers_in_words},
+    wire::{AugmentUnit, GenerationUnit, GenerationWork},
+};
+
+/// Part of the addresses of these units: none is a unit of a run, which may rely on its answer.
+const BULK: &str = "bulk";
+
+/// Has workers encode texts. Vectors of any worker are those of this process, bit for bit: a worker
+/// of another class of arithmetic takes none of its requests, and one whose encoder, generator or
+/// prompt is another refuses them. Nothing of a request stays in the store once it is answered.
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct BulkEncoder {
+    dispatcher: Dispatcher,
+    class: Arc<str>,
+}
+
+impl BulkEncoder {
+    /// For a process of this class of arithmetic.
+    pub fn new(dispatcher: Dispatcher, class: &str) -> Self {
+        Self {
+            dispatcher,
+            class: class.into(),
+        }
+    }
+
+    /// Encodes texts, whose vectors are of `space`.
+    ///
+    /// # Errors
+    /// What the encoder of a worker refuses; if no worker takes the request within
+    /// `fleet.worker_wait_seconds`; if one was begun too often; if the store fails.
+    pub async fn encode(&self, space: &VectorSpace, request: EncodeRequest) -> Result<EncodeResponse, Fault> {
+        let lane = encoder_lane(Kind::Encode, &request.encoder_id, space, &self.class);
+        let unit = encode_unit(lane, &[BULK], space.clone(), request, &Tenant::default());
+        let answer = self.dispatcher.request_once(unit).await?;
+        EncodeResponse::decode(answer).map_err(|error| unreadable(&error))
+    }
+
+    /// Encodes texts with variants, whose vectors are of `space`.
+    ///
+    /// # Errors
+    /// As [`BulkEncoder::encode`]'s.
+    pub async fn encode_augmented(
+        &self,
+        space: &VectorSpace,
+        request: EncodeAugmentedRequest,
+    ) -> Result<EncodeAugmentedResponse, Fault> {
+        // Its vectors are those of an encoder, whichever generator makes the variants.
+        let lane = encoder_lane(Kind::Transform, &request.encoder_id, space, &self.class);
+        let unit = GenerationUnit {
+            work: Some(GenerationWork::Augment(AugmentUnit {
+                space: space.digest.clone(),
+                request,
+                tenant: None,
+            })),
+        };
+        let unit = Unit::new(lane, &[BULK], unit.encode_to_vec().into());
+        let answer = self.dispatcher.request_once(unit).await?;
+        EncodeAugmentedResponse::decode(answer).map_err(|error| unreadable(&error))
+    }
+
+    /// The workers that are there, in words.
+    ///
+    /// # Errors
+    /// If the broker does not answer.
+    pub async fn describe_workers(&self) -> Result<String, Fault> {
+        let workers = self.dispatcher.queue().workers().await?;
+        Ok(workers_in_words(&workers, &self.class))
+    }
+
+    /// Requests that are worth having in flight.
+    pub fn in_flight(&self) -> usize {
+        self.dispatcher.queue().config().units_in_flight
+    }
+
+    /// Waits until requests that were given up have left the queue, for at most some seconds. Call
+    /// it before the process ends.
+    pub async fn wait_for_cancellations(&self) {
+        self.dispatcher.wait_for_cancellations().await;
+    }
+}
