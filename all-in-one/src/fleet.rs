@@ -16,7 +16,7 @@ use isomer_service_kit::{
 
 use crate::{Caller, IsomerConfig, compose::compose_within};
 
-/// What this process uses of a fleet; nothing if the configuration names none.
+/// The parts of a fleet that this process uses; none if the configuration names no queue.
 pub(crate) struct Connection {
     /// Executes units of runs.
     pub(crate) workers: Option<Dispatcher>,

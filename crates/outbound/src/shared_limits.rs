@@ -1,5 +1,6 @@
 //! Limits of a server that hold over several processes together: calls in flight, rates, budgets,
-//! and pauses that the server asks for. What keeps the counters implements [`SharedLimits`].
+//! and pauses that the server asks for. [`SharedLimits`] is implemented by the keeper of the
+//! counters.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What every Isomer server needs, whatever it serves.
+//! The common parts of all Isomer servers.
 //!
 //! * [`config`]: built-in default ← TOML file ← environment (`ISOMER_…`) ← flag, validated before a
 //!   port is bound.
