@@ -69,7 +69,7 @@ use task_service::TaskHandler;
 use work::encoding;
 #[cfg(feature = "fleet")]
 use work::fleet::engine::FleetEngine;
-use work::{Batching, HeldVectors, LocalEngine, WorkEngine};
+use work::{Batching, LocalEngine, WorkEngine};
 
 /// What a process shares with other machines.
 #[derive(Debug, Clone, Default)]
@@ -137,13 +137,7 @@ impl EvalService {
             compute.clone(),
         );
         let max_message_bytes = config.max_message_bytes;
-        let held = HeldVectors::default();
-        let own = LocalEngine::new(
-            clients.clone(),
-            Batching::of_encoders(&config),
-            held.clone(),
-            compute.clone(),
-        );
+        let own = LocalEngine::new(clients.clone(), Batching::of_encoders(&config), compute.clone());
         #[cfg(not(feature = "fleet"))]
         let work: Arc<dyn WorkEngine> = Arc::new(own);
         #[cfg(feature = "fleet")]
@@ -164,7 +158,7 @@ impl EvalService {
         let runs = RunManager::open(
             config,
             clients,
-            (work, holds, held, compute),
+            (work, holds, compute),
             Arc::clone(&locator),
             shared.ledger,
         )?;

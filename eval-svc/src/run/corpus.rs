@@ -164,7 +164,7 @@ async fn search(
     let wanted = Arc::new(ShardSearch {
         encoder: encoder.clone(),
         prompt: plan.prompting[position].sent(slot).cloned(),
-        queries: Queries::new(queries, &context.held),
+        queries: Queries::new(queries),
         terms: SearchTerms { k, ties },
     });
     let failed = |shard: usize, error: EncodingError| {

@@ -152,7 +152,7 @@ async fn in_rounds(
     let rounds = rounds::rounds(&plan);
     let mut meter = Meter::new(Stage::Transform, 0, Instant::now());
     let mut transformed = Transformed::new(&plan);
-    let (mut carried, mut measured) = (Carried::new(&plan, &context.held), Measured::default());
+    let (mut carried, mut measured) = (Carried::new(&plan), Measured::default());
     let mut verdicts: Option<GateReport> = None;
     let mut taken = 0;
     for (i, round) in rounds.iter().enumerate() {

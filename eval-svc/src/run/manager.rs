@@ -34,13 +34,7 @@ use super::{
     waiting::{Turn, Waiting},
     watch,
 };
-use crate::{
-    clients::EvalClients,
-    compute::Compute,
-    config::EvalConfig,
-    locate::DatasetLocator,
-    work::{HeldVectors, WorkEngine},
-};
+use crate::{clients::EvalClients, compute::Compute, config::EvalConfig, locate::DatasetLocator, work::WorkEngine};
 
 /// Number of ended runs whose events stay in memory.
 const REMEMBERED: usize = 64;
@@ -149,7 +143,7 @@ impl RunManager {
     pub(crate) fn open(
         config: EvalConfig,
         clients: EvalClients,
-        (work, shared, held, compute): (Arc<dyn WorkEngine>, Option<RunHolds>, HeldVectors, Compute),
+        (work, shared, compute): (Arc<dyn WorkEngine>, Option<RunHolds>, Compute),
         places: Arc<DatasetLocator>,
         ledger: Option<Ledger>,
     ) -> Result<Self, RunError> {
@@ -167,7 +161,6 @@ impl RunManager {
             places,
             units,
             shared,
-            held,
             compute,
             tenant: Tenant::default(),
         };
@@ -183,11 +176,6 @@ impl RunManager {
                 swept: Mutex::default(),
             }),
         })
-    }
-
-    /// How many vectors the runs of this process hold.
-    pub fn held_vectors(&self) -> &HeldVectors {
-        &self.inner.context.held
     }
 
     /// A reference that does not keep the runs going.

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     encoding,
-    work::{Batching, HeldVectors, ScoreFailure, ScoreRecord, ScoreTask},
+    work::{Batching, ScoreFailure, ScoreRecord, ScoreTask},
 };
 
 /// A score and what it belongs to.
@@ -110,14 +110,14 @@ pub(super) struct Carried {
 
 impl Carried {
     /// The state before the first round.
-    pub(super) fn new(plan: &Plan, held: &HeldVectors) -> Self {
+    pub(super) fn new(plan: &Plan) -> Self {
         let now = Instant::now();
         Self {
             meters: Meters {
                 encode: Meter::new(Stage::Encode, 0, now),
                 score: Meter::new(Stage::Score, 0, now),
             },
-            vectors: plan.encoders.iter().map(|_| Vectors::new(held)).collect(),
+            vectors: plan.encoders.iter().map(|_| Vectors::default()).collect(),
         }
     }
 }
@@ -493,7 +493,7 @@ pub(super) async fn fill(
         let texts: Vec<&str> = lacking.iter().map(|text| plan.corpus.get(*text)).collect();
         let encoded = encoding::encode(
             &*context.work,
-            (Batching::of_encoders(&context.config), &context.held),
+            Batching::of_encoders(&context.config),
             encoder,
             prompting.sent(slot),
             &texts,
@@ -575,11 +575,9 @@ fn score_task(
     texts: &[Key],
     vectors: &Vectors,
 ) -> Result<ScoreTask, RunError> {
-    let vectors = vectors.matrix(texts, &encoder.id)?;
     Ok(ScoreTask {
-        held: inputs.context.held.hold(vectors.rows() * vectors.cols()),
         dataset: Arc::clone(&inputs.plan.tables[set.table].dataset),
-        vectors,
+        vectors: vectors.matrix(texts, &encoder.id)?,
         profile: inputs.plan.suite.profile,
         similarity: encoding::similarity(encoder),
     })

@@ -58,13 +58,7 @@ use std::sync::Arc;
 
 use isomer_service_kit::Tenant;
 
-use crate::{
-    clients::EvalClients,
-    compute::Compute,
-    config::EvalConfig,
-    locate::DatasetLocator,
-    work::{HeldVectors, WorkEngine},
-};
+use crate::{clients::EvalClients, compute::Compute, config::EvalConfig, locate::DatasetLocator, work::WorkEngine};
 
 pub use error::RunError;
 pub use events::{Event, EventKind};
@@ -93,8 +87,6 @@ struct RunContext {
     units: units::UnitStore,
     /// The store that machines share, if there is one.
     shared: Option<holding::RunHolds>,
-    /// How many vectors runs hold.
-    held: HeldVectors,
     /// Where scores are computed.
     compute: Compute,
     /// Whose run it is; nobody's between runs.

@@ -80,7 +80,7 @@ pub(super) async fn in_portions(
             Some((earlier, made)) => Transformed::carried(&mut plan, &earlier, made),
             None => Transformed::new(&plan),
         };
-        let (mut carried, mut measured) = (Carried::new(&plan, &context.held), Measured::default());
+        let (mut carried, mut measured) = (Carried::new(&plan), Measured::default());
         let round = Round {
             number: i + 1,
             ..Round::whole(&plan)

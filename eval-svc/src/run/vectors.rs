@@ -6,11 +6,7 @@ use super::{
     RunError,
     prompting::{Key, Slot},
 };
-use crate::{
-    encoding::Encoded,
-    metric::VectorMatrix,
-    work::{Held, HeldVectors},
-};
+use crate::{encoding::Encoded, metric::VectorMatrix};
 
 /// Vectors of one encoder, by prompt and number of their text.
 #[derive(Debug, Default)]
@@ -21,19 +17,9 @@ pub(super) struct Vectors {
     /// Whether the text of each row was cut at the encoder's maximum length; `None` if the encoder
     /// does not report it.
     cut: Vec<Option<bool>>,
-    /// Counts the values of `data`.
-    held: Held,
 }
 
 impl Vectors {
-    /// None yet.
-    pub(super) fn new(held: &HeldVectors) -> Self {
-        Self {
-            held: held.hold(0),
-            ..Self::default()
-        }
-    }
-
     pub(super) fn contains(&self, key: Key) -> bool {
         self.rows.contains_key(&key)
     }
@@ -53,7 +39,6 @@ impl Vectors {
     pub(super) fn keep(&mut self, wanted: &HashSet<Key>) {
         let mut kept = Self {
             cols: self.cols,
-            held: self.held.beside(0),
             ..Self::default()
         };
         for (text, row) in &self.rows {
@@ -64,7 +49,6 @@ impl Vectors {
                     .extend_from_slice(&self.data[row * self.cols..(row + 1) * self.cols]);
             }
         }
-        kept.held.grow(kept.data.len());
         *self = kept;
     }
 
@@ -111,7 +95,6 @@ impl Vectors {
             self.rows.insert((slot, text), row);
         }
         self.cut.extend(encoded.cut);
-        self.held.grow(encoded.data.len());
         self.data.extend(encoded.data);
         Ok(())
     }

@@ -21,7 +21,7 @@ use crate::{
     metric::{Similarity, VectorMatrix},
     prompts::{DatasetPrompts, Part, Sent, same_but_prompt},
     truncation::CutCount,
-    work::{Batching, HeldVectors, LocalEngine},
+    work::{Batching, LocalEngine},
 };
 
 /// A dataset's vectors.
@@ -118,7 +118,6 @@ pub(super) async fn texts(
         done += texts;
         tracing::info!(dataset = dataset.name(), encoder = encoder.id, done, total, "encoding");
     };
-    let held = HeldVectors::default();
     let mut encoded = Vec::with_capacity(groups.len());
     let mut report: Option<AugmentationReport> = None;
     let mut variants: Vec<Vec<bool>> = Vec::with_capacity(groups.len());
@@ -126,13 +125,8 @@ pub(super) async fn texts(
         let distinct = &group.distinct;
         let Some(wanted) = augmentation.filter(|_| group.augmented) else {
             let plain = encoding::encode(
-                &LocalEngine::new(
-                    clients.clone(),
-                    Batching::of_encoders(config),
-                    held.clone(),
-                    Compute::default(),
-                ),
-                (Batching::of_encoders(config), &held),
+                &LocalEngine::new(clients.clone(), Batching::of_encoders(config), Compute::default()),
+                Batching::of_encoders(config),
                 encoder,
                 group.prompt,
                 &distinct.texts,

@@ -14,10 +14,7 @@ use isomer_service_kit::{Fault, GrpcChannel};
 use isomer_usage::sum;
 
 pub(crate) use super::error::EncodingError;
-use super::{
-    Batching, RequestKind, WorkEngine,
-    held::{Held, HeldVectors},
-};
+use super::{Batching, RequestKind, WorkEngine};
 use crate::{
     metric::Similarity,
     prompts::{self, Sent},
@@ -36,8 +33,6 @@ pub(crate) struct Encoded {
     pub(crate) cut: Vec<Option<bool>>,
     /// The usage.
     pub(crate) usage: Usage,
-    /// Counts the values.
-    pub(crate) held: Held,
 }
 
 /// Asks for the description of an encoder.
@@ -63,10 +58,10 @@ pub(crate) fn similarity(encoder: &Encoder) -> Similarity {
 /// Overload and broken connections are retried. All vectors must be in one vector space, the one
 /// that the encoder described; with a `prompt`, in one that differs from it only in the prompt.
 /// Without a `prompt` the encoder's default applies. `own` is how requests are batched for services
-/// of this process; the vectors count as `held`.
+/// of this process.
 pub(crate) async fn encode(
     work: &dyn WorkEngine,
-    (own, held): (Batching, &HeldVectors),
+    own: Batching,
     encoder: &Encoder,
     prompt: Option<&Sent>,
     texts: &[&str],
@@ -83,7 +78,6 @@ pub(crate) async fn encode(
     let mut encoded = Encoded {
         // With a prompt, the space is that of the first answer, after it is checked.
         space: encoder.vector_space.clone().filter(|_| prompt.is_none()),
-        held: held.hold(0),
         ..Encoded::default()
     };
     while let Some((answer, batch)) = answers.try_next().await? {
@@ -143,7 +137,6 @@ impl Encoded {
         if self.cols == 0 {
             self.cols = cols;
             self.data = vec![0.0; texts * cols];
-            self.held.grow(texts * cols);
             self.cut = vec![None; texts];
         } else if self.cols != cols {
             return unusable(format!(

@@ -28,7 +28,7 @@ use prost::Message;
 use uuid::Uuid;
 
 use super::{
-    Batching, HeldVectors, Producer, RequestKind, WorkEngine,
+    Batching, Producer, RequestKind, WorkEngine,
     error::EncodingError,
     score::{self, ScoreFailure, ScoreRecord, ScoreTask},
     search,
@@ -40,8 +40,8 @@ use crate::{EvalClients, compute::Compute};
 #[derive(Debug, Clone)]
 pub(crate) struct LocalEngine {
     clients: EvalClients,
-    /// Requests to encoders, and what counts the vectors of shards.
-    encoding: (Batching, HeldVectors),
+    /// Size and number of requests to encoders for a shard.
+    batching: Batching,
     /// Where shards are searched.
     compute: Compute,
     /// The run that the requests belong to, if another replica may continue it.
@@ -51,12 +51,12 @@ pub(crate) struct LocalEngine {
 }
 
 impl LocalEngine {
-    /// `batching` is that of requests to encoders for a shard, whose vectors count as `held`.
-    pub(crate) fn new(clients: EvalClients, batching: Batching, held: HeldVectors, compute: Compute) -> Self {
+    /// `batching` is that of requests to encoders for a shard.
+    pub(crate) fn new(clients: EvalClients, batching: Batching, compute: Compute) -> Self {
         Self {
             clients,
+            batching,
             compute,
-            encoding: (batching, held),
             run: None,
             holder: None,
         }
@@ -232,11 +232,7 @@ impl WorkEngine for LocalEngine {
 
     fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<Found, EncodingError>> {
         let own = self.clone();
-        async move {
-            let (batching, held) = &own.encoding;
-            search::search(&own, (*batching, held), &own.compute, &shard, wanted).await
-        }
-        .boxed()
+        async move { search::search(&own, own.batching, &own.compute, &shard, wanted).await }.boxed()
     }
 
     fn score(&self, task: ScoreTask) -> BoxFuture<'static, Result<ScoreRecord, ScoreFailure>> {

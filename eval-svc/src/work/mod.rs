@@ -11,7 +11,6 @@ pub(crate) mod encoding;
 mod error;
 #[cfg(feature = "fleet")]
 pub mod fleet;
-mod held;
 mod local;
 mod score;
 mod search;
@@ -31,8 +30,6 @@ use isomer_retention::Holder;
 use isomer_service_kit::{Fault, Tenant};
 
 pub(crate) use error::EncodingError;
-pub(crate) use held::Held;
-pub use held::HeldVectors;
 pub(crate) use local::LocalEngine;
 pub(crate) use score::{ScoreFailure, ScoreRecord, ScoreTask};
 pub(crate) use shard::{DocumentFacts, Found, Queries, Shard, ShardSearch, digest_of_vector};

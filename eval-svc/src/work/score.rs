@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, sync::Arc};
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
 
-use super::held::Held;
 use crate::{
     compute::Compute,
     dataset::{Dataset, Scoring},
@@ -25,8 +24,6 @@ pub(crate) struct ScoreTask {
     pub(crate) profile: Profile,
     /// The encoder's similarity.
     pub(crate) similarity: Similarity,
-    /// Counts the vectors.
-    pub(crate) held: Held,
 }
 
 /// A score, as it is kept and sent.
@@ -88,11 +85,7 @@ impl ScoreRecord {
 
 /// Scores on a thread of runs.
 pub(super) async fn score(compute: &Compute, task: ScoreTask) -> Result<ScoreRecord, ScoreFailure> {
-    let scored = compute.batch(move || {
-        // Counts the vectors until they are dropped.
-        let _held = &task.held;
-        task.dataset.score_with(&task.vectors, task.profile, task.similarity)
-    });
+    let scored = compute.batch(move || task.dataset.score_with(&task.vectors, task.profile, task.similarity));
     told(scored.await)
 }
 

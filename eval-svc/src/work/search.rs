@@ -6,7 +6,6 @@ use std::{collections::HashMap, sync::Arc};
 use super::{
     Batching, WorkEngine,
     encoding::{self, Encoded, EncodingError},
-    held::HeldVectors,
     shard::{DocumentFacts, Found, Shard, ShardSearch, digest_of_vector},
 };
 use crate::{
@@ -20,7 +19,7 @@ use crate::{
 /// Encodes the documents with `work` and searches them.
 pub(super) async fn search(
     work: &dyn WorkEngine,
-    (own, held): (Batching, &HeldVectors),
+    own: Batching,
     compute: &Compute,
     shard: &Shard,
     wanted: Arc<ShardSearch>,
@@ -42,7 +41,7 @@ pub(super) async fn search(
         })
         .collect();
     let encoder = &wanted.encoder;
-    let encoded = encoding::encode(work, (own, held), encoder, wanted.prompt.as_ref(), &distinct, |_, _| ());
+    let encoded = encoding::encode(work, own, encoder, wanted.prompt.as_ref(), &distinct, |_, _| ());
     let encoded = encoded.await.map_err(|error| match error {
         EncodingError::Text { index, message } => EncodingError::Text {
             index: firsts.get(index).copied().unwrap_or_default(),
@@ -68,14 +67,7 @@ type HitsAndFacts = (Vec<Vec<Hit>>, Vec<DocumentFacts>);
 
 /// Searches documents, given the row of each among distinct vectors.
 fn find(encoded: Encoded, rows: &[usize], ids: &[String], wanted: &ShardSearch) -> Result<HitsAndFacts, EncodingError> {
-    // `held` counts the vectors until they are dropped.
-    let Encoded {
-        data,
-        cols,
-        cut,
-        mut held,
-        ..
-    } = encoded;
+    let Encoded { data, cols, cut, .. } = encoded;
     let bad = |error: MatrixError| EncodingError::Unusable(error.to_string());
     let queries = wanted.queries.matrix().view();
     if queries.cols() != cols {
@@ -98,10 +90,7 @@ fn find(encoded: Encoded, rows: &[usize], ids: &[String], wanted: &ShardSearch) 
     // Rows are in the order of their documents where no text occurs twice.
     let matrix = match distinct == rows.len() {
         true => matrix,
-        false => {
-            held.grow(rows.len() * cols);
-            matrix.select(rows.iter().copied())
-        }
+        false => matrix.select(rows.iter().copied()),
     };
     let hits = search::top_k(
         queries,

@@ -12,7 +12,6 @@ use isomer_proto::{common::v1::Usage, encoder::v1::Encoder};
 use isomer_retention::Digest;
 use prost::Message;
 
-use super::held::{Held, HeldVectors};
 use crate::{
     dataset::Dataset,
     metric::{VectorMatrix, search::Hit},
@@ -78,7 +77,6 @@ pub(crate) struct Queries {
     matrix: VectorMatrix,
     /// As a message with its digest, made where workers need it.
     message: OnceLock<(Digest, Bytes)>,
-    _held: Held,
 }
 
 /// How a shard is encoded and searched; the same for every shard of a corpus.
@@ -123,12 +121,10 @@ impl Queries {
     }
 
     /// Copies of rows of vectors, all of one width.
-    pub(crate) fn new(matrix: VectorMatrix, held: &HeldVectors) -> Self {
-        let held = held.hold(matrix.rows() * matrix.cols());
+    pub(crate) fn new(matrix: VectorMatrix) -> Self {
         Self {
             matrix,
             message: OnceLock::new(),
-            _held: held,
         }
     }
 

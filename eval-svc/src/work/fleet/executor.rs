@@ -28,7 +28,7 @@ use crate::{
     prompts::same_but_prompt,
     task::Profile,
     work::{
-        Batching, HeldVectors, LocalEngine, Queries, Shard, ShardSearch, WorkEngine,
+        Batching, LocalEngine, Queries, Shard, ShardSearch, WorkEngine,
         encoding::{self, EncodingError},
         score::{self, ScoreFailure},
         shard::{Documents, VectorRows},
@@ -44,7 +44,6 @@ pub struct ServiceExecutor {
     services: LocalEngine,
     clients: EvalClients,
     blobs: BlobStore,
-    held: HeldVectors,
     compute: Compute,
     class: Arc<str>,
     /// The vectors of the queries that were searched for last, which the next shard has too.
@@ -55,17 +54,11 @@ impl ServiceExecutor {
     /// Calls these services, as `config` says; `class` names the arithmetic of this process, and
     /// `blobs` has what units are about.
     pub fn new(clients: EvalClients, config: &EvalConfig, class: &str, blobs: BlobStore) -> Self {
-        let (held, compute) = (HeldVectors::default(), Compute::default());
+        let compute = Compute::default();
         Self {
-            services: LocalEngine::new(
-                clients.clone(),
-                Batching::of_encoders(config),
-                held.clone(),
-                compute.clone(),
-            ),
+            services: LocalEngine::new(clients.clone(), Batching::of_encoders(config), compute.clone()),
             clients,
             blobs,
-            held,
             compute,
             class: class.into(),
             queries: Arc::default(),
@@ -172,7 +165,7 @@ impl ServiceExecutor {
         let queries = self.queries(&unit.queries).await?.matrix().map_err(Fault::internal)?;
         let terms = unit.terms();
         let wanted = ShardSearch {
-            queries: Queries::new(queries, &self.held),
+            queries: Queries::new(queries),
             terms,
             prompt: unit.prompt.map(Into::into),
             encoder: unit.encoder,
@@ -202,7 +195,6 @@ impl ServiceExecutor {
             .map_err(|_| Fault::internal(format!("a unit of work names the profile `{}`", unit.profile)))?;
         let similarity = SIMILARITIES.get(unit.similarity as usize).copied();
         let similarity = similarity.ok_or_else(|| Fault::internal("a unit of work names no similarity"))?;
-        let _held = self.held.hold(vectors.rows() * vectors.cols());
         let answer = match score::score_of(&self.compute, scoring, vectors, (profile, similarity)).await {
             Ok(record) => VectorsAnswer {
                 record: Some(serde_json::to_vec(&record).map_err(|error| Fault::internal(error.to_string()))?),
