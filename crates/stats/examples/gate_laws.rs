@@ -5,15 +5,13 @@
 //! [units|many|items|shared|strata|power] [LAW]`; with LAW (a part of a law's name) only the rows
 //! of such laws.
 
-use isomer_stats::{
-    StatsError,
-    gate::{
-        boundary::{Candidate, Count, Settings, simulate, simulate_clusters},
-        laws::{self, Clustered, Law, Shape, SharedTexts},
-        layouts::{HTEB_ENGLISH, HTEB_MULTILINGUAL, Layout, MINIMAL, PTEB, QUICK, Spread},
-    },
-    mean,
-    proportion::clopper_pearson_lower,
+mod lab;
+
+use isomer_stats::{StatsError, mean, proportion::clopper_pearson_lower};
+use lab::{
+    boundary::{Candidate, Count, Settings, simulate, simulate_clusters},
+    laws::{self, Clustered, Law, Shape, SharedTexts},
+    layouts::{HTEB_ENGLISH, HTEB_MULTILINGUAL, Layout, MINIMAL, PTEB, QUICK, Spread},
 };
 
 const ALPHA: f64 = 0.05;

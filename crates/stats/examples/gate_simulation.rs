@@ -2,16 +2,14 @@
 //!
 //! `cargo run --release -p isomer-stats --example gate_simulation [GATES]`
 
+mod lab;
+
 use isomer_stats::{
     StatsError,
-    gate::{
-        rule::Basis,
-        simulate::{
-            ItemLaw, RoundsLaw, ScheduleLaw, Simulated, simulate_betting, simulate_margins, simulate_rounds,
-            simulate_schedule,
-        },
-        spending::Spending,
-    },
+    gate::{rule::Basis, spending::Spending},
+};
+use lab::simulate::{
+    ItemLaw, RoundsLaw, ScheduleLaw, Simulated, simulate_betting, simulate_margins, simulate_rounds, simulate_schedule,
 };
 
 const ALPHA: f64 = 0.05;

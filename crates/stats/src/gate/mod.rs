@@ -13,23 +13,16 @@
 //! * [`spending`]: looks at growing data, each at its share of the chance of error.
 //! * [`releases`]: one release after another, with one chance of error over all of them.
 //! * [`schedule`]: which looks a run over data sets and seeds takes.
-//! * [`simulate`]: error rates and savings of sequential checks, by simulation.
-//! * [`laws`]: skewed, collapsed and clustered drops. [`boundary`]: how often bounds err under
-//!   them.
 
 pub mod betting;
-pub mod boundary;
 pub mod bounded;
 pub mod candidates;
 pub mod items;
-pub mod laws;
-pub mod layouts;
 pub mod non_inferiority;
 pub mod note;
 pub mod releases;
 pub mod rule;
 pub mod schedule;
-pub mod simulate;
 pub mod spending;
 pub mod studentised;
 pub mod worst;

@@ -5,15 +5,18 @@ use isomer_stats::{
     clopper_pearson_lower,
     gate::{
         Limit, Verdict,
-        boundary::{Candidate, Count, Settings, simulate, simulate_clusters},
         bounded::{Range, bounded_interval},
         items::{Stratum, decide_items},
-        laws::{self, Law, Shape, SharedTexts},
-        layouts::{MINIMAL, QUICK, Spread},
         rule::{Basis, Rule, decide},
     },
 };
 use proptest::prelude::*;
+
+use crate::lab::{
+    boundary::{Candidate, Count, Settings, simulate, simulate_clusters},
+    laws::{self, Law, Shape, SharedTexts},
+    layouts::{MINIMAL, QUICK, Spread},
+};
 
 const ALPHA: f64 = 0.05;
 const GATES: usize = 600;

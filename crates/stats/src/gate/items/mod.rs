@@ -308,8 +308,11 @@ pub fn decide_items(limit: Limit, alpha: f64, strata: &[Stratum]) -> Result<Deci
     decide_with(limit, alpha, strata, DRAWS)
 }
 
-/// The same, with other than [`DRAWS`] draws.
-pub(super) fn decide_with(limit: Limit, alpha: f64, strata: &[Stratum], draws: usize) -> Result<Decision, StatsError> {
+/// [`decide_items`] with so many draws of weights; fewer are faster, and their bounds wider.
+///
+/// # Errors
+/// As [`decide_items`].
+pub fn decide_with(limit: Limit, alpha: f64, strata: &[Stratum], draws: usize) -> Result<Decision, StatsError> {
     let (estimate, low, high) = bounds_with(strata, alpha, alpha, draws)?;
     let units = strata.iter().map(Stratum::clusters).sum();
     let verdict = limit.verdict(low, high);

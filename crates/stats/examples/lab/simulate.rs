@@ -1,38 +1,37 @@
 //! Error rates and savings of sequential checks, by simulation.
 
-use rayon::prelude::*;
-
-use super::{
-    Limit, Verdict,
-    betting::{BettingTest, Items},
-    non_inferiority::{Comparison, non_inferiority},
-    rule::{Basis, Rule, decide},
-    schedule::{rounds, shares},
-    spending::{SequentialRule, Spending},
-};
-use crate::{
+use isomer_stats::{
     StatsError,
+    gate::{
+        Limit, Verdict,
+        betting::{BettingTest, Items},
+        non_inferiority::{Comparison, non_inferiority},
+        rule::{Basis, Rule, decide},
+        schedule::{rounds, shares},
+        spending::{SequentialRule, Spending},
+    },
     random::{normal, stream, uniform},
 };
+use rayon::prelude::*;
 
 /// What came of many simulated gates.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Simulated {
+pub(crate) struct Simulated {
     /// Gates.
-    pub gates: usize,
+    pub(crate) gates: usize,
     /// Share that passed.
-    pub passed: f64,
+    pub(crate) passed: f64,
     /// Share that failed.
-    pub failed: f64,
+    pub(crate) failed: f64,
     /// Share that stayed undecided.
-    pub undecided: f64,
+    pub(crate) undecided: f64,
     /// Mean share of the full run's items that were drawn.
-    pub drawn: f64,
+    pub(crate) drawn: f64,
 }
 
 /// Items of a simulated data set: paired differences of per-item scores in [−1, 1].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum ItemLaw {
+pub(crate) enum ItemLaw {
     /// −1, 0 or 1: a right answer lost with chance `lost`, won with chance `won`.
     Answers {
         /// Chance of −1.
@@ -51,7 +50,7 @@ pub enum ItemLaw {
 
 impl ItemLaw {
     /// Mean of the law.
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         match self {
             Self::Answers { lost, won } => won - lost,
             Self::Uniform { from, to } => (from + to) / 2.0,
@@ -73,7 +72,7 @@ impl ItemLaw {
 ///
 /// # Errors
 /// As [`BettingTest::new`].
-pub fn simulate_betting(
+pub(crate) fn simulate_betting(
     law: ItemLaw,
     floor: f64,
     alpha: f64,
@@ -106,26 +105,26 @@ pub fn simulate_betting(
 /// A simulated run in rounds: units (data sets) whose true differences are normal, seeds with noise
 /// around them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RoundsLaw {
+pub(crate) struct RoundsLaw {
     /// Mean difference.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// Standard deviation between units.
-    pub sd_between: f64,
+    pub(crate) sd_between: f64,
     /// Standard deviation over seeds.
-    pub sd_seeds: f64,
+    pub(crate) sd_seeds: f64,
     /// Seeds a unit.
-    pub seeds: usize,
+    pub(crate) seeds: usize,
     /// Units in each round.
-    pub units_a_round: usize,
+    pub(crate) units_a_round: usize,
     /// Rounds planned.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 }
 
 /// Simulates gates that look after every round.
 ///
 /// # Errors
 /// As [`SequentialRule::look`].
-pub fn simulate_rounds(
+pub(crate) fn simulate_rounds(
     law: RoundsLaw,
     floor: f64,
     basis: Basis,
@@ -166,17 +165,17 @@ pub fn simulate_rounds(
 /// A simulated run over data sets and seeds as [`rounds`] lays them out: true differences are
 /// normal, seeds scatter around them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ScheduleLaw {
+pub(crate) struct ScheduleLaw {
     /// Mean difference.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// Standard deviation between units.
-    pub sd_between: f64,
+    pub(crate) sd_between: f64,
     /// Standard deviation over seeds.
-    pub sd_seeds: f64,
+    pub(crate) sd_seeds: f64,
     /// Units of the full run.
-    pub units: usize,
+    pub(crate) units: usize,
     /// Seeds of the full run.
-    pub seeds: usize,
+    pub(crate) seeds: usize,
 }
 
 impl ScheduleLaw {
@@ -198,7 +197,7 @@ fn part(all: &[Vec<f64>], units: usize, seeds: usize) -> Vec<Vec<f64>> {
 ///
 /// # Errors
 /// As [`decide`].
-pub fn simulate_schedule(
+pub(crate) fn simulate_schedule(
     law: ScheduleLaw,
     floor: f64,
     basis: Basis,
@@ -242,7 +241,7 @@ pub fn simulate_schedule(
 ///
 /// # Errors
 /// As [`non_inferiority`].
-pub fn simulate_margins(
+pub(crate) fn simulate_margins(
     law: ScheduleLaw,
     margin: f64,
     comparisons: usize,

@@ -4,50 +4,49 @@
 //! The limit is the law's mean, taken as the largest allowed drop: every pass is a false pass,
 //! every fail a false failure.
 
-use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
-
-use super::{
-    Limit, Verdict,
-    betting::{BettingTest, Items},
-    bounded::{Range, p_at_least, p_at_most},
-    items::{Cluster, Evidence, Stratum, decide_items},
-};
-use crate::{
+use isomer_stats::{
     Alternative, Method, StatsError, WilcoxonOptions,
-    describe::{mean, sample_sd},
-    quantile,
+    gate::{
+        Limit, Verdict,
+        betting::{BettingTest, Items},
+        bounded::{Range, p_at_least, p_at_most},
+        items::{Cluster, Evidence, Stratum, decide_items},
+    },
+    mean, quantile,
     random::{below, stream},
+    sample_sd,
     special::{normal_cdf, normal_quantile, student_quantile},
     wilcoxon_interval, wilcoxon_with,
 };
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
 
 /// Bounds to compare. Four of them are bases of a rule; the rest were candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Candidate {
-    /// [`super::rule::Basis::SignedRank`].
+pub(crate) enum Candidate {
+    /// [`isomer_stats::gate::rule::Basis::SignedRank`].
     SignedRank,
-    /// [`super::rule::Basis::StudentMean`].
+    /// [`isomer_stats::gate::rule::Basis::StudentMean`].
     Student,
     /// Student's t after Johnson's correction for skewness (N. J. Johnson 1978).
     Johnson,
     /// Hall's monotone cubic transformation of t (P. Hall 1992).
     Hall,
-    /// [`super::rule::Basis::BootstrapMean`].
+    /// [`isomer_stats::gate::rule::Basis::BootstrapMean`].
     Percentile,
     /// Percentile bounds, accelerated and corrected for bias.
     Bca,
-    /// [`super::rule::Basis::StudentisedBootstrap`].
+    /// [`isomer_stats::gate::rule::Basis::StudentisedBootstrap`].
     Studentised,
-    /// Betting ([`super::betting`]), read after the last value.
+    /// Betting ([`BettingTest`]), read after the last value.
     Betting,
-    /// [`super::rule::Basis::Bounded`].
+    /// [`isomer_stats::gate::rule::Basis::Bounded`].
     Bounded,
 }
 
 impl Candidate {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::SignedRank,
         Self::Student,
         Self::Johnson,
@@ -60,7 +59,7 @@ impl Candidate {
     ];
 
     /// Its name in tables.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::SignedRank => "signed-rank",
             Self::Student => "Student",
@@ -77,37 +76,37 @@ impl Candidate {
 
 /// The results of one candidate's gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Count {
+pub(crate) struct Count {
     /// The candidate.
-    pub candidate: Candidate,
+    pub(crate) candidate: Candidate,
     /// Gates that passed.
-    pub passed: usize,
+    pub(crate) passed: usize,
     /// Gates that failed.
-    pub failed: usize,
+    pub(crate) failed: usize,
 }
 
 /// How a cell of the table is simulated.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The most that the mean may be.
-    pub limit: f64,
+    pub(crate) limit: f64,
     /// The range of values.
-    pub range: Range,
+    pub(crate) range: Range,
     /// Chance of error on each side.
-    pub alpha: f64,
+    pub(crate) alpha: f64,
     /// Gates.
-    pub gates: usize,
+    pub(crate) gates: usize,
     /// Resamples of a bootstrap.
-    pub resamples: usize,
+    pub(crate) resamples: usize,
     /// Seed.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// Simulates gates: each draws a sample and asks every candidate.
 ///
 /// # Errors
 /// What a candidate cannot take, e.g. values outside the range.
-pub fn simulate(
+pub(crate) fn simulate(
     candidates: &[Candidate],
     settings: &Settings,
     draw: impl Fn(&mut ChaCha8Rng) -> Vec<f64> + Sync,
@@ -134,12 +133,12 @@ pub fn simulate(
         .collect())
 }
 
-/// Simulates gates on clusters of items, by [`super::items::decide_items`]: how many passed and
+/// Simulates gates on clusters of items, by [`decide_items`]: how many passed and
 /// failed.
 ///
 /// # Errors
-/// As [`super::items::decide_items`].
-pub fn simulate_clusters(
+/// As [`decide_items`].
+pub(crate) fn simulate_clusters(
     settings: &Settings,
     draw: impl Fn(&mut ChaCha8Rng) -> Vec<Cluster> + Sync,
 ) -> Result<(usize, usize), StatsError> {
@@ -330,10 +329,11 @@ impl<'a> Sample<'a> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::gate::{
-        laws::{self, Law, Shape},
-        rule::{Basis, Rule, decide},
+    use isomer_stats::gate::rule::{Basis, Rule, decide};
+
+    use super::{
+        super::laws::{self, Law, Shape},
+        *,
     };
 
     fn settings(law: &Law, gates: usize) -> Settings {

@@ -3,18 +3,17 @@
 //! original is 70 (units) or known item by item (items), so that no drop leaves [`UNITS`] or
 //! [`ITEMS`].
 
-use rand_chacha::ChaCha8Rng;
-
-use super::{bounded::Range, items::Cluster};
-use crate::{
+use isomer_stats::{
+    gate::{bounded::Range, items::Cluster},
     random::{below, uniform},
     special::{normal_quantile, student_quantile},
 };
+use rand_chacha::ChaCha8Rng;
 
 /// What the drop of a data set's score may be: from 70 points to 0, or up to 100.
-pub const UNITS: Range = Range { low: -30.0, high: 70.0 };
+pub(crate) const UNITS: Range = Range { low: -30.0, high: 70.0 };
 /// What the drop of an item's score may be.
-pub const ITEMS: Range = Range {
+pub(crate) const ITEMS: Range = Range {
     low: -100.0,
     high: 100.0,
 };
@@ -23,20 +22,20 @@ const GRID: usize = 200_000;
 
 /// A law by its quantile function, cut at its range.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Law {
+pub(crate) struct Law {
     /// What it is called in tables.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Its shape.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// Turned around: gains where it had drops, about 3 points.
-    pub mirrored: bool,
+    pub(crate) mirrored: bool,
     /// What its values may be.
-    pub range: Range,
+    pub(crate) range: Range,
 }
 
 /// Shapes of laws; means and spreads in points.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// Normal.
     Normal {
         /// Mean.
@@ -82,7 +81,7 @@ pub enum Shape {
 
 impl Law {
     /// A law of units.
-    pub const fn of_units(name: &'static str, shape: Shape) -> Self {
+    pub(crate) const fn of_units(name: &'static str, shape: Shape) -> Self {
         Self {
             name,
             shape,
@@ -92,7 +91,7 @@ impl Law {
     }
 
     /// A law of items.
-    pub const fn of_items(name: &'static str, shape: Shape) -> Self {
+    pub(crate) const fn of_items(name: &'static str, shape: Shape) -> Self {
         Self {
             name,
             shape,
@@ -103,7 +102,7 @@ impl Law {
 
     /// The same, turned around.
     #[must_use]
-    pub const fn turned(self, name: &'static str) -> Self {
+    pub(crate) const fn turned(self, name: &'static str) -> Self {
         Self {
             name,
             mirrored: true,
@@ -112,7 +111,7 @@ impl Law {
     }
 
     /// Its value at a uniform number.
-    pub fn at(&self, u: f64) -> f64 {
+    pub(crate) fn at(&self, u: f64) -> f64 {
         let value = match self.shape {
             Shape::Normal { mean, sd } => mean + sd * normal_quantile(u),
             Shape::Exponential { mean } => -mean * (1.0 - u).ln(),
@@ -131,19 +130,19 @@ impl Law {
     }
 
     /// A draw.
-    pub fn draw(&self, rng: &mut ChaCha8Rng) -> f64 {
+    pub(crate) fn draw(&self, rng: &mut ChaCha8Rng) -> f64 {
         self.at(uniform(rng))
     }
 
     /// Its mean, cut as it is: the midpoint rule over its quantiles.
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         let sum: f64 = (0..GRID).map(|i| self.at((i as f64 + 0.5) / GRID as f64)).sum();
         sum / GRID as f64
     }
 }
 
 /// Laws of data sets or groups. Where no share is stated the mean is about 3 points.
-pub fn of_units() -> Vec<Law> {
+pub(crate) fn of_units() -> Vec<Law> {
     let exponential = Law::of_units("exponential", Shape::Exponential { mean: 3.0 });
     let lognormal = Law::of_units("lognormal", Shape::Lognormal { mean: 3.0 });
     let collapse = |name, share| Law::of_units(name, Shape::Collapse { share });
@@ -162,7 +161,7 @@ pub fn of_units() -> Vec<Law> {
 }
 
 /// Laws of items.
-pub fn of_items() -> Vec<Law> {
+pub(crate) fn of_items() -> Vec<Law> {
     let inflated = Law::of_items("20 % drop, mostly little", Shape::Inflated { share: 0.2 });
     vec![
         Law::of_items("answers, 6 % lost, 3 % won", Shape::Answers { lost: 0.06, won: 0.03 }),
@@ -177,19 +176,19 @@ pub fn of_items() -> Vec<Law> {
 /// Data sets with entries that share their fate, e.g. languages of one data set: normal, mean 3,
 /// standard deviation 3.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Clustered<'a> {
+pub(crate) struct Clustered<'a> {
     /// Entries of each data set.
-    pub sizes: &'a [usize],
+    pub(crate) sizes: &'a [usize],
     /// Share of an entry's variance that its data set explains.
-    pub shared: f64,
+    pub(crate) shared: f64,
 }
 
 impl Clustered<'_> {
     /// Mean of the law.
-    pub const MEAN: f64 = 3.0;
+    pub(crate) const MEAN: f64 = 3.0;
 
     /// Every entry, data set by data set.
-    pub fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
+    pub(crate) fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
         let mut scatter = |share: f64| 3.0 * share.sqrt() * normal_quantile(uniform(rng));
         self.sizes
             .iter()
@@ -205,16 +204,16 @@ impl Clustered<'_> {
 
 /// Rows that share a text: up to five, of which all are lost (100 points) where the text is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SharedTexts {
+pub(crate) struct SharedTexts {
     /// Texts.
-    pub texts: usize,
+    pub(crate) texts: usize,
     /// Chance that a text is lost.
-    pub lost: f64,
+    pub(crate) lost: f64,
 }
 
 impl SharedTexts {
     /// Clusters of rows.
-    pub fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<Cluster> {
+    pub(crate) fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<Cluster> {
         (0..self.texts)
             .map(|_| {
                 let items = below(rng, 5) + 1;
@@ -228,7 +227,7 @@ impl SharedTexts {
     }
 
     /// The same rows, as if they were independent.
-    pub fn rows(&self, rng: &mut ChaCha8Rng) -> Vec<f64> {
+    pub(crate) fn rows(&self, rng: &mut ChaCha8Rng) -> Vec<f64> {
         let clusters = self.draw(rng);
         let rows = clusters.iter().flat_map(|cluster| {
             let each = cluster.sum / cluster.items as f64;

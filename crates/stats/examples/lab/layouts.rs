@@ -1,19 +1,19 @@
 //! Layouts of the shipped suites for simulation: data sets, the items behind their scores, and
 //! groups.
 
-use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
-
-use super::{
-    Limit, Verdict,
-    items::{Evidence, Stratum, decide_with},
-    laws::ITEMS,
-};
-use crate::{
+use isomer_stats::{
     StatsError,
+    gate::{
+        Limit, Verdict,
+        items::{Evidence, Stratum, decide_with},
+    },
     random::{stream, uniform},
     special::normal_quantile,
 };
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use super::laws::ITEMS;
 
 /// Draws behind a simulated bound; a rule takes more.
 const DRAWS: usize = 1_999;
@@ -23,25 +23,25 @@ const MEASURED: f64 = 25.0;
 
 /// A data set: its items, and whether its score is their mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
+pub(crate) struct Size {
     /// Items, as sampled by the suite.
-    pub items: usize,
+    pub(crate) items: usize,
     /// Whether the score is a mean of items (retrieval, reranking, classification, summaries), or a
     /// figure of all of them together (correlation, average precision, V-measure).
-    pub mean: bool,
+    pub(crate) mean: bool,
     /// Data sets of its group, which count once together.
-    pub members: usize,
+    pub(crate) members: usize,
 }
 
 /// A suite's data sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// Its name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Data sets whose scores are taken; the first is a mean of items where there is one.
-    pub sizes: &'static [Size],
+    pub(crate) sizes: &'static [Size],
     /// Most points that the total may drop, as its gate has it.
-    pub limit: f64,
+    pub(crate) limit: f64,
 }
 
 const fn mean_of(items: usize) -> Size {
@@ -76,14 +76,14 @@ const fn with_group<const N: usize>(mut sizes: [Size; N], from: usize, members: 
 }
 
 /// suites/quick.toml: pairs of sts and pair classification, queries.
-pub const QUICK: Layout = Layout {
+pub(crate) const QUICK: Layout = Layout {
     name: "quick",
     sizes: &[figure_of(96), figure_of(92), mean_of(36)],
     limit: 10.0,
 };
 
 /// suites/minimal.toml, by its `limit` keys.
-pub const MINIMAL: Layout = Layout {
+pub(crate) const MINIMAL: Layout = Layout {
     name: "minimal",
     sizes: &[
         figure_of(300),
@@ -99,7 +99,7 @@ pub const MINIMAL: Layout = Layout {
 
 /// suites/hteb-english.toml, 19 data sets; of larger ones 200 items (`--limit 200`), whole BIOSSES
 /// and SummEval.
-pub const HTEB_ENGLISH: Layout = Layout {
+pub(crate) const HTEB_ENGLISH: Layout = Layout {
     name: "hteb-english, --limit 200",
     sizes: &[
         mean_of(200),
@@ -126,7 +126,7 @@ pub const HTEB_ENGLISH: Layout = Layout {
 };
 
 /// suites/hteb-multilingual.toml, 63 data sets in 13 groups, of each at most 200 items.
-pub const HTEB_MULTILINGUAL: Layout = Layout {
+pub(crate) const HTEB_MULTILINGUAL: Layout = Layout {
     name: "hteb-multilingual, --limit 200",
     sizes: &{
         // Six means of items and two figures by themselves; then languages of clustering, pairs and
@@ -144,7 +144,7 @@ pub const HTEB_MULTILINGUAL: Layout = Layout {
 };
 
 /// suites/pteb.toml, 49 data sets in 20 groups, of each at most 200 items.
-pub const PTEB: Layout = Layout {
+pub(crate) const PTEB: Layout = Layout {
     name: "pteb, --limit 200",
     sizes: &{
         // Six means of items and ten figures by themselves; then languages of a classification,
@@ -165,7 +165,7 @@ pub const PTEB: Layout = Layout {
 
 /// How a drop spreads over a suite's data sets and their items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
+pub(crate) enum Spread {
     /// Like everywhere: answers lost and won, the balance being the drop.
     Even,
     /// Like everywhere, nothing but losses: of a drop of 3 points every item of 33 is lost whole.
@@ -177,7 +177,7 @@ pub enum Spread {
 
 impl Layout {
     /// Groups of data sets: each counts once.
-    pub fn groups(&self) -> f64 {
+    pub(crate) fn groups(&self) -> f64 {
         self.sizes.iter().map(|size| 1.0 / size.members as f64).sum()
     }
 
@@ -233,8 +233,8 @@ impl Layout {
     /// `limit` and is `drop`.
     ///
     /// # Errors
-    /// As [`super::items::decide_items`].
-    pub fn simulate(
+    /// As [`decide_with`].
+    pub(crate) fn simulate(
         &self,
         drop: f64,
         spread: Spread,
