@@ -128,7 +128,7 @@ pub(crate) async fn compose_within(
 
     // The class of this machine's arithmetic follows from it.
     config.embed.limit_instructions()?;
-    let (blobs, class) = (BlobStore::open(&config.store)?, isomer_kernels::class());
+    let (blobs, class) = (BlobStore::open(&config.store)?, config.embed.class());
     let vectors = blobs.clone().map(|blobs| SharedVectors::new(blobs, &class));
     let embed = EmbedService::with_shared(config.embed, resolver.clone(), vectors.clone())?;
     embed.warm_up().await?;

@@ -88,10 +88,11 @@ pub async fn work(
         fleet: FleetConfig::default(),
         ..config
     };
-    let eval = alone.eval.clone();
+    let (eval, embed) = (alone.eval.clone(), alone.embed.clone());
     let limits = Limits::connect(&queue).await?;
     let app = Box::pin(compose_within(alone, Caller::Owner, Some(Arc::new(limits.clone())))).await?;
-    let class = isomer_kernels::class();
+    // Composing has limited the instructions, which the class names.
+    let class = embed.class();
     let performer = Arc::new(ServiceExecutor::new(app.clients(), &eval, &class, blobs.clone()));
     ready(&class);
     let worked = isomer_fleet::worker::work((queue, blobs), performer, kinds, shutdown, grace).await;

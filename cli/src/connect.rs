@@ -16,7 +16,7 @@ use isomer_service_kit::{
 use serde_json::json;
 
 use crate::{
-    args::{EngineArgs, FleetArgs, Global, PrecisionArg},
+    args::{BackendArg, EngineArgs, FleetArgs, Global, PrecisionArg},
     exit::Failure,
     progress::Display,
 };
@@ -127,6 +127,13 @@ pub(crate) fn configuration_with(
     }
     if let Some(device) = &engine.device {
         embed.insert("device".into(), json!(device));
+    }
+    if let Some(backend) = engine.backend {
+        let name = match backend {
+            BackendArg::Kernels => "kernels",
+            BackendArg::Candle => "candle",
+        };
+        embed.insert("backend".into(), json!(name));
     }
     if !global.data_roots.is_empty() {
         overrides["eval"] = json!({ "dataset_dirs": global.data_roots });
@@ -273,6 +280,10 @@ async fn connect_with(
         Some(_) if engine.device.is_some() => Err(Failure::usage(
             "--device: the server at --server computes on the device of its own configuration (embed.device); leave --device \
              out",
+        )),
+        Some(_) if engine.backend.is_some() => Err(Failure::usage(
+            "--backend: the server at --server computes with the backend of its own configuration (embed.backend); leave \
+             --backend out",
         )),
         Some(_) => Ok(Connection {
             channel: remote(global).await?,

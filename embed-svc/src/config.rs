@@ -12,7 +12,7 @@ use isomer_service_kit::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Choice, Precision};
+use crate::device::{Choice, CpuBackend, Precision};
 
 /// Settings of the encoder service (section `embed`).
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,7 +22,12 @@ pub struct EmbedConfig {
     /// CPU), `cpu`, `cuda:N`, `metal`; several GPUs, each with a copy of the model, as
     /// `cuda:0,cuda:1`.
     pub device: String,
-    /// Arithmetic of the transformers: `f32`, `f16` and `bf16` (GPU only), or `int8` (CPU only).
+    /// Code that computes transformers on the CPU: `kernels` (our own) or `candle` (slower; what
+    /// runs on a GPU without kernels of ours). A GPU always computes on Candle's tensors, and T5
+    /// encoders always with candle-transformers.
+    pub backend: CpuBackend,
+    /// Arithmetic of the transformers: `f32`, `f16` and `bf16` (GPU, or backend `candle`), or
+    /// `int8` (CPU with backend `kernels`).
     pub precision: Precision,
     /// Widest vector instructions of the CPU's arithmetic: `best` (what the machine has), `avx2` or
     /// `portable`. Machines that compute with the same ones give the same bits.
@@ -105,10 +110,23 @@ impl EmbedConfig {
     }
 }
 
+impl EmbedConfig {
+    /// The class of this process's arithmetic. Processes of one class take each other's work in a
+    /// fleet and share what was computed from vectors, so the class names the backend if it is not
+    /// the default.
+    pub fn class(&self) -> String {
+        match self.backend {
+            CpuBackend::Kernels => isomer_kernels::class(),
+            CpuBackend::Candle => format!("{} {}", isomer_kernels::class(), self.backend.name()),
+        }
+    }
+}
+
 impl Default for EmbedConfig {
     fn default() -> Self {
         Self {
             device: "auto".into(),
+            backend: CpuBackend::default(),
             precision: Precision::F32,
             instructions: Instructions::default(),
             threads: 0,
@@ -134,14 +152,22 @@ impl Default for EmbedConfig {
 impl Validate for EmbedConfig {
     fn validate(&self) -> Result<(), ConfigError> {
         // Opened later: here nothing outside is touched.
-        let devices = Choice::parse(&self.device, Precision::F32)
+        let devices = Choice::parse(&self.device, Precision::F32, self.backend)
             .map_err(|error| ConfigError::new("embed.device", error.to_string(), "give `auto`, `cpu` or a GPU"))?;
-        if let Err(error) = Choice::parse(&self.device, self.precision) {
-            return Err(ConfigError::new(
-                "embed.precision",
-                error.to_string(),
-                "give embed.precision = \"f32\", or another embed.device",
-            ));
+        if let Err(error) = Choice::parse(&self.device, self.precision, self.backend) {
+            let by_backend = Choice::parse(&self.device, self.precision, CpuBackend::Kernels).is_ok();
+            let (field, hint) = if by_backend {
+                (
+                    "embed.backend",
+                    "give embed.backend = \"kernels\", or another embed.precision",
+                )
+            } else {
+                (
+                    "embed.precision",
+                    "give embed.precision = \"f32\", or another embed.device",
+                )
+            };
+            return Err(ConfigError::new(field, error.to_string(), hint));
         }
         let gpu = |choice: &Choice| match choice {
             Choice::Cpu => false,
@@ -153,6 +179,16 @@ impl Validate for EmbedConfig {
                 "embed.replicas",
                 format!("is {}, but is for the CPU", self.replicas),
                 "give embed.device = \"cpu\"; several GPUs are named as embed.device = \"cuda:0,cuda:1\"",
+            ));
+        }
+        if self.replicas != 1 && self.backend == CpuBackend::Candle {
+            return Err(ConfigError::new(
+                "embed.replicas",
+                format!(
+                    "is {}, but embed.backend = \"candle\" computes one batch at a time",
+                    self.replicas
+                ),
+                "give embed.replicas = 1, or embed.backend = \"kernels\"",
             ));
         }
         for (field, value, most) in [
@@ -267,6 +303,42 @@ mod tests {
         config.validate().unwrap();
         config.replicas = 65;
         config.validate().unwrap_err();
+    }
+
+    #[test]
+    fn a_backend_that_cannot_compute_as_asked_is_refused_by_its_field() {
+        let field = |edit: fn(&mut EmbedConfig)| {
+            let mut config = EmbedConfig {
+                backend: CpuBackend::Candle,
+                ..EmbedConfig::default()
+            };
+            config.validate().unwrap();
+            edit(&mut config);
+            config.validate().unwrap_err().field().to_owned()
+        };
+        assert_eq!(field(|config| config.precision = Precision::Int8), "embed.backend");
+        assert_eq!(field(|config| config.replicas = 2), "embed.replicas");
+        assert_eq!(field(|config| config.device = "gpu".into()), "embed.device");
+        for name in ["kernels", "candle"] {
+            let read: EmbedConfig = serde_json::from_value(serde_json::json!({ "backend": name })).unwrap();
+            assert_eq!(read.backend.name(), name);
+        }
+        let unknown = serde_json::from_value::<EmbedConfig>(serde_json::json!({ "backend": "onnx" }));
+        assert!(unknown.unwrap_err().to_string().contains("`kernels` or `candle`"));
+    }
+
+    #[test]
+    fn processes_of_different_backends_are_of_different_classes() {
+        let class = |backend| {
+            EmbedConfig {
+                backend,
+                ..EmbedConfig::default()
+            }
+            .class()
+        };
+        // Stores of earlier versions name the kernels' class, so that it must not change.
+        assert_eq!(class(CpuBackend::Kernels), isomer_kernels::class());
+        assert_eq!(class(CpuBackend::Candle), format!("{} candle", isomer_kernels::class()));
     }
 
     #[cfg(feature = "cuda")]

@@ -35,6 +35,45 @@ impl Precision {
     }
 }
 
+/// The code that computes transformers on the CPU. A GPU always computes on Candle's tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CpuBackend {
+    /// Our own kernels.
+    #[default]
+    Kernels,
+    /// Candle: the code that a GPU without kernels of ours runs. It is slower, and its vectors
+    /// differ from those of the kernels by rounding.
+    Candle,
+}
+
+impl CpuBackend {
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernels => "kernels",
+            Self::Candle => "candle",
+        }
+    }
+
+    /// Refuses arithmetic that it lacks.
+    fn check(self, precision: Precision) -> Result<(), String> {
+        match (self, precision) {
+            (_, Precision::F32)
+            | (Self::Kernels, Precision::Int8)
+            | (Self::Candle, Precision::F16 | Precision::Bf16) => Ok(()),
+            (Self::Kernels, Precision::F16 | Precision::Bf16) => Err(format!(
+                "precision {} is for GPUs; on the CPU give precision `f32` or `int8`, or backend `candle`",
+                precision.name()
+            )),
+            (Self::Candle, Precision::Int8) => Err(
+                "backend candle has no precision int8; give backend `kernels`, or precision `f32`, `f16` or `bf16`"
+                    .into(),
+            ),
+        }
+    }
+}
+
 /// A device that was found to work, and the arithmetic on it.
 #[derive(Debug, Clone)]
 pub enum Device {
@@ -42,8 +81,7 @@ pub enum Device {
     Cpu,
     /// The CPU, on our kernels, linear layers as integers.
     CpuInt8,
-    /// A device of Candle. Its CPU is for tests of what a GPU will run; no configuration chooses
-    /// it.
+    /// A device of Candle: a GPU, or the CPU under [`CpuBackend::Candle`].
     Candle {
         /// Which.
         device: candle_core::Device,
@@ -57,7 +95,7 @@ pub enum Device {
 pub enum Choice {
     /// `cuda:0` if this build has CUDA and a device answers, else the CPU.
     Auto,
-    /// The CPU, on our kernels.
+    /// The CPU.
     Cpu,
     /// An NVIDIA GPU.
     Cuda(usize),
@@ -69,12 +107,12 @@ const SERVED: &str = "`auto`, `cpu`, `cuda:N`, several GPUs as `cuda:0,cuda:1`, 
 
 impl Choice {
     /// Parses what [`Device::open`] opens and refuses what this build cannot serve; does not look
-    /// for devices.
+    /// for devices. `backend` computes on the CPU.
     ///
     /// # Errors
     /// If a name is unknown, devices cannot be combined, or this build lacks the device or its
     /// arithmetic.
-    pub fn parse(text: &str, precision: Precision) -> Result<Vec<Self>, EmbedError> {
+    pub fn parse(text: &str, precision: Precision, backend: CpuBackend) -> Result<Vec<Self>, EmbedError> {
         let refuse = |problem: String| EmbedError::Device {
             device: text.to_owned(),
             problem,
@@ -116,10 +154,11 @@ impl Choice {
                         "precision int8 is for the CPU; give device `cpu`, or precision `f32`, `f16` or `bf16`".into(),
                     ));
                 }
-                (Self::Cpu, Precision::F16 | Precision::Bf16) => return Err(refuse(no_half(precision))),
-                (Self::Auto, Precision::F16 | Precision::Bf16) if !cfg!(feature = "cuda") => {
-                    return Err(refuse(format!("this build has no CUDA, and {}", no_half(precision))));
-                }
+                // Only the CPU has integers, so `auto` means the CPU.
+                (Self::Cpu, _) | (Self::Auto, Precision::Int8) => backend.check(precision).map_err(refuse)?,
+                (Self::Auto, _) if !cfg!(feature = "cuda") => backend
+                    .check(precision)
+                    .map_err(|problem| refuse(format!("this build has no CUDA, and {problem}")))?,
                 _ => {}
             }
         }
@@ -204,13 +243,6 @@ mod memory {
     }
 }
 
-fn no_half(precision: Precision) -> String {
-    format!(
-        "precision {} is for GPUs; on the CPU give precision `f32` or `int8`",
-        precision.name()
-    )
-}
-
 impl Device {
     /// A device of Candle in 32 bits.
     pub fn candle(device: candle_core::Device) -> Self {
@@ -220,16 +252,20 @@ impl Device {
         }
     }
 
-    /// Opens `auto`, `cpu`, `cuda:N`, several `cuda:N` separated by commas, or `metal`.
+    /// Opens `auto`, `cpu`, `cuda:N`, several `cuda:N` separated by commas, or `metal`. `backend`
+    /// computes on the CPU.
     ///
     /// # Errors
     /// If [`Choice::parse`] refuses the text, or a device does not answer.
-    pub fn open(text: &str, precision: Precision) -> Result<Vec<Self>, EmbedError> {
+    pub fn open(text: &str, precision: Precision, backend: CpuBackend) -> Result<Vec<Self>, EmbedError> {
         let on_cpu = || {
-            Ok(if precision == Precision::Int8 {
-                Self::CpuInt8
-            } else {
-                Self::Cpu
+            Ok(match (backend, precision) {
+                (CpuBackend::Candle, _) => Self::Candle {
+                    device: candle_core::Device::Cpu,
+                    precision,
+                },
+                (CpuBackend::Kernels, Precision::Int8) => Self::CpuInt8,
+                (CpuBackend::Kernels, _) => Self::Cpu,
             })
         };
         let refuse = |problem: String| EmbedError::Device {
@@ -246,18 +282,17 @@ impl Device {
             };
             match opened {
                 Ok(device) => Ok(Self::Candle { device, precision }),
-                Err(error) if choice == Choice::Auto && precision == Precision::F32 => {
-                    tracing::info!("no CUDA device answers ({error}): models run on the CPU");
-                    on_cpu()
-                }
-                Err(error) if choice == Choice::Auto => {
-                    let half = no_half(precision);
-                    Err(refuse(format!("no CUDA device answers ({error}), and {half}")))
-                }
+                Err(error) if choice == Choice::Auto => match backend.check(precision) {
+                    Ok(()) => {
+                        tracing::info!("no CUDA device answers ({error}): models run on the CPU");
+                        on_cpu()
+                    }
+                    Err(problem) => Err(refuse(format!("no CUDA device answers ({error}), and {problem}"))),
+                },
                 Err(error) => Err(refuse(format!("does not answer: {error}"))),
             }
         };
-        let devices: Vec<Self> = Choice::parse(text, precision)?
+        let devices: Vec<Self> = Choice::parse(text, precision, backend)?
             .into_iter()
             .map(one)
             .collect::<Result<_, _>>()?;
@@ -280,8 +315,8 @@ impl Device {
         }
     }
 
-    /// The kind of processor that determines the bits of a vector: a GPU's model name, else
-    /// [`Device::name`].
+    /// The kind of processor and code that determines the bits of a vector: `cpu` for our kernels,
+    /// `candle-cpu`, a GPU's model name. It is a part of the key of the vector cache.
     pub fn kind(&self) -> String {
         #[cfg(feature = "cuda")]
         if let Self::Candle { device, .. } = self
@@ -290,7 +325,13 @@ impl Device {
         {
             return format!("cuda {name}");
         }
-        self.name()
+        match self {
+            Self::Candle {
+                device: candle_core::Device::Cpu,
+                ..
+            } => "candle-cpu".into(),
+            _ => self.name(),
+        }
     }
 
     /// Returns a GPU's free memory, but for `kept` bytes, to its driver.
@@ -321,6 +362,11 @@ impl Device {
         matches!(self, Self::Cpu | Self::CpuInt8)
     }
 
+    /// `kernels` for our own code on the CPU, `candle` for everything else.
+    pub fn backend(&self) -> &'static str {
+        if self.is_cpu() { "kernels" } else { "candle" }
+    }
+
     /// `cpu`, `cuda:0`, ….
     pub fn name(&self) -> String {
         match self {
@@ -328,7 +374,7 @@ impl Device {
             Self::Candle { device, .. } => match device.location() {
                 candle_core::DeviceLocation::Cuda { gpu_id } => format!("cuda:{gpu_id}"),
                 candle_core::DeviceLocation::Metal { gpu_id } => format!("metal:{gpu_id}"),
-                candle_core::DeviceLocation::Cpu => "candle-cpu".into(),
+                candle_core::DeviceLocation::Cpu => "cpu".into(),
             },
         }
     }
@@ -339,13 +385,15 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    use CpuBackend::{Candle, Kernels};
+
     fn refused(text: &str, precision: Precision) -> String {
-        Choice::parse(text, precision).unwrap_err().to_string()
+        Choice::parse(text, precision, Kernels).unwrap_err().to_string()
     }
 
     #[test]
     fn the_cpu_computes_in_32_bits_or_in_integers() {
-        let opened = |precision| Device::open("cpu", precision).unwrap();
+        let opened = |precision| Device::open("cpu", precision, Kernels).unwrap();
         let int8 = &opened(Precision::Int8)[0];
         assert_eq!((int8.name().as_str(), int8.precision()), ("cpu", Precision::Int8));
         assert_eq!(opened(Precision::F32)[0].precision(), Precision::F32);
@@ -354,7 +402,23 @@ mod tests {
             assert!(error.contains("on the CPU give precision `f32` or `int8`"), "{error}");
         }
         // Only the CPU has integers, so `auto` means the CPU.
-        assert!(Device::open("auto", Precision::Int8).unwrap()[0].is_cpu());
+        assert!(Device::open("auto", Precision::Int8, Kernels).unwrap()[0].is_cpu());
+    }
+
+    #[test]
+    fn candle_computes_on_the_cpu_in_all_but_integers() {
+        for precision in [Precision::F32, Precision::F16, Precision::Bf16] {
+            let opened = &Device::open("cpu", precision, Candle).unwrap()[0];
+            assert_eq!((opened.backend(), opened.precision()), ("candle", precision));
+            // Another kind than our kernels, so that a cache holds the vectors of one of them.
+            assert_eq!((opened.name(), opened.kind()), ("cpu".into(), "candle-cpu".into()));
+        }
+        for device in ["cpu", "auto"] {
+            let error = Choice::parse(device, Precision::Int8, Candle).unwrap_err().to_string();
+            assert!(error.contains("give backend `kernels`"), "{error}");
+        }
+        let kernels = &Device::open("cpu", Precision::F32, Kernels).unwrap()[0];
+        assert_eq!((kernels.backend(), kernels.kind()), ("kernels", "cpu".into()));
     }
 
     #[test]
@@ -376,7 +440,7 @@ mod tests {
     #[cfg(not(feature = "cuda"))]
     #[test]
     fn a_build_without_cuda_says_how_to_get_one() {
-        assert!(Device::open("auto", Precision::F32).unwrap()[0].is_cpu());
+        assert!(Device::open("auto", Precision::F32, Kernels).unwrap()[0].is_cpu());
         let error = refused("cuda:0,cuda:1", Precision::F32);
         assert!(error.contains("`just cuda`"), "{error}");
         let error = refused("auto", Precision::Bf16);
@@ -386,7 +450,7 @@ mod tests {
     #[cfg(feature = "cuda")]
     #[test]
     fn several_gpus_are_read_in_order_and_integers_are_not_for_them() {
-        let choices = Choice::parse("cuda:1, cuda:0", Precision::Bf16).unwrap();
+        let choices = Choice::parse("cuda:1, cuda:0", Precision::Bf16, Kernels).unwrap();
         assert_eq!(choices, [Choice::Cuda(1), Choice::Cuda(0)]);
         assert!(refused("cuda:0", Precision::Int8).contains("give device `cpu`"));
     }

@@ -260,6 +260,10 @@ pub(crate) struct EngineArgs {
     /// them [default: the configuration's embed.device, else auto].
     #[arg(long, env = "ISOMER_DEVICE", value_name = "DEVICE")]
     pub(crate) device: Option<String>,
+    /// Code that computes encoders on the CPU: our kernels, or Candle, which is slower and differs
+    /// by rounding [default: the configuration's embed.backend, else kernels].
+    #[arg(long, env = "ISOMER_BACKEND", value_enum)]
+    pub(crate) backend: Option<BackendArg>,
 }
 
 /// The workers of a fleet.
@@ -273,6 +277,15 @@ pub(crate) struct FleetArgs {
     /// configuration's store.url].
     #[arg(long, env = "ISOMER_STORE", value_name = "URL")]
     pub(crate) store: Option<String>,
+}
+
+/// What computes an encoder on the CPU.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+pub(crate) enum BackendArg {
+    /// Our own kernels.
+    Kernels,
+    /// Candle.
+    Candle,
 }
 
 /// Arithmetic of an encoder.

@@ -9,7 +9,7 @@ use std::{
 
 use isomer_embed::{
     EmbedError,
-    device::{Device, Precision},
+    device::{CpuBackend, Device, Precision},
     model::Model,
 };
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ impl Subject<'_> {
                 precision: self.precision,
             });
         }
-        Ok(Device::open(&self.session.device, self.precision)?.remove(0))
+        Ok(Device::open(&self.session.device, self.precision, CpuBackend::Kernels)?.remove(0))
     }
 
     pub(crate) fn load(&self) -> Result<Model, EmbedError> {

@@ -15,6 +15,8 @@ mod reader;
 mod roberta;
 mod rope;
 mod settings;
+#[cfg_attr(not(feature = "t5"), path = "without_t5.rs")]
+mod t5;
 
 use decoder::family;
 use serde_json::Value;
@@ -47,7 +49,7 @@ pub trait Architecture: Send + Sync {
 type Load = fn(&ModelFolder, &Weights, &Device) -> Result<Box<dyn Architecture>, EmbedError>;
 
 /// Every `model_type` that is served, with what loads it.
-const SERVED: [(&str, Load); 16] = [
+const SERVED: [(&str, Load); 17] = [
     ("bert", |folder, weights, device| {
         // Jina's v2 models have the model type bert too.
         if folder.config["position_embedding_type"] == "alibi" {
@@ -101,7 +103,50 @@ const SERVED: [(&str, Load); 16] = [
     ("nvembed", |folder, weights, device| {
         reader::place(&nv_embed::Config::read(folder)?, weights, device)
     }),
+    (T5, t5::load),
 ];
+
+/// The family that candle-transformers computes, in builds with feature `t5`.
+const T5: &str = "t5";
+
+fn model_type(folder: &ModelFolder) -> Option<&str> {
+    folder.config.get("model_type").and_then(Value::as_str)
+}
+
+/// The device that computes a folder: the one that is asked for, or Candle's CPU in place of ours
+/// for a family that our kernels do not compute.
+pub fn placed(folder: &ModelFolder, device: &Device) -> Device {
+    match device {
+        Device::Cpu if model_type(folder) == Some(T5) => Device::candle(candle_core::Device::Cpu),
+        device => device.clone(),
+    }
+}
+
+/// The family of a folder, if the device computes it. Reads no weights.
+///
+/// # Errors
+/// If the architecture is unknown or the device lacks it.
+pub fn check(folder: &ModelFolder, device: &Device) -> Result<&'static str, EmbedError> {
+    let kind = model_type(folder);
+    let Some((name, _)) = SERVED.iter().find(|(name, _)| Some(*name) == kind) else {
+        return Err(unserved(folder));
+    };
+    if *name == T5 {
+        t5::check(folder, device).map(|_| ())?;
+    }
+    Ok(name)
+}
+
+fn unserved(folder: &ModelFolder) -> EmbedError {
+    EmbedError::file(
+        &folder.config_file(),
+        format!(
+            "architecture `{}` is not served",
+            model_type(folder).unwrap_or("(no model_type)")
+        ),
+        format!("served are: {}", SERVED.map(|(name, _)| name).join(", ")),
+    )
+}
 
 /// Loads the transformer of a folder onto a device.
 ///
@@ -109,14 +154,10 @@ const SERVED: [(&str, Load); 16] = [
 /// If the architecture is unknown, one of its settings cannot be followed exactly, or tensors do
 /// not fit.
 pub fn load(folder: &ModelFolder, weights: &Weights, device: &Device) -> Result<Box<dyn Architecture>, EmbedError> {
-    let kind = folder.config.get("model_type").and_then(Value::as_str);
+    let kind = model_type(folder);
     match SERVED.iter().find(|(name, _)| Some(*name) == kind) {
         Some((_, load)) => load(folder, weights, device),
-        None => Err(EmbedError::file(
-            &folder.config_file(),
-            format!("architecture `{}` is not served", kind.unwrap_or("(no model_type)")),
-            format!("served are: {}", SERVED.map(|(name, _)| name).join(", ")),
-        )),
+        None => Err(unserved(folder)),
     }
 }
 

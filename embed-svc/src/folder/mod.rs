@@ -4,6 +4,7 @@
 //! A folder that asks for something we cannot do exactly is refused here. Nothing is approximated.
 
 mod head;
+mod instructor;
 mod modules;
 mod pooling;
 mod settings;
@@ -44,6 +45,8 @@ pub struct ModelFolder {
     pub head: Option<Head>,
     /// Whether the tokens of a prompt are pooled with the others.
     pub include_prompt: bool,
+    /// Columns of a token's vector before the pooling, if the folder says so.
+    pub token_width: Option<usize>,
     /// What follows the pooling, in order.
     pub stages: Vec<Stage>,
     /// Longest input in tokens, if the folder names it.
@@ -61,6 +64,22 @@ pub struct ModelFolder {
 }
 
 impl ModelFolder {
+    /// [`ModelFolder::read`] of a model that came from `source`, e.g. `hub:org/name@commit`.
+    ///
+    /// # Errors
+    /// As [`ModelFolder::read`].
+    pub fn of_source(root: &Path, source: &str) -> Result<Self, EmbedError> {
+        let mut folder = Self::read(root)?;
+        if folder.include_prompt {
+            if instructor::is_repository(source) {
+                folder.include_prompt = false;
+            } else if !folder.pooling.is_empty() {
+                folder.warnings.extend(instructor::warning(root));
+            }
+        }
+        Ok(folder)
+    }
+
     /// Reads a folder, or describes a text file of word vectors.
     ///
     /// # Errors
@@ -112,6 +131,7 @@ impl ModelFolder {
             token_stages: pipeline.token_stages,
             pooling: pipeline.pooling.modes,
             include_prompt: pipeline.pooling.include_prompt,
+            token_width: pipeline.pooling.width.map(|(width, _)| width),
             head: None,
             stages: pipeline.stages,
             max_seq_length: None,
@@ -129,18 +149,19 @@ impl ModelFolder {
         if !self.config.is_object() {
             return Err(EmbedError::file(&file, "is not a JSON object", "fetch the model again"));
         }
-        let hidden = self
-            .config
-            .get("hidden_size")
+        let hidden = ["hidden_size", "d_model"]
+            .into_iter()
+            .find_map(|key| self.config.get(key))
             .and_then(serde_json::Value::as_u64)
             .and_then(|size| usize::try_from(size).ok());
+        self.token_width = self.token_width.or(hidden);
         if let (Some((width, pooling)), Some(hidden)) = (pooled, hidden)
             && *width != hidden
             && self.token_stages.is_empty()
         {
             return Err(EmbedError::file(
                 pooling,
-                format!("pools vectors of {width} columns, hidden_size in config.json is {hidden}"),
+                format!("pools vectors of {width} columns, those of config.json have {hidden}"),
                 "the modules of this folder do not belong together",
             ));
         }

@@ -34,6 +34,18 @@ pub enum Stage {
     },
 }
 
+impl Stage {
+    /// Its name in a description of the pipeline.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Dense(_) => "dense",
+            Self::LayerNorm { .. } => "layernorm",
+            Self::Normalize => "normalize",
+            Self::WordWeights { .. } => "wordweights",
+        }
+    }
+}
+
 /// A linear layer with an activation and, optionally, a residual connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dense {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::{
     activation::Elementwise,
-    arch::Architecture,
+    arch::{self, Architecture},
     backend::cpu::INT8_WIDTHS,
     device::{Device, Precision},
     error::EmbedError,
@@ -59,8 +59,16 @@ impl Model {
     /// # Errors
     /// If a file is missing, broken or asks for something that is not served; the error names it.
     pub fn load(path: &Path, device: &Device) -> Result<Self, EmbedError> {
-        let mut folder = ModelFolder::read(path)?;
-        let (tokenizer, architecture) = front(&mut folder, device)?;
+        Self::of(ModelFolder::read(path)?, device)
+    }
+
+    /// [`Model::load`] of a folder that was read.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn of(mut folder: ModelFolder, device: &Device) -> Result<Self, EmbedError> {
+        let device = arch::placed(&folder, device);
+        let (tokenizer, architecture) = front(&mut folder, &device)?;
         let max_tokens = longest(&folder, &tokenizer, architecture.as_ref())?;
         let vocabulary = tokenizer.vocabulary();
         // Gemma's tokenizer has image tokens for which a text-only model has no rows.
@@ -98,7 +106,7 @@ impl Model {
             activation,
             max_tokens,
             dimensions,
-            device: Trimmed(device.clone()),
+            device: Trimmed(device),
         })
     }
 

@@ -20,6 +20,7 @@ use crate::{
     device::Device,
     engine::{Engine, Limits, Precedence, Replica},
     error::EmbedError,
+    folder::ModelFolder,
     model::Model,
     quantise::Ranges,
     shared::{SharedSpace, SharedVectors},
@@ -159,6 +160,7 @@ impl Registry {
             architecture = model.architecture(),
             dimensions = model.dimensions(),
             device = self.places.iter().map(|place| place.device.name()).collect::<Vec<_>>().join(","),
+            backend = model.device().backend(),
             precision = ?model.device().precision(),
             source = loaded.source.source,
             milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -188,7 +190,7 @@ fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
             .map(Arc::new)
             .map_err(|error| EmbedError::Internal(format!("no threads: {error}")))
     };
-    let devices = Device::open(&config.device, config.precision)?;
+    let devices = Device::open(&config.device, config.precision, config.backend)?;
     let threads = match config.threads {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         threads => threads,
@@ -235,7 +237,10 @@ fn open(
     {
         let model = match replicas.first().filter(|_| device.is_cpu()) {
             Some(first) => first.model.clone(),
-            None => Arc::new(Model::load(&source.path, device)?),
+            None => Arc::new(Model::of(
+                ModelFolder::of_source(&source.path, &source.source)?,
+                device,
+            )?),
         };
         replicas.push(Replica {
             model,
@@ -272,10 +277,12 @@ fn open(
         }
         _ => (None, None),
     };
-    // Vectors of a GPU may differ in their last bits from those of another kind of GPU.
-    let on_cpu = places.iter().all(|place| place.device.is_cpu());
+    // Vectors of a GPU may differ in their last bits from those of another kind of GPU, and those
+    // of Candle by the processor; the class of arithmetic that they are shared in names our
+    // kernels.
+    let on_kernels = places.iter().all(|place| place.device.is_cpu()) && model.device().is_cpu();
     let shared = shared
-        .filter(|_| on_cpu && model.has_text_vectors())
+        .filter(|_| on_kernels && model.has_text_vectors())
         .and_then(|shared| {
             let space = cached_space(&source, &model);
             shared.space(&source.weights_digest, &space, model.dimensions())
@@ -307,7 +314,7 @@ fn cached_space(source: &ResolvedModel, model: &Model) -> String {
 }
 
 /// Bytes of the weights of a model: its safetensors files, or its text file.
-fn weight_bytes(path: &Path) -> u64 {
+pub(crate) fn weight_bytes(path: &Path) -> u64 {
     if path.is_file() {
         return std::fs::metadata(path).map_or(0, |meta| meta.len());
     }

@@ -24,7 +24,16 @@ const LONG: [&str; 12] = [
     "qwen2",
     "qwen3",
 ];
-const SHORT: [&str; 6] = ["deberta_v2", "distilbert", "labse", "mpnet", "roberta", "xlm_roberta"];
+const SHORT: [&str; 8] = [
+    "deberta_v2",
+    "distilbert",
+    "gtr",
+    "labse",
+    "mpnet",
+    "roberta",
+    "sentence_t5",
+    "xlm_roberta",
+];
 
 fn load(family: &str, device: &Device) -> Model {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))

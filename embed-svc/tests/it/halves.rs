@@ -49,6 +49,10 @@ fn sixteen_bits_stay_close_to_thirty_two_and_say_so_in_the_space() {
     for folder in families() {
         let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
         let exact = Model::load(&folder, &Device::Cpu).unwrap();
+        if exact.architecture() == "t5" {
+            // Refused, see `t5`.
+            continue;
+        }
         let texts = texts(&exact);
         let expected = exact.encode(&texts).unwrap();
         let width = exact.dimensions();

@@ -2,7 +2,7 @@
 //! own.
 
 use isomer_embed::{
-    device::{Device, Precision},
+    device::{CpuBackend, Device, Precision},
     model::Model,
     tokenise::Cut,
 };
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use crate::common::{HIDDEN, POSITIONS, cosine, read_npy, real_model, shared, tiny};
 
 fn load(folder: &std::path::Path, precision: Precision) -> Model {
-    Model::load(folder, &Device::open("cpu", precision).unwrap()[0]).unwrap()
+    Model::load(folder, &Device::open("cpu", precision, CpuBackend::Kernels).unwrap()[0]).unwrap()
 }
 
 proptest! {

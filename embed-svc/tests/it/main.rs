@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod backend;
 mod bad_folders;
 mod common;
 mod decoders;
@@ -24,5 +25,7 @@ mod rerank;
 mod robust;
 mod service;
 mod shared_vectors;
+#[cfg(feature = "t5")]
+mod t5;
 mod tokens;
 mod vector_cache;

@@ -127,6 +127,15 @@ fn settings_that_are_not_computed_are_refused_by_their_key() {
         ("nv_embed", "mask_type", json!("c")),
         ("nv_embed", "is_mask_instruction", json!(false)),
         ("nv_embed", "text_config", json!(null)),
+        ("sentence_t5", "feed_forward_proj", json!("gelu")),
+        ("sentence_t5", "is_gated_act", json!(true)),
+        ("sentence_t5", "dense_act_fn", json!("gelu")),
+        ("sentence_t5", "is_decoder", json!(true)),
+        ("sentence_t5", "relative_attention_num_buckets", json!(2)),
+        ("sentence_t5", "relative_attention_max_distance", json!(8)),
+        ("sentence_t5", "d_kv", json!(null)),
+        ("gtr", "dense_act_fn", json!("relu")),
+        ("gtr", "feed_forward_proj", json!("gated-relu")),
     ] {
         let error = with(family, key, &value).err();
         let error = error.unwrap_or_else(|| panic!("{family} loads with {key} = {value}"));
@@ -167,6 +176,8 @@ fn settings_that_change_the_numbers_are_read() {
         ("qwen3", "rms_norm_eps", json!(0.05)),
         ("gemma3", "use_bidirectional_attention", json!(false)),
         ("gemma3", "sliding_window", json!(18)),
+        ("sentence_t5", "relative_attention_max_distance", json!(64)),
+        ("gtr", "layer_norm_epsilon", json!(0.05)),
         ("gemma3", "rope_local_base_freq", json!(1e6)),
         ("gemma3", "rope_scaling", json!({"rope_type": "linear", "factor": 8.0})),
         ("gemma3", "query_pre_attn_scalar", json!(16)),

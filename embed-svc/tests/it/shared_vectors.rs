@@ -11,7 +11,7 @@ use crate::common::harness::{Harness, request};
 
 const TEXTS: [&str; 5] = ["a b", "c", "a b", "", "query: a"];
 
-fn shared(folder: &Path, class: &str) -> SharedVectors {
+pub(crate) fn shared(folder: &Path, class: &str) -> SharedVectors {
     let config = StoreConfig {
         url: folder.display().to_string(),
         ..StoreConfig::default()
