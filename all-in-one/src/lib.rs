@@ -15,4 +15,5 @@ pub use config::IsomerConfig;
 #[cfg(feature = "fleet")]
 pub use fleet::{BulkEncoder, work};
 pub use forget::{Forgotten, forget};
+pub use isomer_embed::summary::Summary;
 pub use isomer_gateway::migrate;

@@ -9,6 +9,7 @@
 //! * [`model`]: a loaded encoder; pure computing on packed tokens, without padding.
 //! * [`arch`] over [`backend`]: the transformer, written once for every device; [`vectors`]: fixed
 //!   vectors instead.
+//! * [`summary`]: a model as its files describe it, for people.
 //! * [`pooling`], [`activation`], [`folder`], [`weights`], [`batch`], [`space`]: the pieces.
 //!
 //! A text's vector depends on the text alone: its bits are the same alone, in any batch, in any
@@ -34,6 +35,7 @@ pub mod service;
 mod shared;
 pub mod space;
 mod steps;
+pub mod summary;
 pub mod tokenise;
 pub mod vectors;
 pub mod weights;

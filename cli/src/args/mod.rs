@@ -241,6 +241,16 @@ pub(crate) enum ModelsCommand {
     },
     /// List the catalogue and what is in the cache.
     List,
+    /// Describe a model: where it comes from, its family and sizes, and what computes it here.
+    /// Nothing is fetched; a model that is not in the cache has fields that are unknown.
+    #[command(after_help = "Example: isomer models show ./my-model --precision int8")]
+    Show {
+        /// Catalogue id, Hugging Face id (`org/name`) or folder.
+        #[arg(value_name = "ID_OR_DIR")]
+        id: String,
+        #[command(flatten)]
+        engine: EngineArgs,
+    },
     /// Check the cached files against their digests.
     Verify {
         /// Which models; all that are cached if none is named.

@@ -214,7 +214,9 @@ impl Resolver {
     /// The model if it is present already: uses no network and fetches nothing. `None` if
     /// [`Resolver::resolve`] would have to fetch it or would fail.
     pub fn present(&self, id: &str) -> Option<ResolvedModel> {
-        let wanted = Wanted::of_entry(self.entry(id)?);
+        let catalogued = self.entry(id).map(Wanted::of_entry);
+        let others = || self.uncatalogued().into_iter().map(|(wanted, _)| wanted);
+        let wanted = catalogued.or_else(|| others().find(|wanted| wanted.id == id))?;
         let folder = self.folder_of(&wanted);
         match self.look(&wanted) {
             Found::Present(manifest) => Some(resolved(&wanted.id, &manifest, &folder)),

@@ -151,7 +151,7 @@ impl Resolver {
     }
 
     /// Cached models that no catalogue entry names, in order of their ids.
-    fn uncatalogued(&self) -> Vec<(Wanted, Manifest)> {
+    pub(crate) fn uncatalogued(&self) -> Vec<(Wanted, Manifest)> {
         let Ok(folders) = std::fs::read_dir(self.config().models_dir()) else {
             return Vec::new();
         };

@@ -25,6 +25,7 @@ mod rerank;
 mod robust;
 mod service;
 mod shared_vectors;
+mod summary;
 #[cfg(feature = "t5")]
 mod t5;
 mod tokens;

@@ -284,6 +284,7 @@ async fn a_generators_file_is_picked_by_name_and_choices_are_listed() {
         .unwrap();
     assert_eq!(std::fs::read(&model.path).unwrap(), b"GGUF eight");
     assert_eq!(model.weights_digest, digest::bytes(b"GGUF eight"));
+    assert_eq!(resolver.present(&model.id), Some(model), "outside the catalogue too");
 }
 
 #[tokio::test]

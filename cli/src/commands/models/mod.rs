@@ -1,4 +1,6 @@
-//! `isomer models`: fetch, list and verify model files.
+//! `isomer models`: fetch, list, describe and verify model files.
+
+mod show;
 
 use std::{fmt::Display as Show, io::Write, process::ExitCode};
 
@@ -20,11 +22,19 @@ use crate::{
 const DEPENDENCY: u8 = 3;
 
 pub(super) async fn run(global: &Global, command: ModelsCommand) -> Result<ExitCode, Failure> {
-    let resolver = Resolver::new(connect::configuration(global)?.models).map_err(told)?;
+    let resolver = || Resolver::new(connect::configuration(global)?.models).map_err(told);
     match command {
-        ModelsCommand::Pull { ids } => pull(global, &resolver, &ids).await,
-        ModelsCommand::List => list(global, &resolver),
-        ModelsCommand::Verify { ids } => verify(global, &resolver, &ids).await,
+        ModelsCommand::Pull { ids } => pull(global, &resolver()?, &ids).await,
+        ModelsCommand::List => list(global, &resolver()?),
+        ModelsCommand::Show { id, engine } => {
+            let card = show::card(&id, connect::configuration_for(global, &engine)?).await?;
+            match global.format {
+                Format::Json => print_json(&card)?,
+                Format::Text => print(card.text())?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        ModelsCommand::Verify { ids } => verify(global, &resolver()?, &ids).await,
     }
 }
 
