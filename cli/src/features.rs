@@ -12,7 +12,7 @@ struct Feature {
     commands: &'static [&'static str],
 }
 
-const FEATURES: [Feature; 4] = [
+const FEATURES: [Feature; 5] = [
     Feature {
         name: "evidence",
         is_built: cfg!(feature = "evidence"),
@@ -32,6 +32,11 @@ const FEATURES: [Feature; 4] = [
         name: "registry",
         is_built: cfg!(feature = "registry"),
         commands: &["registry"],
+    },
+    Feature {
+        name: "t5",
+        is_built: cfg!(feature = "t5"),
+        commands: &[],
     },
 ];
 
