@@ -7,7 +7,7 @@
 //! two-sided p-value is twice the smaller tail of a binomial distribution with p = 1/2, at most 1:
 //! `statsmodels.stats.contingency_tables.mcnemar(exact=True)` and `scipy.stats.binomtest`.
 
-use statrs::function::beta::beta_reg;
+use statrs::distribution::{Binomial, DiscreteCDF};
 
 /// Two-sided p-value of McNemar's exact test. `only_first` items are right under the first system
 /// alone, `only_second` under the second alone. 1 where there are none.
@@ -16,9 +16,7 @@ pub fn mcnemar_exact(only_first: u64, only_second: u64) -> f64 {
     if all == 0 || 2 * few >= all {
         return 1.0;
     }
-    // P(X <= k) of a binomial variable is the regularised incomplete beta function at 1 - p with
-    // n - k and k + 1.
-    (2.0 * beta_reg((all - few) as f64, few as f64 + 1.0, 0.5)).min(1.0)
+    Binomial::new(0.5, all).map_or(f64::NAN, |law| (2.0 * law.cdf(few)).min(1.0))
 }
 
 /// Two-sided p-value of the sign test over units that each hold one or several paired decisions.

@@ -4,6 +4,7 @@
 mod bounded;
 mod designs;
 mod papers;
+mod statrs;
 mod thresholds;
 
 use std::sync::LazyLock;
