@@ -104,11 +104,13 @@ where
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::{cell::Cell, time::Instant};
+    use std::cell::Cell;
+
+    use tokio::time::Instant;
 
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn overload_is_waited_out_as_the_server_asks() {
         let tries = Cell::new(0);
         let started = Instant::now();

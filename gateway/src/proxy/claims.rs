@@ -107,6 +107,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
+    use tokio::sync::Notify;
+
     use super::*;
 
     const WORK: [u8; 32] = [7; 32];
@@ -120,18 +122,24 @@ mod tests {
     #[tokio::test]
     async fn of_two_that_begin_together_one_does_it_and_later_either_may_again() {
         let [one, other] = two().await;
-        let done = AtomicU32::new(0);
-        let slowly = || async {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            done.fetch_add(1, SeqCst)
+        let (done, left) = (AtomicU32::new(0), Notify::new());
+        // The work goes on until the other one has left it alone.
+        let both = async |claims: &Claims| {
+            let work = async {
+                left.notified().await;
+                done.fetch_add(1, SeqCst)
+            };
+            let outcome = claims.only_here(&WORK, work).await.unwrap();
+            left.notify_one();
+            outcome.is_some()
         };
-        let (first, second) = tokio::join!(one.only_here(&WORK, slowly()), other.only_here(&WORK, slowly()));
-        assert!(first.unwrap().is_some() != second.unwrap().is_some());
+        let (first, second) = tokio::join!(both(&one), both(&other));
+        assert!(first != second);
         assert_eq!(done.load(SeqCst), 1);
         // Another work, and the same one afterwards.
-        assert!(other.only_here(&[8; 32], slowly()).await.unwrap().is_some());
-        assert!(other.only_here(&WORK, slowly()).await.unwrap().is_some());
-        assert!(one.only_here(&WORK, slowly()).await.unwrap().is_some());
+        for (claims, work) in [(&other, [8; 32]), (&other, WORK), (&one, WORK)] {
+            assert!(claims.only_here(&work, async {}).await.unwrap().is_some());
+        }
     }
 
     #[tokio::test]

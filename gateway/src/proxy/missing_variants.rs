@@ -514,7 +514,8 @@ mod tests {
         augmentation_service_server::{AugmentationService, AugmentationServiceServer},
     };
     use isomer_service_kit::Services;
-    use isomer_stubs::rpc;
+    use isomer_stubs::{rpc, wait::until};
+    use tokio::sync::Semaphore;
     use tonic::{Request, Response, Status};
 
     use super::*;
@@ -569,18 +570,39 @@ mod tests {
         assert_eq!(queue.push(wanted(2)), Ok(()));
     }
 
-    /// Overloaded at first.
-    #[derive(Debug, Clone, Default)]
-    struct Busy(Arc<(AtomicUsize, Mutex<Vec<AugmentRequest>>)>);
+    /// Overloaded at first; later calls wait until they are released.
+    #[derive(Debug, Clone)]
+    struct Busy(Arc<BusyState>);
+
+    #[derive(Debug)]
+    struct BusyState {
+        calls: AtomicUsize,
+        made: Mutex<Vec<AugmentRequest>>,
+        released: Semaphore,
+    }
+
+    impl Busy {
+        fn new(calls_before: usize) -> Self {
+            Self(Arc::new(BusyState {
+                calls: AtomicUsize::new(calls_before),
+                made: Mutex::default(),
+                released: Semaphore::new(0),
+            }))
+        }
+
+        fn calls(&self) -> usize {
+            self.0.calls.load(SeqCst)
+        }
+    }
 
     #[tonic::async_trait]
     impl AugmentationService for Busy {
         async fn augment(&self, request: Request<AugmentRequest>) -> Result<Response<AugmentResponse>, Status> {
-            if self.0.0.fetch_add(1, SeqCst) == 0 {
+            if self.0.calls.fetch_add(1, SeqCst) == 0 {
                 return Err(Fault::new(Code::ResourceExhausted, "OVERLOADED", "full").into());
             }
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            self.0.1.lock().push(request.into_inner());
+            self.0.released.acquire().await.unwrap().forget();
+            self.0.made.lock().push(request.into_inner());
             Ok(Response::new(AugmentResponse::default()))
         }
 
@@ -594,8 +616,8 @@ mod tests {
 
     /// How often a service is asked where two gateways lack the variants of one text.
     async fn asked_by_two(claims: [Option<Claims>; 2]) -> usize {
-        let busy = Busy::default();
-        busy.0.0.store(1, SeqCst);
+        let shared = claims.iter().all(Option::is_some);
+        let busy = Busy::new(1);
         let service = Services::new().add(AugmentationServiceServer::new(busy.clone()));
         let servers = Servers::here(&RoutingConfig::default(), "stub", rpc::channel(service).await);
         let queues = claims.map(|claims| {
@@ -622,10 +644,15 @@ mod tests {
             };
             queue.take(None, &spec, &[item], std::slice::from_ref(&answered));
         }
-        while queues.iter().any(|queue| !queue.0.line.lock().known.is_empty()) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let at_work = || queues.iter().filter(|queue| !queue.0.line.lock().known.is_empty());
+        if shared {
+            until("one leaves it to the other", || at_work().count() < 2).await;
+        } else {
+            until("both ask", || busy.calls() == 3).await;
         }
-        busy.0.1.lock().len()
+        busy.0.released.add_permits(2);
+        until("both are done", || at_work().count() == 0).await;
+        busy.0.made.lock().len()
     }
 
     #[tokio::test]
@@ -639,7 +666,8 @@ mod tests {
 
     #[tokio::test]
     async fn it_pauses_while_the_service_is_overloaded_and_asks_for_nothing_else_than_what_lacked() {
-        let busy = Busy::default();
+        let busy = Busy::new(0);
+        busy.0.released.add_permits(1);
         let channel = rpc::channel(Services::new().add(AugmentationServiceServer::new(busy.clone()))).await;
         let servers = Servers::here(&RoutingConfig::default(), "stub", channel);
         let config = MissingVariantsConfig {
@@ -683,11 +711,9 @@ mod tests {
         });
         let began = tokio::time::Instant::now();
         queue.take(None, &spec, &items, &answered);
-        while busy.0.1.lock().is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        until("they are made", || !busy.0.made.lock().is_empty()).await;
         assert!(began.elapsed() >= PAUSE);
-        let made = busy.0.1.lock().clone();
+        let made = busy.0.made.lock().clone();
         let [made] = made.as_slice() else { panic!("{made:?}") };
         let asked = made.spec.as_ref().unwrap();
         let sources: Vec<&str> = asked
@@ -704,10 +730,8 @@ mod tests {
             (AugmentationMode::Always, Priority::Batch)
         );
         assert_eq!((asked.k, asked.generation_budget), (None, None));
-        while !queue.0.line.lock().known.is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        assert_eq!(busy.0.0.load(SeqCst), 2);
+        until("it is done", || queue.0.line.lock().known.is_empty()).await;
+        assert_eq!(busy.calls(), 2);
     }
 
     #[test]

@@ -1,7 +1,15 @@
 //! Runs created with a key through a gateway: charged while they go on, across restarts, and
 //! cancelled when a budget is used up.
 
-use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{StreamExt, stream};
 use isomer_access::{AccessConfig, Budget, Keys, Limits, Mode, NewKey, Period, Scope, Scopes};
@@ -20,12 +28,16 @@ use isomer_service_kit::{
     client::{self, ClientConfig},
     config::Secret,
     server::{self, ServerConfig},
+    telemetry,
 };
-use isomer_stubs::rpc;
+use isomer_stubs::{
+    rpc,
+    wait::{found, until},
+};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::{
-    sync::{oneshot, watch},
+    sync::{RwLock, oneshot, watch},
     task::JoinHandle,
 };
 use tonic::{Code, Request, Response, Status, codegen::BoxStream};
@@ -35,8 +47,10 @@ use tonic::{Code, Request, Response, Status, codegen::BoxStream};
 struct Stub {
     runs: Arc<Mutex<HashMap<String, Run>>>,
     changed: watch::Sender<()>,
-    /// How long creating a run takes.
-    pause: Arc<Mutex<Duration>>,
+    /// Calls that create a run.
+    asked: Arc<AtomicUsize>,
+    /// No run is created while this is held for writing.
+    hold: Arc<RwLock<()>>,
     /// The callers that the gateway named, newest last.
     callers: Arc<Mutex<Vec<Option<String>>>>,
 }
@@ -46,9 +60,14 @@ impl Stub {
         Self {
             runs: Arc::default(),
             changed: watch::Sender::new(()),
-            pause: Arc::default(),
+            asked: Arc::default(),
+            hold: Arc::default(),
             callers: Arc::default(),
         }
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
     }
 
     fn change(&self, id: &str, change: impl FnOnce(&mut Run)) {
@@ -95,8 +114,8 @@ fn is_over(run: &Run) -> bool {
 #[tonic::async_trait]
 impl RunService for Stub {
     async fn create_run(&self, request: Request<CreateRunRequest>) -> Result<Response<CreateRunResponse>, Status> {
-        let pause = *self.pause.lock();
-        tokio::time::sleep(pause).await;
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        drop(self.hold.read().await);
         let id = format!("run-{}", request.into_inner().request_id);
         let mut runs = self.runs.lock();
         let run = runs.entry(id.clone()).or_insert_with(|| Run {
@@ -244,13 +263,8 @@ impl Harness {
     }
 
     async fn until_charged(&self, id: &str, tokens: u64) {
-        for _ in 0..400 {
-            if self.charged(id).await.0 == tokens {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(25)).await;
-        }
-        panic!("{:?} charged, not {tokens} tokens", self.charged(id).await);
+        let charged = async || (self.charged(id).await.0 == tokens).then_some(());
+        found(&format!("{tokens} tokens are charged"), charged).await;
     }
 
     async fn tabs(&self) -> i64 {
@@ -321,15 +335,12 @@ async fn a_run_that_uses_up_a_budget_is_stopped_and_says_why() {
     let seen = one.get_run(ask.clone()).await.unwrap().into_inner().run.unwrap();
     assert_eq!(seen.state(), RunState::Running, "99 of 100");
     harness.stub.uses(&run.id, 140);
-    let mut stopped = Run::default();
-    for _ in 0..400 {
-        // A key whose budget is used up may still read why a run ended.
-        stopped = one.get_run(ask.clone()).await.unwrap().into_inner().run.unwrap();
-        if is_over(&stopped) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
+    // A key whose budget is used up may still read why a run ended.
+    let over = async || {
+        let run = one.get_run(ask.clone()).await.unwrap().into_inner().run.unwrap();
+        is_over(&run).then_some(run)
+    };
+    let stopped = found("the run is over", over).await;
     assert_eq!(stopped.state(), RunState::Cancelled);
     assert!(
         stopped
@@ -342,19 +353,31 @@ async fn a_run_that_uses_up_a_budget_is_stopped_and_says_why() {
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     // The cancellation is audited after the run has been cancelled.
     let keys = Keys::open(harness.database().await).await.unwrap();
-    for _ in 0..100 {
+    let audited = async || {
         let events = keys.audit_events(0, 100).await.unwrap();
-        if let Some(event) = events.iter().find(|event| event.act == "runs.cancel") {
-            assert!(event.target.starts_with("run:run-large of key:"), "{event:?}");
-            assert!(
-                event.target.ends_with("BUDGET_EXCEEDED") && event.outcome == "OK",
-                "{event:?}"
-            );
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
-    panic!("nothing in the audit log");
+        events.into_iter().find(|event| event.act == "runs.cancel")
+    };
+    let event = found("an entry of the audit log", audited).await;
+    assert!(event.target.starts_with("run:run-large of key:"), "{event:?}");
+    assert!(
+        event.target.ends_with("BUDGET_EXCEEDED") && event.outcome == "OK",
+        "{event:?}"
+    );
+}
+
+/// Calls that create a run whose client has left, in this process.
+fn left() -> usize {
+    let text = telemetry::metrics_text();
+    let of = |line: &&str| {
+        line.starts_with("isomer_server_requests_total{")
+            && line.contains("method=\"CreateRun\"")
+            && line.contains("code=\"CANCELLED\"")
+    };
+    let counts = text
+        .lines()
+        .filter(of)
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
+    counts.sum()
 }
 
 #[tokio::test]
@@ -362,18 +385,21 @@ async fn a_client_that_leaves_while_its_run_is_made_has_no_run_for_nothing() {
     let harness = Harness::new().await;
     let (key, text) = harness.key(None).await;
     let gateway = harness.gateway().await;
-    *harness.stub.pause.lock() = Duration::from_millis(400);
-    for request_id in ["", "kept"] {
+    let held = harness.stub.hold.write().await;
+    for (before, request_id) in ["", "kept"].into_iter().enumerate() {
         let mut one = client(&gateway, &text);
-        let left = tokio::time::timeout(Duration::from_millis(200), create(&mut one, request_id)).await;
-        assert!(left.is_err(), "the client disconnects before the answer");
-    }
-    for _ in 0..200 {
-        if harness.stub.unnamed().is_some_and(|run| is_over(&run)) && harness.tabs().await == 1 {
-            break;
+        tokio::select! {
+            _ = create(&mut one, request_id) => panic!("the client disconnects before the answer"),
+            () = until("the run is asked for", || harness.stub.asked() > before) => {}
         }
-        tokio::time::sleep(Duration::from_millis(25)).await;
+        until("the gateway sees that the client has left", || left() > before).await;
     }
+    drop(held);
+    let settled = async || {
+        let over = harness.stub.unnamed().is_some_and(|run| is_over(&run));
+        (over && harness.tabs().await == 1).then_some(())
+    };
+    found("one run is cancelled, the other one is charged", settled).await;
     let abandoned = harness.stub.unnamed().unwrap();
     assert_eq!(abandoned.error, "its client disconnected before the run was created");
     // The client can find this run by its request id.

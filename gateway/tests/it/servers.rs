@@ -34,6 +34,7 @@ use isomer_service_kit::{
     config::Validate,
     server::{self, ServerConfig},
 };
+use isomer_stubs::wait::{found, until};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::{
@@ -273,23 +274,21 @@ async fn a_server_that_dies_is_replaced_without_a_failure() {
         seen
     });
     let kill = async {
-        while a.asked() < 200 {
-            sleep(Duration::from_millis(1)).await;
-        }
+        until("half of it is asked", || a.asked() >= 200).await;
         dies.abort();
     };
     let (seen, ()) = tokio::join!(join_all(callers), kill);
     for seen in seen {
         assert_eq!(seen, BTreeSet::from(["a".to_owned(), "b".to_owned()]));
     }
-    for _ in 0..100 {
+    let shown = async || {
         let page = gateway.page().await;
-        if page.contains(&first) && page.contains(&second) && page.contains("unhealthy") && page.contains(">healthy<") {
-            return;
-        }
-        sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the page does not show that one is unhealthy: {}", gateway.page().await);
+        let shown = [&first, &second, "unhealthy", ">healthy<"]
+            .iter()
+            .all(|part| page.contains(*part));
+        shown.then_some(())
+    };
+    found("the page shows that one is unhealthy", shown).await;
 }
 
 #[tokio::test]
@@ -323,9 +322,7 @@ async fn a_server_that_drains_finishes_what_it_has() {
     let gateway = gateway(&[&address]).await;
     let call = async {
         let begun = async {
-            while stub.asked() == 0 {
-                sleep(Duration::from_millis(5)).await;
-            }
+            until("it is asked", || stub.asked() > 0).await;
             drain.cancel();
         };
         tokio::join!(gateway.transformer(), begun).0

@@ -94,19 +94,33 @@ pub struct Stub {
 
 /// The record of a stub's routes.
 #[derive(Debug, Clone, Default)]
-pub struct Record(Arc<Mutex<(Vec<Call>, usize)>>);
+pub struct Record(Arc<Mutex<Received>>);
+
+#[derive(Debug, Default)]
+struct Received {
+    calls: Vec<Call>,
+    answered: usize,
+    most_in_flight: usize,
+}
 
 impl Record {
     /// The requests that were received, in order.
     pub fn calls(&self) -> Vec<Call> {
-        self.0.lock().0.clone()
+        self.0.lock().calls.clone()
     }
 
     /// The number of requests that were received and not answered: those in flight, and those whose
     /// client disconnected before the answer.
     pub fn unanswered(&self) -> usize {
-        let record = self.0.lock();
-        record.0.len() - record.1
+        let received = self.0.lock();
+        received.calls.len() - received.answered
+    }
+}
+
+impl Received {
+    fn begin(&mut self, call: Call) {
+        self.calls.push(call);
+        self.most_in_flight = self.most_in_flight.max(self.calls.len() - self.answered);
     }
 }
 
@@ -132,6 +146,11 @@ impl Stub {
     pub fn unanswered(&self) -> usize {
         self.record.unanswered()
     }
+
+    /// The largest number of requests that were unanswered at one time.
+    pub fn most_unanswered(&self) -> usize {
+        self.record.0.lock().most_in_flight
+    }
 }
 
 /// The routes of a stub, for a server that the test starts itself, e.g. with TLS.
@@ -150,11 +169,11 @@ pub fn router(record: Record, answer: impl Fn(&Call) -> Reply + Send + Sync + 's
                 text: String::from_utf8_lossy(&body).into_owned(),
             };
             let reply = answer(&call);
-            record.0.lock().0.push(call);
+            record.0.lock().begin(call);
             if !reply.after.is_zero() {
                 tokio::time::sleep(reply.after).await;
             }
-            record.0.lock().1 += 1;
+            record.0.lock().answered += 1;
             let mut response = (StatusCode::from_u16(reply.status).unwrap(), reply.body).into_response();
             for (name, value) in reply.headers {
                 response.headers_mut().insert(name, value.parse().unwrap());

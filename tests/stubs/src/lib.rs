@@ -1,5 +1,6 @@
 //! Stub servers that tests put in place of real ones, one module per kind, the messages that
-//! several tests send ([`request`]), and empty schemas of a real PostgreSQL ([`postgres`]).
+//! several tests send ([`request`]), empty schemas of a real PostgreSQL ([`postgres`]), and waits
+//! for what another task does ([`wait`]).
 //!
 //! A stub records its requests. Its answers come from a closure, so that the test itself shows what
 //! is special about its stub:
@@ -40,6 +41,7 @@ pub mod postgres;
 pub mod raw;
 pub mod request;
 pub mod rpc;
+pub mod wait;
 
 /// Prints that a test is skipped, and what is missing for it. In CI (`CI` is set) nothing may be
 /// missing, so the test fails.

@@ -4,6 +4,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use isomer_models::{ModelError, ModelKind, ModelState, NoProgress, VerifyState, digest, manifest};
+use isomer_stubs::wait::until;
 
 use crate::support::{Heard, World, encoder_files, safetensors_bytes, write_files};
 
@@ -138,11 +139,10 @@ async fn what_a_killed_assembly_left_is_swept_away() {
 async fn a_caller_who_goes_away_midway_leaves_a_cache_that_works() {
     let world = World::with_tiny_after(Duration::from_millis(300));
     let resolver = world.resolver();
-    let gone = tokio::time::timeout(
-        Duration::from_millis(100),
-        resolver.resolve("tiny", ModelKind::Encoder, &NoProgress),
-    );
-    assert!(gone.await.is_err());
+    tokio::select! {
+        _ = resolver.resolve("tiny", ModelKind::Encoder, &NoProgress) => panic!("the download takes 300 ms"),
+        () = until("the download has begun", || world.fetched() == 1) => {}
+    }
     resolver.resolve("tiny", ModelKind::Encoder, &NoProgress).await.unwrap();
     assert!(resolver.verify(Some("tiny")).await[0].is_sound());
 }

@@ -105,7 +105,7 @@ mod tests {
         ProviderLimiter::new("p", Some(limits), Duration::from_secs(60))
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_caller_without_a_turn_in_time_is_told_when_to_come_again() {
         let limits = ProviderLimits {
             requests_per_second: 1.0,
@@ -121,7 +121,7 @@ mod tests {
         drop(first);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_caller_whose_deadline_comes_while_others_are_under_way_is_late() {
         let limits = ProviderLimits {
             max_concurrency: 1,

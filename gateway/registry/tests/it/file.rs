@@ -5,9 +5,10 @@ use std::{fs, path::Path};
 use isomer_database::Database;
 use isomer_proto::gateway::v1::{DeleteProviderRequest, ListProvidersRequest, ProviderSource, RenewLeaseRequest};
 use isomer_registry::{ProvidersConfig, Registry};
+use isomer_stubs::wait::until;
 use tonic::Code;
 
-use crate::support::{Gateway, fault, provider, until};
+use crate::support::{Gateway, fault, provider};
 
 fn declaration(id: &str) -> String {
     format!("[[provider]]\nid = \"{id}\"\nkind = \"isomer\"\naddress = \"grpc://{id}:50051\"\n")
@@ -34,14 +35,14 @@ async fn the_file_is_followed_and_a_broken_one_changes_nothing_until_it_is_repai
     let draft = folder.path().join(".draft");
     fs::write(&draft, declaration("one") + &declaration("two")).unwrap();
     fs::rename(&draft, &file).unwrap();
-    until(|| gateway.watched() == ["one", "two"]).await;
+    until("the file is followed", || gateway.watched() == ["one", "two"]).await;
 
     for broken in [
         "[[provider]]\nid = \"three\nkind",
         "[[provider]]\nid = \"three\"\nknd = \"isomer\"\n",
     ] {
         fs::write(&file, broken).unwrap();
-        until(|| {
+        until("the file is followed", || {
             gateway
                 .registry
                 .file_error()
@@ -59,7 +60,7 @@ async fn the_file_is_followed_and_a_broken_one_changes_nothing_until_it_is_repai
         assert!(answer.file_error.contains("providers.toml"), "{}", answer.file_error);
     }
     fs::remove_file(&file).unwrap();
-    until(|| {
+    until("the file is followed", || {
         gateway
             .registry
             .file_error()
@@ -69,7 +70,7 @@ async fn the_file_is_followed_and_a_broken_one_changes_nothing_until_it_is_repai
     assert_eq!(gateway.watched(), ["one", "two"]);
 
     fs::write(&file, declaration("two")).unwrap();
-    until(|| gateway.watched() == ["two"]).await;
+    until("the file is followed", || gateway.watched() == ["two"]).await;
     assert_eq!(gateway.registry.file_error(), None);
 }
 
@@ -80,9 +81,9 @@ async fn going_back_to_what_is_in_force_fixes_a_broken_file() {
     fs::write(&file, declaration("one")).unwrap();
     let gateway = gateway(&file).await;
     fs::write(&file, "nonsense").unwrap();
-    until(|| gateway.registry.file_error().is_some()).await;
+    until("the file is followed", || gateway.registry.file_error().is_some()).await;
     fs::write(&file, declaration("one")).unwrap();
-    until(|| gateway.registry.file_error().is_none()).await;
+    until("the file is followed", || gateway.registry.file_error().is_none()).await;
     assert_eq!(gateway.watched(), ["one"]);
 }
 
@@ -128,10 +129,10 @@ async fn the_file_hides_a_stored_provider_of_the_same_id_as_long_as_it_declares_
     gateway.create(provider("one")).await.unwrap();
     fs::write(&file, declaration("one")).unwrap();
     let source = || gateway.registry.watch().borrow()[0].source();
-    until(|| source() == ProviderSource::Declared).await;
+    until("the file is followed", || source() == ProviderSource::Declared).await;
     assert_eq!(gateway.watched(), ["one"]);
     fs::write(&file, "# nothing\n").unwrap();
-    until(|| source() == ProviderSource::Stored).await;
+    until("the file is followed", || source() == ProviderSource::Stored).await;
 }
 
 #[tokio::test]

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use isomer_proto::gateway::v1::{Provider, ProviderSource, RenewLeaseRequest};
 use isomer_registry::ProvidersConfig;
+use isomer_stubs::wait::until;
 use tonic::Code;
 
-use crate::support::{Gateway, fault, leased, provider, until};
+use crate::support::{Gateway, fault, leased, provider, renew_beyond_its_end};
 
 async fn renew(gateway: &Gateway, id: &str) -> Result<prost_types::Timestamp, isomer_service_kit::Fault> {
     let request = RenewLeaseRequest { id: id.to_owned() };
@@ -26,9 +27,9 @@ async fn a_lease_that_is_not_renewed_ends_at_its_time_and_the_id_is_free_again()
     assert_eq!(created.source(), ProviderSource::Leased);
     let (made, ends) = (created.create_time.unwrap(), created.expire_time.unwrap());
     assert_eq!((ends.seconds - made.seconds, ends.nanos), (1, made.nanos));
-    watch.borrow_and_update();
     // No call is made: the watchers are notified.
-    tokio::time::timeout(Duration::from_secs(30), watch.changed())
+    let ended = watch.wait_for(|providers| providers.iter().all(|one| one.id != "a"));
+    tokio::time::timeout(Duration::from_secs(60), ended)
         .await
         .unwrap()
         .unwrap();
@@ -50,9 +51,7 @@ async fn a_lease_that_is_renewed_goes_on_without_a_word_to_the_watchers() {
     let mut watch = gateway.registry.watch();
     watch.borrow_and_update();
     let mut ends = created.expire_time.unwrap();
-    for _ in 0..3 {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let later = renew(&gateway, "a").await.unwrap();
+    for later in renew_beyond_its_end(&gateway.client, "a").await {
         assert!((later.seconds, later.nanos) > (ends.seconds, ends.nanos));
         ends = later;
     }
@@ -104,7 +103,7 @@ async fn without_a_database_only_leases_are_taken() {
     gateway.create(leased("a", 1000)).await.unwrap();
     let refused = gateway.update(provider("a"), &["lease"]).await.unwrap_err();
     assert_eq!(refused.reason, "NO_DATABASE");
-    until(|| gateway.watched().is_empty()).await;
+    until("the lease has ended", || gateway.watched().is_empty()).await;
 }
 
 #[tokio::test]

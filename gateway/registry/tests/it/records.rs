@@ -3,12 +3,12 @@
 use std::{path::Path, time::Duration};
 
 use isomer_database::Database;
-use isomer_proto::gateway::v1::{DeleteProviderRequest, Provider, RenewLeaseRequest, SecretRef, secret_ref::Source};
+use isomer_proto::gateway::v1::{DeleteProviderRequest, Provider, SecretRef, secret_ref::Source};
 use isomer_registry::{ProvidersConfig, Registry};
-use isomer_stubs::postgres::empty_schema;
+use isomer_stubs::{postgres::empty_schema, wait::until};
 use tonic::Code;
 
-use crate::support::{Gateway, leased, provider, until};
+use crate::support::{Gateway, leased, provider, renew_beyond_its_end};
 
 #[tokio::test]
 async fn records_survive_a_restart_and_ended_leases_do_not() {
@@ -54,7 +54,7 @@ async fn two_gateways(place: &Path) {
     // Reads see the change at once; watchers see it within one polling interval.
     let created = one.create(provider("a")).await.unwrap();
     assert_eq!(other.registry.get("a").await.unwrap(), created);
-    until(|| other.watched() == ["a"]).await;
+    until("the change is seen", || other.watched() == ["a"]).await;
     assert_eq!(other.create(provider("a")).await.unwrap_err().code, Code::AlreadyExists);
 
     // A change through one gateway makes the other gateway's etag stale.
@@ -74,22 +74,21 @@ async fn two_gateways(place: &Path) {
     // gateway's watchers are not notified.
     one.create(leased("lease", 5000)).await.unwrap();
     let mut watch = other.registry.watch();
-    until(|| other.watched() == ["a", "lease"]).await;
+    until("the change is seen", || other.watched() == ["a", "lease"]).await;
     watch.mark_unchanged();
-    for _ in 0..4 {
-        let request = RenewLeaseRequest { id: "lease".to_owned() };
-        one.client.clone().renew_lease(request).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(1500)).await;
-    }
+    renew_beyond_its_end(&one.client, "lease").await;
     assert!(!watch.has_changed().unwrap());
-    until(|| other.watched() == ["a"] && one.watched() == ["a"]).await;
+    until("the change is seen", || {
+        other.watched() == ["a"] && one.watched() == ["a"]
+    })
+    .await;
 
     let request = DeleteProviderRequest {
         id: "a".to_owned(),
         ..DeleteProviderRequest::default()
     };
     other.client.clone().delete_provider(request).await.unwrap();
-    until(|| one.watched().is_empty()).await;
+    until("the change is seen", || one.watched().is_empty()).await;
 }
 
 #[tokio::test]
@@ -138,7 +137,7 @@ async fn the_registrys_tasks_end_with_it() {
     let watch = registry.watch();
     drop((registry, client));
     // The sender is dropped only when the registry has no holder left.
-    until(|| watch.has_changed().is_err()).await;
+    until("the change is seen", || watch.has_changed().is_err()).await;
 }
 
 #[tokio::test]
@@ -152,7 +151,7 @@ async fn while_the_database_is_away_those_known_stay_and_leases_end() {
     gateway.create(provider("stays")).await.unwrap();
     gateway.create(leased("goes", 1000)).await.unwrap();
     database.pool().close().await;
-    until(|| gateway.watched() == ["stays"]).await;
+    until("the change is seen", || gateway.watched() == ["stays"]).await;
     let refused = gateway.registry.list().await.unwrap_err();
     assert_eq!((refused.code, refused.reason.as_str()), (Code::Unavailable, "DATABASE"));
 }

@@ -12,24 +12,28 @@ use std::{
 
 use isomer_database::Database;
 use isomer_proto::gateway::v1::{
-    CheckProviderResponse, CreateProviderRequest, Provider, ProviderKind, ProviderState, UpdateProviderRequest,
-    provider_service_client::ProviderServiceClient,
+    CheckProviderResponse, CreateProviderRequest, Provider, ProviderKind, ProviderState, RenewLeaseRequest,
+    UpdateProviderRequest, provider_service_client::ProviderServiceClient,
 };
 use isomer_registry::{ProviderStatus, ProvidersConfig, Registry, Screening};
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, memory};
 use prost_types::FieldMask;
+use tokio::sync::Semaphore;
 use tonic::Status;
 
 pub(crate) type Client = ProviderServiceClient<GrpcChannel>;
 
-/// Refuses addresses with `impostor`, is slow for those with `slow`, and counts its calls.
-#[derive(Debug, Default)]
+/// Refuses addresses with `impostor`, holds those with `slow` until they are released, and counts
+/// its calls.
+#[derive(Debug)]
 pub(crate) struct Gatekeeper {
     pub(crate) asked: AtomicUsize,
     /// Candidates that are being checked.
-    looking: AtomicUsize,
+    pub(crate) looking: AtomicUsize,
     /// Most candidates that were checked at the same time.
     pub(crate) at_once: AtomicUsize,
+    /// A permit for each slow candidate that may be admitted.
+    pub(crate) released: Semaphore,
 }
 
 #[tonic::async_trait]
@@ -39,7 +43,7 @@ impl Screening for Gatekeeper {
         let looking = self.looking.fetch_add(1, Ordering::SeqCst) + 1;
         self.at_once.fetch_max(looking, Ordering::SeqCst);
         if candidate.address.contains("slow") {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            self.released.acquire().await.unwrap().forget();
         }
         self.looking.fetch_sub(1, Ordering::SeqCst);
         if candidate.address.contains("impostor") {
@@ -84,7 +88,12 @@ pub(crate) struct Gateway {
 impl Gateway {
     pub(crate) async fn open(config: ProvidersConfig, database: Option<Database>) -> Self {
         let registry = Registry::open(config, database).await.unwrap();
-        let gatekeeper = Arc::new(Gatekeeper::default());
+        let gatekeeper = Arc::new(Gatekeeper {
+            asked: AtomicUsize::new(0),
+            looking: AtomicUsize::new(0),
+            at_once: AtomicUsize::new(0),
+            released: Semaphore::new(0),
+        });
         registry.screen_with(gatekeeper.clone());
         let services = Services::new().add(registry.service());
         let channel = memory::channel(services, &LimitsConfig::default()).await.unwrap();
@@ -171,11 +180,16 @@ pub(crate) fn leased(id: &str, milliseconds: i64) -> Provider {
     }
 }
 
-/// Waits until the condition holds, for at most thirty seconds.
-pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
+/// Renews a lease of five seconds often, until it has lasted for longer than without a renewal. The
+/// ends of the lease that the registry has given.
+pub(crate) async fn renew_beyond_its_end(client: &Client, id: &str) -> Vec<prost_types::Timestamp> {
     let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "it never came");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    let mut ends = Vec::new();
+    while begun.elapsed() < Duration::from_secs(6) {
+        let request = RenewLeaseRequest { id: id.to_owned() };
+        let renewed = client.clone().renew_lease(request).await.unwrap();
+        ends.push(renewed.into_inner().expire_time.unwrap());
+        tokio::time::sleep(Duration::from_millis(250)).await;
     }
+    ends
 }

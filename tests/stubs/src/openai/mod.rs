@@ -19,7 +19,9 @@ use axum::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+
+use crate::wait;
 
 mod texts;
 
@@ -38,6 +40,8 @@ pub enum Answer {
     Text(String),
     /// The inner answer, after a pause.
     Slow(Duration, Box<Answer>),
+    /// The inner answer, once the test releases it ([`Stub::release`]).
+    Held(Box<Answer>),
     /// This status, optionally with `Retry-After` (its literal value).
     Status(u16, Option<String>),
     /// JSON that ends in the middle, with status 200.
@@ -143,6 +147,8 @@ struct Inner {
     seen: Vec<Seen>,
     in_flight: usize,
     most_in_flight: usize,
+    /// Whether held answers are given.
+    released: watch::Sender<bool>,
 }
 
 /// A running stub; it stops when dropped.
@@ -180,6 +186,7 @@ impl Stub {
             seen: Vec::new(),
             in_flight: 0,
             most_in_flight: 0,
+            released: watch::Sender::new(false),
         }));
         let router = Router::new()
             .route("/v1/chat/completions", post(answer))
@@ -210,6 +217,16 @@ impl Stub {
             .push((mark.to_owned(), answers.into_iter().collect()));
     }
 
+    /// Gives the answers that are held, and from now on those that would be.
+    pub fn release(&self) {
+        self.inner.lock().released.send_replace(true);
+    }
+
+    /// Holds answers again.
+    pub fn hold(&self) {
+        self.inner.lock().released.send_replace(false);
+    }
+
     /// The number of requests that were received.
     pub fn calls(&self) -> usize {
         self.inner.lock().seen.len()
@@ -236,13 +253,7 @@ impl Stub {
     }
 
     async fn wait(&self, until: impl Fn(&Inner) -> bool) {
-        for _ in 0..1000 {
-            if until(&self.inner.lock()) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("the condition did not hold within ten seconds: {:?}", self.inner.lock());
+        wait::until("the stub's requests", || until(&self.inner.lock())).await;
     }
 
     /// The largest number of requests that were in flight at once.
@@ -252,7 +263,7 @@ impl Stub {
 }
 
 async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json(body): Json<Value>) -> Response {
-    let (mut answer, seen, number, in_flight) = {
+    let (mut answer, seen, number, in_flight, released) = {
         let mut inner = inner.lock();
         let authorization = headers
             .get("authorization")
@@ -274,7 +285,8 @@ async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json
             Some((_, answers)) => answers.front().unwrap().clone(),
             None => inner.script.pop_front().unwrap_or_else(|| inner.always.clone()),
         };
-        (answer, seen, inner.seen.len(), inner.in_flight)
+        let released = inner.released.subscribe();
+        (answer, seen, inner.seen.len(), inner.in_flight, released)
     };
     let _counted = InFlight(inner);
     while let Answer::AtMost(most, next) = answer {
@@ -291,13 +303,23 @@ async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json
         let text = format!("{} {number}", reversed(seen.user()).trim_end_matches('.'));
         answer = Answer::Slow(pause, Box::new(Answer::Text(text)));
     }
-    give(answer, &seen).await
+    give(answer, &seen, released).await
 }
 
-async fn give(mut answer: Answer, seen: &Seen) -> Response {
-    while let Answer::Slow(pause, next) = answer {
-        tokio::time::sleep(pause).await;
-        answer = *next;
+async fn give(mut answer: Answer, seen: &Seen, mut released: watch::Receiver<bool>) -> Response {
+    loop {
+        answer = match answer {
+            Answer::Slow(pause, next) => {
+                tokio::time::sleep(pause).await;
+                *next
+            }
+            Answer::Held(next) => {
+                // The sender lives as long as the stub.
+                released.wait_for(|released| *released).await.unwrap();
+                *next
+            }
+            _ => break,
+        };
     }
     match answer {
         Answer::Good => completion(&reversed(seen.user())),
@@ -319,9 +341,12 @@ async fn give(mut answer: Answer, seen: &Seen) -> Response {
         }
         Answer::TruncatedJson => raw(r#"{"id": "x", "choices": [{"index": 0, "message": {"role": "assi"#.to_owned()),
         Answer::Raw(body) => raw(body),
-        Answer::Hang | Answer::Slow(..) | Answer::AtMost(..) | Answer::OneInFiveFails(_) | Answer::Varied(_) => {
-            std::future::pending().await
-        }
+        Answer::Hang
+        | Answer::Slow(..)
+        | Answer::Held(_)
+        | Answer::AtMost(..)
+        | Answer::OneInFiveFails(_)
+        | Answer::Varied(_) => std::future::pending().await,
     }
 }
 

@@ -1,7 +1,6 @@
-use std::time::Duration;
-
 use isomer_access::{KeyChange, Limits, NewKey, Scope, Scopes, micros_now};
 use isomer_database::Database;
+use isomer_stubs::wait::found;
 use tonic::Code;
 
 use super::support::*;
@@ -137,14 +136,22 @@ async fn a_revoked_key_is_refused_at_once_and_for_good() {
 #[tokio::test]
 async fn an_expired_key_is_refused_with_its_date() {
     let access = door().await;
+    let expires = micros_now() + 150_000;
     let soon = NewKey {
-        expires: Some(micros_now() + 150_000),
+        expires: Some(expires),
         ..key(&[Scope::Encode], Limits::default())
     };
     let (_, text) = make(&access.keys(), soon).await;
-    ask_with(&access, ENCODE, &text).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(160)).await;
-    let fault = ask_with(&access, ENCODE, &text).await.unwrap_err();
+    let asked = async || {
+        let before = micros_now();
+        let answer = ask_with(&access, ENCODE, &text).await;
+        match &answer {
+            Ok(_) => assert!(before < expires, "it is no longer valid"),
+            Err(fault) => assert!(micros_now() >= expires, "it is still valid: {fault}"),
+        }
+        answer.err()
+    };
+    let fault = found("the key has expired", asked).await;
     assert_eq!(
         (fault.code, fault.reason.as_str()),
         (Code::Unauthenticated, "EXPIRED_KEY")
@@ -192,13 +199,8 @@ async fn keys_made_and_revoked_by_another_process_are_seen() {
         .await
         .expect("an unknown key is looked up at once");
     keys.revoke("test", &id).await.unwrap();
-    for _ in 0..100 {
-        if ask_with(&access, ENCODE, &text).await.is_err() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("a revocation elsewhere was not seen within two seconds");
+    let refused = async || ask_with(&access, ENCODE, &text).await.err();
+    assert_eq!(found("the revocation is seen", refused).await.reason, "REVOKED_KEY");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use isomer_access::{Access, AccessConfig, Budget, Caller, Limits, Mode, Period, Scope};
 use isomer_database::Database;
-use isomer_stubs::postgres::empty_schema;
+use isomer_stubs::{postgres::empty_schema, wait::found};
 
 use super::support::*;
 
@@ -140,7 +140,7 @@ async fn shared(database: &str) {
     );
     // What a gateway has been granted and not used is returned with its next write.
     let mut served = admitted;
-    for _ in 0..100 {
+    let all = async || {
         for caller in &callers {
             if let Ok(reservation) = caller.reserve(90, 0).await {
                 caller.charge(90, 0);
@@ -148,11 +148,9 @@ async fn shared(database: &str) {
                 served += 1;
             }
         }
-        if served >= 12 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        (served >= 12).then_some(())
+    };
+    found("the budget is served", all).await;
     assert_eq!(served, 12, "the whole budget is served, and one request more at most");
     let fault = callers[0].reserve(90, 0).await.unwrap_err();
     assert!(
