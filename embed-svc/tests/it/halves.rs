@@ -9,7 +9,7 @@ use isomer_embed::{
     model::Model,
 };
 
-use crate::common::{self, cosine, fixtures};
+use crate::common::{self, cosine, fixtures, is_computed};
 
 fn on(precision: Precision) -> Device {
     Device::Candle {
@@ -25,6 +25,7 @@ fn families() -> Vec<PathBuf> {
         .map(|entry| entry.unwrap().path())
         .filter(|folder| folder.join("golden.json").is_file() && folder.join("config.json").is_file())
         .filter(|folder| folder.join("modules.json").is_file() && folder.join("tokenizer.json").is_file())
+        .filter(|folder| is_computed(folder))
         .collect();
     folders.sort();
     assert!(folders.len() >= 18, "the fixtures are not there");

@@ -188,6 +188,12 @@ pub fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
+/// Whether this build computes a fixture: T5 encoders need the feature `t5`.
+pub fn is_computed(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap().to_str().unwrap();
+    cfg!(feature = "t5") || !["gtr", "instructor", "sentence_t5"].contains(&name)
+}
+
 /// Copies a folder.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
