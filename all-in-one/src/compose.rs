@@ -8,7 +8,7 @@ use std::{
 };
 
 use isomer_access::Access;
-use isomer_adapters::IsomerBackend;
+use isomer_adapters::InProcessBackend;
 use isomer_blobs::BlobStore;
 use isomer_database::Database;
 use isomer_embed::{EmbedError, EmbedService, SharedVectors};
@@ -130,12 +130,12 @@ pub(crate) async fn compose_within(
     config.embed.limit_instructions()?;
     let (blobs, class) = (BlobStore::open(&config.store)?, config.embed.class());
     let vectors = blobs.clone().map(|blobs| SharedVectors::new(blobs, &class));
+    let max_request_bytes = config.embed.max_message_bytes;
     let embed = EmbedService::with_shared(config.embed, resolver.clone(), vectors.clone())?;
     embed.warm_up().await?;
-    let embed = memory::channel(isomer_embed::services(embed), &limits).await?;
     let here = Fixed {
         name: HERE.to_owned(),
-        backend: Arc::new(IsomerBackend::over(embed, limits.max_inner_message_bytes())),
+        backend: Arc::new(InProcessBackend::new(embed, &limits, max_request_bytes)),
         remote: false,
     };
     let routes = front::open_routes(&settings, database, vec![here]).await?;

@@ -11,6 +11,7 @@
 mod charges;
 mod forget;
 mod harness;
+mod in_process;
 mod models;
 mod promises;
 mod reference;

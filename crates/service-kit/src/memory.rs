@@ -1,5 +1,6 @@
 //! Services of one process call each other over a channel in memory: the same generated clients,
-//! the same layers, no socket.
+//! the same layers, no socket. A service that is only ever called by one other may be called
+//! directly ([`DirectCalls`]).
 
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -9,6 +10,7 @@ use hyper_util::{
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
+pub use crate::layers::DirectCalls;
 use crate::{Fault, Services, client::GrpcChannel, layers::Via, limits::LimitsConfig, wire};
 
 /// Bytes in flight in each direction before the writer waits.

@@ -92,10 +92,14 @@ const AT_THE_END: Duration = Duration::from_millis(100);
 /// the server's) and the caller's timeout expire at the same instant, and only the caller's timeout
 /// knows whose deadline it was.
 pub async fn out_of_time(status: &Status, until: Instant) {
-    let over = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
-    if over && Instant::now() + AT_THE_END >= until {
+    if over(status.code(), until) {
         std::future::pending::<()>().await;
     }
+}
+
+/// Whether a call that ended with this code ended because of the deadline.
+pub(crate) fn over(code: Code, until: Instant) -> bool {
+    matches!(code, Code::Cancelled | Code::DeadlineExceeded) && Instant::now() + AT_THE_END >= until
 }
 
 /// The caller's fault for a failed call.

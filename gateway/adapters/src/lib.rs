@@ -32,6 +32,7 @@ mod foreign;
 #[doc(hidden)]
 pub mod fuzz;
 mod grpc;
+mod in_process;
 mod isomer;
 mod kinds;
 mod limits;
@@ -42,5 +43,6 @@ mod target;
 pub use backend::EncoderBackend;
 pub use connect::{Surroundings, connect};
 pub use grpc::out_of_time;
+pub use in_process::InProcessBackend;
 pub use isomer::IsomerBackend;
 pub use isomer_outbound::{AddressGuard, GuardConfig};

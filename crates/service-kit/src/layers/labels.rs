@@ -40,6 +40,21 @@ pub(crate) struct Label {
     pub(crate) message: Option<usize>,
 }
 
+impl Label {
+    /// Names of a call of a unary method, known where it is made.
+    pub(super) fn unary(service: &'static str, method: &'static str) -> Self {
+        Self {
+            service: service.into(),
+            method: method.into(),
+            probe: false,
+            streams: false,
+            client_streams: false,
+            described: true,
+            message: None,
+        }
+    }
+}
+
 /// The gRPC methods of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Labels {

@@ -6,6 +6,7 @@ mod arriving;
 mod budget;
 mod coding;
 mod detailed;
+mod direct;
 mod elements;
 pub(crate) mod fuzz;
 mod labels;
@@ -42,6 +43,7 @@ use crate::{
 pub(crate) use arriving::{Bounds, PROBE_MESSAGE, arriving};
 pub(crate) use budget::Budget;
 pub(crate) use detailed::no_such_method;
+pub use direct::DirectCalls;
 pub(crate) use labels::Labels;
 pub(crate) use probes::{OnConnection, Probes};
 pub(crate) use span::{OverTls, Translated, refused_call, refused_request};

@@ -71,6 +71,15 @@ impl RequestSpan {
         Self { span, spoken }
     }
 
+    /// The span of a call within the process that is not an HTTP request: a child of the caller's.
+    pub(super) fn direct(label: &Label) -> Self {
+        let spoken = Spoken::Grpc;
+        let method = format!("{}/{}", label.service, label.method);
+        let span = internal("grpc", &method, &method);
+        trace_context::join(&span, &HeaderMap::new());
+        Self { span, spoken }
+    }
+
     /// The span of a Connect call to a known method that never becomes a gRPC request.
     fn connect(request: &Request, method: String) -> Self {
         let spoken = Spoken::Connect;
@@ -182,16 +191,7 @@ fn rpc(known: Option<String>, request: &Request, spoken: Spoken, version: Versio
     let name = known.as_deref().unwrap_or(system);
     let method = known.as_deref().unwrap_or("_OTHER");
     if via == Via::Memory {
-        return tracing::info_span!(
-            "request",
-            otel.kind = "internal",
-            otel.name = name,
-            otel.status_code = Empty,
-            rpc.system.name = system,
-            rpc.method = method,
-            rpc.response.status_code = Empty,
-            "error.type" = Empty,
-        );
+        return internal(system, name, method);
     }
     let (address, port) = server(request, scheme(request));
     let asked = request.uri().path().trim_start_matches('/');
@@ -208,6 +208,19 @@ fn rpc(known: Option<String>, request: &Request, spoken: Spoken, version: Versio
         server.port = port,
         network.protocol.name = "http",
         network.protocol.version = written(version),
+        "error.type" = Empty,
+    )
+}
+
+fn internal(system: &str, name: &str, method: &str) -> Span {
+    tracing::info_span!(
+        "request",
+        otel.kind = "internal",
+        otel.name = name,
+        otel.status_code = Empty,
+        rpc.system.name = system,
+        rpc.method = method,
+        rpc.response.status_code = Empty,
         "error.type" = Empty,
     )
 }

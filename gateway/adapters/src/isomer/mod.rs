@@ -1,6 +1,5 @@
-//! Providers of `isomer.encoder.v1.EncoderService`: our embed-svc, in this process or elsewhere,
-//! and any third-party server of our protos. Only the encoder's id is translated; the vector space
-//! is the provider's own.
+//! Providers of `isomer.encoder.v1.EncoderService`: our embed-svc, and any third-party server of
+//! our protos. Only the encoder's id is translated; the vector space is the provider's own.
 
 mod join;
 
@@ -31,7 +30,7 @@ use crate::{
     target::Target,
 };
 
-const SERVICE: &str = "isomer.encoder.v1.EncoderService";
+pub(crate) const SERVICE: &str = "isomer.encoder.v1.EncoderService";
 /// Page size for listing encoders.
 const PAGE: u32 = 1000;
 /// Most pages of a list, so that a provider whose list never ends cannot hold a request for ever.
@@ -55,8 +54,8 @@ struct Far {
 }
 
 impl IsomerBackend {
-    /// An encoder service over an existing channel, such as embed-svc in this process: every id
-    /// that it accepts is offered, and it keeps its own limits. `max_message_bytes` is the largest
+    /// An encoder service over an existing channel, such as that to embed-svc: every id that it
+    /// accepts is offered, and it keeps its own limits. `max_message_bytes` is the largest
     /// message that is accepted from it.
     pub fn over(channel: GrpcChannel, max_message_bytes: usize) -> Self {
         Self {
@@ -202,13 +201,7 @@ impl EncoderBackend for IsomerBackend {
 
     async fn get(&self, encoder_id: &str) -> Result<Encoder, Fault> {
         let name = self.names.theirs(encoder_id)?;
-        let encoder = self.get_once(&name).await?.ok_or_else(|| {
-            Fault::new(
-                Code::DataLoss,
-                "PROVIDER_ANSWER",
-                format!("the answer describes no encoder `{name}`"),
-            )
-        })?;
+        let encoder = self.get_once(&name).await?.ok_or_else(|| undescribed(&name))?;
         Ok(Encoder {
             id: encoder_id.to_owned(),
             ..encoder
@@ -369,6 +362,12 @@ impl EncoderBackend for IsomerBackend {
     fn is_open(&self) -> bool {
         self.names.is_open()
     }
+}
+
+/// The fault for a server that answers `GetEncoder` without an encoder.
+pub(crate) fn undescribed(name: &str) -> Fault {
+    let message = format!("the answer describes no encoder `{name}`");
+    Fault::new(Code::DataLoss, "PROVIDER_ANSWER", message)
 }
 
 /// The fault for a server whose version of our interface lacks a method.

@@ -17,7 +17,7 @@ use crate::support::{SECRET, connect, of, provider, rows, vector, vectors, with_
 
 /// An encoder service with two encoders, of which only `theirs` encodes. `change` is applied to
 /// each answer before it is sent.
-fn toy(change: impl Fn(&mut EncodeResponse) + Send + Sync + 'static) -> StubEncoder {
+pub(crate) fn toy(change: impl Fn(&mut EncodeResponse) + Send + Sync + 'static) -> StubEncoder {
     let encoder = |id| Encoder {
         max_tokens: 99,
         dimensions: 4,
@@ -45,7 +45,7 @@ fn toy(change: impl Fn(&mut EncodeResponse) + Send + Sync + 'static) -> StubEnco
 }
 
 /// An encoder service that takes half a minute to answer.
-fn slow() -> StubEncoder {
+pub(crate) fn slow() -> StubEncoder {
     StubEncoder::default().on_encode(|_| async {
         tokio::time::sleep(Duration::from_secs(30)).await;
         Err(Status::internal("no test waits for this"))

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod errors;
+mod in_process;
 mod isomer;
 mod limits;
 mod open_inference;
