@@ -5,9 +5,9 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
 };
 
+pub use isomer_stubs::wait::until_blocking as until;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -15,8 +15,6 @@ use crate::{home::Home, process::isomer, workspace};
 
 /// Lists the fields that may differ.
 const SCHEMA: &str = "eval-svc/schema/report-1.json";
-/// Longest wait for a server or worker to come up.
-const COMES_UP: Duration = Duration::from_secs(60);
 
 /// A NATS server with JetStream; killed when dropped.
 #[derive(Debug)]
@@ -88,6 +86,11 @@ impl Nats {
         format!("nats://{}", self.address)
     }
 
+    /// Sends the server a signal, e.g. `STOP`.
+    pub fn signal(&self, name: &str) {
+        signal(&self.child, name);
+    }
+
     /// Kills the server (SIGKILL).
     pub fn kill(&mut self) {
         self.child.kill().expect("a running server");
@@ -121,20 +124,10 @@ pub fn free_address() -> SocketAddr {
     free.local_addr().expect("its address")
 }
 
-/// Waits until a condition holds.
-///
-/// # Panics
-/// If that takes too long.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(
-            begun.elapsed() < COMES_UP,
-            "{what}: not within {} s",
-            COMES_UP.as_secs()
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn signal(process: &Child, name: &str) {
+    let id = process.id().to_string();
+    let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
+    assert!(sent.expect("kill starts").success(), "no such process");
 }
 
 /// `isomer worker` with its own home; killed when dropped.
@@ -186,10 +179,8 @@ impl Worker {
     }
 
     /// Sends the worker a signal, e.g. `STOP`.
-    pub fn signal(&self, signal: &str) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args([&format!("-{signal}"), &id]).status();
-        assert!(sent.expect("kill starts").success(), "no such process");
+    pub fn signal(&self, name: &str) {
+        signal(&self.child, name);
     }
 
     /// Kills the worker (SIGKILL).
@@ -201,7 +192,17 @@ impl Worker {
     /// Asks the worker to end (SIGTERM) and returns its exit code.
     pub fn end(&mut self) -> Option<i32> {
         self.signal("TERM");
-        self.child.wait().expect("a status").code()
+        self.ended()
+    }
+
+    /// Waits until the worker ends, and returns its exit code.
+    pub fn ended(&mut self) -> Option<i32> {
+        let mut status = None;
+        until("the worker ends", || {
+            status = self.child.try_wait().expect("a status");
+            status.is_some()
+        });
+        status.and_then(|status| status.code())
     }
 }
 

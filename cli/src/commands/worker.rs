@@ -9,7 +9,7 @@ use isomer_service_kit::{
     server::{self, ServerConfig},
     shutdown,
 };
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 use crate::{
     args::{Global, WorkerArgs},
@@ -26,23 +26,35 @@ pub(super) async fn run(global: &Global, args: WorkerArgs) -> Result<ExitCode, F
     let kinds = lanes(&args.lanes)?;
     let config = connect::configuration_with(global, &args.encoders, &args.fleet)?;
     let engine = config.fleet.engine.clone();
+    let (begin, begun) = oneshot::channel();
     let ready = |class: &str| {
         let lanes: Vec<String> = kinds
             .iter()
             .map(|(kind, at_once)| format!("{kind}={at_once}"))
             .collect();
         tracing::info!(engine, lanes = lanes.join(","), class, "taking units of work");
+        // The receiver is dropped only with the process.
+        let _ = begin.send(());
     };
     let grace = Duration::from_secs(args.grace);
     let serving = match args.metrics_listen {
         Some(address) => Some(serve_metrics(address, &config.server).await?),
         None => None,
     };
-    let working = isomer_all_in_one::work(config, kinds.clone(), grace, ready, shutdown::signal());
-    let summary = Box::pin(working).await;
+    let (stop, stopping) = oneshot::channel();
+    let work = isomer_all_in_one::work(config, kinds.clone(), grace, ready, async {
+        // The sender lives as long as this future.
+        let _ = stopping.await;
+    });
+    let summary = until_second(Box::pin(work), (begun, stop), shutdown::signal).await;
     if let Some(serving) = serving {
         serving.abort();
     }
+    let Some(summary) = summary else {
+        return Err(Failure::dependency(
+            "stopped at once by a second signal; units in progress are delivered to other workers when their leases end",
+        ));
+    };
     let summary = summary?;
     tracing::info!(
         done = summary.done,
@@ -52,6 +64,31 @@ pub(super) async fn run(global: &Global, args: WorkerArgs) -> Result<ExitCode, F
         "drained and stopped"
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// The result of work that the first signal asks to end, or `None` if a second signal comes first.
+/// Before the work has begun, a signal ends the process as it does by default.
+async fn until_second<T, S: Future<Output = ()>>(
+    work: impl Future<Output = T>,
+    (begun, stop): (oneshot::Receiver<()>, oneshot::Sender<()>),
+    signal: impl Fn() -> S,
+) -> Option<T> {
+    let second = async {
+        if begun.await.is_err() {
+            // The work ends without having begun.
+            std::future::pending::<()>().await;
+        }
+        signal().await;
+        tracing::info!("draining: units in progress may finish; a second signal ends this worker at once");
+        // Work that has ended by itself hears nothing.
+        let _ = stop.send(());
+        signal().await;
+    };
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = second => None,
+    }
 }
 
 /// Serves health and metrics, and nothing else.
@@ -100,11 +137,41 @@ fn lanes(given: &[String]) -> Result<BTreeMap<Kind, usize>, Failure> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::cell::Cell;
+
     use super::*;
 
     fn read(given: &[&str]) -> Result<BTreeMap<Kind, usize>, String> {
         let given: Vec<String> = given.iter().map(ToString::to_string).collect();
         lanes(&given).map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[tokio::test]
+    async fn the_first_signal_asks_work_to_end_and_the_second_ends_it() {
+        // Work that ends when it is asked to, and work that hangs.
+        for (signals, hangs, expected) in [(1, false, Some("drained")), (2, true, None)] {
+            let left = Cell::new(signals);
+            let signal = || {
+                let comes = left.get() > 0;
+                left.set(left.get() - i32::from(comes));
+                async move {
+                    if !comes {
+                        std::future::pending::<()>().await;
+                    }
+                }
+            };
+            let (begin, begun) = oneshot::channel();
+            let (stop, stopping) = oneshot::channel();
+            let work = async {
+                begin.send(()).unwrap();
+                stopping.await.unwrap();
+                if hangs {
+                    std::future::pending::<()>().await;
+                }
+                "drained"
+            };
+            assert_eq!(until_second(work, (begun, stop), signal).await, expected);
+        }
     }
 
     #[test]

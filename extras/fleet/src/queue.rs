@@ -33,7 +33,7 @@ use crate::{
 /// Longest wait for the first connection.
 const CONNECTING: Duration = Duration::from_secs(10);
 /// Longest wait for an answer of the broker.
-const ANSWER: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 /// How long a lane that was found or created is not checked again.
 const LANE_KNOWN: Duration = Duration::from_secs(3);
 /// How long a list of workers is used.
@@ -297,7 +297,8 @@ impl Queue {
         let failed = self.failed("cannot read a bucket");
         let mut names = bucket.keys().await.map_err(|error| failed(error.to_string()))?;
         let mut all = Vec::new();
-        while let Some(name) = names.next().await {
+        let no_answer = |_| failed(format!("no answer in {} s", ANSWER.as_secs()));
+        while let Some(name) = tokio::time::timeout(ANSWER, names.next()).await.map_err(no_answer)? {
             let name = name.map_err(|error| failed(error.to_string()))?;
             let entry = bucket.entry(&name).await.map_err(|error| failed(error.to_string()))?;
             let Some(entry) = entry.filter(|entry| entry.operation == kv::Operation::Put) else {

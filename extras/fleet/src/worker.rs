@@ -26,7 +26,7 @@ use uuid::Uuid;
 use crate::{
     activity::Activity,
     metric_names,
-    queue::{FleetError, Queue, about, trace_of},
+    queue::{ANSWER, FleetError, Queue, about, trace_of},
     time::millis,
     unit::{Address, Kind, Lane},
     worker_info::{HEARTBEAT, WorkerInfo},
@@ -38,6 +38,11 @@ const LOOK: Duration = Duration::from_secs(5);
 const IDLE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 /// Longest pause before a unit that failed is executed again.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+/// Longest wait of a worker that stops for the broker's answers. One that waits for a unit is
+/// answered, or gives up, before.
+const LEAVING: Duration = ANSWER.saturating_add(Duration::from_secs(1));
+/// Longest wait for units that are returned to the queue when the worker ends.
+const RETURNING: Duration = Duration::from_secs(2);
 
 /// The reason of a fault: the store lacks the request of a unit.
 pub(crate) const UNIT_MISSING: &str = "UNIT_MISSING";
@@ -145,7 +150,8 @@ struct Worker {
 }
 
 /// Executes units of some kinds, at most so many of each at once, until `shutdown` resolves. Units
-/// in progress then have `grace` to finish; the rest are returned to the queue.
+/// in progress then have `grace` to finish; the rest are returned to the queue. Without a broker
+/// the end takes 8 seconds more at most, and the units are delivered again when their leases end.
 ///
 /// # Errors
 /// If the queue refuses at the start. Later failures are retried.
@@ -217,10 +223,24 @@ pub async fn work(
         () = hearing => {}
     }
     stop.cancel();
-    if let Err(error) = worker.queue.deregister(&present).await {
-        tracing::debug!(%error, "cannot deregister this worker; its record expires");
+    let leaving = async {
+        let deregister = worker.queue.deregister(&present);
+        let pulls = async { while pulling.join_next().await.is_some() {} };
+        tokio::join!(deregister, pulls).0
+    };
+    let left = tokio::time::timeout(LEAVING, leaving).await;
+    let left = left.unwrap_or_else(|_| {
+        let failed = worker.queue.failed("cannot deregister a worker");
+        Err(failed(format!("no answer in {} s", LEAVING.as_secs())))
+    });
+    if let Err(error) = left {
+        tracing::warn!(
+            %error,
+            "the queue does not answer: this worker's record expires, and units in progress are delivered again when \
+             their leases end"
+        );
     }
-    while pulling.join_next().await.is_some() {}
+    drop(pulling);
     tracker.close();
     tokio::select! {
         () = tracker.wait() => {}
@@ -231,7 +251,7 @@ pub async fn work(
         running.cancel();
     }
     // Stopped units are returned to the queue now, or when their lease ends.
-    let _ = tokio::time::timeout(Duration::from_secs(2), tracker.wait()).await;
+    let _ = tokio::time::timeout(RETURNING, tracker.wait()).await;
     let summary = *worker.summary.lock();
     Ok(summary)
 }
@@ -260,7 +280,11 @@ async fn pull(
         if heard || looked.is_none_or(|at| at.elapsed() >= LOOK) {
             announced.mark_unchanged();
             looked = Some(tokio::time::Instant::now());
-            match look(&worker.queue, kind, executor.class()).await {
+            let found = tokio::select! {
+                found = look(&worker.queue, kind, executor.class()) => found,
+                () = stop.cancelled() => return,
+            };
+            match found {
                 Ok(found) => lanes = found,
                 Err(error) => tracing::warn!(%error, %kind, "cannot read the lanes; retrying"),
             }
@@ -327,18 +351,21 @@ fn tell_lane(lane: &Lane, info: &consumer::Info) {
 }
 
 /// One message of a lane, if it has one now.
+///
+/// The broker answers at once. If the connection is lost before, the client waits without end:
+/// hence the limit. A message that comes later is delivered again when its lease ends.
 async fn take(consumer: &PullConsumer) -> Result<Option<Message>, String> {
-    let mut batch = consumer
-        .fetch()
-        .max_messages(1)
-        .messages()
-        .await
-        .map_err(|error| error.to_string())?;
-    match batch.next().await {
-        None => Ok(None),
-        Some(Ok(message)) => Ok(Some(message)),
-        Some(Err(error)) => Err(error.to_string()),
-    }
+    let taking = async {
+        let batch = consumer.fetch().max_messages(1).messages().await;
+        let mut batch = batch.map_err(|error| error.to_string())?;
+        match batch.next().await {
+            None => Ok(None),
+            Some(Ok(message)) => Ok(Some(message)),
+            Some(Err(error)) => Err(error.to_string()),
+        }
+    };
+    let taken = tokio::time::timeout(ANSWER, taking).await;
+    taken.unwrap_or_else(|_| Err(format!("no answer in {} s", ANSWER.as_secs())))
 }
 
 /// How the execution of a unit ended.

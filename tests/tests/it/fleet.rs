@@ -17,7 +17,10 @@ use std::{
 use futures::TryStreamExt;
 use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_retention::{Policy, Sweep, release, sweep};
-use isomer_stubs::openai::{Answer, Stub};
+use isomer_stubs::{
+    openai::{Answer, Stub},
+    wait,
+};
 use isomer_tests::{
     fleet::{Nats, Worker, assert_equal, free_address, until},
     home::Home,
@@ -176,15 +179,7 @@ async fn report(check: tokio::task::JoinHandle<(i32, String, String)>) -> Value 
 
 /// Waits until the generator has received `calls` requests.
 async fn calls(stub: &Stub, calls: usize) {
-    let begun = Instant::now();
-    while stub.calls() < calls {
-        assert!(
-            begun.elapsed() < Duration::from_secs(60),
-            "{} of {calls} calls",
-            stub.calls()
-        );
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    wait::until("the calls have come", || stub.calls() >= calls).await;
 }
 
 /// The number of calls that a report counts.
@@ -457,6 +452,34 @@ async fn a_cancelled_run_stops_its_workers_within_a_second() {
     leader.wait().unwrap();
     // The positive twin: the same run is repeated and completes.
     finished(fleet.check_by_workers(&home)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_ends_without_its_broker_and_at_once_at_a_second_signal() {
+    let hangs = Answer::Slow(Duration::from_secs(3600), Box::new(Answer::Good));
+    let Some(mut fleet) = Fleet::new(hangs).await else {
+        return;
+    };
+    let mut idle = Worker::start_in("score=1", Home::empty(), &fleet.nats.url(), &fleet.store, &SETTINGS);
+    let mut busy = fleet.worker_with(&[("ISOMER_GRACE", "3600")]);
+    let leaders_home = home().unwrap();
+    let mut leader = fleet
+        .check_by_workers(&leaders_home)
+        .command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    calls(&fleet.stub, 1).await;
+    busy.signal("TERM");
+    until("it drains", || busy.log().contains("draining"));
+    assert_eq!(busy.end(), Some(3));
+    assert!(busy.log().contains("second signal"), "{}", busy.log());
+    fleet.nats.kill();
+    assert_eq!(idle.end(), Some(0));
+    assert!(idle.log().contains("the queue does not answer"), "{}", idle.log());
+    leader.kill().unwrap();
+    leader.wait().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

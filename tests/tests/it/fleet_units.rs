@@ -13,13 +13,23 @@ use std::{
 
 use futures::{FutureExt, TryStreamExt, future::BoxFuture};
 use isomer_blobs::{BlobStore, StoreConfig};
-use isomer_fleet::{Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queue, Unit, worker};
+use isomer_fleet::{
+    Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queue, Unit,
+    worker::{self, Summary},
+};
 use isomer_retention::{
     Holds,
     erasure::{Mode, Texts, erase},
 };
 use isomer_service_kit::Fault;
+use isomer_stubs::wait::{found, until};
 use isomer_tests::fleet::Nats;
+use tokio::{
+    runtime::Runtime,
+    sync::oneshot,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 /// What a test's worker makes of a request, given how often the request was made before.
 type Act = Box<dyn Fn(&[u8], usize) -> BoxFuture<'static, Result<Executed, Fault>> + Send + Sync>;
@@ -109,27 +119,45 @@ impl Scene {
             .build()
             .unwrap();
         let (config, blobs) = (self.config(), blobs(self.store.path()));
-        let (ready, connected) = tokio::sync::oneshot::channel();
-        runtime.spawn(async move {
+        let (ready, connected) = oneshot::channel();
+        let (stop, stopping) = oneshot::channel();
+        let working = runtime.spawn(async move {
             let queue = Queue::connect(&config).await.unwrap();
             ready.send(()).unwrap();
             let kinds = BTreeMap::from([(Kind::Transform, 2)]);
-            let never = std::future::pending();
-            worker::work((queue, blobs), performer, kinds, never, Duration::ZERO)
+            let stopping = stopping.map(|_| ());
+            worker::work((queue, blobs), performer, kinds, stopping, Duration::ZERO)
                 .await
-                .unwrap();
+                .unwrap()
         });
         connected.await.unwrap();
-        (begun, Worker(Some(runtime)))
+        let worker = Worker {
+            runtime: Some(runtime),
+            stop: Some(stop),
+            working,
+        };
+        (begun, worker)
     }
 }
 
 /// A worker that ends abruptly when it is dropped, like a process that is killed.
-struct Worker(Option<tokio::runtime::Runtime>);
+struct Worker {
+    runtime: Option<Runtime>,
+    stop: Option<oneshot::Sender<()>>,
+    working: JoinHandle<Summary>,
+}
+
+impl Worker {
+    /// Asks the worker to end, and waits until it has.
+    async fn end(&mut self) -> Summary {
+        self.stop.take().unwrap().send(()).unwrap();
+        (&mut self.working).await.unwrap()
+    }
+}
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.0.take().unwrap().shutdown_background();
+        self.runtime.take().unwrap().shutdown_background();
     }
 }
 
@@ -233,9 +261,10 @@ async fn a_unit_that_ends_every_worker_is_given_up_with_its_reason() {
             good => reversed(good, before),
         };
         let (times, worker) = scene.worker("x", Box::new(hangs)).await;
-        while times.load(Ordering::SeqCst) == 0 && !asked.is_finished() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until("it is begun, or given up", || {
+            times.load(Ordering::SeqCst) > 0 || asked.is_finished()
+        })
+        .await;
         // The unit kills its worker; the next worker still does the other units.
         drop(worker);
         begun += times.load(Ordering::SeqCst);
@@ -358,6 +387,40 @@ async fn a_unit_that_nobody_wants_any_more_leaves_the_queue_unless_somebody_does
     assert_eq!((begun.load(Ordering::SeqCst), later.load(Ordering::SeqCst)), (1, 1));
 }
 
+/// Far longer than what is waited for takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than a worker that has found nothing waits before it asks for a unit again.
+const ASKS_AGAIN: Duration = Duration::from_secs(1);
+
+/// A worker that has done one unit, and has asked a broker for the next that no longer answers.
+async fn waiting_for_a_silent_broker(scene: &Scene) -> Worker {
+    let (_, worker) = scene.worker("x", Box::new(reversed)).await;
+    scene.dispatcher().await.request(unit("abc", "")).await.unwrap();
+    scene.nats.signal("STOP");
+    sleep(ASKS_AGAIN).await;
+    worker
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_stopped_after_its_broker_is_gone_ends() {
+    let mut scene = Scene::new();
+    let mut worker = waiting_for_a_silent_broker(&scene).await;
+    scene.nats.kill();
+    let summary = timeout(PATIENCE, worker.end()).await.expect("it ends");
+    assert_eq!(summary.done, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_broker_ended_before_it_answered_takes_units_of_the_next() {
+    let mut scene = Scene::new();
+    let _worker = waiting_for_a_silent_broker(&scene).await;
+    scene.nats.kill();
+    scene.nats.start_again(false);
+    let dispatcher = scene.dispatcher().await;
+    let asked = timeout(PATIENCE, dispatcher.request(unit("xyz", ""))).await;
+    assert_eq!(asked.expect("a worker takes it").unwrap().content, &b"zyx"[..]);
+}
+
 /// Requests that wait, of a process that was killed.
 fn left_by_a_killed_process(scene: &Scene, requests: [&'static str; 2]) {
     let (config, store) = (scene.config(), scene.store.path().to_owned());
@@ -376,9 +439,7 @@ fn left_by_a_killed_process(scene: &Scene, requests: [&'static str; 2]) {
                 let dispatcher = dispatcher.clone();
                 tokio::spawn(async move { dispatcher.request(unit(request, "x")).await });
             }
-            while queued(&queue).await < 2 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            found("both wait", async || (queued(&queue).await == 2).then_some(())).await;
         });
         // Without the cancellations that the tasks would begin.
         runtime.shutdown_background();

@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 use tracing::Instrument;
 
 use super::{Deadline, Via, answer::Record, labels::Label, span::RequestSpan};
-use crate::{error::Fault, limits::LimitsConfig};
+use crate::{Fault, limits::LimitsConfig};
 
 /// Calls of one service by its methods, with what a call over [`crate::memory::channel`] has around
 /// it: a span, metrics, a deadline, and the catching of panics. No message is encoded.

@@ -31,7 +31,7 @@ use isomer_outbound::shared_limits::{SharedLimit, SharedLimits, Terms};
 use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::queue::{FleetError, Queue, about};
+use crate::queue::{ANSWER, FleetError, Queue, about};
 use counters::Counters;
 pub use counters::LimitState;
 use limit::Inner;
@@ -119,10 +119,14 @@ impl Limits {
     /// other processes wait for the end of its leases.
     pub async fn close(&self) {
         let open: Vec<Arc<Inner>> = self.open.lock().values().flatten().filter_map(Weak::upgrade).collect();
-        for limit in open {
-            if let Err(error) = agent::leave(&limit).await {
-                tracing::debug!(%error, "cannot give concurrent calls back; their lease ends");
+        let left = futures::future::join_all(open.iter().map(|limit| agent::leave(limit)));
+        match tokio::time::timeout(ANSWER, left).await {
+            Ok(left) => {
+                for error in left.into_iter().filter_map(Result::err) {
+                    tracing::debug!(%error, "cannot give concurrent calls back; their lease ends");
+                }
             }
+            Err(_) => tracing::warn!("the queue does not answer: the leases of concurrent calls end by themselves"),
         }
     }
 }
