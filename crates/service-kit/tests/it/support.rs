@@ -17,6 +17,7 @@ use isomer_proto::encoder::v1::{
 };
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, client, memory, server};
 use isomer_stubs::encoder::StubEncoder;
+pub use isomer_stubs::wait::{found, until as eventually};
 use tokio::{
     sync::{Notify, oneshot},
     task::JoinHandle,
@@ -245,24 +246,13 @@ impl Running {
         drop(self.stop.take());
     }
 
-    /// Waits until the server has ended, for at most this time.
-    pub async fn ended(self, at_most: Duration) -> Result<(), Fault> {
-        tokio::time::timeout(at_most, self.task)
+    /// Waits until the server has ended, for a minute at most.
+    pub async fn ended(self) -> Result<(), Fault> {
+        tokio::time::timeout(Duration::from_secs(60), self.task)
             .await
             .expect("the server did not end in time")
             .unwrap()
     }
-}
-
-/// Waits until a condition holds; fails after ten seconds.
-pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
-    for _ in 0..2000 {
-        if holds() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("still not after ten seconds: {what}");
 }
 
 /// An HTTP client without TLS.

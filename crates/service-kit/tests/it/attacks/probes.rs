@@ -10,7 +10,7 @@ use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use super::{bodies::grpc, resident};
-use crate::support::{Obedient, Running, get, services};
+use crate::support::{Obedient, Running, found, get, services};
 
 async fn start() -> Running {
     Running::start(services(&Obedient::default()), ServerConfig::default()).await
@@ -78,11 +78,6 @@ async fn a_connection_has_four_watches_and_they_are_given_back() {
         "other calls are not counted with them"
     );
     watches.clear();
-    for _ in 0..500 {
-        if health.watch(HealthCheckRequest::default()).await.is_ok() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("the permits of watches that ended were not given back");
+    let again = async || health.watch(HealthCheckRequest::default()).await.ok();
+    found("the permits of watches that ended are given back", again).await;
 }

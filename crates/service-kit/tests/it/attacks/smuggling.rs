@@ -41,13 +41,16 @@ async fn start() -> (Running, Arc<AtomicUsize>) {
     )
 }
 
-/// Everything that comes back, until the server closes or is silent.
-async fn exchange(running: &Running, sent: &[u8]) -> String {
+/// How long a server that refuses, or waits for more, is listened to.
+const SILENT: Duration = Duration::from_millis(300);
+
+/// Everything that comes back, until the server closes or is silent for so long.
+async fn exchange(running: &Running, sent: &[u8], silent: Duration) -> String {
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     stream.write_all(sent).await.unwrap();
     let mut answer = Vec::new();
     let mut buffer = [0; 4096];
-    while let Ok(Ok(read)) = timeout(Duration::from_millis(300), stream.read(&mut buffer)).await {
+    while let Ok(Ok(read)) = timeout(silent, stream.read(&mut buffer)).await {
         if read == 0 {
             break;
         }
@@ -130,7 +133,7 @@ async fn requests_with_two_meanings_smuggle_nothing() {
             "1\r\nab\r\n0\r\n\r\n",
         ),
     ] {
-        let answer = exchange(&running, format!("{post}{head}\r\n{body}{NEXT}").as_bytes()).await;
+        let answer = exchange(&running, format!("{post}{head}\r\n{body}{NEXT}").as_bytes(), SILENT).await;
         assert_eq!(smuggled.load(Ordering::SeqCst), 0, "{what}: {answer}");
         // Refused; or read as RFC 9112 says, and the connection closed together with what else is
         // on it.
@@ -145,7 +148,7 @@ async fn requests_with_two_meanings_smuggle_nothing() {
 async fn a_coding_under_http_1_0_is_refused() {
     let (running, smuggled) = start().await;
     let sent = format!("POST /echo HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{NEXT}");
-    let answer = exchange(&running, sent.as_bytes()).await;
+    let answer = exchange(&running, sent.as_bytes(), SILENT).await;
     assert_eq!(smuggled.load(Ordering::SeqCst), 0, "{answer}");
 }
 
@@ -153,11 +156,17 @@ async fn a_coding_under_http_1_0_is_refused() {
 async fn honest_requests_share_a_connection() {
     let (running, smuggled) = start().await;
     let post = "POST /echo HTTP/1.1\r\nHost: x\r\n";
+    let last = "GET /smuggled HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     for (head, body) in [
         ("Content-Length: 3\r\n", "abc"),
         ("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"),
     ] {
-        let answer = exchange(&running, format!("{post}{head}\r\n{body}{NEXT}").as_bytes()).await;
+        let answer = exchange(
+            &running,
+            format!("{post}{head}\r\n{body}{last}").as_bytes(),
+            Duration::from_secs(60),
+        )
+        .await;
         assert!(answer.contains("abc") && answer.contains("smuggled"), "{answer}");
     }
     assert_eq!(smuggled.load(Ordering::SeqCst), 2);
@@ -172,6 +181,7 @@ async fn headers_beyond_all_measure_are_refused() {
         let answer = exchange(
             &running,
             format!("GET /healthz HTTP/1.1\r\nHost: x\r\n{head}\r\n").as_bytes(),
+            SILENT,
         )
         .await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");

@@ -151,7 +151,7 @@ async fn a_server_that_moves_to_another_address_costs_no_call() {
         .collect();
 
     goes.running.stop();
-    goes.running.ended(Duration::from_secs(60)).await.unwrap();
+    goes.running.ended().await.unwrap();
     // The name still says the address of the one that is gone.
     let before = stays.begun();
     eventually("the other takes its calls", || stays.begun() > before + 20).await;

@@ -1,7 +1,5 @@
 //! Client libraries say their versions; servers say which they serve, and refuse older ones.
 
-use std::time::Duration;
-
 use isomer_proto::encoder::v1::GetEncoderRequest;
 use isomer_service_kit::{ClientVersion, Fault, LimitsConfig, config::Validate, server::ServerConfig};
 use tonic::{Code, Request, Response, Status};
@@ -59,7 +57,7 @@ async fn older_clients_are_refused_and_every_answer_says_what_is_served() {
         );
     }
     server.stop();
-    server.ended(Duration::from_secs(10)).await.unwrap();
+    server.ended().await.unwrap();
 }
 
 #[test]

@@ -1,5 +1,4 @@
 use isomer_service_kit::{LimitsConfig, server::ServerConfig};
-use std::time::Duration;
 use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
@@ -63,5 +62,5 @@ async fn a_draining_server_says_not_serving_and_lets_no_watch_keep_it_open() {
     }
     service.seen.release.notify_waiters();
     held.await.unwrap().unwrap();
-    running.ended(Duration::from_secs(5)).await.unwrap();
+    running.ended().await.unwrap();
 }

@@ -22,7 +22,7 @@ async fn a_server_that_serves_lives_and_is_ready_and_one_that_is_gone_neither() 
         ask(&at, question, WITHIN).await.unwrap();
     }
     running.stop();
-    running.ended(WITHIN).await.unwrap();
+    running.ended().await.unwrap();
     for question in [Question::Live, Question::Ready] {
         let fault = ask(&at, question, WITHIN).await.unwrap_err();
         assert!(fault.to_string().contains(&at.address), "{fault}");

@@ -1,4 +1,4 @@
-use std::{fs, time::Duration};
+use std::fs;
 
 use isomer_authority::Authority;
 use isomer_service_kit::{
@@ -9,7 +9,7 @@ use isomer_service_kit::{
     tls::TlsConfig,
 };
 
-use crate::support::{Obedient, Running, eventually, get, services};
+use crate::support::{Obedient, Running, eventually, found, get, services};
 
 /// The name in the certificates, by which clients address the server.
 const NAME: &str = "localhost";
@@ -158,14 +158,8 @@ async fn certificate(running: &Running, authority: &Authority) -> Vec<u8> {
 
 /// Waits until new connections see another certificate than this one.
 async fn another(running: &Running, authority: &Authority, than: &[u8]) -> Vec<u8> {
-    for _ in 0..600 {
-        let found = certificate(running, authority).await;
-        if found != than {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("new connections still see the old certificate");
+    let other = async || Some(certificate(running, authority).await).filter(|seen| seen != than);
+    found("new connections see another certificate", other).await
 }
 
 /// What the metric says of a role; for a client with the address that it calls.

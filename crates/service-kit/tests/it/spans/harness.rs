@@ -1,29 +1,67 @@
 //! The spans that a process exports, written as text so that a test can compare all of their
 //! content.
 
-use std::{collections::HashMap, fmt::Write, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use isomer_service_kit::telemetry::{self, TelemetryConfig, TelemetryGuard};
 use opentelemetry::{
-    Value,
+    Context, Value,
     trace::{SpanId, SpanKind, Status},
 };
-use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
+use opentelemetry_sdk::{
+    error::OTelSdkResult,
+    trace::{InMemorySpanExporter, SdkTracerProvider, Span, SpanData, SpanProcessor},
+};
 
-/// How long nothing more must arrive before all spans count as received.
+/// How long no span must be open, and none must be exported, before all count as received.
 const QUIET: Duration = Duration::from_millis(150);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The spans that this process exports. Install it once.
 pub struct Spans {
     exporter: InMemorySpanExporter,
+    open: Open,
     _guard: TelemetryGuard,
+}
+
+/// Counts spans that have begun and not ended.
+#[derive(Debug, Clone, Default)]
+struct Open(Arc<AtomicUsize>);
+
+impl SpanProcessor for Open {
+    fn on_start(&self, _: &mut Span, _: &Context) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    // The exporter was called before: processors are called in order.
+    fn on_end(&self, _: SpanData) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+        Ok(())
+    }
 }
 
 impl Spans {
     pub fn install() -> Self {
         let exporter = InMemorySpanExporter::default();
-        let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone());
+        let open = Open::default();
+        let provider = SdkTracerProvider::builder()
+            .with_simple_exporter(exporter.clone())
+            .with_span_processor(open.clone());
         // Traces do not depend on the log filter.
         let config = TelemetryConfig {
             filter: "off".to_owned(),
@@ -32,6 +70,7 @@ impl Spans {
         let guard = telemetry::init_with("test", &config, provider).unwrap();
         Self {
             exporter,
+            open,
             _guard: guard,
         }
     }
@@ -47,7 +86,7 @@ impl Spans {
             tokio::time::sleep(QUIET).await;
             let now = self.exporter.get_finished_spans().unwrap().len();
             // All work makes at least one span, except work that has none by design.
-            if now == count {
+            if now == count && self.open.0.load(Ordering::SeqCst) == 0 {
                 break;
             }
             count = now;
