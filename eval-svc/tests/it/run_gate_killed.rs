@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, path::Path, sync::atomic::Ordering, time::Duration};
 
 use isomer_proto::eval::v1::{GetRunRequest, Run, RunState};
+use isomer_stubs::wait::until;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -73,26 +74,24 @@ fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_don
     assert_eq!(expected["gate"]["sequential"]["taken"], 4, "{}", expected["gate"]);
 
     let harness = Harness::new();
-    *harness.transform.pause.lock() = Duration::from_millis(4);
+    harness.transform.quota.stop_after(AFTER_TWO_ROUNDS + 20);
     let first = runtime();
     let id = first.block_on(async {
         let (_service, mut client) = harness.open().await;
         let run = create(&mut client, asked(&harness, floor)).await.unwrap();
-        while harness.transform.generated.load(Ordering::SeqCst) < AFTER_TWO_ROUNDS + 20 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        until("the third round has begun", || {
+            harness.transform.generated.load(Ordering::SeqCst) == AFTER_TWO_ROUNDS + 20
+        })
+        .await;
         run.id
     });
     // As SIGKILL does: nothing gets to say goodbye.
     first.shutdown_timeout(Duration::from_millis(50));
     let made = harness.transform.generated.load(Ordering::SeqCst);
-    assert!(
-        (AFTER_TWO_ROUNDS..2 * AFTER_TWO_ROUNDS).contains(&made),
-        "killed in the third round, {made} made"
-    );
+    assert_eq!(made, AFTER_TWO_ROUNDS + 20, "killed in the third round");
     let scored = kept(&harness.home.path().join("cache/eval"));
     assert_eq!(scored, 16 * 3, "what two rounds scored is kept");
-    *harness.transform.pause.lock() = Duration::ZERO;
+    harness.transform.quota.lift();
 
     runtime().block_on(async {
         let (_service, mut client) = harness.open().await;

@@ -15,6 +15,7 @@ use isomer_proto::{
     },
     transform::v1::JudgeScale,
 };
+use isomer_stubs::wait::until;
 use serde_json::Value;
 use tonic::Code;
 
@@ -271,22 +272,24 @@ fn a_run_killed_while_it_is_judged_asks_for_no_rating_twice() {
         builder.enable_all().build().unwrap()
     };
     let harness = Harness::new();
-    *harness.transform.judge.pause.lock() = Duration::from_millis(20);
     let all = (DISTINCT - 1) * 2;
+    harness.transform.judge.quota.stop_after(all / 2);
     let first = runtime();
     first.block_on(async {
         let (_service, mut client) = harness.open().await;
         create(&mut client, judged(&harness, judge("stub:judge", None, &[])))
             .await
             .unwrap();
-        while harness.transform.judge.made.load(Ordering::SeqCst) < all / 2 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until("half of the ratings are made", || {
+            harness.transform.judge.made.load(Ordering::SeqCst) == all / 2
+        })
+        .await;
     });
     // As SIGKILL does.
     first.shutdown_timeout(Duration::from_millis(50));
     let made = harness.transform.judge.made.load(Ordering::SeqCst);
-    assert!((all / 2..all).contains(&made), "killed half way, {made} made");
+    assert_eq!(made, all / 2, "killed half way");
+    harness.transform.judge.quota.lift();
     runtime().block_on(async {
         let (_service, mut client) = harness.open().await;
         let run = run_to_end(&mut client, judged(&harness, judge("stub:judge", None, &[]))).await;

@@ -1,10 +1,7 @@
 //! Replicas that share a ledger of runs in PostgreSQL are one service: each answers for every run,
 //! and a run outlives the replica that executes it.
 
-use std::{
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use isomer_eval::{EvalService, Ledger, Shared, config::LedgerConfig};
 use isomer_proto::eval::v1::{
@@ -13,7 +10,7 @@ use isomer_proto::eval::v1::{
     run_service_client::RunServiceClient, watch_run_response::Event,
 };
 use isomer_service_kit::GrpcChannel;
-use isomer_stubs::postgres::empty_schema;
+use isomer_stubs::{postgres::empty_schema, wait};
 use serde_json::Value;
 use sqlx::{AnyPool, Row};
 use tokio::runtime::Runtime;
@@ -66,15 +63,8 @@ async fn get(client: &mut Client, id: &str) -> Run {
 }
 
 async fn until(client: &mut Client, id: &str, what: &str, reached: impl Fn(&Run) -> bool) -> Run {
-    let began = Instant::now();
-    loop {
-        let run = get(client, id).await;
-        if reached(&run) {
-            return run;
-        }
-        assert!(began.elapsed() < Duration::from_secs(30), "{what}: {run:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let look = async || Some(get(client, id).await).filter(|run| reached(run));
+    wait::found(what, look).await
 }
 
 fn told(events: &[WatchRunResponse]) -> Vec<(u64, String)> {
@@ -171,7 +161,6 @@ async fn a_run_is_cancelled_and_watched_at_a_replica_that_does_not_lead_it() {
         let (mut client, id) = (second.clone(), run.id.clone());
         tokio::spawn(async move { watch(&mut client, &id, 0).await })
     };
-    let began = Instant::now();
     let request = CancelRunRequest {
         id: run.id.clone(),
         reason: "enough".to_owned(),
@@ -179,7 +168,6 @@ async fn a_run_is_cancelled_and_watched_at_a_replica_that_does_not_lead_it() {
     let cancelled = second.cancel_run(request).await.unwrap().into_inner().run.unwrap();
     assert_eq!(cancelled.state(), RunState::Cancelled);
     assert!(cancelled.error.contains("enough"), "{}", cancelled.error);
-    println!("cancelled after {:?}", began.elapsed());
     let events = watched.await.unwrap();
     assert_eq!(ended(&events).state(), RunState::Cancelled);
     assert!(told(&events).iter().any(|(_, text)| text == "cancelled: enough"));
@@ -261,29 +249,29 @@ fn killed_in_a_round(schema: &str, floor: f64, between: impl Fn(&AnyPool, &Runti
     let outer = runtime();
     let url = outer.block_on(empty_schema(schema))?;
     let harness = Harness::new();
-    *harness.transform.pause.lock() = Duration::from_millis(4);
+    // The first round has 8 data sets under one seed.
+    let in_the_second = (8 * 5 + 5) * 2 + 20;
+    harness.transform.quota.stop_after(in_the_second);
     let first = runtime();
     let id = first.block_on(async {
         let (service, mut client) = replica(&harness, &url).await;
         let run = create(&mut client, asked(&harness, floor)).await.unwrap();
-        // The first round has 8 data sets under one seed.
-        while harness.transform.generated.load(Ordering::SeqCst) < (8 * 5 + 5) * 2 + 20 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        wait::until("the second round has begun", || {
+            harness.transform.generated.load(Ordering::SeqCst) == in_the_second
+        })
+        .await;
         cut_off(&url).await;
         std::mem::forget(service);
         run.id
     });
     // As SIGKILL does: nothing gets to say goodbye.
     first.shutdown_timeout(Duration::from_millis(50));
-    *harness.transform.pause.lock() = Duration::ZERO;
+    harness.transform.quota.lift();
     let pool = outer.block_on(AnyPool::connect(&url)).unwrap();
     between(&pool, &outer);
     let (run, json) = outer.block_on(async {
         let (_service, mut client) = replica(&harness, &url).await;
-        let began = Instant::now();
         let events = watch(&mut client, &id, 0).await;
-        println!("ended {:?} after the kill", began.elapsed());
         let mut sequences: Vec<u64> = events.iter().map(|event| event.sequence).collect();
         let all = sequences.clone();
         sequences.dedup();
@@ -384,7 +372,7 @@ async fn a_replica_that_shuts_down_hands_its_runs_back_and_another_goes_on_at_on
         return;
     };
     let harness = Harness::new();
-    *harness.transform.pause.lock() = Duration::from_millis(40);
+    harness.transform.quota.stop_after(5);
     let (leaving, mut first) = replica(&harness, &url).await;
     let (_b, mut second) = replica(&harness, &url).await;
     let run = create(&mut first, spec(harness.suite(ONE), &["stub-a"])).await.unwrap();
@@ -392,13 +380,13 @@ async fn a_replica_that_shuts_down_hands_its_runs_back_and_another_goes_on_at_on
         let (mut client, id) = (first.clone(), run.id.clone());
         tokio::spawn(async move { watch(&mut client, &id, 0).await })
     };
-    while harness.transform.generated.load(Ordering::SeqCst) < 5 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    wait::until("it has begun", || {
+        harness.transform.generated.load(Ordering::SeqCst) == 5
+    })
+    .await;
     leaving.runs().interrupt().await;
-    let began = Instant::now();
+    harness.transform.quota.lift();
     let done = ended(&watch(&mut second, &run.id, 0).await);
-    println!("ended {:?} after the shutdown", began.elapsed());
     assert_eq!(done.state(), RunState::Succeeded, "{}", done.error);
     assert_eq!(
         harness.transform.generated.load(Ordering::SeqCst),
@@ -460,7 +448,7 @@ async fn a_run_that_waits_at_a_busy_replica_is_taken_by_an_idle_one() {
 #[test]
 fn the_only_replica_of_a_sqlite_ledger_continues_its_runs_after_a_restart() {
     let harness = Harness::new();
-    *harness.transform.pause.lock() = Duration::from_millis(20);
+    harness.transform.quota.stop_after(5);
     let url = harness.home.path().join("runs.sqlite").display().to_string();
     let first = runtime();
     let id = first.block_on(async {
@@ -468,14 +456,16 @@ fn the_only_replica_of_a_sqlite_ledger_continues_its_runs_after_a_restart() {
         let run = create(&mut client, spec(harness.suite(ONE), &["stub-a"]))
             .await
             .unwrap();
-        while harness.transform.generated.load(Ordering::SeqCst) < 5 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        wait::until("it has begun", || {
+            harness.transform.generated.load(Ordering::SeqCst) == 5
+        })
+        .await;
         cut_off(&format!("sqlite://{url}")).await;
         drop(service);
         run.id
     });
     first.shutdown_timeout(Duration::from_millis(50));
+    harness.transform.quota.lift();
     runtime().block_on(async {
         let (_service, mut client) = replica(&harness, &url).await;
         let run = ended(&watch(&mut client, &id, 0).await);

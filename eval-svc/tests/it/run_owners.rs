@@ -118,7 +118,7 @@ async fn a_run_is_its_owners_and_an_administrators() {
 #[tokio::test]
 async fn runs_wait_in_bounded_numbers() {
     let harness = Harness::new();
-    *harness.transform.pause.lock() = Duration::from_millis(100);
+    harness.transform.quota.stop_after(0);
     let (service, mut client) = harness.open().await;
     let spec = || spec(harness.suite(TWO), &["stub-a"]);
     let mut made = Vec::new();

@@ -6,6 +6,7 @@ use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_eval::Shared;
 use isomer_proto::eval::v1::{DeleteRunRequest, Run, RunState};
 use isomer_retention::{Amount, Holds, Kind, Policy, Sweep, Swept, sweep};
+use isomer_stubs::wait::found;
 use serde_json::Value;
 
 use crate::run_stubs::{Harness, report_json, run_to_end, spec};
@@ -127,14 +128,8 @@ async fn scores_are_kept_until_the_run_is_deleted() {
     assert_eq!(swept(&blobs).await.total(), Amount::default());
     client.delete_run(DeleteRunRequest { id: run.id }).await.unwrap();
     // What the store says of the run goes in the background.
-    let begun = std::time::Instant::now();
-    let removed = loop {
-        let swept = swept(&blobs).await;
-        if swept.total() != Amount::default() || begun.elapsed().as_secs() > 10 {
-            break swept.removed;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    };
+    let removed = async || Some(swept(&blobs).await).filter(|swept| swept.total() != Amount::default());
+    let removed = found("something is removed", removed).await.removed;
     assert!(
         removed.get(&Kind::Scores).is_some_and(|scores| scores.objects > 5),
         "{removed:?}"

@@ -6,7 +6,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use isomer_eval::judging::{ProbeKind, probes};
@@ -16,6 +15,8 @@ use isomer_proto::{
 };
 use isomer_service_kit::Fault;
 use parking_lot::Mutex;
+
+use super::quota::Quota;
 
 /// Pairs whose transformed text holds this get no readable rating.
 pub const UNREADABLE: &str = "court";
@@ -29,8 +30,8 @@ pub struct StubJudge {
     pub trials: Arc<AtomicU64>,
     /// What was asked: scale, original, transformed.
     pub asked: Arc<Mutex<Vec<(JudgeScale, String, String)>>>,
-    /// Each rating that is made takes so long.
-    pub pause: Arc<Mutex<Duration>>,
+    /// How many ratings are made.
+    pub quota: Arc<Quota>,
     /// How it rates pairs whose rating is known; absent: as a good judge does.
     pub probe: Arc<Mutex<Option<fn(ProbeKind) -> f64>>>,
     /// How it rates a pair of the run, original and transformed; absent: by letters.
@@ -104,9 +105,8 @@ impl StubJudge {
                 self.trials.fetch_add(1, Ordering::SeqCst);
             } else {
                 self.asked.lock().push((scale, pair.original, pair.transformed));
-                let pause = *self.pause.lock();
-                if !cache_hit && !pause.is_zero() {
-                    tokio::time::sleep(pause).await;
+                if !cache_hit {
+                    self.quota.take().await;
                 }
                 if !cache_hit && !fails {
                     self.made.fetch_add(1, Ordering::SeqCst);

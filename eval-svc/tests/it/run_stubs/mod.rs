@@ -6,6 +6,7 @@
 pub mod encoder;
 pub mod judge;
 pub mod many;
+pub mod quota;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -43,7 +44,7 @@ use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 use uuid::Uuid;
 
-use self::encoder::Manner;
+use self::{encoder::Manner, quota::Quota};
 
 /// Transformation, seed and text to what became of it.
 pub type Rewriter = fn(&str, u64, &str) -> (String, Outcome);
@@ -65,6 +66,10 @@ pub struct StubTransform {
     pub made: Arc<Mutex<HashMap<String, Option<Uuid>>>>,
     /// Each text that is made takes so long.
     pub pause: Arc<Mutex<Duration>>,
+    /// How many texts are made.
+    pub quota: Arc<Quota>,
+    /// Requests in flight.
+    pub in_flight: Arc<AtomicU64>,
     /// Answers nothing but this error.
     pub down: Arc<Mutex<Option<Fault>>>,
     /// Every text ends in a generator error.
@@ -354,7 +359,9 @@ impl TransformService for StubTransform {
         let seed = spec.seed.unwrap();
         let (sender, receiver) = tokio::sync::mpsc::channel(4);
         let stub = self.clone();
+        let in_flight = InFlight::new(&self.in_flight);
         tokio::spawn(async move {
+            let _in_flight = in_flight;
             let mut calls = 0;
             let needed = stub.calls_a_text.load(Ordering::SeqCst).max(1);
             let calls_a_text = needed.min(spec.max_attempts.unwrap_or(3).into());
@@ -371,8 +378,14 @@ impl TransformService for StubTransform {
                 // As in the real service, a text counts as generated again in its own dispatch.
                 let cache_hit = known.is_some_and(|by| by.is_none() || by != dispatch);
                 let pause = *stub.pause.lock();
-                if !found && !pause.is_zero() {
-                    tokio::time::sleep(pause).await;
+                if !found {
+                    tokio::select! {
+                        () = sender.closed() => return,
+                        () = stub.quota.take() => {}
+                    }
+                    if !pause.is_zero() {
+                        tokio::time::sleep(pause).await;
+                    }
                 }
                 let mut result = stub.make(name, seed, &item.text);
                 let cut_short = needs_generator && !found && calls_a_text < needed;
@@ -431,6 +444,22 @@ impl TransformService for StubTransform {
         Ok(Response::new(Box::pin(tokio_stream::wrappers::ReceiverStream::new(
             receiver,
         ))))
+    }
+}
+
+/// Counts a request until it ends.
+struct InFlight(Arc<AtomicU64>);
+
+impl InFlight {
+    fn new(count: &Arc<AtomicU64>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
