@@ -33,6 +33,13 @@ fn slow(milliseconds: u64, answer: Answer) -> Answer {
     Answer::Slow(Duration::from_millis(milliseconds), Box::new(answer))
 }
 
+fn held(answer: Answer) -> Answer {
+    Answer::Held(Box::new(answer))
+}
+
+/// Far longer than a request takes to find that another one waits for the same text.
+const JOINS: Duration = Duration::from_secs(1);
+
 fn bounded(stub: &Stub, home: &std::path::Path, concurrency: usize) -> TransformConfig {
     let mut config = config(stub, home);
     config.generators.get_mut("stub").unwrap().concurrency = concurrency;
@@ -74,18 +81,25 @@ fn shared(a: &TransformResponse, b: &TransformResponse) -> (u64, u64, u64) {
 #[tokio::test]
 async fn a_text_asked_twice_at_once_is_generated_once_and_counted_once() {
     let home = tempfile::tempdir().unwrap();
-    let stub = Stub::start(slow(100, Answer::Good)).await;
+    let stub = Stub::start(held(Answer::Good)).await;
     let client = client(config(&stub, home.path()), home.path()).await;
     let ask = async |text: &str| transform(&mut client.clone(), paraphrase(), &[text]).await;
-    let (a, b) = tokio::join!(ask(TEXT), ask(TEXT));
+    let released_after = async |calls: usize| {
+        stub.wait_for_calls(calls).await;
+        // The other request waits for the same answer by now.
+        tokio::time::sleep(JOINS).await;
+        stub.release();
+    };
+    let (a, b, ()) = tokio::join!(ask(TEXT), ask(TEXT), released_after(1));
     assert_eq!(stub.calls(), 1);
     assert_eq!(a.results[0].outcome(), Outcome::Ok);
     assert_eq!(shared(&a, &b), (1, 1, 1));
 
     // Neither is an error counted twice, nor is it a find in the cache.
-    stub.mark("poison", [slow(100, status(400))]);
+    stub.hold();
+    stub.mark("poison", [held(status(400))]);
     let poison = "This text holds poison for the server.";
-    let (a, b) = tokio::join!(ask(poison), ask(poison));
+    let (a, b, ()) = tokio::join!(ask(poison), ask(poison), released_after(2));
     assert_eq!(stub.calls(), 2);
     assert_eq!(a.results[0].outcome(), Outcome::KeptOriginal);
     assert_eq!(shared(&a, &b), (1, 1, 0));
@@ -116,7 +130,7 @@ async fn a_text_twice_in_a_request_is_generated_once_whether_or_not_its_language
 #[tokio::test]
 async fn who_waits_for_anothers_text_gets_and_counts_it_when_the_other_goes() {
     let home = tempfile::tempdir().unwrap();
-    let stub = Stub::start(slow(300, Answer::Good)).await;
+    let stub = Stub::start(held(Answer::Good)).await;
     let client = client(config(&stub, home.path()), home.path()).await;
     let ask = || {
         let mut client = client.clone();
@@ -125,8 +139,9 @@ async fn who_waits_for_anothers_text_gets_and_counts_it_when_the_other_goes() {
     let first = ask();
     stub.wait_for_calls(1).await;
     let second = ask();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    tokio::time::sleep(JOINS).await;
     first.abort();
+    stub.release();
     let response = second.await.unwrap();
     assert_eq!(stub.calls(), 1);
     let (summary, usage) = (response.summary.unwrap(), response.usage.unwrap());
@@ -140,7 +155,8 @@ async fn who_waits_for_anothers_text_gets_and_counts_it_when_the_other_goes() {
 #[tokio::test]
 async fn dropping_a_stream_ends_its_calls_and_makes_no_more() {
     let home = tempfile::tempdir().unwrap();
-    let stub = Stub::start(slow(100, Answer::Good)).await;
+    let stub = Stub::start(held(Answer::Good)).await;
+    stub.script([Answer::Good]);
     let mut client = client(bounded(&stub, home.path(), 4), home.path()).await;
     let many = texts("dropped", 60);
     let request = TransformStreamRequest {
@@ -153,13 +169,11 @@ async fn dropping_a_stream_ends_its_calls_and_makes_no_more() {
     assert!(matches!(first.event, Some(Event::Result(result)) if result.outcome() == Outcome::Ok));
     stub.wait_for_calls(5).await;
     drop(stream);
-    // One call may begin, here or there, before the news arrive; then there is silence.
+    stub.wait_until_idle().await;
+    // Long enough for many calls, if they went on.
+    stub.release();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let calls = stub.calls();
-    assert!((5..=16).contains(&calls), "{calls}");
-    assert_eq!(stub.in_flight(), 0);
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(stub.calls(), calls, "calls after the stream was dropped");
+    assert_eq!(stub.calls(), 5, "calls after the stream was dropped");
     // Its places are free again, and what it finished is kept.
     let response = transform(&mut client, paraphrase(), &borrowed(&many)[..4]).await;
     assert_eq!(response.summary.as_ref().unwrap().ok, 4);
@@ -198,7 +212,7 @@ async fn a_stream_that_nobody_reads_gives_its_places_back() {
     let mut unread = std::pin::pin!(run("unread").await);
     assert!(unread.next().now_or_never().is_none(), "it has begun");
     let read = run("read").await.collect::<Vec<_>>();
-    let done = tokio::time::timeout(Duration::from_secs(5), read)
+    let done = tokio::time::timeout(Duration::from_secs(60), read)
         .await
         .expect("the others go on");
     assert_eq!(done.len(), 6);
@@ -248,9 +262,8 @@ async fn a_call_that_takes_long_is_made_a_second_time_and_the_loser_is_cancelled
     let mut config = bounded(&stub, home.path(), 4);
     config.generators.get_mut("stub").unwrap().hedge = Hedge::Seconds(0.2);
     let mut client = client(config, home.path()).await;
-    let began = std::time::Instant::now();
+    // The first call never ends.
     let response = transform(&mut client, paraphrase(), &[TEXT]).await;
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert_eq!(response.results[0].outcome(), Outcome::Ok);
     // Both are counted, though only one was of use.
     assert_eq!((stub.calls(), response.usage.unwrap().generator_calls), (2, 2));

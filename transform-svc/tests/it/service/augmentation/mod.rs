@@ -7,7 +7,7 @@ mod modes;
 mod refusals;
 mod vectors;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use isomer_proto::transform::v1::{
     AugmentRequest, AugmentationPooling, AugmentationSpec, Distractors, EncodeAugmentedRequest,
@@ -44,9 +44,14 @@ struct Harness {
 
 impl Harness {
     async fn new(slow: Duration) -> Self {
+        Self::with(Answer::Slow(slow, Box::new(Answer::Good))).await
+    }
+
+    /// With this answer of the slow generator.
+    async fn with(slow: Answer) -> Self {
         let home = tempfile::tempdir().unwrap();
         let stub = Stub::start(Answer::Good).await;
-        let late = Stub::start(Answer::Slow(slow, Box::new(Answer::Good))).await;
+        let late = Stub::start(slow).await;
         let mut config = config(&stub, home.path());
         let mut generator = config.generators["stub"].clone();
         generator.url = Some(late.url());
