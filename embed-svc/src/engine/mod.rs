@@ -175,6 +175,11 @@ impl Engine {
         self.shared.state.lock().batches.clone()
     }
 
+    /// Tokens that wait in the queue.
+    pub fn queued_tokens(&self) -> usize {
+        self.shared.state.lock().queue.tokens()
+    }
+
     /// Encodes tokenised texts. Dropping the future cancels what has not run yet.
     ///
     /// # Errors

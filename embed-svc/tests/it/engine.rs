@@ -3,9 +3,11 @@
 use std::{
     path::Path,
     sync::{Arc, Barrier},
+    task::Poll,
     time::{Duration, Instant},
 };
 
+use futures::poll;
 use isomer_embed::{
     EmbedError,
     device::Device,
@@ -13,6 +15,8 @@ use isomer_embed::{
     model::Model,
 };
 use isomer_service_kit::Fault;
+use isomer_stubs::wait::until;
+use tokio::task::JoinHandle;
 
 use crate::common::{HIDDEN, tiny};
 
@@ -42,26 +46,32 @@ impl Held {
         Self { engine, model, gate }
     }
 
-    fn send(&self, tokens: usize, deadline: Option<Duration>) -> tokio::task::JoinHandle<Result<Vec<f32>, EmbedError>> {
+    /// Submits a text; it is in the queue, or refused, once this returns.
+    async fn send(&self, tokens: usize, deadline: Option<Duration>) -> JoinHandle<Result<Vec<f32>, EmbedError>> {
         let engine = self.engine.clone();
         let deadline = deadline.map(|after| Instant::now() + after);
-        tokio::spawn(async move {
+        let mut answer = Box::pin(async move {
             let text = vec![vec![9u32; tokens].into()];
-            engine
-                .encode(text, Priority::Interactive, deadline)
-                .await
-                .map(|encoded| encoded.vectors)
-        })
+            let encoded = engine.encode(text, Priority::Interactive, deadline).await;
+            encoded.map(|encoded| encoded.vectors)
+        });
+        match poll!(&mut answer) {
+            Poll::Ready(answer) => tokio::spawn(std::future::ready(answer)),
+            Poll::Pending => tokio::spawn(answer),
+        }
+    }
+
+    /// Submits a text of as many tokens as a batch takes, and waits until the model's thread has
+    /// taken it.
+    async fn send_and_start(&self) -> JoinHandle<Result<Vec<f32>, EmbedError>> {
+        let sent = self.send(LIMITS.batch_tokens, None).await;
+        until("the batch is taken", || self.engine.queued_tokens() == 0).await;
+        sent
     }
 
     fn release(&self) {
         self.gate.wait();
     }
-}
-
-/// Lets the spawned tasks and the model's thread take what they can.
-async fn settle() {
-    tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
 const LIMITS: Limits = Limits {
@@ -73,11 +83,9 @@ const LIMITS: Limits = Limits {
 async fn a_full_queue_refuses_with_a_retry_hint_and_serves_again_when_it_has_room() {
     let folder = tempfile::tempdir().unwrap();
     let held = Held::new(folder.path(), LIMITS);
-    let running = held.send(20, None);
-    settle().await;
-    let waiting = held.send(25, None);
-    settle().await;
-    let error = held.send(10, None).await.unwrap().unwrap_err();
+    let running = held.send_and_start().await;
+    let waiting = held.send(25, None).await;
+    let error = held.send(10, None).await.await.unwrap().unwrap_err();
     assert!(
         matches!(error, EmbedError::Overloaded { queued_tokens: 25, .. }),
         "{error}"
@@ -95,22 +103,19 @@ async fn a_full_queue_refuses_with_a_retry_hint_and_serves_again_when_it_has_roo
         waiting.await.unwrap().unwrap(),
         held.model.encode(&[vec![9u32; 25]]).unwrap()
     );
-    assert!(held.send(10, None).await.unwrap().is_ok());
+    assert!(held.send(10, None).await.await.unwrap().is_ok());
 }
 
 #[tokio::test]
 async fn a_cancelled_request_makes_room_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let held = Held::new(folder.path(), LIMITS);
-    let running = held.send(20, None);
-    settle().await;
-    let cancelled = held.send(25, None);
-    settle().await;
+    let running = held.send_and_start().await;
+    let cancelled = held.send(25, None).await;
     cancelled.abort();
-    settle().await;
-    let next = held.send(25, None);
-    settle().await;
-    assert!(!next.is_finished(), "it waits; it was not refused");
+    assert!(cancelled.await.unwrap_err().is_cancelled());
+    // It waits and is not refused.
+    let next = held.send(25, None).await;
     held.release();
     assert!(running.await.unwrap().is_ok());
     assert!(next.await.unwrap().is_ok());
@@ -120,9 +125,8 @@ async fn a_cancelled_request_makes_room_at_once() {
 async fn a_passed_deadline_is_answered_without_waiting_for_the_model() {
     let folder = tempfile::tempdir().unwrap();
     let held = Held::new(folder.path(), LIMITS);
-    let running = held.send(20, None);
-    settle().await;
-    let late = held.send(5, Some(Duration::from_millis(50))).await.unwrap();
+    let running = held.send_and_start().await;
+    let late = held.send(5, Some(Duration::from_millis(50))).await.await.unwrap();
     assert!(matches!(late, Err(EmbedError::DeadlineExceeded)));
     held.release();
     assert!(running.await.unwrap().is_ok());
@@ -191,14 +195,7 @@ async fn two_replicas_share_a_queue_and_give_the_vectors_of_one() {
         })
     };
     let answers: Vec<_> = (0..40).map(ask).collect();
-    let one_went_on = async {
-        while engine.batches()[1] < 10 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), one_went_on)
-        .await
-        .unwrap();
+    until("the other one goes on", || engine.batches()[1] >= 10).await;
     assert_eq!(engine.batches()[0], 0, "it is held");
     gate.wait();
     for (client, answer) in answers.into_iter().enumerate() {
