@@ -1,5 +1,6 @@
 //! All services in one process: what the protocol promises, what calls cost, what is exported and
-//! forgotten, and the generated reference pages.
+//! forgotten, and the generated reference pages. They need nextest: telemetry belongs to a whole
+//! process, and some tests install their own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -5,7 +5,7 @@ use std::{
     future::ready,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -63,6 +63,8 @@ impl Counted {
 pub struct Models {
     encoded: Arc<AtomicU64>,
     generated: Arc<AtomicU64>,
+    /// Whether the encoder answers nothing more.
+    pub silent: Arc<AtomicBool>,
     /// The address of the encoder.
     pub encoder: String,
     /// The language model.
@@ -80,12 +82,13 @@ fn tokens(text: &str) -> u64 {
 
 impl Models {
     pub async fn start() -> Self {
-        let (encoded, generated) = (Arc::default(), Arc::default());
+        let (encoded, generated, silent) = (Arc::default(), Arc::default(), Arc::default());
         Self {
-            encoder: serve(encoder(&encoded)).await,
+            encoder: serve(encoder(&encoded, &silent)).await,
             generator: generator(Arc::clone(&generated)).await,
             encoded,
             generated,
+            silent,
         }
     }
 
@@ -142,11 +145,19 @@ async fn generator(generated: Arc<AtomicU64>) -> Stub {
 }
 
 /// The encoder: it charges for texts on arrival, as providers do, and then answers or not.
-fn encoder(encoded: &Arc<AtomicU64>) -> StubEncoder {
-    let (encoding, ranking) = (Arc::clone(encoded), Arc::clone(encoded));
+fn encoder(encoded: &Arc<AtomicU64>, silent: &Arc<AtomicBool>) -> StubEncoder {
+    let (encoding, ranking, silent) = (Arc::clone(encoded), Arc::clone(encoded), Arc::clone(silent));
     StubEncoder::of([described()])
         .unrecorded()
-        .on_encode(move |request| encode(Arc::clone(&encoding), request.into_inner()))
+        .on_encode(move |request| {
+            let (encoded, silent) = (Arc::clone(&encoding), silent.load(SeqCst));
+            async move {
+                if silent {
+                    std::future::pending::<()>().await;
+                }
+                encode(encoded, request.into_inner()).await
+            }
+        })
         .on_rerank(move |request| rerank(Arc::clone(&ranking), request.into_inner()))
         .on_count_tokens(|_| ready(Ok(CountTokensResponse::default())))
         .on_tokenize(|request| {

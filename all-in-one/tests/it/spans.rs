@@ -1,7 +1,7 @@
 //! The spans that a gateway exports with every service in its process: one SERVER span per request,
 //! the models' spans below it, and no spans while it is idle.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf};
 
 use isomer_adapters::GuardConfig;
 use isomer_all_in_one::{Caller, IsomerConfig, compose};
@@ -10,6 +10,7 @@ use isomer_service_kit::server::{self, ServerConfig};
 use isomer_stubs::{
     http::{Reply, Stub},
     openai,
+    wait::until,
 };
 use isomer_transform::config::GeneratorConfig;
 use serde_json::{Value, json};
@@ -187,8 +188,8 @@ async fn each_request_exports_one_server_span_and_an_idle_server_none() {
 
     let checks = || provider.calls_of(HEALTH).len();
     let before = checks();
-    let ((), found) = spans.of(tokio::time::sleep(Duration::from_millis(1500))).await;
-    assert!(checks() > before + 5, "the provider's health is polled");
+    let polled = until("the provider's health is polled", || checks() > before + 5);
+    let ((), found) = spans.of(polled).await;
     assert_eq!(found, "", "an idle server exports nothing");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

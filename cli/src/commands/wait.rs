@@ -149,11 +149,12 @@ mod tests {
         assert!(tls("https://gateway:50051") && !tls("http://gateway:50051"));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_port_that_opens_later_is_waited_for_and_one_that_stays_closed_is_named() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
+        // Held, so that no other process takes the port; connections are refused.
+        let closed = tokio::net::TcpSocket::new_v4().unwrap();
+        closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = closed.local_addr().unwrap();
         let target = Target::Port(address.to_string());
         let failure = usable("tcp://here", &target, soon(1)).await.unwrap_err();
         assert!(
@@ -162,7 +163,7 @@ mod tests {
         );
         let opening = async {
             sleep(Duration::from_millis(700)).await;
-            tokio::net::TcpListener::bind(address).await.unwrap()
+            closed.listen(8).unwrap()
         };
         let (waited, _listener) = tokio::join!(usable("tcp://here", &target, soon(20)), opening);
         waited.unwrap();

@@ -8,7 +8,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::Path,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures::{FutureExt, future::BoxFuture};
@@ -24,6 +24,7 @@ use isomer_proto::eval::v1::{
 };
 use isomer_retention::{Holder, Holds};
 use isomer_service_kit::Fault;
+use isomer_stubs::wait::found;
 use isomer_tests::{
     fleet::{Nats, Worker},
     home::Home,
@@ -32,8 +33,6 @@ use isomer_tests::{
 use serde_json::Value;
 use tonic::{Code, transport::Channel};
 
-/// Longest wait for a fleet to look as it should: heartbeats come every few seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
 const MODEL: &str = "paraphrase-MiniLM-L3-v2";
 /// The limit of the lane that hangs.
 const KEY: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -76,15 +75,7 @@ fn lane(of: &str, class: &str) -> Lane {
 
 /// Looks at the fleet until it is as it should be.
 async fn seen<T>(queue: &Queue, what: &str, find: impl Fn(&Overview) -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        let overview = queue.overview().await.unwrap();
-        if let Some(found) = find(&overview) {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{what}: {overview:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    found(what, async || find(&queue.overview().await.unwrap())).await
 }
 
 fn waits(overview: &Overview) -> Option<&Wait> {
@@ -255,15 +246,11 @@ async fn told(
     what: &str,
     holds: impl Fn(&GetFleetResponse) -> bool,
 ) -> GetFleetResponse {
-    let begun = Instant::now();
-    loop {
+    let look = async || {
         let fleet = client.get_fleet(GetFleetRequest {}).await.unwrap().into_inner();
-        if holds(&fleet) {
-            return fleet;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{what}: {fleet:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        Some(fleet).filter(|fleet| holds(fleet))
+    };
+    found(what, look).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -329,16 +316,12 @@ async fn a_server_its_page_and_the_command_line_show_what_a_run_waits_for_and_wh
     let (code, stdout, stderr) = finish(&mut ask);
     assert!(code == 0 && stdout.contains(&fleet.workers[0].host), "{stdout}{stderr}");
 
-    let begun = Instant::now();
-    loop {
+    let succeeded = async || {
         let request = GetRunRequest { id: id.clone() };
         let run = client.get_run(request).await.unwrap().into_inner().run.unwrap();
-        if run.state() == RunState::Succeeded {
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{run:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+        (run.state() == RunState::Succeeded).then_some(())
+    };
+    found("the run succeeds", succeeded).await;
 
     // The queue is gone: nothing is told, and the page says why.
     nats.kill();

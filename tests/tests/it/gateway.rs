@@ -7,10 +7,9 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
+use isomer_stubs::wait::until_blocking;
 use isomer_tests::{
     home::Home,
     process::{Server, finish, isomer},
@@ -305,11 +304,7 @@ fn a_run_is_charged(home: &Home, file: &str, server: &str, key: &str) {
         let own = keys.into_iter().find(|one| one["name"] == "report").unwrap();
         own["used"]["total"]["tokens"].as_u64().unwrap()
     };
-    let begun = Instant::now();
-    while used() != encoded && begun.elapsed() < Duration::from_secs(10) {
-        thread::sleep(Duration::from_millis(100));
-    }
-    assert_eq!(used(), encoded);
+    until_blocking("the run is charged", || used() == encoded);
 }
 
 fn read(path: &Path) -> Vec<u8> {

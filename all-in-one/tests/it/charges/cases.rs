@@ -1,9 +1,6 @@
 //! The table: for each rpc and each route, calls that use models, or one that uses none.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering::SeqCst},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use isomer_proto::{
     encoder::v1::{EncodeStreamRequest, RerankRequest},
@@ -16,7 +13,7 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::client::{self, ClientConfig};
-use isomer_stubs::request;
+use isomer_stubs::{request, wait::found};
 use prost::Message;
 use serde_json::json;
 
@@ -451,16 +448,16 @@ async fn run(harness: &Harness, key: &Key) -> Result<(), String> {
     let request = request::small_run(ENCODER);
     let made = client.create_run(request).await.map_err(|status| status.to_string())?;
     let id = made.into_inner().run.unwrap().id;
-    for _ in 0..300 {
+    let ended = async || {
         let request = GetRunRequest { id: id.clone() };
         let run = client.get_run(request).await.unwrap().into_inner().run.unwrap();
         match run.state() {
-            RunState::Succeeded => return Ok(()),
-            RunState::Pending | RunState::Running => tokio::time::sleep(Duration::from_millis(100)).await,
-            _ => return Err(run.error),
+            RunState::Succeeded => Some(Ok(())),
+            RunState::Pending | RunState::Running => None,
+            _ => Some(Err(run.error)),
         }
-    }
-    Err("the run did not end".to_owned())
+    };
+    found("the run ends", ended).await
 }
 
 fn uses(row: &'static str, name: &'static str, way: Way) -> Case {

@@ -1,11 +1,10 @@
 //! Variants that an answer lacked are made after it: once, and at the expense of whoever asked.
 
-use std::time::Duration;
-
 use isomer_proto::transform::v1::{
     AugmentationMode, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, MissingReason, TextItem,
     VariantSource,
 };
+use isomer_stubs::wait::found;
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -73,14 +72,8 @@ async fn until_made(harness: &Harness, key: &Key, text: &str) -> EncodeAugmented
         make_missing: Some(false),
         ..cached()
     };
-    for _ in 0..600 {
-        let answer = encode(harness, key, looking.clone(), text).await;
-        if is_whole(&answer) {
-            return answer;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the variant of {text:?} was never made");
+    let whole = async || Some(encode(harness, key, looking.clone(), text).await).filter(is_whole);
+    found(&format!("the variant of {text:?} is made"), whole).await
 }
 
 /// Calls to the language model about a text.
@@ -252,16 +245,9 @@ async fn it_is_the_same_over_http() {
         lacking["augment"]["used"][0]["missing"][0]["reason"], "not_cached",
         "{lacking}"
     );
-    let mut tries = 0;
-    let whole = loop {
-        let answer = ask(cached.clone()).await;
-        if answer["augment"]["used"][0]["variants"] != json!([]) {
-            break answer;
-        }
-        tries += 1;
-        assert!(tries < 600, "{answer}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
+    let is_whole = |answer: &Value| answer["augment"]["used"][0]["variants"] != json!([]);
+    let whole = async || Some(ask(cached.clone()).await).filter(is_whole);
+    let whole = found("the variant is made", whole).await;
     assert_ne!(whole["data"], lacking["data"]);
     assert_eq!(asked(&harness, &text), 1);
     // The second step of a cascade, with what the search found.

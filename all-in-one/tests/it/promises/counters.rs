@@ -1,13 +1,11 @@
 //! The counters of a run add up.
 
-use std::time::Duration;
-
 use isomer_proto::eval::v1::{GetRunRequest, RunCounters, RunState, run_service_client::RunServiceClient};
 use isomer_service_kit::{
     GrpcChannel,
     client::{self, ClientConfig},
 };
-use isomer_stubs::request::small_run;
+use isomer_stubs::{request::small_run, wait::found};
 
 use crate::{harness::Harness, models::ENCODER};
 
@@ -15,15 +13,14 @@ async fn run(client: &mut RunServiceClient<GrpcChannel>, transformations: &[&str
     let mut request = small_run(ENCODER);
     request.spec.as_mut().unwrap().transformations = transformations.iter().map(ToString::to_string).collect();
     let id = client.create_run(request).await.unwrap().into_inner().run.unwrap().id;
-    loop {
+    let ended = async || {
         let request = GetRunRequest { id: id.clone() };
         let run = client.get_run(request).await.unwrap().into_inner().run.unwrap();
-        match run.state() {
-            RunState::Succeeded => return run.counters.unwrap(),
-            RunState::Pending | RunState::Running => tokio::time::sleep(Duration::from_millis(50)).await,
-            _ => panic!("{}", run.error),
-        }
-    }
+        Some(run).filter(|run| !matches!(run.state(), RunState::Pending | RunState::Running))
+    };
+    let run = found("the run ends", ended).await;
+    assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+    run.counters.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

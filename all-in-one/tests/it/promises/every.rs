@@ -1,11 +1,13 @@
 //! What every rpc promises.
 
+use std::sync::atomic::Ordering;
+
 use isomer_proto::eval::v1::{CancelRunRequest, GetReportRequest, GetRunRequest, run_service_client::RunServiceClient};
 use isomer_service_kit::{
     Fault,
     client::{self, ClientConfig},
 };
-use isomer_stubs::request::small_run;
+use isomer_stubs::{request::small_run, wait::found};
 use tonic::Code;
 
 use super::{ask::ask, comments};
@@ -115,6 +117,7 @@ async fn a_page_token_that_was_not_given_out_is_refused_by_every_list() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_under_way_has_no_report_and_is_not_deleted() {
     let harness = Harness::new().await;
+    harness.models.silent.store(true, Ordering::SeqCst);
     let config = ClientConfig {
         address: format!("http://{}", harness.address),
         api_key: harness.key().await.text,
@@ -140,16 +143,11 @@ async fn a_run_that_is_under_way_has_no_report_and_is_not_deleted() {
         (Code::InvalidArgument, Some("reason"))
     );
     client.cancel_run(cancel("x".repeat(1000))).await.unwrap();
-    let ended = async {
-        loop {
-            let request = GetRunRequest { id: id.clone() };
-            let run = client.get_run(request).await.unwrap().into_inner().run.unwrap();
-            if run.end_time.is_some() {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+    let ended = async || {
+        let request = GetRunRequest { id: id.clone() };
+        let run = client.get_run(request).await.unwrap().into_inner().run.unwrap();
+        run.end_time
     };
-    ended.await;
+    found("the run ends", ended).await;
     client.delete_run(delete()).await.unwrap();
 }

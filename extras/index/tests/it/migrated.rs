@@ -17,8 +17,9 @@ use isomer_index::{
     run::Settings,
     store::{self, Credentials, Names},
 };
-use isomer_stubs::encoder::StubEncoder;
+use isomer_stubs::{encoder::StubEncoder, wait::until};
 use sqlx::{PgPool, Row};
+use tokio::task::JoinHandle;
 
 use crate::support::{encoder, fill, rows, settings, source, stub, vector_of, write};
 
@@ -358,15 +359,22 @@ async fn no_search_fails_or_sees_two_spaces_while_a_name_moves() {
             })
         })
         .collect();
+    let searches_go_on = async || {
+        let before = count.load(Ordering::SeqCst);
+        until("searches go on, or fail", || {
+            count.load(Ordering::SeqCst) >= before + 4 || readers.iter().any(JoinHandle::is_finished)
+        })
+        .await;
+    };
     for _ in 0..15 {
         place.step(|state| state.switch(false, 1)).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        searches_go_on().await;
         place.step(State::roll_back).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        searches_go_on().await;
     }
     place.step(|state| state.switch(false, 1)).await.unwrap();
     place.step(|state| state.finish(1)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    searches_go_on().await;
     over.store(true, Ordering::SeqCst);
     for reader in readers {
         reader.await.unwrap().unwrap();
