@@ -95,7 +95,7 @@ pub enum Device {
 pub enum Choice {
     /// `cuda:0` if this build has CUDA and a device answers, else the CPU.
     Auto,
-    /// The CPU.
+    /// The CPU, computed by the configured backend.
     Cpu,
     /// An NVIDIA GPU.
     Cuda(usize),

@@ -1,6 +1,6 @@
 //! Text to vectors: sentence-transformers models behind `isomer.encoder.v1.EncoderService`.
 //!
-//! What a request passes through, outside in:
+//! The way of a request, outside in:
 //!
 //! * [`service`]: the gRPC handler; checks the request, builds the answer.
 //! * [`registry`]: which encoders there are; loads them on demand.

@@ -29,11 +29,11 @@ pub struct Summary {
     pub pooling: Vec<&'static str>,
     /// Whether the tokens of a prompt are pooled with the others.
     pub include_prompt: bool,
-    /// What follows the pooling, in order.
+    /// Stages after the pooling, in order.
     pub stages: Vec<&'static str>,
     /// Labels of a cross-encoder's head; empty if it names none, and for other models.
     pub labels: Vec<String>,
-    /// Names of the prompts.
+    /// Prompts that requests can name.
     pub prompts: Vec<String>,
     /// The code that computes it: `kernels` or `candle`.
     pub backend: &'static str,
@@ -44,7 +44,7 @@ pub struct Summary {
     /// Bytes of its weights.
     #[serde(skip)]
     pub weight_bytes: u64,
-    /// What a person should know.
+    /// Warnings for a person.
     pub warnings: Vec<String>,
 }
 

@@ -289,12 +289,12 @@ pub(crate) struct FleetArgs {
     pub(crate) store: Option<String>,
 }
 
-/// What computes an encoder on the CPU.
+/// The code that computes encoders on the CPU.
 #[derive(ValueEnum, Debug, Clone, Copy)]
 pub(crate) enum BackendArg {
     /// Our own kernels.
     Kernels,
-    /// Candle.
+    /// The tensors of candle-core.
     Candle,
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::told;
 use crate::exit::Failure;
 
-/// What is known of a model. `None`: unknown.
+/// Facts of a model. `None`: unknown.
 #[derive(Debug, Serialize)]
 pub(super) struct Card {
     id: String,
