@@ -41,7 +41,7 @@ pub struct Summary {
     pub precision: &'static str,
     /// Where it runs; several GPUs are separated by commas.
     pub device: String,
-    /// Bytes of its weights.
+    /// The arithmetic of the computation: `f32`, `f16`, `bf16` or `int8`.
     #[serde(skip)]
     pub weight_bytes: u64,
     /// Warnings for a person.
