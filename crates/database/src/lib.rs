@@ -229,7 +229,7 @@ mod tests {
     #[tokio::test]
     async fn a_process_that_stands_still_in_a_transaction_does_not_keep_its_rows_locked() {
         let Ok(url) = std::env::var("ISOMER_TEST_POSTGRES") else {
-            println!("skipped: no PostgreSQL");
+            isomer_stubs::skip("no PostgreSQL");
             return;
         };
         let (stopped, other) = (Database::open(&url).await.unwrap(), Database::open(&url).await.unwrap());

@@ -21,7 +21,7 @@ pub(crate) async fn pgvector(name: &str) -> Option<String> {
     let there = "SELECT EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector')";
     let there: bool = sqlx::query_scalar(there).fetch_one(&pool).await.unwrap();
     if !there {
-        println!("skipped: no pgvector");
+        isomer_stubs::skip("no pgvector");
         return None;
     }
     // In a schema of its own, so that no test takes the type away from another. Tests that begin
