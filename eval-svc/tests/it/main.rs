@@ -45,6 +45,8 @@ mod sts_benchmark;
 #[allow(dead_code, reason = "shared with the tests of data sets")]
 #[path = "../../../crates/datasets/tests/it/list_datasets.rs"]
 mod list_datasets;
+#[path = "../../../crates/datasets/tests/it/published.rs"]
+mod published;
 #[path = "../../../crates/report/tests/it/schema_check.rs"]
 mod schema_check;
 #[allow(dead_code, reason = "shared with the tests of scoring")]

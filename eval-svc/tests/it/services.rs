@@ -22,7 +22,8 @@ use tonic::Code;
 
 use crate::{
     harness::{DIMENSIONS, harness, house_with, vector},
-    support::{close, fixture, floats, matrix, shared, strings},
+    published::published,
+    support::{close, fixture, floats, matrix, strings},
 };
 
 pub(crate) fn packed(matrix: &VectorMatrix) -> Option<Matrix> {
@@ -333,20 +334,21 @@ async fn tasks_are_listed_page_by_page() {
     assert_eq!(bad.unwrap_err().code(), Code::InvalidArgument);
 }
 
-/// Loading a shared dataset through the service's data roots.
+/// Loads a published data set through the service's data roots.
 #[tokio::test]
 async fn a_data_root_opens_its_folders() {
-    let Some(root) = shared("data") else { return };
     let mut harness = house_with(EvalConfig {
-        data_roots: vec![root],
+        data_roots: vec![published("")],
         ..EvalConfig::default()
     })
     .await;
-    let path = dataset_ref::Source::Path("STSBenchmark".into());
+    let path = dataset_ref::Source::Path("STS17".into());
     let mut request = request::score(proto::TaskType::Sts, "fake", path);
-    request::dataset(&mut request).limit = Some(50);
+    let input = request::dataset(&mut request);
+    input.dataset.as_mut().unwrap().language = "en-en".into();
+    input.limit = Some(50);
     let response = harness.tasks.score(request).await.unwrap().into_inner();
     assert_eq!(response.items, 50);
     let document = mteb_result::to_json(&response.mteb_result.unwrap());
-    assert_eq!(document["task_name"], "STSBenchmark");
+    assert_eq!(document["task_name"], "STS17");
 }

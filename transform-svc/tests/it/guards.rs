@@ -4,7 +4,7 @@
 //! `cargo test -p isomer-transform --test it guards:: -- --nocapture` prints the table of
 //! docs/reference/guards.md, and the pairs of the development half that a guard gets wrong.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use isomer_transform::{
     catalogue::{ENTRIES, Kind},
@@ -13,6 +13,8 @@ use isomer_transform::{
 };
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+
+use crate::language_data::published;
 
 #[derive(Deserialize)]
 struct Rewrite {
@@ -139,27 +141,16 @@ fn guards_are_right_as_often_as_the_readme_says() {
 /// nearly every alarm is a false one.
 #[test]
 fn paraphrases_by_people_seldom_raise_an_alarm() {
-    let root = std::env::var_os("ISOMER_SHARED").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
-        PathBuf::from,
-    );
     for (language, most) in [
         ("en", [0.02, 0.04, 0.05]),
         ("de", [0.03, 0.09, 0.02]),
         ("fr", [0.04, 0.07, 0.08]),
         ("es", [0.04, 0.08, 0.11]),
     ] {
-        let file = root.join(format!("data/PawsXPairClassification/validation.{language}.jsonl"));
-        let Ok(lines) = std::fs::read_to_string(&file) else {
-            println!("skipped: no data PawsXPairClassification ({language})");
-            continue;
-        };
-        let rows = lines
-            .lines()
-            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let rows = published(&format!("PawsXPairClassification/validation.{language}.jsonl"));
         let code = Language::parse(language);
         let (mut pairs, mut fired, mut untold) = (0_u32, [0_u32; 3], [0_u32; 3]);
-        for row in rows.filter(|row| row["label"] == 1) {
+        for row in rows.iter().filter(|row| row["label"] == 1) {
             let (original, rewrite) = (row["sentence1"].as_str().unwrap(), row["sentence2"].as_str().unwrap());
             let guarded = guards::run(Kind::Paraphrase, original, rewrite, code, code);
             pairs += 1;

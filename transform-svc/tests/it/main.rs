@@ -9,6 +9,8 @@
 
 mod guards;
 mod language_data;
+#[path = "../../../crates/datasets/tests/it/published.rs"]
+mod published;
 mod service;
 mod support;
 #[path = "../../../crates/local-llm/tests/support/tiny.rs"]

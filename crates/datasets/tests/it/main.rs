@@ -6,6 +6,7 @@ mod formats;
 mod labelled;
 mod list_datasets;
 mod list_tasks;
+mod published;
 #[allow(dead_code, reason = "shared with the tests of statistics")]
 #[path = "../../../stats/tests/it/support.rs"]
 mod support;

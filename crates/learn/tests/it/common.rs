@@ -8,17 +8,9 @@ pub(crate) fn fixture(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))).unwrap()
 }
 
-/// The shared golden numbers, if present.
-pub(crate) fn golden() -> Option<Value> {
-    let shared =
-        std::env::var("ISOMER_SHARED").unwrap_or_else(|_| format!("{}/../../../shared", env!("CARGO_MANIFEST_DIR")));
-    match std::fs::read_to_string(format!("{shared}/goldens/golden-sklearn1.8.0.json")) {
-        Ok(text) => Some(serde_json::from_str(&text).unwrap()),
-        Err(_) => {
-            println!("skipped: no data");
-            None
-        }
-    }
+/// Scores of scikit-learn 1.8, which the tests of scoring compare too.
+pub(crate) fn golden() -> Value {
+    fixture("../../../eval-svc/fixtures/golden.json")
 }
 
 /// Like `uniform` in data.py.

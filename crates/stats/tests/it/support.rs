@@ -26,20 +26,9 @@ pub(crate) fn fixture(name: &str) -> Value {
     read(&fixtures().join(name))
 }
 
-/// A file of the shared folder beside the repository, or `None` (said) where there is none.
-pub(crate) fn shared(path: &str) -> Option<PathBuf> {
-    let shared = std::env::var_os("ISOMER_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
-    let path = shared.join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    println!("skipped: no data ({})", path.display());
-    None
-}
-
-/// The reference numbers of the shared folder, where it is there.
-pub(crate) fn golden() -> Option<Value> {
-    shared("goldens/golden-sklearn1.8.0.json").map(|path| read(&path))
+/// Scores of scikit-learn, scipy and pytrec_eval.
+pub(crate) fn golden() -> Value {
+    fixture("golden.json")
 }
 
 pub(crate) fn floats(value: &Value) -> Vec<f64> {

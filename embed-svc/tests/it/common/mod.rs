@@ -1,5 +1,4 @@
-//! A tiny model folder of the real layout with random weights, and where the real models and
-//! goldens are.
+//! A tiny model folder of the real layout with random weights, and where the real models are.
 
 pub mod harness;
 
@@ -223,15 +222,8 @@ pub fn assembled(name: &str, transformer: bool, into: &Path) -> PathBuf {
     folder
 }
 
-/// `../shared` beside the workspace, or `ISOMER_SHARED`.
-pub fn shared() -> Option<PathBuf> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    let folder = std::env::var_os("ISOMER_SHARED").map_or_else(beside, PathBuf::from);
-    folder.is_dir().then_some(folder)
-}
-
 /// The folder of a real model: in `ISOMER_TEST_MODELS`, else in the model cache.
-pub fn real_model(id: &str) -> Option<PathBuf> {
+fn find_model(id: &str) -> Option<PathBuf> {
     if let Some(models) = std::env::var_os("ISOMER_TEST_MODELS") {
         let folder = PathBuf::from(models).join(id);
         return folder.is_dir().then_some(folder);
@@ -242,6 +234,20 @@ pub fn real_model(id: &str) -> Option<PathBuf> {
     })
     .ok()?;
     Some(resolver.present(id)?.path)
+}
+
+/// The folder of a model that `tests/run` fetches. Without it the test is skipped.
+pub fn fetched_model(id: &str) -> Option<PathBuf> {
+    let folder = find_model(id);
+    if folder.is_none() {
+        isomer_stubs::skip(&format!("no model {id}"));
+    }
+    folder
+}
+
+/// The folder of a model that only `tests/more models` fetches.
+pub fn other_model(id: &str) -> PathBuf {
+    find_model(id).unwrap_or_else(|| panic!("no model {id}: `tests/more models` fetches it"))
 }
 
 pub fn resolver(home: &Path) -> Resolver {
@@ -256,20 +262,4 @@ pub fn resolver(home: &Path) -> Resolver {
 pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
-}
-
-/// A little-endian f32 matrix in numpy's format 1.0.
-pub fn read_npy(file: &Path) -> Vec<f32> {
-    let bytes = fs::read(file).unwrap();
-    assert_eq!(&bytes[..8], b"\x93NUMPY\x01\x00");
-    let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    let text = std::str::from_utf8(&bytes[10..10 + header]).unwrap();
-    assert!(
-        text.contains("'<f4'") && text.contains("'fortran_order': False"),
-        "{text}"
-    );
-    bytes[10 + header..]
-        .chunks_exact(4)
-        .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
-        .collect()
 }

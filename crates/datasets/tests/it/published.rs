@@ -1,0 +1,25 @@
+//! Where published data sets lie. The tests of eval-svc and transform-svc include this file too.
+
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    folder
+        .ancestors()
+        .find(|folder| folder.join("Cargo.lock").exists())
+        .unwrap()
+}
+
+/// A folder or file of `tests/data`.
+pub(crate) fn published(path: &str) -> PathBuf {
+    root().join("tests/data").join(path)
+}
+
+/// A data set whose licence forbids a copy in this repository: in the folder `ISOMER_SHARED`, else
+/// in `shared` beside the checkout. Only tests that are ignored by default read it.
+pub(crate) fn shared(path: &str) -> PathBuf {
+    let shared = std::env::var_os("ISOMER_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
+    let path = shared.join("data").join(path);
+    assert!(path.exists(), "{} is missing: see tests/data/README.md", path.display());
+    path
+}
