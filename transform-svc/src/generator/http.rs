@@ -1,5 +1,5 @@
-//! One HTTP exchange with an OpenAI-compatible server: sent once, read under a limit, its errors
-//! sorted into retryable and not. It replaces async-openai's own retrying transport.
+//! Calls of an OpenAI-compatible server by async-openai's client: sent once, read under a limit,
+//! errors sorted into retryable and not.
 
 use std::{
     borrow::Cow,
@@ -8,69 +8,25 @@ use std::{
     time::Duration,
 };
 
-use async_openai::{error::OpenAIError, middleware::HttpRequestFactory};
+use async_openai::{Client, config::Config, error::OpenAIError, middleware::HttpRequestFactory};
 use futures::future::BoxFuture;
-use http::{StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 use isomer_outbound::{
     body::{self, Unread},
     said::{ErrorBody, cause, hide, retry_after, shows},
     secret::{Missing, SecretSource, bearer},
 };
 use isomer_service_kit::config::Secret;
-use serde::{Deserialize, Serialize};
+use secrecy::SecretString;
+use tracing::{Dispatch, dispatcher, instrument::WithSubscriber};
+
+use super::{
+    Request,
+    wire::{self, Reply},
+};
 
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 16 << 20;
-
-/// The fields we read of a completion, whether of a conversation or of a text. Servers differ in
-/// the rest.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Reply {
-    choices: Vec<Choice>,
-    #[serde(default)]
-    pub(super) usage: Option<Usage>,
-}
-
-/// One choice; which field is set depends on what was asked for.
-#[derive(Debug, Serialize, Deserialize)]
-struct Choice {
-    /// The next message of a conversation.
-    #[serde(default)]
-    message: Option<ReplyMessage>,
-    /// The continuation of a text.
-    #[serde(default)]
-    text: Option<String>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct ReplyMessage {
-    #[serde(default)]
-    content: Option<String>,
-}
-
-impl Choice {
-    fn content(&self) -> Option<&str> {
-        match &self.message {
-            Some(message) => message.content.as_deref(),
-            None => self.text.as_deref(),
-        }
-    }
-}
-
-impl Reply {
-    /// The first choice's text; `None` if the model returned none.
-    pub(super) fn content(&self) -> Option<&str> {
-        self.choices.first()?.content()
-    }
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Usage {
-    #[serde(default)]
-    pub(super) prompt_tokens: u64,
-    #[serde(default)]
-    pub(super) completion_tokens: u64,
-}
 
 /// Why one exchange gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -146,18 +102,42 @@ fn told(message: &str) -> String {
     }
 }
 
-/// The transport that async-openai is given.
-#[derive(Debug, Clone)]
-pub(super) struct Transport {
-    client: reqwest::Client,
-    key: Arc<SecretSource>,
+/// What async-openai needs of a configuration, for one call, and nothing that it would read from
+/// the environment.
+struct Endpoint {
+    base: String,
+    headers: HeaderMap,
+    key: SecretString,
 }
 
-impl Transport {
-    /// `key` is the key that requests carry. It is read anew for each request.
-    pub(super) fn new(client: reqwest::Client, key: Arc<SecretSource>) -> Self {
-        Self { client, key }
+impl Config for Endpoint {
+    fn headers(&self) -> HeaderMap {
+        self.headers.clone()
     }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    fn query(&self) -> Vec<(&str, &str)> {
+        Vec::new()
+    }
+
+    fn api_base(&self) -> &str {
+        &self.base
+    }
+
+    fn api_key(&self) -> &SecretString {
+        &self.key
+    }
+}
+
+/// Sends a request once and reads the answer under a limit. It replaces async-openai's transport.
+#[derive(Clone)]
+struct Transport {
+    client: reqwest::Client,
+    key: Arc<Secret>,
+    log: Dispatch,
 }
 
 impl tower::Service<HttpRequestFactory> for Transport {
@@ -170,26 +150,82 @@ impl tower::Service<HttpRequestFactory> for Transport {
     }
 
     fn call(&mut self, request: HttpRequestFactory) -> Self::Future {
-        let Self { client, key } = self.clone();
-        Box::pin(async move {
+        let Self { client, key, log } = self.clone();
+        let exchange = async move {
             let request = request.build().await?;
-            exchange(&client, &key, request)
-                .await
-                .map_err(|error| OpenAIError::Boxed(Box::new(error)))
-        })
+            let answer = exchange(&client, &key, request).await;
+            answer.map_err(|error| OpenAIError::Boxed(Box::new(error)))
+        };
+        Box::pin(exchange.with_subscriber(log))
+    }
+}
+
+/// A server, which is asked with a key that is read anew for each call.
+pub(super) struct Server {
+    client: reqwest::Client,
+    base: String,
+    key: SecretSource,
+}
+
+impl Server {
+    pub(super) fn new(client: reqwest::Client, base: String, key: SecretSource) -> Self {
+        Self { client, base, key }
+    }
+
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Asks for a completion of a conversation or of a text.
+    pub(super) async fn complete(&self, model: &str, request: &Request) -> Result<Reply, CallError> {
+        let key = Arc::new(self.key.read()?);
+        let authorization = bearer(&key).map_err(|error| CallError::Malformed(error.to_string()))?;
+        let endpoint = Endpoint {
+            base: self.base.clone(),
+            headers: authorization
+                .map(|value| (header::AUTHORIZATION, value))
+                .into_iter()
+                .collect(),
+            key: key.expose().unwrap_or_default().into(),
+        };
+        let transport = Transport {
+            client: self.client.clone(),
+            key: key.clone(),
+            log: dispatcher::get_default(Dispatch::clone),
+        };
+        let client = Client::build(self.client.clone(), endpoint).with_http_service(transport);
+        let reply = async {
+            match request.text_to_continue() {
+                Some(text) => {
+                    client
+                        .completions()
+                        .create_byot(wire::continuation(model, text, request))
+                        .await
+                }
+                None => client.chat().create_byot(wire::conversation(model, request)).await,
+            }
+        };
+        // async-openai logs answers that it cannot read. They may hold the key, and texts.
+        let reply: Reply = reply
+            .with_subscriber(Dispatch::none())
+            .await
+            .map_err(|error| of_client(error, &key))?;
+        if let Some(problem) = reply.problem() {
+            return Err(CallError::Malformed(problem.into()));
+        }
+        if reply.texts().any(|text| shows(text, &key)) {
+            // If kept, the key would be in the cache.
+            return Err(CallError::Malformed("its text repeats the key".into()));
+        }
+        Ok(reply)
     }
 }
 
 async fn exchange(
     client: &reqwest::Client,
-    key: &SecretSource,
-    mut request: reqwest::Request,
+    key: &Secret,
+    request: reqwest::Request,
 ) -> Result<reqwest::Response, CallError> {
-    let key = &key.read()?;
-    let authorization = bearer(key).map_err(|error| CallError::Malformed(error.to_string()))?;
-    request
-        .headers_mut()
-        .extend(authorization.map(|value| (header::AUTHORIZATION, value)));
     let mut response = client.execute(request).await.map_err(|error| of_reqwest(&error))?;
     let status = response.status();
     let retry_after = retry_after(response.headers());
@@ -201,25 +237,18 @@ async fn exchange(
     if !status.is_success() {
         return Err(of_status(status, &body, retry_after, key));
     }
-    // Read here, so that async-openai never logs an answer that it cannot parse.
-    let reply: Reply =
-        serde_json::from_slice(&body).map_err(|error| CallError::Malformed(hide(&error.to_string(), key)))?;
-    if reply.choices.is_empty() {
-        return Err(CallError::Malformed("it has no choices".into()));
-    }
-    if reply
-        .choices
-        .iter()
-        .any(|choice| choice.message.is_none() && choice.text.is_none())
-    {
-        return Err(CallError::Malformed("a choice has neither a message nor a text".into()));
-    }
-    let mut texts = reply.choices.iter().filter_map(Choice::content);
-    if texts.any(|text| shows(text, key)) {
-        // If kept, the key would be in the cache.
-        return Err(CallError::Malformed("its text repeats the key".into()));
-    }
     Ok(http::Response::new(body).into())
+}
+
+fn of_client(error: OpenAIError, key: &Secret) -> CallError {
+    match error {
+        OpenAIError::JSONDeserialize(error, _) => CallError::Malformed(hide(&error.to_string(), key)),
+        OpenAIError::Boxed(inner) => match inner.downcast::<CallError>() {
+            Ok(error) => *error,
+            Err(other) => CallError::Broken(other.to_string()),
+        },
+        other => CallError::Broken(other.to_string()),
+    }
 }
 
 fn of_reqwest(error: &reqwest::Error) -> CallError {

@@ -7,6 +7,7 @@ mod latency;
 mod local;
 mod openai;
 pub mod registry;
+mod wire;
 
 use std::{
     sync::Arc,

@@ -2,11 +2,11 @@
 //! to `/chat/completions`, a text to continue ([`crate::prompt::Role::Text`]) to `/completions`,
 //! where no chat template comes between it and the model.
 //!
-//! async-openai speaks the protocol. The only retry policy is the one here: [`super::http`]
-//! replaces async-openai's transport, which retries too. Retried, after growing pauses or as long
-//! as `Retry-After` says: no connection, a broken one, no answer in time, 408, 409, 425, 429, 5xx,
-//! an answer that is not a completion. Not retried: 401, 402, 403, 404 and a spent quota (they end
-//! the request), and any other status (it ends the text).
+//! async-openai speaks the protocol ([`super::wire`]). The only retry policy is the one here:
+//! [`super::http`] replaces async-openai's transport, which retries too. Retried, after growing
+//! pauses or as long as `Retry-After` says: no connection, a broken one, no answer in time, 408,
+//! 409, 425, 429, 5xx, an answer that is not a completion. Not retried: 401, 402, 403, 404 and a
+//! spent quota (they end the request), and any other status (it ends the text).
 //!
 //! 429, 503 and answers that do not come in time halve the calls in flight (see
 //! [`super::adaptive_limit`]). A slow call may be hedged with a second one (`hedge`). Each call is
@@ -21,10 +21,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use async_openai::{Client, config::Config, error::OpenAIError};
 use backon::{ExponentialBuilder, Retryable};
 use futures::future::{BoxFuture, Either, select};
-use http::HeaderMap;
 use isomer_outbound::{
     client,
     guard::{AddressGuard, Resolver},
@@ -35,16 +33,15 @@ use isomer_service_kit::{
     priority::Priority,
     telemetry::gen_ai::{ModelCall, Provider},
 };
-use secrecy::SecretString;
-use serde_json::json;
 use tokio::sync::watch;
 use tracing::Instrument;
 
 use super::{
     AdaptiveLimit, Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Prices, Request, Turn,
-    http::{CallError, Reply, Transport},
+    http::{CallError, Server},
     latency::Latency,
     operation,
+    wire::Reply,
 };
 use crate::{config::GeneratorConfig, error::TransformError, words};
 
@@ -52,45 +49,12 @@ use crate::{config::GeneratorConfig, error::TransformError, words};
 const MAX_DELAY: Duration = Duration::from_secs(20);
 /// Longest wait for the rate limiter of `requests_per_second` and `tokens_per_second`.
 const LONGEST_TURN: Duration = Duration::from_secs(3600);
-/// OpenAI's seeds are signed.
-const SEED_MASK: u64 = i64::MAX as u64;
-
-/// The endpoint: what async-openai needs of a configuration, without what it would read from the
-/// environment. The transport holds the key.
-#[derive(Clone)]
-struct Endpoint {
-    base: String,
-    key: SecretString,
-}
-
-impl Config for Endpoint {
-    fn headers(&self) -> HeaderMap {
-        HeaderMap::new()
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base)
-    }
-
-    fn query(&self) -> Vec<(&str, &str)> {
-        Vec::new()
-    }
-
-    fn api_base(&self) -> &str {
-        &self.base
-    }
-
-    fn api_key(&self) -> &SecretString {
-        &self.key
-    }
-}
-
 /// A remote generator.
 pub(super) struct OpenAi {
     identity: Identity,
     model: String,
     key_place: String,
-    client: Client<Endpoint>,
+    server: Server,
     limits: GeneratorConfig,
     places: Arc<AdaptiveLimit>,
     pace: RateLimiter,
@@ -169,11 +133,6 @@ impl OpenAi {
                     "check the TLS certificates of this machine",
                 )
             })?;
-        let endpoint = Endpoint {
-            base: base.clone(),
-            key: SecretString::from(""),
-        };
-        let client = Client::build(http.clone(), endpoint).with_http_service(Transport::new(http, Arc::new(key)));
         let pace = RateLimiter::new(config.rates(), LONGEST_TURN)
             .map_err(|bad| refused(bad.to_string(), "give a number above 0, or 0 for no limit"))?;
         let identity = Identity {
@@ -196,40 +155,8 @@ impl OpenAi {
             identity,
             model: model.to_owned(),
             key_place: config.key_place(),
-            client,
+            server: Server::new(http, base, key),
             limits: config.clone(),
-        })
-    }
-
-    async fn call(&self, request: &Request) -> Result<Reply, CallError> {
-        // `max_tokens` rather than its successor: every compatible server knows it.
-        let mut body = json!({
-            "model": self.model,
-            "temperature": request.temperature,
-            "top_p": request.top_p,
-            "max_tokens": request.max_tokens,
-            "seed": request.seed & SEED_MASK,
-            "stream": false,
-        });
-        if let Some(most) = request.top_k {
-            body["top_k"] = most.into();
-        }
-        let reply = if let Some(text) = request.text_to_continue() {
-            body["prompt"] = text.into();
-            self.client.completions().create_byot(body).await
-        } else {
-            let messages = request.messages.iter();
-            body["messages"] = messages
-                .map(|message| json!({"role": message.role.name(), "content": message.content}))
-                .collect();
-            self.client.chat().create_byot(body).await
-        };
-        reply.map_err(|error| match error {
-            OpenAIError::Boxed(inner) => match inner.downcast::<CallError>() {
-                Ok(error) => *error,
-                Err(other) => CallError::Broken(other.to_string()),
-            },
-            other => CallError::Broken(other.to_string()),
         })
     }
 
@@ -252,7 +179,7 @@ impl OpenAi {
             }
         };
         let reply = tokio::select! {
-            reply = self.call(request).instrument(span.span()) => reply,
+            reply = self.server.complete(&self.model, request).instrument(span.span()) => reply,
             () = permit_lost => Err(CallError::PermitLost),
         };
         self.tell_fleet(request, &reply);
@@ -429,7 +356,7 @@ impl OpenAi {
         match error {
             // The address holds no password: such URLs are refused.
             CallError::Connect(_) => GeneratorError::Unreachable {
-                message: format!("{message} (at {})", self.client.config().base),
+                message: format!("{message} (at {})", self.server.base()),
                 calls,
             },
             CallError::NoKey(missing) => GeneratorError::Refused {

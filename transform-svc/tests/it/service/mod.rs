@@ -2,6 +2,7 @@
 //! long to link.
 
 mod adversarial;
+mod answers;
 mod augmentation;
 mod caching;
 mod checks;
