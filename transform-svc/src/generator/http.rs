@@ -102,8 +102,7 @@ fn told(message: &str) -> String {
     }
 }
 
-/// What async-openai needs of a configuration, for one call, and nothing that it would read from
-/// the environment.
+/// The configuration of async-openai for one call, with nothing read from the environment.
 struct Endpoint {
     base: String,
     headers: HeaderMap,

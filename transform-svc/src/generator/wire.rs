@@ -136,7 +136,7 @@ impl Reply {
         self.choices.iter().filter_map(Choice::content)
     }
 
-    /// Why it is no completion.
+    /// The reason why it is not a completion.
     pub(super) fn problem(&self) -> Option<&'static str> {
         let empty = |choice: &Choice| choice.message.is_none() && choice.text.is_none();
         if self.choices.is_empty() {
