@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::{TEXT, one};
 use crate::support::paraphrase;
 
-/// The difference of an answer, the answer, and whether its tokens are those of its usage, 11 and 7.
+/// The difference of an answer, the answer, and whether its tokens are those of its usage, 11
+/// and 7.
 fn loose() -> Vec<(&'static str, Value, bool)> {
     let words: Vec<&str> = TEXT.split_whitespace().rev().collect();
     let content = format!("Indeed {}", words.join(" "));
