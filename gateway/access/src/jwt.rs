@@ -18,6 +18,7 @@ use crate::{
     jwks::KeySet,
     limits::Limits,
     scope::{Scope, Scopes},
+    signature,
     verified::Verified,
 };
 
@@ -191,6 +192,7 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     pub(crate) fn new(config: JwtConfig) -> Result<Self, Fault> {
+        signature::install()?;
         Ok(Self {
             allowed: config.algorithms().map_err(|error| error.within("access.jwt"))?,
             keys: KeySet::new(&config)?,

@@ -43,6 +43,7 @@ mod need;
 mod reserve;
 mod scope;
 mod service;
+mod signature;
 mod store;
 mod tabs;
 mod verified;

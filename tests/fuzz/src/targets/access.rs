@@ -8,7 +8,8 @@ use std::{
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request};
 use isomer_access::{JwtConfig, fuzz};
-use jsonwebtoken::{Algorithm, EncodingKey, crypto, jwk::Jwk};
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -23,14 +24,15 @@ const KEY: &[u8] = include_bytes!("../../../../gateway/access/tests/it/attacks/e
 struct Reader {
     runtime: Runtime,
     tokens: fuzz::TokenReader,
-    signer: EncodingKey,
+    signer: Ed25519KeyPair,
     _folder: TempDir,
 }
 
 impl Reader {
     fn new() -> Option<Self> {
-        let signer = EncodingKey::from_ed_pem(KEY).ok()?;
-        let key = Jwk::from_encoding_key(&signer, Algorithm::EdDSA).ok()?;
+        let key = PrivatePkcs8KeyDer::from_pem_slice(KEY).ok()?;
+        let signer = Ed25519KeyPair::from_pkcs8_maybe_unchecked(key.secret_pkcs8_der()).ok()?;
+        let key = json!({ "kty": "OKP", "crv": "Ed25519", "x": base64(signer.public_key().as_ref()) });
         let folder = folder()?;
         let jwks: PathBuf = file(
             folder.path(),
@@ -86,9 +88,7 @@ pub(super) fn jwt(data: &[u8]) {
         let header = input.until(b'\n');
         let claims = text(input.0).replace("EXP", &(now + 600).to_string());
         let message = format!("{}.{}", base64(header), base64(claims.as_bytes()));
-        let Ok(signature) = crypto::sign(message.as_bytes(), &reader.signer, Algorithm::EdDSA) else {
-            return;
-        };
+        let signature = base64(reader.signer.sign(message.as_bytes()).as_ref());
         let token = format!("{message}.{signature}");
         let Ok((name, _, expires)) = reader.runtime.block_on(reader.tokens.verify(&token)) else {
             return;

@@ -12,8 +12,15 @@ use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use isomer_access::{Access, AccessConfig, Caller, JwtConfig, Mode};
 use isomer_database::Database;
 use isomer_service_kit::Fault;
-use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
+use jsonwebtoken::{Algorithm, Header};
 use parking_lot::Mutex;
+use ring::{
+    hmac,
+    rand::SystemRandom,
+    rsa,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair},
+};
+use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 use serde_json::{Value, json};
 
 pub(crate) const ISSUER: &str = "https://login.example.org/";
@@ -25,19 +32,69 @@ pub(crate) const RSA: &str = include_str!("rsa.pem");
 pub(crate) const EC: &str = include_str!("ec.pem");
 pub(crate) const ED: &str = include_str!("ed.pem");
 
-pub(crate) fn signer(algorithm: Algorithm) -> EncodingKey {
-    match algorithm {
-        Algorithm::ES256 => EncodingKey::from_ec_pem(EC.as_bytes()).unwrap(),
-        Algorithm::EdDSA => EncodingKey::from_ed_pem(ED.as_bytes()).unwrap(),
-        _ => EncodingKey::from_rsa_pem(RSA.as_bytes()).unwrap(),
+pub(crate) enum Signer {
+    Rsa(RsaKeyPair),
+    Ec(EcdsaKeyPair),
+    Ed(Ed25519KeyPair),
+    Secret(hmac::Key),
+}
+
+impl Signer {
+    fn sign(&self, message: &[u8]) -> Vec<u8> {
+        let random = SystemRandom::new();
+        match self {
+            Self::Rsa(pair) => {
+                let mut signature = vec![0; pair.public().modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).unwrap();
+                signature
+            }
+            Self::Ec(pair) => pair.sign(&random, message).unwrap().as_ref().to_vec(),
+            Self::Ed(pair) => pair.sign(message).as_ref().to_vec(),
+            Self::Secret(key) => hmac::sign(key, message).as_ref().to_vec(),
+        }
     }
+}
+
+pub(crate) fn signer(algorithm: Algorithm) -> Signer {
+    let der = |pem: &str| PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).unwrap();
+    match algorithm {
+        Algorithm::ES256 => {
+            let (scheme, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+            Signer::Ec(EcdsaKeyPair::from_pkcs8(scheme, der(EC).secret_pkcs8_der(), &random).unwrap())
+        }
+        Algorithm::EdDSA => Signer::Ed(Ed25519KeyPair::from_pkcs8_maybe_unchecked(der(ED).secret_pkcs8_der()).unwrap()),
+        Algorithm::RS256 => Signer::Rsa(RsaKeyPair::from_pkcs8(der(RSA).secret_pkcs8_der()).unwrap()),
+        other => panic!("no test key signs with {other:?}"),
+    }
+}
+
+/// A token with any header, signed by any key.
+pub(crate) fn encode(header: &Header, claims: &Value, signer: &Signer) -> String {
+    let part = |json: String| BASE64_URL_SAFE_NO_PAD.encode(json);
+    let header = part(serde_json::to_string(header).unwrap());
+    let message = format!("{header}.{}", part(claims.to_string()));
+    let signature = BASE64_URL_SAFE_NO_PAD.encode(signer.sign(message.as_bytes()));
+    format!("{message}.{signature}")
 }
 
 /// The public key as the provider publishes it.
 pub(crate) fn public(algorithm: Algorithm, id: &str) -> Value {
-    let mut jwk = serde_json::to_value(Jwk::from_encoding_key(&signer(algorithm), algorithm).unwrap()).unwrap();
+    let number = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
+    let mut jwk = match signer(algorithm) {
+        Signer::Rsa(pair) => {
+            let rsa::PublicKeyComponents { n, e } = rsa::PublicKeyComponents::<Vec<u8>>::from(pair.public());
+            json!({ "kty": "RSA", "n": number(&n), "e": number(&e) })
+        }
+        Signer::Ec(pair) => {
+            let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
+            json!({ "kty": "EC", "crv": "P-256", "x": number(x), "y": number(y) })
+        }
+        Signer::Ed(pair) => json!({ "kty": "OKP", "crv": "Ed25519", "x": number(pair.public_key().as_ref()) }),
+        Signer::Secret(_) => panic!("a shared secret is not published"),
+    };
     jwk["kid"] = json!(id);
     jwk["use"] = json!("sig");
+    jwk["alg"] = json!(algorithm);
     jwk
 }
 
@@ -58,7 +115,7 @@ pub(crate) fn header(algorithm: Algorithm, id: &str) -> Header {
 }
 
 pub(crate) fn token(algorithm: Algorithm, id: &str, claims: &Value) -> String {
-    encode(&header(algorithm, id), claims, &signer(algorithm)).unwrap()
+    encode(&header(algorithm, id), claims, &signer(algorithm))
 }
 
 /// A token assembled by hand, with any header and any signature.
