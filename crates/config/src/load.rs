@@ -5,7 +5,6 @@ use std::{fs, path::Path};
 use figment::{
     Figment, Metadata, Profile, Provider,
     error::Kind,
-    providers::{Format, Toml},
     value::{Dict, Map, Value},
 };
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
@@ -181,7 +180,7 @@ fn read_file(path: &Path) -> Result<Layer, ConfigError> {
             "give the path of a readable UTF-8 TOML file",
         )
     })?;
-    let dict = Toml::from_str::<Dict>(&text).map_err(|error| {
+    let dict = toml::from_str::<Dict>(&text).map_err(|error| {
         refuse(
             format!("is not TOML: {}", error.to_string().trim_end()),
             "correct the line that the message names",

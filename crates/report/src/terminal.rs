@@ -90,12 +90,22 @@ fn tokens(counters: &Counters) -> String {
     text
 }
 
-fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Table {
+/// An empty table. If it would be wider than the terminal, the text of its cells is wrapped. Output
+/// that goes to a file or a pipe is not wrapped.
+pub fn empty_table() -> Table {
     let mut table = Table::new();
     table
         .load_style(UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(header.into_iter().map(|h| Cell::new(h.to_string())));
+        .set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some((columns, _)) = terminal_size::terminal_size_of(std::io::stdout()) {
+        table.set_width(columns.0);
+    }
+    table
+}
+
+fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Table {
+    let mut table = empty_table();
+    table.set_header(header.into_iter().map(|h| Cell::new(h.to_string())));
     table
 }
 
