@@ -19,6 +19,7 @@ mod index_compare;
 mod judge;
 mod monitoring;
 mod pairs_and_tokens;
+mod profiles;
 mod provider;
 mod providers;
 mod released;
