@@ -3,13 +3,13 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use isomer_learn::{
-    Vectors,
     protocol::{FastClustering, FewShot, legacy_set_score, whole_train},
     random::{NumpyGenerator, PythonRandom},
 };
+use ndarray::Array2;
 
 /// Unit vectors around one centre a class.
-fn data(rows: usize, cols: usize, classes: usize) -> (Vec<f32>, Vec<i64>) {
+fn data(rows: usize, cols: usize, classes: usize) -> (Array2<f32>, Vec<i64>) {
     let mut random = NumpyGenerator::new(7);
     let centres: Vec<f64> = (0..classes * cols).map(|_| random.random() - 0.5).collect();
     let mut x = Vec::with_capacity(rows * cols);
@@ -19,14 +19,14 @@ fn data(rows: usize, cols: usize, classes: usize) -> (Vec<f32>, Vec<i64>) {
         let length = values.iter().map(|v| v * v).sum::<f64>().sqrt();
         x.extend(values.iter().map(|v| (v / length) as f32));
     }
+    let x = Array2::from_shape_vec((rows, cols), x).unwrap();
     (x, (0..rows).map(|r| (r % classes) as i64).collect())
 }
 
 fn classification(c: &mut Criterion) {
     let (x, y) = data(10_003, 384, 77);
     let (t, ty) = data(3_080, 384, 77);
-    let train = Vectors::new("train", &x, 10_003, 384).unwrap();
-    let test = Vectors::new("test", &t, 3_080, 384).unwrap();
+    let (train, test) = (x.view(), t.view());
     let mut group = c.benchmark_group("classification, 77 classes, 384 dimensions");
     group.sample_size(10);
     group.bench_function("10 x 8-shot", |b| {
@@ -40,7 +40,7 @@ fn classification(c: &mut Criterion) {
 
 fn clustering(c: &mut Criterion) {
     let (x, y) = data(948, 384, 6);
-    let vectors = Vectors::new("vectors", &x, 948, 384).unwrap();
+    let vectors = x.view();
     let levels: Vec<Vec<i64>> = y.iter().map(|l| vec![*l]).collect();
     let fast = FastClustering {
         max_fraction: None,

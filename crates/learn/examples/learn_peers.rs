@@ -10,52 +10,40 @@
 use std::{collections::BTreeMap, error::Error, io::Write, time::Instant};
 
 use isomer_learn::{
-    Vectors,
     protocol::{ClassificationReport, FastClustering, FewShot, legacy_set_score, whole_train},
     random::PythonRandom,
 };
+use ndarray::Array2;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-struct Matrix {
-    values: Vec<f32>,
-    rows: usize,
-    cols: usize,
-}
-
-impl Matrix {
-    fn read(path: &str) -> Outcome<Self> {
-        let bytes = std::fs::read(path)?;
-        let unsound = || format!("{path}: no little-endian f32 matrix in numpy's format, version 1");
-        if bytes.get(..8) != Some(b"\x93NUMPY\x01\x00") || bytes.len() < 10 {
-            return Err(unsound().into());
-        }
-        let end = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-        let header = std::str::from_utf8(bytes.get(10..end).ok_or_else(unsound)?)?;
-        if !header.contains("'<f4'") || header.contains("'fortran_order': True") {
-            return Err(unsound().into());
-        }
-        let shape = header
-            .split_once("'shape': (")
-            .and_then(|(_, s)| s.split_once(')'))
-            .ok_or_else(unsound)?
-            .0;
-        let shape: Vec<usize> = shape.split(',').filter_map(|n| n.trim().parse().ok()).collect();
-        let &[rows, cols] = shape.as_slice() else {
-            return Err(unsound().into());
-        };
-        let values = bytes[end..]
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|b| f32::from_le_bytes(*b))
-            .collect();
-        Ok(Self { values, rows, cols })
+fn read(path: &str) -> Outcome<Array2<f32>> {
+    let bytes = std::fs::read(path)?;
+    let unsound = || format!("{path}: no little-endian f32 matrix in numpy's format, version 1");
+    if bytes.get(..8) != Some(b"\x93NUMPY\x01\x00") || bytes.len() < 10 {
+        return Err(unsound().into());
     }
-
-    fn vectors(&self, what: &'static str) -> Outcome<Vectors<'_>> {
-        Ok(Vectors::new(what, &self.values, self.rows, self.cols)?)
+    let end = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let header = std::str::from_utf8(bytes.get(10..end).ok_or_else(unsound)?)?;
+    if !header.contains("'<f4'") || header.contains("'fortran_order': True") {
+        return Err(unsound().into());
     }
+    let shape = header
+        .split_once("'shape': (")
+        .and_then(|(_, s)| s.split_once(')'))
+        .ok_or_else(unsound)?
+        .0;
+    let shape: Vec<usize> = shape.split(',').filter_map(|n| n.trim().parse().ok()).collect();
+    let &[rows, cols] = shape.as_slice() else {
+        return Err(unsound().into());
+    };
+    let values = bytes[end..]
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|b| f32::from_le_bytes(*b))
+        .collect();
+    Ok(Array2::from_shape_vec((rows, cols), values)?)
 }
 
 fn labels(path: &str) -> Outcome<Vec<String>> {
@@ -96,14 +84,14 @@ fn main() -> Outcome<()> {
             repeats,
             rest @ ..,
         ] => {
-            let (train, test) = (Matrix::read(train)?, Matrix::read(test)?);
+            let (train, test) = (read(train)?, read(test)?);
             let (y, ty) = (labels(train_labels)?, labels(test_labels)?);
             let mut few_shot = FewShot::default();
             if let Some(samples) = rest.first() {
                 few_shot.samples_per_label = samples.parse()?;
             }
             timed(repeats.parse()?, || {
-                let (x, t) = (train.vectors("train vectors")?, test.vectors("test vectors")?);
+                let (x, t) = (train.view(), test.view());
                 let report = match *task {
                     "few-shot" => few_shot.score(x, &y, t, &ty)?,
                     _ => whole_train(x, &y, t, &ty, few_shot.classifier)?,
@@ -112,10 +100,10 @@ fn main() -> Outcome<()> {
             })
         }
         [task @ ("fast" | "legacy"), vectors, names, repeats] => {
-            let (matrix, y) = (Matrix::read(vectors)?, labels(names)?);
+            let (matrix, y) = (read(vectors)?, labels(names)?);
             let levels: Vec<Vec<String>> = y.iter().map(|l| vec![l.clone()]).collect();
             timed(repeats.parse()?, || {
-                let x = matrix.vectors("vectors")?;
+                let x = matrix.view();
                 if *task == "legacy" {
                     return Ok(BTreeMap::from([("v_measure", legacy_set_score(x, &y, 42)?)]));
                 }

@@ -3,20 +3,6 @@
 /// Invalid input, or a fit that failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LearnError {
-    /// The number of values is not rows × columns.
-    #[error("{what}: {rows} rows of {cols} columns need {needed} values, {found} given")]
-    Shape {
-        /// Which vectors, e.g. `train vectors`.
-        what: &'static str,
-        /// Rows given.
-        rows: usize,
-        /// Columns given.
-        cols: usize,
-        /// Values needed (saturated).
-        needed: usize,
-        /// Values found.
-        found: usize,
-    },
     /// No rows or no columns.
     #[error("{what}: there are none ({rows} rows of {cols} columns)")]
     Empty {

@@ -4,19 +4,21 @@
 //!
 //! # How to call it
 //!
-//! [`Vectors::new`] borrows vectors and checks them once. Labels may be any ordered type (`String`,
-//! `i64`).
+//! Vectors are the rows of an [`ndarray::ArrayView2`] of f32 values. A function checks that they
+//! are finite where they enter, and copies a view only if it is not in standard layout (row-major,
+//! contiguous). Labels may be any ordered type (`String`, `i64`).
 //!
 //! ```
-//! use isomer_learn::{Vectors, protocol::FewShot};
+//! use isomer_learn::protocol::FewShot;
+//! use ndarray::array;
 //!
 //! # fn main() -> Result<(), isomer_learn::LearnError> {
-//! let train = [0.0, 1.0, 0.1, 0.9, 1.0, 0.0, 0.9, 0.1];
-//! let test = [0.0, 0.8, 0.7, 0.0];
+//! let train = array![[0.0, 1.0], [0.1, 0.9], [1.0, 0.0], [0.9, 0.1]];
+//! let test = array![[0.0, 0.8], [0.7, 0.0]];
 //! let report = FewShot::default().score(
-//!     Vectors::new("train vectors", &train, 4, 2)?,
+//!     train.view(),
 //!     &["left", "left", "right", "right"],
-//!     Vectors::new("test vectors", &test, 2, 2)?,
+//!     test.view(),
 //!     &["left", "right"],
 //! )?;
 //! assert_eq!(report.mean.accuracy, 1.0);
@@ -59,4 +61,4 @@ pub mod random;
 mod vectors;
 
 pub use error::LearnError;
-pub use vectors::Vectors;
+pub use vectors::row_major;

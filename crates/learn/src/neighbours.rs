@@ -1,12 +1,13 @@
 //! The nearest neighbours by Euclidean distance, as `KNeighborsClassifier` finds them by brute
 //! force.
 
+use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 
 use crate::{
-    LearnError, Vectors,
+    LearnError,
     linalg::{BLOCK, GROUP, PANEL, RowBlocks, forward},
-    metrics::LabelMatrix,
+    vectors::{Checked, Vectors},
 };
 
 /// Test vectors that pass all train vectors together.
@@ -20,12 +21,27 @@ const TESTS: usize = 4 * PANEL;
 /// If there are fewer train vectors than neighbours, no neighbours, widths or numbers of labels
 /// that do not match, or a position out of range.
 pub fn predict_labels(
+    train: ArrayView2<'_, f32>,
+    positions: &[usize],
+    labels: ArrayView2<'_, bool>,
+    test: ArrayView2<'_, f32>,
+    neighbours: usize,
+) -> Result<Array2<bool>, LearnError> {
+    let (train, test) = (
+        Checked::new("train vectors", train)?,
+        Checked::new("test vectors", test)?,
+    );
+    predict_of(train.vectors(), positions, labels, test.vectors(), neighbours)
+}
+
+/// [`predict_labels`] of vectors that were checked.
+pub(crate) fn predict_of(
     train: Vectors<'_>,
     positions: &[usize],
-    labels: &LabelMatrix,
+    labels: ArrayView2<'_, bool>,
     test: Vectors<'_>,
     neighbours: usize,
-) -> Result<LabelMatrix, LearnError> {
+) -> Result<Array2<bool>, LearnError> {
     test.check_width("test vectors", train.cols())?;
     if neighbours == 0 {
         return Err(LearnError::Setting {
@@ -41,11 +57,11 @@ pub fn predict_labels(
             found: positions.len(),
         });
     }
-    if labels.has.len() != positions.len() * labels.width {
+    if labels.nrows() != positions.len() {
         return Err(LearnError::Labels {
             what: "train labels",
             expected: positions.len(),
-            found: labels.has.len() / labels.width.max(1),
+            found: labels.nrows(),
         });
     }
     if let Some(at) = positions.iter().position(|p| *p >= train.rows()) {
@@ -62,24 +78,14 @@ pub fn predict_labels(
         .map(|p| train.row(*p).iter().map(|v| f64::from(*v).powi(2)).sum())
         .collect();
     let tests: Vec<usize> = (0..test.rows()).collect();
-    let has: Vec<Vec<bool>> = tests
+    let found: Vec<Vec<usize>> = tests
         .par_chunks(TESTS)
-        .map(|some| {
-            nearest(&rows, &norms, test, some, neighbours)
-                .iter()
-                .flat_map(|found| {
-                    (0..labels.width).map(|label| {
-                        let votes = found.iter().filter(|i| labels.has[*i * labels.width + label]).count();
-                        votes * 2 > neighbours
-                    })
-                })
-                .collect()
-        })
+        .flat_map_iter(|some| nearest(&rows, &norms, test, some, neighbours))
         .collect();
-    Ok(LabelMatrix {
-        width: labels.width,
-        has: has.concat(),
-    })
+    Ok(Array2::from_shape_fn((test.rows(), labels.ncols()), |(row, label)| {
+        let votes = found[row].iter().filter(|i| labels[[**i, label]]).count();
+        votes * 2 > neighbours
+    }))
 }
 
 /// Positions of the nearest rows to each of at most [`TESTS`] test vectors; the first among equally

@@ -1,6 +1,6 @@
 //! Centres as means, in f32 and in scikit-learn's order of addition.
 
-use crate::{Vectors, linalg::dispatched};
+use crate::{linalg::dispatched, vectors::Vectors};
 
 dispatched! {
     fn scale(values: &mut [f32], factor: f32) {
@@ -55,7 +55,7 @@ mod tests {
         let mut centres = vec![1.0, 1.0, 5.0, 5.0];
         let mut weights = vec![2.0, 7.0];
         let data = [4.0, 1.0, 9.0, 9.0, 1.0, 7.0];
-        let vectors = Vectors::new("vectors", &data, 3, 2).unwrap();
+        let vectors = Vectors::new(&data, 2);
         update_centres(vectors, &[0, 2], &[0, 0], &mut centres, &mut weights);
         assert_eq!(centres, [1.75, 2.5, 5.0, 5.0]);
         assert_eq!(weights, [4.0, 7.0]);

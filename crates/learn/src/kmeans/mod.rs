@@ -8,7 +8,13 @@ mod arithmetic;
 mod nearest;
 mod plus_plus;
 
-use crate::{LearnError, Vectors, random::NumpyLegacy};
+use ndarray::{Array2, ArrayView2};
+
+use crate::{
+    LearnError,
+    random::NumpyLegacy,
+    vectors::{Checked, Vectors},
+};
 use arithmetic::update_centres;
 use nearest::{Nearest, squared_distance};
 
@@ -50,7 +56,7 @@ pub struct Clusters {
     /// The cluster of each vector (`labels_`).
     pub labels: Vec<usize>,
     /// `cluster_centers_`, one row per cluster.
-    pub centres: Vec<Vec<f32>>,
+    pub centres: Array2<f32>,
     /// Mini-batches run (`n_steps_`).
     pub steps: usize,
 }
@@ -59,9 +65,10 @@ impl MiniBatchKMeans {
     /// Clusters all vectors.
     ///
     /// # Errors
-    /// If there are fewer vectors than clusters, no clusters, or an empty batch.
-    pub fn fit(&self, vectors: Vectors<'_>) -> Result<Clusters, LearnError> {
-        let positions: Vec<usize> = (0..vectors.rows()).collect();
+    /// If a value is not finite, there are fewer vectors than clusters, no clusters, or an empty
+    /// batch.
+    pub fn fit(&self, vectors: ArrayView2<'_, f32>) -> Result<Clusters, LearnError> {
+        let positions: Vec<usize> = (0..vectors.nrows()).collect();
         self.fit_rows(vectors, &positions)
     }
 
@@ -70,7 +77,12 @@ impl MiniBatchKMeans {
     ///
     /// # Errors
     /// As [`Self::fit`]; also if a position is out of range.
-    pub fn fit_rows(&self, vectors: Vectors<'_>, positions: &[usize]) -> Result<Clusters, LearnError> {
+    pub fn fit_rows(&self, vectors: ArrayView2<'_, f32>, positions: &[usize]) -> Result<Clusters, LearnError> {
+        self.fit_vectors(Checked::new("vectors", vectors)?.vectors(), positions)
+    }
+
+    /// [`Self::fit_rows`] of vectors that were checked.
+    pub(crate) fn fit_vectors(&self, vectors: Vectors<'_>, positions: &[usize]) -> Result<Clusters, LearnError> {
         self.check(vectors, positions)?;
         let n = positions.len();
         let batch_size = self.batch_size.min(n);
@@ -118,7 +130,9 @@ impl MiniBatchKMeans {
         }
         Ok(Clusters {
             labels: assign(vectors, positions, &centres),
-            centres: centres.chunks(vectors.cols()).map(<[f32]>::to_vec).collect(),
+            centres: Array2::from_shape_fn((self.clusters, vectors.cols()), |(cluster, d)| {
+                centres[cluster * vectors.cols() + d]
+            }),
             steps,
         })
     }

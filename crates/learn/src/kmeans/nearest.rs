@@ -4,7 +4,7 @@
 
 use rayon::prelude::*;
 
-use crate::{Vectors, linalg::dispatched};
+use crate::{linalg::dispatched, vectors::Vectors};
 
 /// Rows processed together: eight sums, the panel's row and eight addresses stay in registers.
 const GROUP: usize = 8;
@@ -220,7 +220,7 @@ mod tests {
     fn the_nearest_is_that_of_the_definition_for_any_number_of_rows_and_centres() {
         let (count, cols) = (37, 21);
         let data = numbers(count * cols, 0.731);
-        let vectors = Vectors::new("vectors", &data, count, cols).unwrap();
+        let vectors = Vectors::new(&data, cols);
         for clusters in [1, 2, 7, 8, 9, 16, 23] {
             let centres = numbers(clusters * cols, 0.417);
             let nearest = Nearest::new(&centres, cols);
@@ -242,7 +242,7 @@ mod tests {
         let cols = 33;
         let centre = numbers(cols, 0.3);
         let centres = [&centre[..], &centre, &centre].concat();
-        let vectors = Vectors::new("vectors", &centre, 1, cols).unwrap();
+        let vectors = Vectors::new(&centre, cols);
         let mut labels = Vec::new();
         Nearest::new(&centres, cols).of(vectors, &[0, 0], &mut labels);
         assert_eq!(labels, [0, 0]);

@@ -1,6 +1,6 @@
 //! Greedy k-means++: each new seed is the best of several draws.
 
-use crate::{Vectors, linalg::dot_f32_by_four, random::NumpyLegacy};
+use crate::{linalg::dot_f32_by_four, random::NumpyLegacy, vectors::Vectors};
 
 /// Candidates whose distances are computed together for each row.
 const TOGETHER: usize = 4;

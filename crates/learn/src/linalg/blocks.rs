@@ -4,7 +4,7 @@ use super::{
     block::{BLOCK, Block, GROUP},
     dispatched,
 };
-use crate::Vectors;
+use crate::vectors::Vectors;
 
 /// Rows in blocks of [`BLOCK`], a block in groups of [`GROUP`] dimensions:
 /// `[block][group][row][dimension]`. Missing rows and dimensions are zero.

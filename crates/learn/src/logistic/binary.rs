@@ -4,8 +4,8 @@ use rayon::prelude::*;
 
 use super::lbfgs::Objective;
 use crate::{
-    Vectors,
     linalg::{add_f32, dot, dot_f32},
+    vectors::Vectors,
 };
 
 /// Rows per task.

@@ -8,13 +8,15 @@ mod lbfgs;
 mod line_search;
 mod multinomial;
 
+use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 
 pub use lbfgs::Stop;
 
 use crate::{
-    LearnError, Vectors,
+    LearnError,
     linalg::{BLOCK, GROUP, RowBlocks, dot_f32},
+    vectors::{Checked, Vectors},
 };
 use binary::Binary;
 use lbfgs::{Limits, Minimum, minimise};
@@ -62,14 +64,14 @@ enum Weights {
 }
 
 /// Rows to predict, prepared once for several models.
-pub struct TestRows<'a> {
+pub(crate) struct TestRows<'a> {
     vectors: Vectors<'a>,
     blocks: std::sync::OnceLock<RowBlocks>,
 }
 
 impl<'a> TestRows<'a> {
     /// Rows to predict.
-    pub fn new(vectors: Vectors<'a>) -> Self {
+    pub(crate) fn new(vectors: Vectors<'a>) -> Self {
         Self {
             vectors,
             blocks: std::sync::OnceLock::new(),
@@ -82,10 +84,17 @@ impl LogisticRegression {
     /// occurs.
     ///
     /// # Errors
-    /// If there is not one class per vector, a class is out of range, there are fewer than two
-    /// classes, a class has no vectors, a setting is not positive, or values are so large that the
-    /// loss overflows.
-    pub fn fit(&self, vectors: Vectors<'_>, classes_of: &[usize], classes: usize) -> Result<LogisticModel, LearnError> {
+    /// If a value is not finite, there is not one class per vector, a class is out of range, there
+    /// are fewer than two classes, a class has no vectors, a setting is not positive, or values are
+    /// so large that the loss overflows.
+    pub fn fit(
+        &self,
+        vectors: ArrayView2<'_, f32>,
+        classes_of: &[usize],
+        classes: usize,
+    ) -> Result<LogisticModel, LearnError> {
+        let vectors = Checked::new("train vectors", vectors)?;
+        let vectors = vectors.vectors();
         vectors.check_labels("train labels", classes_of.len())?;
         let positions: Vec<usize> = (0..vectors.rows()).collect();
         self.fit_rows(vectors, &positions, classes_of, classes)
@@ -96,7 +105,7 @@ impl LogisticRegression {
     ///
     /// # Errors
     /// As [`Self::fit`]; also if a position is out of range.
-    pub fn fit_rows(
+    pub(crate) fn fit_rows(
         &self,
         vectors: Vectors<'_>,
         positions: &[usize],
@@ -223,12 +232,12 @@ impl LogisticModel {
 
     /// `coef_`: one row of weights per class, or the single row of class 1 if there are two
     /// classes.
-    pub fn coefficients(&self) -> Vec<Vec<f64>> {
+    pub fn coefficients(&self) -> Array2<f64> {
         match &self.weights {
-            Weights::Binary(x) => vec![x[..self.dimensions].to_vec()],
-            Weights::Multinomial(x, shape) => (0..self.classes)
-                .map(|class| (0..self.dimensions).map(|d| x[shape.at(class, d)]).collect())
-                .collect(),
+            Weights::Binary(x) => Array2::from_shape_fn((1, self.dimensions), |(_, d)| x[d]),
+            Weights::Multinomial(x, shape) => {
+                Array2::from_shape_fn((self.classes, self.dimensions), |(class, d)| x[shape.at(class, d)])
+            }
         }
     }
 
@@ -245,16 +254,17 @@ impl LogisticModel {
     /// The class of every vector; among equal scores, the first class.
     ///
     /// # Errors
-    /// If the vectors have another width.
-    pub fn predict(&self, vectors: Vectors<'_>) -> Result<Vec<usize>, LearnError> {
-        self.predict_rows(&TestRows::new(vectors))
+    /// If the vectors have another width, or a value is not finite.
+    pub fn predict(&self, vectors: ArrayView2<'_, f32>) -> Result<Vec<usize>, LearnError> {
+        let vectors = Checked::new("test vectors", vectors)?;
+        self.predict_rows(&TestRows::new(vectors.vectors()))
     }
 
     /// [`Self::predict`] for rows that several models predict.
     ///
     /// # Errors
     /// If the vectors have another width.
-    pub fn predict_rows(&self, rows: &TestRows<'_>) -> Result<Vec<usize>, LearnError> {
+    pub(crate) fn predict_rows(&self, rows: &TestRows<'_>) -> Result<Vec<usize>, LearnError> {
         rows.vectors.check_width("test vectors", self.dimensions)?;
         match &self.weights {
             Weights::Binary(x) => {

@@ -10,4 +10,4 @@ mod multilabel;
 pub use binary::average_precision;
 pub use classification::{ClassificationScores, Confusion};
 pub use clustering::{Agreement, agreement};
-pub use multilabel::{LabelMatrix, MultilabelScores};
+pub use multilabel::MultilabelScores;

@@ -1,15 +1,8 @@
 //! Scores of multilabel predictions.
 
-use super::Confusion;
+use ndarray::{ArrayView1, ArrayView2};
 
-/// Which of `width` labels each row has, row after row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LabelMatrix {
-    /// Number of labels.
-    pub width: usize,
-    /// `rows × width`.
-    pub has: Vec<bool>,
-}
+use super::Confusion;
 
 /// mteb's scores of a multilabel classification.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,28 +17,23 @@ pub struct MultilabelScores {
     pub hamming: f64,
 }
 
-impl LabelMatrix {
-    /// Rows, one after the other.
-    pub fn rows(&self) -> impl Iterator<Item = &[bool]> {
-        self.has.chunks_exact(self.width.max(1))
-    }
-}
-
 impl MultilabelScores {
-    /// Scores predicted labels; both matrices have the same shape.
-    pub fn new(truth: &LabelMatrix, predicted: &LabelMatrix) -> Self {
-        let rows = truth.rows().count() as f64;
-        let mean = |of: fn(&[bool], &[bool]) -> f64| {
-            truth.rows().zip(predicted.rows()).map(|(t, p)| of(t, p)).sum::<f64>() / rows
+    /// Scores predicted labels. A row of either matrix says which labels the row has; both have the
+    /// same shape.
+    pub fn new(truth: ArrayView2<'_, bool>, predicted: ArrayView2<'_, bool>) -> Self {
+        let (rows, labels) = truth.dim();
+        let mean = |of: fn(ArrayView1<'_, bool>, ArrayView1<'_, bool>) -> f64| {
+            let both = truth.rows().into_iter().zip(predicted.rows());
+            both.map(|(t, p)| of(t, p)).sum::<f64>() / rows as f64
         };
-        let f1 = (0..truth.width)
+        let f1 = (0..labels)
             .map(|label| {
-                let column = |m: &LabelMatrix| -> Vec<usize> { m.rows().map(|r| usize::from(!r[label])).collect() };
                 // Class 0 is "has the label".
+                let column = |m: ArrayView2<'_, bool>| m.column(label).mapv(|has| usize::from(!has)).to_vec();
                 Confusion::new(&column(truth), &column(predicted), 2).f1_of(0)
             })
             .sum::<f64>()
-            / truth.width as f64;
+            / labels as f64;
         Self {
             accuracy: mean(|t, p| f64::from(t == p)),
             lrap: mean(ranking_precision),
@@ -78,7 +66,7 @@ impl MultilabelScores {
 
 /// A row's `label_ranking_average_precision_score` for scores of 0 and 1: equal scores share the
 /// worst rank.
-fn ranking_precision(truth: &[bool], predicted: &[bool]) -> f64 {
+fn ranking_precision(truth: ArrayView1<'_, bool>, predicted: ArrayView1<'_, bool>) -> f64 {
     let relevant = truth.iter().filter(|t| **t).count();
     if relevant == 0 || relevant == truth.len() {
         return 1.0;
@@ -94,7 +82,7 @@ fn ranking_precision(truth: &[bool], predicted: &[bool]) -> f64 {
 }
 
 /// Correct labels over labels true or predicted; 1 if there are none.
-fn overlap(truth: &[bool], predicted: &[bool]) -> f64 {
+fn overlap(truth: ArrayView1<'_, bool>, predicted: ArrayView1<'_, bool>) -> f64 {
     let both = truth.iter().zip(predicted).filter(|(t, p)| **t && **p).count();
     let any = truth.iter().zip(predicted).filter(|(t, p)| **t || **p).count();
     if any == 0 { 1.0 } else { both as f64 / any as f64 }

@@ -3,14 +3,16 @@
 
 use std::{collections::HashMap, fmt::Display};
 
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use crate::{
-    LearnError, Vectors,
+    LearnError,
     labels::Classes,
     logistic::{LogisticRegression, Stop, TestRows},
     metrics::ClassificationScores,
     random::NumpyLegacy,
+    vectors::{Checked, Vectors},
 };
 
 /// mteb's classification: fits on a few rows of each class, several times
@@ -129,11 +131,13 @@ impl FewShot {
     /// or there are no experiments.
     pub fn score<L: Ord + Eq + std::hash::Hash + Display + Sync>(
         &self,
-        train: Vectors<'_>,
+        train: ArrayView2<'_, f32>,
         train_labels: &[L],
-        test: Vectors<'_>,
+        test: ArrayView2<'_, f32>,
         test_labels: &[L],
     ) -> Result<ClassificationReport, LearnError> {
+        let (train, test) = checked(train, test)?;
+        let (train, test) = (train.vectors(), test.vectors());
         train.check_labels("train labels", train_labels.len())?;
         let selections = self.selections(train_labels);
         self.score_selections(train, train_labels, &selections.experiments, test, test_labels)
@@ -146,11 +150,13 @@ impl FewShot {
     /// As [`Self::score`].
     pub fn score_needed<L: Ord + Eq + std::hash::Hash + Display + Sync>(
         &self,
-        train: Vectors<'_>,
+        train: ArrayView2<'_, f32>,
         train_labels: &[L],
-        test: Vectors<'_>,
+        test: ArrayView2<'_, f32>,
         test_labels: &[L],
     ) -> Result<ClassificationReport, LearnError> {
+        let (train, test) = checked(train, test)?;
+        let (train, test) = (train.vectors(), test.vectors());
         let selections = self.selections(train_labels);
         train.check_labels("train rows needed", selections.rows.len())?;
         let at: HashMap<usize, usize> = selections.rows.iter().enumerate().map(|(at, row)| (*row, at)).collect();
@@ -186,18 +192,30 @@ impl FewShot {
     }
 }
 
+fn checked<'a>(
+    train: ArrayView2<'a, f32>,
+    test: ArrayView2<'a, f32>,
+) -> Result<(Checked<'a>, Checked<'a>), LearnError> {
+    Ok((
+        Checked::new("train vectors", train)?,
+        Checked::new("test vectors", test)?,
+    ))
+}
+
 /// HTEB's classification: one fit on all train rows. Its three seeds have no effect, because the
 /// solver makes no random draws.
 ///
 /// # Errors
 /// As [`FewShot::score`].
 pub fn whole_train<L: Ord + Display + Sync>(
-    train: Vectors<'_>,
+    train: ArrayView2<'_, f32>,
     train_labels: &[L],
-    test: Vectors<'_>,
+    test: ArrayView2<'_, f32>,
     test_labels: &[L],
     classifier: LogisticRegression,
 ) -> Result<ClassificationReport, LearnError> {
+    let (train, test) = checked(train, test)?;
+    let (train, test) = (train.vectors(), test.vectors());
     train.check_labels("train labels", train_labels.len())?;
     let fits = Fits::new(train, train_labels, test, test_labels, classifier)?;
     let positions: Vec<usize> = (0..train.rows()).collect();
@@ -312,9 +330,11 @@ impl CrossValidation {
     /// or there is only one class.
     pub fn score<L: Ord + Eq + std::hash::Hash + Display + Sync>(
         &self,
-        vectors: Vectors<'_>,
+        vectors: ArrayView2<'_, f32>,
         labels: &[L],
     ) -> Result<ClassificationReport, LearnError> {
+        let vectors = Checked::new("vectors", vectors)?;
+        let vectors = vectors.vectors();
         vectors.check_labels("labels", labels.len())?;
         if self.folds < 2 {
             return Err(LearnError::Setting {
@@ -352,11 +372,10 @@ impl CrossValidation {
             .map(|(train, test)| {
                 let of = |rows: &[usize]| rows.iter().map(|r| classes_of[*r]).collect::<Vec<_>>();
                 let values = vectors.gather(test);
-                let test_vectors = Vectors::new("test vectors", &values, test.len(), vectors.cols())?;
                 fit_and_score(
                     few_shot.classifier,
                     (vectors, train, &of(train)),
-                    &TestRows::new(test_vectors),
+                    &TestRows::new(Vectors::new(&values, vectors.cols())),
                     &of(test),
                     classes.len(),
                 )

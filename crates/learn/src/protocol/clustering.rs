@@ -1,15 +1,17 @@
 //! Clustering: many clusterings of samples (mteb's current form), or one per set (the older form,
 //! also HTEB's).
 
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use super::mean_and_std;
 use crate::{
-    LearnError, Vectors,
+    LearnError,
     kmeans::MiniBatchKMeans,
     labels::Classes,
     metrics::{Agreement, agreement},
     random::PythonRandom,
+    vectors::{Checked, Vectors},
 };
 
 /// mteb's clustering of samples (`AbsTaskClustering`, "fast", v2).
@@ -136,9 +138,11 @@ impl FastClustering {
     pub fn score<L: LevelLabel>(
         &self,
         random: &mut PythonRandom,
-        vectors: Vectors<'_>,
+        vectors: ArrayView2<'_, f32>,
         labels: &[Vec<L>],
     ) -> Result<ClusteringReport, LearnError> {
+        let vectors = Checked::new("vectors", vectors)?;
+        let vectors = vectors.vectors();
         vectors.check_labels("labels", labels.len())?;
         let deepest = labels.iter().map(Vec::len).max().unwrap_or(0);
         let depth = self.max_depth.map_or(deepest, |most| most.min(deepest));
@@ -185,7 +189,7 @@ impl FastClustering {
             .par_iter()
             .map(|drawn| {
                 let positions: Vec<usize> = drawn.iter().map(|i| rows[*i]).collect();
-                let clusters = kmeans.fit_rows(vectors, &positions)?.labels;
+                let clusters = kmeans.fit_vectors(vectors, &positions)?.labels;
                 let truth: Vec<usize> = drawn.iter().map(|i| classes_of[*i]).collect();
                 Ok((agreement(&truth, &clusters), clusters))
             })
@@ -234,7 +238,7 @@ pub fn legacy_set_needs_vectors<L: Ord>(labels: &[L]) -> bool {
 ///
 /// # Errors
 /// If vectors and labels do not match.
-pub fn legacy_set_score<L: Ord>(vectors: Vectors<'_>, labels: &[L], seed: u32) -> Result<f64, LearnError> {
+pub fn legacy_set_score<L: Ord>(vectors: ArrayView2<'_, f32>, labels: &[L], seed: u32) -> Result<f64, LearnError> {
     Ok(clustering_seed_score(vectors, labels, seed)?.0.v_measure)
 }
 
@@ -244,14 +248,18 @@ pub fn legacy_set_score<L: Ord>(vectors: Vectors<'_>, labels: &[L], seed: u32) -
 /// # Errors
 /// If vectors and labels do not match.
 pub fn clustering_seed_score<L: Ord>(
-    vectors: Vectors<'_>,
+    vectors: ArrayView2<'_, f32>,
     labels: &[L],
     seed: u32,
 ) -> Result<(Agreement, Vec<usize>), LearnError> {
     const BATCH: usize = 500;
+    let vectors = Checked::new("vectors", vectors)?;
+    let vectors = vectors.vectors();
     vectors.check_labels("labels", labels.len())?;
     let classes = Classes::of(labels);
-    let clusters = MiniBatchKMeans::new(classes.len(), BATCH, seed).fit(vectors)?.labels;
+    let positions: Vec<usize> = (0..vectors.rows()).collect();
+    let kmeans = MiniBatchKMeans::new(classes.len(), BATCH, seed);
+    let clusters = kmeans.fit_vectors(vectors, &positions)?.labels;
     Ok((agreement(&classes.numbers(labels), &clusters), clusters))
 }
 

@@ -2,14 +2,12 @@
 
 use std::{collections::HashMap, fmt::Display, hash::Hash};
 
+use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 
 use crate::{
-    LearnError, Vectors,
-    labels::Classes,
-    metrics::{LabelMatrix, MultilabelScores},
-    neighbours::predict_labels,
-    random::NumpyGenerator,
+    LearnError, labels::Classes, metrics::MultilabelScores, neighbours::predict_of, random::NumpyGenerator,
+    vectors::Checked,
 };
 
 /// mteb's multilabel classification (`AbsTaskMultilabelClassification`). mteb scores a sample of
@@ -77,11 +75,16 @@ impl Multilabel {
     pub fn score<L: Ord + Hash + Display + Sync>(
         &self,
         random: &mut NumpyGenerator,
-        train: Vectors<'_>,
+        train: ArrayView2<'_, f32>,
         train_labels: &[Vec<L>],
-        test: Vectors<'_>,
+        test: ArrayView2<'_, f32>,
         test_labels: &[Vec<L>],
     ) -> Result<MultilabelReport, LearnError> {
+        let (train, test) = (
+            Checked::new("train vectors", train)?,
+            Checked::new("test vectors", test)?,
+        );
+        let (train, test) = (train.vectors(), test.vectors());
         train.check_labels("train labels", train_labels.len())?;
         test.check_labels("test labels", test_labels.len())?;
         let classes = Classes::of(test_labels.iter().flatten());
@@ -92,14 +95,15 @@ impl Multilabel {
                 expected: "at least 1",
             });
         }
-        let truth = matrix(&classes, test_labels.iter());
+        let truth = matrix(&classes, &test_labels.iter().collect::<Vec<_>>());
         let selections = self.selections(random, train_labels);
         let experiments: Result<Vec<MultilabelScores>, LearnError> = selections
             .par_iter()
             .map(|rows| {
-                let labels = matrix(&classes, rows.iter().map(|r| &train_labels[*r]));
-                let predicted = predict_labels(train, rows, &labels, test, self.neighbours)?;
-                Ok(MultilabelScores::new(&truth, &predicted))
+                let of_rows: Vec<&Vec<L>> = rows.iter().map(|r| &train_labels[*r]).collect();
+                let labels = matrix(&classes, &of_rows);
+                let predicted = predict_of(train, rows, labels.view(), test, self.neighbours)?;
+                Ok(MultilabelScores::new(truth.view(), predicted.view()))
             })
             .collect();
         let experiments = experiments?;
@@ -111,15 +115,12 @@ impl Multilabel {
 }
 
 /// Which of the classes each row has; labels that are not a class are left out.
-fn matrix<'l, L: Ord + 'l>(classes: &Classes<'_, L>, rows: impl Iterator<Item = &'l Vec<L>>) -> LabelMatrix {
-    let width = classes.len();
-    let mut has = Vec::new();
-    for labels in rows {
-        let start = has.len();
-        has.resize(start + width, false);
-        for class in labels.iter().filter_map(|l| classes.number(l)) {
-            has[start + class] = true;
+fn matrix<L: Ord>(classes: &Classes<'_, L>, rows: &[&Vec<L>]) -> Array2<bool> {
+    let mut has = Array2::from_elem((rows.len(), classes.len()), false);
+    for (mut has, labels) in has.rows_mut().into_iter().zip(rows) {
+        for class in labels.iter().filter_map(|label| classes.number(label)) {
+            has[class] = true;
         }
     }
-    LabelMatrix { width, has }
+    has
 }

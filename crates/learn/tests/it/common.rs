@@ -1,5 +1,6 @@
 //! The vectors of `fixtures/data.py`, and the numbers of the reference.
 
+use ndarray::Array2;
 use serde_json::Value;
 
 /// A committed fixture.
@@ -34,11 +35,11 @@ pub(crate) fn clusters(
     classes: usize,
     spread: f64,
     norm: bool,
-) -> (Vec<f32>, Vec<usize>) {
+) -> (Array2<f32>, Vec<usize>) {
     let centres = uniform(seed, classes * cols);
     let noise = uniform(seed + 1, rows * cols);
-    let mut x = Vec::with_capacity(rows * cols);
-    for row in 0..rows {
+    let mut x = Array2::zeros((rows, cols));
+    for (row, mut x) in x.rows_mut().into_iter().enumerate() {
         let values: Vec<f64> = (0..cols)
             .map(|d| f64::from(centres[row % classes * cols + d]) + spread * f64::from(noise[row * cols + d]))
             .collect();
@@ -47,13 +48,13 @@ pub(crate) fn clusters(
         } else {
             1.0
         };
-        x.extend(values.iter().map(|v| (v / length) as f32));
+        x.iter_mut().zip(values).for_each(|(x, v)| *x = (v / length) as f32);
     }
     (x, (0..rows).map(|r| r % classes).collect())
 }
 
 /// A case's vectors, and the number of its classes.
-pub(crate) fn case_vectors(case: &Value) -> (Vec<f32>, Vec<usize>) {
+pub(crate) fn case_vectors(case: &Value) -> (Array2<f32>, Vec<usize>) {
     clusters(
         case["seed"].as_u64().unwrap(),
         integer(&case["rows"]),
@@ -84,10 +85,10 @@ pub(crate) fn list(value: &Value) -> &Vec<Value> {
     value.as_array().unwrap()
 }
 
-/// Rows of numbers, flat.
-pub(crate) fn rows_f32(value: &Value) -> (Vec<f32>, usize) {
-    let rows = list(value);
-    (rows.iter().flat_map(numbers).map(|v| v as f32).collect(), rows.len())
+/// Rows of numbers.
+pub(crate) fn matrix(value: &Value) -> Array2<f32> {
+    let rows: Vec<Vec<f64>> = list(value).iter().map(numbers).collect();
+    Array2::from_shape_fn((rows.len(), rows[0].len()), |(row, col)| rows[row][col] as f32)
 }
 
 pub(crate) fn assert_close(what: &str, got: f64, expected: f64, tolerance: f64) {

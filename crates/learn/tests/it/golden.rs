@@ -1,21 +1,20 @@
 //! The golden numbers of scikit-learn 1.8 that concern this crate.
 
 use isomer_learn::{
-    Vectors,
     metrics::{agreement, average_precision},
     protocol::{FastClustering, FewShot, legacy_set_score},
     random::PythonRandom,
 };
 
-use crate::common::{assert_close, golden, integer, integers, list, numbers, rows_f32};
+use ndarray::Axis;
+
+use crate::common::{assert_close, golden, integer, integers, list, matrix, numbers};
 
 #[test]
 fn classification_selects_and_scores_alike() {
     let golden = golden();
     let case = &golden["classification"];
-    let (x, rows) = rows_f32(&case["train"]);
-    let (t, test_rows) = rows_f32(&case["test"]);
-    let cols = x.len() / rows;
+    let (train, test) = (matrix(&case["train"]), matrix(&case["test"]));
     let few_shot = FewShot {
         samples_per_label: integer(&case["samples_per_label"]),
         seed: integer(&case["seed"]) as u32,
@@ -28,12 +27,7 @@ fn classification_selects_and_scores_alike() {
         .collect();
     assert_eq!(few_shot.selections(&y).experiments, selected);
     let report = few_shot
-        .score(
-            Vectors::new("train vectors", &x, rows, cols).unwrap(),
-            &y,
-            Vectors::new("test vectors", &t, test_rows, cols).unwrap(),
-            &integers(&case["test_y"]),
-        )
+        .score(train.view(), &y, test.view(), &integers(&case["test_y"]))
         .unwrap();
     for (done, expected) in report.experiments.iter().zip(list(&case["expected_per_experiment"])) {
         for (key, got) in done.scores.named() {
@@ -51,9 +45,8 @@ fn classification_selects_and_scores_alike() {
 #[test]
 fn clusterings_draw_and_score_alike() {
     let golden = golden();
-    let (x, rows) = rows_f32(&golden["classification"]["train"]);
+    let vectors = matrix(&golden["classification"]["train"]);
     let y = integers(&golden["classification"]["train_y"]);
-    let cols = x.len() / rows;
     let case = &golden["clustering_fast"];
     let fast = FastClustering {
         max_fraction: None,
@@ -62,18 +55,11 @@ fn clusterings_draw_and_score_alike() {
         ..FastClustering::default()
     };
     let mut random = PythonRandom::new(42);
-    let documents = fast.documents(&mut random, rows).unwrap();
+    let documents = fast.documents(&mut random, vectors.nrows()).unwrap();
     assert_eq!(documents, integers(&case["sample_idx"]));
-    let vectors = Vectors::new("vectors", &x, rows, cols).unwrap();
-    let chosen: Vec<f32> = documents.iter().flat_map(|d| vectors.row(*d).to_vec()).collect();
+    let chosen = vectors.select(Axis(0), &documents);
     let labels: Vec<Vec<i64>> = documents.iter().map(|d| vec![y[*d] as i64]).collect();
-    let report = fast
-        .score(
-            &mut random,
-            Vectors::new("vectors", &chosen, 100, cols).unwrap(),
-            &labels,
-        )
-        .unwrap();
+    let report = fast.score(&mut random, chosen.view(), &labels).unwrap();
     let draws: Vec<Vec<usize>> = list(&case["choices_idx"]).iter().map(integers).collect();
     assert_eq!(
         report.levels[0]
@@ -94,7 +80,7 @@ fn clusterings_draw_and_score_alike() {
         1e-9,
     );
 
-    let legacy = legacy_set_score(vectors, &y, 42).unwrap();
+    let legacy = legacy_set_score(vectors.view(), &y, 42).unwrap();
     assert_close(
         "legacy",
         legacy,

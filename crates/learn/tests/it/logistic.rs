@@ -2,9 +2,10 @@
 //! to about 1e-6.
 
 use isomer_learn::{
-    LearnError, Vectors,
+    LearnError,
     logistic::{LogisticRegression, Stop},
 };
+use ndarray::{array, s};
 
 use crate::common::{self, case_vectors, clusters, fixture, integer, integers, list, numbers};
 
@@ -12,11 +13,7 @@ use crate::common::{self, case_vectors, clusters, fixture, integer, integers, li
 fn fits_are_those_of_scikit_learn() {
     for case in list(&fixture("learn.json")["logistic"]) {
         let name = case["name"].as_str().unwrap();
-        let (rows, cols, classes) = (
-            integer(&case["rows"]),
-            integer(&case["cols"]),
-            integer(&case["classes"]),
-        );
+        let (cols, classes) = (integer(&case["cols"]), integer(&case["classes"]));
         let factor = case["factor"].as_f64().unwrap() as f32;
         let (mut x, y) = case_vectors(case);
         x.iter_mut().for_each(|v| *v *= factor);
@@ -33,9 +30,7 @@ fn fits_are_those_of_scikit_learn() {
             max_iter,
             ..LogisticRegression::default()
         };
-        let model = settings
-            .fit(Vectors::new("train vectors", &x, rows, cols).unwrap(), &y, classes)
-            .unwrap();
+        let model = settings.fit(x.view(), &y, classes).unwrap();
 
         let expected_iterations = integer(&case["n_iter"]);
         assert_eq!(model.iterations(), expected_iterations, "{name}");
@@ -44,19 +39,17 @@ fn fits_are_those_of_scikit_learn() {
             expected_iterations == max_iter,
             "{name}"
         );
-        let predicted = model
-            .predict(Vectors::new("test vectors", &test, 500, cols).unwrap())
-            .unwrap();
+        let predicted = model.predict(test.view()).unwrap();
         assert_eq!(predicted, integers(&case["predictions"]), "{name}");
         let coefficients = model.coefficients();
-        let length = coefficients.iter().flatten().map(|c| c * c).sum::<f64>().sqrt();
+        let length = coefficients.iter().map(|c| c * c).sum::<f64>().sqrt();
         // Relative to the size of the coefficients.
         let tolerance = length * 1e-6;
         common::assert_close(name, length, case["coef_norm"].as_f64().unwrap(), tolerance);
-        for (row, expected) in coefficients.iter().zip(numbers(&case["coef_row_sums"])) {
+        for (row, expected) in coefficients.rows().into_iter().zip(numbers(&case["coef_row_sums"])) {
             common::assert_close(name, row.iter().sum(), expected, tolerance * 3.0);
         }
-        let first: Vec<f64> = coefficients.iter().flat_map(|r| r[..4].to_vec()).collect();
+        let first = coefficients.slice(s![.., ..4]);
         for (got, expected) in first.iter().zip(numbers(&case["coef_first"])) {
             common::assert_close(name, *got, expected, tolerance);
         }
@@ -75,7 +68,7 @@ fn a_fit_is_the_same_on_one_thread_and_on_many() {
             .build()
             .unwrap()
             .install(|| {
-                let vectors = Vectors::new("train vectors", &x, 700, 48).unwrap();
+                let vectors = x.view();
                 let two: Vec<usize> = y.iter().map(|c| c % 2).collect();
                 let many = LogisticRegression::default().fit(vectors, &y, 20).unwrap();
                 (
@@ -92,9 +85,8 @@ fn a_fit_is_the_same_on_one_thread_and_on_many() {
 
 #[test]
 fn what_cannot_be_fitted_is_said() {
-    let x = [0.0, 1.0, 2.0, 3.0];
-    let vectors = Vectors::new("train vectors", &x, 4, 1).unwrap();
-    let fit = |y: &[usize], classes| LogisticRegression::default().fit(vectors, y, classes).unwrap_err();
+    let x = array![[0.0], [1.0], [2.0], [3.0]];
+    let fit = |y: &[usize], classes| LogisticRegression::default().fit(x.view(), y, classes).unwrap_err();
     assert!(matches!(
         fit(&[0, 1, 0], 2),
         LearnError::Labels {
@@ -112,25 +104,26 @@ fn what_cannot_be_fitted_is_said() {
         LearnError::ClassWithoutRows { class: 1 }
     ));
     assert!(matches!(fit(&[0, 0, 0, 0], 1), LearnError::OneClass { .. }));
-    let error = Vectors::new("test vectors", &[1.0, f32::NAN], 2, 1).unwrap_err();
+    let model = LogisticRegression::default().fit(x.view(), &[0, 0, 1, 1], 2).unwrap();
+    let error = model.predict(array![[1.0], [f32::NAN]].view()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "test vectors: row 1 has a value that is not finite (column 0)"
     );
-    let model = LogisticRegression::default().fit(vectors, &[0, 0, 1, 1], 2).unwrap();
-    let wide = Vectors::new("test vectors", &x, 2, 2).unwrap();
     assert_eq!(
-        model.predict(wide).unwrap_err().to_string(),
+        model
+            .predict(array![[0.0, 1.0], [2.0, 3.0]].view())
+            .unwrap_err()
+            .to_string(),
         "test vectors have 2 dimensions, 1 are needed"
     );
 }
 
 #[test]
 fn values_so_large_that_the_loss_overflows_are_an_error_or_a_finite_fit() {
-    let x = [f32::MAX, -f32::MAX, f32::MAX / 2.0, 1.0];
-    let vectors = Vectors::new("train vectors", &x, 4, 1).unwrap();
-    match LogisticRegression::default().fit(vectors, &[0, 1, 2, 1], 3) {
-        Ok(model) => assert!(model.coefficients().iter().flatten().all(|c| c.is_finite())),
+    let x = array![[f32::MAX], [-f32::MAX], [f32::MAX / 2.0], [1.0]];
+    match LogisticRegression::default().fit(x.view(), &[0, 1, 2, 1], 3) {
+        Ok(model) => assert!(model.coefficients().iter().all(|c| c.is_finite())),
         Err(error) => assert!(matches!(error, LearnError::Diverged { .. })),
     }
 }

@@ -1,10 +1,10 @@
 //! Scores equal `sklearn.metrics`'.
 
 use isomer_learn::{
-    Vectors,
-    metrics::{ClassificationScores, LabelMatrix, MultilabelScores, agreement},
+    metrics::{ClassificationScores, MultilabelScores, agreement},
     neighbours::predict_labels,
 };
+use ndarray::Array2;
 
 use crate::common::{assert_close, clusters, fixture, integer, integers, list};
 
@@ -24,18 +24,19 @@ fn scores_of_classes_are_those_of_scikit_learn() {
     }
 }
 
-fn matrix(values: &serde_json::Value, width: usize) -> LabelMatrix {
-    LabelMatrix {
-        width,
-        has: integers(values).into_iter().map(|v| v == 1).collect(),
-    }
+fn matrix(values: &serde_json::Value, width: usize) -> Array2<bool> {
+    let has: Vec<bool> = integers(values).into_iter().map(|v| v == 1).collect();
+    Array2::from_shape_vec((has.len() / width, width), has).unwrap()
 }
 
 #[test]
 fn scores_of_several_labels_are_those_of_scikit_learn() {
     for case in list(&fixture("learn.json")["multilabel_scores"]) {
         let width = integer(&case["width"]);
-        let scores = MultilabelScores::new(&matrix(&case["truth"], width), &matrix(&case["predicted"], width));
+        let scores = MultilabelScores::new(
+            matrix(&case["truth"], width).view(),
+            matrix(&case["predicted"], width).view(),
+        );
         for (key, got) in scores.named() {
             assert_close(key, got, case[key].as_f64().unwrap(), 1e-12);
         }
@@ -47,21 +48,12 @@ fn neighbours_vote_as_in_scikit_learn() {
     let (x, y) = clusters(21, 150, 20, 6, 3.0, false);
     let (mut t, _) = clusters(22, 80, 20, 6, 3.0, false);
     t.iter_mut().zip(&x).for_each(|(t, x)| *t = *t * 0.2 + x);
-    let labels = LabelMatrix {
-        width: 3,
-        has: y
-            .iter()
-            .flat_map(|y| [y.is_multiple_of(2), y.is_multiple_of(3), *y > 3])
-            .collect(),
-    };
+    let labels = Array2::from_shape_fn((150, 3), |(row, label)| match label {
+        0 => y[row].is_multiple_of(2),
+        1 => y[row].is_multiple_of(3),
+        _ => y[row] > 3,
+    });
     let positions: Vec<usize> = (0..150).collect();
-    let found = predict_labels(
-        Vectors::new("train vectors", &x, 150, 20).unwrap(),
-        &positions,
-        &labels,
-        Vectors::new("test vectors", &t, 80, 20).unwrap(),
-        5,
-    )
-    .unwrap();
+    let found = predict_labels(x.view(), &positions, labels.view(), t.view(), 5).unwrap();
     assert_eq!(found, matrix(&fixture("learn.json")["neighbours"]["predicted"], 3));
 }

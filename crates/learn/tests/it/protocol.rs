@@ -1,16 +1,19 @@
 //! mteb's procedures: the same rows, the same draws, the same scores.
 
 use isomer_learn::{
-    LearnError, Vectors,
-    protocol::{CrossValidation, FastClustering, FewShot, Multilabel, k_folds, legacy_report, whole_train},
+    LearnError,
+    protocol::{
+        CrossValidation, FastClustering, FewShot, Multilabel, k_folds, legacy_report, legacy_set_score, whole_train,
+    },
     random::{NumpyGenerator, PythonRandom},
 };
+use ndarray::{Array2, Axis, s};
 
 use crate::common::{assert_close, clusters, fixture, integer, integers, list};
 
 const NAMES: [&str; 6] = ["zeta", "Alpha", "beta", "été", "alpha", "Zoo"];
 
-fn few_shot_data() -> (Vec<f32>, Vec<String>, Vec<f32>, Vec<String>) {
+fn few_shot_data() -> (Array2<f32>, Vec<String>, Array2<f32>, Vec<String>) {
     let name = |y: Vec<usize>| y.into_iter().map(|c| NAMES[c].to_owned()).collect();
     let (x, y) = clusters(31, 250, 32, 6, 4.0, true);
     let (mut t, ty) = clusters(31, 180, 32, 6, 4.0, true);
@@ -22,8 +25,7 @@ fn few_shot_data() -> (Vec<f32>, Vec<String>, Vec<f32>, Vec<String>) {
 #[test]
 fn ten_experiments_choose_and_score_as_mteb_does() {
     let (x, y, t, ty) = few_shot_data();
-    let train = Vectors::new("train vectors", &x, 250, 32).unwrap();
-    let test = Vectors::new("test vectors", &t, 180, 32).unwrap();
+    let (train, test) = (x.view(), t.view());
     let few_shot = FewShot::default();
     let selections = few_shot.selections(&y);
     let report = few_shot.score(train, &y, test, &ty).unwrap();
@@ -52,16 +54,15 @@ fn ten_experiments_choose_and_score_as_mteb_does() {
     assert_close("mean", report.mean.accuracy, mean, 1e-12);
 
     // Encoding only the needed rows gives the same scores.
-    let needed: Vec<f32> = selections.rows.iter().flat_map(|r| train.row(*r).to_vec()).collect();
-    let needed = Vectors::new("train vectors", &needed, selections.rows.len(), 32).unwrap();
-    assert_eq!(few_shot.score_needed(needed, &y, test, &ty).unwrap(), report);
+    let needed = train.select(Axis(0), &selections.rows);
+    assert_eq!(few_shot.score_needed(needed.view(), &y, test, &ty).unwrap(), report);
 }
 
 #[test]
 fn folds_choose_and_score_as_mteb_does() {
     let (x, y, ..) = few_shot_data();
     let (_, classes) = clusters(31, 250, 32, 6, 4.0, true);
-    let vectors = Vectors::new("vectors", &x, 250, 32).unwrap();
+    let vectors = x.view();
     let expected = fixture("learn.json");
     let expected = list(&expected["folds"]);
     let folds: Vec<Vec<usize>> = expected.iter().map(|f| integers(&f["test"])).collect();
@@ -99,10 +100,7 @@ fn clusterings_draw_and_score_as_mteb_does() {
     let mut random = PythonRandom::new(42);
     let documents = fast.documents(&mut random, 400).unwrap();
     assert_eq!(documents, integers(&expected["documents"]));
-    let chosen: Vec<f32> = documents
-        .iter()
-        .flat_map(|d| x[d * 24..(d + 1) * 24].to_vec())
-        .collect();
+    let chosen = x.select(Axis(0), &documents);
     let labels: Vec<Vec<i64>> = documents
         .iter()
         .map(|&d| match d % 5 {
@@ -110,7 +108,7 @@ fn clusterings_draw_and_score_as_mteb_does() {
             _ => vec![y[d] as i64 / 3, y[d] as i64],
         })
         .collect();
-    let vectors = Vectors::new("vectors", &chosen, documents.len(), 24).unwrap();
+    let vectors = chosen.view();
     let report = fast.score(&mut random, vectors, &labels).unwrap();
     let mut all = Vec::new();
     for (i, expected) in list(&expected["clusterings"]).iter().enumerate() {
@@ -158,9 +156,9 @@ fn neighbours_of_several_labels_choose_and_score_as_mteb_does() {
     let report = multilabel
         .score(
             &mut NumpyGenerator::new(42),
-            Vectors::new("train vectors", &x, 120, 18).unwrap(),
+            x.view(),
             &train_labels,
-            Vectors::new("test vectors", &t, 60, 18).unwrap(),
+            t.view(),
             &test_labels,
         )
         .unwrap();
@@ -179,8 +177,7 @@ fn neighbours_of_several_labels_choose_and_score_as_mteb_does() {
 #[test]
 fn labels_that_do_not_fit_are_said_with_their_row() {
     let (x, y, t, mut ty) = few_shot_data();
-    let train = Vectors::new("train vectors", &x, 250, 32).unwrap();
-    let test = Vectors::new("test vectors", &t, 180, 32).unwrap();
+    let (train, test) = (x.view(), t.view());
     let classifier = FewShot::default().classifier;
     let one: Vec<String> = vec!["only".to_owned(); 250];
     let error = whole_train(train, &one, test, &one[..180], classifier).unwrap_err();
@@ -200,4 +197,26 @@ fn labels_that_do_not_fit_are_said_with_their_row() {
         "train labels: 250 are needed, one per vector, 249 given"
     );
     assert!(legacy_report(Vec::new()).is_err());
+}
+
+#[test]
+fn views_that_are_not_contiguous_score_as_their_copies() {
+    let (x, y, t, ty) = few_shot_data();
+    // Columns first, as numpy's Fortran order has them.
+    let turned = |m: &Array2<f32>| m.t().as_standard_layout().into_owned().reversed_axes();
+    let (train, test) = (turned(&x), turned(&t));
+    assert!(!train.is_standard_layout() && train == x);
+    let few_shot = FewShot::default();
+    assert_eq!(
+        few_shot.score(train.view(), &y, test.view(), &ty).unwrap(),
+        few_shot.score(x.view(), &y, t.view(), &ty).unwrap()
+    );
+    // Every second row and column.
+    let part = x.slice(s![..;2, ..;2]);
+    let labels: Vec<&String> = y.iter().step_by(2).collect();
+    let copy = part.to_owned();
+    assert_eq!(
+        legacy_set_score(part, &labels, 42).unwrap(),
+        legacy_set_score(copy.view(), &labels, 42).unwrap()
+    );
 }

@@ -1,5 +1,7 @@
 //! A row-major matrix of vectors.
 
+use ndarray::ArrayView2;
+
 /// Vectors of texts: one f32 row per text, every value finite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VectorMatrix {
@@ -159,6 +161,17 @@ impl<'a> VectorView<'a> {
     /// All values, row after row.
     pub fn data(&self) -> &'a [f32] {
         self.data
+    }
+
+    /// All of it, as `isomer-learn` takes matrices.
+    pub(crate) fn array(&self) -> Result<ArrayView2<'a, f32>, MatrixError> {
+        let (rows, cols, found) = (self.rows(), self.cols, self.data.len());
+        ArrayView2::from_shape((rows, cols), self.data).map_err(|_| MatrixError::Shape {
+            rows,
+            cols,
+            needed: rows.saturating_mul(cols),
+            found,
+        })
     }
 
     /// One vector. Panics past the last row, as indexing a slice does.

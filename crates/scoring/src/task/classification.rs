@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use isomer_learn::{
-    LearnError, Vectors,
     logistic::LogisticRegression,
     protocol::{self, ClassificationReport, FewShot},
 };
@@ -50,8 +49,8 @@ pub fn score_classification(input: &ClassificationInput<'_>, profile: Profile) -
         }
     }
     let (train, test) = (
-        vectors("train vectors", input.train)?,
-        vectors("test vectors", input.test)?,
+        ScoreError::array("train vectors", input.train)?,
+        ScoreError::array("test vectors", input.test)?,
     );
     let report = match profile {
         Profile::MtebV2 | Profile::MtebV1 => {
@@ -81,10 +80,6 @@ pub fn score_classification(input: &ClassificationInput<'_>, profile: Profile) -
     Ok(Scores::new(main_key, all, input.test_labels.len())?
         .with_items(items)
         .with_evidence(evidence))
-}
-
-fn vectors<'a>(what: &'static str, view: VectorView<'a>) -> Result<Vectors<'a>, LearnError> {
-    Vectors::new(what, view.data(), view.rows(), view.cols())
 }
 
 /// For each test row, the fraction of fits that predict its label.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use isomer_learn::{
-    Vectors,
     protocol::{self, FastClustering},
     random::PythonRandom,
 };
@@ -115,7 +114,7 @@ fn per_set(input: &ClusteringInput<'_>, sets: &[usize], seed: u32) -> Result<(Ve
         let (own_labels, other_labels) = labels.split_at(*size);
         (rest, labels) = (others, other_labels);
         let (value, clusters) = if protocol::legacy_set_needs_vectors(own_labels) {
-            let vectors = Vectors::new("vectors", own.data(), own.rows(), own.cols())?;
+            let vectors = ScoreError::array("vectors", own)?;
             let (agreement, clusters) = protocol::clustering_seed_score(vectors, own_labels, seed)?;
             (agreement.v_measure, clusters)
         } else {
@@ -193,7 +192,7 @@ fn fast(input: &ClusteringInput<'_>, main_key: &'static str) -> Result<Scores, S
         data.extend_from_slice(input.vectors.row(*row));
     }
     let matrix = VectorMatrix::of_checked(chosen.len(), cols, data);
-    let vectors = Vectors::new("vectors", matrix.data(), matrix.rows(), cols)?;
+    let vectors = ScoreError::array("vectors", matrix.view())?;
     let labels: Vec<Vec<String>> = chosen.iter().map(|row| vec![input.labels[*row].clone()]).collect();
     let report = clustering.score(&mut random, vectors, &labels)?;
     let all = report

@@ -1,5 +1,7 @@
 //! Why vectors could not be scored.
 
+use ndarray::ArrayView2;
+
 use super::{Profile, TaskType};
 use crate::{
     metric::{MatrixError, matrix::VectorView},
@@ -89,6 +91,11 @@ pub enum ScoreError {
 }
 
 impl ScoreError {
+    /// Vectors as `isomer-learn` takes them.
+    pub(super) fn array<'a>(what: &'static str, vectors: VectorView<'a>) -> Result<ArrayView2<'a, f32>, Self> {
+        vectors.array().map_err(|source| Self::Matrix { what, source })
+    }
+
     /// Refuses vectors of different widths.
     pub(super) fn widths(what: &'static str, left: VectorView<'_>, right: VectorView<'_>) -> Result<(), Self> {
         if left.cols() == right.cols() {
