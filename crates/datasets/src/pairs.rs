@@ -7,7 +7,8 @@ use super::{
     rows::Rows,
     sample::{Picked, Stratum},
 };
-use isomer_scoring::{metric::VectorMatrix, task::TaskType};
+use isomer_scoring::task::TaskType;
+use ndarray::{ArrayView2, s};
 
 /// Reads `sentence1 sentence2 score`.
 pub(super) fn read_sts(
@@ -119,7 +120,7 @@ fn read<L>(
 }
 
 /// Vectors of the first and of the second texts, from vectors in the order of the texts.
-pub(super) fn split(vectors: &VectorMatrix) -> (VectorMatrix, VectorMatrix) {
-    let every_second = |from| vectors.select((from..vectors.rows()).step_by(2));
-    (every_second(0), every_second(1))
+pub(super) fn split(vectors: ArrayView2<'_, f32>) -> (ArrayView2<'_, f32>, ArrayView2<'_, f32>) {
+    let second = vectors.nrows().min(1);
+    (vectors.slice_move(s![..;2, ..]), vectors.slice_move(s![second..;2, ..]))
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Dataset, Labels, pairs};
 use isomer_scoring::{
-    metric::{Similarity, VectorMatrix, search::Hit},
+    metric::{Similarity, search::Hit},
     task::{
         ClassificationInput, ClsdInput, ClusteringInput, Profile, RerankingInput, RetrievalInput, RetrievalLabels,
         ScoreError, Scores, SearchMode, SummarisationInput, score_bitext, score_classification, score_clsd,
@@ -12,6 +12,7 @@ use isomer_scoring::{
         score_retrieval, score_sts, score_summarisation,
     },
 };
+use ndarray::{ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
 
 impl Dataset {
@@ -19,7 +20,7 @@ impl Dataset {
     ///
     /// # Errors
     /// If the number of vectors does not match, or a metric is undefined on them.
-    pub fn score(&self, vectors: &VectorMatrix, profile: Profile) -> Result<Scores, ScoreError> {
+    pub fn score(&self, vectors: ArrayView2<'_, f32>, profile: Profile) -> Result<Scores, ScoreError> {
         self.score_with(vectors, profile, Similarity::Cosine)
     }
 
@@ -28,7 +29,12 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::score`].
-    pub fn score_with(&self, vectors: &VectorMatrix, profile: Profile, own: Similarity) -> Result<Scores, ScoreError> {
+    pub fn score_with(
+        &self,
+        vectors: ArrayView2<'_, f32>,
+        profile: Profile,
+        own: Similarity,
+    ) -> Result<Scores, ScoreError> {
         self.score_searching(vectors, profile, own, SearchMode::Exact)
     }
 
@@ -39,16 +45,16 @@ impl Dataset {
     /// As [`Dataset::score`]; also if an index cannot be built.
     pub fn score_searching(
         &self,
-        vectors: &VectorMatrix,
+        vectors: ArrayView2<'_, f32>,
         profile: Profile,
         own: Similarity,
         search: SearchMode,
     ) -> Result<Scores, ScoreError> {
-        if vectors.rows() != self.texts.len() {
+        if vectors.nrows() != self.texts.len() {
             return Err(ScoreError::Rows {
                 what: "texts",
                 expected: self.texts.len(),
-                found: vectors.rows(),
+                found: vectors.nrows(),
             });
         }
         let scores = self.labels.score(vectors, profile, own, search)?;
@@ -150,12 +156,12 @@ impl Scoring {
     ///
     /// # Errors
     /// As [`Dataset::score`].
-    pub fn score(&self, vectors: &VectorMatrix, profile: Profile, own: Similarity) -> Result<Scores, ScoreError> {
-        if vectors.rows() != self.texts {
+    pub fn score(&self, vectors: ArrayView2<'_, f32>, profile: Profile, own: Similarity) -> Result<Scores, ScoreError> {
+        if vectors.nrows() != self.texts {
             return Err(ScoreError::Rows {
                 what: "texts",
                 expected: self.texts,
-                found: vectors.rows(),
+                found: vectors.nrows(),
             });
         }
         self.labels.score(vectors, profile, own, SearchMode::Exact)
@@ -165,7 +171,7 @@ impl Scoring {
 impl Labels {
     fn score(
         &self,
-        vectors: &VectorMatrix,
+        vectors: ArrayView2<'_, f32>,
         profile: Profile,
         own: Similarity,
         search: SearchMode,
@@ -173,18 +179,18 @@ impl Labels {
         match self {
             Labels::Sts(gold) => {
                 let (first, second) = pairs::split(vectors);
-                score_sts(first.view(), second.view(), gold, own, profile)
+                score_sts(first, second, gold, own, profile)
             }
             Labels::PairClassification(labels) => {
                 let (first, second) = pairs::split(vectors);
-                score_pair_classification(first.view(), second.view(), labels, own, profile)
+                score_pair_classification(first, second, labels, own, profile)
             }
             Labels::Classification {
                 labels: [train_labels, test_labels],
                 samples_per_label,
                 experiments,
             } => {
-                let (train, test) = vectors.split_at(train_labels.len());
+                let (train, test) = split(vectors, train_labels.len());
                 let input = ClassificationInput {
                     train,
                     train_labels,
@@ -201,7 +207,7 @@ impl Labels {
                 max_fraction,
             } => {
                 let input = ClusteringInput {
-                    vectors: vectors.view(),
+                    vectors,
                     labels: &labels.labels,
                     sets: &labels.sets,
                     legacy: *legacy,
@@ -211,11 +217,11 @@ impl Labels {
             }
             Labels::Bitext(_) => {
                 let (first, second) = pairs::split(vectors);
-                score_bitext(first.view(), second.view(), own, profile)
+                score_bitext(first, second, own, profile)
             }
             Labels::Reranking(labels) => {
                 let items = &labels.items;
-                let (queries, documents) = vectors.split_at(items.iter().map(|i| i.queries).sum());
+                let (queries, documents) = split(vectors, items.iter().map(|i| i.queries).sum());
                 let input = RerankingInput {
                     queries,
                     documents,
@@ -225,12 +231,12 @@ impl Labels {
                 score_reranking(&input, own, profile)
             }
             Labels::Summarisation(texts) => {
-                let (human, machine) = vectors.split_at(texts.iter().map(|t| t.human).sum());
+                let (human, machine) = split(vectors, texts.iter().map(|t| t.human).sum());
                 score_summarisation(&SummarisationInput { human, machine, texts }, own, profile)
             }
             Labels::Clsd(labels) => {
-                let (sources, rest) = vectors.split_at(labels.counts.len());
-                let (targets, distractors) = rest.split_at(labels.counts.len());
+                let (sources, rest) = split(vectors, labels.counts.len());
+                let (targets, distractors) = split(rest, labels.counts.len());
                 let input = ClsdInput {
                     sources,
                     targets,
@@ -242,11 +248,11 @@ impl Labels {
                 score_clsd(&input, own, profile)
             }
             Labels::GradedRanking(counts) => {
-                let (anchors, candidates) = vectors.split_at(counts.len());
+                let (anchors, candidates) = split(vectors, counts.len());
                 score_graded_ranking(anchors, candidates, counts, own, profile)
             }
             Labels::Retrieval(labels) => {
-                let (queries, documents) = vectors.split_at(labels.query_ids.len());
+                let (queries, documents) = split(vectors, labels.query_ids.len());
                 let input = RetrievalInput {
                     queries,
                     query_ids: &labels.query_ids,
@@ -260,4 +266,9 @@ impl Labels {
             }
         }
     }
+}
+
+/// The first `rows` vectors, as far as there are so many, and the others.
+fn split(vectors: ArrayView2<'_, f32>, rows: usize) -> (ArrayView2<'_, f32>, ArrayView2<'_, f32>) {
+    vectors.split_at(Axis(0), rows.min(vectors.nrows()))
 }

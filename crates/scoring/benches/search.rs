@@ -3,12 +3,14 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use isomer_scoring::metric::{
-    Similarity, VectorMatrix,
+    Similarity,
     search::{Ties, id_order, top_k},
+    vector_matrix,
 };
+use ndarray::Array2;
 
 /// Numbers between -1 and 1 from a linear congruential generator.
-fn matrix(rows: usize, cols: usize, seed: u64) -> VectorMatrix {
+fn matrix(rows: usize, cols: usize, seed: u64) -> Array2<f32> {
     let mut state = seed;
     let values = std::iter::repeat_with(|| {
         state = state
@@ -16,7 +18,7 @@ fn matrix(rows: usize, cols: usize, seed: u64) -> VectorMatrix {
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 40) as f32 / (1 << 23) as f32 - 1.0
     });
-    VectorMatrix::new(rows, cols, values.take(rows * cols).collect()).unwrap()
+    vector_matrix(rows, cols, values.take(rows * cols).collect()).unwrap()
 }
 
 fn search(c: &mut Criterion) {

@@ -10,10 +10,11 @@
 
 use std::{error::Error, fs, time::Instant};
 
-use isomer_scoring::metric::{HnswOptions, Similarity, VectorMatrix, hnsw::Graph};
+use isomer_scoring::metric::{HnswOptions, Similarity, hnsw::Graph, vector_matrix};
+use ndarray::Array2;
 use rayon::prelude::*;
 
-fn read(path: &str, width: usize) -> Result<VectorMatrix, Box<dyn Error>> {
+fn read(path: &str, width: usize) -> Result<Array2<f32>, Box<dyn Error>> {
     let bytes = fs::read(path)?;
     let values: Vec<f32> = bytes
         .as_chunks::<4>()
@@ -21,7 +22,7 @@ fn read(path: &str, width: usize) -> Result<VectorMatrix, Box<dyn Error>> {
         .iter()
         .map(|four| f32::from_le_bytes(*four))
         .collect();
-    Ok(VectorMatrix::new(values.len() / width, width, values)?)
+    Ok(vector_matrix(values.len() / width, width, values)?)
 }
 
 /// Seconds that all threads of this process worked, to a hundredth; 0 where /proc does not say.
@@ -47,6 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (width, k, repeats): (usize, usize, usize) = (width.parse()?, k.parse()?, repeats.parse()?);
     let (queries, documents) = (read(queries, width)?, read(documents, width)?);
+    let values = queries.as_slice().ok_or("queries are not contiguous")?;
     let searches: Vec<usize> = search.split(',').map(str::parse).collect::<Result<_, _>>()?;
     let options = HnswOptions {
         ef_construction: construction.parse()?,
@@ -57,9 +59,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut found = Vec::new();
         for _ in 0..repeats {
             found = timed(&format!("search-{ef}"), || {
-                let rows = (0..queries.rows()).into_par_iter();
-                rows.map(|row| graph.search(queries.row(row), ef.max(k)))
-                    .collect::<Vec<_>>()
+                let rows = values.par_chunks_exact(width);
+                rows.map(|query| graph.search(query, ef.max(k))).collect::<Vec<_>>()
             });
         }
         let rows = found.iter().flat_map(|found| found.iter().take(k));

@@ -8,11 +8,13 @@
 use std::{error::Error, fs, time::Instant};
 
 use isomer_scoring::metric::{
-    Similarity, VectorMatrix,
+    Similarity,
     search::{Ties, top_k},
+    vector_matrix,
 };
+use ndarray::Array2;
 
-fn read(path: &str, width: usize) -> Result<VectorMatrix, Box<dyn Error>> {
+fn read(path: &str, width: usize) -> Result<Array2<f32>, Box<dyn Error>> {
     let bytes = fs::read(path)?;
     let values: Vec<f32> = bytes
         .as_chunks::<4>()
@@ -20,7 +22,7 @@ fn read(path: &str, width: usize) -> Result<VectorMatrix, Box<dyn Error>> {
         .iter()
         .map(|four| f32::from_le_bytes(*four))
         .collect();
-    Ok(VectorMatrix::new(values.len() / width, width, values)?)
+    Ok(vector_matrix(values.len() / width, width, values)?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -10,7 +10,9 @@ use isomer_stats::{
     friedman::{friedman, nemenyi},
     hodges_lehmann, hodges_lehmann_bootstrap, holm, kendall_tau_b, mean, median,
     reliability::split_half_reliability,
-    sample_sd, wilcoxon_interval, wilcoxon_signed_rank,
+    sample_sd,
+    series::matrix,
+    wilcoxon_interval, wilcoxon_signed_rank,
 };
 
 const ENCODERS: usize = 16;
@@ -115,9 +117,10 @@ fn analysis() -> Result<(), StatsError> {
             .map(|(a, b)| differences(&scores[a], &scores[b]))
             .collect();
         adjusted.extend(family(&pairs?)?);
-        nemenyi(&friedman(&scores)?, 0.05)?;
+        let rows = matrix(&scores, ["the first encoder", "another encoder"])?;
+        nemenyi(&friedman(rows.view())?, 0.05)?;
         let strata: Vec<String> = (0..DATASETS).map(|d| format!("task {}", d % 7)).collect();
-        split_half_reliability(&scores, &strata, 1_000, 1337)?;
+        split_half_reliability(rows.view(), &strata, 1_000, 1337)?;
     }
     // Ranking stability per data set and transformation.
     let mut taus = 0;

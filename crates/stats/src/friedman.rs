@@ -4,10 +4,13 @@
 //! data sets" (2006); R. L. Iman and J. M. Davenport (1980) for the F form, which is less
 //! conservative.
 
+use ndarray::{Array2, ArrayView2};
+
 use crate::{
     StatsError, average_ranks,
-    error::{finite, probability},
+    error::probability,
     letters::significance_letters,
+    series::finite_rows,
     special::{chi_squared_sf, f_sf, studentized_range_quantile, studentized_range_sf},
 };
 
@@ -28,14 +31,14 @@ pub struct Friedman {
     pub blocks: usize,
 }
 
-/// Tests whether treatments differ. `scores` holds one series a treatment, position i of each the
-/// same block (data set).
+/// Tests whether treatments differ. `scores` has a row for each treatment and a column for each
+/// block (data set).
 ///
 /// # Errors
-/// If there are fewer than three treatments or two blocks, series have different lengths, scores
-/// are not finite, or all treatments are tied in all blocks.
-pub fn friedman(scores: &[Vec<f64>]) -> Result<Friedman, StatsError> {
-    let k = scores.len();
+/// If there are fewer than three treatments or two blocks, scores are not finite, or all treatments
+/// are tied in all blocks.
+pub fn friedman(scores: ArrayView2<'_, f64>) -> Result<Friedman, StatsError> {
+    let (k, n) = scores.dim();
     if k < 3 {
         return Err(StatsError::TooFew {
             what: "Friedman's test (treatments)",
@@ -43,18 +46,7 @@ pub fn friedman(scores: &[Vec<f64>]) -> Result<Friedman, StatsError> {
             found: k,
         });
     }
-    let n = scores[0].len();
-    for series in scores {
-        if series.len() != n {
-            return Err(StatsError::LengthMismatch {
-                left_name: "the first treatment",
-                left: n,
-                right_name: "another treatment",
-                right: series.len(),
-            });
-        }
-        finite("scores", series)?;
-    }
+    finite_rows("scores", scores)?;
     if n < 2 {
         return Err(StatsError::TooFew {
             what: "Friedman's test (data sets)",
@@ -64,8 +56,8 @@ pub fn friedman(scores: &[Vec<f64>]) -> Result<Friedman, StatsError> {
     }
     let mut sums = vec![0.0; k];
     let mut ties = 0.0;
-    for block in 0..n {
-        let negated: Vec<f64> = scores.iter().map(|series| -series[block]).collect();
+    for block in scores.columns() {
+        let negated: Vec<f64> = block.iter().map(|score| -score).collect();
         for (sum, rank) in sums.iter_mut().zip(average_ranks(&negated)) {
             *sum += rank;
         }
@@ -115,8 +107,8 @@ pub fn friedman(scores: &[Vec<f64>]) -> Result<Friedman, StatsError> {
 pub struct Nemenyi {
     /// Average ranks further apart than this differ at the level asked for.
     pub critical_difference: f64,
-    /// p-value of every pair: `p_values[i][j]`, 1 on the diagonal.
-    pub p_values: Vec<Vec<f64>>,
+    /// p-value of every pair: `p_values[[i, j]]`, 1 on the diagonal.
+    pub p_values: Array2<f64>,
     /// Letters: treatments that share one do not differ.
     pub letters: Vec<String>,
 }
@@ -133,19 +125,13 @@ pub fn nemenyi(test: &Friedman, alpha: f64) -> Result<Nemenyi, StatsError> {
     let root = std::f64::consts::SQRT_2;
     let critical_difference = studentized_range_quantile(alpha, k) / root * scale;
     let apart = |i: usize, j: usize| (test.average_ranks[i] - test.average_ranks[j]).abs();
-    let p_values = (0..k)
-        .map(|i| {
-            (0..k)
-                .map(|j| {
-                    if i == j {
-                        1.0
-                    } else {
-                        studentized_range_sf(apart(i, j) / scale * root, k)
-                    }
-                })
-                .collect()
-        })
-        .collect();
+    let p_values = Array2::from_shape_fn((k, k), |(i, j)| {
+        if i == j {
+            1.0
+        } else {
+            studentized_range_sf(apart(i, j) / scale * root, k)
+        }
+    });
     let mut order: Vec<usize> = (0..k).collect();
     order.sort_by(|&a, &b| test.average_ranks[a].total_cmp(&test.average_ranks[b]));
     Ok(Nemenyi {
@@ -158,6 +144,8 @@ pub fn nemenyi(test: &Friedman, alpha: f64) -> Result<Nemenyi, StatsError> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use ndarray::aview2;
+
     use super::*;
 
     #[test]
@@ -177,7 +165,7 @@ mod tests {
         let both = [
             0.798, 0.569, 0.967, 0.657, 0.898, 0.931, 0.685, 0.625, 0.875, 1.000, 0.962, 0.669, 0.975, 0.970,
         ];
-        let found = friedman(&[c45.to_vec(), m.to_vec(), cf.to_vec(), both.to_vec()]).unwrap();
+        let found = friedman(aview2(&[c45, m, cf, both])).unwrap();
         for (rank, published) in found.average_ranks.iter().zip([3.143, 2.000, 2.893, 1.964]) {
             assert!((rank - published).abs() < 5e-4, "{:?}", found.average_ranks);
         }
@@ -213,9 +201,22 @@ mod tests {
 
     #[test]
     fn what_cannot_be_ranked_is_refused() {
-        assert!(friedman(&[vec![1.0, 2.0], vec![2.0, 1.0]]).is_err());
-        assert!(friedman(&[vec![1.0], vec![2.0], vec![3.0]]).is_err());
-        assert!(friedman(&[vec![1.0; 3], vec![1.0; 3], vec![1.0; 3]]).is_err());
-        assert!(friedman(&[vec![1.0; 3], vec![1.0; 2], vec![1.0; 3]]).is_err());
+        let what = |found: Result<Friedman, StatsError>| found.unwrap_err();
+        assert!(matches!(
+            what(friedman(aview2(&[[1.0, 2.0], [2.0, 1.0]]))),
+            StatsError::TooFew { needed: 3, .. }
+        ));
+        assert!(matches!(
+            what(friedman(aview2(&[[1.0], [2.0], [3.0]]))),
+            StatsError::TooFew { needed: 2, .. }
+        ));
+        assert!(matches!(
+            what(friedman(aview2(&[[1.0; 3]; 3]))),
+            StatsError::Undefined { .. }
+        ));
+        assert!(matches!(
+            what(friedman(aview2(&[[1.0, 2.0], [2.0, f64::NAN], [3.0, 1.0]]))),
+            StatsError::NotFinite { index: 1, .. }
+        ));
     }
 }

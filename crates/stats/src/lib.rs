@@ -42,6 +42,7 @@ pub mod proportion;
 pub mod random;
 pub mod rank;
 pub mod reliability;
+pub mod series;
 pub mod special;
 pub mod threshold;
 mod walsh;

@@ -1,12 +1,13 @@
 //! Split-half reliability of a ranking of encoders.
 
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use crate::{
     StatsError,
     describe::{mean, quantile},
-    error::finite,
     random::{below, shuffle, stream},
+    series::finite_rows,
     spearman,
 };
 
@@ -26,21 +27,23 @@ pub struct Reliability {
 
 /// Splits the data sets in halves within every stratum (task type), ranks the encoders by their
 /// mean score on each half and correlates the two. An odd one out goes to the half that has fewer
-/// data sets. `scores` holds one series an encoder, seeds and transformations averaged before;
-/// `strata` names the stratum of each data set. HTEB (table 3) takes 1000 splits.
+/// data sets. `scores` has a row for each encoder and a column for each data set, seeds and
+/// transformations averaged before; `strata` names the stratum of each data set. HTEB (table 3)
+/// takes 1000 splits.
 ///
 /// # Errors
-/// If there are fewer than three encoders or two data sets, series have different lengths, scores
-/// are not finite, there are no splits, or no split has a correlation.
+/// If there are fewer than three encoders or two data sets, numbers of data sets and strata differ,
+/// scores are not finite, there are no splits, or no split has a correlation.
 pub fn split_half_reliability<S: AsRef<str> + Sync>(
-    scores: &[Vec<f64>],
+    scores: ArrayView2<'_, f64>,
     strata: &[S],
     splits: usize,
     seed: u64,
 ) -> Result<Reliability, StatsError> {
     let few = |what, needed, found| Err(StatsError::TooFew { what, needed, found });
-    if scores.len() < 3 {
-        return few("split-half reliability (encoders)", 3, scores.len());
+    let (encoders, datasets) = scores.dim();
+    if encoders < 3 {
+        return few("split-half reliability (encoders)", 3, encoders);
     }
     if strata.len() < 2 {
         return few("split-half reliability (data sets)", 2, strata.len());
@@ -48,17 +51,15 @@ pub fn split_half_reliability<S: AsRef<str> + Sync>(
     if splits == 0 {
         return few("split-half reliability (splits)", 1, 0);
     }
-    for series in scores {
-        if series.len() != strata.len() {
-            return Err(StatsError::LengthMismatch {
-                left_name: "strata",
-                left: strata.len(),
-                right_name: "an encoder's scores",
-                right: series.len(),
-            });
-        }
-        finite("scores", series)?;
+    if datasets != strata.len() {
+        return Err(StatsError::LengthMismatch {
+            left_name: "strata",
+            left: strata.len(),
+            right_name: "an encoder's scores",
+            right: datasets,
+        });
     }
+    finite_rows("scores", scores)?;
     let groups = groups(strata);
     let mut found: Vec<f64> = (0..splits)
         .into_par_iter()
@@ -66,7 +67,8 @@ pub fn split_half_reliability<S: AsRef<str> + Sync>(
             let (left, right) = halves(&groups, &mut stream(seed, index));
             let means = |half: &[usize]| -> Vec<f64> {
                 scores
-                    .iter()
+                    .rows()
+                    .into_iter()
                     .filter_map(|series| mean(&half.iter().map(|&i| series[i]).collect::<Vec<f64>>()))
                     .collect()
             };
@@ -131,25 +133,23 @@ fn halves(groups: &[Vec<usize>], rng: &mut rand_chacha::ChaCha8Rng) -> (Vec<usiz
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use ndarray::{Array2, s};
+
     use super::*;
 
     #[test]
     fn encoders_that_keep_their_order_everywhere_are_ranked_with_full_reliability() {
-        let scores: Vec<Vec<f64>> = (0..5)
-            .map(|e| (0..9).map(|d| f64::from(10 * e + d)).collect())
-            .collect();
+        let scores = Array2::from_shape_fn((5, 9), |(e, d)| (10 * e + d) as f64);
         let strata = ["sts", "sts", "sts", "sts", "cls", "cls", "cls", "pair", "pair"];
-        let found = split_half_reliability(&scores, &strata, 200, 1337).unwrap();
+        let found = split_half_reliability(scores.view(), &strata, 200, 1337).unwrap();
         assert_eq!((found.median, found.spread, found.undefined), (1.0, (1.0, 1.0), 0));
     }
 
     #[test]
     fn encoders_ranked_by_noise_have_next_to_none() {
         let mut rng = stream(5, 0);
-        let scores: Vec<Vec<f64>> = (0..40)
-            .map(|_| (0..30).map(|_| crate::random::normal(&mut rng)).collect())
-            .collect();
-        let found = split_half_reliability(&scores, &["one"; 30], 400, 1).unwrap();
+        let scores = Array2::from_shape_simple_fn((40, 30), || crate::random::normal(&mut rng));
+        let found = split_half_reliability(scores.view(), &["one"; 30], 400, 1).unwrap();
         assert!(found.median.abs() < 0.3, "{found:?}");
     }
 
@@ -169,16 +169,14 @@ mod tests {
 
     #[test]
     fn the_thread_count_changes_nothing_and_nonsense_is_refused() {
-        let scores: Vec<Vec<f64>> = (0..6)
-            .map(|e| (0..8).map(|d| f64::from((e * 5 + d * 7) % 11)).collect())
-            .collect();
+        let scores = Array2::from_shape_fn((6, 8), |(e, d)| ((e * 5 + d * 7) % 11) as f64);
         let run = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| split_half_reliability(&scores, &["x"; 8], 300, 2).unwrap())
+            pool.install(|| split_half_reliability(scores.view(), &["x"; 8], 300, 2).unwrap())
         };
         assert_eq!(run(1), run(4));
-        assert!(split_half_reliability(&scores[..2], &["x"; 8], 300, 2).is_err());
-        assert!(split_half_reliability(&scores, &["x"; 7], 300, 2).is_err());
-        assert!(split_half_reliability(&vec![vec![1.0; 8]; 3], &["x"; 8], 10, 2).is_err());
+        assert!(split_half_reliability(scores.slice(s![..2, ..]), &["x"; 8], 300, 2).is_err());
+        assert!(split_half_reliability(scores.view(), &["x"; 7], 300, 2).is_err());
+        assert!(split_half_reliability(Array2::ones((3, 8)).view(), &["x"; 8], 10, 2).is_err());
     }
 }

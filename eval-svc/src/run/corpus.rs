@@ -14,6 +14,7 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
+use ndarray::Array2;
 use tokio::task::JoinError;
 
 use super::{
@@ -29,10 +30,7 @@ use super::{
 };
 use crate::{
     encoding::EncodingError,
-    metric::{
-        VectorMatrix,
-        search::{self, Hit, Merge},
-    },
+    metric::search::{self, Hit, Merge},
     task::SearchTerms,
     work::{DocumentFacts, Queries, Shard, ShardSearch, digest_of_vector},
 };
@@ -146,7 +144,7 @@ async fn search(
     inputs: Inputs<'_>,
     position: usize,
     table: &Table,
-    queries: VectorMatrix,
+    queries: Array2<f32>,
     meter: &mut Meter,
 ) -> Result<(Vec<Vec<Hit>>, Vec<DocumentFacts>), RunError> {
     let Inputs {

@@ -2,11 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use ndarray::Array2;
+
 use super::{
     RunError,
     prompting::{Key, Slot},
 };
-use crate::{encoding::Encoded, metric::VectorMatrix};
+use crate::{encoding::Encoded, metric::vector_matrix};
 
 /// Vectors of one encoder, by prompt and number of their text.
 #[derive(Debug, Default)]
@@ -53,7 +55,7 @@ impl Vectors {
     }
 
     /// One row per text, in order.
-    pub(super) fn matrix(&self, texts: &[Key], encoder: &str) -> Result<VectorMatrix, RunError> {
+    pub(super) fn matrix(&self, texts: &[Key], encoder: &str) -> Result<Array2<f32>, RunError> {
         let bad = |message: String| RunError::BadVectors {
             id: encoder.to_owned(),
             message,
@@ -66,7 +68,7 @@ impl Vectors {
                 .ok_or_else(|| bad("a text has no vector".to_owned()))?;
             data.extend_from_slice(&self.data[row * self.cols..(row + 1) * self.cols]);
         }
-        VectorMatrix::new(texts.len(), self.cols, data).map_err(|error| bad(error.to_string()))
+        vector_matrix(texts.len(), self.cols, data).map_err(|error| bad(error.to_string()))
     }
 
     /// Adds the vectors of `texts` (numbers that are not present yet) under one prompt.

@@ -5,13 +5,14 @@ use isomer_proto::eval::v1::{
     ReliabilityRequest, ReliabilityResponse, ScoreSeries, compare_ranks_response,
 };
 use isomer_service_kit::Fault;
+use ndarray::Array2;
 
 use super::{DEFAULT_ALPHA, DEFAULT_SEED, MOST_DRAWS, count, few_systems, same_length, share, undefined};
 use crate::stats::{
     friedman::{friedman, nemenyi},
     kendall_tau_b, mean,
     reliability::split_half_reliability,
-    sample_sd,
+    sample_sd, series,
 };
 
 const DEFAULT_SPLITS: u32 = 1000;
@@ -86,9 +87,9 @@ pub(super) fn reliability(request: &ReliabilityRequest) -> Result<ReliabilityRes
         let message = format!("{splits} splits of {values} scores are too many for one request");
         return Err(Fault::invalid("splits", message).hint(format!("keep splits x scores below {MOST_DRAWS}")));
     }
-    let scores: Vec<Vec<f64>> = request.encoders.iter().map(|series| series.values.clone()).collect();
+    let scores = rows(&request.encoders)?;
     let seed = request.seed.unwrap_or(DEFAULT_SEED);
-    let found = split_half_reliability(&scores, &strata, splits as usize, seed).map_err(undefined("encoders"))?;
+    let found = split_half_reliability(scores.view(), &strata, splits as usize, seed).map_err(undefined("encoders"))?;
     Ok(ReliabilityResponse {
         median: found.median,
         interval: Some(proto::Interval {
@@ -100,13 +101,19 @@ pub(super) fn reliability(request: &ReliabilityRequest) -> Result<ReliabilityRes
     })
 }
 
+/// One row for each series, all of which have one length.
+fn rows(all: &[ScoreSeries]) -> Result<Array2<f64>, Fault> {
+    let values: Vec<&[f64]> = all.iter().map(|series| series.values.as_slice()).collect();
+    series::matrix(&values, ["the first series", "another series"]).map_err(|error| Fault::internal(error.to_string()))
+}
+
 /// Friedman's test of the ranks, and Nemenyi's critical difference.
 pub(super) fn compare_ranks(request: &CompareRanksRequest) -> Result<CompareRanksResponse, Fault> {
     same_length("systems", &request.systems)?;
     few_systems(&request.systems)?;
     let alpha = share("alpha", request.alpha, DEFAULT_ALPHA)?;
-    let scores: Vec<Vec<f64>> = request.systems.iter().map(|series| series.values.clone()).collect();
-    let test = friedman(&scores).map_err(undefined("systems"))?;
+    let scores = rows(&request.systems)?;
+    let test = friedman(scores.view()).map_err(undefined("systems"))?;
     let nemenyi = nemenyi(&test, alpha).map_err(undefined("alpha"))?;
     let systems = request.systems.iter().zip(&test.average_ranks).zip(nemenyi.letters);
     Ok(CompareRanksResponse {

@@ -19,7 +19,7 @@ use crate::stats::{
     agreement::{Metric, Ratings, Weights, gwet, krippendorff_alpha},
     benjamini_hochberg, correlation_p_value_for, holm, kendall_test, pearson, pearson_interval,
     power::{Aim, Design, PowerOf},
-    spearman, spearman_interval, statistic_interval,
+    series, spearman, spearman_interval, statistic_interval,
 };
 
 const DEFAULT_POWER: f64 = 0.8;
@@ -136,12 +136,13 @@ pub(super) fn correlate(request: &CorrelateRequest) -> Result<CorrelateResponse,
 }
 
 /// Refuses ratings whose table of items and values does not fit into memory.
-fn bounded(raters: &[Vec<f64>], scale: Option<&[f64]>) -> Result<(), Fault> {
+fn bounded(raters: &[&[f64]], scale: Option<&[f64]>) -> Result<(), Fault> {
     let values = match scale {
         Some(scale) => scale.len(),
         // Equal numbers are one value; values that are not numbers are refused later.
         None => raters
             .iter()
+            .copied()
             .flatten()
             .filter(|rating| !rating.is_nan())
             .map(|rating| (rating + 0.0).to_bits())
@@ -153,7 +154,7 @@ fn bounded(raters: &[Vec<f64>], scale: Option<&[f64]>) -> Result<(), Fault> {
         let message = format!("has {values} different values; at most {MOST_VALUES} are accepted");
         return Err(Fault::invalid(field, message).hint("round the ratings to a scale"));
     }
-    let items = raters.iter().map(Vec::len).max().unwrap_or_default();
+    let items = raters.iter().map(|ratings| ratings.len()).max().unwrap_or_default();
     if items * values > MOST_CELLS {
         let message = format!(
             "has {items} items on a scale of {values} values; at most {MOST_CELLS} items x values are accepted"
@@ -178,10 +179,11 @@ pub(super) fn agreement(request: &AgreementRequest) -> Result<AgreementResponse,
         }
     };
     let confidence = share("confidence", request.confidence, DEFAULT_CONFIDENCE)?;
-    let raters: Vec<Vec<f64>> = request.raters.iter().map(|rater| rater.ratings.clone()).collect();
+    let raters: Vec<&[f64]> = request.raters.iter().map(|rater| rater.ratings.as_slice()).collect();
     let scale = (!request.scale.is_empty()).then_some(request.scale.as_slice());
     bounded(&raters, scale)?;
-    let ratings = Ratings::new(&raters, scale).map_err(undefined("raters"))?;
+    let ratings = series::matrix(&raters, ["the first rater", "another rater"]).map_err(undefined("raters"))?;
+    let ratings = Ratings::new(ratings.view(), scale).map_err(undefined("raters"))?;
     let found = gwet(&ratings, weights, confidence).map_err(undefined("confidence"))?;
     let alpha = krippendorff_alpha(&ratings, metric).map_err(undefined("raters"))?;
     Ok(AgreementResponse {

@@ -7,10 +7,11 @@ use isomer_proto::{
     eval::v1::DatasetAugmentation,
     transform::v1::{AugmentationMode, AugmentationPooling, AugmentationSpec},
 };
+use ndarray::ArrayView2;
 
 use crate::{
     dataset::Dataset,
-    metric::{VectorMatrix, similarity::cosine},
+    metric::{matrix::Rows, similarity::cosine},
     task::TaskType,
 };
 
@@ -48,11 +49,11 @@ fn repeats(spec: &AugmentationSpec) -> bool {
 /// texts, `variants` those of their variants; `varied` says which texts have one.
 pub(super) fn columns(
     dataset: &Dataset,
-    plain: &VectorMatrix,
-    variants: &VectorMatrix,
+    plain: ArrayView2<'_, f32>,
+    variants: ArrayView2<'_, f32>,
     varied: &[bool],
 ) -> BTreeMap<String, Vec<f64>> {
-    let (plain, variants) = (plain.view(), variants.view());
+    let (plain, variants) = (Rows::new(plain), Rows::new(variants));
     let pairs: Vec<[usize; 2]> = dataset
         .item_texts()
         .iter()

@@ -9,6 +9,7 @@ use isomer_proto::{
 };
 use isomer_service_kit::Fault;
 use isomer_usage::sum;
+use ndarray::Array2;
 
 use super::text_of;
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
     config::EvalConfig,
     dataset::Dataset,
     encoding::{self, EncodingError},
-    metric::{Similarity, VectorMatrix},
+    metric::{Similarity, vector_matrix},
     prompts::{DatasetPrompts, Part, Sent, same_but_prompt},
     truncation::CutCount,
     work::{Batching, LocalEngine},
@@ -27,7 +28,7 @@ use crate::{
 /// A dataset's vectors.
 pub(super) struct Encoded {
     /// One row per text of the dataset.
-    pub(super) vectors: VectorMatrix,
+    pub(super) vectors: Array2<f32>,
     /// The similarity with which the encoder's vectors are compared.
     pub(super) similarity: Similarity,
     pub(super) vector_space: Option<VectorSpace>,
@@ -181,7 +182,7 @@ pub(super) async fn texts(
         .position(|group| group.augmented == report.is_some())
         .and_then(|position| encoded[position].space.clone());
     Ok(Encoded {
-        vectors: VectorMatrix::new(rows.len(), cols, data).map_err(|error| unusable(&error.to_string()))?,
+        vectors: vector_matrix(rows.len(), cols, data).map_err(|error| unusable(&error.to_string()))?,
         similarity: encoding::similarity(encoder),
         vector_space: said,
         usage,

@@ -2,29 +2,27 @@
 
 use isomer_proto::eval::v1::{ClassificationVectors, ClusteringVectors, TaskOptions};
 use isomer_service_kit::Fault;
+use ndarray::Array2;
 
 use super::{VectorInput, lists::of_task, vectors::matrix};
-use crate::{
-    metric::VectorMatrix,
-    task::{
-        ClassificationInput, ClusteringInput, EXPERIMENTS, Profile, SAMPLES_PER_LABEL, ScoreError, Scores, TaskType,
-        score_classification, score_clustering,
-    },
+use crate::task::{
+    ClassificationInput, ClusteringInput, EXPERIMENTS, Profile, SAMPLES_PER_LABEL, ScoreError, Scores, TaskType,
+    score_classification, score_clustering,
 };
 
 /// A task of this file, ready to be scored.
 #[derive(Debug)]
 pub(super) enum Labelled {
     Classification {
-        train: VectorMatrix,
+        train: Array2<f32>,
         train_labels: Vec<String>,
-        test: VectorMatrix,
+        test: Array2<f32>,
         test_labels: Vec<String>,
         samples_per_label: usize,
         experiments: usize,
     },
     Clustering {
-        vectors: VectorMatrix,
+        vectors: Array2<f32>,
         labels: Vec<String>,
         sets: Vec<usize>,
         legacy: bool,

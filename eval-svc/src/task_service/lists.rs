@@ -4,10 +4,11 @@ use isomer_proto::eval::v1::{
     ClsdVectors, GradedVectors, PairScores as ProtoPairScores, RerankingVectors, SummarisationVectors,
 };
 use isomer_service_kit::Fault;
+use ndarray::Array2;
 
 use super::{VectorInput, vectors::matrix};
 use crate::{
-    metric::{Similarity, VectorMatrix},
+    metric::Similarity,
     task::{
         Candidates, ClsdInput, OneWord, PairScores, Profile, RerankingInput, ScoreError, Scores, SummarisationInput,
         SummarisedText, TaskType, score_clsd, score_graded_ranking, score_pair_scores, score_reranking,
@@ -19,27 +20,27 @@ use crate::{
 #[derive(Debug)]
 pub(super) enum Lists {
     Reranking {
-        queries: VectorMatrix,
-        documents: VectorMatrix,
+        queries: Array2<f32>,
+        documents: Array2<f32>,
         items: Vec<Candidates>,
         document_ids: Vec<String>,
     },
     Summarisation {
-        human: VectorMatrix,
-        machine: VectorMatrix,
+        human: Array2<f32>,
+        machine: Array2<f32>,
         texts: Vec<SummarisedText>,
     },
     Clsd {
-        sources: VectorMatrix,
-        targets: VectorMatrix,
-        distractors: VectorMatrix,
+        sources: Array2<f32>,
+        targets: Array2<f32>,
+        distractors: Array2<f32>,
         counts: Vec<usize>,
         same_as_target: Vec<bool>,
         one_word: Vec<OneWord>,
     },
     Graded {
-        anchors: VectorMatrix,
-        candidates: VectorMatrix,
+        anchors: Array2<f32>,
+        candidates: Array2<f32>,
         counts: Vec<usize>,
     },
     PairScores {
@@ -148,24 +149,24 @@ pub(super) fn clsd(task: TaskType, input: ClsdVectors) -> Result<VectorInput, Fa
     of_task(task, TaskType::Clsd, "clsd")?;
     let distractors = matrix("clsd.distractors", input.distractors)?;
     let rows = input.counts.len();
-    let mut same_as_target = vec![false; distractors.rows()];
+    let mut same_as_target = vec![false; distractors.nrows()];
     for (i, row) in input.same_as_target.iter().enumerate() {
         match same_as_target.get_mut(*row as usize) {
             Some(same) => *same = true,
             None => {
-                let message = format!("{row} is not a row of the {} distractors", distractors.rows());
+                let message = format!("{row} is not a row of the {} distractors", distractors.nrows());
                 return Err(Fault::invalid(format!("clsd.same_as_target[{i}]"), message));
             }
         }
     }
     let mut one_word = Vec::with_capacity(input.one_word.len());
     for (i, pair) in input.one_word.into_iter().enumerate() {
-        if pair.row as usize >= rows || pair.distractor as usize >= distractors.rows() {
+        if pair.row as usize >= rows || pair.distractor as usize >= distractors.nrows() {
             let message = format!(
                 "names row {} of {rows} and distractor {} of {}, which do not exist",
                 pair.row,
                 pair.distractor,
-                distractors.rows()
+                distractors.nrows()
             );
             return Err(Fault::invalid(format!("clsd.one_word[{i}]"), message));
         }

@@ -25,6 +25,7 @@ use isomer_proto::eval::v1::{
 };
 use isomer_service_kit::{Fault, Tenant, page_token};
 use isomer_usage::sum;
+use ndarray::Array2;
 use tonic::{Request, Response, Status};
 
 use crate::{
@@ -34,7 +35,7 @@ use crate::{
     dataset::{self, Dataset},
     error::EvalError,
     locate::DatasetLocator,
-    metric::{ApproximateReport, Similarity, VectorMatrix},
+    metric::{ApproximateReport, Similarity},
     mteb_result,
     task::{Profile, ScoreError, Scores, SearchMode, TaskType, score_bitext, score_pair_classification, score_sts},
 };
@@ -129,7 +130,12 @@ impl TaskHandler {
         {
             let variants = encode_with(Some(&alone)).await?;
             let plain = encode_with(None).await?;
-            columns = cosines::columns(&dataset, &plain.vectors, &variants.vectors, &variants.varied);
+            columns = cosines::columns(
+                &dataset,
+                plain.vectors.view(),
+                variants.vectors.view(),
+                &variants.varied,
+            );
             more = sum::total([&variants.usage, &plain.usage]);
         }
         let encode::Encoded {
@@ -145,7 +151,7 @@ impl TaskHandler {
         let dataset = Arc::new(prompts::remarked(dataset, &choice, cut, &encoder.id));
         let scored = Arc::clone(&dataset);
         let mut scores = blocking(&self.compute, move || {
-            scored.score_searching(&vectors, profile, similarity, search)
+            scored.score_searching(vectors.view(), profile, similarity, search)
         })
         .await?;
         scores.all.extend(dataset.measures().clone());
@@ -369,7 +375,7 @@ fn task_info(task: TaskType) -> TaskInfo {
 enum VectorInput {
     Sts(vectors::Pairs<f64>),
     PairClassification(vectors::Pairs<bool>),
-    Bitext(VectorMatrix, VectorMatrix),
+    Bitext(Array2<f32>, Array2<f32>),
     Retrieval(vectors::Retrieval),
     Lists(lists::Lists),
     Labelled(labelled::Labelled),

@@ -10,15 +10,16 @@ use isomer_service_kit::{
     Fault,
     vectors::{floats, widened},
 };
+use ndarray::{Array2, Axis};
 
 use super::VectorInput;
 use crate::{
-    metric::{Similarity, VectorMatrix},
+    metric::{Similarity, vector_matrix},
     task::{Profile, RetrievalInput, ScoreError, Scores, SearchMode, TaskType, score_retrieval},
 };
 
 /// A packed matrix, unpacked. f16 widens to f32 without loss.
-pub(super) fn matrix(field: &str, matrix: Option<Matrix>) -> Result<VectorMatrix, Fault> {
+pub(super) fn matrix(field: &str, matrix: Option<Matrix>) -> Result<Array2<f32>, Fault> {
     let matrix = matrix.ok_or_else(|| Fault::invalid(field, "no vectors are given"))?;
     let (rows, cols) = (matrix.rows as usize, matrix.cols as usize);
     let data: Vec<f32> = match matrix.dtype() {
@@ -32,7 +33,7 @@ pub(super) fn matrix(field: &str, matrix: Option<Matrix>) -> Result<VectorMatrix
             .hint("send DTYPE_F32 or DTYPE_F16"));
         }
     };
-    VectorMatrix::new(rows, cols, data).map_err(|error| Fault::invalid(field, error.to_string()))
+    vector_matrix(rows, cols, data).map_err(|error| Fault::invalid(field, error.to_string()))
 }
 
 /// The bytes, if they are a whole number of values of `size` bytes.
@@ -47,8 +48,8 @@ fn whole<'a>(field: &str, data: &'a [u8], size: usize) -> Result<&'a [u8], Fault
 /// Vectors of pairs with a label each.
 #[derive(Debug)]
 pub(super) struct Pairs<L> {
-    pub(super) first: VectorMatrix,
-    pub(super) second: VectorMatrix,
+    pub(super) first: Array2<f32>,
+    pub(super) second: Array2<f32>,
     pub(super) labels: Vec<L>,
 }
 
@@ -61,7 +62,7 @@ pub(super) fn pairs(task: TaskType, pairs: PairVectors) -> Result<VectorInput, F
         if !labels.is_empty() {
             return Err(Fault::invalid("pairs.labels", "bitext has no labels").hint("leave them out"));
         }
-        if first.rows() == 0 {
+        if first.nrows() == 0 {
             return Err(Fault::invalid("pairs.first", "there are no pairs"));
         }
         return Ok(VectorInput::Bitext(first, second));
@@ -69,7 +70,7 @@ pub(super) fn pairs(task: TaskType, pairs: PairVectors) -> Result<VectorInput, F
     if labels.is_empty() {
         return Err(Fault::invalid("pairs.labels", "there are no pairs"));
     }
-    for (field, rows) in [("pairs.first", first.rows()), ("pairs.second", second.rows())] {
+    for (field, rows) in [("pairs.first", first.nrows()), ("pairs.second", second.nrows())] {
         if rows != labels.len() {
             return Err(Fault::invalid(
                 field,
@@ -102,9 +103,9 @@ pub(super) fn pairs(task: TaskType, pairs: PairVectors) -> Result<VectorInput, F
 /// Vectors of a retrieval task.
 #[derive(Debug)]
 pub(super) struct Retrieval {
-    queries: VectorMatrix,
+    queries: Array2<f32>,
     query_ids: Vec<String>,
-    documents: VectorMatrix,
+    documents: Array2<f32>,
     document_ids: Vec<String>,
     judgements: Vec<Vec<(usize, i32)>>,
     search: SearchMode,
@@ -139,8 +140,8 @@ pub(super) fn retrieval(task: TaskType, input: RetrievalVectors, search: SearchM
     }
     let queries = matrix("retrieval.queries", input.queries)?;
     let documents = matrix("retrieval.documents", input.documents)?;
-    let query_rows = rows_by_id("retrieval.query_ids", &input.query_ids, queries.rows())?;
-    let document_rows = rows_by_id("retrieval.document_ids", &input.document_ids, documents.rows())?;
+    let query_rows = rows_by_id("retrieval.query_ids", &input.query_ids, queries.nrows())?;
+    let document_rows = rows_by_id("retrieval.document_ids", &input.document_ids, documents.nrows())?;
     let mut judged: BTreeMap<usize, Vec<(usize, i32)>> = BTreeMap::new();
     for (index, judgement) in input.judgements.iter().enumerate() {
         let find = |rows: &HashMap<&str, usize>, id: &str, field: &str| {
@@ -165,12 +166,8 @@ pub(super) fn retrieval(task: TaskType, input: RetrievalVectors, search: SearchM
     if judged.is_empty() {
         return Err(Fault::invalid("retrieval.judgements", "there are no judgements"));
     }
-    let mut kept = Vec::with_capacity(judged.len() * queries.cols());
-    for row in judged.keys() {
-        kept.extend_from_slice(queries.row(*row));
-    }
-    let kept = VectorMatrix::new(judged.len(), queries.cols(), kept)
-        .map_err(|error| Fault::invalid("retrieval.queries", error.to_string()))?;
+    let rows: Vec<usize> = judged.keys().copied().collect();
+    let kept = queries.select(Axis(0), &rows);
     let query_ids = judged.keys().map(|row| input.query_ids[*row].clone()).collect();
     let judgements = judged.into_values().collect();
     let document_ids = input.document_ids;

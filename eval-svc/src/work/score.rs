@@ -3,13 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use isomer_service_kit::Fault;
+use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     compute::Compute,
     dataset::{Dataset, Scoring},
     evidence::Evidence,
-    metric::{Similarity, VectorMatrix},
+    metric::Similarity,
     task::{Profile, ResultLists, ScoreError, Scores},
 };
 
@@ -19,7 +20,7 @@ pub(crate) struct ScoreTask {
     /// The data set.
     pub(crate) dataset: Arc<Dataset>,
     /// One row per text of it.
-    pub(crate) vectors: VectorMatrix,
+    pub(crate) vectors: Array2<f32>,
     /// The definition of the scores.
     pub(crate) profile: Profile,
     /// The encoder's similarity.
@@ -85,7 +86,10 @@ impl ScoreRecord {
 
 /// Scores on a thread of runs.
 pub(super) async fn score(compute: &Compute, task: ScoreTask) -> Result<ScoreRecord, ScoreFailure> {
-    let scored = compute.batch(move || task.dataset.score_with(&task.vectors, task.profile, task.similarity));
+    let scored = compute.batch(move || {
+        task.dataset
+            .score_with(task.vectors.view(), task.profile, task.similarity)
+    });
     told(scored.await)
 }
 
@@ -93,10 +97,10 @@ pub(super) async fn score(compute: &Compute, task: ScoreTask) -> Result<ScoreRec
 pub(super) async fn score_of(
     compute: &Compute,
     scoring: Scoring,
-    vectors: VectorMatrix,
+    vectors: Array2<f32>,
     (profile, similarity): (Profile, Similarity),
 ) -> Result<ScoreRecord, ScoreFailure> {
-    let scored = compute.batch(move || scoring.score(&vectors, profile, similarity));
+    let scored = compute.batch(move || scoring.score(vectors.view(), profile, similarity));
     told(scored.await)
 }
 

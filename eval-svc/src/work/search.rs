@@ -3,6 +3,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use ndarray::Axis;
+
 use super::{
     Batching, WorkEngine,
     encoding::{self, Encoded, EncodingError},
@@ -11,8 +13,9 @@ use super::{
 use crate::{
     compute::Compute,
     metric::{
-        MatrixError, VectorMatrix,
+        MatrixError,
         search::{self, Hit},
+        vector_matrix,
     },
 };
 
@@ -70,10 +73,10 @@ fn find(encoded: Encoded, rows: &[usize], ids: &[String], wanted: &ShardSearch) 
     let Encoded { data, cols, cut, .. } = encoded;
     let bad = |error: MatrixError| EncodingError::Unusable(error.to_string());
     let queries = wanted.queries.matrix().view();
-    if queries.cols() != cols {
+    if queries.ncols() != cols {
         let message = format!(
             "answered documents of {cols} columns after queries of {}",
-            queries.cols()
+            queries.ncols()
         );
         return Err(EncodingError::Unusable(message));
     }
@@ -86,11 +89,11 @@ fn find(encoded: Encoded, rows: &[usize], ids: &[String], wanted: &ShardSearch) 
             vector: digest_of_vector(vector),
         })
         .collect();
-    let matrix = VectorMatrix::new(distinct, cols, data).map_err(bad)?;
+    let matrix = vector_matrix(distinct, cols, data).map_err(bad)?;
     // Rows are in the order of their documents where no text occurs twice.
     let matrix = match distinct == rows.len() {
         true => matrix,
-        false => matrix.select(rows.iter().copied()),
+        false => matrix.select(Axis(0), rows),
     };
     let hits = search::top_k(
         queries,

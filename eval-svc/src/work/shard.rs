@@ -10,11 +10,12 @@ use std::{
 use bytes::Bytes;
 use isomer_proto::{common::v1::Usage, encoder::v1::Encoder};
 use isomer_retention::Digest;
+use ndarray::Array2;
 use prost::Message;
 
 use crate::{
     dataset::Dataset,
-    metric::{VectorMatrix, search::Hit},
+    metric::{search::Hit, vector_matrix},
     prompts::Sent,
     task::SearchTerms,
 };
@@ -37,11 +38,11 @@ pub(super) struct VectorRows {
     pub(super) values: Vec<f32>,
 }
 
-impl From<&VectorMatrix> for VectorRows {
-    fn from(matrix: &VectorMatrix) -> Self {
+impl From<&Array2<f32>> for VectorRows {
+    fn from(matrix: &Array2<f32>) -> Self {
         Self {
-            rows: matrix.rows() as u64,
-            values: matrix.data().to_vec(),
+            rows: matrix.nrows() as u64,
+            values: matrix.iter().copied().collect(),
         }
     }
 }
@@ -51,10 +52,10 @@ impl VectorRows {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn matrix(self) -> Result<VectorMatrix, String> {
+    pub(super) fn matrix(self) -> Result<Array2<f32>, String> {
         let rows = usize::try_from(self.rows).unwrap_or(usize::MAX);
         let cols = self.values.len() / rows.max(1);
-        VectorMatrix::new(rows, cols, self.values).map_err(|error| error.to_string())
+        vector_matrix(rows, cols, self.values).map_err(|error| error.to_string())
     }
 }
 
@@ -74,7 +75,7 @@ pub(crate) enum Shard {
 /// The vectors of queries, which are the same for every shard of a corpus.
 #[derive(Debug)]
 pub(crate) struct Queries {
-    matrix: VectorMatrix,
+    matrix: Array2<f32>,
     /// As a message with its digest, made where workers need it.
     message: OnceLock<(Digest, Bytes)>,
 }
@@ -116,12 +117,12 @@ pub(crate) struct Found {
 
 impl Queries {
     /// One vector per query.
-    pub(super) fn matrix(&self) -> &VectorMatrix {
+    pub(super) fn matrix(&self) -> &Array2<f32> {
         &self.matrix
     }
 
     /// Copies of rows of vectors, all of one width.
-    pub(crate) fn new(matrix: VectorMatrix) -> Self {
+    pub(crate) fn new(matrix: Array2<f32>) -> Self {
         Self {
             matrix,
             message: OnceLock::new(),
@@ -130,7 +131,7 @@ impl Queries {
 
     /// Number of queries.
     pub(crate) fn len(&self) -> usize {
-        self.matrix.rows()
+        self.matrix.nrows()
     }
 
     /// Its digest and its bytes.

@@ -4,15 +4,16 @@ use std::{process::Command, time::Duration};
 
 use isomer_eval::{
     dataset::{Dataset, LoadOptions, Source, load},
-    metric::VectorMatrix,
+    metric::vector_matrix,
     mteb_result::document,
     task::{Profile, TaskType},
 };
+use ndarray::Array2;
 
 use crate::{list_datasets, published::published};
 
 /// Made-up vectors for every text; equal texts get equal ones.
-fn vectors(dataset: &Dataset) -> VectorMatrix {
+fn vectors(dataset: &Dataset) -> Array2<f32> {
     let row = |text: &str| {
         let mut row = [0.1_f32; 24];
         for byte in text.bytes() {
@@ -21,7 +22,7 @@ fn vectors(dataset: &Dataset) -> VectorMatrix {
         row
     };
     let data = dataset.texts().iter().flat_map(|t| row(&t.text)).collect();
-    VectorMatrix::new(dataset.texts().len(), 24, data).unwrap()
+    vector_matrix(dataset.texts().len(), 24, data).unwrap()
 }
 
 fn documents() -> Vec<serde_json::Value> {
@@ -39,7 +40,7 @@ fn documents() -> Vec<serde_json::Value> {
     datasets.push(load(TaskType::Sts, &Source::Path(published("STS17")), &options).unwrap());
     datasets.extend(list_datasets::datasets());
     let scored = datasets.iter().map(|dataset| {
-        let scores = dataset.score(&vectors(dataset), Profile::MtebV2).unwrap();
+        let scores = dataset.score(vectors(dataset).view(), Profile::MtebV2).unwrap();
         document(dataset, &scores, Duration::from_millis(1500))
     });
     scored.collect()

@@ -8,10 +8,11 @@ use std::{
 
 use isomer_eval::{
     dataset::{Dataset, InlineFile, LoadOptions, Source, load},
-    metric::VectorMatrix,
+    metric::vector_matrix,
     run::units::VERSION,
     task::{Profile, TaskType},
 };
+use ndarray::Array2;
 use serde_json::{Value, json};
 
 /// More candidates than the largest cut-off, so that no score is the same for all queries.
@@ -105,14 +106,14 @@ fn sample(task: TaskType) -> Dataset {
 }
 
 /// Values between -1 and 1 from a linear congruential generator.
-fn vectors(rows: usize) -> VectorMatrix {
+fn vectors(rows: usize) -> Array2<f32> {
     const WIDTH: usize = 6;
     let mut state = 7u32;
     let mut next = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (state >> 8) as f32 / (1 << 23) as f32 - 1.0
     };
-    VectorMatrix::new(rows, WIDTH, (0..rows * WIDTH).map(|_| next()).collect()).unwrap()
+    vector_matrix(rows, WIDTH, (0..rows * WIDTH).map(|_| next()).collect()).unwrap()
 }
 
 /// A line for each task and profile.
@@ -122,7 +123,7 @@ fn keys() -> String {
         let dataset = sample(task);
         let vectors = vectors(dataset.texts().len());
         for profile in Profile::ALL {
-            let scores = dataset.score(&vectors, profile).unwrap();
+            let scores = dataset.score(vectors.view(), profile).unwrap();
             let keys: Vec<&str> = scores.all.keys().map(String::as_str).collect();
             text.push_str(&format!("{task}, {profile}: {}\n", keys.join(" ")));
         }

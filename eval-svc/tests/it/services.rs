@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use isomer_eval::{
     EvalConfig,
     dataset::{LoadOptions, Source, load},
-    metric::VectorMatrix,
+    metric::vector_matrix,
     mteb_result,
     task::{Profile, TaskType},
 };
@@ -18,6 +18,7 @@ use isomer_proto::{
 };
 use isomer_service_kit::Fault;
 use isomer_stubs::request;
+use ndarray::Array2;
 use tonic::Code;
 
 use crate::{
@@ -26,11 +27,11 @@ use crate::{
     support::{close, fixture, floats, matrix, strings},
 };
 
-pub(crate) fn packed(matrix: &VectorMatrix) -> Option<Matrix> {
-    let data: Vec<u8> = matrix.data().iter().flat_map(|v| v.to_le_bytes()).collect();
+pub(crate) fn packed(matrix: &Array2<f32>) -> Option<Matrix> {
+    let data: Vec<u8> = matrix.iter().flat_map(|v| v.to_le_bytes()).collect();
     let mut packed = Matrix {
-        rows: matrix.rows() as u32,
-        cols: matrix.cols() as u32,
+        rows: matrix.nrows() as u32,
+        cols: matrix.ncols() as u32,
         data: data.into(),
         ..Matrix::default()
     };
@@ -139,8 +140,8 @@ async fn a_dataset_is_encoded_in_batches_each_text_once_and_scored() {
         let kind: TaskType = name.rsplit('/').next().unwrap().parse().unwrap();
         let dataset = load(kind, &Source::Builtin(name.into()), &LoadOptions::default()).unwrap();
         let data: Vec<f32> = dataset.texts().iter().flat_map(|t| vector(&t.text)).collect();
-        let vectors = VectorMatrix::new(dataset.texts().len(), DIMENSIONS, data).unwrap();
-        let expected = dataset.score(&vectors, Profile::MtebV2).unwrap();
+        let vectors = vector_matrix(dataset.texts().len(), DIMENSIONS, data).unwrap();
+        let expected = dataset.score(vectors.view(), Profile::MtebV2).unwrap();
         assert_eq!(response.main_score, expected.main, "{name}");
         assert_eq!(response.items, dataset.items() as u64);
 
@@ -201,8 +202,8 @@ async fn inline_files_and_a_limit_are_taken() {
 #[tokio::test]
 async fn bad_score_requests_name_the_field_and_the_hint() {
     let one = |labels: Vec<f64>| PairVectors {
-        first: packed(&VectorMatrix::new(2, 2, vec![1.0, 0.0, 0.5, 1.0]).unwrap()),
-        second: packed(&VectorMatrix::new(2, 2, vec![1.0, 0.2, 0.5, 0.1]).unwrap()),
+        first: packed(&vector_matrix(2, 2, vec![1.0, 0.0, 0.5, 1.0]).unwrap()),
+        second: packed(&vector_matrix(2, 2, vec![1.0, 0.2, 0.5, 0.1]).unwrap()),
         labels,
     };
     let pairs = |task, labels| request(task, score_request::Input::Pairs(one(labels)));

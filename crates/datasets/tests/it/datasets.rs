@@ -7,7 +7,7 @@ use std::{
 
 use isomer_datasets::{BUILTIN_NAMES, DatasetError, InlineFile, LoadOptions, Role, Source, load};
 use isomer_scoring::{
-    metric::VectorMatrix,
+    metric::vector_matrix,
     task::{Profile, TaskType},
 };
 
@@ -398,14 +398,14 @@ fn faults_of_a_retrieval_folder_are_named() {
 fn a_retrieval_dataset_scores_its_own_vectors() {
     let dataset = retrieval(CORPUS, QUERIES, "q1\td1\t1\nq2\td2\t1\nq3\t3\t1\n", None).unwrap();
     let unit = |i: usize| (0..3).map(|j| if i == j { 1.0 } else { 0.0 }).collect::<Vec<f32>>();
-    let perfect = VectorMatrix::new(6, 3, [0, 1, 2, 0, 1, 2].into_iter().flat_map(unit).collect()).unwrap();
+    let perfect = vector_matrix(6, 3, [0, 1, 2, 0, 1, 2].into_iter().flat_map(unit).collect()).unwrap();
     for profile in Profile::ALL {
-        let scores = dataset.score(&perfect, profile).unwrap();
+        let scores = dataset.score(perfect.view(), profile).unwrap();
         assert_eq!((scores.main_key, scores.main, scores.items), ("ndcg_at_10", 1.0, 3));
     }
     assert!(
         dataset
-            .score(&VectorMatrix::new(5, 3, vec![1.0; 15]).unwrap(), Profile::MtebV2)
+            .score(vector_matrix(5, 3, vec![1.0; 15]).unwrap().view(), Profile::MtebV2)
             .is_err()
     );
 }

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use isomer_datasets::{Dataset, DatasetError, FieldMap, InlineFile, LoadOptions, Source, load};
 use isomer_scoring::{
-    metric::VectorMatrix,
+    metric::vector_matrix,
     task::{Profile, TaskType},
 };
 
@@ -300,8 +300,8 @@ fn candidates_named_by_id_tie_by_their_ids() {
             ),
         ]);
         let dataset = load(TaskType::Reranking, &source, &LoadOptions::default()).unwrap();
-        let vectors = VectorMatrix::new(3, 2, vec![1.0; 6]).unwrap();
-        dataset.score(&vectors, Profile::MtebV2).unwrap().main
+        let vectors = vector_matrix(3, 2, vec![1.0; 6]).unwrap();
+        dataset.score(vectors.view(), Profile::MtebV2).unwrap().main
     };
     assert_eq!((map("d2", "d1"), map("d1", "d2")), (1.0, 0.5));
 }

@@ -2,7 +2,7 @@
 
 use isomer_datasets::{Dataset, DatasetError, InlineFile, LoadOptions, Source, load};
 use isomer_scoring::{
-    metric::VectorMatrix,
+    metric::vector_matrix,
     task::{Profile, TaskType},
 };
 fn of(task: TaskType, files: &[(&str, &str)]) -> Result<Dataset, DatasetError> {
@@ -28,9 +28,9 @@ fn classification_fits_on_the_train_file_and_names_what_is_wrong() {
     )
     .unwrap();
     assert_eq!((dataset.items(), dataset.texts().len()), (2, 4));
-    let vectors = VectorMatrix::new(4, 2, vec![1.0, 0.0, 0.0, 1.0, 0.1, 0.9, 0.9, 0.1]).unwrap();
+    let vectors = vector_matrix(4, 2, vec![1.0, 0.0, 0.0, 1.0, 0.1, 0.9, 0.9, 0.1]).unwrap();
     for profile in Profile::ALL {
-        assert_eq!(dataset.score(&vectors, profile).unwrap().main, 1.0);
+        assert_eq!(dataset.score(vectors.view(), profile).unwrap().main, 1.0);
     }
     let fault = |files: &[(&str, &str)]| of(TaskType::Classification, files).unwrap_err().to_string();
     assert!(fault(&[("train.jsonl", TRAIN), ("other.jsonl", test)]).contains("test.jsonl is missing"));
@@ -47,8 +47,8 @@ fn classification_fits_on_the_train_file_and_names_what_is_wrong() {
 fn clustering_takes_documents_or_sets_but_not_both() {
     let sets = "{\"sentences\":[\"a\",\"b\",\"c\"],\"labels\":[\"x\",\"y\",\"x\"]}\n{\"sentences\":[\"d\"],\"labels\":[\"x\"]}\n";
     let dataset = of(TaskType::Clustering, &[("test.jsonl", sets)]).unwrap();
-    let vectors = VectorMatrix::new(4, 2, vec![1.0, 0.0, 0.0, 1.0, 1.0, 0.1, 0.5, 0.5]).unwrap();
-    let scores = dataset.score(&vectors, Profile::MtebV2).unwrap();
+    let vectors = vector_matrix(4, 2, vec![1.0, 0.0, 0.0, 1.0, 1.0, 0.1, 0.5, 0.5]).unwrap();
+    let scores = dataset.score(vectors.view(), Profile::MtebV2).unwrap();
     // A set of one label scores 1.
     assert_eq!((scores.items, scores.per_item["v_measure"][1]), (2, 1.0));
     let mixed = format!("{sets}{{\"text\":\"e\",\"label\":\"x\"}}\n");

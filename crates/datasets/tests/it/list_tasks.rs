@@ -2,7 +2,7 @@
 
 use isomer_datasets::Role;
 use isomer_scoring::{
-    metric::VectorMatrix,
+    metric::vector_matrix,
     task::{Profile, TaskType},
 };
 use serde_json::{Value, json};
@@ -48,8 +48,8 @@ fn the_text_of_the_target_among_the_distractors_is_found_but_not_nearest() {
         [0.5, 0.5],
         [0.6, 0.5],
     ];
-    let vectors = VectorMatrix::new(8, 2, rows.concat()).unwrap();
-    let scores = clsd.score(&vectors, Profile::MtebV2).unwrap();
+    let vectors = vector_matrix(8, 2, rows.concat()).unwrap();
+    let scores = clsd.score(vectors.view(), Profile::MtebV2).unwrap();
     assert_eq!(scores.all["candidates_precision_at_1"], 0.5);
     assert_eq!(scores.per_item["candidates_precision_at_1"], [0.0, 1.0]);
     assert_eq!(scores.all["hit_rate_at_1"], 1.0);

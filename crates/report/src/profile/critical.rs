@@ -58,7 +58,7 @@ pub(super) fn tests(grid: &Grid) -> Vec<FriedmanTest> {
 }
 
 fn test(grid: &Grid, quantity: Quantity) -> FriedmanTest {
-    let found = friedman(&quantity.table(grid)).and_then(|test| Ok((nemenyi(&test, ALPHA)?, test)));
+    let found = friedman(quantity.table(grid).view()).and_then(|test| Ok((nemenyi(&test, ALPHA)?, test)));
     match found {
         Ok((pairs, test)) => {
             let mut encoders: Vec<EncoderGroup> = grid

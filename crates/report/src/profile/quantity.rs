@@ -1,5 +1,6 @@
 //! The quantities that encoders are ranked and compared on.
 
+use ndarray::Array2;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -79,10 +80,9 @@ impl Quantity {
         }
     }
 
-    /// One series for each encoder, with one value for each dataset.
-    pub(super) fn table(&self, grid: &Grid) -> Vec<Vec<f64>> {
-        (0..grid.encoders.len())
-            .map(|e| (0..grid.datasets.len()).map(|d| self.value(grid, e, d)).collect())
-            .collect()
+    /// One row for each encoder, with one value for each dataset.
+    pub(super) fn table(&self, grid: &Grid) -> Array2<f64> {
+        let shape = (grid.encoders.len(), grid.datasets.len());
+        Array2::from_shape_fn(shape, |(encoder, dataset)| self.value(grid, encoder, dataset))
     }
 }

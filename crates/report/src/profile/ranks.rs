@@ -1,5 +1,6 @@
 //! Whether transformed texts rank the encoders as the original ones do (HTEB, table 4).
 
+use ndarray::ArrayView2;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -75,15 +76,17 @@ pub(super) fn stability(grid: &Grid) -> Vec<RankStability> {
     }
     let original = Quantity::original().table(grid);
     let quantities = Quantity::transformed(grid).into_iter();
-    quantities.map(|quantity| one(grid, &original, quantity)).collect()
+    quantities
+        .map(|quantity| one(grid, original.view(), quantity))
+        .collect()
 }
 
-fn one(grid: &Grid, original: &[Vec<f64>], quantity: Quantity) -> RankStability {
+fn one(grid: &Grid, original: ArrayView2<'_, f64>, quantity: Quantity) -> RankStability {
     let scores = quantity.table(grid);
-    let column = |table: &[Vec<f64>], d: usize| table.iter().map(|series| series[d]).collect::<Vec<f64>>();
+    let column = |table: ArrayView2<'_, f64>, d: usize| table.column(d).to_vec();
     let datasets: Vec<DatasetTau> = (0..grid.datasets.len())
         .map(|d| {
-            let tau = stats::kendall_tau_b(&column(original, d), &column(&scores, d));
+            let tau = stats::kendall_tau_b(&column(original, d), &column(scores.view(), d));
             DatasetTau {
                 dataset: grid.datasets[d].clone(),
                 note: tau.as_ref().err().map(ToString::to_string),
@@ -92,7 +95,8 @@ fn one(grid: &Grid, original: &[Vec<f64>], quantity: Quantity) -> RankStability 
         })
         .collect();
     let taus: Vec<f64> = datasets.iter().filter_map(|dataset| dataset.tau).collect();
-    let changes = |d: &usize| datasets[*d].tau.is_some() && change_places(&column(original, *d), &column(&scores, *d));
+    let changes =
+        |d: &usize| datasets[*d].tau.is_some() && change_places(&column(original, *d), &column(scores.view(), *d));
     RankStability {
         axis: axis_of(grid, &quantity),
         tau: stats::mean(&taus),
@@ -162,10 +166,7 @@ pub(super) fn shifts(grid: &Grid) -> Vec<RankShift> {
 }
 
 fn places(grid: &Grid, quantity: &Quantity) -> Vec<f64> {
-    let means: Vec<f64> = quantity
-        .table(grid)
-        .into_iter()
-        .map(|series| -mean(series.into_iter()))
-        .collect();
+    let table = quantity.table(grid);
+    let means: Vec<f64> = table.rows().into_iter().map(|row| -mean(row.iter().copied())).collect();
     stats::average_ranks(&means)
 }

@@ -43,7 +43,7 @@ pub(super) fn split_half(grid: &Grid) -> Vec<SplitHalf> {
         .filter(|quantity| quantity.level != Level::Transformation);
     quantities
         .map(
-            |quantity| match split_half_reliability(&quantity.table(grid), &grid.tasks, SPLITS, SEED) {
+            |quantity| match split_half_reliability(quantity.table(grid).view(), &grid.tasks, SPLITS, SEED) {
                 Ok(found) => SplitHalf {
                     quantity,
                     median: Some(found.median),

@@ -1,12 +1,13 @@
 //! Weights as written-out rows: the metrics themselves are the reference.
 #![allow(clippy::unwrap_used)]
 
+use ndarray::Array2;
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
     metric::{
-        Similarity, VectorMatrix, nearest,
+        Similarity, nearest,
         pair_classification::average_precision,
         ranking::{self, Judgements, Retrieved},
     },
@@ -144,13 +145,13 @@ proptest! {
 }
 
 /// Vectors that look random, with some rows equal so that ties occur.
-fn vectors(rows: usize, salt: u64) -> VectorMatrix {
+fn vectors(rows: usize, salt: u64) -> Array2<f32> {
     let cell = |i: usize| {
         let row = (i / 4) % (rows - rows / 5).max(1);
         let hash = blake3::hash(format!("{salt} {row} {}", i % 4).as_bytes());
         f32::from(hash.as_bytes()[0]) / 128.0 - 1.0
     };
-    VectorMatrix::new(rows, 4, (0..rows * 4).map(cell).collect()).unwrap()
+    Array2::from_shape_fn((rows, 4), |(row, col)| cell(row * 4 + col))
 }
 
 fn is_main(what: &str, scores: &Scores, items: usize) {

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use ndarray::{ArrayView2, Axis};
 use rayon::prelude::*;
 
 use super::{
     hnsw::{self, Graph, HnswOptions},
-    matrix::{VectorMatrix, VectorView},
+    matrix::Rows,
     search::{self, Hit, Ties},
     similarity::Similarity,
 };
@@ -55,8 +56,8 @@ impl ApproximateReport {
 /// # Panics
 /// For 2³¹ documents or more.
 pub fn top_k(
-    queries: VectorView<'_>,
-    documents: VectorView<'_>,
+    queries: ArrayView2<'_, f32>,
+    documents: ArrayView2<'_, f32>,
     id_order: &[u32],
     similarity: Similarity,
     k: usize,
@@ -65,21 +66,21 @@ pub fn top_k(
 ) -> (Vec<Vec<Hit>>, ApproximateReport) {
     let ef_search = options.ef_search.max(k);
     let graph = Graph::build(documents, similarity, options);
+    let (query_rows, document_rows) = (Rows::new(queries), Rows::new(documents));
     let find = |query: usize| -> Vec<Hit> {
-        let row = queries.row(query);
+        let row = query_rows.row(query);
         let found = graph.search(row, ef_search);
-        let mut rows = Vec::with_capacity(found.len() * documents.cols());
+        let mut rows = Vec::with_capacity(found.len() * document_rows.width());
         for document in &found {
-            rows.extend_from_slice(documents.row(*document));
+            rows.extend_from_slice(document_rows.row(*document));
         }
         search::ranked(row, &rows, &found, id_order, similarity, k, ties)
     };
-    let hits: Vec<Vec<Hit>> = (0..queries.rows()).into_par_iter().map(find).collect();
+    let hits: Vec<Vec<Hit>> = (0..queries.nrows()).into_par_iter().map(find).collect();
 
-    let step = queries.rows().div_ceil(MOST_COMPARED).max(1);
-    let compared: Vec<usize> = (0..queries.rows()).step_by(step).collect();
-    let rows: Vec<f32> = compared.iter().flat_map(|query| queries.row(*query)).copied().collect();
-    let sample = VectorMatrix::of_checked(compared.len(), queries.cols(), rows);
+    let step = queries.nrows().div_ceil(MOST_COMPARED).max(1);
+    let compared: Vec<usize> = (0..queries.nrows()).step_by(step).collect();
+    let sample = queries.select(Axis(0), &compared);
     let exact = search::top_k(sample.view(), documents, id_order, similarity, k, ties);
     let pairs: Vec<(&[Hit], &[Hit])> = exact
         .iter()
@@ -117,11 +118,13 @@ fn recall(pairs: &[(&[Hit], &[Hit])], k: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use ndarray::{Array2, array};
+
     use super::*;
-    use crate::metric::VectorMatrix;
+    use crate::metric::vector_matrix;
 
     /// Documents around so many centres, from a linear congruence.
-    fn crowd(rows: usize, cols: usize, seed: u64) -> VectorMatrix {
+    fn crowd(rows: usize, cols: usize, seed: u64) -> Array2<f32> {
         let mut state = seed;
         let mut next = move || {
             state = state
@@ -132,7 +135,7 @@ mod tests {
         let centres: Vec<f32> = (0..20 * cols).map(|_| next()).collect();
         let data = (0..rows * cols).map(|i| centres[(i / cols % 20) * cols + i % cols] + 0.6 * next());
         let data = data.collect();
-        VectorMatrix::new(rows, cols, data).unwrap()
+        vector_matrix(rows, cols, data).unwrap()
     }
 
     #[test]
@@ -203,10 +206,10 @@ mod tests {
 
     #[test]
     fn a_similarity_that_overflows_is_treated_as_in_the_exact_search() {
-        let mut rows = crowd(30, 4, 1).data().to_vec();
-        rows[8..12].copy_from_slice(&[f32::MAX, -f32::MAX, f32::MAX, -f32::MAX]);
-        let documents = VectorMatrix::new(30, 4, rows).unwrap();
-        let query = VectorMatrix::new(1, 4, vec![f32::MAX; 4]).unwrap();
+        let mut documents = crowd(30, 4, 1);
+        let largest = array![f32::MAX, -f32::MAX, f32::MAX, -f32::MAX];
+        documents.row_mut(2).assign(&largest);
+        let query = vector_matrix(1, 4, vec![f32::MAX; 4]).unwrap();
         let (order, options): (Vec<u32>, _) = ((0..30).collect(), HnswOptions::default());
         let (query, documents) = (query.view(), documents.view());
         let exact = search::top_k(query, documents, &order, Similarity::Dot, 30, Ties::CorpusOrder);

@@ -1,14 +1,13 @@
-//! A row-major matrix of vectors.
+//! Vectors as matrices: one f32 row a text.
+//!
+//! Functions take [`ArrayView2`]s of any layout. Rows are read as slices: a view in standard layout
+//! (row-major, contiguous) is borrowed, any other is copied once where it enters.
 
-use ndarray::ArrayView2;
+use std::borrow::Cow;
 
-/// Vectors of texts: one f32 row per text, every value finite.
-#[derive(Debug, Clone, PartialEq)]
-pub struct VectorMatrix {
-    rows: usize,
-    cols: usize,
-    data: Vec<f32>,
-}
+use isomer_learn::row_major;
+use ndarray::{Array2, ArrayView2};
+use rayon::prelude::*;
 
 /// Values that do not form a matrix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,180 +45,126 @@ pub enum MatrixError {
     },
 }
 
-impl VectorMatrix {
-    /// Creates a matrix from `rows × cols` values, row by row.
-    ///
-    /// # Errors
-    /// If the number of values is wrong, there are no columns, or a value is not finite.
-    pub fn new(rows: usize, cols: usize, data: Vec<f32>) -> Result<Self, MatrixError> {
-        let needed = rows.saturating_mul(cols);
-        if data.len() != needed {
-            return Err(MatrixError::Shape {
-                rows,
-                cols,
-                needed,
-                found: data.len(),
-            });
+/// Creates a matrix from `rows × cols` values, row by row, e.g. from those of a request.
+///
+/// # Errors
+/// If the number of values is wrong, there are no columns, or a value is not finite.
+pub fn vector_matrix(rows: usize, cols: usize, data: Vec<f32>) -> Result<Array2<f32>, MatrixError> {
+    let (needed, found) = (rows.saturating_mul(cols), data.len());
+    let shape = MatrixError::Shape {
+        rows,
+        cols,
+        needed,
+        found,
+    };
+    if found != needed {
+        return Err(shape);
+    }
+    if cols == 0 {
+        return Err(MatrixError::NoColumns);
+    }
+    if let Some(at) = data.iter().position(|v| !v.is_finite()) {
+        return Err(MatrixError::NotFinite {
+            row: at / cols,
+            col: at % cols,
+        });
+    }
+    Array2::from_shape_vec((rows, cols), data).map_err(|_| shape)
+}
+
+/// The rows of a matrix with at least one column, as slices.
+#[derive(Debug)]
+pub struct Rows<'a> {
+    values: Cow<'a, [f32]>,
+    width: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of a matrix.
+    pub fn new(matrix: ArrayView2<'a, f32>) -> Self {
+        Self {
+            values: row_major(matrix),
+            width: matrix.ncols(),
         }
-        if cols == 0 {
-            return Err(MatrixError::NoColumns);
-        }
-        if let Some(at) = data.iter().position(|v| !v.is_finite()) {
-            return Err(MatrixError::NotFinite {
-                row: at / cols,
-                col: at % cols,
-            });
-        }
-        Ok(Self { rows, cols, data })
     }
 
-    /// Creates a matrix from values known to be valid: rows copied from another matrix.
-    pub(crate) fn of_checked(rows: usize, cols: usize, data: Vec<f32>) -> Self {
-        Self { rows, cols, data }
-    }
-
-    /// A copy of these rows, in this order.
-    ///
-    /// # Panics
-    /// If a row does not exist.
-    pub fn select(&self, rows: impl IntoIterator<Item = usize>) -> Self {
-        let (mut count, mut data) = (0, Vec::new());
-        for row in rows {
-            data.extend_from_slice(self.row(row));
-            count += 1;
-        }
-        Self::of_checked(count, self.cols, data)
-    }
-
-    /// Number of vectors.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Dimensions of a vector.
-    pub fn cols(&self) -> usize {
-        self.cols
+    /// Values of a row.
+    #[inline]
+    pub fn width(&self) -> usize {
+        self.width
     }
 
     /// All values, row after row.
-    pub fn data(&self) -> &[f32] {
-        &self.data
+    #[inline]
+    pub fn values(&self) -> &[f32] {
+        &self.values
     }
 
-    /// One vector. Panics past the last row, as indexing a slice does.
+    /// One row. Panics past the last row, as indexing a slice does.
+    #[inline]
     pub fn row(&self, row: usize) -> &[f32] {
-        &self.data[row * self.cols..(row + 1) * self.cols]
+        &self.values[row * self.width..(row + 1) * self.width]
     }
 
-    /// The vectors in order.
+    /// The rows in order.
+    #[inline]
     pub fn iter(&self) -> std::slice::ChunksExact<'_, f32> {
-        self.data.chunks_exact(self.cols)
+        self.values.chunks_exact(self.width)
     }
 
-    /// The first `rows` vectors and the rest, without copying.
-    pub fn split_at(&self, rows: usize) -> (VectorView<'_>, VectorView<'_>) {
-        let (head, tail) = self.data.split_at(rows.min(self.rows) * self.cols);
-        (
-            VectorView {
-                cols: self.cols,
-                data: head,
-            },
-            VectorView {
-                cols: self.cols,
-                data: tail,
-            },
-        )
-    }
-
-    /// All of it, borrowed.
-    pub fn view(&self) -> VectorView<'_> {
-        VectorView {
-            cols: self.cols,
-            data: &self.data,
-        }
-    }
-}
-
-/// Borrowed consecutive rows of a [`VectorMatrix`].
-#[derive(Debug, Clone, Copy)]
-pub struct VectorView<'a> {
-    cols: usize,
-    data: &'a [f32],
-}
-
-impl<'a> VectorView<'a> {
-    /// Number of vectors.
-    pub fn rows(&self) -> usize {
-        self.data.len() / self.cols
-    }
-
-    /// Dimensions of a vector.
-    pub fn cols(&self) -> usize {
-        self.cols
-    }
-
-    /// All values, row after row.
-    pub fn data(&self) -> &'a [f32] {
-        self.data
-    }
-
-    /// All of it, as `isomer-learn` takes matrices.
-    pub(crate) fn array(&self) -> Result<ArrayView2<'a, f32>, MatrixError> {
-        let (rows, cols, found) = (self.rows(), self.cols, self.data.len());
-        ArrayView2::from_shape((rows, cols), self.data).map_err(|_| MatrixError::Shape {
-            rows,
-            cols,
-            needed: rows.saturating_mul(cols),
-            found,
-        })
-    }
-
-    /// One vector. Panics past the last row, as indexing a slice does.
-    pub fn row(&self, row: usize) -> &'a [f32] {
-        &self.data[row * self.cols..(row + 1) * self.cols]
-    }
-
-    /// The vectors in order.
-    pub fn iter(&self) -> std::slice::ChunksExact<'a, f32> {
-        self.data.chunks_exact(self.cols)
-    }
-
-    /// The first `rows` vectors and the rest.
-    pub fn split_at(&self, rows: usize) -> (VectorView<'a>, VectorView<'a>) {
-        let (head, tail) = self.data.split_at(rows.min(self.rows()) * self.cols);
-        let view = |data| VectorView { cols: self.cols, data };
-        (view(head), view(tail))
+    /// The rows in order, for all threads.
+    #[inline]
+    pub fn par_iter(&self) -> rayon::slice::ChunksExact<'_, f32> {
+        self.values.par_chunks_exact(self.width)
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use ndarray::s;
+
     use super::*;
 
     #[test]
     fn a_wrong_shape_or_a_nan_is_refused_with_its_place() {
-        assert!(matches!(
-            VectorMatrix::new(2, 3, vec![0.0; 5]),
-            Err(MatrixError::Shape {
-                needed: 6,
-                found: 5,
-                ..
-            })
-        ));
-        assert_eq!(VectorMatrix::new(1, 0, vec![]), Err(MatrixError::NoColumns));
-        let nan = VectorMatrix::new(2, 2, vec![0.0, 1.0, 2.0, f32::NAN]);
+        for (rows, cols) in [(2, 3), (usize::MAX, 3), (usize::MAX, usize::MAX)] {
+            let needed = rows.saturating_mul(cols);
+            let error = vector_matrix(rows, cols, vec![0.0; 5]).unwrap_err();
+            assert_eq!(
+                error,
+                MatrixError::Shape {
+                    rows,
+                    cols,
+                    needed,
+                    found: 5
+                }
+            );
+        }
+        assert_eq!(vector_matrix(1, 0, vec![]), Err(MatrixError::NoColumns));
+        let nan = vector_matrix(2, 2, vec![0.0, 1.0, 2.0, f32::NAN]);
         assert_eq!(nan, Err(MatrixError::NotFinite { row: 1, col: 1 }));
     }
 
     #[test]
-    fn splitting_keeps_rows_whole() {
-        let m = VectorMatrix::new(3, 2, vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
-        let (head, tail) = m.split_at(1);
-        assert_eq!(
-            (head.rows(), tail.rows(), tail.data()),
-            (1, 2, &[2.0, 3.0, 4.0, 5.0][..])
-        );
-        assert_eq!(m.row(2), [4.0, 5.0]);
+    fn rows_are_those_of_the_view_whatever_its_layout() {
+        let whole = vector_matrix(4, 6, (0..24_u8).map(f32::from).collect()).unwrap();
+        let views = [
+            whole.view(),
+            whole.t(),
+            whole.slice(s![1..3, ..]),
+            whole.slice(s![.., 1..4]),
+            whole.slice(s![..;-1, ..;2]),
+        ];
+        for view in views {
+            let rows = Rows::new(view);
+            assert_eq!((rows.iter().len(), rows.width()), view.dim());
+            for (row, expected) in view.rows().into_iter().enumerate() {
+                assert_eq!(rows.row(row), expected.to_vec());
+            }
+            assert!(rows.iter().eq((0..view.nrows()).map(|row| rows.row(row))));
+        }
+        let borrowed = |view| matches!(Rows::new(view).values, Cow::Borrowed(_));
+        assert!(borrowed(whole.view()) && borrowed(whole.slice(s![1..3, ..])) && !borrowed(whole.t()));
     }
 }

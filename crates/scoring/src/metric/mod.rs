@@ -1,6 +1,6 @@
 //! Task metrics, pure, each as the named reference library defines it.
 //!
-//! * [`matrix`]: vectors, one row a text.
+//! * [`matrix`]: vectors as rows of `ndarray` matrices, one a text.
 //! * [`similarity`]: similarities of pairs of vectors, in f32 as mteb computes them.
 //! * [`sts`], [`pair_classification`]: the pair tasks.
 //! * [`nearest`]: nearest neighbours scored as predictions (bitext).
@@ -30,5 +30,5 @@ pub mod summarisation;
 
 pub use approximate::ApproximateReport;
 pub use hnsw::HnswOptions;
-pub use matrix::{MatrixError, VectorMatrix};
+pub use matrix::{MatrixError, vector_matrix};
 pub use similarity::Similarity;

@@ -13,10 +13,11 @@
 use std::borrow::Cow;
 
 use isomer_kernels::{Epilogue, PackedMatrix, gemm_serial};
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use super::{
-    matrix::VectorView,
+    matrix::Rows,
     similarity::{self, Similarity},
 };
 
@@ -51,21 +52,22 @@ pub struct Hit {
 /// when ids are sorted ascending by bytes (see [`id_order`]). It is not used with
 /// [`Ties::CorpusOrder`].
 ///
-/// Vectors of queries and documents must have equal widths; fewer than `k` documents give fewer
-/// hits. A document whose similarity is not a number (the sum overflowed) is not found.
+/// Vectors of queries and documents must have equal widths, at least 1; fewer than `k` documents
+/// give fewer hits. A document whose similarity is not a number (the sum overflowed) is not found.
 pub fn top_k(
-    queries: VectorView<'_>,
-    documents: VectorView<'_>,
+    queries: ArrayView2<'_, f32>,
+    documents: ArrayView2<'_, f32>,
     id_order: &[u32],
     similarity: Similarity,
     k: usize,
     ties: Ties,
 ) -> Vec<Vec<Hit>> {
-    let width = queries.cols();
+    let (queries, documents) = (Rows::new(queries), Rows::new(documents));
+    let width = queries.width();
     let order = TieOrder::new(id_order.into(), ties);
-    let queries = prepared(queries.data(), width, similarity);
+    let queries = prepared(queries.values(), width, similarity);
     let mut best: Vec<Best> = (0..queries.len() / width).map(|_| Best::new(k)).collect();
-    for (number, slab) in documents.data().chunks(SLAB * BLOCK * width).enumerate() {
+    for (number, slab) in documents.values().chunks(SLAB * BLOCK * width).enumerate() {
         let blocks: Vec<Block> = slab
             .par_chunks(BLOCK * width)
             .map(|rows| Block::new(rows, width, similarity))
@@ -370,14 +372,15 @@ fn score_of(key: u64) -> f32 {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use ndarray::{Array2, s};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::metric::VectorMatrix;
+    use crate::metric::vector_matrix;
 
-    fn matrix(rows: usize, cols: usize, mut value: impl FnMut(usize, usize) -> f32) -> VectorMatrix {
+    fn matrix(rows: usize, cols: usize, mut value: impl FnMut(usize, usize) -> f32) -> Array2<f32> {
         let data = (0..rows * cols).map(|i| value(i / cols, i % cols)).collect();
-        VectorMatrix::new(rows, cols, data).unwrap()
+        vector_matrix(rows, cols, data).unwrap()
     }
 
     fn documents_of(hits: &[Hit]) -> Vec<usize> {
@@ -422,8 +425,8 @@ mod tests {
     /// A corpus with ids in no order of their own, equal documents, and scores that tie; and where
     /// its shards begin.
     struct Sharded {
-        queries: VectorMatrix,
-        documents: VectorMatrix,
+        queries: Array2<f32>,
+        documents: Array2<f32>,
         ids: Vec<String>,
         firsts: Vec<usize>,
     }
@@ -453,7 +456,7 @@ mod tests {
         firsts.dedup();
         Sharded {
             queries,
-            documents: VectorMatrix::new(rows, 7, data).unwrap(),
+            documents: vector_matrix(rows, 7, data).unwrap(),
             ids,
             firsts,
         }
@@ -473,8 +476,7 @@ mod tests {
             k: usize,
             ties: Ties,
         ) -> Vec<Vec<Hit>> {
-            let (_, rest) = self.documents.split_at(first);
-            let (own, _) = rest.split_at(end - first);
+            let own = self.documents.slice(s![first..end, ..]);
             top_k(
                 self.queries.view(),
                 own,
@@ -564,11 +566,12 @@ mod tests {
             let documents = matrix(60, 4, |_, _| next());
             let ids: Vec<String> = (0..60).map(|i| format!("d{i}")).collect();
             let order = id_order(&ids);
+            let (query_rows, document_rows) = (Rows::new(queries.view()), Rows::new(documents.view()));
             for similarity in [Similarity::Dot, Similarity::Euclidean, Similarity::Manhattan] {
                 let found = top_k(queries.view(), documents.view(), &order, similarity, k, Ties::IdDescending);
                 for (q, hits) in found.iter().enumerate() {
                     let mut all: Vec<(f32, &String, usize)> =
-                        (0..60).map(|d| (similarity.of(queries.row(q), documents.row(d)) + 0.0, &ids[d], d)).collect();
+                        (0..60).map(|d| (similarity.of(query_rows.row(q), document_rows.row(d)) + 0.0, &ids[d], d)).collect();
                     all.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(a.1)));
                     for (hit, expected) in hits.iter().zip(&all) {
                         prop_assert!((hit.score - expected.0).abs() < 1e-5);

@@ -47,6 +47,12 @@ fn sum(x: &[f32], y: &[f32], term: impl Fn(f32, f32) -> f64) -> f32 {
     total as f32
 }
 
+/// The highest of some similarities; NaN if one is.
+pub fn highest(values: impl Iterator<Item = f32>) -> f64 {
+    let higher = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
+    values.map(f64::from).fold(f64::NEG_INFINITY, higher)
+}
+
 /// Euclidean norm.
 pub fn norm(x: &[f32]) -> f32 {
     sum(x, x, |a, _| f64::from(a) * f64::from(a)).sqrt()
@@ -139,6 +145,16 @@ mod tests {
                 assert!(near(cosine_of_units(&x, &y), of(&|a, b| a * b) / lengths), "{len}");
                 assert!(near(cosine(&x, &y), of(&|a, b| a * b) / lengths), "{len}");
             }
+        }
+    }
+
+    #[test]
+    fn the_highest_is_not_a_number_if_one_is_not() {
+        assert_eq!(highest([0.5, -1.0, 0.75].into_iter()), 0.75);
+        for nan in 0..3 {
+            let mut values = [0.5, -1.0, 0.75];
+            values[nan] = f32::NAN;
+            assert!(highest(values.into_iter()).is_nan());
         }
     }
 

@@ -61,15 +61,19 @@ impl Judged {
             own: Vec::new(),
         };
         for summary in machine {
-            let highest = |f: &dyn Fn(&[f32], &[f32]) -> f32| {
-                let values = human.iter().map(|h| f64::from(f(summary, h)));
-                values.fold(f64::NEG_INFINITY, f64::max)
-            };
+            let highest = |f: &dyn Fn(&[f32], &[f32]) -> f32| similarity::highest(human.iter().map(|h| f(summary, h)));
             judged.cosine.push(highest(&similarity::cosine_of_units));
             judged.dot.push(highest(&similarity::dot));
             judged.own.push(highest(&|x, y| own.of(x, y)));
         }
         judged
+    }
+
+    /// Whether a similarity is not a number.
+    pub fn unsound(&self) -> bool {
+        [&self.cosine, &self.dot, &self.own]
+            .iter()
+            .any(|values| values.iter().any(|value| value.is_nan()))
     }
 
     /// Whether mteb leaves the text out: its gold scores are equal, or its predictions do not

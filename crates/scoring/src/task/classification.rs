@@ -6,9 +6,10 @@ use isomer_learn::{
     logistic::LogisticRegression,
     protocol::{self, ClassificationReport, FewShot},
 };
+use ndarray::ArrayView2;
 
 use super::{Profile, ScoreError, Scores, TaskType};
-use crate::{evidence::Evidence, metric::matrix::VectorView};
+use crate::evidence::Evidence;
 
 /// Default number of train rows of each label in each fit.
 pub const SAMPLES_PER_LABEL: usize = 8;
@@ -20,11 +21,11 @@ pub const EXPERIMENTS: usize = 10;
 #[derive(Debug, Clone, Copy)]
 pub struct ClassificationInput<'a> {
     /// One vector per train row.
-    pub train: VectorView<'a>,
+    pub train: ArrayView2<'a, f32>,
     /// Their labels.
     pub train_labels: &'a [String],
     /// One vector per test row.
-    pub test: VectorView<'a>,
+    pub test: ArrayView2<'a, f32>,
     /// Their labels; each must be a label of the train rows.
     pub test_labels: &'a [String],
     /// Train rows of each label in each fit. Ignored under `hteb`.
@@ -48,10 +49,7 @@ pub fn score_classification(input: &ClassificationInput<'_>, profile: Profile) -
             return Err(ScoreError::none(main_key, what));
         }
     }
-    let (train, test) = (
-        ScoreError::array("train vectors", input.train)?,
-        ScoreError::array("test vectors", input.test)?,
-    );
+    let (train, test) = (input.train, input.test);
     let report = match profile {
         Profile::MtebV2 | Profile::MtebV1 => {
             let few = FewShot {

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use ndarray::{ArrayView2, Axis, stack};
 use rayon::prelude::*;
 
 use super::{Profile, RetrievalInput, ScoreError, Scores, SearchMode, TaskType, ranked, score_retrieval};
 use crate::metric::{
-    Similarity,
+    MatrixError, Similarity,
     discrimination::{self, Change},
-    matrix::VectorView,
+    matrix::Rows,
 };
 
 /// A distractor that differs from its target in one word.
@@ -27,11 +28,11 @@ pub struct OneWord {
 #[derive(Debug, Clone, Copy)]
 pub struct ClsdInput<'a> {
     /// One vector a source.
-    pub sources: VectorView<'a>,
+    pub sources: ArrayView2<'a, f32>,
     /// One vector a target, in the same order.
-    pub targets: VectorView<'a>,
+    pub targets: ArrayView2<'a, f32>,
     /// Distractors of all rows, one row after the other.
-    pub distractors: VectorView<'a>,
+    pub distractors: ArrayView2<'a, f32>,
     /// Distractors of each row.
     pub counts: &'a [usize],
     /// Whether each distractor is equal to its target; mteb then counts it as found.
@@ -69,13 +70,14 @@ pub fn score_clsd(input: &ClsdInput<'_>, own: Similarity, profile: Profile) -> R
             Some(here)
         })
         .collect();
+    let [sources, targets, distractors] = [input.sources, input.targets, input.distractors].map(Rows::new);
     let nearest: Vec<f64> = starts
         .par_iter()
         .zip(input.counts)
         .enumerate()
         .map(|(row, (start, count))| {
-            let distractors = (*start..start + count).map(|d| input.distractors.row(d));
-            let won = discrimination::target_is_nearest(input.sources.row(row), input.targets.row(row), distractors);
+            let own = (*start..start + count).map(|d| distractors.row(d));
+            let won = discrimination::target_is_nearest(sources.row(row), targets.row(row), own);
             f64::from(u8::from(won))
         })
         .collect();
@@ -83,7 +85,7 @@ pub fn score_clsd(input: &ClsdInput<'_>, own: Similarity, profile: Profile) -> R
     let mut all = corpus.all;
     let share = nearest.iter().sum::<f64>() / nearest.len() as f64;
     all.insert("candidates_precision_at_1".to_owned(), share);
-    all.extend(one_word(input));
+    all.extend(one_word(input.one_word, &sources, &targets, &distractors));
     let mut items = corpus.per_item;
     items.insert("candidates_precision_at_1".to_owned(), nearest);
     // The paper's share is not rounded, mteb's means are.
@@ -117,9 +119,9 @@ fn check(input: &ClsdInput<'_>, main_key: &'static str) -> Result<(), ScoreError
         });
     }
     let distractors = input.counts.iter().sum();
-    ScoreError::rows("sources", rows, input.sources.rows())?;
-    ScoreError::rows("targets", rows, input.targets.rows())?;
-    ScoreError::rows("distractors", distractors, input.distractors.rows())?;
+    ScoreError::rows("sources", rows, input.sources.nrows())?;
+    ScoreError::rows("targets", rows, input.targets.nrows())?;
+    ScoreError::rows("distractors", distractors, input.distractors.nrows())?;
     ScoreError::rows("same_as_target", distractors, input.same_as_target.len())?;
     ScoreError::widths("targets", input.sources, input.targets)?;
     ScoreError::widths("distractors", input.sources, input.distractors)
@@ -128,24 +130,29 @@ fn check(input: &ClsdInput<'_>, main_key: &'static str) -> Result<(), ScoreError
 /// mteb's form: queries Q1, Q2 … against documents D1, D2 …, each target followed by its
 /// distractors.
 fn whole_corpus(input: &ClsdInput<'_>, starts: &[usize], own: Similarity) -> Result<Scores, ScoreError> {
-    let cols = input.targets.cols();
-    let mut data = Vec::with_capacity((input.targets.rows() + input.distractors.rows()) * cols);
+    let mut rows = Vec::with_capacity(input.targets.nrows() + input.distractors.nrows());
     let mut judgements = Vec::with_capacity(input.counts.len());
     for (row, (start, count)) in starts.iter().zip(input.counts).enumerate() {
-        let first = data.len() / cols;
-        data.extend_from_slice(input.targets.row(row));
+        let first = rows.len();
+        rows.push(input.targets.row(row));
         let mut relevant = vec![(first, 1)];
         for (offset, distractor) in (*start..start + count).enumerate() {
-            data.extend_from_slice(input.distractors.row(distractor));
+            rows.push(input.distractors.row(distractor));
             if input.same_as_target[distractor] {
                 relevant.push((first + 1 + offset, 1));
             }
         }
         judgements.push(relevant);
     }
-    let documents = crate::metric::VectorMatrix::of_checked(data.len() / cols, cols, data);
+    let documents = stack(Axis(0), &rows).map_err(|_| ScoreError::Matrix {
+        what: "distractors",
+        source: MatrixError::Width {
+            left: input.targets.ncols(),
+            right: input.distractors.ncols(),
+        },
+    })?;
     let ids = |letter: char, count: usize| (1..=count).map(|i| format!("{letter}{i}")).collect::<Vec<_>>();
-    let (query_ids, document_ids) = (ids('Q', input.counts.len()), ids('D', documents.rows()));
+    let (query_ids, document_ids) = (ids('Q', input.counts.len()), ids('D', documents.nrows()));
     let retrieval = RetrievalInput {
         queries: input.sources,
         query_ids: &query_ids,
@@ -160,23 +167,25 @@ fn whole_corpus(input: &ClsdInput<'_>, starts: &[usize], own: Similarity) -> Res
 
 /// The fine-grained analysis; empty if no distractor differs in one word or the gap is not
 /// positive.
-fn one_word(input: &ClsdInput<'_>) -> BTreeMap<String, f64> {
+fn one_word(
+    pairs: &[OneWord],
+    sources: &Rows<'_>,
+    targets: &Rows<'_>,
+    distractors: &Rows<'_>,
+) -> BTreeMap<String, f64> {
     let mut scores = BTreeMap::new();
-    let gap = discrimination::parallel_gap(input.sources.iter(), input.targets.iter());
+    let gap = discrimination::parallel_gap(sources.iter(), targets.iter());
     scores.insert("parallel_gap".to_owned(), gap);
-    if input.one_word.is_empty() || gap <= 0.0 {
+    if pairs.is_empty() || gap <= 0.0 {
         return scores;
     }
-    let changes: Vec<Change> = input
-        .one_word
-        .iter()
-        .map(|pair| {
-            let (source, target) = (input.sources.row(pair.row), input.targets.row(pair.row));
-            discrimination::change(source, target, input.distractors.row(pair.distractor), gap)
-        })
-        .collect();
+    let change = |pair: &OneWord| {
+        let (source, target) = (sources.row(pair.row), targets.row(pair.row));
+        discrimination::change(source, target, distractors.row(pair.distractor), gap)
+    };
+    let changes: Vec<Change> = pairs.iter().map(change).collect();
     let mut groups: BTreeMap<String, Vec<Change>> = BTreeMap::from([(String::new(), changes.clone())]);
-    for (pair, change) in input.one_word.iter().zip(&changes) {
+    for (pair, change) in pairs.iter().zip(&changes) {
         if let Some(pos) = &pair.pos {
             groups
                 .entry(format!("_{}", pos.to_lowercase()))

@@ -6,11 +6,11 @@ use isomer_learn::{
     protocol::{self, FastClustering},
     random::PythonRandom,
 };
+use ndarray::{ArrayView2, Axis};
 
 use super::{Profile, ScoreError, Scores, TaskType};
 use crate::{
     evidence::{Clustering, Evidence},
-    metric::{VectorMatrix, matrix::VectorView},
     stats::{describe::population_sd, mean},
 };
 
@@ -23,7 +23,7 @@ const HTEB_SEEDS: [u32; 3] = [1337, 1338, 1339];
 #[derive(Debug, Clone, Copy)]
 pub struct ClusteringInput<'a> {
     /// One vector per document.
-    pub vectors: VectorView<'a>,
+    pub vectors: ArrayView2<'a, f32>,
     /// Their labels.
     pub labels: &'a [String],
     /// Documents of each set, for data whose rows are sets. Empty: the documents are one set.
@@ -52,7 +52,7 @@ pub fn score_clustering(input: &ClusteringInput<'_>, profile: Profile) -> Result
     if input.labels.is_empty() {
         return Err(ScoreError::none(main_key, "documents"));
     }
-    ScoreError::rows("labels", input.vectors.rows(), input.labels.len())?;
+    ScoreError::rows("labels", input.vectors.nrows(), input.labels.len())?;
     if input.labels.windows(2).all(|w| w[0] == w[1]) {
         let reason = format!("all {} labels are `{}`", input.labels.len(), input.labels[0]);
         return Err(ScoreError::Undefined {
@@ -110,12 +110,11 @@ fn per_set(input: &ClusteringInput<'_>, sets: &[usize], seed: u32) -> Result<(Ve
     let mut values = Vec::with_capacity(sets.len());
     let mut clusterings = Vec::with_capacity(sets.len());
     for size in sets {
-        let (own, others) = rest.split_at(*size);
+        let (own, others) = rest.split_at(Axis(0), *size);
         let (own_labels, other_labels) = labels.split_at(*size);
         (rest, labels) = (others, other_labels);
         let (value, clusters) = if protocol::legacy_set_needs_vectors(own_labels) {
-            let vectors = ScoreError::array("vectors", own)?;
-            let (agreement, clusters) = protocol::clustering_seed_score(vectors, own_labels, seed)?;
+            let (agreement, clusters) = protocol::clustering_seed_score(own, own_labels, seed)?;
             (agreement.v_measure, clusters)
         } else {
             (1.0, vec![0; *size])
@@ -186,15 +185,9 @@ fn fast(input: &ClusteringInput<'_>, main_key: &'static str) -> Result<Scores, S
             reason,
         });
     }
-    let cols = input.vectors.cols();
-    let mut data = Vec::with_capacity(chosen.len() * cols);
-    for row in &chosen {
-        data.extend_from_slice(input.vectors.row(*row));
-    }
-    let matrix = VectorMatrix::of_checked(chosen.len(), cols, data);
-    let vectors = ScoreError::array("vectors", matrix.view())?;
+    let vectors = input.vectors.select(Axis(0), &chosen);
     let labels: Vec<Vec<String>> = chosen.iter().map(|row| vec![input.labels[*row].clone()]).collect();
-    let report = clustering.score(&mut random, vectors, &labels)?;
+    let report = clustering.score(&mut random, vectors.view(), &labels)?;
     let all = report
         .named()
         .into_iter()

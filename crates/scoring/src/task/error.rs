@@ -3,10 +3,7 @@
 use ndarray::ArrayView2;
 
 use super::{Profile, TaskType};
-use crate::{
-    metric::{MatrixError, matrix::VectorView},
-    stats::StatsError,
-};
+use crate::{metric::MatrixError, stats::StatsError};
 
 /// A task that could not be scored.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -91,19 +88,16 @@ pub enum ScoreError {
 }
 
 impl ScoreError {
-    /// Vectors as `isomer-learn` takes them.
-    pub(super) fn array<'a>(what: &'static str, vectors: VectorView<'a>) -> Result<ArrayView2<'a, f32>, Self> {
-        vectors.array().map_err(|source| Self::Matrix { what, source })
-    }
-
-    /// Refuses vectors of different widths.
-    pub(super) fn widths(what: &'static str, left: VectorView<'_>, right: VectorView<'_>) -> Result<(), Self> {
-        if left.cols() == right.cols() {
-            return Ok(());
-        }
-        let source = MatrixError::Width {
-            left: left.cols(),
-            right: right.cols(),
+    /// Refuses vectors of different widths, and those without columns.
+    pub(super) fn widths(
+        what: &'static str,
+        left: ArrayView2<'_, f32>,
+        right: ArrayView2<'_, f32>,
+    ) -> Result<(), Self> {
+        let source = match (left.ncols(), right.ncols()) {
+            (left, right) if left != right => MatrixError::Width { left, right },
+            (0, _) => MatrixError::NoColumns,
+            _ => return Ok(()),
         };
         Err(Self::Matrix { what, source })
     }

@@ -7,9 +7,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use ndarray::ArrayView2;
+
 use super::{Profile, ScoreError, Scores, TaskType};
 use crate::{
-    metric::{Similarity, matrix::VectorView},
+    metric::{Similarity, matrix::Rows},
     stats::{mean, spearman},
 };
 
@@ -28,15 +30,16 @@ pub type PairScores = Vec<f64>;
 /// If vectors do not match, there are no groups, a group has fewer than two candidates, or scores
 /// are equal in every group.
 pub fn score_graded_ranking(
-    anchors: VectorView<'_>,
-    candidates: VectorView<'_>,
+    anchors: ArrayView2<'_, f32>,
+    candidates: ArrayView2<'_, f32>,
     counts: &[usize],
     own: Similarity,
     profile: Profile,
 ) -> Result<Scores, ScoreError> {
-    ScoreError::rows("anchors", counts.len(), anchors.rows())?;
-    ScoreError::rows("candidates", counts.iter().sum(), candidates.rows())?;
+    ScoreError::rows("anchors", counts.len(), anchors.nrows())?;
+    ScoreError::rows("candidates", counts.iter().sum(), candidates.nrows())?;
     ScoreError::widths("candidates", anchors, candidates)?;
+    let (anchors, candidates) = (Rows::new(anchors), Rows::new(candidates));
     let mut next = 0;
     let groups: Vec<PairScores> = counts
         .iter()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use super::{Profile, ScoreError, Scores, TaskType};
@@ -9,7 +10,7 @@ use crate::{
     evidence::Evidence,
     metric::{
         Similarity,
-        matrix::VectorView,
+        matrix::Rows,
         nearest, pair_classification,
         search::{self, Ties},
         similarity, sts,
@@ -22,8 +23,8 @@ use crate::{
 /// If vectors and scores do not match, gold scores are constant or not finite, there are fewer than
 /// two pairs, or all pairs are equally similar.
 pub fn score_sts(
-    first: VectorView<'_>,
-    second: VectorView<'_>,
+    first: ArrayView2<'_, f32>,
+    second: ArrayView2<'_, f32>,
     gold: &[f64],
     own: Similarity,
     profile: Profile,
@@ -36,8 +37,9 @@ pub fn score_sts(
             reason,
         });
     }
-    let (cosine, of_encoder) = similarities(first, second, own);
-    let all = sts::score(pairs(first, second), gold, &cosine, &of_encoder)
+    let (first, second) = (Rows::new(first), Rows::new(second));
+    let (cosine, of_encoder) = similarities(&first, &second, own);
+    let all = sts::score(pairs(&first, &second), gold, &cosine, &of_encoder)
         .map_err(|e| ScoreError::undefined(main_key, &e))?;
     let evidence = Evidence::Spearman {
         gold: gold.to_vec(),
@@ -57,10 +59,11 @@ pub fn score_sts(
 /// Scores pair classification. `labels` holds one label a pair, true for a positive.
 ///
 /// # Errors
-/// If vectors and labels do not match, or there are labels of one class only.
+/// If vectors and labels do not match, there are labels of one class only, or a similarity is not a
+/// number.
 pub fn score_pair_classification(
-    first: VectorView<'_>,
-    second: VectorView<'_>,
+    first: ArrayView2<'_, f32>,
+    second: ArrayView2<'_, f32>,
     labels: &[bool],
     own: Similarity,
     profile: Profile,
@@ -73,8 +76,16 @@ pub fn score_pair_classification(
             reason,
         });
     }
-    let all = pair_classification::score(pairs(first, second), labels, own);
-    let (cosine, of_encoder) = similarities(first, second, own);
+    let (first, second) = (Rows::new(first), Rows::new(second));
+    let (cosine, of_encoder) = similarities(&first, &second, own);
+    if let Some(index) = cosine
+        .iter()
+        .zip(&of_encoder)
+        .position(|(c, own)| c.is_nan() || own.is_nan())
+    {
+        return Err(not_a_number(index));
+    }
+    let all = pair_classification::score(pairs(&first, &second), labels, own);
     let items = BTreeMap::from([
         ("cosine".to_owned(), cosine),
         ("similarity".to_owned(), of_encoder),
@@ -84,7 +95,7 @@ pub fn score_pair_classification(
         ),
     ]);
     let of = |f: &(dyn Fn(&[f32], &[f32]) -> f32 + Sync)| -> Vec<f32> {
-        pairs(first, second).map(|(x, y)| f(x, y)).collect()
+        pairs(&first, &second).map(|(x, y)| f(x, y)).collect()
     };
     let mut similarities = vec![of(&similarity::cosine)];
     if main_key == "max_ap" {
@@ -109,15 +120,16 @@ pub fn score_pair_classification(
 /// other; one direction only, as mteb does.
 ///
 /// # Errors
-/// If the sides have different sizes or widths, or there are no pairs.
+/// If the sides have different sizes or widths, there are no pairs, or no similarity of a first
+/// text is a number.
 pub fn score_bitext(
-    first: VectorView<'_>,
-    second: VectorView<'_>,
+    first: ArrayView2<'_, f32>,
+    second: ArrayView2<'_, f32>,
     own: Similarity,
     profile: Profile,
 ) -> Result<Scores, ScoreError> {
-    let main_key = checked(TaskType::Bitext, profile, first, second, first.rows())?;
-    if first.rows() == 0 {
+    let main_key = checked(TaskType::Bitext, profile, first, second, first.nrows())?;
+    if first.nrows() == 0 {
         return Err(ScoreError::Undefined {
             metric: main_key,
             reason: "there are no pairs".to_owned(),
@@ -125,11 +137,10 @@ pub fn score_bitext(
     }
     // Ids break no ties here, so their order does not matter.
     let hits = search::top_k(first, second, &[], own, 1, Ties::CorpusOrder);
-    let predictions: Vec<usize> = hits
-        .iter()
-        .filter_map(|hits| hits.first())
-        .map(|h| h.document)
-        .collect();
+    let mut predictions = Vec::with_capacity(hits.len());
+    for (index, hits) in hits.iter().enumerate() {
+        predictions.push(hits.first().ok_or_else(|| not_a_number(index))?.document);
+    }
     let correct = predictions
         .iter()
         .enumerate()
@@ -144,13 +155,21 @@ pub fn score_bitext(
             .map(|p| u32::try_from(*p).unwrap_or(u32::MAX))
             .collect(),
     };
-    Ok(Scores::new(main_key, nearest::score(&predictions), first.rows())?
+    Ok(Scores::new(main_key, nearest::score(&predictions), first.nrows())?
         .with_items(items)
         .with_evidence(evidence))
 }
 
+fn not_a_number(index: usize) -> ScoreError {
+    ScoreError::Item {
+        what: "pairs",
+        index,
+        problem: "the similarity is not a number".to_owned(),
+    }
+}
+
 /// Cosine and the encoder's own similarity of each pair.
-fn similarities(first: VectorView<'_>, second: VectorView<'_>, own: Similarity) -> (Vec<f64>, Vec<f64>) {
+fn similarities(first: &Rows<'_>, second: &Rows<'_>, own: Similarity) -> (Vec<f64>, Vec<f64>) {
     pairs(first, second)
         .map(|(x, y)| (f64::from(similarity::cosine(x, y)), f64::from(own.of(x, y))))
         .unzip()
@@ -160,19 +179,19 @@ fn similarities(first: VectorView<'_>, second: VectorView<'_>, own: Similarity) 
 fn checked(
     task: TaskType,
     profile: Profile,
-    first: VectorView<'_>,
-    second: VectorView<'_>,
+    first: ArrayView2<'_, f32>,
+    second: ArrayView2<'_, f32>,
     labels: usize,
 ) -> Result<&'static str, ScoreError> {
     let main_key = task
         .main_score(profile)
         .ok_or(ScoreError::NotServed { task, profile })?;
     for (what, matrix) in [("first vectors", first), ("second vectors", second)] {
-        if matrix.rows() != labels {
+        if matrix.nrows() != labels {
             return Err(ScoreError::Rows {
                 what,
                 expected: labels,
-                found: matrix.rows(),
+                found: matrix.nrows(),
             });
         }
     }
@@ -181,12 +200,8 @@ fn checked(
 }
 
 fn pairs<'a>(
-    first: VectorView<'a>,
-    second: VectorView<'a>,
+    first: &'a Rows<'_>,
+    second: &'a Rows<'_>,
 ) -> impl IndexedParallelIterator<Item = (&'a [f32], &'a [f32])> + Clone {
-    let width = first.cols();
-    first
-        .data()
-        .par_chunks_exact(width)
-        .zip(second.data().par_chunks_exact(width))
+    first.par_iter().zip(second.par_iter())
 }

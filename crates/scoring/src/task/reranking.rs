@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use super::{Profile, ScoreError, Scores, TaskType, ranked};
 use crate::{
     metric::{
         Similarity,
-        matrix::VectorView,
+        matrix::Rows,
         pair_classification::average_precision,
         ranking::{self, CUTOFFS, Judgements, QueryMetrics, Retrieved},
+        similarity,
     },
     stats::mean,
 };
@@ -33,9 +35,9 @@ pub struct Candidates {
 #[derive(Debug, Clone, Copy)]
 pub struct RerankingInput<'a> {
     /// Queries of all items, one after the other.
-    pub queries: VectorView<'a>,
+    pub queries: ArrayView2<'a, f32>,
     /// Candidates of all items: positives, then negatives, item after item.
-    pub documents: VectorView<'a>,
+    pub documents: ArrayView2<'a, f32>,
     /// The items. Each has at least one query, one positive and one negative.
     pub items: &'a [Candidates],
     /// Ids of the candidates, in their order, or empty if rows are lists. They decide ties under
@@ -56,8 +58,8 @@ pub struct RerankingInput<'a> {
 /// With several queries, the best one counts for each candidate.
 ///
 /// # Errors
-/// If vectors do not match the items, there are no items, or an item has no query, positive or
-/// negative.
+/// If vectors do not match the items, there are no items, an item has no query, positive or
+/// negative, or a similarity is not a number.
 pub fn score_reranking(input: &RerankingInput<'_>, own: Similarity, profile: Profile) -> Result<Scores, ScoreError> {
     let task = TaskType::Reranking;
     let main_key = task
@@ -69,6 +71,16 @@ pub fn score_reranking(input: &RerankingInput<'_>, own: Similarity, profile: Pro
         Profile::MtebV2 | Profile::Hteb => own,
     };
     let scores = candidate_scores(input, similarity);
+    if let Some(index) = scores
+        .iter()
+        .position(|scores| scores.iter().any(|score| score.is_nan()))
+    {
+        return Err(ScoreError::Item {
+            what: "items",
+            index,
+            problem: "the similarity of a query and a candidate is not a number".to_owned(),
+        });
+    }
     match profile {
         Profile::MtebV2 => trec(input, &scores, main_key),
         Profile::MtebV1 | Profile::Hteb => grouped(input.items, &scores, main_key, profile),
@@ -96,19 +108,19 @@ fn check(input: &RerankingInput<'_>, main_key: &'static str) -> Result<(), Score
         }
     }
     let total = |of: fn(&Candidates) -> usize| input.items.iter().map(of).sum::<usize>();
-    ScoreError::rows("queries", total(|i| i.queries), input.queries.rows())?;
+    ScoreError::rows("queries", total(|i| i.queries), input.queries.nrows())?;
     ScoreError::rows(
         "documents",
         total(|i| i.positives + i.negatives),
-        input.documents.rows(),
+        input.documents.nrows(),
     )?;
     if !input.document_ids.is_empty() {
-        ScoreError::rows("document_ids", input.documents.rows(), input.document_ids.len())?;
+        ScoreError::rows("document_ids", input.documents.nrows(), input.document_ids.len())?;
     }
     ScoreError::widths("documents", input.queries, input.documents)
 }
 
-/// Scores of each item's candidates: over its queries, the highest.
+/// Scores of each item's candidates: over its queries, the highest; NaN if any is.
 fn candidate_scores(input: &RerankingInput<'_>, similarity: Similarity) -> Vec<Vec<f64>> {
     let starts: Vec<(usize, usize)> = input
         .items
@@ -120,14 +132,12 @@ fn candidate_scores(input: &RerankingInput<'_>, similarity: Similarity) -> Vec<V
             Some(here)
         })
         .collect();
+    let (queries, documents) = (Rows::new(input.queries), Rows::new(input.documents));
     let score = |((query, document), item): (&(usize, usize), &Candidates)| {
         let candidates = *document..document + item.positives + item.negatives;
-        let queries = || (*query..query + item.queries).map(|q| input.queries.row(q));
+        let own = || (*query..query + item.queries).map(|q| queries.row(q));
         candidates
-            .map(|d| {
-                let values = queries().map(|q| f64::from(similarity.of(q, input.documents.row(d))));
-                values.fold(f64::NEG_INFINITY, f64::max)
-            })
+            .map(|d| similarity::highest(own().map(|q| similarity.of(q, documents.row(d)))))
             .collect()
     };
     starts.par_iter().zip(input.items).map(score).collect()

@@ -1,12 +1,12 @@
 //! Retrieval: vectors of queries and documents, and judgements.
 
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use super::ranked;
 use super::{Profile, ResultLists, ScoreError, Scores, TaskType};
 use crate::metric::{
     HnswOptions, Similarity, approximate,
-    matrix::VectorView,
     ranking::{self, CUTOFFS, Judgements, QueryMetrics, Retrieved},
     search::{self, Hit, Ties},
 };
@@ -18,11 +18,11 @@ const HTEB_CUTOFFS: [usize; 4] = [1, 3, 5, 10];
 #[derive(Debug, Clone, Copy)]
 pub struct RetrievalInput<'a> {
     /// One vector per query.
-    pub queries: VectorView<'a>,
+    pub queries: ArrayView2<'a, f32>,
     /// Query ids.
     pub query_ids: &'a [String],
     /// One vector per document.
-    pub documents: VectorView<'a>,
+    pub documents: ArrayView2<'a, f32>,
     /// Document ids.
     pub document_ids: &'a [String],
     /// Judgements of each query, by document row.
@@ -197,8 +197,8 @@ fn score_hits(labels: &RetrievalLabels<'_>, mut hits: Vec<Vec<Hit>>, profile: Pr
 
 fn check(input: &RetrievalInput<'_>, main_key: &'static str) -> Result<(), ScoreError> {
     let sides = [
-        ("queries", input.queries.rows(), input.query_ids.len()),
-        ("documents", input.documents.rows(), input.document_ids.len()),
+        ("queries", input.queries.nrows(), input.query_ids.len()),
+        ("documents", input.documents.nrows(), input.document_ids.len()),
         ("judged queries", input.judgements.len(), input.query_ids.len()),
     ];
     for (what, found, expected) in sides {

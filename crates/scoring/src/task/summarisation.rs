@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use super::{Profile, ScoreError, Scores, TaskType};
@@ -10,7 +11,7 @@ use crate::{
     evidence::Evidence,
     metric::{
         Similarity,
-        matrix::VectorView,
+        matrix::Rows,
         summarisation::{self, Average, Judged},
     },
 };
@@ -28,9 +29,9 @@ pub struct SummarisedText {
 #[derive(Debug, Clone, Copy)]
 pub struct SummarisationInput<'a> {
     /// Human summaries of all texts, one text after the other.
-    pub human: VectorView<'a>,
+    pub human: ArrayView2<'a, f32>,
     /// Machine summaries of all texts.
-    pub machine: VectorView<'a>,
+    pub machine: ArrayView2<'a, f32>,
     /// The texts.
     pub texts: &'a [SummarisedText],
 }
@@ -40,8 +41,8 @@ pub struct SummarisationInput<'a> {
 /// everything. See [`crate::metric::summarisation`].
 ///
 /// # Errors
-/// If vectors do not match the texts, there are no texts, a text has no human summaries, or every
-/// text is left out because its relevance is constant.
+/// If vectors do not match the texts, there are no texts, a text has no human summaries, a
+/// similarity is not a number, or every text is left out because its relevance is constant.
 pub fn score_summarisation(
     input: &SummarisationInput<'_>,
     own: Similarity,
@@ -59,15 +60,25 @@ pub fn score_summarisation(
         human += text.human;
         machine += text.relevance.len();
     }
+    let (human, machine) = (Rows::new(input.human), Rows::new(input.machine));
     let judged: Vec<Judged> = starts
         .par_iter()
         .zip(input.texts)
-        .map(|((human, machine), text)| {
-            let humans: Vec<&[f32]> = (*human..human + text.human).map(|row| input.human.row(row)).collect();
-            let machines = (*machine..machine + text.relevance.len()).map(|row| input.machine.row(row));
+        .map(|((first_human, first_machine), text)| {
+            let humans: Vec<&[f32]> = (*first_human..first_human + text.human)
+                .map(|row| human.row(row))
+                .collect();
+            let machines = (*first_machine..first_machine + text.relevance.len()).map(|row| machine.row(row));
             Judged::new(&humans, machines, &text.relevance, own)
         })
         .collect();
+    if let Some(index) = judged.iter().position(Judged::unsound) {
+        return Err(ScoreError::Item {
+            what: "texts",
+            index,
+            problem: "the similarity of a machine summary and a human one is not a number".to_owned(),
+        });
+    }
     let undefined = |reason: String| ScoreError::Undefined {
         metric: main_key,
         reason,
@@ -142,9 +153,9 @@ fn check(input: &SummarisationInput<'_>, main_key: &'static str) -> Result<(), S
     ScoreError::rows(
         "human summaries",
         input.texts.iter().map(|t| t.human).sum(),
-        input.human.rows(),
+        input.human.nrows(),
     )?;
     let machine = input.texts.iter().map(|t| t.relevance.len()).sum();
-    ScoreError::rows("machine summaries", machine, input.machine.rows())?;
+    ScoreError::rows("machine summaries", machine, input.machine.nrows())?;
     ScoreError::widths("machine summaries", input.human, input.machine)
 }

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use isomer_scoring::{
     metric::{
         Similarity,
+        matrix::Rows,
         pair_classification::average_precision,
         ranking::{Judgements, Retrieved, query_metrics, series},
         rounding::round_decimals,
+        similarity,
     },
     task::{
         Profile, SummarisationInput, SummarisedText, score_bitext, score_pair_classification, score_sts,
@@ -31,10 +33,10 @@ fn golden_sts_and_pair_classification() {
     for (key, value) in &expected {
         close(found.all[key], *value, TOLERANCE, key);
     }
-    let cosines: Vec<f64> = a
+    let cosines: Vec<f64> = Rows::new(a.view())
         .iter()
-        .zip(b.iter())
-        .map(|(x, y)| f64::from(isomer_scoring::metric::similarity::cosine(x, y)))
+        .zip(Rows::new(b.view()).iter())
+        .map(|(x, y)| f64::from(similarity::cosine(x, y)))
         .collect();
     let tau = kendall_tau_b(&gold, &cosines).unwrap();
     close(

@@ -1,12 +1,13 @@
 //! Classification and clustering: scores of scikit-learn, and inputs that have no score.
 
 use isomer_scoring::{
-    metric::VectorMatrix,
+    metric::vector_matrix,
     task::{
         ClassificationInput, ClusteringInput, EXPERIMENTS, Profile, SAMPLES_PER_LABEL, ScoreError,
         score_classification, score_clustering,
     },
 };
+use ndarray::Array2;
 use serde_json::Value;
 
 use crate::support::{close, floats, golden, matrix};
@@ -78,10 +79,10 @@ fn golden_classification_and_legacy_clustering() {
 #[test]
 fn one_class_and_unequal_widths_are_errors() {
     let (narrow, wide) = (
-        VectorMatrix::new(2, 2, vec![1.0; 4]).unwrap(),
-        VectorMatrix::new(2, 3, vec![1.0; 6]).unwrap(),
+        vector_matrix(2, 2, vec![1.0; 4]).unwrap(),
+        vector_matrix(2, 3, vec![1.0; 6]).unwrap(),
     );
-    let scored = |test: &VectorMatrix, train_labels: &[String]| {
+    let scored = |test: &Array2<f32>, train_labels: &[String]| {
         let test_labels = ["x".to_owned(), "x".to_owned()];
         let input = ClassificationInput {
             train: narrow.view(),
@@ -103,7 +104,7 @@ fn one_class_and_unequal_widths_are_errors() {
 
 #[test]
 fn a_share_of_no_documents_says_how_to_get_some() {
-    let vectors = VectorMatrix::new(6, 2, (0..12).map(|v| v as f32).collect()).unwrap();
+    let vectors = vector_matrix(6, 2, (0..12).map(|v| v as f32).collect()).unwrap();
     let labels: Vec<String> = (0..6).map(|i| format!("{}", i % 2)).collect();
     let input = ClusteringInput {
         vectors: vectors.view(),

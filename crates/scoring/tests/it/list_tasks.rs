@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use isomer_scoring::{
-    metric::{Similarity, VectorMatrix},
+    metric::{Similarity, vector_matrix},
     task::{
         Candidates, ClsdInput, OneWord, Profile, RerankingInput, ScoreError, SummarisationInput, SummarisedText,
         score_bitext, score_clsd, score_reranking, score_summarisation,
     },
 };
+use ndarray::Array2;
 use serde_json::Value;
 
 use crate::support::{close, fixture, floats, matrix, same_scores, similarity, strings};
@@ -114,7 +115,7 @@ fn clsd_scores_equal_the_paper_and_mteb_each_under_its_own_name() {
     let case = &fixture["clsd"];
     let (sources, targets) = (matrix(&case["sources"]), matrix(&case["targets"]));
     let distractors = matrix(&case["distractors"]);
-    let mut same_as_target = vec![false; distractors.rows()];
+    let mut same_as_target = vec![false; distractors.nrows()];
     for row in floats(&case["same_as_target"]) {
         same_as_target[row as usize] = true;
     }
@@ -128,7 +129,7 @@ fn clsd_scores_equal_the_paper_and_mteb_each_under_its_own_name() {
             pos: pair["pos"].as_str().map(str::to_owned),
         })
         .collect();
-    let counts = vec![4; sources.rows()];
+    let counts = vec![4; sources.nrows()];
     let input = ClsdInput {
         sources: sources.view(),
         targets: targets.view(),
@@ -161,9 +162,9 @@ fn clsd_scores_equal_the_paper_and_mteb_each_under_its_own_name() {
 
 #[test]
 fn wrong_shapes_and_empty_sets_are_errors_that_say_what() {
-    let m = VectorMatrix::new(2, 2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
-    let wide = VectorMatrix::new(2, 3, vec![1.0; 6]).unwrap();
-    let reranked = |items: &[Candidates], documents: &VectorMatrix| {
+    let m = vector_matrix(2, 2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
+    let wide = vector_matrix(2, 3, vec![1.0; 6]).unwrap();
+    let reranked = |items: &[Candidates], documents: &Array2<f32>| {
         let input = RerankingInput {
             queries: m.view(),
             documents: documents.view(),

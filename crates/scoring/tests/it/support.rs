@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use isomer_scoring::{
-    metric::{Similarity, VectorMatrix},
+    metric::{Similarity, vector_matrix},
     task::Scores,
 };
+use ndarray::Array2;
 use serde_json::Value;
 
 pub(crate) use numbers::*;
@@ -14,9 +15,9 @@ pub(crate) use numbers::*;
 #[path = "../../../stats/tests/it/support.rs"]
 mod numbers;
 
-pub(crate) fn matrix(rows: &Value) -> VectorMatrix {
+pub(crate) fn matrix(rows: &Value) -> Array2<f32> {
     let rows: Vec<Vec<f32>> = serde_json::from_value(rows.clone()).unwrap();
-    VectorMatrix::new(rows.len(), rows[0].len(), rows.concat()).unwrap()
+    vector_matrix(rows.len(), rows[0].len(), rows.concat()).unwrap()
 }
 
 pub(crate) fn strings(value: &Value) -> Vec<String> {

@@ -1,9 +1,19 @@
 //! Task metrics against mteb itself (`eval-svc/fixtures/tasks.json`).
 
 use isomer_scoring::{
-    metric::{Similarity, VectorMatrix},
-    task::{Profile, RetrievalInput, ScoreError, SearchMode, score_pair_classification, score_retrieval, score_sts},
+    metric::{
+        HnswOptions, Similarity,
+        hnsw::Graph,
+        search::{Ties, top_k},
+        vector_matrix,
+    },
+    task::{
+        Candidates, Profile, RerankingInput, RetrievalInput, ScoreError, Scores, SearchMode, SummarisationInput,
+        SummarisedText, score_bitext, score_pair_classification, score_reranking, score_retrieval, score_sts,
+        score_summarisation,
+    },
 };
+use ndarray::{Array2, array, s};
 use serde_json::Value;
 
 use crate::support::{close, fixture, floats, judgements, matrix, same_scores, similarity, strings};
@@ -95,8 +105,8 @@ fn hteb_drops_the_query_itself_before_the_cut_and_mteb_after_it() {
     // Twelve documents in falling order of similarity to the query; the first is the query itself,
     // the eleventh relevant.
     let rows: Vec<f32> = (0..12).flat_map(|i| [1.0, i as f32 * 0.1]).collect();
-    let documents = VectorMatrix::new(12, 2, rows).unwrap();
-    let query = VectorMatrix::new(1, 2, vec![1.0, 0.0]).unwrap();
+    let documents = vector_matrix(12, 2, rows).unwrap();
+    let query = vector_matrix(1, 2, vec![1.0, 0.0]).unwrap();
     let document_ids: Vec<String> = (0..12)
         .map(|i| if i == 0 { "q".into() } else { format!("d{i}") })
         .collect();
@@ -166,4 +176,88 @@ fn the_same_pairs_in_another_order_score_the_same() {
     let gold = floats(&reversed("gold"));
     let scores = score_sts(first.view(), second.view(), &gold, similarity(case), Profile::MtebV2).unwrap();
     same_scores(&scores, &case["expected"], 1e-6);
+}
+
+#[test]
+fn a_similarity_that_is_not_a_number_is_an_error_of_its_item() {
+    let sound = array![[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.2, 0.9]];
+    let mut nan = sound.clone();
+    nan[[2, 1]] = f32::NAN;
+    let item = |found: Result<Scores, ScoreError>| match found.unwrap_err() {
+        ScoreError::Item { what, index, .. } => (what, index),
+        other => panic!("{other}"),
+    };
+    let (v2, own) = (Profile::MtebV2, Similarity::Dot);
+    let labels = [true, false, true, false];
+    for (first, second) in [(&nan, &sound), (&sound, &nan)] {
+        let (first, second) = (first.view(), second.view());
+        let found = score_pair_classification(first, second, &labels, own, v2);
+        assert_eq!(item(found), ("pairs", 2));
+    }
+    let found = score_bitext(nan.view(), sound.view(), own, v2);
+    assert_eq!(item(found), ("pairs", 2));
+    let items = [1, 1].map(|queries| Candidates {
+        queries,
+        positives: 1,
+        negatives: 1,
+    });
+    let found = score_reranking(
+        &RerankingInput {
+            queries: sound.slice(s![..2, ..]),
+            documents: nan.view(),
+            items: &items,
+            document_ids: &[],
+        },
+        own,
+        v2,
+    );
+    assert_eq!(item(found), ("items", 1));
+    let texts = [1, 1].map(|human| SummarisedText {
+        human,
+        relevance: vec![1.0, 2.0],
+    });
+    let found = score_summarisation(
+        &SummarisationInput {
+            human: sound.slice(s![..2, ..]),
+            machine: nan.view(),
+            texts: &texts,
+        },
+        own,
+        v2,
+    );
+    assert_eq!(item(found), ("texts", 1));
+}
+
+#[test]
+fn views_that_are_not_contiguous_score_as_their_copies() {
+    let fixture = fixture("tasks.json");
+    let case = &fixture["sts"][0];
+    let (first, second) = (matrix(&case["first"]), matrix(&case["second"]));
+    let gold = floats(&case["gold"]);
+    // Rows by turns in one matrix, as a data set of pairs has them, and columns first.
+    let mut both = Array2::zeros((2 * first.nrows(), first.ncols()));
+    both.slice_mut(s![..;2, ..]).assign(&first);
+    both.slice_mut(s![1..;2, ..]).assign(&second);
+    let turned = second.t().as_standard_layout().into_owned().reversed_axes();
+    assert!(!turned.is_standard_layout());
+    let scored = |second| {
+        score_sts(
+            both.slice(s![..;2, ..]),
+            second,
+            &gold,
+            similarity(case),
+            Profile::MtebV2,
+        )
+        .unwrap()
+    };
+    let whole = score_sts(first.view(), second.view(), &gold, similarity(case), Profile::MtebV2).unwrap();
+    assert_eq!(scored(both.slice(s![1..;2, ..])), whole);
+    assert_eq!(scored(turned.view()), whole);
+    let search = |documents| top_k(first.view(), documents, &[], Similarity::Cosine, 5, Ties::CorpusOrder);
+    assert_eq!(search(turned.view()), search(second.view()));
+    let graph = |documents| {
+        let graph = Graph::build(documents, Similarity::Cosine, HnswOptions::default());
+        graph.search(&first.row(0).to_vec(), 5)
+    };
+    assert_eq!(graph(turned.view()), graph(second.view()));
 }

@@ -9,6 +9,8 @@ pub use gwet::{GwetAgreement, gwet};
 pub use krippendorff::{Metric, krippendorff_alpha};
 pub use weights::Weights;
 
+use ndarray::ArrayView2;
+
 use crate::StatsError;
 
 /// Ratings of items by raters.
@@ -22,48 +24,30 @@ pub struct Ratings {
 }
 
 impl Ratings {
-    /// Creates ratings from one series per rater. Position i of every series is the same item; NaN
-    /// is a missing rating. Items without ratings are left out. `scale` lists the possible values;
+    /// Creates ratings from a matrix with a row for each rater and a column for each item; NaN is a
+    /// missing rating. Items without ratings are left out. `scale` lists the possible values;
     /// without it, the values that occur are the scale, as in Gwet's own software. Weights and
     /// chance agreement depend on the scale: give it if some of its values were never used.
     ///
     /// # Errors
-    /// If there are fewer than two raters or two items, series have different lengths, a rating is
-    /// infinite or outside the scale, the scale has repeated values or fewer than two, or no item
-    /// was rated twice.
-    pub fn new(raters: &[Vec<f64>], scale: Option<&[f64]>) -> Result<Self, StatsError> {
-        if raters.len() < 2 {
+    /// If there are fewer than two raters or two items, a rating is infinite or outside the scale,
+    /// the scale has repeated values or fewer than two, or no item was rated twice.
+    pub fn new(ratings: ArrayView2<'_, f64>, scale: Option<&[f64]>) -> Result<Self, StatsError> {
+        let raters = ratings.nrows();
+        if raters < 2 {
             return Err(StatsError::TooFew {
                 what: "agreement (raters)",
                 needed: 2,
-                found: raters.len(),
+                found: raters,
             });
         }
-        let items = raters[0].len();
-        for ratings in raters {
-            if ratings.len() != items {
-                return Err(StatsError::LengthMismatch {
-                    left_name: "the first rater",
-                    left: items,
-                    right_name: "another rater",
-                    right: ratings.len(),
-                });
-            }
-            if let Some(index) = ratings.iter().position(|r| r.is_infinite()) {
-                return Err(StatsError::NotFinite {
-                    argument: "ratings",
-                    index,
-                });
-            }
+        if let Some(((_, index), _)) = ratings.indexed_iter().find(|(_, rating)| rating.is_infinite()) {
+            return Err(StatsError::NotFinite {
+                argument: "ratings",
+                index,
+            });
         }
-        let given = || {
-            raters
-                .iter()
-                .flatten()
-                .copied()
-                .filter(|r| !r.is_nan())
-                .map(|r| r + 0.0)
-        };
+        let given = || ratings.iter().filter(|r| !r.is_nan()).map(|r| r + 0.0);
         let mut categories: Vec<f64> = scale.map_or_else(|| given().collect(), <[f64]>::to_vec);
         crate::error::finite("scale", &categories)?;
         categories.sort_by(f64::total_cmp);
@@ -88,11 +72,11 @@ impl Ratings {
                 why: "only one value was ever given; name the scale to say what else could have been",
             });
         }
-        let mut counts = Vec::with_capacity(items);
-        for item in 0..items {
+        let mut counts = Vec::with_capacity(ratings.ncols());
+        for item in ratings.columns() {
             let mut row = vec![0_u32; categories.len()];
-            for ratings in raters {
-                if let Some(k) = categories.iter().position(|c| *c == ratings[item]) {
+            for rating in item {
+                if let Some(k) = categories.iter().position(|c| c == rating) {
                     row[k] += 1;
                 }
             }
@@ -116,7 +100,7 @@ impl Ratings {
         Ok(Self {
             categories,
             counts,
-            raters: raters.len(),
+            raters,
         })
     }
 

@@ -1,16 +1,18 @@
 #![allow(clippy::unwrap_used)]
+use ndarray::{Array2, array, s};
+
 use super::*;
 
 const NONE: f64 = f64::NAN;
 
 /// Four raters, twelve items, five categories: the worked example of Gwet (2014, table 2.8; the
 /// data set `cac.raw4raters` of his R package irrCAC) and of Krippendorff (2011, section C).
-fn published() -> Vec<Vec<f64>> {
-    vec![
-        vec![1.0, 2.0, 3.0, 3.0, 2.0, 1.0, 4.0, 1.0, 2.0, NONE, NONE, NONE],
-        vec![1.0, 2.0, 3.0, 3.0, 2.0, 2.0, 4.0, 1.0, 2.0, 5.0, NONE, 3.0],
-        vec![NONE, 3.0, 3.0, 3.0, 2.0, 3.0, 4.0, 2.0, 2.0, 5.0, 1.0, NONE],
-        vec![1.0, 2.0, 3.0, 3.0, 2.0, 4.0, 4.0, 1.0, 2.0, 5.0, 1.0, NONE],
+fn published() -> Array2<f64> {
+    array![
+        [1.0, 2.0, 3.0, 3.0, 2.0, 1.0, 4.0, 1.0, 2.0, NONE, NONE, NONE],
+        [1.0, 2.0, 3.0, 3.0, 2.0, 2.0, 4.0, 1.0, 2.0, 5.0, NONE, 3.0],
+        [NONE, 3.0, 3.0, 3.0, 2.0, 3.0, 4.0, 2.0, 2.0, 5.0, 1.0, NONE],
+        [1.0, 2.0, 3.0, 3.0, 2.0, 4.0, 4.0, 1.0, 2.0, 5.0, 1.0, NONE],
     ]
 }
 
@@ -22,7 +24,7 @@ fn near(found: f64, expected: f64, tolerance: f64) {
 fn gwet_s_published_coefficient_standard_error_and_p_value_are_found() {
     // irrCAC's overview page: AC1 0.77544, pa 0.8181818, pe 0.1903212, se 0.14295, (0.461, 1), p
     // 0.000208721.
-    let ratings = Ratings::new(&published(), None).unwrap();
+    let ratings = Ratings::new(published().view(), None).unwrap();
     let found = gwet(&ratings, Weights::Identity, 0.95).unwrap();
     near(found.coefficient, 0.775_44, 5e-6);
     near(found.observed, 0.818_181_8, 5e-8);
@@ -35,7 +37,7 @@ fn gwet_s_published_coefficient_standard_error_and_p_value_are_found() {
 
 #[test]
 fn krippendorff_s_published_alphas_are_found() {
-    let ratings = Ratings::new(&published(), None).unwrap();
+    let ratings = Ratings::new(published().view(), None).unwrap();
     for (metric, published) in [
         (Metric::Nominal, 0.743),
         (Metric::Ordinal, 0.815),
@@ -48,7 +50,7 @@ fn krippendorff_s_published_alphas_are_found() {
 
 #[test]
 fn everybody_agreeing_is_one() {
-    let ratings = Ratings::new(&[vec![1.0, 2.0, 3.0], vec![1.0, 2.0, 3.0]], None).unwrap();
+    let ratings = Ratings::new(array![[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]].view(), None).unwrap();
     for weights in [Weights::Identity, Weights::Ordinal, Weights::Linear, Weights::Quadratic] {
         let found = gwet(&ratings, weights, 0.95).unwrap();
         near(found.coefficient, 1.0, 1e-15);
@@ -59,14 +61,11 @@ fn everybody_agreeing_is_one() {
 
 #[test]
 fn the_order_of_raters_and_of_items_changes_nothing() {
-    let mut turned = published();
-    turned.reverse();
-    for rater in &mut turned {
-        rater.rotate_left(5);
-    }
+    let published = published();
+    let turned = published.slice(s![..;-1, ..;-1]);
     let (a, b) = (
-        Ratings::new(&published(), None).unwrap(),
-        Ratings::new(&turned, None).unwrap(),
+        Ratings::new(published.view(), None).unwrap(),
+        Ratings::new(turned, None).unwrap(),
     );
     let of = |r| gwet(r, Weights::Quadratic, 0.9).unwrap().coefficient;
     near(of(&a), of(&b), 1e-14);
@@ -74,20 +73,20 @@ fn the_order_of_raters_and_of_items_changes_nothing() {
 
 #[test]
 fn a_scale_with_values_nobody_used_changes_what_chance_is() {
-    let ratings = vec![vec![1.0, 2.0, 2.0, 3.0], vec![1.0, 2.0, 3.0, 3.0]];
-    let used = gwet(&Ratings::new(&ratings, None).unwrap(), Weights::Ordinal, 0.95).unwrap();
-    let whole = Ratings::new(&ratings, Some(&[1.0, 2.0, 3.0, 4.0, 5.0])).unwrap();
+    let ratings = array![[1.0, 2.0, 2.0, 3.0], [1.0, 2.0, 3.0, 3.0]];
+    let used = gwet(&Ratings::new(ratings.view(), None).unwrap(), Weights::Ordinal, 0.95).unwrap();
+    let whole = Ratings::new(ratings.view(), Some(&[1.0, 2.0, 3.0, 4.0, 5.0])).unwrap();
     let whole = gwet(&whole, Weights::Ordinal, 0.95).unwrap();
     assert!(whole.chance != used.chance && whole.observed > used.observed);
 }
 
 #[test]
 fn what_cannot_be_rated_is_refused_by_name() {
-    let message = |raters: &[Vec<f64>], scale: Option<&[f64]>| Ratings::new(raters, scale).unwrap_err().to_string();
-    assert!(message(&[vec![1.0]], None).contains("raters"));
-    assert!(message(&[vec![1.0, 2.0], vec![1.0]], None).contains("another rater"));
-    assert!(message(&[vec![1.0, 1.0], vec![1.0, 1.0]], None).contains("only one value"));
-    assert!(message(&[vec![1.0, NONE], vec![NONE, 2.0]], None).contains("two raters"));
-    assert!(message(&[vec![1.0, 7.0], vec![1.0, 2.0]], Some(&[1.0, 2.0, 3.0])).contains("ratings is 7"));
-    assert!(message(&[vec![f64::INFINITY, 7.0], vec![1.0, 2.0]], None).contains("finite"));
+    let message =
+        |ratings: Array2<f64>, scale: Option<&[f64]>| Ratings::new(ratings.view(), scale).unwrap_err().to_string();
+    assert!(message(array![[1.0]], None).contains("raters"));
+    assert!(message(array![[1.0, 1.0], [1.0, 1.0]], None).contains("only one value"));
+    assert!(message(array![[1.0, NONE], [NONE, 2.0]], None).contains("two raters"));
+    assert!(message(array![[1.0, 7.0], [1.0, 2.0]], Some(&[1.0, 2.0, 3.0])).contains("ratings is 7"));
+    assert!(message(array![[f64::INFINITY, 7.0], [1.0, 2.0]], None).contains("finite"));
 }

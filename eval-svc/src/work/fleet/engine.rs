@@ -370,7 +370,7 @@ impl WorkEngine for FleetEngine {
     }
 
     fn score(&self, task: ScoreTask) -> BoxFuture<'static, Result<ScoreRecord, ScoreFailure>> {
-        if task.dataset.operations(task.vectors.cols()) < self.least_operations {
+        if task.dataset.operations(task.vectors.ncols()) < self.least_operations {
             return self.own.score(task);
         }
         let engine = self.clone();

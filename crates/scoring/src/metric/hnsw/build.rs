@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
     repair,
     space::Space,
 };
-use crate::metric::{matrix::VectorView, similarity::Similarity};
+use crate::metric::similarity::Similarity;
 
 /// A round has at most this part of the documents that are there already, ...
 const PART_OF_PRESENT: usize = 8;
@@ -26,12 +27,12 @@ const GRAIN: usize = 32;
 
 /// The documents at their places, and the links of all layers; the lowest is the first.
 pub(super) fn layers<'a>(
-    documents: VectorView<'a>,
+    documents: ArrayView2<'a, f32>,
     similarity: Similarity,
     options: HnswOptions,
     beams: &Beams,
 ) -> (Space<'a>, Vec<Layer>) {
-    let count = documents.rows();
+    let count = documents.nrows();
     assert!(count < 1 << 31, "a place has 31 bits");
     let entering = order(count, options.seed);
     let mut layers = empty(&entering);

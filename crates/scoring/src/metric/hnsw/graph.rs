@@ -1,7 +1,9 @@
 //! A graph, built and searched.
 
+use ndarray::ArrayView2;
+
 use super::{beam::Beams, build, layer::Layer, options::HnswOptions, order::ENTRY, space::Space};
-use crate::metric::{matrix::VectorView, similarity::Similarity};
+use crate::metric::similarity::Similarity;
 
 /// A graph over documents, ready to be searched by any number of threads.
 #[derive(Debug)]
@@ -17,8 +19,8 @@ impl<'a> Graph<'a> {
     ///
     /// # Panics
     /// For 2³¹ documents or more.
-    pub fn build(documents: VectorView<'a>, similarity: Similarity, options: HnswOptions) -> Self {
-        let beams = Beams::new(documents.rows());
+    pub fn build(documents: ArrayView2<'a, f32>, similarity: Similarity, options: HnswOptions) -> Self {
+        let beams = Beams::new(documents.nrows());
         let (space, layers) = build::layers(documents, similarity, options, &beams);
         Self { space, layers, beams }
     }

@@ -16,8 +16,8 @@
 //! * `repair`: links to documents that cannot be reached without.
 //!
 //! Documents are known by their *place*, the order in which they enter: the documents of a layer
-//! are then the first of the layer below. The vectors are not copied. Beside them a graph holds
-//! about 280 bytes a document, and a byte a document for each thread that searches.
+//! are then the first of the layer below. Vectors in standard layout are not copied. Beside them a
+//! graph holds about 280 bytes a document, and a byte a document for each thread that searches.
 
 mod beam;
 mod build;

@@ -1,17 +1,18 @@
 //! Distances of rows.
 
 use isomer_kernels::pairs;
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use crate::metric::{
-    matrix::VectorView,
+    matrix::Rows,
     similarity::{Similarity, norm},
 };
 
 /// The documents at their places, and how far apart they are.
 #[derive(Debug)]
 pub(super) struct Space<'a> {
-    vectors: VectorView<'a>,
+    vectors: Rows<'a>,
     similarity: Similarity,
     /// The row of the document at each place.
     rows: Vec<u32>,
@@ -27,9 +28,10 @@ pub(super) struct Query<'a> {
 }
 
 impl<'a> Space<'a> {
-    pub(super) fn new(vectors: VectorView<'a>, similarity: Similarity, rows: Vec<u32>) -> Self {
+    pub(super) fn new(vectors: ArrayView2<'a, f32>, similarity: Similarity, rows: Vec<u32>) -> Self {
+        let vectors = Rows::new(vectors);
         let scales = match similarity {
-            Similarity::Cosine => vectors.data().par_chunks_exact(vectors.cols()).map(scale).collect(),
+            Similarity::Cosine => vectors.par_iter().map(scale).collect(),
             _ => Vec::new(),
         };
         Self {
@@ -46,7 +48,7 @@ impl<'a> Space<'a> {
     }
 
     /// The document at a place, to be compared with others.
-    pub(super) fn at(&self, place: u32) -> Query<'a> {
+    pub(super) fn at(&self, place: u32) -> Query<'_> {
         let row = self.document(place);
         Query {
             row: self.vectors.row(row),
@@ -82,7 +84,7 @@ impl<'a> Space<'a> {
     /// Distances of rows from the query: they fall as the similarity rises, and need not be a
     /// metric.
     fn distances(&self, query: Query<'_>, rows: &[u32], out: &mut [f32]) {
-        let data = self.vectors.data();
+        let data = self.vectors.values();
         match self.similarity {
             Similarity::Cosine => {
                 pairs::dots(query.row, data, rows, out);

@@ -1,8 +1,9 @@
 #![allow(clippy::unwrap_used)]
+use ndarray::{Array2, Axis, array, concatenate};
 use proptest::prelude::*;
 
 use super::*;
-use crate::metric::{Similarity, VectorMatrix};
+use crate::metric::{Similarity, matrix::Rows, vector_matrix};
 
 /// Numbers between -1 and 1 from a seed.
 fn noise(seed: u64) -> impl Iterator<Item = f32> {
@@ -11,14 +12,14 @@ fn noise(seed: u64) -> impl Iterator<Item = f32> {
 }
 
 /// Rows around so many centres.
-fn crowd(rows: usize, cols: usize, centres: usize, seed: u64) -> VectorMatrix {
+fn crowd(rows: usize, cols: usize, centres: usize, seed: u64) -> Array2<f32> {
     let middle: Vec<f32> = noise(99).take(centres * cols).collect();
     let place = |i: usize| middle[i / cols % centres * cols + i % cols];
     let data = noise(seed)
         .take(rows * cols)
         .enumerate()
         .map(|(i, value)| place(i) + 0.6 * value);
-    VectorMatrix::new(rows, cols, data.collect()).unwrap()
+    vector_matrix(rows, cols, data.collect()).unwrap()
 }
 
 fn options(ef_construction: usize, seed: u64) -> HnswOptions {
@@ -29,23 +30,24 @@ fn options(ef_construction: usize, seed: u64) -> HnswOptions {
     }
 }
 
-fn built(documents: &VectorMatrix, threads: usize, options: HnswOptions) -> Graph<'_> {
+fn built(documents: &Array2<f32>, threads: usize, options: HnswOptions) -> Graph<'_> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| Graph::build(documents.view(), Similarity::Cosine, options))
 }
 
 /// Rows that a wide search of any document finds.
-fn reached(documents: &VectorMatrix, graph: &Graph<'_>) -> Vec<usize> {
-    let mut found = graph.search(documents.row(0), documents.rows());
+fn reached(documents: &Array2<f32>, graph: &Graph<'_>) -> Vec<usize> {
+    let mut found = graph.search(&documents.row(0).to_vec(), documents.nrows());
     found.sort_unstable();
     found
 }
 
 /// The mean share of the ten nearest that a search with so many candidates finds.
-fn recall(queries: &VectorMatrix, documents: &VectorMatrix, similarity: Similarity, ef: usize) -> f64 {
+fn recall(queries: &Array2<f32>, documents: &Array2<f32>, similarity: Similarity, ef: usize) -> f64 {
     let graph = Graph::build(documents.view(), similarity, options(100, 42));
+    let (queries, documents) = (Rows::new(queries.view()), Rows::new(documents.view()));
     let share = |query: &[f32]| {
-        let mut exact: Vec<usize> = (0..documents.rows()).collect();
+        let mut exact: Vec<usize> = (0..documents.iter().len()).collect();
         exact.sort_by(|a, b| {
             let of = |row: usize| similarity.of(query, documents.row(row));
             of(*b).total_cmp(&of(*a))
@@ -53,7 +55,7 @@ fn recall(queries: &VectorMatrix, documents: &VectorMatrix, similarity: Similari
         let found = graph.search(query, ef);
         exact[..10].iter().filter(|row| found[..10].contains(row)).count() as f64 / 10.0
     };
-    queries.iter().map(share).sum::<f64>() / queries.rows() as f64
+    queries.iter().map(share).sum::<f64>() / queries.iter().len() as f64
 }
 
 #[test]
@@ -64,7 +66,7 @@ fn any_number_of_threads_gives_the_same_links_and_another_seed_gives_others() {
     for threads in [2, 8] {
         let many = built(&documents, threads, options(40, 7));
         assert!(one.layers == many.layers, "{threads} threads");
-        for query in documents.iter().step_by(100) {
+        for query in Rows::new(documents.view()).iter().step_by(100) {
             assert_eq!(one.search(query, 30), many.search(query, 30));
         }
     }
@@ -116,9 +118,8 @@ fn a_narrow_search_misses_some() {
 
 #[test]
 fn a_thousand_equal_documents_are_all_found() {
-    let mut rows: Vec<f32> = crowd(200, 8, 10, 1).data().to_vec();
-    rows.extend([0.5; 8].repeat(1000));
-    let documents = VectorMatrix::new(1200, 8, rows).unwrap();
+    let equal = Array2::from_elem((1000, 8), 0.5);
+    let documents = concatenate![Axis(0), crowd(200, 8, 10, 1), equal];
     let graph = built(&documents, 2, options(50, 3));
     let found = graph.search(&[0.5; 8], 1000);
     assert_eq!(found.len(), 1000);
@@ -127,14 +128,14 @@ fn a_thousand_equal_documents_are_all_found() {
 
 #[test]
 fn sums_that_overflow_are_the_farthest() {
-    let mut rows = crowd(100, 4, 5, 1).data().to_vec();
-    rows[200..204].copy_from_slice(&[f32::MAX, -f32::MAX, f32::MAX, -f32::MAX]);
-    let documents = VectorMatrix::new(100, 4, rows).unwrap();
+    let mut documents = crowd(100, 4, 5, 1);
+    let largest = array![f32::MAX, -f32::MAX, f32::MAX, -f32::MAX];
+    documents.row_mut(50).assign(&largest);
     for similarity in [Similarity::Cosine, Similarity::Dot, Similarity::Euclidean] {
         let graph = Graph::build(documents.view(), similarity, options(20, 3));
         let found = graph.search(&[f32::MAX; 4], 100);
         assert_eq!(found.len(), 100, "{similarity:?}");
-        let mut sorted = graph.search(documents.row(0), 100);
+        let mut sorted = graph.search(&documents.row(0).to_vec(), 100);
         assert_eq!(sorted[0], if similarity == Similarity::Dot { sorted[0] } else { 0 });
         sorted.sort_unstable();
         assert!(sorted.into_iter().eq(0..100), "{similarity:?}");
@@ -143,7 +144,7 @@ fn sums_that_overflow_are_the_farthest() {
 
 #[test]
 fn no_document_and_one() {
-    let none = VectorMatrix::new(0, 3, Vec::new()).unwrap();
+    let none = Array2::zeros((0, 3));
     assert!(built(&none, 1, options(10, 1)).search(&[1.0; 3], 5).is_empty());
     let one = crowd(1, 3, 1, 1);
     assert_eq!(built(&one, 1, options(10, 1)).search(&[1.0; 3], 5), [0]);
@@ -164,7 +165,7 @@ proptest! {
         let centres: Vec<f32> = noise(3).take(kinds * 6).collect();
         let noise = noise(seed).map(|value| if noisy { value } else { 0.0 });
         let data = noise.take(rows * 6).enumerate().map(|(i, value)| centres[i % centres.len()] + value);
-        let documents = VectorMatrix::new(rows, 6, data.collect()).unwrap();
+        let documents = vector_matrix(rows, 6, data.collect()).unwrap();
         let graph = built(&documents, 2, options(ef, seed));
         prop_assert!(reached(&documents, &graph).into_iter().eq(0..rows));
     }

@@ -1,5 +1,6 @@
 //! The designs that `fixtures/make.py` drew, drawn again.
 
+use ndarray::Array2;
 use serde_json::Value;
 
 pub(crate) struct SplitMix(u64);
@@ -61,42 +62,36 @@ pub(crate) fn correlated(rng: &mut SplitMix, index: usize) -> (Vec<f64>, Vec<f64
     (x, y)
 }
 
-/// Ratings, one series a rater, NaN where missing.
-pub(crate) fn ratings(index: usize) -> Vec<Vec<f64>> {
+/// Ratings, one row a rater, NaN where missing.
+pub(crate) fn ratings(index: usize) -> Array2<f64> {
     let mut rng = SplitMix::new(11_000 + index as u64);
     let (raters, items) = (2 + index % 4, 4 + rng.below(30) as usize);
     let (q, missing) = (2 + index as u64 % 5, [0, 4, 9][index % 3]);
-    let mut ratings = vec![vec![f64::NAN; items]; raters];
-    for item in 0..items {
+    let mut ratings = Array2::from_elem((raters, items), f64::NAN);
+    for mut item in ratings.columns_mut() {
         let truth = rng.below(q);
-        for rater in &mut ratings {
+        for rating in &mut item {
             let value = if rng.below(10) < 6 { truth } else { rng.below(q) };
             if rng.below(20) >= missing {
-                rater[item] = (1 + value) as f64;
+                *rating = (1 + value) as f64;
             }
         }
     }
     ratings
 }
 
-/// Friedman's designs: one series a treatment.
-pub(crate) fn treatments(index: usize) -> Vec<Vec<f64>> {
+/// Friedman's designs: one row a treatment.
+pub(crate) fn treatments(index: usize) -> Array2<f64> {
     let mut rng = SplitMix::new(9_000 + index as u64);
     let (k, n) = (3 + index % 6, 2 + rng.below(30) as usize);
-    (0..k)
-        .map(|t| {
-            (0..n)
-                .map(|_| {
-                    let b = rng.bell();
-                    if index.is_multiple_of(3) {
-                        (b * 2.0).floor() / 2.0
-                    } else {
-                        b + 0.25 * t as f64
-                    }
-                })
-                .collect()
-        })
-        .collect()
+    Array2::from_shape_fn((k, n), |(t, _)| {
+        let b = rng.bell();
+        if index.is_multiple_of(3) {
+            (b * 2.0).floor() / 2.0
+        } else {
+            b + 0.25 * t as f64
+        }
+    })
 }
 
 pub(crate) fn numbers(value: &Value) -> Vec<Option<f64>> {
