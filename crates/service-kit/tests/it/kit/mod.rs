@@ -4,6 +4,7 @@
 mod addresses;
 mod client_key;
 mod client_versions;
+mod direct;
 mod faults;
 mod health;
 mod http_routes;
