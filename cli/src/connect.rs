@@ -16,7 +16,11 @@ use isomer_service_kit::{
 use serde_json::json;
 
 use crate::{
+<<<<<<< HEAD
     args::{BackendArg, EngineArgs, FleetArgs, Global, PrecisionArg},
+=======
+    args::{Command, EngineArgs, FleetArgs, Global, PrecisionArg},
+>>>>>>> 56817c58 (Read the configuration once)
     exit::Failure,
     progress::Display,
 };
@@ -91,22 +95,88 @@ impl Connection {
     }
 }
 
+/// The flags and the configuration of a command. The configuration is read once: its file may be a
+/// pipe.
+pub(crate) struct Session {
+    /// The flags that every command has.
+    pub(crate) global: Global,
+    /// Default ← file ← environment ← flags.
+    pub(crate) config: IsomerConfig,
+    engine: EngineArgs,
+    fleet: FleetArgs,
+}
+
+impl Session {
+    /// Reads the configuration of a command.
+    pub(crate) fn new(global: Global, command: &Command) -> Result<Self, Failure> {
+        let (engine, fleet) = (command.engine(), command.fleet());
+        Ok(Self {
+            config: configuration(&global, &engine, &fleet)?,
+            global,
+            engine,
+            fleet,
+        })
+    }
+
+    /// Connects to `--server`, or builds the services in this process.
+    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
+        self.connect_as(self.config.clone()).await
+    }
+
+    /// [`Session::connect`] for a command that generates texts. Prompts from the given folder
+    /// replace the built-in ones.
+    pub(crate) async fn connect_with_prompts(&self, prompts: Option<&Path>) -> Result<Connection, Failure> {
+        let mut config = self.config.clone();
+        if let Some(folder) = prompts {
+            if self.global.server.is_some() {
+                return Err(Failure::usage(
+                    "--prompts: the server at --server has the prompts of its own configuration (transform.prompts_dir); leave \
+                     --prompts out",
+                ));
+            }
+            config.transform.prompts_dir = Some(folder.to_owned());
+        }
+        self.connect_as(config).await
+    }
+
+    /// [`Session::connect`] for a process that loads one encoder after another, each of at most so
+    /// many bytes: where the configuration sets no bound on models in memory, there is room for
+    /// two.
+    pub(crate) async fn connect_to_registry(&self, most_bytes: u64) -> Result<Connection, Failure> {
+        let mut config = self.config.clone();
+        if config.embed.max_model_bytes == 0 {
+            config.embed.max_model_bytes = most_bytes.saturating_mul(2);
+        }
+        self.connect_as(config).await
+    }
+
+    async fn connect_as(&self, config: IsomerConfig) -> Result<Connection, Failure> {
+        match &self.global.server {
+            Some(_) if self.fleet.engine.is_some() || self.fleet.store.is_some() => Err(Failure::usage(
+                "--engine, --store: the server at --server has the queue and the store of its own configuration (fleet.engine, \
+                 store.url); leave them out",
+            )),
+            Some(_) if self.engine.precision.is_some() => Err(Failure::usage(
+                "--precision: the server at --server computes in the precision of its own configuration (embed.precision); \
+                 leave --precision out",
+            )),
+            Some(_) if self.engine.device.is_some() => Err(Failure::usage(
+                "--device: the server at --server computes on the device of its own configuration (embed.device); leave \
+                 --device out",
+            )),
+            Some(_) => Ok(Connection {
+                channel: remote(&self.global).await?,
+                resolver: None,
+                config,
+                app: None,
+            }),
+            None => in_process(config).await,
+        }
+    }
+}
+
 /// Reads the configuration: default ← file ← environment ← flags.
-pub(crate) fn configuration(global: &Global) -> Result<IsomerConfig, Failure> {
-    configuration_for(global, &EngineArgs::default())
-}
-
-/// [`configuration`] for a command that computes encoders.
-pub(crate) fn configuration_for(global: &Global, engine: &EngineArgs) -> Result<IsomerConfig, Failure> {
-    configuration_with(global, engine, &FleetArgs::default())
-}
-
-/// [`configuration_for`] a command whose work may be done by workers.
-pub(crate) fn configuration_with(
-    global: &Global,
-    engine: &EngineArgs,
-    fleet: &FleetArgs,
-) -> Result<IsomerConfig, Failure> {
+fn configuration(global: &Global, engine: &EngineArgs, fleet: &FleetArgs) -> Result<IsomerConfig, Failure> {
     let mut models = serde_json::Map::new();
     if let Some(home) = &global.home {
         models.insert("home".into(), json!(home));
@@ -148,23 +218,6 @@ pub(crate) fn configuration_with(
         overrides["store"] = json!({ "url": store });
     }
     config::load::<IsomerConfig>(global.config.as_deref(), &overrides).map_err(|e| Failure::usage(e.to_string()))
-}
-
-/// [`connect`] for a command that generates texts. Prompts from the given folder replace the
-/// built-in ones.
-pub(crate) async fn connect_with_prompts(global: &Global, prompts: Option<&Path>) -> Result<Connection, Failure> {
-    let Some(folder) = prompts else {
-        return connect(global).await;
-    };
-    if global.server.is_some() {
-        return Err(Failure::usage(
-            "--prompts: the server at --server has the prompts of its own configuration (transform.prompts_dir); leave \
-             --prompts out",
-        ));
-    }
-    let mut config = configuration(global)?;
-    config.transform.prompts_dir = Some(folder.to_owned());
-    in_process(config).await
 }
 
 async fn in_process(config: IsomerConfig) -> Result<Connection, Failure> {
@@ -225,6 +278,7 @@ pub(crate) async fn remote(global: &Global) -> Result<Channel, Failure> {
     })?;
     Ok(client.channel())
 }
+<<<<<<< HEAD
 
 /// Connects to `--server`, or builds the services in this process.
 pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
@@ -294,3 +348,5 @@ async fn connect_with(
         None => in_process(config).await,
     }
 }
+=======
+>>>>>>> 56817c58 (Read the configuration once)

@@ -11,25 +11,22 @@ use isomer_service_kit::Fault;
 
 use super::stdout_failure;
 use crate::{
-    args::{
-        Global,
-        deploy::{DatabaseCommand, MigrateArgs},
-    },
-    connect,
+    args::deploy::{DatabaseCommand, MigrateArgs},
+    connect::Session,
     exit::Failure,
 };
 
 /// Time between two tries.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(global: &Global, command: DatabaseCommand) -> Result<ExitCode, Failure> {
+pub(super) async fn run(session: &Session, command: DatabaseCommand) -> Result<ExitCode, Failure> {
     let DatabaseCommand::Migrate(MigrateArgs { wait }) = command;
-    if global.server.is_some() {
+    if session.global.server.is_some() {
         return Err(Failure::usage(
             "--server names a running gateway; the database is named in the configuration (database.url). Leave --server out",
         ));
     }
-    let config = connect::configuration(global)?;
+    let config = &session.config;
     let address = config.database.address(&config.models.home);
     let until = Instant::now() + Duration::from_secs(wait);
     loop {

@@ -11,17 +11,17 @@ use super::{
     stdout_failure,
 };
 use crate::{
-    args::{DatasetsArgs, Format, Global},
-    connect,
+    args::{DatasetsArgs, Format},
+    connect::Session,
     exit::Failure,
 };
 
-pub(super) async fn run(global: &Global, args: DatasetsArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn run(session: &Session, args: DatasetsArgs) -> Result<ExitCode, Failure> {
     let task_type = match &args.task {
         Some(task) => named("--task", task, TASKS)?,
         None => TaskType::Unspecified,
     };
-    let connection = connect::connect(global).await?;
+    let connection = session.connect().await?;
     let mut client = TaskServiceClient::new(connection.channel.clone());
     let mut request = ListDatasetsRequest {
         family: args.family.unwrap_or_default(),
@@ -38,7 +38,7 @@ pub(super) async fn run(global: &Global, args: DatasetsArgs) -> Result<ExitCode,
         request.page_token = page.next_page_token;
     }
     let mut out = std::io::stdout().lock();
-    match global.format {
+    match session.global.format {
         Format::Json => datasets
             .iter()
             .try_for_each(|dataset| writeln!(out, "{}", document(dataset))),

@@ -10,14 +10,15 @@ use super::{
 };
 use crate::{
     args::{
-        Format, Global,
+        Format,
         diff::{DiffArgs, ThresholdArg},
     },
+    connect::Session,
     exit::Failure,
 };
 
-pub(super) async fn run(global: &Global, args: DiffArgs) -> Result<ExitCode, Failure> {
-    let mut runs = Runs::new(global);
+pub(super) async fn run(session: &Session, args: DiffArgs) -> Result<ExitCode, Failure> {
+    let mut runs = Runs::new(session);
     let (old, old_items) = load("OLD", &args.old, &mut runs).await?;
     let (new, new_items) = load("NEW", &args.new, &mut runs).await?;
     let options = DiffOptions {
@@ -44,7 +45,7 @@ pub(super) async fn run(global: &Global, args: DiffArgs) -> Result<ExitCode, Fai
     let files = diff::files(&compared).map_err(Failure::dependency)?;
     written(&args.out, &files)?;
     let mut stdout = std::io::stdout().lock();
-    match global.format {
+    match session.global.format {
         Format::Json => {
             let json = files.iter().find(|(name, _)| *name == "diff.json");
             stdout.write_all(json.map(|(_, content)| content.as_slice()).unwrap_or_default())

@@ -13,23 +13,23 @@ use serde_json::{Value, json};
 
 use super::stdout_failure;
 use crate::{
-    args::{Format, Global, fleet::FleetViewArgs},
-    connect::{self, MAX_MESSAGE_BYTES},
+    args::{Format, fleet::FleetViewArgs},
+    connect::{MAX_MESSAGE_BYTES, Session},
     exit::Failure,
     table,
 };
 
-pub(super) async fn run(global: &Global, args: FleetViewArgs) -> Result<ExitCode, Failure> {
-    let fleet = match (&global.server, args.engine) {
+pub(super) async fn run(session: &Session, args: FleetViewArgs) -> Result<ExitCode, Failure> {
+    let fleet = match (&session.global.server, args.engine) {
         (Some(_), Some(_)) => {
             return Err(Failure::usage(
                 "--engine: a gateway (--server) knows its own queue; give one of the two",
             ));
         }
-        (Some(_), None) => ask_server(global).await?,
-        (None, engine) => ask_queue(global, engine).await?,
+        (Some(_), None) => ask_server(session).await?,
+        (None, engine) => ask_queue(session, engine).await?,
     };
-    let text = match global.format {
+    let text = match session.global.format {
         Format::Json => as_json(&fleet).to_string(),
         Format::Text => as_text(&fleet),
     };
@@ -37,14 +37,14 @@ pub(super) async fn run(global: &Global, args: FleetViewArgs) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-async fn ask_server(global: &Global) -> Result<GetFleetResponse, Failure> {
-    let channel = connect::connect(global).await?.channel;
+async fn ask_server(session: &Session) -> Result<GetFleetResponse, Failure> {
+    let channel = session.connect().await?.channel;
     let mut client = RunServiceClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES);
     Ok(client.get_fleet(GetFleetRequest {}).await?.into_inner())
 }
 
-async fn ask_queue(global: &Global, engine: Option<String>) -> Result<GetFleetResponse, Failure> {
-    let mut config = connect::configuration(global)?.fleet;
+async fn ask_queue(session: &Session, engine: Option<String>) -> Result<GetFleetResponse, Failure> {
+    let mut config = session.config.fleet.clone();
     if let Some(engine) = engine {
         config.engine = engine;
     }

@@ -12,20 +12,20 @@ use isomer_service_kit::config::Validate;
 
 use super::stdout_failure;
 use crate::{
-    args::{EngineArgs, Format, Global, forget::ForgetArgs},
-    connect,
+    args::{Format, forget::ForgetArgs},
+    connect::Session,
     exit::Failure,
     table,
 };
 
-pub(super) async fn run(global: &Global, args: ForgetArgs) -> Result<ExitCode, Failure> {
-    if global.server.is_some() {
+pub(super) async fn run(session: &Session, args: ForgetArgs) -> Result<ExitCode, Failure> {
+    if session.global.server.is_some() {
         return Err(Failure::usage(
             "--server: the stores are used directly, not through a gateway; leave --server out, and run it with the configuration of \
              the servers (--config)",
         ));
     }
-    let config = connect::configuration_with(global, &EngineArgs::default(), &args.fleet)?;
+    let config = &session.config;
     config.validate().map_err(|error| Failure::usage(error.to_string()))?;
     let mut given = Vec::new();
     for path in &args.text_file {
@@ -36,8 +36,8 @@ pub(super) async fn run(global: &Global, args: ForgetArgs) -> Result<ExitCode, F
     let texts = Texts::new(given)
         .map_err(|error| Failure::usage(format!("--text-file: {error}; give the whole text as it was sent")))?;
     let mode = if args.plan { Mode::Plan } else { Mode::Remove };
-    let forgotten = Box::pin(isomer_all_in_one::forget(&config, texts, mode)).await?;
-    let shown = match global.format {
+    let forgotten = Box::pin(isomer_all_in_one::forget(config, texts, mode)).await?;
+    let shown = match session.global.format {
         Format::Json => serde_json::to_string(&forgotten).unwrap_or_default(),
         Format::Text => in_words(&forgotten),
     };

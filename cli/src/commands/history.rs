@@ -11,17 +11,18 @@ use super::{
 };
 use crate::{
     args::{
-        Format, Global,
+        Format,
         history::{AgainstArg, HistoryArgs, QuantityArg},
     },
+    connect::Session,
     exit::Failure,
 };
 
 /// Every form: name and content.
 type Files = Vec<(&'static str, Vec<u8>)>;
 
-pub(super) async fn run(global: &Global, args: HistoryArgs) -> Result<ExitCode, Failure> {
-    let mut runs = Runs::new(global);
+pub(super) async fn run(session: &Session, args: HistoryArgs) -> Result<ExitCode, Failure> {
+    let mut runs = Runs::new(session);
     let files = if args.checks.is_empty() {
         kept(&args, &mut runs).await?
     } else {
@@ -31,7 +32,7 @@ pub(super) async fn run(global: &Global, args: HistoryArgs) -> Result<ExitCode, 
     let json = files.iter().find(|(name, _)| *name == "history.json");
     let json = json.map(|(_, content)| content.as_slice()).unwrap_or_default();
     let mut stdout = std::io::stdout().lock();
-    match global.format {
+    match session.global.format {
         Format::Json => stdout.write_all(json),
         Format::Text => {
             let found: history::History = serde_json::from_slice(json)

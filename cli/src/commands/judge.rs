@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use super::{augment::prefetch_generator, transform::catalogue, write_failure};
 use crate::{
-    args::{Global, JudgeArgs},
-    connect::{self, Connection},
+    args::JudgeArgs,
+    connect::{Connection, Session},
     exit::Failure,
     progress::{Display, Step},
     reasons::Reasons,
@@ -28,8 +28,8 @@ const BATCH: usize = 32;
 /// Requests in flight at once, so that the judge does not wait between them.
 const IN_FLIGHT: usize = 4;
 
-pub(super) async fn run(global: &Global, args: JudgeArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
+pub(super) async fn run(session: &Session, args: JudgeArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(session.global.quiet);
     let transformation = match &args.of {
         Some(name) => Some(Transformation {
             kind: Some(catalogue::kind_named("--of", name)?),
@@ -47,7 +47,7 @@ pub(super) async fn run(global: &Global, args: JudgeArgs) -> Result<ExitCode, Fa
         }
         None => (Box::new(std::io::stdout()), "to stdout".to_owned()),
     };
-    let connection = connect::connect_with_prompts(global, args.prompts_dir.as_deref()).await?;
+    let connection = session.connect_with_prompts(args.prompts_dir.as_deref()).await?;
     let request = JudgeRequest {
         scale: args.scale.proto().into(),
         generator_id: args.generator.clone().unwrap_or_default(),

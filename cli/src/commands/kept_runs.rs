@@ -7,8 +7,7 @@ use isomer_eval::report::{self, Report, RunItems};
 use isomer_proto::eval::v1::{GetReportRequest, ReportFormat, run_service_client::RunServiceClient};
 
 use crate::{
-    args::Global,
-    connect::{self, Connection, MAX_MESSAGE_BYTES},
+    connect::{Connection, MAX_MESSAGE_BYTES, Session},
     exit::Failure,
 };
 
@@ -47,13 +46,13 @@ pub(super) fn written(out: &Path, files: &[(&'static str, Vec<u8>)]) -> Result<(
 
 /// Runs that are kept on this machine or by the server; connected to when one is first asked for.
 pub(super) struct Runs<'a> {
-    global: &'a Global,
+    session: &'a Session,
     open: Option<(Connection, RunServiceClient<Channel>)>,
 }
 
 impl<'a> Runs<'a> {
-    pub(super) fn new(global: &'a Global) -> Self {
-        Self { global, open: None }
+    pub(super) fn new(session: &'a Session) -> Self {
+        Self { session, open: None }
     }
 
     /// The service that keeps them.
@@ -61,7 +60,7 @@ impl<'a> Runs<'a> {
         let (_, client) = match self.open.take() {
             Some(open) => self.open.insert(open),
             None => {
-                let connection = connect::connect(self.global).await?;
+                let connection = self.session.connect().await?;
                 let client =
                     RunServiceClient::new(connection.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
                 self.open.insert((connection, client))
@@ -146,7 +145,7 @@ pub(super) async fn load_report(side: &str, name: &str, runs: &mut Runs<'_>) -> 
 /// The items that are kept with the run of a report.
 async fn kept(side: &str, report: &Report, runs: &mut Runs<'_>) -> Result<RunItems, Failure> {
     let id = &report.run.id;
-    let place = match &runs.global.server {
+    let place = match &runs.session.global.server {
         Some(server) => server.clone(),
         None => "this machine".to_owned(),
     };

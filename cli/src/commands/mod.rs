@@ -44,8 +44,8 @@ use clap::CommandFactory;
 use isomer_service_kit::telemetry;
 
 use crate::{
-    args::{Cli, Command, EngineArgs},
-    connect,
+    args::{Cli, Command},
+    connect::Session,
     exit::Failure,
 };
 
@@ -60,7 +60,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         manual::write(out.as_deref())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let config = connect::configuration_with(&global, &EngineArgs::default(), &cli.command.fleet())?;
+    let session = Session::new(global, &cli.command)?;
     // A server logs at the level of its configuration; a command logs only problems.
     let serves = match &cli.command {
         Command::Serve(_) => true,
@@ -71,44 +71,41 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         _ => false,
     };
     let quiet = (!serves).then(|| "warn".to_owned());
-    let filter = global.log.clone().or(quiet).unwrap_or(config.telemetry.filter);
-    let _telemetry = telemetry::init(
-        "isomer",
-        &telemetry::TelemetryConfig {
-            filter,
-            ..config.telemetry
-        },
-    )?;
+    let mut telemetry = session.config.telemetry.clone();
+    if let Some(filter) = session.global.log.clone().or(quiet) {
+        telemetry.filter = filter;
+    }
+    let _telemetry = telemetry::init("isomer", &telemetry)?;
     match cli.command {
-        Command::Models(command) => models::run(&global, command).await,
-        Command::Embed(args) => embed::run(&global, args).await,
-        Command::Rerank(args) => rerank::run(&global, args).await,
-        Command::Transform(args) => Box::pin(transform::run(&global, args)).await,
-        Command::Datasets(args) => datasets::run(&global, args).await,
-        Command::Eval(args) => Box::pin(eval::run(&global, args)).await,
-        Command::Check(args) => Box::pin(check::run(&global, args)).await,
-        Command::Stats(command) => stats::run(&global, command).await,
-        Command::Report(args) => report::run(&global, &args).await,
-        Command::Diff(args) => Box::pin(diff::run(&global, args)).await,
+        Command::Models(command) => models::run(&session, command).await,
+        Command::Embed(args) => embed::run(&session, args).await,
+        Command::Rerank(args) => rerank::run(&session, args).await,
+        Command::Transform(args) => Box::pin(transform::run(&session, args)).await,
+        Command::Datasets(args) => datasets::run(&session, args).await,
+        Command::Eval(args) => Box::pin(eval::run(&session, args)).await,
+        Command::Check(args) => Box::pin(check::run(&session, args)).await,
+        Command::Stats(command) => stats::run(&session, command).await,
+        Command::Report(args) => report::run(&session, &args).await,
+        Command::Diff(args) => Box::pin(diff::run(&session, args)).await,
         #[cfg(feature = "index")]
-        Command::Index(command) => Box::pin(index::run(&global, command)).await,
-        Command::Thresholds(args) => Box::pin(thresholds::run(&global, args)).await,
-        Command::History(args) => Box::pin(history::run(&global, args)).await,
+        Command::Index(command) => Box::pin(index::run(&session, command)).await,
+        Command::Thresholds(args) => Box::pin(thresholds::run(&session, args)).await,
+        Command::History(args) => Box::pin(history::run(&session, args)).await,
         #[cfg(feature = "registry")]
-        Command::Registry(command) => Box::pin(registry::run(&global, command)).await,
-        Command::Providers(command) => providers::run(&global, command).await,
-        Command::Serve(args) => serve::run(&global, args).await,
+        Command::Registry(command) => Box::pin(registry::run(&session, command)).await,
+        Command::Providers(command) => providers::run(&session, command).await,
+        Command::Serve(args) => serve::run(&session, args).await,
         #[cfg(feature = "fleet")]
-        Command::Worker(args) => Box::pin(worker::run(&global, args)).await,
+        Command::Worker(args) => Box::pin(worker::run(&session, args)).await,
         #[cfg(feature = "fleet")]
-        Command::Fleet(args) => Box::pin(fleet::run(&global, args)).await,
+        Command::Fleet(args) => Box::pin(fleet::run(&session, args)).await,
         #[cfg(feature = "fleet")]
-        Command::Store(args) => store::run(&global, args).await,
-        Command::Forget(args) => Box::pin(forget::run(&global, args)).await,
-        Command::Keys(args) => keys::run(&global, args).await,
-        Command::Database(command) => database::run(&global, command).await,
-        Command::Probe(args) => probe::run(&global, args).await,
-        Command::Wait(args) => wait::run(&global, args).await,
+        Command::Store(args) => store::run(&session, args).await,
+        Command::Forget(args) => Box::pin(forget::run(&session, args)).await,
+        Command::Keys(args) => keys::run(&session, args).await,
+        Command::Database(command) => database::run(&session, command).await,
+        Command::Probe(args) => probe::run(&session, args).await,
+        Command::Wait(args) => wait::run(&session, args).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(ExitCode::SUCCESS),
     }
 }

@@ -10,17 +10,17 @@ use serde_json::json;
 
 use super::stdout_failure;
 use crate::{
-    args::{Global, RerankArgs},
-    connect::{self, MAX_MESSAGE_BYTES},
+    args::RerankArgs,
+    connect::{MAX_MESSAGE_BYTES, Session},
     exit::Failure,
     input as texts,
     progress::{Display, Step},
 };
 
-pub(super) async fn run(global: &Global, args: RerankArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
+pub(super) async fn run(session: &Session, args: RerankArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(session.global.quiet);
     let documents = texts::read(args.input.as_deref())?;
-    let connection = connect::connect_for(global, &args.engine).await?;
+    let connection = session.connect().await?;
     connection.prefetch(&args.model, ModelKind::Encoder, &display).await?;
     let mut client = EncoderServiceClient::new(connection.channel.clone())
         .max_decoding_message_size(MAX_MESSAGE_BYTES)

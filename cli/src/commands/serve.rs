@@ -6,21 +6,16 @@ use isomer_all_in_one::Caller;
 use isomer_models::ModelKind;
 use isomer_service_kit::{Fault, server, shutdown};
 
-use crate::{
-    args::{Global, ServeArgs},
-    connect,
-    exit::Failure,
-    progress::Display,
-};
+use crate::{args::ServeArgs, connect::Session, exit::Failure, progress::Display};
 
-pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Failure> {
-    if global.server.is_some() {
+pub(super) async fn run(session: &Session, args: ServeArgs) -> Result<ExitCode, Failure> {
+    if session.global.server.is_some() {
         return Err(Failure::usage(
             "--server names a running gateway; `isomer serve` is one. Leave --server out",
         ));
     }
-    let display = Display::new(global.quiet);
-    let mut config = connect::configuration_for(global, &args.engine)?;
+    let display = Display::new(session.global.quiet);
+    let mut config = session.config.clone();
     if let Some(listen) = args.listen {
         config.server.listen = listen;
     }
@@ -51,7 +46,7 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
         .local_addr()
         .map_err(|e| Fault::internal(format!("no local address: {e}")))?;
     // On stdout, since stderr holds nothing but the log.
-    if !global.quiet {
+    if !session.global.quiet {
         let line = format!("isomer serves {} on {address}\n", app.front().names().join(", "));
         let mut stdout = std::io::stdout();
         let told = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());

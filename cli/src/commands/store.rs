@@ -14,10 +14,10 @@ use serde_json::json;
 use super::stdout_failure;
 use crate::{
     args::{
-        EngineArgs, FleetArgs, Format, Global,
+        Format,
         store::{GcArgs, StoreArgs, StoreCommand},
     },
-    connect,
+    connect::Session,
     exit::Failure,
     progress::{self, Display},
     table,
@@ -25,26 +25,22 @@ use crate::{
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-pub(super) async fn run(global: &Global, args: StoreArgs) -> Result<ExitCode, Failure> {
-    if global.server.is_some() {
+pub(super) async fn run(session: &Session, args: StoreArgs) -> Result<ExitCode, Failure> {
+    if session.global.server.is_some() {
         return Err(Failure::usage(
             "--server: the store is used directly, not through a gateway; leave --server out, and name the store (--store)",
         ));
     }
-    let fleet = FleetArgs {
-        store: args.store,
-        ..FleetArgs::default()
-    };
-    let config = connect::configuration_with(global, &EngineArgs::default(), &fleet)?.store;
+    let config = &session.config.store;
     let validated = config.validate().map_err(|error| error.within("store"));
     validated.map_err(|error| Failure::usage(error.to_string()))?;
-    let opened = BlobStore::open(&config).map_err(|error| Failure::dependency(error.to_string()))?;
+    let opened = BlobStore::open(config).map_err(|error| Failure::dependency(error.to_string()))?;
     let Some(blobs) = opened else {
         return Err(Failure::usage(
             "no store is named: give --store (a folder, s3://BUCKET/PREFIX, gs://… or az://…), or store.url in the configuration",
         ));
     };
-    let display = Display::new(global.quiet);
+    let display = Display::new(session.global.quiet);
     let progress = |step: Step| {
         let shown = progress::Step {
             done: step.done,
@@ -56,17 +52,17 @@ pub(super) async fn run(global: &Global, args: StoreArgs) -> Result<ExitCode, Fa
     match args.command {
         StoreCommand::Usage => {
             let usage = isomer_retention::usage(&blobs, &progress).await.map_err(failure)?;
-            match global.format {
+            match session.global.format {
                 Format::Json => print(&json!(usage).to_string())?,
                 Format::Text => print(&usage_in_words(&usage))?,
             }
         }
         StoreCommand::Gc(args) => {
-            let policy = policy(&args, &config, &blobs)?;
+            let policy = policy(&args, config, &blobs)?;
             let mode = if args.delete { Sweep::Remove } else { Sweep::DryRun };
             let swept = isomer_retention::sweep(&blobs, policy, mode, &progress).await;
             let swept = swept.map_err(failure)?;
-            match global.format {
+            match session.global.format {
                 Format::Json => {
                     let mut document = json!(swept);
                     document["deleted"] = json!(args.delete);

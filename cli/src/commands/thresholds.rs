@@ -12,12 +12,13 @@ use super::{
     stdout_failure,
 };
 use crate::{
-    args::{Format, Global, thresholds::ThresholdsArgs},
+    args::{Format, thresholds::ThresholdsArgs},
+    connect::Session,
     exit::Failure,
 };
 
-pub(super) async fn run(global: &Global, args: ThresholdsArgs) -> Result<ExitCode, Failure> {
-    let mut runs = Runs::new(global);
+pub(super) async fn run(session: &Session, args: ThresholdsArgs) -> Result<ExitCode, Failure> {
+    let mut runs = Runs::new(session);
     let (report, items) = load("RUN", &args.check, &mut runs).await?;
     let old = match &args.from {
         Some(name) => Some(load("OLD", name, &mut runs).await?),
@@ -47,7 +48,7 @@ pub(super) async fn run(global: &Global, args: ThresholdsArgs) -> Result<ExitCod
     let files = thresholds::files(&found).map_err(Failure::dependency)?;
     written(&args.out, &files)?;
     let mut stdout = std::io::stdout().lock();
-    match global.format {
+    match session.global.format {
         Format::Json => {
             let json = files.iter().find(|(name, _)| *name == "thresholds.json");
             stdout.write_all(json.map(|(_, content)| content.as_slice()).unwrap_or_default())

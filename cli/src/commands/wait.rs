@@ -15,8 +15,8 @@ use isomer_service_kit::{
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
-    args::{Global, deploy::WaitArgs},
-    connect,
+    args::deploy::WaitArgs,
+    connect::{self, Session},
     exit::Failure,
 };
 
@@ -31,8 +31,8 @@ enum Target {
     Database(Box<IsomerConfig>),
 }
 
-pub(super) async fn run(global: &Global, args: WaitArgs) -> Result<ExitCode, Failure> {
-    if global.server.is_some() {
+pub(super) async fn run(session: &Session, args: WaitArgs) -> Result<ExitCode, Failure> {
+    if session.global.server.is_some() {
         return Err(Failure::usage(
             "--server: `isomer wait` takes what it waits for as arguments. Leave --server out",
         ));
@@ -40,16 +40,16 @@ pub(super) async fn run(global: &Global, args: WaitArgs) -> Result<ExitCode, Fai
     let targets: Vec<(String, Target)> = args
         .targets
         .into_iter()
-        .map(|text| Ok((text.clone(), read(global, &text)?)))
+        .map(|text| Ok((text.clone(), read(session, &text)?)))
         .collect::<Result<_, Failure>>()?;
     let until = Instant::now() + Duration::from_secs(args.timeout);
     try_join_all(targets.iter().map(|(name, target)| usable(name, target, until))).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(global: &Global, text: &str) -> Result<Target, Failure> {
+fn read(session: &Session, text: &str) -> Result<Target, Failure> {
     if text == "database" {
-        return Ok(Target::Database(Box::new(connect::configuration(global)?)));
+        return Ok(Target::Database(Box::new(session.config.clone())));
     }
     if let Some(address) = text.strip_prefix("tcp://") {
         let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
@@ -62,7 +62,7 @@ fn read(global: &Global, text: &str) -> Result<Target, Failure> {
     let config = if text.starts_with("http://") {
         ClientConfig::plain(text)
     } else {
-        connect::client(global, text)?
+        connect::client(&session.global, text)?
     };
     config
         .validate()
@@ -116,10 +116,9 @@ mod tests {
     use super::*;
     use crate::args::Cli;
 
-    fn global(words: &[&str]) -> Global {
-        Cli::try_parse_from(["isomer", "wait", "database"].iter().chain(words))
-            .unwrap()
-            .global
+    fn session(words: &[&str]) -> Session {
+        let cli = Cli::try_parse_from(["isomer", "wait", "database"].iter().chain(words)).unwrap();
+        Session::new(cli.global, &cli.command).unwrap()
     }
 
     fn soon(seconds: u64) -> Instant {
@@ -128,21 +127,21 @@ mod tests {
 
     #[test]
     fn a_target_is_a_server_a_port_or_the_database() {
-        let global = global(&[]);
-        assert!(matches!(read(&global, "tcp://nats:4222"), Ok(Target::Port(at)) if at == "nats:4222"));
-        assert!(matches!(read(&global, "database"), Ok(Target::Database(_))));
+        let session = session(&[]);
+        assert!(matches!(read(&session, "tcp://nats:4222"), Ok(Target::Port(at)) if at == "nats:4222"));
+        assert!(matches!(read(&session, "database"), Ok(Target::Database(_))));
         for server in ["gateway:50051", "http://gateway:50051", "https://gateway:50051"] {
-            assert!(matches!(read(&global, server), Ok(Target::Server(at)) if at.address == server));
+            assert!(matches!(read(&session, server), Ok(Target::Server(at)) if at.address == server));
         }
         for wrong in ["tcp://nats", "", "ftp://x:1"] {
-            assert!(read(&global, wrong).is_err(), "{wrong}");
+            assert!(read(&session, wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn the_authorities_of_the_flags_hold_for_servers_with_tls_only() {
-        let global = global(&["--ca-file", "ca.crt"]);
-        let tls = |target: &str| match read(&global, target) {
+        let session = session(&["--ca-file", "ca.crt"]);
+        let tls = |target: &str| match read(&session, target) {
             Ok(Target::Server(config)) => config.tls.is_some(),
             _ => false,
         };

@@ -11,20 +11,16 @@ use isomer_service_kit::{
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
-use crate::{
-    args::{Global, WorkerArgs},
-    connect,
-    exit::Failure,
-};
+use crate::{args::WorkerArgs, connect::Session, exit::Failure};
 
-pub(super) async fn run(global: &Global, args: WorkerArgs) -> Result<ExitCode, Failure> {
-    if global.server.is_some() {
+pub(super) async fn run(session: &Session, args: WorkerArgs) -> Result<ExitCode, Failure> {
+    if session.global.server.is_some() {
         return Err(Failure::usage(
             "--server names a running gateway; a worker takes its work from a queue (--engine). Leave --server out",
         ));
     }
     let kinds = lanes(&args.lanes)?;
-    let config = connect::configuration_with(global, &args.encoders, &args.fleet)?;
+    let config = session.config.clone();
     let engine = config.fleet.engine.clone();
     let (begin, begun) = oneshot::channel();
     let ready = |class: &str| {

@@ -1,6 +1,6 @@
 //! `isomer transform` from the shell, against a stub of an OpenAI-compatible server.
 
-use std::process::Command;
+use std::{io::Write, process::Command};
 
 use isomer_stubs::openai::{Answer, Stub, numbers};
 use isomer_tests::{
@@ -202,4 +202,24 @@ async fn pairs_become_groups_for_graded_ranking_and_what_is_left_out_is_counted(
     let cut = |words: usize| format!("Rain fell, and {}", numbers()[..words].join(" "));
     assert_eq!(lines[1]["anchor"], "It rained.");
     assert_eq!(candidates, ["Rain fell.".to_owned(), cut(3), cut(6)]);
+}
+
+#[test]
+fn a_configuration_from_a_pipe_holds_for_the_whole_command() {
+    let (pipe, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(b"[transform]\ncache_max_bytes = 123456789\n").unwrap();
+    drop(writer);
+    let arguments = [
+        "transform",
+        "cache",
+        "stats",
+        "--format",
+        "json",
+        "--config",
+        "/dev/stdin",
+    ];
+    let (code, stdout, stderr) = finish(isomer(&Home::empty()).args(arguments).stdin(pipe));
+    assert_eq!(code, 0, "{stderr}");
+    let stats: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(stats["max_bytes"], 123_456_789);
 }

@@ -74,6 +74,32 @@ Example: isomer index interleave postgres://me@127.0.0.1/search#docs postgres://
     Preference(IndexPreferenceArgs),
 }
 
+impl IndexCommand {
+    /// The arithmetic and device that the command names for its encoders.
+    pub(super) fn engine(&self) -> EngineArgs {
+        match self {
+            Self::Run(args) => args.encoder.engine.clone(),
+            Self::Verify(args) => args.encoder.engine.clone(),
+            Self::Compare(args) => args.sides.engine.clone(),
+            Self::Migrate(IndexMigrateCommand::Start(args)) => args.encoder.engine.clone(),
+            Self::Migrate(IndexMigrateCommand::Backfill(args)) => args.engine.clone(),
+            Self::Migrate(IndexMigrateCommand::Compare(args)) => args.engine.clone(),
+            Self::Robustness(args) => args.engine.clone(),
+            Self::Interleave(args) => args.sides.engine.clone(),
+            Self::Migrate(_) | Self::Preference(_) => EngineArgs::default(),
+        }
+    }
+
+    /// The queue and store that the command names.
+    pub(super) fn fleet(&self) -> FleetArgs {
+        match self {
+            Self::Run(args) => args.pass.fleet.clone(),
+            Self::Migrate(IndexMigrateCommand::Backfill(args)) => args.pass.fleet.clone(),
+            _ => FleetArgs::default(),
+        }
+    }
+}
+
 /// Where texts come from.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Source")]

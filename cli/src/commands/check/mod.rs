@@ -29,8 +29,8 @@ use super::{augment::prefetch_generator, stdout_failure};
 #[cfg(not(feature = "evidence"))]
 use crate::features;
 use crate::{
-    args::{CheckArgs, CheckJudgeArgs, CheckLimitArgs, CheckSeparationArgs, Format, Global, RunArgs},
-    connect::{self, Connection, MAX_MESSAGE_BYTES},
+    args::{CheckArgs, CheckJudgeArgs, CheckLimitArgs, CheckSeparationArgs, Format, RunArgs},
+    connect::{Connection, MAX_MESSAGE_BYTES, Session},
     exit::{DONE, Failure, GATE_FAILED, GATE_NOT_PASSED},
     progress::{Display, Step},
 };
@@ -52,8 +52,8 @@ const WATCH_AGAIN: Duration = Duration::from_secs(2);
 
 pub(super) type Client = RunServiceClient<Channel>;
 
-pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
+pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(session.global.quiet);
     #[cfg(not(feature = "evidence"))]
     if args.attest.is_some() {
         return Err(Failure::usage(features::missing("--attest", "evidence")));
@@ -65,7 +65,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         .as_deref()
         .map(|file| attest::key(file, "--attest"))
         .transpose()?;
-    let connection = connect::connect_to_fleet(global, &args.engine, &args.fleet).await?;
+    let connection = session.connect().await?;
     let shared = spec(&args.run)?;
     prefetch(&connection, &args, &display).await?;
     let mut client = client(&connection.channel);
@@ -83,7 +83,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         ..shared
     };
     if args.plan {
-        plan::show(&mut client, spec, global.format).await?;
+        plan::show(&mut client, spec, session.global.format).await?;
         return Ok(ExitCode::from(DONE));
     }
     let created = client
@@ -115,7 +115,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         return Err(Fault::new(code, reason, why(run)).into());
     }
     let json = save_reports(&mut client, &id, &args.out, args.items).await?;
-    print(global.format, &json, &args.out)?;
+    print(session.global.format, &json, &args.out)?;
     #[cfg(feature = "evidence")]
     if let Some(key) = key {
         for file in attest::beside(&json, &key, &args.out).map_err(|error| error.of_flag("--attest"))? {

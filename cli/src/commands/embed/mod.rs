@@ -24,18 +24,18 @@ use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
 use crate::{
-    args::{DtypeArg, EmbedArgs, Global, TruncationArg},
-    connect::{self, MAX_MESSAGE_BYTES},
+    args::{DtypeArg, EmbedArgs, TruncationArg},
+    connect::{MAX_MESSAGE_BYTES, Session},
     exit::Failure,
     input::{self as texts, Record},
     progress::{Display, Step},
 };
 
-pub(super) async fn run(global: &Global, args: EmbedArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
+pub(super) async fn run(session: &Session, args: EmbedArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(session.global.quiet);
     args.augmentation.check(false)?;
     let records = texts::read(args.input.as_deref())?;
-    let connection = connect::connect_for(global, &args.engine).await?;
+    let connection = session.connect().await?;
     connection.prefetch(&args.model, ModelKind::Encoder, &display).await?;
     if args.warm_up {
         return super::warm_up::run(&connection, &args, &records, &display).await;

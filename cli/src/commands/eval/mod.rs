@@ -15,8 +15,8 @@ use isomer_proto::eval::v1::{
 
 use super::{augment::prefetch_generator, eval_augmented};
 use crate::{
-    args::{EvalArgs, Format, Global},
-    connect::{self, Connection, MAX_MESSAGE_BYTES},
+    args::{EvalArgs, Format},
+    connect::{Connection, MAX_MESSAGE_BYTES, Session},
     exit::Failure,
     progress::{Display, Step},
 };
@@ -28,7 +28,7 @@ struct Outcome {
     response: ScoreResponse,
 }
 
-pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn run(session: &Session, args: EvalArgs) -> Result<ExitCode, Failure> {
     let task_type = match &args.task {
         Some(task) => named("--task", task, TASKS)?,
         None => TaskType::Unspecified,
@@ -46,8 +46,8 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
     let models: Vec<&str> = args.models.iter().map(String::as_str).collect();
     let prompts = args.prompts.all(&models, str::to_owned)?;
     let mut items = args.per_item.as_deref().map(output::ItemFile::create).transpose()?;
-    let display = Display::new(global.quiet);
-    let connection = connect::connect_for(global, &args.engine).await?;
+    let display = Display::new(session.global.quiet);
+    let connection = session.connect().await?;
     let asking = Asking {
         connection: &connection,
         args: &args,
@@ -58,7 +58,7 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
         pivot: pivot(&connection, &args, &display).await?,
     };
     if several {
-        return Box::pin(eval_augmented::gains::run(global, &asking, &targets, &display)).await;
+        return Box::pin(eval_augmented::gains::run(&session.global, &asking, &targets, &display)).await;
     }
     let mut client = TaskServiceClient::new(connection.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let total = targets.len() as u64;
@@ -82,7 +82,10 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
                 .score(asking.request(target, input.clone(), forms))
                 .await?
                 .into_inner();
-            if args.augmentation.wanted() || args.models.len() * targets.len() > 1 || global.format == Format::Json {
+            if args.augmentation.wanted()
+                || args.models.len() * targets.len() > 1
+                || session.global.format == Format::Json
+            {
                 for note in &response.notes {
                     display.message(&format!("{data}: {note}"));
                 }
@@ -95,7 +98,7 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
                     ..input
                 };
                 let augmented = client.score(asking.request(target, input, forms)).await?.into_inner();
-                eval_augmented::print(global.format, &args, [model, data], [&response, &augmented])?;
+                eval_augmented::print(session.global.format, &args, [model, data], [&response, &augmented])?;
                 return Ok(ExitCode::SUCCESS);
             }
             if let Some(items) = &mut items {
@@ -112,7 +115,7 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
     if let Some(items) = items {
         items.finish()?;
     }
-    output::print(global.format, &outcomes)?;
+    output::print(session.global.format, &outcomes)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -18,26 +18,26 @@ use isomer_models::ModelKind;
 use super::{PATIENCE, augmentation, compared, failure, queries};
 use crate::{
     args::{
-        AugmentArgs, Global,
+        AugmentArgs,
         index_compare::{
             AugmentedSide, IndexCompareArgs, IndexGateArgs, IndexIntervalArgs, IndexJudgedArgs, IndexSearchArgs,
             IndexSidesArgs,
         },
     },
     commands::augment::prefetch_generator,
-    connect::{self, Connection},
+    connect::{Connection, Session},
     exit::{DONE, Failure, GATE_FAILED, GATE_NOT_PASSED},
     gate_args::UndecidedArg,
     progress::{Display, Step},
 };
 
-pub(super) async fn run(global: &Global, args: IndexCompareArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
+pub(super) async fn run(session: &Session, args: IndexCompareArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(session.global.quiet);
     args.sides.augmentation.check(false)?;
     let settings = settings(&args.search, &args.judged, &args.intervals, &args.gate)?;
     let asked = asked(&args.search, &args.judged, &args.gate)?;
     let texts = args.documents.as_deref().map(documents).transpose()?;
-    let connection = connect::connect_for(global, &args.sides.engine).await?;
+    let connection = session.connect().await?;
     if let Some(judge) = &args.judge {
         prefetch_generator(&connection, named(judge), &display).await?;
     }
@@ -76,7 +76,7 @@ pub(super) async fn run(global: &Global, args: IndexCompareArgs) -> Result<ExitC
     };
     connection.flush().await;
     compared::compared(
-        global.format,
+        session.global.format,
         &found,
         gate.as_ref(),
         rated.as_ref(),

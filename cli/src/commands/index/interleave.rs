@@ -22,7 +22,7 @@ use crate::{
         Global,
         index_compare::{IndexInterleaveArgs, IndexPreferenceArgs},
     },
-    connect,
+    connect::Session,
     exit::Failure,
     progress::{Display, Step},
 };
@@ -57,12 +57,12 @@ struct LogLine {
     document: Option<String>,
 }
 
-pub(super) async fn draft(global: &Global, args: IndexInterleaveArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
+pub(super) async fn draft(session: &Session, args: IndexInterleaveArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(session.global.quiet);
     args.sides.augmentation.check(false)?;
     let queries = queries::queries(&args.search.queries)?;
     compare::check(&queries, None).map_err(failure)?;
-    let connection = connect::connect_for(global, &args.sides.engine).await?;
+    let connection = session.connect().await?;
     let sides = sides(&connection, [&args.first, &args.second], &args.sides, &display).await?;
     let settings = Settings {
         k: args.search.k as usize,

@@ -26,28 +26,39 @@ use crate::{
             IndexMigrateCommand, MigrateBackfillArgs, MigrateCompareArgs, MigrateStartArgs, MigrateSwitchArgs,
         },
     },
-    connect,
+    connect::Session,
     exit::{Failure, GATE_FAILED},
     progress::Display,
 };
 
-pub(super) async fn run(global: &Global, command: IndexMigrateCommand) -> Result<ExitCode, Failure> {
+pub(super) async fn run(session: &Session, command: IndexMigrateCommand) -> Result<ExitCode, Failure> {
     match command {
-        IndexMigrateCommand::Start(args) => Box::pin(start(global, *args)).await,
-        IndexMigrateCommand::Backfill(args) => Box::pin(backfill(global, *args)).await,
-        IndexMigrateCommand::Compare(args) => Box::pin(compare(global, *args)).await,
+        IndexMigrateCommand::Start(args) => Box::pin(start(session, *args)).await,
+        IndexMigrateCommand::Backfill(args) => Box::pin(backfill(session, *args)).await,
+        IndexMigrateCommand::Compare(args) => Box::pin(compare(session, *args)).await,
         IndexMigrateCommand::Switch(MigrateSwitchArgs { name, uncompared }) => {
-            step(global, &name, "switch", |state| state.switch(uncompared, now())).await
+            step(&session.global, &name, "switch", |state| {
+                state.switch(uncompared, now())
+            })
+            .await
         }
-        IndexMigrateCommand::RollBack(args) => step(global, &args.name, "roll back", State::roll_back).await,
-        IndexMigrateCommand::Finish(args) => step(global, &args.name, "finish", |state| state.finish(now())).await,
-        IndexMigrateCommand::Abandon(args) => step(global, &args.name, "abandon", |state| state.abandon(now())).await,
+        IndexMigrateCommand::RollBack(args) => step(&session.global, &args.name, "roll back", State::roll_back).await,
+        IndexMigrateCommand::Finish(args) => {
+            step(&session.global, &args.name, "finish", |state| state.finish(now())).await
+        }
+        IndexMigrateCommand::Abandon(args) => {
+            step(&session.global, &args.name, "abandon", |state| state.abandon(now())).await
+        }
         IndexMigrateCommand::Status(args) => {
             let names = names(&args.name, PATIENCE)?;
             let state = migrate::state(names.as_ref(), "tell the status of")
                 .await
                 .map_err(failure)?;
-            told(global.format, names.as_ref(), &Stepped { state, already: false })
+            told(
+                session.global.format,
+                names.as_ref(),
+                &Stepped { state, already: false },
+            )
         }
     }
 }
@@ -64,27 +75,27 @@ fn names(address: &str, patience: Duration) -> Result<Box<dyn Names>, Failure> {
     })
 }
 
-async fn start(global: &Global, args: MigrateStartArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
+async fn start(session: &Session, args: MigrateStartArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(session.global.quiet);
     args.encoder.augmentation.check(false)?;
     let names = names(&args.name, PATIENCE)?;
-    let connection = connect::connect_for(global, &args.encoder.engine).await?;
+    let connection = session.connect().await?;
     let encoder = encoder(&connection, &args.encoder, PATIENCE, &display).await?;
     connection.flush().await;
     let mark = encoder.mark(args.chunk, args.with_text);
     let started = migrate::start(names.as_ref(), args.from.as_deref(), &mark, now()).await;
-    told(global.format, names.as_ref(), &started.map_err(failure)?)
+    told(session.global.format, names.as_ref(), &started.map_err(failure)?)
 }
 
-async fn backfill(global: &Global, args: MigrateBackfillArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
+async fn backfill(session: &Session, args: MigrateBackfillArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(session.global.quiet);
     let patience = args.pass.patience;
     check_rate(&args.pass)?;
     let source = source(&args.source, &args.columns, patience).await?;
     let names = names(&args.name, patience)?;
     let state = migrate::state(names.as_ref(), "backfill").await.map_err(failure)?;
     state.migration("backfill").map_err(failure)?;
-    let connection = connect::connect_to_fleet(global, &args.engine, &args.pass.fleet).await?;
+    let connection = session.connect().await?;
     let settings = settings(&args.pass, &connection)?;
     workers::tell(&connection, &display).await?;
     let named = Named {
@@ -94,20 +105,20 @@ async fn backfill(global: &Global, args: MigrateBackfillArgs) -> Result<ExitCode
         patience,
         given: None,
     };
-    Box::pin(named.fill(global, &connection, &display)).await
+    Box::pin(named.fill(&session.global, &connection, &display)).await
 }
 
-async fn compare(global: &Global, args: MigrateCompareArgs) -> Result<ExitCode, Failure> {
+async fn compare(session: &Session, args: MigrateCompareArgs) -> Result<ExitCode, Failure> {
     const LEVEL: f64 = 0.95;
     const RESAMPLES: usize = 10_000;
-    let display = Display::new(global.quiet);
+    let display = Display::new(session.global.quiet);
     let least = args.min_overlap.map(|least| share("min-overlap", least)).transpose()?;
     let names = names(&args.name, PATIENCE)?;
     let state = migrate::state(names.as_ref(), "compare").await.map_err(failure)?;
     let Migration { old, new, .. } = state.comparable().map_err(failure)?;
     let queries = queries::queries(&args.queries)?;
     let qrels = args.qrels.as_deref().map(queries::qrels).transpose()?;
-    let connection = connect::connect_for(global, &args.engine).await?;
+    let connection = session.connect().await?;
     let mut sides: Vec<(Box<dyn VectorStore>, Encoder)> = Vec::with_capacity(2);
     for collection in [old, new] {
         let mark = names.mark(collection).await.map_err(failure)?;
@@ -137,7 +148,7 @@ async fn compare(global: &Global, args: MigrateCompareArgs) -> Result<ExitCode, 
     let found = compare::compare(side(0), side(1), &queries, qrels.as_ref(), settings).await;
     connection.flush().await;
     let found = found.map_err(failure)?;
-    compared::compared(global.format, &found, None, None, LEVEL)?;
+    compared::compared(session.global.format, &found, None, None, LEVEL)?;
     if let Some(least) = least.filter(|least| found.overlap.mean < *least) {
         display.message(&format!(
             "the lists have {:.4} of their documents in common, which is less than --min-overlap {least}: not noted",

@@ -31,12 +31,12 @@ use isomer_service_kit::{Fault, shutdown};
 
 use crate::{
     args::{
-        AugmentArgs, Global,
+        AugmentArgs,
         index::{
             IndexCommand, IndexEncoderArgs, IndexPassArgs, IndexRunArgs, IndexSourceArgs, IndexVerifyArgs, PromptRole,
         },
     },
-    connect::{self, Connection},
+    connect::{Connection, Session},
     exit::{DONE, Failure, GATE_FAILED},
     progress::{Display, Step},
 };
@@ -49,26 +49,26 @@ const DELETED_SHARE: f64 = 0.1;
 /// How long a store or an encoder may be away while a collection is only read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) async fn run(global: &Global, command: IndexCommand) -> Result<ExitCode, Failure> {
+pub(super) async fn run(session: &Session, command: IndexCommand) -> Result<ExitCode, Failure> {
     match command {
-        IndexCommand::Run(args) => Box::pin(fill(global, *args)).await,
-        IndexCommand::Verify(args) => Box::pin(check(global, *args)).await,
-        IndexCommand::Migrate(command) => Box::pin(migrate::run(global, command)).await,
-        IndexCommand::Compare(args) => Box::pin(compare::run(global, *args)).await,
-        IndexCommand::Robustness(args) => Box::pin(robustness::run(global, *args)).await,
-        IndexCommand::Interleave(args) => Box::pin(interleave::draft(global, *args)).await,
-        IndexCommand::Preference(args) => interleave::read(global, &args),
+        IndexCommand::Run(args) => Box::pin(fill(session, *args)).await,
+        IndexCommand::Verify(args) => Box::pin(check(session, *args)).await,
+        IndexCommand::Migrate(command) => Box::pin(migrate::run(session, command)).await,
+        IndexCommand::Compare(args) => Box::pin(compare::run(session, *args)).await,
+        IndexCommand::Robustness(args) => Box::pin(robustness::run(session, *args)).await,
+        IndexCommand::Interleave(args) => Box::pin(interleave::draft(session, *args)).await,
+        IndexCommand::Preference(args) => interleave::read(&session.global, &args),
     }
 }
 
-async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
+async fn fill(session: &Session, args: IndexRunArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(session.global.quiet);
     args.encoder.augmentation.check(false)?;
     check_rate(&args.pass)?;
     let patience = args.pass.patience;
     let source = source(&args.source, &args.columns, patience).await?;
     let names = store::names(&args.sink, &Credentials::from_env(), patience).map_err(failure)?;
-    let connection = connect::connect_to_fleet(global, &args.encoder.engine, &args.pass.fleet).await?;
+    let connection = session.connect().await?;
     let settings = run::Settings {
         chunking: args.chunk,
         with_text: args.with_text,
@@ -92,8 +92,8 @@ async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> 
             given,
         };
         return match args.plan {
-            true => named.plan(global, &connection, &display).await,
-            false => Box::pin(named.fill(global, &connection, &display)).await,
+            true => named.plan(&session.global, &connection, &display).await,
+            false => Box::pin(named.fill(&session.global, &connection, &display)).await,
         };
     }
     let store = store::open(&args.sink, &Credentials::from_env(), patience).map_err(failure)?;
@@ -103,7 +103,7 @@ async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> 
             .await
             .map_err(failure)?;
         connection.flush().await;
-        show::plan(global.format, &plan, encoder.augments())?;
+        show::plan(session.global.format, &plan, encoder.augments())?;
         return Ok(ExitCode::SUCCESS);
     }
     let encoder = encoder.by(workers::of(&connection));
@@ -116,7 +116,7 @@ async fn fill(global: &Global, args: IndexRunArgs) -> Result<ExitCode, Failure> 
         }
     };
     connection.flush().await;
-    show::outcome(global.format, store.name(), &outcome.map_err(failure)?)?;
+    show::outcome(session.global.format, store.name(), &outcome.map_err(failure)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -170,8 +170,8 @@ fn interrupted() -> Failure {
     Failure::dependency("interrupted; the same command goes on from here")
 }
 
-async fn check(global: &Global, args: IndexVerifyArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
+async fn check(session: &Session, args: IndexVerifyArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(session.global.quiet);
     args.encoder.augmentation.check(false)?;
     let settings = verify::Settings {
         share: share("share", args.share)?,
@@ -183,12 +183,12 @@ async fn check(global: &Global, args: IndexVerifyArgs) -> Result<ExitCode, Failu
         None => None,
     };
     let store = store::open(&args.sink, &Credentials::from_env(), PATIENCE).map_err(failure)?;
-    let connection = connect::connect_for(global, &args.encoder.engine).await?;
+    let connection = session.connect().await?;
     let encoder = encoder(&connection, &args.encoder, PATIENCE, &display).await?;
     let verified = verify::verify(source.as_ref(), store.as_ref(), &encoder, settings).await;
     connection.flush().await;
     let verified = verified.map_err(failure)?;
-    show::verified(global.format, store.name(), &verified)?;
+    show::verified(session.global.format, store.name(), &verified)?;
     if !verified.is_sound() {
         return Ok(ExitCode::from(GATE_FAILED));
     }

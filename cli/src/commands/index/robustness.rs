@@ -18,18 +18,18 @@ use super::{
     failure,
 };
 use crate::{
-    args::{Global, index_compare::IndexRobustnessArgs},
+    args::index_compare::IndexRobustnessArgs,
     commands::{
         augment::prefetch_generator,
         transform::catalogue::{catalogue, client, kind_named},
     },
-    connect::{self, Connection},
+    connect::{Connection, Session},
     exit::{Failure, GATE_NOT_PASSED},
     progress::{Display, Step},
 };
 
-pub(super) async fn run(global: &Global, args: IndexRobustnessArgs) -> Result<ExitCode, Failure> {
-    let display = Display::new(global.quiet);
+pub(super) async fn run(session: &Session, args: IndexRobustnessArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(session.global.quiet);
     for name in &args.transformations {
         kind_named("--transformation", name)?;
     }
@@ -38,7 +38,7 @@ pub(super) async fn run(global: &Global, args: IndexRobustnessArgs) -> Result<Ex
     }
     let settings = settings(&args.search, &args.judged, &args.intervals, &args.gate)?;
     let asked = asked(&args.search, &args.judged, &args.gate)?;
-    let connection = connect::connect_for(global, &args.engine).await?;
+    let connection = session.connect().await?;
     let needing: Vec<String> = catalogue(&connection)
         .await?
         .into_iter()
@@ -74,7 +74,7 @@ pub(super) async fn run(global: &Global, args: IndexRobustnessArgs) -> Result<Ex
         });
     }
     connection.flush().await;
-    compared::robustness(global.format, &all, settings.resampling.level)?;
+    compared::robustness(session.global.format, &all, settings.resampling.level)?;
     let verdict = Verdict::of_all(all.iter().filter_map(|own| Some(own.gate.as_ref()?.verdict)));
     let invalid = all.iter().any(|own| own.invalid && own.gate.is_some());
     // What says nothing does not pass; what fails among the rest still fails.

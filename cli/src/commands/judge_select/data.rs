@@ -11,22 +11,17 @@ use isomer_eval::{
 use isomer_models::Resolver;
 use isomer_service_kit::Fault;
 
-use crate::{
-    args::{Global, JudgeSelectArgs},
-    commands::eval::asking::looks_like_a_path,
-    connect,
-    exit::Failure,
-};
+use crate::{args::JudgeSelectArgs, commands::eval::asking::looks_like_a_path, connect::Session, exit::Failure};
 
 /// Where data sets with a name are looked up. The gold pairs are read on this machine, whichever
 /// server judges them.
-pub(super) fn locator(global: &Global) -> Result<DatasetLocator, Failure> {
-    let config = connect::configuration(global)?;
-    let mut eval = config.eval;
+pub(super) fn locator(session: &Session) -> Result<DatasetLocator, Failure> {
+    let config = &session.config;
+    let mut eval = config.eval.clone();
     eval.home.clone_from(&config.models.home);
     Ok(DatasetLocator {
         folders: eval.named_data(),
-        hub: Some(Resolver::new(config.models).map_err(Fault::from)?),
+        hub: Some(Resolver::new(config.models.clone()).map_err(Fault::from)?),
         rules: HubRules::owner(),
     })
 }

@@ -18,27 +18,27 @@ use isomer_proto::{
 
 use super::{augment::prefetch_generator, judge, stdout_failure, transform::catalogue};
 use crate::{
-    args::{Format, Global, JudgeSelectArgs},
-    connect::{self, Connection},
+    args::{Format, JudgeSelectArgs},
+    connect::{Connection, Session},
     exit::Failure,
     progress::{Display, Step},
 };
 
-pub(super) async fn run(global: &Global, args: JudgeSelectArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn run(session: &Session, args: JudgeSelectArgs) -> Result<ExitCode, Failure> {
     let kind = catalogue::kind_named("--transformation", &args.transformation)?;
     if !args.word_bins.is_sorted_by(|a, b| a < b) || args.word_bins.first() == Some(&0) {
         return Err(Failure::usage(
             "--word-bins: give rising numbers above 0, e.g. 10,20,50,100",
         ));
     }
-    let locator = data::locator(global)?;
+    let locator = data::locator(session)?;
     let mut data = Vec::with_capacity(args.data.len());
     for name in &args.data {
         data.push(data::load(name, &args, &locator).await?);
     }
     let selecting = Selecting {
-        connection: connect::connect_with_prompts(global, args.prompts_dir.as_deref()).await?,
-        display: Display::new(global.quiet),
+        connection: session.connect_with_prompts(args.prompts_dir.as_deref()).await?,
+        display: Display::new(session.global.quiet),
         args: &args,
         settings: Settings {
             seed: args.seed,
@@ -58,7 +58,7 @@ pub(super) async fn run(global: &Global, args: JudgeSelectArgs) -> Result<ExitCo
     }
     selection::rank_paraphrasers(&mut paraphrasers);
     let report = Report::new(selecting.settings, &data, judges, paraphrasers);
-    let text = match global.format {
+    let text = match session.global.format {
         Format::Json => serde_json::to_string_pretty(&report.json())
             .map_err(|error| Failure::dependency(format!("cannot write the report: {error}")))?,
         Format::Text => tables::render(&report),

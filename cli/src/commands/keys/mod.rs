@@ -19,29 +19,30 @@ use crate::{
         Format, Global,
         keys::{AuditArgs, CreateKeyArgs, ImportKeyArgs, KeysArgs, KeysCommand, LimitArgs, ScopeArg, UpdateKeyArgs},
     },
+    connect::Session,
     exit::Failure,
     progress::Display,
 };
 
-pub(super) async fn run(global: &Global, args: KeysArgs) -> Result<ExitCode, Failure> {
-    let mut place = Place::open(global, args.database.as_deref()).await?;
+pub(super) async fn run(session: &Session, args: KeysArgs) -> Result<ExitCode, Failure> {
+    let mut place = Place::open(session, args.database.as_deref()).await?;
     match args.command {
-        KeysCommand::Create(args) => create(global, &mut place, args).await?,
-        KeysCommand::Import(args) => import(global, &mut place, args).await?,
-        KeysCommand::List => list(global, &mut place).await?,
+        KeysCommand::Create(args) => create(&session.global, &mut place, args).await?,
+        KeysCommand::Import(args) => import(&session.global, &mut place, args).await?,
+        KeysCommand::List => list(&session.global, &mut place).await?,
         KeysCommand::Show { id } => {
             let key = place.show(&id).await?;
-            print(&shown::one(global.format, &key))?;
+            print(&shown::one(session.global.format, &key))?;
         }
         KeysCommand::Update(args) => {
             let key = place.update(&args.id.clone(), change(args)?).await?;
-            print(&shown::one(global.format, &key))?;
+            print(&shown::one(session.global.format, &key))?;
         }
         KeysCommand::Revoke { id } => {
             let key = place.revoke(&id).await?;
-            print(&shown::one(global.format, &key))?;
+            print(&shown::one(session.global.format, &key))?;
         }
-        KeysCommand::Audit(args) => audit(global, &mut place, args).await?,
+        KeysCommand::Audit(args) => audit(&session.global, &mut place, args).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,10 @@ use isomer_proto::gateway::v1::{
 };
 use isomer_service_kit::{Fault, config::Secret};
 
-use crate::{args::Global, connect, exit::Failure};
+use crate::{
+    connect::{self, Session},
+    exit::Failure,
+};
 
 /// Where keys are stored.
 pub(super) enum Place {
@@ -35,20 +38,20 @@ pub(super) struct Change {
 }
 
 impl Place {
-    pub(super) async fn open(global: &Global, database: Option<&str>) -> Result<Self, Failure> {
-        if global.server.is_some() {
+    pub(super) async fn open(session: &Session, database: Option<&str>) -> Result<Self, Failure> {
+        if session.global.server.is_some() {
             if database.is_some() {
                 return Err(Failure::usage(
                     "--database and --server: name one of them, the place where the keys are",
                 ));
             }
-            let channel = connect::remote(global).await?;
+            let channel = connect::remote(&session.global).await?;
             return Ok(Self::Server(Box::new(AccessServiceClient::new(channel))));
         }
         let address = match database {
             Some(address) => address.to_owned(),
             None => {
-                let config = connect::configuration(global)?;
+                let config = &session.config;
                 config.database.address(&config.models.home)
             }
         };

@@ -14,27 +14,27 @@ use serde_json::json;
 use super::stdout_failure;
 use crate::{
     args::{Format, Global, ModelsCommand},
-    connect,
+    connect::Session,
     exit::Failure,
     progress::Display,
 };
 
 const DEPENDENCY: u8 = 3;
 
-pub(super) async fn run(global: &Global, command: ModelsCommand) -> Result<ExitCode, Failure> {
-    let resolver = || Resolver::new(connect::configuration(global)?.models).map_err(told);
+pub(super) async fn run(session: &Session, command: ModelsCommand) -> Result<ExitCode, Failure> {
+    let resolver = Resolver::new(session.config.models.clone()).map_err(told)?;
     match command {
-        ModelsCommand::Pull { ids } => pull(global, &resolver()?, &ids).await,
-        ModelsCommand::List => list(global, &resolver()?),
-        ModelsCommand::Show { id, engine } => {
-            let card = show::card(&id, connect::configuration_for(global, &engine)?).await?;
-            match global.format {
+        ModelsCommand::Pull { ids } => pull(&session.global, &resolver, &ids).await,
+        ModelsCommand::List => list(&session.global, &resolver),
+        ModelsCommand::Show { id, .. } => {
+            let card = show::card(&id, session.config.clone()).await?;
+            match session.global.format {
                 Format::Json => print_json(&card)?,
                 Format::Text => print(card.text())?,
             }
             Ok(ExitCode::SUCCESS)
         }
-        ModelsCommand::Verify { ids } => verify(global, &resolver()?, &ids).await,
+        ModelsCommand::Verify { ids } => verify(&session.global, &resolver, &ids).await,
     }
 }
 

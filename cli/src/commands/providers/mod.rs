@@ -27,10 +27,10 @@ use tonic::{Code, Status};
 use super::stdout_failure;
 use crate::{
     args::{
-        Format, Global,
+        Format,
         providers::{CreateArgs, ProvidersCommand},
     },
-    connect,
+    connect::Session,
     exit::Failure,
 };
 
@@ -39,9 +39,9 @@ type Client = ProviderServiceClient<Channel>;
 /// Exit code for a provider that cannot be offered to clients.
 const UNUSABLE: u8 = 3;
 
-pub(super) async fn run(global: &Global, command: ProvidersCommand) -> Result<ExitCode, Failure> {
-    let mut client = reach(global).await?;
-    let json = global.format == Format::Json;
+pub(super) async fn run(session: &Session, command: ProvidersCommand) -> Result<ExitCode, Failure> {
+    let mut client = reach(session).await?;
+    let json = session.global.format == Format::Json;
     match command {
         ProvidersCommand::List => list(&mut client, json).await,
         ProvidersCommand::Get { id } => {
@@ -76,13 +76,13 @@ pub(super) async fn run(global: &Global, command: ProvidersCommand) -> Result<Ex
 }
 
 /// Providers belong to a long-running gateway; there is none in this process.
-async fn reach(global: &Global) -> Result<Client, Failure> {
-    if global.server.is_none() {
+async fn reach(session: &Session) -> Result<Client, Failure> {
+    if session.global.server.is_none() {
         return Err(Failure::usage(
             "--server: providers belong to a running gateway; name it, e.g. --server 127.0.0.1:50051 (ISOMER_SERVER)",
         ));
     }
-    Ok(Client::new(connect::connect(global).await?.channel))
+    Ok(Client::new(session.connect().await?.channel))
 }
 
 async fn list(client: &mut Client, json: bool) -> Result<ExitCode, Failure> {

@@ -26,12 +26,12 @@ use serde_json::json;
 use super::{check, report::attest, stdout_failure};
 use crate::{
     args::{
-        Format, Global,
+        Format,
         registry::{
             RegistryCheckArgs, RegistryCommand, RegistryCommonArgs, RegistryKind, RegistryServeArgs, RegistryWatchArgs,
         },
     },
-    connect::{self, Connection},
+    connect::{Connection, Session},
     exit::{DONE, Failure, GATE_FAILED, GATE_NOT_PASSED, UNCHECKED},
     progress::Display,
 };
@@ -41,19 +41,19 @@ use engine::RunEngine;
 /// read them.
 const LEFT_BEHIND: Duration = Duration::from_secs(7 * 86_400);
 
-pub(super) async fn run(global: &Global, command: RegistryCommand) -> Result<ExitCode, Failure> {
+pub(super) async fn run(session: &Session, command: RegistryCommand) -> Result<ExitCode, Failure> {
     match command {
-        RegistryCommand::Check(args) => Box::pin(one(global, *args)).await,
-        RegistryCommand::Watch(args) => Box::pin(watch(global, *args)).await,
-        RegistryCommand::Serve(args) => Box::pin(serve(global, *args)).await,
+        RegistryCommand::Check(args) => Box::pin(one(session, *args)).await,
+        RegistryCommand::Watch(args) => Box::pin(watch(session, *args)).await,
+        RegistryCommand::Serve(args) => Box::pin(serve(session, *args)).await,
     }
 }
 
-async fn one(global: &Global, args: RegistryCheckArgs) -> Result<ExitCode, Failure> {
+async fn one(session: &Session, args: RegistryCheckArgs) -> Result<ExitCode, Failure> {
     match args.common.registry {
         RegistryKind::Mlflow => {
             let registry = mlflow(&args.common)?;
-            Box::pin(one_of(global, &args, registry)).await
+            Box::pin(one_of(session, &args, registry)).await
         }
         RegistryKind::Sagemaker => {
             if args.common.promote {
@@ -62,7 +62,7 @@ async fn one(global: &Global, args: RegistryCheckArgs) -> Result<ExitCode, Failu
                 ));
             }
             let registry = SageMaker::from_env(bounds(&args.common)).map_err(Fault::from)?;
-            Box::pin(one_of(global, &args, registry)).await
+            Box::pin(one_of(session, &args, registry)).await
         }
     }
 }
@@ -88,8 +88,8 @@ fn bounds(args: &RegistryCommonArgs) -> Bounds {
     }
 }
 
-async fn one_of<R: Registry>(global: &Global, args: &RegistryCheckArgs, registry: R) -> Result<ExitCode, Failure> {
-    let parts = Parts::new(global, &args.common, registry).await?;
+async fn one_of<R: Registry>(session: &Session, args: &RegistryCheckArgs, registry: R) -> Result<ExitCode, Failure> {
+    let parts = Parts::new(session, &args.common, registry).await?;
     let checker = &parts.checker;
     let checked = tokio::select! {
         checked = checker.check(&args.model, &args.version) => checked,
@@ -108,7 +108,7 @@ async fn one_of<R: Registry>(global: &Global, args: &RegistryCheckArgs, registry
         other => other,
     };
     let checked = checked.map_err(Fault::from)?;
-    print(global.format, &checked)?;
+    print(session.global.format, &checked)?;
     Ok(ExitCode::from(match checked.verdict {
         Verdict::Pass => DONE,
         Verdict::Fail => GATE_FAILED,
@@ -117,11 +117,11 @@ async fn one_of<R: Registry>(global: &Global, args: &RegistryCheckArgs, registry
     }))
 }
 
-async fn watch(global: &Global, args: RegistryWatchArgs) -> Result<ExitCode, Failure> {
+async fn watch(session: &Session, args: RegistryWatchArgs) -> Result<ExitCode, Failure> {
     let registry = mlflow(&args.common)?;
-    let folder = folder(global, &args.common)?;
+    let folder = folder(session, &args.common);
     let _alone = Alone::take(&folder).map_err(Fault::from)?;
-    let parts = Parts::new(global, &args.common, registry).await?;
+    let parts = Parts::new(session, &args.common, registry).await?;
     let connection = parts.connection.clone();
     let service = parts.service(&args).await?;
     if args.once {
@@ -144,7 +144,7 @@ async fn watch(global: &Global, args: RegistryWatchArgs) -> Result<ExitCode, Fai
     Ok(ExitCode::SUCCESS)
 }
 
-async fn serve(global: &Global, args: RegistryServeArgs) -> Result<ExitCode, Failure> {
+async fn serve(session: &Session, args: RegistryServeArgs) -> Result<ExitCode, Failure> {
     let secret = match args.webhook_secret_file {
         Some(file) => SecretSource::file(file),
         None => SecretSource::Environment("ISOMER_WEBHOOK_SECRET".to_owned()),
@@ -162,9 +162,9 @@ async fn serve(global: &Global, args: RegistryServeArgs) -> Result<ExitCode, Fai
         ));
     }
     let registry = mlflow(&watching.common)?;
-    let folder = folder(global, &watching.common)?;
+    let folder = folder(session, &watching.common);
     let _alone = Alone::take(&folder).map_err(Fault::from)?;
-    let parts = Parts::new(global, &watching.common, registry).await?;
+    let parts = Parts::new(session, &watching.common, registry).await?;
     let server = ServerConfig {
         listen: args.listen,
         ..parts.config.server.clone()
@@ -176,7 +176,7 @@ async fn serve(global: &Global, args: RegistryServeArgs) -> Result<ExitCode, Fai
     let connection = parts.connection.clone();
     let service = parts.service(&watching).await?;
     let routes = service.routes(secret);
-    if !global.quiet {
+    if !session.global.quiet {
         let line = format!("isomer registry serves {HOOK} on {address}\n");
         let mut stdout = std::io::stdout();
         let told = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
@@ -192,9 +192,9 @@ async fn serve(global: &Global, args: RegistryServeArgs) -> Result<ExitCode, Fai
     Ok(ExitCode::SUCCESS)
 }
 
-fn folder(global: &Global, args: &RegistryCommonArgs) -> Result<PathBuf, Failure> {
-    let home = || connect::configuration(global).map(|config| config.models.home.join("registry"));
-    args.folder.clone().map_or_else(home, Ok)
+fn folder(session: &Session, args: &RegistryCommonArgs) -> PathBuf {
+    let home = || session.config.models.home.join("registry");
+    args.folder.clone().unwrap_or_else(home)
 }
 
 /// What the commands have in common.
@@ -206,17 +206,17 @@ struct Parts<R> {
 }
 
 impl<R: Registry> Parts<R> {
-    async fn new(global: &Global, args: &RegistryCommonArgs, registry: R) -> Result<Self, Failure> {
+    async fn new(session: &Session, args: &RegistryCommonArgs, registry: R) -> Result<Self, Failure> {
         let key = args
             .attest
             .as_deref()
             .map(|file| attest::key(file, "--attest"))
             .transpose()?;
         let spec = check::spec(&args.run)?;
-        let display = Display::new(global.quiet);
-        let connection = connect::connect_to_registry(global, &args.engine, &args.fleet, args.max_bytes).await?;
+        let display = Display::new(session.global.quiet);
+        let connection = session.connect_to_registry(args.max_bytes).await?;
         check::prefetch_generators(&connection, &args.run, &display).await?;
-        let folder = folder(global, args)?;
+        let folder = folder(session, args);
         let files = folder.join("files");
         let unheld = if connection.is_remote() {
             LEFT_BEHIND

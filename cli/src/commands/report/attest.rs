@@ -18,7 +18,7 @@ use crate::{
         Format, Global,
         report::{AttestArgs, VerifyArgs},
     },
-    connect,
+    connect::Session,
     exit::{DONE, Failure, GATE_FAILED, GATE_NOT_PASSED},
     progress::Display,
 };
@@ -74,7 +74,7 @@ pub(super) fn attest(global: &Global, args: &AttestArgs) -> Result<ExitCode, Fai
     write(global, files, &args.out)
 }
 
-pub(super) async fn verify_one(global: &Global, args: &VerifyArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn verify_one(session: &Session, args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let public = String::from_utf8_lossy(&bytes(&args.key, "--key")?).into_owned();
     let key = PublicKey::from_pem(&public)
         .map_err(|error| Failure::usage(format!("--key: {}: {error}", args.key.display())))?;
@@ -85,7 +85,7 @@ pub(super) async fn verify_one(global: &Global, args: &VerifyArgs) -> Result<Exi
     let verified = verify(&envelope, &key, &json)
         .map_err(|error| Failure::dependency(format!("{}: {error}", args.attestation.display())))?;
     if let Some(model) = &args.model {
-        let digest = weights(global, model).await?;
+        let digest = weights(session, model).await?;
         if digest != verified.weights {
             return Err(Failure::dependency(format!(
                 "--model: {model} has other weights than the encoder that was checked: SHA-256 {digest}, not {}; check it, or deploy what was \
@@ -94,7 +94,7 @@ pub(super) async fn verify_one(global: &Global, args: &VerifyArgs) -> Result<Exi
             )));
         }
     }
-    say(global, &verified)?;
+    say(&session.global, &verified)?;
     Ok(ExitCode::from(match verified.result {
         Outcome::Passed => DONE,
         Outcome::Warned => GATE_NOT_PASSED,
@@ -103,16 +103,16 @@ pub(super) async fn verify_one(global: &Global, args: &VerifyArgs) -> Result<Exi
 }
 
 /// SHA-256 of a model's weights, as encoders tell it.
-pub(super) async fn weights(global: &Global, model: &str) -> Result<String, Failure> {
+pub(super) async fn weights(session: &Session, model: &str) -> Result<String, Failure> {
     let told = |error: isomer_models::ModelError| Failure::from(Fault::from(error)).of_flag("--model");
-    let resolver = Resolver::new(connect::configuration(global)?.models).map_err(told)?;
+    let resolver = Resolver::new(session.config.models.clone()).map_err(told)?;
     // What is to be deployed is here; nothing is fetched to compare it with.
     if !Path::new(model).exists() && resolver.present(model).is_none() {
         let message = format!("--model: {model} is neither a file or folder nor in the cache of models");
         return Err(Failure::dependency(message));
     }
     let found = resolver
-        .resolve(model, ModelKind::Encoder, &Display::new(global.quiet))
+        .resolve(model, ModelKind::Encoder, &Display::new(session.global.quiet))
         .await;
     Ok(found.map_err(told)?.weights_digest)
 }

@@ -16,23 +16,24 @@ use super::stdout_failure;
 use crate::args::report::ReportCommand;
 use crate::{
     args::{Format, Global, report::ReportArgs},
+    connect::Session,
     exit::Failure,
 };
 
-pub(super) async fn run(global: &Global, args: &ReportArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn run(session: &Session, args: &ReportArgs) -> Result<ExitCode, Failure> {
     #[cfg(feature = "evidence")]
     if let Some(command) = &args.command {
         return match command {
             ReportCommand::Attest(args) => match &args.push {
-                Some(reference) => Box::pin(push::push(global, args, reference)).await,
-                None => attest::attest(global, args),
+                Some(reference) => Box::pin(push::push(session, args, reference)).await,
+                None => attest::attest(&session.global, args),
             },
-            ReportCommand::Export(args) => export::export(global, args),
-            ReportCommand::Verify(args) => attest::verify_one(global, args).await,
+            ReportCommand::Export(args) => export::export(&session.global, args),
+            ReportCommand::Verify(args) => attest::verify_one(session, args).await,
         };
     }
     match &args.input {
-        Some(input) => files(global, input, &args.out),
+         files(global, input=>Some(input) => files(&session.global, input=> files(global, input, &args.out),
         None => Err(Failure::usage("--input: name the report.json of a check")),
     }
 }

@@ -27,10 +27,7 @@ use super::{
     attest::{self, weights},
     read, write_and,
 };
-use crate::{
-    args::{Global, report::AttestArgs},
-    exit::Failure,
-};
+use crate::{args::report::AttestArgs, connect::Session, exit::Failure};
 
 /// Annotations that name the file of a layer: of ORAS, of ModelPack.
 const NAMES: [&str; 2] = ["org.opencontainers.image.title", "org.cncf.model.filepath"];
@@ -42,7 +39,7 @@ const MOST_FILES: usize = 200_000;
 
 /// Signs what a check came to for the encoder that an artifact carries, and puts it beside the
 /// artifact. The artifact is fetched: what is signed of it was looked at.
-pub(super) async fn push(global: &Global, args: &AttestArgs, reference: &str) -> Result<ExitCode, Failure> {
+pub(super) async fn push(session: &Session, args: &AttestArgs, reference: &str) -> Result<ExitCode, Failure> {
     let key = attest::key(&args.key, "--key")?;
     let (report, json) = read(&args.report, "--report")?;
     let reference = Reference::parse(reference).map_err(told)?;
@@ -50,7 +47,7 @@ pub(super) async fn push(global: &Global, args: &AttestArgs, reference: &str) ->
     let repository = Repository::new(&reference, credentials, args.plain_http).map_err(told)?;
     let found = repository.manifest(&reference.version).await.map_err(told)?;
     let manifest = found.ok_or_else(|| told(OciError::Absent(reference.to_string())))?;
-    let found = carried(global, &repository, &reference, &manifest, args.max_bytes).await?;
+    let found = carried(session, &repository, &reference, &manifest, args.max_bytes).await?;
     let all = statements(&report, &json).map_err(|error| Failure::usage(error.to_string()).of_flag("--report"))?;
     let known: Vec<String> = all.iter().map(|(encoder, _)| encoder.clone()).collect();
     let is_carried = |digests: &BTreeMap<String, String>| digests.get("sha256") == Some(&found);
@@ -102,7 +99,7 @@ pub(super) async fn push(global: &Global, args: &AttestArgs, reference: &str) ->
         },
     });
     write_and(
-        global,
+        &session.global,
         vec![(attest::FILE.to_owned(), signed)],
         &args.out,
         Some((line, document)),
@@ -115,7 +112,7 @@ fn told(error: OciError) -> Failure {
 
 /// SHA-256 of the weights of the encoder in an artifact.
 async fn carried(
-    global: &Global,
+    session: &Session,
     repository: &Repository,
     reference: &Reference,
     manifest: &Manifest,
@@ -153,7 +150,7 @@ async fn carried(
         let moved = fs::create_dir_all(parent).and_then(|()| fs::rename(unpacked.join(&file.from), &to));
         moved.map_err(|error| refused(&format!("{}: {error}", file.from)))?;
     }
-    weights(global, &encoder.to_string_lossy()).await
+    weights(session, &encoder.to_string_lossy()).await
 }
 
 enum Problem {

@@ -16,14 +16,14 @@ use serde_json::Value;
 use super::stdout_failure;
 use crate::{
     args::{
-        Format, Global,
+        Format,
         stats::{
             AgreementArgs, AlternativeArg, BootstrapArgs, CompareArgs, CorrelationArgs, DesignArgs, HolmArgs,
             IntervalArg, MethodArg, PairsArgs, RanksArgs, ReliabilityArgs, StabilityArgs, StatisticArg, StatsCommand,
             TestArg, WeightsArg, ZerosArg,
         },
     },
-    connect,
+    connect::{self, Session},
     exit::Failure,
 };
 use table::Table;
@@ -32,8 +32,8 @@ type Client = StatisticsServiceClient<Channel>;
 /// The result of a test, for people and for programs.
 type Shown = (String, Value);
 
-pub(super) async fn run(global: &Global, command: StatsCommand) -> Result<ExitCode, Failure> {
-    let connection = connect::connect(global).await?;
+pub(super) async fn run(session: &Session, command: StatsCommand) -> Result<ExitCode, Failure> {
+    let connection = session.connect().await?;
     let mut client = Client::new(connection.channel.clone())
         .max_decoding_message_size(connect::MAX_MESSAGE_BYTES)
         .max_encoding_message_size(connect::MAX_MESSAGE_BYTES);
@@ -51,7 +51,7 @@ pub(super) async fn run(global: &Global, command: StatsCommand) -> Result<ExitCo
         StatsCommand::Design(args) => design(client, args).await,
     }?;
     let mut out = std::io::stdout().lock();
-    match global.format {
+    match session.global.format {
         Format::Text => writeln!(out, "{}", text.trim_end()),
         Format::Json => writeln!(out, "{document:#}"),
     }

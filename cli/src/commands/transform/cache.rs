@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 use crate::{
     args::{CacheCommand, Format, Global},
     commands::stdout_failure,
-    connect,
+    connect::Session,
     exit::Failure,
 };
 
-pub(super) fn run(global: &Global, command: CacheCommand) -> Result<ExitCode, Failure> {
-    if global.server.is_some() {
+pub(super) fn run(session: &Session, command: CacheCommand) -> Result<ExitCode, Failure> {
+    if session.global.server.is_some() {
         return Err(Failure::usage(
             "--server: the cache is a folder of the machine that serves; run this command there, without --server",
         ));
     }
-    let config = connect::configuration(global)?;
-    let resolver = Resolver::new(config.models).map_err(Fault::from)?;
+    let config = &session.config;
+    let resolver = Resolver::new(config.models.clone()).map_err(Fault::from)?;
     let directory = config.transform.cache_directory(&resolver.config().home);
     // Opened without its bound: the command alone decides what is removed.
     let cache = Cache::open(&directory).map_err(|error| told(error.into()))?;
@@ -87,7 +87,7 @@ pub(super) fn run(global: &Global, command: CacheCommand) -> Result<ExitCode, Fa
             )
         }
     };
-    print(global, &text, &value)
+    print(&session.global, &text, &value)
 }
 
 fn print(global: &Global, text: &dyn Display, value: &Value) -> Result<ExitCode, Failure> {

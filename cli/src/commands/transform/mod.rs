@@ -21,23 +21,23 @@ use serde_json::json;
 
 use crate::{
     args::{Format, Global, GuardsArg, OnFailureArg, TransformArgs, TransformCommand},
-    connect::{self, Connection},
+    connect::{Connection, Session},
     exit::Failure,
     input,
     progress::{Display, Step},
 };
 
-pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<ExitCode, Failure> {
     match args.command.take() {
-        Some(TransformCommand::Judge(args)) => return super::judge::run(global, args).await,
-        Some(TransformCommand::JudgeSelect(args)) => return super::judge_select::run(global, args).await,
-        Some(TransformCommand::Cache(command)) => return cache::run(global, command),
+        Some(TransformCommand::Judge(args)) => return super::judge::run(session, args).await,
+        Some(TransformCommand::JudgeSelect(args)) => return super::judge_select::run(session, args).await,
+        Some(TransformCommand::Cache(command)) => return cache::run(session, command),
         None => {}
     }
-    let display = Display::new(global.quiet);
+    let display = Display::new(session.global.quiet);
     if args.name() == "list" {
-        let connection = connect::connect_with_prompts(global, args.prompts_dir.as_deref()).await?;
-        return list(global, &connection).await;
+        let connection = session.connect_with_prompts(args.prompts_dir.as_deref()).await?;
+        return list(&session.global, &connection).await;
     }
     let kind = kind(&args)?;
     let (records, frames) = if args.groups {
@@ -45,7 +45,7 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
     } else {
         (input::read(args.input.as_deref())?, Vec::new())
     };
-    let connection = connect::connect_with_prompts(global, args.prompts_dir.as_deref()).await?;
+    let connection = session.connect_with_prompts(args.prompts_dir.as_deref()).await?;
     prefetch(&connection, &args, &display).await?;
 
     let items = records
