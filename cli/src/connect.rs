@@ -16,11 +16,7 @@ use isomer_service_kit::{
 use serde_json::json;
 
 use crate::{
-<<<<<<< HEAD
-    args::{BackendArg, EngineArgs, FleetArgs, Global, PrecisionArg},
-=======
-    args::{Command, EngineArgs, FleetArgs, Global, PrecisionArg},
->>>>>>> 56817c58 (Read the configuration once)
+    args::{BackendArg, Command, EngineArgs, FleetArgs, Global, PrecisionArg},
     exit::Failure,
     progress::Display,
 };
@@ -142,6 +138,7 @@ impl Session {
     /// [`Session::connect`] for a process that loads one encoder after another, each of at most so
     /// many bytes: where the configuration sets no bound on models in memory, there is room for
     /// two.
+    #[cfg(feature = "registry")]
     pub(crate) async fn connect_to_registry(&self, most_bytes: u64) -> Result<Connection, Failure> {
         let mut config = self.config.clone();
         if config.embed.max_model_bytes == 0 {
@@ -163,6 +160,10 @@ impl Session {
             Some(_) if self.engine.device.is_some() => Err(Failure::usage(
                 "--device: the server at --server computes on the device of its own configuration (embed.device); leave \
                  --device out",
+            )),
+            Some(_) if self.engine.backend.is_some() => Err(Failure::usage(
+                "--backend: the server at --server computes with the backend of its own configuration (embed.backend); leave \
+                 --backend out",
             )),
             Some(_) => Ok(Connection {
                 channel: remote(&self.global).await?,
@@ -278,75 +279,3 @@ pub(crate) async fn remote(global: &Global) -> Result<Channel, Failure> {
     })?;
     Ok(client.channel())
 }
-<<<<<<< HEAD
-
-/// Connects to `--server`, or builds the services in this process.
-pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
-    connect_for(global, &EngineArgs::default()).await
-}
-
-/// [`connect`] for a command that computes encoders.
-pub(crate) async fn connect_for(global: &Global, engine: &EngineArgs) -> Result<Connection, Failure> {
-    connect_to_fleet(global, engine, &FleetArgs::default()).await
-}
-
-/// [`connect_for`] a command whose work may be done by workers.
-pub(crate) async fn connect_to_fleet(
-    global: &Global,
-    engine: &EngineArgs,
-    fleet: &FleetArgs,
-) -> Result<Connection, Failure> {
-    let config = configuration_with(global, engine, fleet)?;
-    connect_with(global, engine, fleet, config).await
-}
-
-/// [`connect_to_fleet`] for a process that loads one encoder after another, each of at most so many
-/// bytes: where the configuration sets no bound on models in memory, there is room for two.
-#[cfg(feature = "registry")]
-pub(crate) async fn connect_to_registry(
-    global: &Global,
-    engine: &EngineArgs,
-    fleet: &FleetArgs,
-    most_bytes: u64,
-) -> Result<Connection, Failure> {
-    let mut config = configuration_with(global, engine, fleet)?;
-    if config.embed.max_model_bytes == 0 {
-        config.embed.max_model_bytes = most_bytes.saturating_mul(2);
-    }
-    connect_with(global, engine, fleet, config).await
-}
-
-async fn connect_with(
-    global: &Global,
-    engine: &EngineArgs,
-    fleet: &FleetArgs,
-    config: IsomerConfig,
-) -> Result<Connection, Failure> {
-    match &global.server {
-        Some(_) if fleet.engine.is_some() || fleet.store.is_some() => Err(Failure::usage(
-            "--engine, --store: the server at --server has the queue and the store of its own configuration (fleet.engine, \
-             store.url); leave them out",
-        )),
-        Some(_) if engine.precision.is_some() => Err(Failure::usage(
-            "--precision: the server at --server computes in the precision of its own configuration (embed.precision); leave \
-             --precision out",
-        )),
-        Some(_) if engine.device.is_some() => Err(Failure::usage(
-            "--device: the server at --server computes on the device of its own configuration (embed.device); leave --device \
-             out",
-        )),
-        Some(_) if engine.backend.is_some() => Err(Failure::usage(
-            "--backend: the server at --server computes with the backend of its own configuration (embed.backend); leave \
-             --backend out",
-        )),
-        Some(_) => Ok(Connection {
-            channel: remote(global).await?,
-            resolver: None,
-            config,
-            app: None,
-        }),
-        None => in_process(config).await,
-    }
-}
-=======
->>>>>>> 56817c58 (Read the configuration once)

@@ -216,26 +216,14 @@ impl Command {
             Self::Embed(args) => args.engine.clone(),
             Self::Rerank(args) => args.engine.clone(),
             Self::Eval(args) => args.engine.clone(),
- args.fleet.clone(),
-            #[cfg(feature = "fleet")]
-=>            Self::Check(args) => args.fleet.clone(),
-            #[cfg(feature = "index")]
-            Self::Index(command) => command.fleet(),
-            #[cfg(feature = "fleet")]
-=> args.engine.clone(),
- command.engine(),
-            Self::Registry(command) => command.common().engine.clone(),
-            Self::Serve(args) => args.engine.clone(),
-            Self::Worker(args)=>            #[cfg(feature = "index")]
-            Self::Index(command) => command.engine(),
+            Self::Check(args) => args.engine.clone(),
             Self::Models(ModelsCommand::Show { engine, .. }) => engine.clone(),
+            #[cfg(feature = "index")]
+            Self::Index(command) => command.engine(),
             #[cfg(feature = "registry")]
             Self::Registry(command) => command.common().engine.clone(),
             Self::Serve(args) => args.engine.clone(),
             #[cfg(feature = "fleet")]
-            Self::Worker(args)=> command.engine(),
-            Self::Registry(command) => command.common().engine.clone(),
-            Self::Serve(args) => args.engine.clone(),
             Self::Worker(args) => args.encoders.clone(),
             _ => EngineArgs::default(),
         }
@@ -244,13 +232,9 @@ impl Command {
     /// The queue and store that the command names.
     pub(crate) fn fleet(&self) -> FleetArgs {
         match self {
- args.fleet.clone(),
-            #[cfg(feature = "fleet")]
-=>            Self::Check(args) => args.fleet.clone(),
+            Self::Check(args) => args.fleet.clone(),
             #[cfg(feature = "index")]
             Self::Index(command) => command.fleet(),
-            #[cfg(feature = "fleet")]
-=> args.fleet.clone(),
             #[cfg(feature = "fleet")]
             Self::Worker(args) => args.fleet.clone(),
             #[cfg(feature = "registry")]

@@ -1,6 +1,13 @@
 //! `isomer man`: manual pages, made from the description of the command line.
 
-#[cfg(test)]
+// The page has the commands of all features.
+#[cfg(all(
+    test,
+    feature = "evidence",
+    feature = "fleet",
+    feature = "index",
+    feature = "registry"
+))]
 mod reference;
 
 use std::{fs, io::Write, path::Path};

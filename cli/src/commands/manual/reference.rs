@@ -116,9 +116,7 @@ fn page() -> String {
     out
 }
 
-/// The page has the commands of all features.
 #[test]
-#[cfg(all(feature = "evidence", feature = "fleet", feature = "index", feature = "registry"))]
 fn the_page_of_the_command_line_is_up_to_date() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/command-line.md");
     let page = page();

@@ -33,7 +33,7 @@ pub(super) async fn run(session: &Session, args: &ReportArgs) -> Result<ExitCode
         };
     }
     match &args.input {
-         files(global, input=>Some(input) => files(&session.global, input=> files(global, input, &args.out),
+        Some(input) => files(&session.global, input, &args.out),
         None => Err(Failure::usage("--input: name the report.json of a check")),
     }
 }
