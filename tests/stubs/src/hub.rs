@@ -38,6 +38,9 @@ pub struct Hub {
     pub refuses: Option<u16>,
     /// Requests about a repository are never answered.
     pub hangs: bool,
+    /// Base URL of the store to which requests for files are redirected, as the hub does for large
+    /// ones.
+    pub store: Option<String>,
 }
 
 /// A file that is requested.
@@ -187,6 +190,15 @@ async fn file(
         .etag
         .as_ref()
         .map_or_else(|| asked.etag(), |etag| etag(&asked));
+    if let Some(store) = &running.hub.store {
+        return Response::builder()
+            .status(StatusCode::FOUND)
+            .header("x-repo-commit", revision)
+            .header("x-linked-etag", format!("\"{etag}\""))
+            .header(header::LOCATION, format!("{store}/{path}"))
+            .body(Body::empty())
+            .unwrap();
+    }
     Response::builder()
         .status(StatusCode::PARTIAL_CONTENT)
         .header("x-repo-commit", revision)

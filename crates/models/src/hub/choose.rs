@@ -2,10 +2,12 @@
 
 use std::path::{Component, Path};
 
-use hf_hub::{Repo, RepoType};
 use isomer_config::spelling::{is_plain_name, is_repository};
 
-use super::HubFailure;
+use super::{
+    HubFailure,
+    repository::{Kind, Repository},
+};
 use crate::{catalogue::ModelKind, pattern};
 
 /// A repository, and the part of it that is wanted.
@@ -38,9 +40,12 @@ impl HubModel {
         })
     }
 
-    pub(super) fn handle(&self) -> Repo {
-        let revision = self.revision.clone().unwrap_or_else(|| "main".into());
-        Repo::with_revision(self.repo.clone(), RepoType::Model, revision)
+    pub(super) fn repository(&self) -> Repository {
+        Repository {
+            kind: Kind::Model,
+            id: self.repo.clone(),
+            revision: self.revision.clone().unwrap_or_else(|| "main".into()),
+        }
     }
 }
 

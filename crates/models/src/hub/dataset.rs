@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use hf_hub::{Repo, RepoType};
 use isomer_config::spelling::is_repository;
 use parking_lot::Mutex;
 
-use super::{Hub, HubFailure, Snapshot, Terms};
+use super::{
+    Hub, HubFailure, Snapshot, Terms,
+    repository::{Kind, Repository},
+};
 use crate::{
     error::ModelError,
     progress::{Progress, Reporter, drive},
@@ -32,9 +34,12 @@ impl HubDataset {
         })
     }
 
-    fn handle(&self) -> Repo {
-        let revision = self.revision.clone().unwrap_or_else(|| "main".into());
-        Repo::with_revision(self.repo.clone(), RepoType::Dataset, revision)
+    fn repository(&self) -> Repository {
+        Repository {
+            kind: Kind::Dataset,
+            id: self.repo.clone(),
+            revision: self.revision.clone().unwrap_or_else(|| "main".into()),
+        }
     }
 }
 
@@ -67,8 +72,8 @@ impl Hub {
             listed.clone_into(&mut all.lock());
             choose(listed).map_err(|ChooseError { message, hint }| HubFailure::Refused { message, hint })
         };
-        let handle = dataset.handle();
-        let fetched = self.fetch_now(&handle, dataset, terms, choose, |_| None, reporter);
+        let repository = dataset.repository();
+        let fetched = self.fetch_now(&repository, dataset, terms, choose, |_| None, reporter);
         let snapshot = self.unless_resting(fetched).await?;
         let all = all.into_inner();
         // Without the listing the hub is only asked again.
@@ -81,7 +86,7 @@ impl Hub {
     /// The file that lists the names of all files of a data set. The hub's cache holds only files
     /// that were asked for, so without the list a missing shard would go unnoticed.
     fn note_path(&self, dataset: &HubDataset, commit: &str) -> PathBuf {
-        let folder = dataset.handle().folder_name();
+        let folder = dataset.repository().folder_name();
         self.listings.join(format!("{folder}@{commit}.json"))
     }
 
@@ -101,7 +106,7 @@ impl Hub {
         choose: impl Fn(&[String]) -> Result<Vec<String>, ChooseError>,
         online: bool,
     ) -> Option<Snapshot> {
-        let (folder, commit, present) = self.snapshot(&dataset.handle())?;
+        let (folder, commit, present) = self.snapshot(&dataset.repository())?;
         let noted = std::fs::read(self.note_path(dataset, &commit)).ok();
         let all = noted.and_then(|json| serde_json::from_slice::<Vec<String>>(&json).ok());
         let files = choose(all.as_ref().unwrap_or(&present)).ok()?;

@@ -1,22 +1,23 @@
 //! One file of a repository into the hub's cache, in the layout that Python's libraries use:
 //! `blobs/<etag>` and a link to it in `snapshots/<commit>/<file>`.
 //!
-//! hf-hub's own download builds paths from the server's answers, so a malicious server could write
-//! anywhere. It may also answer each request differently, so checking an answer beforehand does not
-//! help. Here every name is checked before it becomes part of a path.
+//! The server names the content, and a malicious one could choose a name that leads anywhere. It
+//! may also answer each request differently, so checking an answer beforehand does not help. Every
+//! name is checked before it becomes part of a path.
 
 use std::{
     io::Write,
     path::{Component, Path, PathBuf},
 };
 
-use hf_hub::{
-    CacheRepo,
-    api::tokio::{Api, ApiError, Metadata, Progress as _},
-};
 use isomer_config::spelling::is_plain_name;
 
-use super::{Downloading, HubFailure, failure};
+use super::{
+    Downloading, HubFailure,
+    client::{Client, RequestError},
+    failure,
+    repository::Cached,
+};
 use crate::catalogue::read::is_inside;
 
 /// The limits of a download.
@@ -30,8 +31,8 @@ pub struct Terms {
 
 /// A file to download.
 pub(super) struct Wanted {
-    pub(super) api: Api,
-    pub(super) cache: CacheRepo,
+    pub(super) client: Client,
+    pub(super) cached: Cached,
     /// Its address at the commit.
     pub(super) url: String,
     pub(super) commit: String,
@@ -69,32 +70,31 @@ fn shown(text: &str) -> String {
 impl Wanted {
     /// Fetches the file, or resumes an interrupted download.
     pub(super) async fn fetch(self, mut progress: Downloading) -> Result<(), HubFailure> {
-        let asked = self.api.metadata(&self.url).await;
+        let asked = self.client.metadata(&self.url).await;
         let metadata = asked.map_err(|error| failure(error, &self.name))?;
-        let etag = self.etag(&metadata)?;
-        let size = metadata.size() as u64;
+        let etag = self.etag(&metadata.etag)?;
+        let size = metadata.size;
         if let Some(most) = self.max_bytes.filter(|most| size > *most) {
             return Err(HubFailure::refused(
                 format!("{} has {size} bytes; at most {most} are fetched", self.file),
                 "choose a smaller data set, or raise eval.max_hub_file_bytes",
             ));
         }
-        progress.init(metadata.size(), &self.file).await;
-        let blob = self.cache.blob_path(&etag);
-        let pointer = self.cache.pointer_path(&self.commit).join(&self.file);
+        progress.begin(size, &self.file);
+        let blob = self.cached.blob(&etag);
+        let pointer = self.cached.snapshot(&self.commit).join(&self.file);
         if !blob.is_file() {
-            self.fill(&blob, size, &mut progress).await?;
+            self.fill(&blob, size, &progress).await?;
         }
         let linked = tokio::task::spawn_blocking(move || link(&blob, &pointer)).await;
         let linked = linked.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         linked.map_err(|error| self.disk(&error))?;
-        progress.finish().await;
+        progress.finish();
         Ok(())
     }
 
     /// The name of the file's content, which the server chooses.
-    fn etag(&self, metadata: &Metadata) -> Result<String, HubFailure> {
-        let etag = metadata.etag();
+    fn etag(&self, etag: &str) -> Result<String, HubFailure> {
         let etag = etag.strip_prefix("W/").unwrap_or(etag);
         if !is_etag(etag) {
             return Err(lying(format!("{}: it answered the etag `{}`", self.file, shown(etag))));
@@ -111,7 +111,7 @@ impl Wanted {
 
     /// Writes the content to a temporary file and renames it, so that an existing blob is always
     /// complete.
-    async fn fill(&self, blob: &Path, size: u64, progress: &mut Downloading) -> Result<(), HubFailure> {
+    async fn fill(&self, blob: &Path, size: u64, progress: &Downloading) -> Result<(), HubFailure> {
         let part = PathBuf::from(format!("{}.isomer-part", blob.display()));
         let opened = tokio::task::spawn_blocking({
             let part = part.clone();
@@ -128,21 +128,19 @@ impl Wanted {
             file.set_len(0).map_err(|error| self.disk(&error))?;
             done = 0;
         }
-        progress.update(usize::try_from(done).unwrap_or(usize::MAX)).await;
+        progress.advance(done);
         while done < size {
             let before = done;
-            let range = format!("bytes={done}-{}", size - 1);
-            let asked = self.api.client().get(&self.url).header("range", range).send().await;
-            let asked = asked.and_then(|response| response.error_for_status());
-            let mut answer = asked.map_err(|error| failure(ApiError::from(error), &self.name))?;
+            let failed = |error| failure(RequestError::Request(error), &self.name);
+            let asked = self.client.range(&self.url, done, size - 1).await;
+            let mut answer = asked.map_err(failed)?;
             if answer.status().as_u16() != 206 && done > 0 {
                 // Start over from the beginning.
                 file.set_len(0).map_err(|error| self.disk(&error))?;
                 done = 0;
             }
             loop {
-                let chunk = answer.chunk().await;
-                let Some(chunk) = chunk.map_err(|error| failure(ApiError::from(error), &self.name))? else {
+                let Some(chunk) = answer.chunk().await.map_err(failed)? else {
                     break;
                 };
                 done += chunk.len() as u64;
@@ -155,7 +153,7 @@ impl Wanted {
                 // Written synchronously: short writes into the page cache are much cheaper than
                 // tokio::fs, which does them on another thread.
                 file.write_all(&chunk).map_err(|error| self.disk(&error))?;
-                progress.update(chunk.len()).await;
+                progress.advance(chunk.len() as u64);
             }
             if done <= before {
                 return Err(HubFailure::Unreachable(format!(

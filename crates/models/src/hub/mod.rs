@@ -2,11 +2,13 @@
 //! found and vice versa.
 
 mod choose;
+mod client;
 mod dataset;
 mod download;
+mod repository;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -14,10 +16,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hf_hub::{
-    Cache, Repo, RepoType,
-    api::tokio::{Api, ApiBuilder, ApiError},
-};
 use parking_lot::Mutex;
 
 pub use choose::HubModel;
@@ -27,7 +25,9 @@ pub(crate) use download::is_etag;
 
 use crate::{catalogue::ModelKind, config::ModelsConfig, error::ModelError, progress::Reporter};
 use choose::wanted_files;
+use client::{Client, RequestError};
 use download::Wanted;
+use repository::Repository;
 
 /// A download that receives no byte for this long counts as broken off.
 const STALLED: Duration = Duration::from_secs(60);
@@ -102,7 +102,8 @@ impl std::fmt::Display for HubFailure {
 #[derive(Debug)]
 pub(crate) struct Hub {
     endpoint: String,
-    cache: Cache,
+    /// Folder of the hub's cache.
+    cache: PathBuf,
     token: Option<String>,
     timeout: Duration,
     /// Folder of the listings of data sets.
@@ -112,11 +113,11 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) fn new(config: &ModelsConfig) -> Self {
-        let cache = Cache::new(config.hub_cache());
+        let cache = config.hub_cache();
         let from_env = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]
             .iter()
             .find_map(|name| std::env::var(name).ok().filter(|token| !token.trim().is_empty()));
-        let token = from_env.or_else(|| cache.token());
+        let token = from_env.or_else(|| token_beside(&cache));
         Self {
             endpoint: config.hub_endpoint(),
             cache,
@@ -131,34 +132,29 @@ impl Hub {
         &self.endpoint
     }
 
-    fn api(&self, terms: Terms) -> Result<Api, HubFailure> {
-        ApiBuilder::from_cache(self.cache.clone())
-            .with_endpoint(self.endpoint.clone())
-            .with_token(self.token.clone().filter(|_| !terms.anonymous))
-            .with_progress(false)
-            .build()
-            .map_err(|error| HubFailure::refused(error.to_string(), "check HF_ENDPOINT and HF_TOKEN"))
+    fn client(&self, terms: Terms) -> Result<Client, HubFailure> {
+        Client::new(self.token.as_deref().filter(|_| !terms.anonymous))
+            .map_err(|message| HubFailure::refused(message, "check HF_TOKEN"))
     }
 
     /// A repository in the hub's cache, without a network: the pinned commit, or the last known
     /// commit of the branch.
-    fn snapshot(&self, handle: &Repo) -> Option<(PathBuf, String, Vec<String>)> {
-        let folder = self.cache.path().join(handle.folder_name());
-        let commit = std::fs::read_to_string(folder.join("refs").join(handle.revision()))
-            .ok()
-            .map(|commit| commit.trim().to_owned())
-            .unwrap_or_else(|| handle.revision().to_owned());
+    fn snapshot(&self, repository: &Repository) -> Option<(PathBuf, String, Vec<String>)> {
+        let cached = repository.within(&self.cache);
+        let commit = cached
+            .commit(&repository.revision)
+            .unwrap_or_else(|| repository.revision.clone());
         if !isomer_config::spelling::is_plain_name(&commit) {
             return None;
         }
-        let folder = self.cache.repo(handle.clone()).pointer_path(&commit);
+        let folder = cached.snapshot(&commit);
         let present = crate::manifest::files_under(&folder).ok()?;
         Some((folder, commit, present))
     }
 
     /// The model in the hub's cache, without a network.
     pub(crate) fn cached(&self, model: &HubModel, kind: ModelKind, weights: Option<&str>) -> Option<Snapshot> {
-        let (folder, commit, present) = self.snapshot(&model.handle())?;
+        let (folder, commit, present) = self.snapshot(&model.repository())?;
         let files = wanted_files(&present, model, kind, weights).ok()?;
         let complete = match kind {
             ModelKind::Encoder => crate::folder::inspect(&folder, kind).is_ok(),
@@ -181,7 +177,7 @@ impl Hub {
     ) -> Result<Snapshot, HubFailure> {
         self.unless_resting(async {
             let choose = |listed: &[String]| wanted_files(listed, model, kind, weights);
-            self.fetch_now(&model.handle(), model, Terms::default(), choose, expected, reporter)
+            self.fetch_now(&model.repository(), model, Terms::default(), choose, expected, reporter)
                 .await
         })
         .await
@@ -205,7 +201,7 @@ impl Hub {
     /// `name`.
     async fn fetch_now(
         &self,
-        handle: &Repo,
+        repository: &Repository,
         name: &impl std::fmt::Display,
         terms: Terms,
         choose: impl Fn(&[String]) -> Result<Vec<String>, HubFailure>,
@@ -213,19 +209,19 @@ impl Hub {
         reporter: &Reporter,
     ) -> Result<Snapshot, HubFailure> {
         reporter.say(format!("asking {} for {name}", self.endpoint));
-        let api = self.api(terms)?;
-        let (commit, listed) = self.list(&api, handle, name).await?;
+        let client = self.client(terms)?;
+        let (commit, listed) = self.list(&client, repository, name).await?;
         let files = choose(&listed)?;
-        let cached = self.cache.repo(handle.clone());
-        let folder = cached.pointer_path(&commit);
+        let cached = repository.within(&self.cache);
+        let folder = cached.snapshot(&commit);
         for file in files.iter().filter(|file| !folder.join(file).is_file()) {
-            let url = api.repo(at_commit(handle, &commit)).url(file);
+            let url = repository.file(&self.endpoint, &commit, file);
             if let Some(wanted) = expected(file) {
-                self.check_announced(&api, &url, file, &wanted).await?;
+                self.check_announced(&client, &url, file, &wanted).await?;
             }
             let wanted = Wanted {
-                api: api.clone(),
-                cache: self.cache.repo(handle.clone()),
+                client: client.clone(),
+                cached: cached.clone(),
                 url,
                 commit: commit.clone(),
                 file: file.clone(),
@@ -235,14 +231,13 @@ impl Hub {
             self.download(wanted, reporter).await?;
         }
         // Python looks up a branch by this reference.
-        if let Err(error) = cached.create_ref(&commit) {
+        if let Err(error) = cached.record(&repository.revision, &commit) {
             tracing::debug!(%error, "the hub's branch could not be noted in its cache");
         }
         Ok(Snapshot { folder, commit, files })
     }
 
-    /// Downloads one file into the hub's cache, in a separate task, since the client may panic on
-    /// an unexpected answer.
+    /// Downloads one file into the hub's cache.
     async fn download(&self, wanted: Wanted, reporter: &Reporter) -> Result<(), HubFailure> {
         let file = wanted.file.clone();
         let heartbeat = Arc::new(AtomicU64::new(0));
@@ -252,17 +247,8 @@ impl Hub {
             heartbeat: Arc::clone(&heartbeat),
             reporter: reporter.clone(),
         };
-        // A `JoinSet`, because its tasks end when it is dropped.
-        let mut task = tokio::task::JoinSet::new();
-        task.spawn(wanted.fetch(progress));
         tokio::select! {
-            ended = task.join_next() => match ended {
-                Some(Ok(done)) => done,
-                Some(Err(_)) | None => Err(HubFailure::refused(
-                    format!("{file}: its answer is not understood"),
-                    "is HF_ENDPOINT a Hugging Face hub?",
-                )),
-            },
+            done = wanted.fetch(progress) => done,
             () = stalled(&heartbeat) => {
                 Err(HubFailure::Unreachable(format!("{file}: no byte came for {} s", STALLED.as_secs())))
             }
@@ -273,20 +259,13 @@ impl Hub {
     /// notice an unreachable hub.
     async fn list(
         &self,
-        api: &Api,
-        handle: &Repo,
+        client: &Client,
+        repository: &Repository,
         name: &impl std::fmt::Display,
     ) -> Result<(String, Vec<String>), HubFailure> {
-        let asked = async {
-            let response = api
-                .repo(handle.clone())
-                .info_request()
-                .send()
-                .await?
-                .error_for_status()?;
-            response.json::<hf_hub::api::RepoInfo>().await
-        };
-        let info = match tokio::time::timeout(self.timeout, asked).await {
+        let url = repository.listing(&self.endpoint);
+        let asked = client.list(&url);
+        let listing = match tokio::time::timeout(self.timeout, asked).await {
             Err(_) => {
                 return Err(HubFailure::Unreachable(format!(
                     "no answer within {:.1} s",
@@ -300,25 +279,26 @@ impl Hub {
                 ));
             }
             Ok(Err(error)) => return Err(failure(error.into(), name)),
-            Ok(Ok(info)) => info,
+            Ok(Ok(listing)) => listing,
         };
-        if !isomer_config::spelling::is_plain_name(&info.sha) {
+        if !isomer_config::spelling::is_plain_name(&listing.sha) {
             return Err(HubFailure::refused(
-                format!("it named the commit `{}`", info.sha),
+                format!("it named the commit `{}`", listing.sha),
                 "is HF_ENDPOINT a Hugging Face hub?",
             ));
         }
-        let files: Vec<String> = info.siblings.into_iter().map(|sibling| sibling.rfilename).collect();
+        let commit = listing.sha.clone();
+        let files = listing.files();
         download::check_listed(&files)?;
-        Ok((info.sha, files))
+        Ok((commit, files))
     }
 
     /// The hub announces the sha256 of large files. A file that differs from the catalogue's is not
     /// fetched.
-    async fn check_announced(&self, api: &Api, url: &str, file: &str, wanted: &str) -> Result<(), HubFailure> {
-        let metadata = tokio::time::timeout(self.timeout, api.metadata(url)).await;
+    async fn check_announced(&self, client: &Client, url: &str, file: &str, wanted: &str) -> Result<(), HubFailure> {
+        let metadata = tokio::time::timeout(self.timeout, client.metadata(url)).await;
         let Ok(Ok(metadata)) = metadata else { return Ok(()) };
-        let etag = metadata.etag().to_ascii_lowercase();
+        let etag = metadata.etag.to_ascii_lowercase();
         if etag.len() == 64 && etag.chars().all(|c| c.is_ascii_hexdigit()) && etag != wanted {
             return Err(HubFailure::refused(
                 format!("{file} there has sha256 {etag}, expected {wanted}; it was not fetched"),
@@ -330,12 +310,12 @@ impl Hub {
 }
 
 /// Tells connection failures from answers that refuse.
-fn failure(error: ApiError, name: &impl std::fmt::Display) -> HubFailure {
-    let ApiError::RequestError(request) = &error else {
-        return HubFailure::refused(
-            error.to_string(),
-            "try again, or remove the repository from the hub's cache",
-        );
+fn failure(error: RequestError, name: &impl std::fmt::Display) -> HubFailure {
+    let request = match error {
+        RequestError::Request(request) => request,
+        RequestError::Header(_) => {
+            return HubFailure::refused(error.to_string(), "is HF_ENDPOINT a Hugging Face hub?");
+        }
     };
     let status = request.status().map(|status| status.as_u16());
     match status {
@@ -349,17 +329,15 @@ fn failure(error: ApiError, name: &impl std::fmt::Display) -> HubFailure {
         ),
         Some(code @ (408 | 429 | 500..=599)) => HubFailure::Unreachable(format!("HTTP {code}")),
         Some(code) => HubFailure::refused(format!("HTTP {code}"), "check HF_ENDPOINT"),
-        None => HubFailure::Unreachable(root_cause(request)),
+        None => HubFailure::Unreachable(root_cause(&request)),
     }
 }
 
-/// The same repository, at this commit.
-fn at_commit(handle: &Repo, commit: &str) -> Repo {
-    let (kind, id) = match handle.url().split_once("datasets/") {
-        Some(("", id)) => (RepoType::Dataset, id.to_owned()),
-        _ => (RepoType::Model, handle.url()),
-    };
-    Repo::with_revision(id, kind, commit.to_owned())
+/// The token that `hf auth login` wrote.
+fn token_beside(cache: &Path) -> Option<String> {
+    let token = std::fs::read_to_string(cache.parent()?.join("token")).ok()?;
+    let token = token.trim();
+    (!token.is_empty()).then(|| token.to_owned())
 }
 
 /// The innermost cause: the outer ones only say that a request failed, and repeat its address.
@@ -383,7 +361,6 @@ async fn stalled(heartbeat: &AtomicU64) {
     }
 }
 
-#[derive(Clone)]
 struct Downloading {
     what: Arc<str>,
     total: u64,
@@ -391,20 +368,19 @@ struct Downloading {
     reporter: Reporter,
 }
 
-impl hf_hub::api::tokio::Progress for Downloading {
-    async fn init(&mut self, size: usize, filename: &str) {
-        self.what = format!("downloading {filename}").into();
-        self.total = size as u64;
+impl Downloading {
+    fn begin(&mut self, size: u64, file: &str) {
+        self.what = format!("downloading {file}").into();
+        self.total = size;
         self.reporter.at(Arc::clone(&self.what), 0, Some(self.total));
     }
 
-    async fn update(&mut self, size: usize) {
-        // Every chunk gets a clone of this; the sum of all is in the shared counter.
-        let done = self.heartbeat.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
+    fn advance(&self, bytes: u64) {
+        let done = self.heartbeat.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.reporter.at(Arc::clone(&self.what), done, Some(self.total));
     }
 
-    async fn finish(&mut self) {
+    fn finish(&self) {
         self.reporter.at(Arc::clone(&self.what), self.total, Some(self.total));
     }
 }

@@ -5,8 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use axum::{
+    extract::Path,
+    http::{HeaderMap, StatusCode},
+};
 use isomer_models::{ModelError, ModelKind, NoProgress, Resolver, digest};
 use isomer_stubs::hub::{COMMIT, Files, Hub, Running};
+use parking_lot::Mutex;
 
 use crate::support::{Heard, World, encoder_files, safetensors_bytes};
 
@@ -332,6 +337,63 @@ async fn the_token_beside_the_hubs_cache_is_sent() {
         .find_map(|name| std::env::var(name).ok().filter(|token| !token.trim().is_empty()))
         .unwrap_or_else(|| "hf_secret".into());
     assert_eq!(stub.authorizations(), [format!("Bearer {expected}")]);
+}
+
+/// A store of large files: serves them in ranges, and notes the `Authorization` headers that it was
+/// sent. Returns its address.
+async fn store(files: Files, authorizations: Arc<Mutex<Vec<String>>>) -> String {
+    let answer = move |Path(path): Path<String>, headers: HeaderMap| {
+        let sent = headers.get("authorization");
+        authorizations
+            .lock()
+            .extend(sent.map(|value| value.to_str().unwrap().to_owned()));
+        let data = &files[&path];
+        let range = headers["range"].to_str().unwrap().strip_prefix("bytes=").unwrap();
+        let (from, to) = range.split_once('-').unwrap();
+        let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse().unwrap());
+        let place = format!("bytes {from}-{to}/{}", data.len());
+        let part = data[from..=to].to_vec();
+        async move {
+            (
+                StatusCode::PARTIAL_CONTENT,
+                [("content-range", place), ("etag", "\"of-the-store\"".into())],
+                part,
+            )
+        }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let routes = axum::Router::new().route("/{*path}", axum::routing::get(answer));
+    tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+    address
+}
+
+#[tokio::test]
+async fn a_large_file_comes_from_a_store_that_is_not_sent_the_token() {
+    let world = World::new();
+    std::fs::write(world.dir.path().join("hf/token"), "hf_secret\n").unwrap();
+    let authorizations = Arc::default();
+    let (stub, address) = serve(Hub {
+        store: Some(store(files(), Arc::clone(&authorizations)).await),
+        ..encoders()
+    })
+    .await;
+    let resolver = resolver(&world, &address);
+    let model = resolver
+        .resolve("org/large", ModelKind::Encoder, &NoProgress)
+        .await
+        .unwrap();
+    assert_eq!(
+        std::fs::read(model.path.join("model.safetensors")).unwrap(),
+        files()["model.safetensors"]
+    );
+    let blobs = world.dir.path().join("hf/hub/models--org--large/blobs");
+    assert!(
+        below(&blobs).iter().all(|blob| !blob.ends_with("of-the-store")),
+        "the content is named by the hub"
+    );
+    assert_eq!(stub.authorizations().len(), 1, "the hub itself is sent the token");
+    assert!(authorizations.lock().is_empty(), "{:?}", authorizations.lock());
 }
 
 /// Everything below a folder, links included.
