@@ -41,7 +41,7 @@
 //!
 //! Reports have `named()`: the scores by mteb's keys.
 //!
-//! # What "equal" means
+//! # The meaning of "equal"
 //!
 //! Random streams are equal bit for bit. The logistic regression follows the same iterates up to
 //! rounding: the number of iterations and the predictions are equal, coefficients agree to about
