@@ -1,20 +1,12 @@
-//! The part of this process in a fleet: work that it queues for other machines, and a worker that
-//! executes requests of other processes' runs.
+//! The part of this process in a fleet: work that it queues for other machines.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use isomer_blobs::BlobStore;
 pub use isomer_eval::work::fleet::bulk::BulkEncoder;
-use isomer_eval::work::fleet::executor::ServiceExecutor;
-use isomer_fleet::{Dispatcher, FleetConfig, FleetError, Kind, Queue, limits::Limits, worker::Summary};
+use isomer_fleet::{Dispatcher, FleetConfig, Queue, limits::Limits};
 use isomer_outbound::shared_limits::SharedLimits;
 use isomer_retention::Holds;
-use isomer_service_kit::{
-    Fault,
-    config::{ConfigError, Validate},
-};
-
-use crate::{Caller, IsomerConfig, compose::compose_within};
+use isomer_service_kit::Fault;
 
 /// The parts of a fleet that this process uses; none if the configuration names no queue.
 pub(crate) struct Connection {
@@ -55,48 +47,4 @@ pub(crate) async fn connect(
         workers,
         limits: Some(limits),
     })
-}
-
-/// Executes units of some kinds, with a limit for each kind, until `shutdown` resolves. Units in
-/// progress then have `grace` to finish. `ready` is called once the queue is connected.
-///
-/// # Errors
-/// If `fleet.engine` is not configured, or a queue, store or service cannot be used.
-pub async fn work(
-    config: IsomerConfig,
-    kinds: BTreeMap<Kind, usize>,
-    grace: Duration,
-    ready: impl FnOnce(&str),
-    shutdown: impl Future<Output = ()> + Send,
-) -> Result<Summary, Fault> {
-    config.validate().map_err(FleetError::from)?;
-    if !config.fleet.is_set() {
-        let error = ConfigError::new(
-            "fleet.engine",
-            "is empty: there is no queue to take work from",
-            "give --engine nats://HOST:PORT",
-        );
-        return Err(FleetError::from(error).into());
-    }
-    let Some(blobs) = BlobStore::open(&config.store)? else {
-        let error = ConfigError::new("store.url", "is empty: there is no store for answers", "give --store");
-        return Err(FleetError::from(error).into());
-    };
-    let queue = Box::pin(Queue::connect(&config.fleet)).await?;
-    // The services of a worker do all work here: they must not queue it again.
-    let alone = IsomerConfig {
-        fleet: FleetConfig::default(),
-        ..config
-    };
-    let (eval, embed) = (alone.eval.clone(), alone.embed.clone());
-    let limits = Limits::connect(&queue).await?;
-    let app = Box::pin(compose_within(alone, Caller::Owner, Some(Arc::new(limits.clone())))).await?;
-    // Composing has limited the instructions, which the class names.
-    let class = embed.class();
-    let performer = Arc::new(ServiceExecutor::new(app.clients(), &eval, &class, blobs.clone()));
-    ready(&class);
-    let worked = isomer_fleet::worker::work((queue, blobs), performer, kinds, shutdown, grace).await;
-    app.flush_vectors().await;
-    limits.close().await;
-    Ok(worked?)
 }

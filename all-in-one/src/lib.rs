@@ -1,19 +1,23 @@
 //! Every service composed in one process: what `isomer serve` runs, and the other commands when no
 //! server is named.
 //!
-//! The services call each other over in-memory channels with the same layers as on a port, so there
-//! is one code path.
+//! The services call each other over in-memory channels with the same layers as on a port. The
+//! gateway calls the embed service by its Rust methods.
 
 mod compose;
 pub mod config;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod forget;
+#[cfg(feature = "fleet")]
+mod worker;
 
 pub use compose::{App, Caller, compose};
 pub use config::IsomerConfig;
 #[cfg(feature = "fleet")]
-pub use fleet::{BulkEncoder, work};
+pub use fleet::BulkEncoder;
 pub use forget::{Forgotten, forget};
 pub use isomer_embed::summary::Summary;
 pub use isomer_gateway::migrate;
+#[cfg(feature = "fleet")]
+pub use worker::work;
