@@ -214,7 +214,7 @@ impl ServiceExecutor {
     async fn input(&self, digest: &[u8]) -> Result<Bytes, Fault> {
         let digest = input_digest(digest)?;
         let found = self.blobs.get(&input_name(&digest)).await;
-        let found = found.map_err(|error| Fault::from(error))?;
+        let found = found?;
         found.ok_or_else(|| {
             let message = format!("the store has nothing under {}", input_name(&digest));
             Fault::precondition(INPUT_MISSING, message)
