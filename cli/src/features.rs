@@ -60,10 +60,13 @@ pub(crate) fn version() -> &'static str {
 
 /// How to get a command that this build lacks, if that is what a command line was refused for.
 pub(crate) fn hint(error: &clap::Error) -> Option<String> {
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return None;
-    }
-    let Some(ContextValue::String(command)) = error.get(ContextKind::InvalidSubcommand) else {
+    let context = match error.kind() {
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        // A command that has no subcommands in this build takes the name for an argument.
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        _ => return None,
+    };
+    let Some(ContextValue::String(command)) = error.get(context) else {
         return None;
     };
     let feature = FEATURES
