@@ -8,7 +8,7 @@ use isomer_blobs::StoreConfig;
 use isomer_embed::EmbedConfig;
 use isomer_eval::{
     EvalConfig,
-    config::{FleetSection, validate_fleet},
+    config::{FleetConfig, validate_fleet},
 };
 use isomer_gateway::{
     AugmentedModelConfig, MissingVariantsConfig,
@@ -61,7 +61,7 @@ pub struct IsomerConfig {
     /// workers.
     pub store: StoreConfig,
     /// Workers that do the pieces of runs.
-    pub fleet: FleetSection,
+    pub fleet: FleetConfig,
 }
 
 impl Validate for IsomerConfig {

@@ -21,6 +21,12 @@ use isomer_service_kit::{
 };
 use serde::{Deserialize, Serialize};
 
+/// The section `fleet`, which a build without the feature refuses.
+#[cfg(not(feature = "fleet"))]
+pub use isomer_config::MissingFeature as FleetConfig;
+#[cfg(feature = "fleet")]
+pub use isomer_fleet::FleetConfig;
+
 /// A ledger of runs that several replicas share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -260,18 +266,11 @@ fn is_file_system(root: &Path) -> bool {
     root.has_root() && root.parent().is_none()
 }
 
-/// The section `fleet` of a configuration.
-#[cfg(feature = "fleet")]
-pub type FleetSection = isomer_fleet::FleetConfig;
-/// The section `fleet` of a configuration, which this build refuses.
-#[cfg(not(feature = "fleet"))]
-pub type FleetSection = isomer_config::MissingFeature;
-
 /// Checks the section `fleet`, and the store that workers need.
 ///
 /// # Errors
 /// Names the key, or the feature that this build lacks.
-pub fn validate_fleet(fleet: &FleetSection, store: &StoreConfig) -> Result<(), ConfigError> {
+pub fn validate_fleet(fleet: &FleetConfig, store: &StoreConfig) -> Result<(), ConfigError> {
     #[cfg(feature = "fleet")]
     return fleet
         .validate()
@@ -303,7 +302,7 @@ pub struct ServeConfig {
     /// Bytes that all machines share: requests to workers and their answers.
     pub store: StoreConfig,
     /// Workers that do the pieces of runs.
-    pub fleet: FleetSection,
+    pub fleet: FleetConfig,
 }
 
 impl ProcessConfig for ServeConfig {
