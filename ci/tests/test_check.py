@@ -146,7 +146,7 @@ def test_a_variable_of_the_shell_is_no_part_of_the_check(name: str, monkeypatch:
 def test_every_variable_of_the_command_is_withheld_or_turns_no_verdict() -> None:
     told = subprocess.run([samples.binary(), "check", "--help"], capture_output=True, text=True, check=True).stdout
     named = set(re.findall(r"\[env: ISOMER_(\w+)=", told))
-    places = {"API_KEY_OVER_PLAIN_TEXT", "CA_FILE", "CERTIFICATE_FILE", "CERTIFICATE_KEY_FILE", "CONFIG", "HOME", "OFFLINE", "DATA_ROOTS", "LOG", "DEVICE", "ENGINE", "STORE", "ATTEST", "ITEMS"}
+    places = {"API_KEY_OVER_PLAIN_TEXT", "CA_FILE", "CERTIFICATE_FILE", "CERTIFICATE_KEY_FILE", "CONFIG", "HOME", "OFFLINE", "DATA_ROOTS", "LOG", "DEVICE", "BACKEND", "ENGINE", "STORE", "ATTEST", "ITEMS"}
     # A limit of cost can end a check, and turns no verdict.
     limits = {"MAX_CALLS", "MAX_COST"}
     assert named == WITHHELD | places | limits
