@@ -17,7 +17,7 @@ pub use config::IsomerConfig;
 #[cfg(feature = "fleet")]
 pub use fleet::BulkEncoder;
 pub use forget::{Forgotten, forget};
-pub use isomer_embed::summary::Summary;
+pub use isomer_embed::{EmbedConfig, summary::Summary};
 pub use isomer_gateway::migrate;
 #[cfg(feature = "fleet")]
 pub use worker::work;

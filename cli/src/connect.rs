@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use clap::ValueEnum;
 #[cfg(feature = "fleet")]
 use isomer_all_in_one::BulkEncoder;
 use isomer_all_in_one::{App, Caller, IsomerConfig};
@@ -16,7 +17,7 @@ use isomer_service_kit::{
 use serde_json::json;
 
 use crate::{
-    args::{BackendArg, Command, EngineArgs, FleetArgs, Global, PrecisionArg},
+    args::{Command, EngineArgs, FleetArgs, Global},
     exit::Failure,
     progress::Display,
 };
@@ -187,24 +188,15 @@ fn configuration(global: &Global, engine: &EngineArgs, fleet: &FleetArgs) -> Res
     }
     let mut overrides = json!({ "models": models });
     let mut embed = serde_json::Map::new();
-    if let Some(precision) = engine.precision {
-        let name = match precision {
-            PrecisionArg::F32 => "f32",
-            PrecisionArg::F16 => "f16",
-            PrecisionArg::Bf16 => "bf16",
-            PrecisionArg::Int8 => "int8",
-        };
-        embed.insert("precision".into(), json!(name));
+    // The configuration has the names of the command line.
+    if let Some(precision) = engine.precision.and_then(|precision| precision.to_possible_value()) {
+        embed.insert("precision".into(), json!(precision.get_name()));
     }
     if let Some(device) = &engine.device {
         embed.insert("device".into(), json!(device));
     }
-    if let Some(backend) = engine.backend {
-        let name = match backend {
-            BackendArg::Kernels => "kernels",
-            BackendArg::Candle => "candle",
-        };
-        embed.insert("backend".into(), json!(name));
+    if let Some(backend) = engine.backend.and_then(|backend| backend.to_possible_value()) {
+        embed.insert("backend".into(), json!(backend.get_name()));
     }
     if !global.data_roots.is_empty() {
         overrides["eval"] = json!({ "dataset_dirs": global.data_roots });

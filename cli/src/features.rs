@@ -1,37 +1,39 @@
 //! The optional parts of the command, and which of them this build has.
 
-use std::sync::LazyLock;
+use std::{ffi::OsString, sync::LazyLock};
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
+
+use crate::{args::Cli, exit::Failure};
 
 /// A Cargo feature of the command.
 struct Feature {
     name: &'static str,
     is_built: bool,
-    /// Subcommands that only exist with it.
-    commands: &'static [&'static str],
+    /// Commands that only exist with it, each as the words that name it.
+    commands: &'static [&'static [&'static str]],
 }
 
-const FEATURES: [Feature; 5] = [
+static FEATURES: [Feature; 5] = [
     Feature {
         name: "evidence",
         is_built: cfg!(feature = "evidence"),
-        commands: &["attest", "export", "verify"],
+        commands: &[&["report", "attest"], &["report", "export"], &["report", "verify"]],
     },
     Feature {
         name: "fleet",
         is_built: cfg!(feature = "fleet"),
-        commands: &["worker", "fleet", "store"],
+        commands: &[&["worker"], &["fleet"], &["store"]],
     },
     Feature {
         name: "index",
         is_built: cfg!(feature = "index"),
-        commands: &["index"],
+        commands: &[&["index"]],
     },
     Feature {
         name: "registry",
         is_built: cfg!(feature = "registry"),
-        commands: &["registry"],
+        commands: &[&["registry"]],
     },
     Feature {
         name: "t5",
@@ -58,21 +60,58 @@ pub(crate) fn version() -> &'static str {
     &VERSION
 }
 
-/// How to get a command that this build lacks, if that is what a command line was refused for.
-pub(crate) fn hint(error: &clap::Error) -> Option<String> {
-    let context = match error.kind() {
-        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
-        // A command that has no subcommands in this build takes the name for an argument.
-        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
-        _ => return None,
-    };
-    let Some(ContextValue::String(command)) = error.get(context) else {
-        return None;
-    };
-    let feature = FEATURES
-        .iter()
-        .find(|feature| !feature.is_built && feature.commands.contains(&command.as_str()))?;
-    Some(missing(&format!("`{command}`"), feature.name))
+/// Reads the command line. Like [`clap::Parser::parse`], it ends the process if help is wanted or
+/// the line is wrong.
+///
+/// # Errors
+/// If the command needs a feature that this build lacks.
+pub(crate) fn parse() -> Result<Cli, Failure> {
+    let result = read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    result.map_err(Failure::usage)
+}
+
+/// The command of a line, or why this build lacks it.
+fn read<T: Into<OsString> + Clone>(line: impl IntoIterator<Item = T>) -> Result<Result<Cli, String>, clap::Error> {
+    let mut command = absent().fold(Cli::command(), |cli, (path, refusal)| with_stub(cli, path, refusal));
+    let matches = command.try_get_matches_from_mut(line)?;
+    let named = words(&matches);
+    if let Some((_, refusal)) = absent().find(|(path, _)| named == *path) {
+        return Ok(Err(refusal));
+    }
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok(Ok(cli))
+}
+
+/// The commands that this build lacks, each with how to get it.
+fn absent() -> impl Iterator<Item = (&'static [&'static str], String)> {
+    let lacking = FEATURES.iter().filter(|feature| !feature.is_built);
+    lacking.flat_map(|feature| {
+        let commands = feature.commands.iter();
+        commands.map(|path| (*path, missing(&format!("`{}`", path.join(" ")), feature.name)))
+    })
+}
+
+/// Adds a hidden command that takes any arguments.
+fn with_stub(parent: Command, path: &[&'static str], about: String) -> Command {
+    match path {
+        [] => parent,
+        [name] => parent.subcommand(
+            Command::new(*name).about(about).hide(true).disable_help_flag(true).arg(
+                Arg::new("arguments")
+                    .num_args(0..)
+                    .trailing_var_arg(true)
+                    .allow_hyphen_values(true),
+            ),
+        ),
+        [name, path @ ..] => parent.mut_subcommand(name, |child| with_stub(child, path, about)),
+    }
+}
+
+/// The words of the command that a line named.
+fn words(matches: &ArgMatches) -> Vec<&str> {
+    let first = matches.subcommand();
+    let all = std::iter::successors(first, |(_, matches)| matches.subcommand());
+    all.map(|(name, _)| name).collect()
 }
 
 /// Says that something needs a feature that this build lacks, and how to get it.
@@ -85,15 +124,18 @@ pub(crate) fn missing(what: &str, feature: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, Parser};
-
     use super::*;
-    use crate::args::Cli;
 
-    fn has(command: &clap::Command, name: &str) -> bool {
-        command
-            .get_subcommands()
-            .any(|sub| sub.get_name() == name || has(sub, name))
+    fn has(command: &Command, path: &[&str]) -> bool {
+        match path {
+            [] => true,
+            [name, path @ ..] => command.find_subcommand(name).is_some_and(|command| has(command, path)),
+        }
+    }
+
+    /// The refusal of a command line that needs a missing feature.
+    fn refusal(line: &[&str]) -> Option<String> {
+        read(["isomer"].iter().chain(line)).ok()?.err()
     }
 
     #[test]
@@ -101,14 +143,7 @@ mod tests {
         let cli = Cli::command();
         for feature in &FEATURES {
             for command in feature.commands {
-                let is_there = match *command {
-                    // `verify` is also a command of `isomer models`.
-                    "attest" | "export" | "verify" => {
-                        has(cli.find_subcommand("report").expect("it is always there"), command)
-                    }
-                    _ => cli.find_subcommand(command).is_some(),
-                };
-                assert_eq!(is_there, feature.is_built, "{command}");
+                assert_eq!(has(&cli, command), feature.is_built, "{command:?}");
             }
         }
     }
@@ -117,24 +152,29 @@ mod tests {
     fn a_missing_command_names_its_feature() {
         for feature in &FEATURES {
             for command in feature.commands {
-                let line = match *command {
-                    "attest" | "export" | "verify" => vec!["isomer", "report", command],
-                    _ => vec!["isomer", command],
-                };
-                let hint = Cli::try_parse_from(line).err().and_then(|error| hint(&error));
-                assert_eq!(hint.is_some(), !feature.is_built, "{command}: {hint:?}");
-                if let Some(hint) = hint {
-                    assert!(hint.contains(&format!("--features {}", feature.name)), "{hint}");
-                    assert!(!hint.contains('\n'), "{hint}");
+                for arguments in [&[][..], &["--help"], &["run", "--sink", "x", "-q"]] {
+                    let refusal = refusal(&[*command, arguments].concat());
+                    assert_eq!(refusal.is_some(), !feature.is_built, "{command:?}: {refusal:?}");
+                    if let Some(refusal) = refusal {
+                        assert!(refusal.contains(&format!("--features {}", feature.name)), "{refusal}");
+                        assert!(!refusal.contains('\n'), "{refusal}");
+                    }
                 }
             }
         }
     }
 
     #[test]
-    fn a_misspelt_command_gets_no_such_hint() {
-        let error = Cli::try_parse_from(["isomer", "chekc"]).expect_err("there is no such command");
-        assert_eq!(hint(&error), None);
+    fn a_line_that_names_no_missing_command_gets_no_such_hint() {
+        for line in [
+            &["chekc"][..],
+            &["export"],
+            &["embed", "index"],
+            &["report", "index"],
+            &["datasets"],
+        ] {
+            assert_eq!(refusal(line), None, "{line:?}");
+        }
     }
 
     #[test]

@@ -17,21 +17,16 @@ mod table;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::{args::Cli, exit::Failure};
+use crate::exit::Failure;
 
 /// As in the servers, which this command runs in its process.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match features::parse() {
         Ok(cli) => cli,
-        Err(error) => match features::hint(&error) {
-            Some(hint) => return exit::report(&Failure::usage(hint)),
-            None => error.exit(),
-        },
+        Err(failure) => return exit::report(&failure),
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

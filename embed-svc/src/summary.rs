@@ -37,11 +37,11 @@ pub struct Summary {
     pub prompts: Vec<String>,
     /// The code that computes it: `kernels` or `candle`.
     pub backend: &'static str,
-    /// Its arithmetic.
+    /// The arithmetic of the computation: `f32`, `f16`, `bf16` or `int8`.
     pub precision: &'static str,
     /// Where it runs; several GPUs are separated by commas.
     pub device: String,
-    /// The arithmetic of the computation: `f32`, `f16`, `bf16` or `int8`.
+    /// Size of its weights on disk, those of all files together.
     #[serde(skip)]
     pub weight_bytes: u64,
     /// Warnings for a person.

@@ -2,6 +2,8 @@
 
 pub(crate) mod deploy;
 pub(crate) mod diff;
+#[cfg(feature = "evidence")]
+pub(crate) mod evidence;
 #[cfg(feature = "fleet")]
 pub(crate) mod fleet;
 pub(crate) mod forget;
@@ -158,8 +160,8 @@ pub(crate) enum Command {
     Report(report::ReportArgs),
     /// Two encoders on the same items: what became wrong, what became right, which loses more.
     Diff(diff::DiffArgs),
-    #[cfg(feature = "index")]
     /// Fill a search index with vectors and keep it up to date, check what is in it, compare two.
+    #[cfg(feature = "index")]
     #[command(subcommand)]
     Index(index::IndexCommand),
     /// A threshold of an encoder's scores: what it does where words change, and what becomes of an
@@ -169,19 +171,19 @@ pub(crate) enum Command {
     History(history::HistoryArgs),
     /// Run all services behind one port.
     Serve(ServeArgs),
-    #[cfg(feature = "fleet")]
     /// Do pieces of other machines' checks, from a queue.
+    #[cfg(feature = "fleet")]
     Worker(WorkerArgs),
-    #[cfg(feature = "fleet")]
     /// The workers of a fleet, their lanes, and what runs wait for.
-    Fleet(fleet::FleetViewArgs),
     #[cfg(feature = "fleet")]
+    Fleet(fleet::FleetViewArgs),
     /// What the store that machines share holds, and the removal of what no run relies on.
+    #[cfg(feature = "fleet")]
     Store(store::StoreArgs),
     /// Remove a text, and all that was made of it, from caches, store, queue, runs and reports.
     Forget(forget::ForgetArgs),
-    #[cfg(feature = "registry")]
     /// Check the encoders of a model registry as their versions come, and tag them there.
+    #[cfg(feature = "registry")]
     #[command(subcommand)]
     Registry(registry::RegistryCommand),
     /// The encoder providers of a running gateway (--server): list, register, change, probe.
@@ -1158,4 +1160,67 @@ pub(crate) struct WorkerArgs {
     pub(crate) fleet: FleetArgs,
     #[command(flatten)]
     pub(crate) encoders: EngineArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter;
+
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// The words of each command that has a flag, with the arguments that it requires.
+    fn lines_with(flag: &str) -> Vec<Vec<String>> {
+        fn walk(command: &clap::Command, line: &[String], flag: &str, lines: &mut Vec<Vec<String>>) {
+            if command.get_arguments().any(|arg| arg.get_long() == Some(flag)) {
+                let required = command
+                    .get_arguments()
+                    .filter(|arg| arg.is_required_set() && arg.get_long() != Some(flag));
+                let required = required.flat_map(|arg| {
+                    let long = arg.get_long().map(|long| format!("--{long}"));
+                    let value = arg
+                        .get_possible_values()
+                        .first()
+                        .map_or("1", |value| value.get_name())
+                        .to_owned();
+                    long.into_iter().chain(iter::once(value))
+                });
+                lines.push(line.iter().cloned().chain(required).collect());
+            }
+            for sub in command.get_subcommands() {
+                let name = iter::once(sub.get_name().to_owned());
+                walk(sub, &line.iter().cloned().chain(name).collect::<Vec<_>>(), flag, lines);
+            }
+        }
+        let mut lines = Vec::new();
+        walk(&Cli::command(), &["isomer".to_owned()], flag, &mut lines);
+        lines
+    }
+
+    /// Checks that each command that has a flag reads it.
+    fn read_of_each(flag: &str, given: &str, read: fn(&Command) -> Option<String>) {
+        let lines = lines_with(flag);
+        assert!(lines.len() > 1, "{lines:?}");
+        for mut line in lines {
+            line.extend([format!("--{flag}"), given.to_owned()]);
+            let cli = Cli::try_parse_from(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+            assert_eq!(read(&cli.command).as_deref(), Some(given), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_device_of_every_command_is_used() {
+        read_of_each("device", "cuda:7", |command| command.engine().device);
+    }
+
+    #[test]
+    fn the_queue_of_every_command_is_used() {
+        read_of_each("engine", "nats://h:4222", |command| command.fleet().engine);
+    }
+
+    #[test]
+    fn the_store_of_every_command_is_used() {
+        read_of_each("store", "s3://b/p", |command| command.fleet().store);
+    }
 }

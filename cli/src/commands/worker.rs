@@ -42,7 +42,7 @@ pub(super) async fn run(session: &Session, args: WorkerArgs) -> Result<ExitCode,
         // The sender lives as long as this future.
         let _ = stopping.await;
     });
-    let summary = until_second(Box::pin(work), (begun, stop), shutdown::signal).await;
+    let summary = until_second(Box::pin(work), begun, stop, shutdown::signal).await;
     if let Some(serving) = serving {
         serving.abort();
     }
@@ -66,7 +66,8 @@ pub(super) async fn run(session: &Session, args: WorkerArgs) -> Result<ExitCode,
 /// Before the work has begun, a signal ends the process as it does by default.
 async fn until_second<T, S: Future<Output = ()>>(
     work: impl Future<Output = T>,
-    (begun, stop): (oneshot::Receiver<()>, oneshot::Sender<()>),
+    begun: oneshot::Receiver<()>,
+    stop: oneshot::Sender<()>,
     signal: impl Fn() -> S,
 ) -> Option<T> {
     let second = async {
@@ -166,7 +167,7 @@ mod tests {
                 }
                 "drained"
             };
-            assert_eq!(until_second(work, (begun, stop), signal).await, expected);
+            assert_eq!(until_second(work, begun, stop, signal).await, expected);
         }
     }
 

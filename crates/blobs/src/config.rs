@@ -51,7 +51,6 @@ pub(crate) enum Vendor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Location {
     Folder(PathBuf),
-    #[cfg(feature = "object-stores")]
     Bucket(Vendor, Url),
 }
 
@@ -99,7 +98,7 @@ impl StoreConfig {
         }
         match Vendor::of(url.scheme()) {
             Some(_) if url.host_str().is_none_or(str::is_empty) => Err(refused("does not name a bucket".to_owned())),
-            Some(vendor) => bucket(vendor, url),
+            Some(vendor) => Ok(Location::Bucket(vendor, url)),
             None => Err(refused(format!(
                 "begins with `{}://`, which is not a store",
                 url.scheme()
@@ -108,21 +107,17 @@ impl StoreConfig {
     }
 }
 
-#[cfg(feature = "object-stores")]
-fn bucket(vendor: Vendor, url: Url) -> Result<Location, ConfigError> {
-    Ok(Location::Bucket(vendor, url))
-}
-
+/// Refuses a bucket in a build that can only use folders.
 #[cfg(not(feature = "object-stores"))]
-fn bucket(_: Vendor, url: Url) -> Result<Location, ConfigError> {
-    Err(ConfigError::new(
+pub(crate) fn no_buckets(url: &Url) -> ConfigError {
+    ConfigError::new(
         "url",
         format!(
             "names a bucket (`{}://`), and this build can only use folders",
             url.scheme()
         ),
         "name a folder, or build with `--features fleet`",
-    ))
+    )
 }
 
 impl Validate for StoreConfig {
@@ -144,9 +139,13 @@ impl Validate for StoreConfig {
                 None => Ok(()),
             };
         }
-        self.location()?;
+        let location = self.location()?;
+        #[cfg(not(feature = "object-stores"))]
+        if let Location::Bucket(_, url) = &location {
+            return Err(no_buckets(url));
+        }
         if let Some(endpoint) = &self.endpoint {
-            if !self.url.starts_with("s3://") {
+            if !matches!(location, Location::Bucket(Vendor::Amazon, _)) {
                 let message = "is only for S3 servers, but `url` names another kind of store";
                 return Err(ConfigError::new(
                     "endpoint",
@@ -198,7 +197,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "object-stores")]
     fn buckets_of_three_vendors_are_known() {
         for (url, vendor) in [
             ("s3://b/p", Vendor::Amazon),
@@ -227,7 +225,9 @@ mod tests {
             endpoint: Some(endpoint.to_owned()),
             ..of(url)
         };
-        with("s3://b", "http://127.0.0.1:9000").validate().unwrap();
+        for url in ["s3://b", "S3://b"] {
+            with(url, "http://127.0.0.1:9000").validate().unwrap();
+        }
         for (url, endpoint) in [("", "http://h"), ("/mnt", "http://h"), ("s3://b", "h:9000")] {
             assert_eq!(with(url, endpoint).validate().unwrap_err().field(), "endpoint", "{url}");
         }

@@ -52,7 +52,7 @@ pub enum BlobError {
 impl From<BlobError> for Fault {
     fn from(error: BlobError) -> Self {
         match error {
-            BlobError::Config(error) => error.into(),
+            BlobError::Config(error) => error.within("store").into(),
             BlobError::Store { .. } => Self::unavailable("STORE_UNAVAILABLE", error.to_string())
                 .hint("check store.url, its credentials, and that the store can be reached"),
         }
@@ -128,6 +128,8 @@ impl BlobStore {
             }
             #[cfg(feature = "object-stores")]
             Location::Bucket(vendor, url) => bucket::open(vendor, &url, config).map_err(failed)?,
+            #[cfg(not(feature = "object-stores"))]
+            Location::Bucket(_, url) => return Err(config::no_buckets(&url).into()),
         };
         Ok(Some(Self {
             inner,

@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(fault.reason, "INVALID_CONFIGURATION");
         assert_eq!(fault.message, "is 0");
         assert_eq!(fault.hint.as_deref(), Some("give at least 1"));
-        let fault = Fault::from(ConfigError::new("", "is no TOML", ""));
+        let fault = Fault::from(ConfigError::new("", "is not TOML", ""));
         assert_eq!((fault.field, fault.hint), (None, None));
     }
 }

@@ -61,4 +61,4 @@ pub mod random;
 mod vectors;
 
 pub use error::LearnError;
-pub use vectors::row_major;
+pub use vectors::{first_not_finite, row_major};

@@ -57,7 +57,7 @@ impl<'a> Checked<'a> {
 }
 
 /// Position of the first NaN or infinity.
-fn first_not_finite(values: &[f32]) -> Option<usize> {
+pub fn first_not_finite(values: &[f32]) -> Option<usize> {
     // Without a branch inside, a whole chunk is checked by vector instructions.
     const CHUNK: usize = 1024;
     let unsound = |chunk: &[f32]| chunk.iter().fold(false, |any, v| any | !v.is_finite());

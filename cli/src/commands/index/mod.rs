@@ -8,6 +8,7 @@ mod named;
 mod queries;
 mod robustness;
 mod show;
+#[cfg_attr(not(feature = "fleet"), path = "without_workers.rs")]
 mod workers;
 
 use std::{
@@ -46,6 +47,8 @@ const KEY: &str = "id";
 const TEXT: &str = "text";
 /// Largest share of the rows that `--delete` removes.
 const DELETED_SHARE: f64 = 0.1;
+/// Batches in work at once where this process encodes.
+const ALONE: usize = 4;
 /// How long a store or an encoder may be away while a collection is only read.
 const PATIENCE: Duration = Duration::from_secs(30);
 

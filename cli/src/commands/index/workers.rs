@@ -2,77 +2,55 @@
 
 use std::sync::Arc;
 
+use futures::{FutureExt, future::BoxFuture};
+use isomer_all_in_one::BulkEncoder;
 use isomer_index::encode::Workers;
+use isomer_proto::{
+    common::v1::VectorSpace,
+    encoder::v1::{EncodeRequest, EncodeResponse},
+    transform::v1::{EncodeAugmentedRequest, EncodeAugmentedResponse},
+};
+use isomer_service_kit::Fault;
 
+use super::ALONE;
 use crate::{connect::Connection, exit::Failure, progress::Display};
-
-/// Batches at once where this process encodes.
-const ALONE: usize = 4;
 
 /// The workers that encode for a connection; `None` without a fleet.
 pub(super) fn of(connection: &Connection) -> Option<Arc<dyn Workers>> {
-    #[cfg(feature = "fleet")]
-    return Some(Arc::new(fleet::Fleet(connection.bulk_encoder()?.clone())));
-    #[cfg(not(feature = "fleet"))]
-    {
-        let _ = connection;
-        None
-    }
+    Some(Arc::new(Fleet(connection.bulk_encoder()?.clone())))
 }
 
 /// Batches that are worth having in work at once.
 pub(super) fn in_flight(connection: &Connection) -> usize {
-    #[cfg(feature = "fleet")]
-    return connection.bulk_encoder().map_or(ALONE, |bulk| bulk.in_flight());
-    #[cfg(not(feature = "fleet"))]
-    {
-        let _ = connection;
-        ALONE
-    }
+    connection.bulk_encoder().map_or(ALONE, |bulk| bulk.in_flight())
 }
 
 /// Says which workers encode, if there are any.
 pub(super) async fn tell(connection: &Connection, display: &Display) -> Result<(), Failure> {
-    #[cfg(feature = "fleet")]
     if let Some(bulk) = connection.bulk_encoder() {
         let workers = bulk.describe_workers().await?;
         display.message(&format!("encoded by workers: {workers}"));
     }
-    #[cfg(not(feature = "fleet"))]
-    let _ = (connection, display);
     Ok(())
 }
 
-#[cfg(feature = "fleet")]
-mod fleet {
-    use futures::{FutureExt, future::BoxFuture};
-    use isomer_all_in_one::BulkEncoder;
-    use isomer_index::encode::Workers;
-    use isomer_proto::{
-        common::v1::VectorSpace,
-        encoder::v1::{EncodeRequest, EncodeResponse},
-        transform::v1::{EncodeAugmentedRequest, EncodeAugmentedResponse},
-    };
-    use isomer_service_kit::Fault;
+#[derive(Debug)]
+struct Fleet(BulkEncoder);
 
-    #[derive(Debug)]
-    pub(super) struct Fleet(pub(super) BulkEncoder);
+impl Workers for Fleet {
+    fn encode<'a>(
+        &'a self,
+        space: &'a VectorSpace,
+        request: EncodeRequest,
+    ) -> BoxFuture<'a, Result<EncodeResponse, Fault>> {
+        self.0.encode(space, request).boxed()
+    }
 
-    impl Workers for Fleet {
-        fn encode<'a>(
-            &'a self,
-            space: &'a VectorSpace,
-            request: EncodeRequest,
-        ) -> BoxFuture<'a, Result<EncodeResponse, Fault>> {
-            self.0.encode(space, request).boxed()
-        }
-
-        fn encode_augmented<'a>(
-            &'a self,
-            space: &'a VectorSpace,
-            request: EncodeAugmentedRequest,
-        ) -> BoxFuture<'a, Result<EncodeAugmentedResponse, Fault>> {
-            self.0.encode_augmented(space, request).boxed()
-        }
+    fn encode_augmented<'a>(
+        &'a self,
+        space: &'a VectorSpace,
+        request: EncodeAugmentedRequest,
+    ) -> BoxFuture<'a, Result<EncodeAugmentedResponse, Fault>> {
+        self.0.encode_augmented(space, request).boxed()
     }
 }

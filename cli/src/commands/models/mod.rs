@@ -22,12 +22,12 @@ use crate::{
 const DEPENDENCY: u8 = 3;
 
 pub(super) async fn run(session: &Session, command: ModelsCommand) -> Result<ExitCode, Failure> {
-    let resolver = Resolver::new(session.config.models.clone()).map_err(told)?;
+    let resolver = Resolver::new(session.config.models.clone()).map_err(failure)?;
     match command {
         ModelsCommand::Pull { ids } => pull(&session.global, &resolver, &ids).await,
         ModelsCommand::List => list(&session.global, &resolver),
         ModelsCommand::Show { id, .. } => {
-            let card = show::card(&id, session.config.clone()).await?;
+            let card = show::card(&id, &resolver, &session.config.embed).await?;
             match session.global.format {
                 Format::Json => print_json(&card)?,
                 Format::Text => print(card.text())?,
@@ -38,7 +38,7 @@ pub(super) async fn run(session: &Session, command: ModelsCommand) -> Result<Exi
     }
 }
 
-fn told(error: ModelError) -> Failure {
+fn failure(error: ModelError) -> Failure {
     Fault::from(error).into()
 }
 
@@ -53,7 +53,7 @@ fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 async fn pull(global: &Global, resolver: &Resolver, ids: &[String]) -> Result<ExitCode, Failure> {
     let display = Display::new(global.quiet);
     for id in ids {
-        let model = resolver.pull(id, None, &display).await.map_err(told)?;
+        let model = resolver.pull(id, None, &display).await.map_err(failure)?;
         match global.format {
             Format::Json => print_json(&json!({
                 "id": model.id, "path": model.path, "revision": model.revision, "weights_sha256": model.weights_digest,

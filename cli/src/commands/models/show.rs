@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
-use isomer_all_in_one::{IsomerConfig, Summary};
+use isomer_all_in_one::{EmbedConfig, Summary};
 use isomer_models::{ModelError, ModelKind, Resolver, progress::NoProgress};
-use isomer_service_kit::config::Validate;
 use serde::Serialize;
 
-use super::told;
+use super::failure;
 use crate::exit::Failure;
 
 /// Facts of a model. `None`: unknown.
@@ -33,15 +32,10 @@ pub(super) struct Card {
 /// # Errors
 /// If the name is unknown, or the model cannot be loaded as configured: the error is that of
 /// loading it.
-pub(super) async fn card(id: &str, config: IsomerConfig) -> Result<Card, Failure> {
-    config
-        .embed
-        .validate()
-        .map_err(|error| Failure::usage(error.to_string()))?;
-    let resolver = Resolver::new(config.models).map_err(told)?;
-    let mut card = described(id, &resolver).await?;
+pub(super) async fn card(id: &str, resolver: &Resolver, config: &EmbedConfig) -> Result<Card, Failure> {
+    let mut card = described(id, resolver).await?;
     if let Some(path) = card.path.as_ref().filter(|_| card.kind == ModelKind::Encoder) {
-        let summary = Summary::of(path, &card.source, &config.embed);
+        let summary = Summary::of(path, &card.source, config);
         let summary = summary.map_err(isomer_service_kit::Fault::from)?;
         // A folder's size is that of its files; the catalogue names a model's.
         card.bytes = card.bytes.or(Some(summary.weight_bytes));
@@ -99,14 +93,14 @@ async fn described(name: &str, resolver: &Resolver) -> Result<Card, Failure> {
     };
     let exists = Path::new(id).exists();
     if !exists && !id.contains(['/', '\\']) {
-        return Err(told(ModelError::UnknownModel {
+        return Err(failure(ModelError::UnknownModel {
             id: id.to_owned(),
             nearest: resolver.catalogue().nearest(id),
         }));
     }
     // Only a path is resolved: a repository of the hub would be fetched.
     if exists || id.starts_with(['.', '/', '~']) || id.matches('/').count() != 1 {
-        let found = resolver.resolve(id, kind, &NoProgress).await.map_err(told)?;
+        let found = resolver.resolve(id, kind, &NoProgress).await.map_err(failure)?;
         card.state = "present".into();
         card.source = found.source;
         card.revision = Some(found.revision);
@@ -190,6 +184,8 @@ fn pooling(encoder: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use isomer_all_in_one::IsomerConfig;
+    use isomer_service_kit::config::Validate;
     use serde_json::{Value, json};
 
     use super::*;
@@ -203,7 +199,9 @@ mod tests {
     async fn shown(id: &str, embed: Value) -> Result<Card, Failure> {
         let home = tempfile::tempdir().unwrap();
         let config = json!({ "models": { "home": home.path(), "offline": true }, "embed": embed });
-        card(id, serde_json::from_value(config).unwrap()).await
+        let config: IsomerConfig = serde_json::from_value(config).unwrap();
+        config.validate().map_err(|error| Failure::usage(error.to_string()))?;
+        card(id, &Resolver::new(config.models).unwrap(), &config.embed).await
     }
 
     fn line<'a>(text: &'a str, name: &str) -> &'a str {

@@ -12,11 +12,11 @@ use isomer_models::{ModelKind, Resolver};
 use isomer_service_kit::Fault;
 use serde_json::json;
 
-use super::{super::stdout_failure, of_encoders, read, write};
+use super::{super::stdout_failure, encoder_files::of_encoders, read, write};
 use crate::{
     args::{
         Format, Global,
-        report::{AttestArgs, VerifyArgs},
+        evidence::{AttestArgs, VerifyArgs},
     },
     connect::Session,
     exit::{DONE, Failure, GATE_FAILED, GATE_NOT_PASSED},

@@ -7,11 +7,11 @@ use isomer_eval::report::{
     export::{bom, eval_results, model_card},
 };
 
-use super::{of_encoders, read, write};
+use super::{encoder_files::of_encoders, read, write};
 use crate::{
     args::{
         Global,
-        report::{ExportArgs, ExportForm},
+        evidence::{ExportArgs, ExportForm},
     },
     exit::Failure,
     progress::Display,

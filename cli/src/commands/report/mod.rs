@@ -3,6 +3,8 @@
 #[cfg(feature = "evidence")]
 pub(super) mod attest;
 #[cfg(feature = "evidence")]
+mod encoder_files;
+#[cfg(feature = "evidence")]
 mod export;
 #[cfg(feature = "evidence")]
 mod push;
@@ -13,7 +15,7 @@ use isomer_eval::report::{self, Report};
 
 use super::stdout_failure;
 #[cfg(feature = "evidence")]
-use crate::args::report::ReportCommand;
+use crate::args::evidence::ReportCommand;
 use crate::{
     args::{Format, Global, report::ReportArgs},
     connect::Session,
@@ -88,65 +90,4 @@ fn write_and(
     };
     writeln!(std::io::stdout().lock(), "{text}").map_err(|error| stdout_failure(&error))?;
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(feature = "evidence")]
-/// The file of one of several encoders. Ids may be paths or names with `/`.
-fn file_of(kind: &str, encoder: &str, end: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || "._-".contains(c) {
-            c
-        } else {
-            '-'
-        }
-    };
-    let safe: String = encoder.chars().map(plain).collect();
-    format!("{kind}-{}{end}", safe.trim_matches(['-', '.']))
-}
-
-#[cfg(feature = "evidence")]
-/// One file for each encoder; its name names the encoder if there are several.
-fn of_encoders(kind: &str, all: Vec<(String, Vec<u8>)>, end: &str) -> Vec<(String, Vec<u8>)> {
-    let several = all.len() > 1;
-    let mut files: Vec<(String, Vec<u8>)> = Vec::with_capacity(all.len());
-    for (encoder, content) in all {
-        let mut name = if several {
-            file_of(kind, &encoder, end)
-        } else {
-            format!("{kind}{end}")
-        };
-        if files.iter().any(|(taken, _)| *taken == name) {
-            name = file_of(kind, &format!("{encoder}-{}", files.len() + 1), end);
-        }
-        files.push((name, content));
-    }
-    files
-}
-
-#[cfg(all(test, feature = "evidence"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_file_of_an_encoder_stays_in_its_folder() {
-        let name = |encoder| file_of("card", encoder, ".md");
-        assert_eq!(name("all-MiniLM-L6-v2"), "card-all-MiniLM-L6-v2.md");
-        assert_eq!(name("org/model"), "card-org-model.md");
-        assert_eq!(name("../../etc/passwd"), "card-etc-passwd.md");
-        assert_eq!(name("/models/é"), "card-models.md");
-    }
-
-    #[test]
-    fn encoders_of_similar_ids_have_files_of_their_own() {
-        let names = |ids: &[&str]| {
-            let all = ids.iter().map(|id| ((*id).to_owned(), Vec::new())).collect();
-            let files = of_encoders("card", all, ".md").into_iter();
-            files.map(|(name, _)| name).collect::<Vec<_>>()
-        };
-        assert_eq!(names(&["a/b"]), ["card.md"]);
-        assert_eq!(
-            names(&["a/b", "a-b", "a b"]),
-            ["card-a-b.md", "card-a-b-2.md", "card-a-b-3.md"]
-        );
-    }
 }

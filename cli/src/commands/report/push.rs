@@ -27,7 +27,7 @@ use super::{
     attest::{self, weights},
     read, write_and,
 };
-use crate::{args::report::AttestArgs, connect::Session, exit::Failure};
+use crate::{args::evidence::AttestArgs, connect::Session, exit::Failure};
 
 /// Annotations that name the file of a layer: of ORAS, of ModelPack.
 const NAMES: [&str; 2] = ["org.opencontainers.image.title", "org.cncf.model.filepath"];

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use isomer_learn::row_major;
+use isomer_learn::{first_not_finite, row_major};
 use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 
@@ -63,7 +63,7 @@ pub fn vector_matrix(rows: usize, cols: usize, data: Vec<f32>) -> Result<Array2<
     if cols == 0 {
         return Err(MatrixError::NoColumns);
     }
-    if let Some(at) = data.iter().position(|v| !v.is_finite()) {
+    if let Some(at) = first_not_finite(&data) {
         return Err(MatrixError::NotFinite {
             row: at / cols,
             col: at % cols,
