@@ -14,7 +14,7 @@ struct Feature {
     commands: &'static [&'static [&'static str]],
 }
 
-static FEATURES: [Feature; 5] = [
+static FEATURES: [Feature; 6] = [
     Feature {
         name: "evidence",
         is_built: cfg!(feature = "evidence"),
@@ -29,6 +29,11 @@ static FEATURES: [Feature; 5] = [
         name: "index",
         is_built: cfg!(feature = "index"),
         commands: &[&["index"]],
+    },
+    Feature {
+        name: "postgres",
+        is_built: cfg!(feature = "postgres"),
+        commands: &[],
     },
     Feature {
         name: "registry",

@@ -115,10 +115,18 @@ pub fn failed(error: sqlx::Error) -> Fault {
 }
 
 fn url(address: &str) -> Result<String, Fault> {
-    if address.starts_with("postgres://")
-        || address.starts_with("postgresql://")
-        || address.starts_with("sqlite::memory:")
-    {
+    if address.starts_with("postgres://") || address.starts_with("postgresql://") {
+        if cfg!(feature = "postgres") {
+            return Ok(address.to_owned());
+        }
+        return Err(Fault::precondition(
+            "DATABASE",
+            "PostgreSQL needs the feature `postgres`, which this build lacks",
+        )
+        .field("database")
+        .hint("build with `--features postgres` or `--features full`, or give the path of a SQLite file"));
+    }
+    if address.starts_with("sqlite::memory:") {
         return Ok(address.to_owned());
     }
     let path = address
@@ -215,17 +223,24 @@ mod tests {
             fault.to_string().contains("mysql") && !fault.to_string().contains("geheim"),
             "{fault}"
         );
-        let fault = Database::open("postgres://me:pa@geheim@127.0.0.1:1/db")
-            .await
-            .unwrap_err();
-        assert!(!fault.to_string().contains("geheim"), "{fault}");
-        let fault = Database::open("postgres://me:geheim@127.0.0.1:1/db").await.unwrap_err();
-        assert!(
-            fault.to_string().contains("127.0.0.1:1") && !fault.to_string().contains("geheim"),
-            "{fault}"
-        );
+        let named = if cfg!(feature = "postgres") {
+            "127.0.0.1:1"
+        } else {
+            "feature `postgres`"
+        };
+        for address in [
+            "postgres://me:pa@geheim@127.0.0.1:1/db",
+            "postgresql://me:geheim@127.0.0.1:1/db",
+        ] {
+            let fault = Database::open(address).await.unwrap_err();
+            assert!(
+                fault.to_string().contains(named) && !fault.to_string().contains("geheim"),
+                "{fault}"
+            );
+        }
     }
 
+    #[cfg(feature = "postgres")]
     #[tokio::test]
     async fn a_process_that_stands_still_in_a_transaction_does_not_keep_its_rows_locked() {
         let Ok(url) = std::env::var("ISOMER_TEST_POSTGRES") else {
