@@ -11,7 +11,7 @@ use isomer_access::Access;
 use isomer_adapters::InProcessBackend;
 use isomer_blobs::BlobStore;
 use isomer_database::Database;
-use isomer_embed::{EmbedError, EmbedService, SharedVectors};
+use isomer_embed::{EmbedError, EmbedService, SharedVectors, engine::LostDevice};
 use isomer_eval::{
     EvalClients, EvalService, Ledger, Shared,
     locate::{DatasetLocator, HubAccess},
@@ -51,6 +51,7 @@ pub struct App {
     access: Option<Access>,
     follower: Option<Follower>,
     vectors: Option<SharedVectors>,
+    lost: LostDevice,
     #[cfg(feature = "fleet")]
     bulk: Option<BulkEncoder>,
 }
@@ -133,6 +134,7 @@ pub(crate) async fn compose_within(
     let max_request_bytes = config.embed.max_message_bytes;
     let embed = EmbedService::with_shared(config.embed, resolver.clone(), vectors.clone())?;
     embed.warm_up().await?;
+    let lost = embed.lost_device();
     let here = Fixed {
         name: HERE.to_owned(),
         backend: Arc::new(InProcessBackend::new(embed, &limits, max_request_bytes)),
@@ -191,6 +193,7 @@ pub(crate) async fn compose_within(
         access,
         follower,
         vectors,
+        lost,
         #[cfg(feature = "fleet")]
         bulk,
     })
@@ -278,6 +281,17 @@ impl App {
             .await
             .map_err(|s| Fault::from_status(&s))?;
         Ok(())
+    }
+
+    /// Waits until a device can compute nothing more. The process then has to end.
+    pub async fn device_lost(&self) {
+        self.lost.wait().await;
+    }
+
+    /// # Errors
+    /// If a device can compute nothing more.
+    pub fn check_devices(&self) -> Result<(), Fault> {
+        Ok(self.lost.check()?)
     }
 
     /// Ends runs in progress, so that their watchers are notified. Finished work is kept.

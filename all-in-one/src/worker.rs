@@ -12,11 +12,13 @@ use isomer_service_kit::{
 
 use crate::{Caller, IsomerConfig, compose::compose_within};
 
-/// Executes units of some kinds, with a limit for each kind, until `shutdown` resolves. Units in
-/// progress then have `grace` to finish. `ready` is called once the queue is connected.
+/// Executes units of some kinds, with a limit for each kind, until `shutdown` resolves or a device
+/// is lost. Units in progress then have `grace` to finish. `ready` is called once the queue is
+/// connected.
 ///
 /// # Errors
-/// If `fleet.engine` is not configured, or a queue, store or service cannot be used.
+/// If `fleet.engine` is not configured, a queue, store or service cannot be used, or a device was
+/// lost.
 pub async fn work(
     config: IsomerConfig,
     kinds: BTreeMap<Kind, usize>,
@@ -50,8 +52,15 @@ pub async fn work(
     let class = embed.class();
     let performer = Arc::new(ServiceExecutor::new(app.clients(), &eval, &class, blobs.clone()));
     ready(&class);
-    let worked = isomer_fleet::worker::work((queue, blobs), performer, kinds, shutdown, grace).await;
+    let ending = async {
+        tokio::select! {
+            () = shutdown => {}
+            () = app.device_lost() => {}
+        }
+    };
+    let worked = isomer_fleet::worker::work((queue, blobs), performer, kinds, ending, grace).await;
     app.flush_vectors().await;
     limits.close().await;
+    app.check_devices()?;
     Ok(worked?)
 }

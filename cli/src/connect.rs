@@ -137,13 +137,13 @@ impl Session {
     }
 
     /// [`Session::connect`] for a process that loads one encoder after another, each of at most so
-    /// many bytes: where the configuration sets no bound on models in memory, there is room for
-    /// two.
+    /// many bytes of files: where the configuration sets no bound on models in memory, there is
+    /// room for two, whose files may have 16 bits a value.
     #[cfg(feature = "registry")]
     pub(crate) async fn connect_to_registry(&self, most_bytes: u64) -> Result<Connection, Failure> {
         let mut config = self.config.clone();
         if config.embed.max_model_bytes == 0 {
-            config.embed.max_model_bytes = most_bytes.saturating_mul(2);
+            config.embed.max_model_bytes = most_bytes.saturating_mul(4);
         }
         self.connect_as(config).await
     }

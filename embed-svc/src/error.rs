@@ -130,10 +130,36 @@ pub enum EmbedError {
         /// The device.
         device: String,
     },
+    /// A device that fails at every call until the process is restarted.
+    #[error("`{device}` can compute nothing until the process is restarted: {problem}")]
+    DeviceLost {
+        /// The device.
+        device: String,
+        /// The driver's error.
+        problem: String,
+    },
     /// An internal error, such as a thread that has ended.
     #[error("internal: {0}")]
     Internal(String),
 }
+
+/// Errors of the CUDA driver after which every further call of the process fails with the same
+/// error, as its documentation says of each.
+const LOST: [&str; 13] = [
+    "CUDA_ERROR_ECC_UNCORRECTABLE",
+    "CUDA_ERROR_NVLINK_UNCORRECTABLE",
+    "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "CUDA_ERROR_LAUNCH_TIMEOUT",
+    "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+    "CUDA_ERROR_ASSERT",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+    "CUDA_ERROR_INVALID_PC",
+    "CUDA_ERROR_LAUNCH_FAILED",
+    "CUDA_ERROR_UNKNOWN",
+];
 
 impl EmbedError {
     /// The tensor library's error on a device.
@@ -142,6 +168,12 @@ impl EmbedError {
         let message = source.to_string();
         if message.contains("CUDA_ERROR_OUT_OF_MEMORY") || message.contains("CUBLAS_STATUS_ALLOC_FAILED") {
             return Self::OutOfMemory { device };
+        }
+        if LOST.iter().any(|name| message.contains(name)) {
+            return Self::DeviceLost {
+                device,
+                problem: message,
+            };
         }
         Self::Compute { device, source }
     }
@@ -181,6 +213,10 @@ impl EmbedError {
         match self {
             Self::File { file, problem, hint } => Self::file(file, problem, hint),
             Self::OutOfMemory { device } => Self::OutOfMemory { device: device.clone() },
+            Self::DeviceLost { device, problem } => Self::DeviceLost {
+                device: device.clone(),
+                problem: problem.clone(),
+            },
             error => Self::Internal(error.to_string()),
         }
     }
@@ -222,6 +258,8 @@ impl From<EmbedError> for Fault {
             EmbedError::Tokenise { field, message } => Fault::invalid(field, format!("cannot be tokenised: {message}")),
             EmbedError::OutOfMemory { .. } => Fault::new(Code::ResourceExhausted, "OUT_OF_DEVICE_MEMORY", message)
                 .hint("lower embed.max_batch_tokens, or serve fewer models on this device"),
+            EmbedError::DeviceLost { .. } => Fault::unavailable("DEVICE_LOST", message)
+                .hint("send the request to another server; this process ends, and serves again once it is restarted"),
             EmbedError::Compute { .. } | EmbedError::Internal(_) => Fault::internal(message),
         }
     }
@@ -230,5 +268,28 @@ impl From<EmbedError> for Fault {
 impl From<EmbedError> for tonic::Status {
     fn from(error: EmbedError) -> Self {
         Fault::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_a_driver_are_told_apart_by_their_code() {
+        let of = |code: &str| {
+            let message = format!("DriverError({code}, \"said by the driver\")");
+            EmbedError::compute("cuda:0".into(), candle_core::Error::Msg(message))
+        };
+        for code in LOST {
+            let error = of(code);
+            assert!(matches!(error, EmbedError::DeviceLost { .. }), "{error:?}");
+            assert!(error.to_string().contains(code), "{error}");
+            // Every caller whose texts were in the batch sees it.
+            let fault = Fault::from(error.for_another());
+            assert_eq!((fault.code, fault.reason.as_str()), (Code::Unavailable, "DEVICE_LOST"));
+        }
+        assert!(matches!(of("CUDA_ERROR_OUT_OF_MEMORY"), EmbedError::OutOfMemory { .. }));
+        assert!(matches!(of("CUDA_ERROR_INVALID_VALUE"), EmbedError::Compute { .. }));
     }
 }

@@ -43,7 +43,10 @@ pub mod weights;
 use std::future::Future;
 
 use isomer_models::Resolver;
-use isomer_service_kit::{Fault, server};
+use isomer_service_kit::{
+    Fault,
+    server::{self, ServerConfig},
+};
 use tokio::net::TcpListener;
 
 pub use config::{EmbedConfig, Instructions, ServeConfig};
@@ -51,10 +54,10 @@ pub use error::EmbedError;
 pub use service::{EmbedService, services};
 pub use shared::SharedVectors;
 
-/// Serves until `shutdown` resolves, then finishes what is in flight.
+/// Serves until `shutdown` resolves or a device is lost, then finishes what is in flight.
 ///
 /// # Errors
-/// If the configuration, a model or the socket cannot be used.
+/// If the configuration, a model or the socket cannot be used, or a device was lost.
 pub async fn run(
     config: ServeConfig,
     listener: TcpListener,
@@ -63,5 +66,56 @@ pub async fn run(
     let resolver = Resolver::new(config.models).map_err(EmbedError::from)?;
     let service = EmbedService::new(config.embed, resolver)?;
     service.warm_up().await?;
-    server::serve(services(service), &config.server, listener, shutdown).await
+    serve(service, &config.server, listener, shutdown).await
+}
+
+async fn serve(
+    service: EmbedService,
+    config: &ServerConfig,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Fault> {
+    let lost = service.lost_device();
+    let ending = {
+        let lost = lost.clone();
+        async move {
+            tokio::select! {
+                () = shutdown => {}
+                () = lost.wait() => {}
+            }
+        }
+    };
+    server::serve(services(service), config, listener, ending).await?;
+    Ok(lost.check()?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use isomer_models::ModelsConfig;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_whose_device_is_lost_ends() {
+        let home = tempfile::tempdir().unwrap();
+        let models = ModelsConfig {
+            home: home.path().into(),
+            offline: true,
+            ..ModelsConfig::default()
+        };
+        let service = EmbedService::new(EmbedConfig::default(), Resolver::new(models).unwrap()).unwrap();
+        let lost = service.lost_device();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let serving =
+            tokio::spawn(
+                async move { serve(service, &ServerConfig::default(), listener, std::future::pending()).await },
+            );
+        lost.note::<()>(&Err(EmbedError::DeviceLost {
+            device: "cuda:0".into(),
+            problem: "an illegal address".into(),
+        }));
+        let fault = serving.await.unwrap().unwrap_err();
+        assert_eq!(fault.reason, "DEVICE_LOST");
+    }
 }

@@ -54,11 +54,15 @@ pub(super) async fn run(session: &Session, args: ServeArgs) -> Result<ExitCode, 
     }
     let runs = app.clone();
     let stopping = async move {
-        shutdown::signal().await;
+        tokio::select! {
+            () = shutdown::signal() => {}
+            () = runs.device_lost() => {}
+        }
         runs.interrupt_runs().await;
     };
     server::serve(app.front(), &config.server, listener, stopping).await?;
     app.flush().await?;
+    app.check_devices()?;
     tracing::info!("drained and stopped");
     Ok(ExitCode::SUCCESS)
 }

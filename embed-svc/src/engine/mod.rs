@@ -6,6 +6,7 @@
 //! model answers at once. Interactive requests go before bulk ones: on the CPU also before a bulk
 //! batch that has begun ([`precedence`]).
 
+mod lost;
 pub mod precedence;
 pub mod queue;
 mod worker;
@@ -23,6 +24,7 @@ use crate::{
     error::EmbedError,
     model::Model,
 };
+pub use lost::LostDevice;
 pub use precedence::Precedence;
 pub use queue::{Priority, Queue};
 use worker::{LANES, Turn, Work};
@@ -79,6 +81,15 @@ impl Replica {
     }
 }
 
+/// The state that the engines of a process share. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Common {
+    /// Of interactive batches: they compute on the same processors.
+    pub precedence: Precedence,
+    /// The first device that can compute nothing more.
+    pub lost: LostDevice,
+}
+
 /// A model with its queue and threads. They end when the engine is dropped.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -88,7 +99,7 @@ struct Shared {
     id: String,
     replicas: Vec<Replica>,
     limits: Limits,
-    precedence: Precedence,
+    common: Common,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -126,7 +137,7 @@ impl Engine {
     /// # Errors
     /// If a thread cannot be started.
     pub fn start(id: &str, replicas: Vec<Replica>, limits: Limits) -> Result<Self, EmbedError> {
-        Self::start_beside(id, replicas, limits, Precedence::default())
+        Self::start_beside(id, replicas, limits, Common::default())
     }
 
     /// As [`Engine::start`], beside other engines on the same processors: bulk batches of each give
@@ -134,12 +145,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::start`].
-    pub fn start_beside(
-        id: &str,
-        replicas: Vec<Replica>,
-        limits: Limits,
-        precedence: Precedence,
-    ) -> Result<Self, EmbedError> {
+    pub fn start_beside(id: &str, replicas: Vec<Replica>, limits: Limits, common: Common) -> Result<Self, EmbedError> {
         let state = State {
             queue: Queue::new(limits.queued_tokens),
             closed: false,
@@ -152,7 +158,7 @@ impl Engine {
             id: id.to_owned(),
             replicas,
             limits,
-            precedence,
+            common,
             state: Mutex::new(state),
             work: Condvar::new(),
         });

@@ -112,8 +112,8 @@ impl Shared {
             let pool = if interactive { &own.interactive } else { &own.pool };
             let between = || match work {
                 Work::Interactive => {}
-                Work::Bulk => self.precedence.between_layers(),
-                Work::Either => self.precedence.layer(),
+                Work::Bulk => self.common.precedence.between_layers(),
+                Work::Either => self.common.precedence.layer(),
             };
             let started = Instant::now();
             let mut launched = || held.launched();
@@ -122,7 +122,7 @@ impl Shared {
             };
             // A panic here would be our bug; it must not take the queue down.
             let result = catch_unwind(AssertUnwindSafe(|| {
-                let _running = interactive.then(|| self.precedence.begin());
+                let _running = interactive.then(|| self.common.precedence.begin());
                 in_halves(
                     &texts,
                     || own.model.device().trim(0),
@@ -140,6 +140,7 @@ impl Shared {
                     self.id
                 ))),
             };
+            self.common.lost.note(&result);
             let mut first = 0;
             for unit in batch {
                 let values = unit

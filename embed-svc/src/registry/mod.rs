@@ -17,14 +17,14 @@ use sha2::{Digest, Sha256};
 use crate::{
     cache::{Bounds, VectorCache},
     config::EmbedConfig,
-    device::Device,
-    engine::{Engine, Limits, Precedence, Replica},
+    device::{Device, Precision},
+    engine::{Common, Engine, Limits, LostDevice, Replica},
     error::EmbedError,
     folder::ModelFolder,
     model::Model,
     quantise::Ranges,
     shared::{SharedSpace, SharedVectors},
-    space,
+    space, weights,
 };
 use model_cache::ModelCache;
 
@@ -60,8 +60,7 @@ pub struct Registry {
     places: Arc<Vec<Place>>,
     model_cache: ModelCache<Loaded>,
     shared: Option<SharedVectors>,
-    /// Of interactive batches of all encoders: they compute on the same processors.
-    precedence: Precedence,
+    common: Common,
 }
 
 impl Registry {
@@ -77,8 +76,13 @@ impl Registry {
             places: Arc::new(places(&config)?),
             config,
             shared,
-            precedence: Precedence::default(),
+            common: Common::default(),
         })
+    }
+
+    /// The device that can compute nothing more, if there is one.
+    pub fn lost(&self) -> &LostDevice {
+        &self.common.lost
     }
 
     /// Every encoder that can be asked for by id, in order of id: configured, in the catalogue,
@@ -143,14 +147,13 @@ impl Registry {
             id.clone_into(&mut source.id);
         }
         let copies = self.places.iter().filter(|place| !place.device.is_cpu()).count().max(1);
-        let bytes = weight_bytes(&source.path).saturating_mul(copies as u64);
+        let bytes = memory_bytes(&source.path, self.config.precision).saturating_mul(copies as u64);
         let room = self.model_cache.room(id, bytes)?;
         let (places, config, shared) = (self.places.clone(), self.config.clone(), self.shared.clone());
-        let precedence = self.precedence.clone();
-        let loaded =
-            tokio::task::spawn_blocking(move || open(source, &places, &config, (shared.as_ref(), &precedence)))
-                .await
-                .map_err(|error| EmbedError::Internal(format!("loading encoder `{id}`: {error}")))??;
+        let common = self.common.clone();
+        let loaded = tokio::task::spawn_blocking(move || open(source, &places, &config, shared.as_ref(), common))
+            .await
+            .map_err(|error| EmbedError::Internal(format!("loading encoder `{id}`: {error}")))??;
         let model = &loaded.model;
         for warning in &model.folder().warnings {
             tracing::warn!(encoder = id, "{warning}");
@@ -226,7 +229,8 @@ fn open(
     source: ResolvedModel,
     places: &[Place],
     config: &EmbedConfig,
-    (shared, precedence): (Option<&SharedVectors>, &Precedence),
+    shared: Option<&SharedVectors>,
+    common: Common,
 ) -> Result<Loaded, EmbedError> {
     let mut replicas: Vec<Replica> = Vec::with_capacity(places.len());
     for Place {
@@ -255,7 +259,7 @@ fn open(
         batch_tokens: config.max_batch_tokens,
         queued_tokens: config.max_queued_tokens,
     };
-    let engine = Engine::start_beside(&source.id, replicas, limits, precedence.clone())?;
+    let engine = Engine::start_beside(&source.id, replicas, limits, common)?;
     let (cache, aging) = match &config.cache_dir {
         Some(root) if model.has_text_vectors() => {
             let space = cached_space(&source, &model);
@@ -313,16 +317,67 @@ fn cached_space(source: &ResolvedModel, model: &Model) -> String {
     })
 }
 
-/// Bytes of the weights of a model: its safetensors files, or its text file.
-pub(crate) fn weight_bytes(path: &Path) -> u64 {
+/// The files that hold the weights of a model: its safetensors files, or its text file.
+fn weight_files(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
-        return std::fs::metadata(path).map_or(0, |meta| meta.len());
+        return vec![path.to_path_buf()];
     }
-    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    let Ok(entries) = std::fs::read_dir(path) else {
+        return Vec::new();
+    };
     entries
         .filter_map(Result::ok)
         .map(|entry| entry.path())
         .filter(|path| path.is_dir() || path.extension().is_some_and(|extension| extension == "safetensors"))
-        .map(|path| weight_bytes(&path))
-        .sum()
+        .flat_map(|path| weight_files(&path))
+        .collect()
+}
+
+fn file_bytes(file: &Path) -> u64 {
+    std::fs::metadata(file).map_or(0, |meta| meta.len())
+}
+
+/// Bytes of the weights of a model as files.
+pub(crate) fn weight_bytes(path: &Path) -> u64 {
+    weight_files(path).iter().map(|file| file_bytes(file)).sum()
+}
+
+/// Bytes of the weights of a model in memory: a file in 16 bits takes twice its size in `f32`. A
+/// file that cannot be read counts with its size; loading it is refused.
+pub fn memory_bytes(path: &Path, precision: Precision) -> u64 {
+    let width = match precision {
+        Precision::F16 | Precision::Bf16 => 2,
+        // At most: embedding tables stay in `f32`.
+        Precision::F32 | Precision::Int8 => 4,
+    };
+    let of = |file: &PathBuf| weights::values(file).map_or_else(|| file_bytes(file), |values| values * width);
+    weight_files(path).iter().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn room_is_counted_in_the_precision_that_computes() {
+        let folder = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        // Bytes of the file without its header, and of one of its values.
+        for (name, width) in [("qwen3", 2), ("new", 2), ("roberta", 4)] {
+            let path = folder(name).join("model.safetensors");
+            let file = std::fs::read(&path).unwrap();
+            let header = u64::from_le_bytes(file[..8].try_into().unwrap());
+            let values = (file.len() as u64 - 8 - header) / width;
+            for (precision, bytes) in [
+                (Precision::F32, 4),
+                (Precision::Int8, 4),
+                (Precision::F16, 2),
+                (Precision::Bf16, 2),
+            ] {
+                assert_eq!(memory_bytes(&path, precision), values * bytes, "{name} {precision:?}");
+            }
+        }
+        let text = folder("glove_text").join("glove.txt");
+        assert_eq!(memory_bytes(&text, Precision::F32), weight_bytes(&text));
+    }
 }

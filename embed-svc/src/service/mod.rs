@@ -28,7 +28,7 @@ use isomer_service_kit::{Services, Tenant, config::Validate, until_error};
 use tokio::sync::oneshot;
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
-use crate::{config::EmbedConfig, error::EmbedError, registry::Registry, shared::SharedVectors};
+use crate::{config::EmbedConfig, engine::LostDevice, error::EmbedError, registry::Registry, shared::SharedVectors};
 
 /// Text to vectors. Cheap to clone.
 #[derive(Clone)]
@@ -77,6 +77,11 @@ impl EmbedService {
                 helpers,
             }),
         })
+    }
+
+    /// Says when a device can compute nothing more, and the process has to end.
+    pub fn lost_device(&self) -> LostDevice {
+        self.inner.registry.lost().clone()
     }
 
     /// Loads the encoders of `warm_up`.

@@ -53,6 +53,13 @@ impl Deref for Floats {
     }
 }
 
+/// Number of values of a file of tensors, by its header; `None` if it cannot be read.
+pub(crate) fn values(path: &Path) -> Option<u64> {
+    let (_, _, metadata) = TensorFile::open(path).ok()?;
+    let values = |shape: &[usize]| shape.iter().map(|size| *size as u64).product::<u64>();
+    Some(metadata.tensors().values().map(|info| values(&info.shape)).sum())
+}
+
 const RELOAD: &str = "fetch the model again and start the server again; a new version is moved to this place, not written into the \
                       file that is served";
 const REFETCH: &str = "fetch the model again; a download that broke off leaves such a file";

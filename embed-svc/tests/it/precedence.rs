@@ -7,7 +7,7 @@ use isomer_embed::{
     batch::Sequence,
     device::Device,
     engine::{
-        Engine, Limits, Priority, Replica,
+        Common, Engine, Limits, Priority, Replica,
         precedence::{Event, Precedence},
     },
     model::Model,
@@ -101,7 +101,11 @@ fn engine(model: &Arc<Model>, precedence: Precedence, apart: bool) -> Engine {
         interactive: if apart { pool() } else { Arc::clone(&bulk) },
         pool: bulk,
     };
-    Engine::start_beside("tiny", vec![replica], LIMITS, precedence).unwrap()
+    let common = Common {
+        precedence,
+        ..Common::default()
+    };
+    Engine::start_beside("tiny", vec![replica], LIMITS, common).unwrap()
 }
 
 fn many() -> Vec<Vec<u32>> {
