@@ -14,3 +14,16 @@ pub fn workspace() -> PathBuf {
         .expect("the tests folder lies in the workspace")
         .to_owned()
 }
+
+/// Copies a folder with everything below it.
+pub fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), &target).unwrap();
+        }
+    }
+}

@@ -131,15 +131,48 @@ impl Stamp {
     }
 }
 
+/// The number of a file, and when it or its attributes were last changed: a file that was written
+/// to or replaced differs here even if its size and modification time were set to the old ones. 0
+/// where the system does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Inode {
+    #[serde(default)]
+    inode: u64,
+    #[serde(default)]
+    ctime_ns: i64,
+}
+
+impl Inode {
+    #[cfg(unix)]
+    fn of(path: &Path) -> Result<Self, ModelError> {
+        use std::os::unix::fs::MetadataExt;
+        let meta = std::fs::metadata(path).map_err(ModelError::io("reading", path))?;
+        Ok(Self {
+            inode: meta.ino(),
+            ctime_ns: meta
+                .ctime()
+                .saturating_mul(1_000_000_000)
+                .saturating_add(meta.ctime_nsec()),
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &Path) -> Result<Self, ModelError> {
+        Ok(Self::default())
+    }
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Known {
     #[serde(flatten)]
     stamp: Stamp,
+    #[serde(flatten)]
+    inode: Inode,
     sha256: String,
 }
 
 /// Digests of files outside the cache, kept in `<home>/digests.json` so that a folder of gigabytes
-/// is read once.
+/// is read once. Evidence does not use them ([`crate::ModelFiles`]).
 ///
 /// Losing the file costs only time, so a failure to write it is only logged.
 #[derive(Debug)]
@@ -161,12 +194,12 @@ impl DigestCache {
             .unwrap_or_default()
     }
 
-    /// sha256 of the file, from the cache if size and modification time are unchanged.
+    /// sha256 of the file, from the cache if nothing tells that the file has changed.
     pub(crate) fn of(&self, path: &Path, reporter: Option<&Reporter>) -> Result<String, ModelError> {
         let path = path.canonicalize().map_err(ModelError::io("reading", path))?;
-        let stamp = Stamp::of(&path)?;
+        let (stamp, inode) = (Stamp::of(&path)?, Inode::of(&path)?);
         if let Some(known) = self.read().get(&path)
-            && known.stamp == stamp
+            && (known.stamp, known.inode) == (stamp, inode)
             && stamp.mtime_ns != 0
         {
             return Ok(known.sha256.clone());
@@ -177,6 +210,7 @@ impl DigestCache {
             path,
             Known {
                 stamp,
+                inode,
                 sha256: sha256.clone(),
             },
         );
@@ -235,6 +269,41 @@ mod tests {
         assert_eq!(cache.of(&path, None).unwrap(), bytes(b"three"));
         std::fs::write(dir.path().join("digests.json"), b"{ broken").unwrap();
         assert_eq!(cache.of(&path, None).unwrap(), bytes(b"three"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_with_the_old_size_and_time_but_other_bytes_is_digested_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, path) = (DigestCache::new(dir.path()), dir.path().join("weights"));
+        let set_time = |path: &Path, time| {
+            File::options()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_modified(time)
+                .unwrap()
+        };
+        std::fs::write(&path, b"one").unwrap();
+        let time = std::fs::metadata(&path).unwrap().modified().unwrap();
+        assert_eq!(cache.of(&path, None).unwrap(), bytes(b"one"));
+        // Written to in its place.
+        std::fs::write(&path, b"two").unwrap();
+        set_time(&path, time);
+        assert_eq!(cache.of(&path, None).unwrap(), bytes(b"two"));
+        // Replaced.
+        let other = dir.path().join("other");
+        std::fs::write(&other, b"six").unwrap();
+        set_time(&other, time);
+        std::fs::rename(&other, &path).unwrap();
+        assert_eq!(cache.of(&path, None).unwrap(), bytes(b"six"));
+        // An entry of a version that noted neither inode nor time of change.
+        let stamp = Stamp::of(&path).unwrap();
+        let old = serde_json::json!({ path.canonicalize().unwrap().to_str().unwrap(): {
+            "size": stamp.size, "mtime_ns": stamp.mtime_ns, "sha256": "planted",
+        }});
+        write_json(&dir.path().join("digests.json"), &old).unwrap();
+        assert_eq!(cache.of(&path, None).unwrap(), bytes(b"six"));
     }
 
     #[test]

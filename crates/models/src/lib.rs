@@ -21,6 +21,7 @@ pub mod catalogue;
 pub mod config;
 pub mod digest;
 pub mod error;
+pub mod files;
 pub mod folder;
 #[doc(hidden)]
 pub mod fuzz;
@@ -38,6 +39,7 @@ mod wheels;
 pub use catalogue::{Catalogue, Entry, ModelKind};
 pub use config::ModelsConfig;
 pub use error::ModelError;
+pub use files::ModelFiles;
 pub use progress::{NoProgress, Progress};
 pub use resolver::{ResolvedModel, Resolver};
 pub use status::{ModelState, ModelStatus, VerifyReport, VerifyState};

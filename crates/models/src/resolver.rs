@@ -12,6 +12,7 @@ use crate::{
     config::ModelsConfig,
     digest::{self, DigestCache},
     error::ModelError,
+    files::ModelFiles,
     folder,
     hub::{Hub, HubModel},
     lock::FetchLock,
@@ -188,6 +189,23 @@ impl Resolver {
                 drive(progress, |reporter| Box::pin(self.cached_or_fetched(*wanted, reporter))).await
             }
         }
+    }
+
+    /// SHA-256 of every file of a model, read now.
+    ///
+    /// # Errors
+    /// As [`Resolver::resolve`].
+    pub async fn read_files(
+        &self,
+        id_or_dir: &str,
+        kind: ModelKind,
+        progress: &dyn Progress,
+    ) -> Result<ModelFiles, ModelError> {
+        let path = self.resolve(id_or_dir, kind, progress).await?.path;
+        drive(progress, |reporter| {
+            blocking(move || ModelFiles::read_reporting(&path, kind, Some(&reporter)))
+        })
+        .await
     }
 
     /// [`Resolver::resolve`] when only a name is given. The catalogue knows the kind; for

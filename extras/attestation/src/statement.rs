@@ -13,6 +13,9 @@ pub const PREDICATE_TYPE: &str = "https://in-toto.io/attestation/test-result/v0.
 /// Name of the report among the subjects.
 pub const REPORT: &str = "report.json";
 
+/// Begins the name of a file of the encoder in the configuration.
+const FILE: &str = "file ";
+
 /// An in-toto statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
@@ -47,7 +50,7 @@ pub struct Resource {
 pub struct TestResult {
     /// The result.
     pub result: Outcome,
-    /// What the check was configured with: suite, data sets, the encoder as it was served.
+    /// The configuration of the check: suite, data sets, the encoder as it was served, its files.
     pub configuration: Vec<Resource>,
     /// Rules that are kept.
     pub passed_tests: Vec<String>,
@@ -89,6 +92,26 @@ pub enum StatementError {
 }
 
 impl Statement {
+    /// The statement, with the SHA-256 (hex) of each file of the encoder, by its path.
+    #[must_use]
+    pub fn with_files(mut self, files: &BTreeMap<String, String>) -> Self {
+        let files = files
+            .iter()
+            .map(|(path, digest)| resource(format!("{FILE}{path}"), "sha256", digest));
+        self.predicate.configuration.extend(files);
+        self
+    }
+
+    /// SHA-256 (hex) of each file of the encoder, by its path; empty if the statement names its
+    /// weights alone.
+    pub fn files(&self) -> BTreeMap<String, String> {
+        let of = |resource: &Resource| {
+            let path = resource.name.strip_prefix(FILE)?;
+            Some((path.to_owned(), resource.digest.get("sha256")?.clone()))
+        };
+        self.predicate.configuration.iter().filter_map(of).collect()
+    }
+
     /// The statement, about an artifact too that carries the weights: its name, and the SHA-256
     /// (hex) of its manifest.
     #[must_use]

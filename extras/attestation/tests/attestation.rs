@@ -93,6 +93,33 @@ fn an_attestation_of_either_kind_of_key_holds_and_no_other_key_verifies_it() {
 }
 
 #[test]
+fn files_are_signed_and_leave_what_follows_from_the_report_alone() {
+    let (report, json) = report();
+    let key = PrivateKey::from_pem(&file("ecdsa.pem")).unwrap();
+    let (_, statement) = statements(&report, &json).unwrap().swap_remove(1);
+    assert!(statement.files().is_empty());
+    let files = [("1_Pooling/config.json", 'a'), ("tokenizer.json", 'b')];
+    let files = files
+        .map(|(path, digit)| (path.to_owned(), digit.to_string().repeat(64)))
+        .into();
+    let statement = statement
+        .with_files(&files)
+        .with_artifact("registry.example.com/enc", &"c".repeat(64));
+    let envelope = signed(&statement, &key);
+    let verified = verify(&envelope, &key.public(), &json).unwrap();
+    assert_eq!((verified.statement.files(), verified.artifacts.len()), (files, 1));
+    // Another digest under the same signature.
+    let mut forged: Envelope = serde_json::from_slice(&envelope).unwrap();
+    let other = signed(
+        &statement.with_files(&[("tokenizer.json".to_owned(), "d".repeat(64))].into()),
+        &key,
+    );
+    forged.payload = serde_json::from_slice::<Envelope>(&other).unwrap().payload;
+    let error = verify(&serde_json::to_vec(&forged).unwrap(), &key.public(), &json).unwrap_err();
+    assert!(matches!(error, VerifyError::Signature(_)), "{error}");
+}
+
+#[test]
 fn what_was_changed_after_it_was_signed_does_not_hold() {
     let (report, json) = report();
     let key = PrivateKey::from_pem(&file("ecdsa.pem")).unwrap();

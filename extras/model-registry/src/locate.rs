@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 
+use isomer_models::files::is_read;
 use serde::Deserialize;
 
 use crate::registry::StoredFile;
@@ -15,9 +16,6 @@ use crate::registry::StoredFile;
 /// The file that describes a model of MLflow.
 pub const DESCRIPTION: &str = "MLmodel";
 
-/// Endings of the files of an encoder that are fetched. Everything else stays in the registry:
-/// pickles (`.pkl`, `.bin`, `.pt`), code, and weights in forms that are not read.
-const FETCHED: [&str; 5] = ["json", "txt", "safetensors", "vec", "jinja"];
 /// Endings of files that a program would unpickle.
 const PICKLES: [&str; 7] = ["pkl", "pickle", "bin", "pt", "pth", "joblib", "ckpt"];
 /// Most folders and pickles that a reason names.
@@ -179,16 +177,17 @@ fn without_weights(paths: &BTreeSet<&str>, description: &Description) -> String 
     )
 }
 
-/// Whether a file may be one of those that are fetched.
+/// Whether a file may be one of those that are fetched. Everything else stays in the registry:
+/// pickles (`.pkl`, `.bin`, `.pt`), code, and weights in forms that are not read.
 pub fn may_be_fetched(path: &str) -> bool {
-    path == DESCRIPTION || ends_with(path, &FETCHED)
+    path == DESCRIPTION || is_read(path)
 }
 
 /// The files below a folder that are fetched.
 fn below(files: &[StoredFile], folder: &str) -> Vec<Wanted> {
     let inside = files
         .iter()
-        .filter(|file| is_below(&file.path, folder) && ends_with(&file.path, &FETCHED));
+        .filter(|file| is_below(&file.path, folder) && is_read(&file.path));
     inside
         .map(|file| Wanted {
             from: file.path.clone(),

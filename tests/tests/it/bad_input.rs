@@ -1,9 +1,10 @@
 //! Bad input ends with a clear error and the right exit code: 2 usage or configuration, 3 a model,
 //! generator or file.
 
-use std::{net::TcpListener, path::Path};
+use std::net::TcpListener;
 
 use isomer_tests::{
+    copy_folder,
     home::Home,
     process::{finish, isomer},
 };
@@ -172,18 +173,6 @@ fn broken_model_folders_are_refused_by_name() {
         3,
         &["model.safetensors"],
     );
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy_folder(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), &target).unwrap();
-        }
-    }
 }
 
 #[test]

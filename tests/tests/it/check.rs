@@ -2,12 +2,14 @@
 
 use std::{
     collections::HashSet,
+    fs,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use isomer_stubs::openai::{Answer, Stub};
 use isomer_tests::{
+    copy_folder,
     home::Home,
     process::{check_into_report, finish, isomer},
     workspace,
@@ -223,7 +225,7 @@ async fn what_a_check_came_to_is_signed_and_holds_for_that_encoder_alone() {
     assert_eq!(code, 1, "{stderr}");
     let (code, stdout, stderr) = verified(FIRST);
     assert!(code == 1 && stdout.contains("broken or invalid"), "{stdout}{stderr}");
-    // A key that cannot be used is told before anything is done.
+    // A key that cannot be used is reported before anything is done.
     let asked = stub.calls();
     let (code, report, stderr) = attested("max_drop=190,basis=point", "encrypted.pem").await;
     assert!(
@@ -231,6 +233,73 @@ async fn what_a_check_came_to_is_signed_and_holds_for_that_encoder_alone() {
         "{code}: {stderr}"
     );
     assert_eq!(stub.calls(), asked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attestation_holds_for_no_folder_of_which_a_file_is_another() {
+    let Some(home) = Home::with_models(&[FIRST]) else {
+        return;
+    };
+    let stub = Stub::start(Answer::Good).await;
+    let suite = suite(&home);
+    let keys = workspace().join("extras/attestation/tests/keys");
+    let (out, folder) = (home.path().join("report"), home.path().join("encoder"));
+    copy_folder(&home.path().join("models").join(FIRST), &folder);
+    let name = folder.to_str().unwrap();
+    let mut command = check(&home, &suite, &stub, &[name]);
+    command
+        .args(["--rule", "max_drop=190,basis=point", "--attest"])
+        .arg(keys.join("ecdsa.pem"));
+    let (code, _, stderr) = finished(command).await;
+    assert_eq!(code, 0, "{stderr}");
+    let verified = || {
+        let mut command = isomer(&home);
+        command
+            .args(["report", "verify"])
+            .arg(out.join("attestation.dsse.json"));
+        command.arg("--report").arg(out.join("report.json"));
+        command.arg("--key").arg(keys.join("ecdsa.pub"));
+        command.args(["--model", name]);
+        finish(&mut command)
+    };
+    let (code, stdout, stderr) = verified();
+    assert!(code == 0 && !stderr.contains("weights alone"), "{stdout}{stderr}");
+    // One byte each, with the size and time of before.
+    for (file, words) in [
+        ("model.safetensors", "other weights"),
+        ("tokenizer.json", "tokenizer.json has other contents"),
+        ("config.json", "config.json has other contents"),
+        ("1_Pooling/config.json", "1_Pooling/config.json has other contents"),
+    ] {
+        let path = folder.join(file);
+        let (bytes, time) = (
+            fs::read(&path).unwrap(),
+            fs::metadata(&path).unwrap().modified().unwrap(),
+        );
+        // In JSON another digit, so that the file stays sound.
+        let mut other = bytes.clone();
+        let is_changed = |byte: &u8| file.ends_with("safetensors") || (b'1'..b'9').contains(byte);
+        let place = other.iter().rposition(is_changed).unwrap();
+        other[place] = other[place].wrapping_add(1);
+        fs::write(&path, other).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+        let (code, stdout, stderr) = verified();
+        assert!(code == 3 && stderr.contains(words), "{file}: {code}: {stdout}{stderr}");
+        fs::write(&path, bytes).unwrap();
+    }
+    fs::write(folder.join("added_tokens.json"), "{}").unwrap();
+    let (code, _, stderr) = verified();
+    assert!(
+        code == 3 && stderr.contains("added_tokens.json was added"),
+        "{code}: {stderr}"
+    );
+    fs::remove_file(folder.join("added_tokens.json")).unwrap();
+    assert_eq!(verified().0, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

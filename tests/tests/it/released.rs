@@ -10,25 +10,13 @@ use std::{
 
 use isomer_proto::eval::v1::{ListRunsRequest, run_service_client::RunServiceClient};
 use isomer_tests::{
+    copy_folder,
     home::Home,
     process::{Server, finish, isomer},
     workspace,
 };
 use serde_json::Value;
 use tonic::{Request, transport::Channel};
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
 
 /// Each released version's folder, and a home as that version left it.
 fn released() -> Vec<(PathBuf, Home)> {
@@ -37,8 +25,8 @@ fn released() -> Vec<(PathBuf, Home)> {
     let found: Vec<_> = folders
         .map(|folder| {
             let home = Home::empty();
-            copy(&folder.join("home"), home.path());
-            copy(&folder.join("data"), &home.path().join("data"));
+            copy_folder(&folder.join("home"), home.path());
+            copy_folder(&folder.join("data"), &home.path().join("data"));
             fs::copy(folder.join("suite.toml"), home.path().join("suite.toml")).unwrap();
             fs::write(home.path().join("isomer.toml"), configuration(&home)).unwrap();
             (folder, home)

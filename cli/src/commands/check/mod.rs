@@ -70,6 +70,13 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
     prefetch(&connection, &args, &display).await?;
     let mut client = client(&connection.channel);
 
+    #[cfg(feature = "evidence")]
+    let read_files = async || match &key {
+        Some(_) if !connection.is_remote() => attest::local_files(session, &judged(&connection, &args)).await,
+        _ => Ok(attest::EncoderFiles::new()),
+    };
+    #[cfg(feature = "evidence")]
+    let before = read_files().await?;
     let encoders: Vec<&str> = args.models.iter().chain(&args.baseline).map(String::as_str).collect();
     let prompts = args.prompts.all(&encoders, |id| local_folder(&connection, id))?;
     let spec = RunSpec {
@@ -117,8 +124,11 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
     let json = save_reports(&mut client, &id, &args.out, args.items).await?;
     print(session.global.format, &json, &args.out)?;
     #[cfg(feature = "evidence")]
-    if let Some(key) = key {
-        for file in attest::beside(&json, &key, &args.out).map_err(|error| error.of_flag("--attest"))? {
+    if let Some(key) = &key {
+        let of_flag = |error: Failure| error.of_flag("--attest");
+        let after = read_files().await.map_err(of_flag)?;
+        attest::unchanged(&before, &after).map_err(of_flag)?;
+        for file in attest::beside(&json, key, &after, &args.out).map_err(of_flag)? {
             display.message(&format!("attestation: {}", file.display()));
         }
     }
@@ -127,6 +137,18 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
         display.message(why);
     }
     Ok(ExitCode::from(code))
+}
+
+/// Ids of the encoders that are judged, as the report has them.
+#[cfg(feature = "evidence")]
+fn judged(connection: &Connection, args: &CheckArgs) -> Vec<String> {
+    if args.models.is_empty() {
+        return vec![isomer_models::DEFAULT_ENCODER.to_owned()];
+    }
+    args.models
+        .iter()
+        .map(|model| local_folder(connection, model))
+        .collect()
 }
 
 /// A client of the run service.

@@ -9,6 +9,7 @@ use isomer_model_registry::{
     RegistryError, Result,
     engine::{Candidate, Ended, Engine},
 };
+use isomer_models::{ModelFiles, ModelKind};
 use isomer_proto::{
     encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient},
     eval::v1::{CreateRunRequest, Run, RunSpec, RunState, Verdict},
@@ -19,7 +20,10 @@ use sha2::{Digest, Sha256};
 use tonic::{Code, Status};
 
 use crate::{
-    commands::{check, report::attest},
+    commands::{
+        check,
+        report::attest::{self, EncoderFiles},
+    },
     progress::Display,
 };
 
@@ -164,7 +168,11 @@ impl Engine for RunEngine {
         if let Some(key) = &self.key
             && run.verdict() != Verdict::Unspecified
         {
-            files.push(attested(&report, &files, &encoder.name, key)?);
+            let folder = encoder.folder.clone();
+            let read = tokio::task::spawn_blocking(move || ModelFiles::read(&folder, ModelKind::Encoder)).await;
+            let own = read.map_err(|error| Fault::internal(format!("reading the encoder's files: {error}")))?;
+            let own = EncoderFiles::from([(encoder.name.clone(), own.map_err(Fault::from)?)]);
+            files.push(attested(&report, &files, &encoder.name, key, &own)?);
         }
         Ok(Ended {
             verdict: run.verdict(),
@@ -182,10 +190,11 @@ fn attested(
     files: &[(String, Vec<u8>)],
     encoder: &str,
     key: &PrivateKey,
+    own: &EncoderFiles,
 ) -> Result<(String, Vec<u8>)> {
     let json = files.iter().find(|(name, _)| name == check::JSON);
     let json = json.ok_or_else(|| Fault::internal("no report.json was made"))?;
-    let all = attest::envelopes(report, &json.1, key)
+    let all = attest::envelopes(report, &json.1, key, own)
         .map_err(|message| Fault::precondition("ATTESTATION", message).hint("leave out --attest"))?;
     let own = all.into_iter().find(|(id, _)| id == encoder);
     let (_, envelope) = own.ok_or_else(|| Fault::internal(format!("the gate does not judge {encoder}")))?;

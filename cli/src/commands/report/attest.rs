@@ -1,6 +1,7 @@
 //! `isomer report attest`, `isomer report verify`, and `isomer check --attest`.
 
 use std::{
+    collections::BTreeMap,
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -8,7 +9,7 @@ use std::{
 
 use isomer_attestation::{Envelope, Outcome, PrivateKey, PublicKey, Verified, statements, verify};
 use isomer_eval::report::{self, Report};
-use isomer_models::{ModelKind, Resolver};
+use isomer_models::{ModelError, ModelFiles, ModelKind, Resolver, files::differences};
 use isomer_service_kit::Fault;
 use serde_json::json;
 
@@ -37,10 +38,34 @@ fn bytes(file: &Path, flag: &str) -> Result<Vec<u8>, Failure> {
 /// Name of the attestation where there is one encoder.
 pub(crate) const FILE: &str = "attestation.dsse.json";
 
-/// The attestations of a report: id of the encoder, and the signed envelope.
-pub(crate) fn envelopes(report: &Report, json: &[u8], key: &PrivateKey) -> Result<Vec<(String, Vec<u8>)>, String> {
+/// Digests of the files of encoders, by the encoder's id.
+pub(crate) type EncoderFiles = BTreeMap<String, ModelFiles>;
+
+/// The attestations of a report: id of the encoder, and the signed envelope. `files` are those of
+/// encoders that were checked on this machine.
+pub(crate) fn envelopes(
+    report: &Report,
+    json: &[u8],
+    key: &PrivateKey,
+    files: &EncoderFiles,
+) -> Result<Vec<(String, Vec<u8>)>, String> {
     let all = statements(report, json).map_err(|error| error.to_string())?;
     let signed = all.into_iter().map(|(encoder, statement)| {
+        let statement = match files.get(&encoder) {
+            Some(own) => {
+                let checked = statement
+                    .subject
+                    .first()
+                    .and_then(|weights| weights.digest.get("sha256"));
+                if checked != Some(&own.weights_digest) {
+                    return Err(format!(
+                        "the weights of {encoder} changed during the check; check it again"
+                    ));
+                }
+                statement.with_files(&own.files)
+            }
+            None => statement,
+        };
         let statement = serde_json::to_vec(&statement).map_err(|error| error.to_string())?;
         let signed = Envelope::sign(&statement, key).map_err(|error| error.to_string())?;
         let signed = serde_json::to_vec(&signed).map_err(|error| error.to_string())?;
@@ -50,27 +75,40 @@ pub(crate) fn envelopes(report: &Report, json: &[u8], key: &PrivateKey) -> Resul
 }
 
 /// The attestations of a report, by file name.
-fn signed(report: &Report, json: &[u8], key: &PrivateKey) -> Result<Vec<(String, Vec<u8>)>, Failure> {
-    let signed = envelopes(report, json, key).map_err(Failure::usage)?;
+fn signed(
+    report: &Report,
+    json: &[u8],
+    key: &PrivateKey,
+    files: &EncoderFiles,
+) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    let signed = envelopes(report, json, key, files).map_err(Failure::usage)?;
     Ok(of_encoders("attestation", signed, ".dsse.json"))
 }
 
 /// Signs what a check came to, beside its report.
-pub(crate) fn beside(json: &[u8], key: &PrivateKey, out: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn beside(
+    json: &[u8],
+    key: &PrivateKey,
+    encoder_files: &EncoderFiles,
+    out: &Path,
+) -> Result<Vec<PathBuf>, Failure> {
     let report = report::read(json).map_err(Failure::dependency)?;
-    let files = signed(&report, json, key)?.into_iter().map(|(name, content)| {
-        let path = out.join(name);
-        let written = std::fs::write(&path, content);
-        written.map_err(|error| Failure::dependency(format!("cannot write {}: {error}", path.display())))?;
-        Ok(path)
-    });
+    let files = signed(&report, json, key, encoder_files)?
+        .into_iter()
+        .map(|(name, content)| {
+            let path = out.join(name);
+            let written = std::fs::write(&path, content);
+            written.map_err(|error| Failure::dependency(format!("cannot write {}: {error}", path.display())))?;
+            Ok(path)
+        });
     files.collect()
 }
 
 pub(super) fn attest(global: &Global, args: &AttestArgs) -> Result<ExitCode, Failure> {
     let key = key(&args.key, "--key")?;
     let (report, json) = read(&args.report, "--report")?;
-    let files = signed(&report, &json, &key).map_err(|error| error.of_flag("--report"))?;
+    // The report does not tell where its check ran, so files of this machine prove nothing.
+    let files = signed(&report, &json, &key, &EncoderFiles::new()).map_err(|error| error.of_flag("--report"))?;
     write(global, files, &args.out)
 }
 
@@ -85,13 +123,12 @@ pub(super) async fn verify_one(session: &Session, args: &VerifyArgs) -> Result<E
     let verified = verify(&envelope, &key, &json)
         .map_err(|error| Failure::dependency(format!("{}: {error}", args.attestation.display())))?;
     if let Some(model) = &args.model {
-        let digest = weights(session, model).await?;
-        if digest != verified.weights {
-            return Err(Failure::dependency(format!(
-                "--model: {model} has other weights than the encoder that was checked: SHA-256 {digest}, not {}; check it, or deploy what was \
-                 checked",
-                verified.weights
-            )));
+        let found = files_of(session, model).await?;
+        compare(model, &verified, &found)?;
+        if verified.statement.files().is_empty() {
+            Display::new(session.global.quiet).message(
+                "the attestation names the weights alone: other files, such as the tokenizer, were not compared",
+            );
         }
     }
     say(&session.global, &verified)?;
@@ -102,19 +139,86 @@ pub(super) async fn verify_one(session: &Session, args: &VerifyArgs) -> Result<E
     }))
 }
 
-/// SHA-256 of a model's weights, as encoders tell it.
-pub(super) async fn weights(session: &Session, model: &str) -> Result<String, Failure> {
-    let told = |error: isomer_models::ModelError| Failure::from(Fault::from(error)).of_flag("--model");
-    let resolver = Resolver::new(session.config.models.clone()).map_err(told)?;
+/// Refuses an encoder whose files are not those that were checked.
+fn compare(model: &str, verified: &Verified, found: &ModelFiles) -> Result<(), Failure> {
+    if found.weights_digest != verified.weights {
+        return Err(Failure::dependency(format!(
+            "--model: {model} has other weights than the encoder that was checked: SHA-256 {}, not {}; check it, or deploy what was checked",
+            found.weights_digest, verified.weights
+        )));
+    }
+    let checked = verified.statement.files();
+    let differing = differences(&checked, &found.files);
+    if checked.is_empty() || differing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::dependency(format!(
+        "--model: {model} is not the encoder that was checked: {}; check it, or deploy what was checked",
+        differing.join(", ")
+    )))
+}
+
+/// Reads the files of those of the encoders that this machine has. Encoders of providers have none
+/// here.
+///
+/// # Errors
+/// If a file cannot be read.
+pub(crate) async fn local_files(session: &Session, encoders: &[String]) -> Result<EncoderFiles, Failure> {
+    let resolver = resolver(session)?;
+    let mut all = EncoderFiles::new();
+    for encoder in encoders {
+        let configured = session.config.embed.encoders.get(encoder);
+        let place = configured.map_or_else(|| encoder.clone(), |folder| folder.display().to_string());
+        if is_here(&resolver, &place) {
+            all.insert(encoder.clone(), digested(session, &resolver, &place).await?);
+        }
+    }
+    Ok(all)
+}
+
+/// Refuses files that changed while they were checked.
+pub(crate) fn unchanged(before: &EncoderFiles, after: &EncoderFiles) -> Result<(), Failure> {
+    for (encoder, files) in before {
+        let empty = BTreeMap::new();
+        let now = after.get(encoder).map_or(&empty, |own| &own.files);
+        let differing = differences(&files.files, now);
+        if !differing.is_empty() {
+            return Err(Failure::dependency(format!(
+                "{encoder} changed during the check: {}; check it again",
+                differing.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn model_failure(error: ModelError) -> Failure {
+    Failure::from(Fault::from(error)).of_flag("--model")
+}
+
+fn resolver(session: &Session) -> Result<Resolver, Failure> {
+    Resolver::new(session.config.models.clone()).map_err(model_failure)
+}
+
+fn is_here(resolver: &Resolver, model: &str) -> bool {
+    Path::new(model).exists() || resolver.present(model).is_some()
+}
+
+async fn digested(session: &Session, resolver: &Resolver, model: &str) -> Result<ModelFiles, Failure> {
+    let display = Display::new(session.global.quiet);
+    let files = resolver.read_files(model, ModelKind::Encoder, &display).await;
+    files.map_err(model_failure)
+}
+
+/// Digests of the files of an encoder of this machine.
+pub(super) async fn files_of(session: &Session, model: &str) -> Result<ModelFiles, Failure> {
+    let resolver = resolver(session)?;
     // What is to be deployed is here; nothing is fetched to compare it with.
-    if !Path::new(model).exists() && resolver.present(model).is_none() {
+    if !is_here(&resolver, model) {
         let message = format!("--model: {model} is neither a file or folder nor in the cache of models");
         return Err(Failure::dependency(message));
     }
-    let found = resolver
-        .resolve(model, ModelKind::Encoder, &Display::new(session.global.quiet))
-        .await;
-    Ok(found.map_err(told)?.weights_digest)
+    digested(session, &resolver, model).await
 }
 
 fn say(global: &Global, verified: &Verified) -> Result<(), Failure> {
@@ -124,6 +228,7 @@ fn say(global: &Global, verified: &Verified) -> Result<(), Failure> {
         Format::Json => json!({
             "encoder": verified.encoder,
             "weights_sha256": verified.weights,
+            "files": verified.statement.files(),
             "result": verified.result,
             "passed": test.passed_tests,
             "undecided": test.warned_tests,

@@ -14,6 +14,7 @@ use isomer_model_registry::{
     registry::StoredFile,
     unpack::{Compression, Unpacked, unpack},
 };
+use isomer_models::ModelFiles;
 use isomer_oci::{
     OciError,
     credentials::Credentials,
@@ -24,7 +25,7 @@ use isomer_oci::{
 use isomer_service_kit::Fault;
 
 use super::{
-    attest::{self, weights},
+    attest::{self, files_of},
     read, write_and,
 };
 use crate::{args::evidence::AttestArgs, connect::Session, exit::Failure};
@@ -50,7 +51,7 @@ pub(super) async fn push(session: &Session, args: &AttestArgs, reference: &str) 
     let found = carried(session, &repository, &reference, &manifest, args.max_bytes).await?;
     let all = statements(&report, &json).map_err(|error| Failure::usage(error.to_string()).of_flag("--report"))?;
     let known: Vec<String> = all.iter().map(|(encoder, _)| encoder.clone()).collect();
-    let is_carried = |digests: &BTreeMap<String, String>| digests.get("sha256") == Some(&found);
+    let is_carried = |digests: &BTreeMap<String, String>| digests.get("sha256") == Some(&found.weights_digest);
     let own = all.into_iter().find(|(_, statement)| {
         statement
             .subject
@@ -59,13 +60,14 @@ pub(super) async fn push(session: &Session, args: &AttestArgs, reference: &str) 
     });
     let Some((encoder, statement)) = own else {
         return Err(Failure::dependency(format!(
-            "--push: {reference} carries an encoder with the weights SHA-256 {found}, which the report is not about ({}); push the encoder \
+            "--push: {reference} carries an encoder with the weights SHA-256 {}, which the report is not about ({}); push the encoder \
              that was checked, or check this one",
+            found.weights_digest,
             known.join(", ")
         )));
     };
     let hex = manifest.digest.trim_start_matches("sha256:");
-    let statement = statement.with_artifact(&reference.name(), hex);
+    let statement = statement.with_files(&found.files).with_artifact(&reference.name(), hex);
     let internal = |error: &dyn std::fmt::Display| Failure::dependency(error.to_string());
     let statement = serde_json::to_vec(&statement).map_err(|error| internal(&error))?;
     let envelope = Envelope::sign(&statement, &key).map_err(|error| internal(&error))?;
@@ -110,14 +112,14 @@ fn told(error: OciError) -> Failure {
     Failure::from(Fault::from(error)).of_flag("--push")
 }
 
-/// SHA-256 of the weights of the encoder in an artifact.
+/// Digests of the files of the encoder in an artifact.
 async fn carried(
     session: &Session,
     repository: &Repository,
     reference: &Reference,
     manifest: &Manifest,
     most: u64,
-) -> Result<String, Failure> {
+) -> Result<ModelFiles, Failure> {
     let refused = |reason: &str| Failure::dependency(format!("--push: {reference}: {reason}"));
     let layers: Layers =
         serde_json::from_slice(&manifest.bytes).map_err(|error| refused(&format!("its manifest: {error}")))?;
@@ -150,7 +152,7 @@ async fn carried(
         let moved = fs::create_dir_all(parent).and_then(|()| fs::rename(unpacked.join(&file.from), &to));
         moved.map_err(|error| refused(&format!("{}: {error}", file.from)))?;
     }
-    weights(session, &encoder.to_string_lossy()).await
+    files_of(session, &encoder.to_string_lossy()).await
 }
 
 enum Problem {
