@@ -135,6 +135,7 @@ mod tests {
             prompt_tokens: 1,
             generated_tokens: 1,
             tokens_estimated: false,
+            cut: false,
             source: source.to_owned(),
             transformation: "paraphrase".into(),
             generator: "g".into(),

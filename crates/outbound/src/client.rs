@@ -7,21 +7,55 @@ use std::{
 };
 
 use isomer_service_kit::{client::ClientTls, tls};
-use reqwest::{Certificate, ClientBuilder, Identity, redirect};
+use reqwest::{Certificate, ClientBuilder, Identity, NoProxy, Proxy, redirect};
 
 use crate::{guard::Resolver, said::cause};
 
 /// Default of the longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Servers that are asked directly, whatever the environment says: those of this machine.
+const LOCAL: &str = "localhost,127.0.0.0/8,::1";
+
 /// The settings that all our clients share. Redirects are not followed: they would carry the secret
-/// to an unchecked address.
+/// to an unchecked address. Proxies are those of the environment ([`proxied`]).
 pub fn builder() -> ClientBuilder {
     tls::install_crypto();
-    reqwest::Client::builder()
+    let builder = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .redirect(redirect::Policy::none())
-        .user_agent(concat!("isomer/", env!("CARGO_PKG_VERSION")))
+        .user_agent(concat!("isomer/", env!("CARGO_PKG_VERSION")));
+    proxied(builder, |name| std::env::var(name).ok())
+}
+
+/// A client that uses the proxies of an environment: `HTTPS_PROXY`, `HTTP_PROXY`, else `ALL_PROXY`,
+/// but for the servers of `NO_PROXY` and those of this machine. Each name is read in small letters
+/// first. As everywhere, `HTTP_PROXY` in capitals does not count in a CGI program, where a request
+/// can set it.
+fn proxied(builder: ClientBuilder, variable: impl Fn(&str) -> Option<String>) -> ClientBuilder {
+    let of = |name: &str| {
+        let small = variable(&name.to_lowercase());
+        let capitals = || variable(name).filter(|_| name != "HTTP_PROXY" || variable("REQUEST_METHOD").is_none());
+        small.or_else(capitals).filter(|value| !value.trim().is_empty())
+    };
+    let direct = match of("NO_PROXY") {
+        Some(names) => format!("{names},{LOCAL}"),
+        None => LOCAL.to_owned(),
+    };
+    let kinds: [(&str, fn(String) -> reqwest::Result<Proxy>); 3] = [
+        ("HTTPS_PROXY", Proxy::https),
+        ("HTTP_PROXY", Proxy::http),
+        ("ALL_PROXY", Proxy::all),
+    ];
+    let proxies = kinds.into_iter().filter_map(|(name, proxy)| {
+        let made = proxy(of(name)?.trim().to_owned());
+        // The value may hold a password.
+        made.inspect_err(|_| tracing::warn!("{name} is not the address of a proxy: it is not used"))
+            .ok()
+    });
+    proxies.fold(builder.no_proxy(), |builder, proxy| {
+        builder.proxy(proxy.no_proxy(NoProxy::from_string(&direct)))
+    })
 }
 
 /// A client that connects only to addresses that the guard allows. It uses no proxy, because a
@@ -90,6 +124,63 @@ fn bad(field: &'static str, file: &Path, message: impl Into<String>) -> BadTlsFi
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    /// A server that answers each connection with the first line of the request.
+    async fn echo() -> std::net::SocketAddr {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut connection, _)) = listener.accept().await {
+                let mut request = vec![0; 4096];
+                let read = connection.read(&mut request).await.unwrap();
+                let line = String::from_utf8_lossy(&request[..read]);
+                let line = line.lines().next().unwrap_or_default();
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{line}",
+                    line.len()
+                );
+                connection.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn servers_of_this_machine_are_asked_without_a_proxy() {
+        let (server, proxy) = (echo().await, echo().await);
+        let asked = async |variables: &[(&str, String)], url: String| {
+            let of = |name: &str| Some(variables.iter().find(|(own, _)| *own == name)?.1.clone());
+            tls::install_crypto();
+            let client = proxied(reqwest::Client::builder(), of).build().unwrap();
+            client.get(url).send().await.unwrap().text().await.unwrap()
+        };
+        let through = "GET http://models.invalid/v1 HTTP/1.1";
+        for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+            let set = [(name, format!("http://{proxy}"))];
+            assert_eq!(asked(&set, "http://models.invalid/v1".into()).await, through, "{name}");
+            for host in [server.to_string(), format!("localhost:{}", server.port())] {
+                assert_eq!(
+                    asked(&set, format!("http://{host}/v1")).await,
+                    "GET /v1 HTTP/1.1",
+                    "{name}"
+                );
+            }
+        }
+        // The small name counts, a value without a scheme too, and NO_PROXY adds to this machine.
+        let set = [
+            ("http_proxy", proxy.to_string()),
+            ("HTTP_PROXY", "http://nowhere.invalid".into()),
+            ("NO_PROXY", "elsewhere.invalid".into()),
+        ];
+        assert_eq!(asked(&set, "http://models.invalid/v1".into()).await, through);
+        assert_eq!(asked(&set, format!("http://{server}/v1")).await, "GET /v1 HTTP/1.1");
+        let cgi = [
+            ("HTTP_PROXY", format!("http://{proxy}")),
+            ("REQUEST_METHOD", "GET".into()),
+        ];
+        assert_eq!(asked(&cgi, format!("http://{server}/v1")).await, "GET /v1 HTTP/1.1");
+    }
 
     #[test]
     fn a_file_without_a_certificate_is_named() {

@@ -54,6 +54,8 @@ pub struct ErrorBody {
     pub message: String,
     /// The code, or else the type; empty if there is none.
     pub code: String,
+    /// The parameter of the request that is to blame; empty if none is named.
+    pub parameter: String,
 }
 
 impl ErrorBody {
@@ -65,7 +67,7 @@ impl ErrorBody {
         let Ok(json) = serde_json::from_slice::<Value>(body) else {
             return Self {
                 message: presentable(&String::from_utf8_lossy(body), secret),
-                code: String::new(),
+                ..Self::default()
             };
         };
         let inner = json.get("error").filter(|error| error.is_object()).unwrap_or(&json);
@@ -80,6 +82,7 @@ impl ErrorBody {
         Self {
             message: presentable(&message, secret),
             code: code.unwrap_or_default(),
+            parameter: text(inner.get("param")).unwrap_or_default(),
         }
     }
 
@@ -89,9 +92,67 @@ impl ErrorBody {
     }
 }
 
-/// `Retry-After` in either form: seconds, or a date. A past date means no wait.
+/// Headers that tell when a limit is renewed, each with the header of what is left of it.
+const RENEWALS: [(&str, &str); 3] = [
+    ("x-ratelimit-reset-requests", "x-ratelimit-remaining-requests"),
+    ("x-ratelimit-reset-tokens", "x-ratelimit-remaining-tokens"),
+    ("x-ratelimit-reset", "x-ratelimit-remaining"),
+];
+
+/// How long a server asks not to be called: `retry-after-ms` (Azure), `Retry-After` (seconds or a
+/// date; a past date means no wait), or the renewal of a limit of which nothing is left
+/// (`x-ratelimit-reset-requests` and the like: seconds, durations such as `6m0s`, or a time in
+/// seconds or milliseconds since 1970).
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let milliseconds = || Duration::try_from_secs_f64(text("retry-after-ms")?.parse::<f64>().ok()? / 1e3).ok();
+    let renewal = || {
+        let spent = RENEWALS.iter().filter(|(_, left)| text(left) == Some("0"));
+        spent.filter_map(|(reset, _)| until_reset(text(reset)?)).max()
+    };
+    milliseconds()
+        .or_else(|| seconds_or_date(text(header::RETRY_AFTER.as_str())?))
+        .or_else(renewal)
+}
+
+/// The wait until a limit is renewed.
+fn until_reset(value: &str) -> Option<Duration> {
+    /// Numbers above it are times since 1970, in seconds: no server has a limit of a year.
+    const YEAR: f64 = 365.0 * 86_400.0;
+    let Ok(number) = value.parse::<f64>() else {
+        return parts_of_duration(value);
+    };
+    let seconds = if number > YEAR * 1e3 { number / 1e3 } else { number };
+    if seconds <= YEAR {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let now = jiff::Timestamp::now().as_millisecond() as f64 / 1e3;
+    Some(Duration::try_from_secs_f64(seconds - now).unwrap_or_default())
+}
+
+/// A duration as Go writes it: `1h2m3.5s`, `20ms`.
+fn parts_of_duration(value: &str) -> Option<Duration> {
+    let mut rest = value;
+    let mut total = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, after) = rest.split_at(digits);
+        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let seconds = match unit {
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 1e-3,
+            _ => return None,
+        };
+        total += number.parse::<f64>().ok()? * seconds;
+        rest = after;
+    }
+    Duration::try_from_secs_f64(total).ok()
+}
+
+fn seconds_or_date(value: &str) -> Option<Duration> {
     if let Ok(seconds) = value.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
     }
@@ -153,6 +214,39 @@ mod tests {
         assert!(shows("the key sk-hunter2", &Secret::new("sk-hunter2")));
         assert!(!shows("ask ollama", &Secret::new("ollama")));
         assert!(!shows("anything", &Secret::default()));
+    }
+
+    #[test]
+    fn waits_are_read_in_every_form() {
+        let read = |lines: &[(&'static str, &str)]| {
+            let lines = lines
+                .iter()
+                .map(|(name, value)| (header::HeaderName::from_static(name), value.parse().unwrap()));
+            retry_after(&HeaderMap::from_iter(lines)).map(|wait| wait.as_millis())
+        };
+        assert_eq!(read(&[("retry-after-ms", "1500"), ("retry-after", "9")]), Some(1500));
+        assert_eq!(read(&[("retry-after-ms", "soon"), ("retry-after", "9")]), Some(9000));
+        let spent = |reset: &str| {
+            read(&[
+                ("x-ratelimit-remaining-requests", "0"),
+                ("x-ratelimit-reset-requests", reset),
+                ("x-ratelimit-remaining-tokens", "12"),
+                ("x-ratelimit-reset-tokens", "1h"),
+            ])
+        };
+        assert_eq!(spent("20ms"), Some(20));
+        assert_eq!(spent("6m0s"), Some(360_000));
+        assert_eq!(spent("1h0m1.5s"), Some(3_601_500));
+        assert_eq!(spent("7.5"), Some(7500));
+        assert_eq!(spent("later"), None);
+        for unit in [1.0, 1e3] {
+            let time = (jiff::Timestamp::now().as_second() as f64 + 100.0) * unit;
+            let wait = spent(&time.to_string()).unwrap();
+            assert!((95_000..=100_000).contains(&wait), "{wait}");
+        }
+        assert_eq!(spent("1700000000"), Some(0), "a time that has passed");
+        // Nothing says that the limit is spent.
+        assert_eq!(read(&[("x-ratelimit-reset-requests", "1s")]), None);
     }
 
     #[test]

@@ -270,6 +270,7 @@ pub(super) mod tests {
                 prompt_tokens: n,
                 generated_tokens: 2 * n,
                 tokens_estimated: n.is_multiple_of(5),
+                cut: false,
                 source: text.clone(),
                 transformation: "paraphrase".into(),
                 generator: "big".into(),

@@ -57,6 +57,10 @@ pub struct Entry {
     /// Whether the tokens are estimated, since the generator did not count them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub tokens_estimated: bool,
+    /// Whether the generator stopped at the limit on tokens, so that the text is not whole. Entries
+    /// of older versions do not say so.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cut: bool,
     /// The text it was made from.
     pub source: String,
     /// Name of the transformation.

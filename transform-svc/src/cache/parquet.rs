@@ -68,8 +68,8 @@ impl Cache {
             let mut rows = Vec::with_capacity(GROUP);
             for record in self.records() {
                 match record? {
-                    Some(record) => rows.push(record),
-                    None => exported.left_out += 1,
+                    Some(record) if !record.cut => rows.push(record),
+                    _ => exported.left_out += 1,
                 }
                 if rows.len() == GROUP {
                     exported.records += rows.len();

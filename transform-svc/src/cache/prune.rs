@@ -159,6 +159,7 @@ mod tests {
             prompt_tokens: 1,
             generated_tokens: 1,
             tokens_estimated: false,
+            cut: false,
             source: String::new(),
             transformation: "paraphrase".into(),
             generator: "local:x".into(),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Key, Made};
+use super::{Entry, Key, Made, is_false};
 
 /// One entry, flat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct Record {
     pub generated_tokens: u64,
     /// Whether the tokens are estimated.
     pub tokens_estimated: bool,
+    /// Whether the text is not whole ([`Entry::cut`]). Parquet tables leave such entries out.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cut: bool,
     /// BLAKE3 (hex) of key and output.
     pub digest: String,
     /// The dispatch that it was generated for, where a worker did so; absent in exports.
@@ -78,6 +81,7 @@ impl Record {
             prompt_tokens: entry.prompt_tokens,
             generated_tokens: entry.generated_tokens,
             tokens_estimated: entry.tokens_estimated,
+            cut: entry.cut,
             dispatch: None,
             tenant: made.tenant,
         })
@@ -94,6 +98,7 @@ impl Record {
             prompt_tokens: self.prompt_tokens,
             generated_tokens: self.generated_tokens,
             tokens_estimated: self.tokens_estimated,
+            cut: self.cut,
             source: self.source,
             transformation: self.transformation,
             generator: self.generator,

@@ -20,6 +20,7 @@ fn entry(n: u32) -> Entry {
         prompt: "paraphrase@1".into(),
         language: "en".into(),
         tokens_estimated: n.is_multiple_of(2),
+        cut: false,
         made: None,
         dispatch: None,
     }

@@ -22,7 +22,7 @@ use crate::{
     seed,
 };
 
-/// After an answer was cut off in its reasoning, the next attempt may be this many times longer, up
+/// After an answer was cut off, the next attempt may be this many times longer, up
 /// to a limit.
 pub(super) const PATIENCE: u32 = 4;
 const MAX_REASONING_TOKENS: u32 = 16_384;
@@ -49,7 +49,7 @@ struct Sampling {
 #[derive(Default)]
 struct Attempt {
     text: String,
-    /// Cut off in its reasoning.
+    /// Cut off, in its reasoning or after it.
     unfinished: bool,
     fresh: bool,
 }
@@ -274,7 +274,7 @@ impl AttemptContext<'_> {
                 tokens_estimated: produced.entry.tokens_estimated,
             });
             attempted.text = cleaned.text;
-            attempted.unfinished |= cleaned.unfinished;
+            attempted.unfinished |= cleaned.unfinished || produced.entry.cut;
             if attempted.text.is_empty() {
                 break;
             }

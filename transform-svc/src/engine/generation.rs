@@ -91,6 +91,7 @@ pub(super) fn generation(
                 prompt_tokens: completion.prompt_tokens,
                 generated_tokens: completion.generated_tokens,
                 tokens_estimated: completion.tokens_estimated,
+                cut: completion.cut,
                 source: about.source,
                 transformation: about.kind,
                 generator: generator.identity().id.clone(),

@@ -310,6 +310,7 @@ fn shared_or_generated(shared: SharedCache, location: GeneratorLocation, key: Ke
                     prompt_tokens: produced.entry.prompt_tokens,
                     generated_tokens: produced.entry.generated_tokens,
                     tokens_estimated: produced.entry.tokens_estimated,
+                    cut: false,
                     ..theirs
                 },
                 ..produced

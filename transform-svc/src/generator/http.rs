@@ -13,15 +13,18 @@ use futures::future::BoxFuture;
 use http::{HeaderMap, StatusCode, header};
 use isomer_outbound::{
     body::{self, Unread},
-    said::{ErrorBody, cause, hide, retry_after, shows},
+    said::{ErrorBody, cause, hide, presentable, retry_after, shows},
     secret::{Missing, SecretSource, bearer},
 };
 use isomer_service_kit::config::Secret;
+use parking_lot::Mutex;
 use secrecy::SecretString;
+use serde_json::Value;
 use tracing::{Dispatch, dispatcher, instrument::WithSubscriber};
 
 use super::{
     Request,
+    parameters::{Omitted, Parameter},
     wire::{self, Reply},
 };
 
@@ -63,9 +66,20 @@ pub(super) enum CallError {
     /// The permit of the call was lost: another process of the fleet may have it.
     #[error("the lease of the fleet's concurrent calls was lost")]
     PermitLost,
+    /// The server's filter or the model withholds the text.
+    #[error("{0}")]
+    Withheld(String),
+    /// A parameter that the server refuses, and that later calls leave out.
+    #[error("the server refuses the parameter {}", .0.name())]
+    Unsupported(Parameter),
     /// A status that is about this request alone.
     #[error("the server answered {status}{}", told(.message))]
-    Rejected { status: u16, message: String },
+    Rejected {
+        status: u16,
+        message: String,
+        /// The parameter that it names.
+        parameter: Option<Parameter>,
+    },
 }
 
 impl CallError {
@@ -87,6 +101,8 @@ impl CallError {
             Self::Late => "timeout".into(),
             Self::PermitLost => "permit_lost".into(),
             Self::Malformed(_) => "malformed_answer".into(),
+            Self::Withheld(_) => "withheld".into(),
+            Self::Unsupported(_) => "unsupported_parameter".into(),
             Self::Busy { status, .. } | Self::Refused { status, .. } | Self::Rejected { status, .. } => {
                 status.to_string().into()
             }
@@ -164,11 +180,46 @@ pub(super) struct Server {
     client: reqwest::Client,
     base: String,
     key: SecretSource,
+    /// Parameters that the server has refused so far.
+    omitted: Mutex<Omitted>,
 }
 
 impl Server {
     pub(super) fn new(client: reqwest::Client, base: String, key: SecretSource) -> Self {
-        Self { client, base, key }
+        Self {
+            client,
+            base,
+            key,
+            omitted: Mutex::default(),
+        }
+    }
+
+    /// Leaves a parameter that the server refused out of later calls. `sent` is what the refused
+    /// request left out: if the parameter was not in it, leaving it out does not help.
+    fn without(&self, error: CallError, sent: Omitted) -> CallError {
+        let CallError::Rejected {
+            status: 400 | 422,
+            parameter: Some(parameter),
+            message,
+        } = &error
+        else {
+            return error;
+        };
+        if sent.has(*parameter) {
+            return error;
+        }
+        let mut omitted = self.omitted.lock();
+        if !omitted.has(*parameter) {
+            omitted.add(*parameter);
+            tracing::warn!(
+                server = self.base,
+                parameter = parameter.name(),
+                message,
+                "the server refuses a parameter: {}",
+                parameter.remedy()
+            );
+        }
+        CallError::Unsupported(*parameter)
     }
 
     pub(super) fn base(&self) -> &str {
@@ -177,6 +228,7 @@ impl Server {
 
     /// Asks for a completion of a conversation or of a text.
     pub(super) async fn complete(&self, model: &str, request: &Request) -> Result<Reply, CallError> {
+        let omitted = *self.omitted.lock();
         let key = Arc::new(self.key.read()?);
         let authorization = bearer(&key).map_err(|error| CallError::Malformed(error.to_string()))?;
         let endpoint = Endpoint {
@@ -198,17 +250,29 @@ impl Server {
                 Some(text) => {
                     client
                         .completions()
-                        .create_byot(wire::continuation(model, text, request))
+                        .create_byot(wire::continuation(model, text, request, omitted))
                         .await
                 }
-                None => client.chat().create_byot(wire::conversation(model, request)).await,
+                None => {
+                    client
+                        .chat()
+                        .create_byot(wire::conversation(model, request, omitted))
+                        .await
+                }
             }
         };
         // async-openai logs answers that it cannot read. They may hold the key, and texts.
         let reply: Reply = reply
             .with_subscriber(Dispatch::none())
             .await
-            .map_err(|error| of_client(error, &key))?;
+            .map_err(|error| of_client(error, &key))
+            .map_err(|error| self.without(error, omitted))?;
+        if let Some(error) = reply.error() {
+            return Err(self.without(of_body(error, &key), omitted));
+        }
+        if let Some(reason) = reply.withheld() {
+            return Err(CallError::Withheld(presentable(&reason, &key)));
+        }
         if let Some(problem) = reply.problem() {
             return Err(CallError::Malformed(problem.into()));
         }
@@ -218,6 +282,20 @@ impl Server {
         }
         Ok(reply)
     }
+}
+
+/// The error that an answer with status 200 holds: sorted by its code, or as one of the server
+/// where it has none.
+fn of_body(error: &Value, key: &Secret) -> CallError {
+    let code = error.get("code").and_then(|code| match code {
+        Value::Number(number) => number.as_u64().and_then(|code| u16::try_from(code).ok()),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    });
+    let status = code.and_then(|code| StatusCode::from_u16(code).ok());
+    let status = status.filter(|status| status.is_client_error() || status.is_server_error());
+    let body = serde_json::json!({ "error": error }).to_string();
+    of_status(status.unwrap_or(StatusCode::BAD_GATEWAY), body.as_bytes(), None, key)
 }
 
 async fn exchange(
@@ -261,7 +339,7 @@ fn of_reqwest(error: &reqwest::Error) -> CallError {
 
 fn of_status(status: StatusCode, body: &[u8], retry_after: Option<Duration>, key: &Secret) -> CallError {
     let told = ErrorBody::read(body, key);
-    let (no_quota, message) = (told.no_quota(), told.message);
+    let (no_quota, message) = (told.no_quota(), told.message.clone());
     let status_code = status.as_u16();
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND | StatusCode::PAYMENT_REQUIRED => {
@@ -290,6 +368,7 @@ fn of_status(status: StatusCode, body: &[u8], retry_after: Option<Duration>, key
         },
         _ => CallError::Rejected {
             status: status_code,
+            parameter: Parameter::named_by(&told.parameter, &message),
             message,
         },
     }

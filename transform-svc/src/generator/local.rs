@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use isomer_local_llm::{ChatMessage, GenerateRequest, LoadOptions, LocalModel};
+use isomer_local_llm::{ChatMessage, Finish, GenerateRequest, LoadOptions, LocalModel};
 use isomer_models::{ModelKind, Resolver, progress::LogProgress};
 use isomer_service_kit::telemetry::gen_ai::{ModelCall, Provider};
 use tracing::Instrument;
@@ -106,6 +106,7 @@ impl Generator for Local {
                         prompt_tokens: generated.prompt_tokens as u64,
                         generated_tokens: generated.generated_tokens as u64,
                         tokens_estimated: false,
+                        cut: generated.finish == Finish::Length,
                         calls: 1,
                     })
                 }

@@ -6,6 +6,7 @@ mod http;
 mod latency;
 mod local;
 mod openai;
+mod parameters;
 pub mod registry;
 mod wire;
 
@@ -97,6 +98,8 @@ pub struct Completion {
     pub generated_tokens: u64,
     /// Whether the tokens are estimated from the texts, since the generator does not count them.
     pub tokens_estimated: bool,
+    /// Whether the generator stopped at the limit on tokens: the text is not whole.
+    pub cut: bool,
     /// Calls it took, retries after overload and errors included.
     pub calls: u32,
 }

@@ -5,8 +5,10 @@
 //! async-openai speaks the protocol ([`super::wire`]). The only retry policy is the one here:
 //! [`super::http`] replaces async-openai's transport, which retries too. Retried, after growing
 //! pauses or as long as `Retry-After` says: no connection, a broken one, no answer in time, 408,
-//! 409, 425, 429, 5xx, an answer that is not a completion. Not retried: 401, 402, 403, 404 and a
-//! spent quota (they end the request), and any other status (it ends the text).
+//! 409, 425, 429, 5xx, an answer that is not a completion. A parameter that the server refuses by
+//! name is left out at once and from then on. Not retried: 401, 402, 403, 404 and a spent quota
+//! (they end the request), a text that a filter or the model withholds, and any other status (they
+//! end the text). An error with status 200 counts as one with its code.
 //!
 //! 429, 503 and answers that do not come in time halve the calls in flight (see
 //! [`super::adaptive_limit`]). A slow call may be hedged with a second one (`hedge`). Each call is
@@ -186,8 +188,12 @@ impl OpenAi {
         match &reply {
             Ok(reply) => {
                 if let Some(usage) = &reply.usage {
-                    span.input_tokens(usage.prompt_tokens);
-                    span.output_tokens(usage.completion_tokens);
+                    if let Some(tokens) = usage.prompt_tokens {
+                        span.input_tokens(tokens);
+                    }
+                    if let Some(tokens) = usage.completion_tokens {
+                        span.output_tokens(tokens);
+                    }
                 }
                 self.places.went_well();
                 self.latency.add(began.elapsed());
@@ -310,6 +316,7 @@ impl OpenAi {
             .adjust(|error, delay| match error {
                 // The pause that the server asks for counts, unless it is longer than our limit:
                 // then the text fails.
+                TryError::Call(CallError::Unsupported(_)) => delay.and(Some(Duration::ZERO)),
                 TryError::Call(error) => match error.pause() {
                     Some(asked) => delay.and((asked <= longest_wait).then_some(asked)),
                     None => delay,
@@ -340,10 +347,10 @@ impl OpenAi {
             CallError::Connect(_) => elapsed < self.limits.connect_timeout(),
             // A server that hangs gets one more full wait at most.
             CallError::Broken(_) | CallError::Late => elapsed < self.limits.timeout() * 2,
-            CallError::Busy { .. } | CallError::Malformed(_) => true,
+            CallError::Busy { .. } | CallError::Malformed(_) | CallError::Unsupported(_) => true,
             // A quota that comes back is waited for where the whole fleet waits.
             CallError::Refused { .. } => self.fleet.is_some() && error.pause().is_some(),
-            CallError::NoKey(_) | CallError::PermitLost | CallError::Rejected { .. } => false,
+            CallError::NoKey(_) | CallError::PermitLost | CallError::Withheld(_) | CallError::Rejected { .. } => false,
         }
     }
 
@@ -385,6 +392,8 @@ impl OpenAi {
             | CallError::Late
             | CallError::Busy { .. }
             | CallError::Malformed(_)
+            | CallError::Withheld(_)
+            | CallError::Unsupported(_)
             | CallError::Rejected { .. } => {
                 let tries = if calls == 1 {
                     "1 try".to_owned()
@@ -426,14 +435,18 @@ impl Generator for OpenAi {
 
 /// Tokens of the prompt and of the answer, and whether they are estimated.
 fn tokens(request: &Request, reply: &Reply) -> (u64, u64, bool) {
-    match &reply.usage {
-        // A server that reports no usage, or a prompt of zero tokens, does not count tokens.
-        Some(usage) if usage.prompt_tokens > 0 => (usage.prompt_tokens, usage.completion_tokens, false),
-        _ => {
-            let generated = reply.content().map_or(0, words::estimated_tokens) as u64;
-            (estimated_prompt(request), generated, true)
-        }
-    }
+    // A server that reports a prompt of zero tokens does not count them.
+    let usage = reply.usage.as_ref();
+    let prompt = usage.and_then(|usage| usage.prompt_tokens).filter(|tokens| *tokens > 0);
+    let generated = usage
+        .and_then(|usage| usage.completion_tokens)
+        .filter(|_| prompt.is_some());
+    let estimated = || reply.content().map_or(0, words::estimated_tokens) as u64;
+    (
+        prompt.unwrap_or_else(|| estimated_prompt(request)),
+        generated.unwrap_or_else(estimated),
+        prompt.is_none() || generated.is_none(),
+    )
 }
 
 /// Tokens of a request's prompt, estimated from its characters.
@@ -447,7 +460,10 @@ fn estimated_prompt(request: &Request) -> u64 {
 
 fn completion(request: &Request, reply: &Reply, calls: u32) -> Completion {
     let (prompt_tokens, generated_tokens, tokens_estimated) = tokens(request, reply);
+    // A server that does not say why a text ends may still count its tokens.
+    let is_full = !tokens_estimated && generated_tokens >= u64::from(request.max_tokens);
     Completion {
+        cut: reply.is_cut().unwrap_or(is_full),
         text: reply.content().unwrap_or_default().to_owned(),
         prompt_tokens,
         generated_tokens,

@@ -8,9 +8,14 @@ use async_openai::types::{
     },
     completions::CreateCompletionRequest,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::Request;
+use serde_json::Value;
+
+use super::{
+    Request,
+    parameters::{Omitted, Parameter},
+};
 use crate::prompt::{Message, Role};
 
 /// OpenAI's seeds are signed.
@@ -21,26 +26,28 @@ const SEED_MASK: u64 = i64::MAX as u64;
 pub(super) struct Extended<R> {
     #[serde(flatten)]
     request: R,
-    temperature: f64,
-    top_p: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
     /// vLLM, Ollama and llama.cpp have it, OpenAI itself does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     top_k: Option<u32>,
 }
 
 impl<R> Extended<R> {
-    fn new(request: R, sampling: &Request) -> Self {
+    fn new(request: R, sampling: &Request, omitted: Omitted) -> Self {
         Self {
             request,
-            temperature: sampling.temperature,
-            top_p: sampling.top_p,
-            top_k: sampling.top_k,
+            temperature: omitted.unless(Parameter::Temperature, sampling.temperature),
+            top_p: omitted.unless(Parameter::TopP, sampling.top_p),
+            top_k: sampling.top_k.and_then(|top_k| omitted.unless(Parameter::TopK, top_k)),
         }
     }
 }
 
-fn seed(request: &Request) -> Option<i64> {
-    i64::try_from(request.seed & SEED_MASK).ok()
+fn seed(request: &Request, omitted: Omitted) -> Option<i64> {
+    omitted.unless(Parameter::Seed, i64::try_from(request.seed & SEED_MASK).ok()?)
 }
 
 fn message(message: &Message) -> ChatCompletionRequestMessage {
@@ -57,38 +64,49 @@ fn message(message: &Message) -> ChatCompletionRequestMessage {
     deprecated,
     reason = "every compatible server knows max_tokens and seed, few know their successors"
 )]
-pub(super) fn conversation(model: &str, request: &Request) -> Extended<CreateChatCompletionRequest> {
+pub(super) fn conversation(model: &str, request: &Request, omitted: Omitted) -> Extended<CreateChatCompletionRequest> {
+    let max_tokens = omitted.unless(Parameter::MaxTokens, request.max_tokens);
     let chat = CreateChatCompletionRequest {
         model: model.to_owned(),
         messages: request.messages.iter().map(message).collect(),
-        max_tokens: Some(request.max_tokens),
-        seed: seed(request),
+        max_tokens,
+        max_completion_tokens: max_tokens.is_none().then_some(request.max_tokens),
+        seed: seed(request, omitted),
         stream: Some(false),
         ..CreateChatCompletionRequest::default()
     };
-    Extended::new(chat, request)
+    Extended::new(chat, request, omitted)
 }
 
 /// A text to continue, for `/completions`.
-pub(super) fn continuation(model: &str, text: &str, request: &Request) -> Extended<CreateCompletionRequest> {
+pub(super) fn continuation(
+    model: &str,
+    text: &str,
+    request: &Request,
+    omitted: Omitted,
+) -> Extended<CreateCompletionRequest> {
     let completion = CreateCompletionRequest {
         model: model.to_owned(),
         prompt: Prompt::String(text.to_owned()),
-        max_tokens: Some(request.max_tokens),
-        seed: seed(request),
+        max_tokens: omitted.unless(Parameter::MaxTokens, request.max_tokens),
+        seed: seed(request, omitted),
         stream: Some(false),
         ..CreateCompletionRequest::default()
     };
-    Extended::new(completion, request)
+    Extended::new(completion, request, omitted)
 }
 
 /// The fields that are read of an answer, to a conversation or to a text. Servers differ in the
 /// rest.
 #[derive(Debug, Deserialize)]
 pub(super) struct Reply {
+    #[serde(default)]
     choices: Vec<Choice>,
     #[serde(default)]
     pub(super) usage: Option<Usage>,
+    /// An error that some servers send with status 200.
+    #[serde(default)]
+    error: Option<Value>,
 }
 
 /// One choice; which field is set depends on the request.
@@ -100,23 +118,54 @@ struct Choice {
     /// The continuation of a text.
     #[serde(default)]
     text: Option<String>,
+    /// Why the text ends; servers have words of their own beside OpenAI's.
+    #[serde(default)]
+    finish_reason: Option<Value>,
+    #[serde(default)]
+    error: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
 struct ReplyMessage {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "joined")]
     content: Option<String>,
+    /// Why the model declines, in place of the content.
+    #[serde(default)]
+    refusal: Option<String>,
+}
+
+/// A text, or the texts of a list of parts.
+fn joined<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Content {
+        Whole(String),
+        Parts(Vec<Part>),
+    }
+    #[derive(Deserialize)]
+    struct Part {
+        #[serde(default)]
+        text: Option<String>,
+    }
+    Ok(Option::deserialize(deserializer)?.map(|content| match content {
+        Content::Whole(text) => text,
+        Content::Parts(parts) => parts.into_iter().filter_map(|part| part.text).collect(),
+    }))
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Usage {
     #[serde(default)]
-    pub(super) prompt_tokens: u64,
+    pub(super) prompt_tokens: Option<u64>,
     #[serde(default)]
-    pub(super) completion_tokens: u64,
+    pub(super) completion_tokens: Option<u64>,
 }
 
 impl Choice {
+    fn ended_by(&self, reason: &str) -> bool {
+        self.finish_reason.as_ref().is_some_and(|own| own == reason)
+    }
+
     fn content(&self) -> Option<&str> {
         match &self.message {
             Some(message) => message.content.as_deref(),
@@ -136,6 +185,34 @@ impl Reply {
         self.choices.iter().filter_map(Choice::content)
     }
 
+    /// The error that the server sent in place of a completion.
+    pub(super) fn error(&self) -> Option<&Value> {
+        let of_choice = self.choices.first().and_then(|choice| choice.error.as_ref());
+        self.error.as_ref().filter(|_| self.choices.is_empty()).or(of_choice)
+    }
+
+    /// Why the server or the model withholds the text.
+    pub(super) fn withheld(&self) -> Option<String> {
+        let choice = self.choices.first()?;
+        if choice.ended_by("content_filter") {
+            return Some("the server's content filter withheld the text (finish_reason content_filter)".into());
+        }
+        let refusal = choice.message.as_ref()?.refusal.as_deref()?;
+        let is_empty = choice.content().is_none_or(|content| content.trim().is_empty());
+        is_empty.then(|| format!("the model declined: {refusal}"))
+    }
+
+    /// Whether the text ends at the limit on tokens; `None` if the server does not say why it ends.
+    pub(super) fn is_cut(&self) -> Option<bool> {
+        let choice = self.choices.first()?;
+        choice.finish_reason.as_ref()?.as_str()?;
+        Some(
+            ["length", "max_tokens", "MAX_TOKENS"]
+                .iter()
+                .any(|word| choice.ended_by(word)),
+        )
+    }
+
     /// The reason why it is not a completion.
     pub(super) fn problem(&self) -> Option<&'static str> {
         let empty = |choice: &Choice| choice.message.is_none() && choice.text.is_none();
@@ -143,6 +220,8 @@ impl Reply {
             Some("it has no choices")
         } else if self.choices.iter().any(empty) {
             Some("a choice has neither a message nor a text")
+        } else if self.choices.iter().any(|choice| choice.ended_by("error")) {
+            Some("it ended with an error (finish_reason error)")
         } else {
             None
         }
@@ -187,13 +266,19 @@ mod tests {
                 {"role": "assistant", "content": "A text."}, {"role": "user", "content": "A text."},
             ],
         });
-        assert_eq!(to_value(conversation("m", &asked)).unwrap(), expected);
+        assert_eq!(
+            to_value(conversation("m", &asked, Omitted::default())).unwrap(),
+            expected
+        );
 
         let asked = request(vec![says(Role::Text, "Once")], None);
         let expected = json!({
             "model": "m", "temperature": 0.7, "top_p": 0.95, "max_tokens": 96, "seed": i64::MAX, "stream": false, "prompt": "Once",
         });
-        assert_eq!(to_value(continuation("m", "Once", &asked)).unwrap(), expected);
+        assert_eq!(
+            to_value(continuation("m", "Once", &asked, Omitted::default())).unwrap(),
+            expected
+        );
     }
 
     fn reads<T: DeserializeOwned>(answer: &Value) -> bool {

@@ -48,6 +48,8 @@ pub enum Answer {
     TruncatedJson,
     /// This body with status 200.
     Raw(String),
+    /// This status and body.
+    Body(u16, String),
     /// This status, with the request's `Authorization` in the message.
     EchoKey(u16),
     /// As `Good`, after this pause, with the number of the call in it: as from a model whose
@@ -341,6 +343,11 @@ async fn give(mut answer: Answer, seen: &Seen, mut released: watch::Receiver<boo
         }
         Answer::TruncatedJson => raw(r#"{"id": "x", "choices": [{"index": 0, "message": {"role": "assi"#.to_owned()),
         Answer::Raw(body) => raw(body),
+        Answer::Body(status, body) => {
+            let mut response = raw(body);
+            *response.status_mut() = StatusCode::from_u16(status).unwrap();
+            response
+        }
         Answer::Hang
         | Answer::Slow(..)
         | Answer::Held(_)

@@ -2,11 +2,12 @@
 //! completion.
 
 use isomer_proto::transform::v1::{Check, Outcome};
-use isomer_stubs::openai::Answer;
+use isomer_stubs::openai::{Answer, Stub};
 use serde_json::{Value, json};
+use tonic::Code;
 
-use super::{TEXT, one};
-use crate::support::paraphrase;
+use super::{TEXT, counts, one};
+use crate::support::{client, config, paraphrase, transform, try_transform};
 
 /// The difference of an answer, the answer, and whether its tokens are those of its usage, 11
 /// and 7.
@@ -109,6 +110,26 @@ fn loose() -> Vec<(&'static str, Value, bool)> {
             with(&|answer| drop(answer.as_object_mut().unwrap().remove("usage"))),
             false,
         ),
+        (
+            "content in parts",
+            with(&|answer| {
+                let (start, end) = content.split_at(9);
+                answer["choices"][0]["message"]["content"] = json!([
+                    {"type": "text", "text": start}, {"type": "image_url", "image_url": {}}, {"type": "text", "text": end},
+                ]);
+            }),
+            true,
+        ),
+        (
+            "null and absent counts",
+            with(&|answer| answer["usage"] = json!({"prompt_tokens": null, "completion_tokens": null})),
+            false,
+        ),
+        (
+            "one count",
+            with(&|answer| answer["usage"] = json!({"prompt_tokens": 11, "completion_tokens": null})),
+            false,
+        ),
         ("null usage", with(&|answer| answer["usage"] = Value::Null), false),
         ("empty usage", with(&|answer| answer["usage"] = json!({})), false),
     ]
@@ -138,9 +159,10 @@ async fn loose_answers_are_completions() {
 #[tokio::test]
 async fn answers_without_a_text_are_none() {
     for (choice, reason) in [
+        (json!({"message": {"content": 7}}), "did not match"),
         (
-            json!({"message": {"content": [{"type": "text", "text": "A part."}]}}),
-            "expected a string",
+            json!({"message": {"content": "A text."}, "finish_reason": "error"}),
+            "ended with an error",
         ),
         (json!({"message": null}), "neither a message nor a text"),
         (
@@ -159,4 +181,152 @@ async fn answers_without_a_text_are_none() {
         );
         assert_eq!(stub.calls(), 4, "{reason}");
     }
+}
+
+/// A text that passes the checks, and why it ends.
+fn ended_by(reason: &str) -> Answer {
+    let words: Vec<&str> = TEXT.split_whitespace().rev().collect();
+    let message = json!({"role": "assistant", "content": format!("Indeed {}", words.join(" "))});
+    Answer::Raw(json!({"choices": [{"message": message, "finish_reason": reason}]}).to_string())
+}
+
+#[tokio::test]
+async fn a_text_that_was_cut_is_asked_for_with_more_room() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    stub.script([ended_by("length")]);
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    for round in 0..2 {
+        let response = transform(&mut client, paraphrase(), &[TEXT]).await;
+        assert_eq!(response.results[0].outcome(), Outcome::Recovered, "{response:?}");
+        let checks = counts(&response);
+        assert_eq!(checks, [("truncated".to_owned(), 1)], "round {round}");
+        // The second time both answers come from the cache, and the cut one is known as such.
+        assert_eq!(stub.calls(), 2);
+    }
+    let seen = stub.seen();
+    assert_eq!(seen[1].max_tokens(), 4 * seen[0].max_tokens());
+}
+
+#[tokio::test]
+async fn a_text_that_is_always_cut_is_never_accepted() {
+    // A server that says it, and one that only counts: 40 tokens are all that is allowed.
+    let counted = |content: &str| {
+        let choice = json!({"message": {"content": content}});
+        json!({"choices": [choice], "usage": {"prompt_tokens": 11, "completion_tokens": 40}}).to_string()
+    };
+    for answer in [
+        ended_by("length"),
+        Answer::Raw(counted("A man plays the guitar on a street.")),
+    ] {
+        let spec = isomer_proto::transform::v1::TransformSpec {
+            max_tokens: 40,
+            ..paraphrase()
+        };
+        let (response, stub) = one(vec![answer; 20], spec).await;
+        let result = &response.results[0];
+        assert_eq!((result.outcome(), result.text.as_str()), (Outcome::KeptOriginal, TEXT));
+        assert!(result.failed_checks().eq([Check::Truncated]), "{result:?}");
+        assert!(stub.seen().iter().all(|seen| seen.max_tokens() == 40));
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_is_withheld_is_named_and_not_kept() {
+    let refusal = json!({"choices": [{"message": {"content": null, "refusal": "I can't help with that."}, "finish_reason": "stop"}]});
+    for (answer, reason) in [
+        (ended_by("content_filter"), "content filter withheld the text"),
+        (
+            Answer::Raw(refusal.to_string()),
+            "the model declined: I can't help with that.",
+        ),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let stub = Stub::start(answer).await;
+        let mut client = client(config(&stub, home.path()), home.path()).await;
+        for round in 1..=2 {
+            let response = transform(&mut client, paraphrase(), &[TEXT]).await;
+            let result = &response.results[0];
+            assert_eq!((result.outcome(), result.text.as_str()), (Outcome::KeptOriginal, TEXT));
+            assert!(result.failed_checks().eq([Check::GeneratorError]), "{result:?}");
+            assert!(result.error.contains(reason), "{}", result.error);
+            assert_eq!(stub.calls(), round);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_with_status_200_is_one_with_its_code() {
+    let of_body = |error: Value| Answer::Raw(json!({"error": error}).to_string());
+    let of_choice = json!({"choices": [{"message": {"content": ""}, "error": {"code": 502, "message": "upstream"}}]});
+    for passing in [
+        of_body(json!({"code": 429, "message": "slow down"})),
+        of_body(json!({"code": "503", "message": "loading"})),
+        of_body(json!("overloaded")),
+        Answer::Raw(of_choice.to_string()),
+    ] {
+        let (response, stub) = one([passing], paraphrase()).await;
+        assert_eq!(response.results[0].outcome(), Outcome::Ok, "{response:?}");
+        assert_eq!(stub.calls(), 2);
+    }
+    let (response, stub) = one([of_body(json!({"code": 400, "message": "too long"}))], paraphrase()).await;
+    let result = &response.results[0];
+    assert!(result.error.contains("400: too long"), "{}", result.error);
+    assert_eq!(stub.calls(), 1);
+
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(of_body(json!({"code": 401, "message": "no such key"}))).await;
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    let fault = try_transform(&mut client, paraphrase(), &[TEXT]).await.unwrap_err();
+    assert_eq!(fault.code, Code::FailedPrecondition, "{fault}");
+    assert!(fault.to_string().contains("no such key"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_parameter_that_the_server_refuses_is_left_out_from_then_on() {
+    let refused = |error: Value| Answer::Body(400, json!({"error": error}).to_string());
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    stub.script([
+        refused(json!({
+            "message": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+            "type": "invalid_request_error", "param": "max_tokens", "code": "unsupported_parameter",
+        })),
+        refused(json!({"message": "Unsupported value: 'temperature' does not support 0 with this model.", "param": null})),
+    ]);
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    let response = transform(
+        &mut client,
+        paraphrase(),
+        &[TEXT, "A dog runs over the wide green field."],
+    )
+    .await;
+    assert!(
+        response.results.iter().all(|result| result.outcome() == Outcome::Ok),
+        "{response:?}"
+    );
+    let last = stub.seen().pop().unwrap().body;
+    assert!(
+        last.get("max_tokens").is_none() && last.get("temperature").is_none(),
+        "{last}"
+    );
+    assert!(
+        last["max_completion_tokens"].is_u64() && last["top_p"].is_number(),
+        "{last}"
+    );
+    let before = stub.calls();
+    let response = transform(&mut client, paraphrase(), &["Two birds sit on an old wooden fence."]).await;
+    assert_eq!(response.results[0].outcome(), Outcome::Ok);
+    assert_eq!(stub.calls(), before + 1);
+
+    // One that the request is about in another way is not left out.
+    let (response, stub) = one(
+        [refused(
+            json!({"message": "the prompt is too long", "param": "messages"}),
+        )],
+        paraphrase(),
+    )
+    .await;
+    assert!(response.results[0].error.contains("too long"));
+    assert_eq!(stub.calls(), 1);
 }
