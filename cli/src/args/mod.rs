@@ -337,7 +337,7 @@ pub(crate) enum PrecisionArg {
 /// `isomer embed`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Input: JSONL with a `text` field, or plain lines. Examples:\n  isomer embed --model all-MiniLM-L6-v2 --input texts.txt --output vectors.npy\n  isomer embed --augment paraphrase,summarisation --generator local:qwen2.5-coder-1.5b-instruct --input texts.txt\n  isomer embed --augment paraphrase --warm-up --most-queries 10000 --input queries.log --server 127.0.0.1:50051"
+    after_help = "Input: JSON lines, CSV, TSV or Parquet with a column `text`, or plain lines. Examples:\n  isomer embed --model all-MiniLM-L6-v2 --input texts.txt --output vectors.npy\n  isomer embed --augment paraphrase,summarisation --generator local:qwen2.5-coder-1.5b-instruct --input texts.txt\n  isomer embed --augment paraphrase --warm-up --most-queries 10000 --input queries.log --server 127.0.0.1:50051"
 )]
 pub(crate) struct EmbedArgs {
     /// Encoder: a catalogue id or a sentence-transformers folder.
@@ -402,7 +402,7 @@ pub(crate) struct EmbedArgs {
 /// `isomer rerank`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Input: JSONL with a `text` field, or plain lines. Output: JSONL, best first: index (from 0), id where the document has one,\nscore, tokens, truncated, text. Examples:\n  isomer rerank --model ./ms-marco-MiniLM-L6-v2 --query 'how to bake bread' --input passages.txt --top 10\n  isomer rerank --model ./nli-classifier --label entailment --query 'A man eats.' --input hypotheses.jsonl"
+    after_help = "Input: JSON lines, CSV, TSV or Parquet with a column `text`, or plain lines. Output: JSONL, best first: index (from 0), id where the document has one,\nscore, tokens, truncated, text. Examples:\n  isomer rerank --model ./ms-marco-MiniLM-L6-v2 --query 'how to bake bread' --input passages.txt --top 10\n  isomer rerank --model ./nli-classifier --label entailment --query 'A man eats.' --input hypotheses.jsonl"
 )]
 pub(crate) struct RerankArgs {
     /// Cross-encoder: a sequence-classification folder, or an id on the hub.
@@ -670,7 +670,7 @@ pub(crate) enum CacheCommand {
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Input: JSONL with `text` and optionally `id` and `language`, or plain lines; output: JSONL, same order. Draws of languages depend on --seed, --run and `id` only. Examples:
+    after_help = "Input: JSON lines, CSV, TSV or Parquet with `text` and optionally `id` and `language`, or plain lines; output: JSONL, same order. Draws of languages depend on --seed, --run and `id` only. Examples:
   isomer transform --transformation paraphrase --input texts.txt
   isomer transform --transformation paraphrase --prompt paraphrase-b --input texts.txt
   isomer transform --transformation translation --target-language de --generator openai:gemma3:27b@http://localhost:11434/v1 --input texts.jsonl

@@ -45,8 +45,9 @@ impl Form {
     }
 }
 
-/// Whether a file's name indicates readable rows.
-pub(crate) fn is_readable(name: &str) -> bool {
+/// Whether a file's name says that it holds rows: JSON lines, CSV or TSV (these also with gzip), or
+/// Parquet.
+pub fn is_readable(name: &str) -> bool {
     Form::of(name).is_some()
 }
 

@@ -51,7 +51,7 @@ mod unrolled;
 pub use builtin::BUILTIN_NAMES;
 pub use error::{DatasetError, Unit};
 #[cfg(feature = "locate")]
-pub(crate) use format::is_readable;
+pub use format::is_readable;
 pub use hub_ref::HubRef;
 pub use language_group::{LanguageGroup, is_english};
 #[cfg(feature = "locate")]

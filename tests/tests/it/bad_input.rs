@@ -189,7 +189,8 @@ fn broken_texts_name_the_line() {
         b"{\"text\": \"a\"}\n{\"txt\": \"b\"}\n",
         &["line 2", "`text` is missing"],
     );
-    embed(b"good\n\xff\xfe bad\n", &["line 2", "UTF-8"]);
+    embed(b"{\"text\": \"a\"}\n\xff\xfe bad\n", &["line 2", "UTF-8"]);
+    embed(b"good\n", &["line 1", "JSON", ".txt"]);
     embed(b"", &["empty"]);
 }
 
