@@ -20,7 +20,8 @@ use isomer_scoring::task::Candidates;
 pub(super) struct Labels {
     pub(super) query_ids: Vec<String>,
     pub(super) document_ids: Vec<String>,
-    /// Judgements of each query: document row and grade, in order of the document rows.
+    /// Judgements of each query: document row and grade, in order of the document rows. A document
+    /// that is not in the corpus has a row after its last one.
     pub(super) judgements: Vec<Vec<(usize, i32)>>,
     pub(super) ignore_identical_ids: bool,
 }
@@ -40,8 +41,11 @@ pub(super) fn read(
     let mut spool = Spool::default();
     let documents = read_texts(files, &names.corpus, &mut spool, document_text)?;
     let queries = read_texts(files, &names.queries, &mut Spool::in_memory(), |row| row.text("text"))?;
-    let judged = read_judgements(files, &names.qrels, &queries, &documents)?;
-    let notes = unjudged(&queries, &judged, &names.qrels).into_iter().collect();
+    let (judged, outside) = read_judgements(files, &names.qrels, &queries, &documents)?;
+    let notes = outside
+        .into_iter()
+        .chain(unjudged(&queries, &judged, &names.qrels))
+        .collect();
     let (judged, drawn) = sampled(queries, judged, options);
 
     let mut texts = Vec::with_capacity(judged.len() + documents.texts.len());
@@ -85,8 +89,9 @@ pub(super) fn read_ranked(
     let mut memory = Spool::in_memory();
     let documents = read_texts(files, &names.corpus, &mut memory, document_text)?;
     let queries = read_texts(files, &names.queries, &mut memory, |row| row.text("text"))?;
-    let mut judged = read_judgements(files, &names.qrels, &queries, &documents)?;
-    let mut notes: Vec<String> = unjudged(&queries, &judged, &names.qrels).into_iter().collect();
+    let (mut judged, outside) = read_judgements(files, &names.qrels, &queries, &documents)?;
+    let mut notes: Vec<String> = outside.into_iter().collect();
+    notes.extend(unjudged(&queries, &judged, &names.qrels));
     let mut ranked = read_candidates(files, candidates, &queries, &documents)?;
 
     let before = judged.len();
@@ -267,16 +272,19 @@ fn read_texts(
     Ok(Texts { texts, rows })
 }
 
-/// Judgements by query row: `query-id corpus-id score`. A TSV may lack that header.
+/// Judgements by query row: `query-id corpus-id score`, and a note if some are of documents that
+/// the corpus lacks. A TSV may lack that header.
 fn read_judgements(
     files: &Files<'_>,
     name: &str,
     queries: &Texts,
     documents: &Texts,
-) -> Result<HashMap<usize, Judgements>, DatasetError> {
+) -> Result<(HashMap<usize, Judgements>, Option<String>), DatasetError> {
     let mut judging = Judging {
         queries,
         documents,
+        outside: HashMap::new(),
+        judgements_outside: 0,
         judged: HashMap::new(),
         seen: HashMap::new(),
     };
@@ -305,12 +313,28 @@ fn read_judgements(
             file: files.label(name),
         });
     }
-    Ok(judging.judged)
+    let (count, documents) = (judging.judgements_outside, judging.outside.len());
+    if count == judging.seen.len() {
+        return Err(DatasetError::Broken {
+            file: files.label(name),
+            problem: "none of its documents is in the corpus; the judgements belong to another one".to_owned(),
+        });
+    }
+    let note = (count > 0).then(|| {
+        format!(
+            "{count} judgements in {name} name {documents} documents that are not in the corpus: they count as relevant and not found, as \
+             trec_eval counts them"
+        )
+    });
+    Ok((judging.judged, note))
 }
 
 struct Judging<'a> {
     queries: &'a Texts,
     documents: &'a Texts,
+    /// Rows of documents that are not in the corpus.
+    outside: HashMap<String, usize>,
+    judgements_outside: usize,
     judged: HashMap<usize, Judgements>,
     /// Where a pair was judged.
     seen: HashMap<(usize, usize), u64>,
@@ -343,7 +367,14 @@ impl Judging<'_> {
 
     fn judge(&mut self, place: &Place, query: &str, document: &str, grade: i32) -> Result<(), DatasetError> {
         let query_row = known(place, self.queries, query, "query-id", "the queries")?;
-        let document_row = known(place, self.documents, document, "corpus-id", "the corpus")?;
+        let document_row = match self.documents.rows.get(document) {
+            Some(row) => *row,
+            None => {
+                self.judgements_outside += 1;
+                let next = self.documents.texts.len() + self.outside.len();
+                *self.outside.entry(document.to_owned()).or_insert(next)
+            }
+        };
         if let Some(earlier) = self.seen.insert((query_row, document_row), place.number) {
             let problem = format!(
                 "`{query}` and `{document}` are already judged on {} {earlier}",

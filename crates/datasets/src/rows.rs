@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use parquet::record::reader::RowIter;
+use parquet::record::{Field, Row as ParquetRow, reader::RowIter};
 use serde_json::{Map, Value};
 
 use super::{
@@ -227,14 +227,66 @@ struct Separated<'a> {
     header: Vec<String>,
     reader: csv::Reader<Box<dyn BufRead + 'a>>,
     record: csv::StringRecord,
+    quotes: Quotes,
+}
+
+/// The meaning of quotes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quotes {
+    /// They may enclose a cell, which may hold separators and line ends (RFC 4180).
+    Enclose,
+    /// As [`Self::Enclose`], in TSV: a line within a cell that is a whole record by itself is
+    /// refused, since the quote before it may be a character of the text.
+    EncloseInTsv,
+    /// They enclose a cell on its line, or are characters of it.
+    OnOneLine,
+}
+
+impl Quotes {
+    /// Programs that write TSV quote cells, or never do. If each line has the header's number of
+    /// cells, no quoted cell reaches over a line.
+    fn of(part: &Part<'_>, separator: u8) -> Result<Self, DatasetError> {
+        if separator != b'\t' {
+            return Ok(Self::Enclose);
+        }
+        let mut reader = Self::OnOneLine.reader(part, separator)?;
+        let columns = reader.headers().map_or(0, csv::StringRecord::len);
+        let is_whole = columns > 1 && reader.records().all(|record| record.is_ok());
+        Ok(if is_whole { Self::OnOneLine } else { Self::EncloseInTsv })
+    }
+
+    fn reader<'a>(self, part: &'a Part<'a>, separator: u8) -> Result<csv::Reader<Box<dyn BufRead + 'a>>, DatasetError> {
+        let mut builder = csv::ReaderBuilder::new();
+        let builder = builder.delimiter(separator).quoting(self != Self::OnOneLine);
+        Ok(builder.from_reader(part.text()?))
+    }
+
+    /// The text of a cell.
+    fn text(self, cell: &str) -> String {
+        let enclosed = || cell.strip_prefix('"')?.strip_suffix('"');
+        match enclosed().filter(|_| self == Self::OnOneLine && cell.len() > 1) {
+            Some(inner) if !inner.replace("\"\"", "").contains('"') => inner.replace("\"\"", "\""),
+            _ => cell.to_owned(),
+        }
+    }
+
+    /// The reason if a cell may be several records that a quote has joined.
+    fn doubt(self, cell: &str, columns: usize) -> Option<&'static str> {
+        let mut lines = cell.lines().skip(1);
+        let is_record = |line: &str| line.matches('\t').count() + 1 == columns;
+        (self == Self::EncloseInTsv && lines.any(is_record)).then_some(
+            "a quote opens a cell that goes on over whole rows; write the quote twice within quotes, or give CSV or JSON lines",
+        )
+    }
 }
 
 impl<'a> Separated<'a> {
     fn open(part: &'a Part<'a>, separator: u8) -> Result<Self, DatasetError> {
         let file: Arc<str> = part.label.as_str().into();
-        let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(part.text()?);
+        let quotes = Quotes::of(part, separator)?;
+        let mut reader = quotes.reader(part, separator)?;
         let header = reader.headers().map_err(|error| cells_error(&file, error))?;
-        let header: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
+        let header: Vec<String> = header.iter().map(|name| quotes.text(name.trim())).collect();
         if let Some((_, twice)) = header.iter().enumerate().find(|(i, name)| header[..*i].contains(name)) {
             let place = Place {
                 file,
@@ -248,6 +300,7 @@ impl<'a> Separated<'a> {
             header,
             reader,
             record: csv::StringRecord::new(),
+            quotes,
         })
     }
 
@@ -261,8 +314,12 @@ impl<'a> Separated<'a> {
             unit: Unit::Line,
             number: self.record.position().map_or(0, csv::Position::line),
         };
-        let cells = self.header.iter().zip(self.record.iter());
-        let fields = cells.map(|(name, cell)| (name.clone(), Value::String(cell.to_owned())));
+        let cells = || self.header.iter().zip(self.record.iter());
+        let doubts = cells().find_map(|(name, cell)| Some((name, self.quotes.doubt(cell, self.header.len())?)));
+        if let Some((name, problem)) = doubts {
+            return Err(place.error(Some(name), problem));
+        }
+        let fields = cells().map(|(name, cell)| (name.clone(), Value::String(self.quotes.text(cell))));
         Ok(Some((place, fields.collect(), false)))
     }
 }
@@ -314,7 +371,7 @@ impl Columns {
     }
 
     fn next(&mut self) -> Result<Option<Read>, DatasetError> {
-        let read = sound(|| self.rows.next().map(|row| row.map(|row| row.to_json_value())));
+        let read = sound(|| self.rows.next().map(|row| row.map(|row| object(&row))));
         self.number += 1;
         let place = Place {
             file: Arc::clone(&self.file),
@@ -323,11 +380,30 @@ impl Columns {
         };
         match read {
             Some(None) => Ok(None),
-            Some(Some(Ok(Value::Object(fields)))) => Ok(Some((place, fields, true))),
-            Some(Some(Ok(other))) => Err(place.error(None, format!("{} where columns are expected", kind(&other)))),
+            Some(Some(Ok(fields))) => Ok(Some((place, fields, true))),
             Some(Some(Err(error))) => Err(place.error(None, format!("cannot be read: {error}"))),
             None => Err(place.error(None, "cannot be read: the file's schema or pages do not make sense")),
         }
+    }
+}
+
+fn object(row: &ParquetRow) -> Map<String, Value> {
+    row.get_column_iter()
+        .map(|(name, field)| (name.clone(), value(field)))
+        .collect()
+}
+
+/// A value. Many writers leave out the mark that a column of bytes holds UTF-8, so bytes that are
+/// UTF-8 are a text. Other bytes become an object that says so: no reader takes it for a text.
+fn value(field: &Field) -> Value {
+    match field {
+        Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
+            Ok(text) => Value::String(text.to_owned()),
+            Err(_) => serde_json::json!({ "bytes that are not UTF-8": bytes.len() }),
+        },
+        Field::ListInternal(list) => list.elements().iter().map(value).collect(),
+        Field::Group(row) => Value::Object(object(row)),
+        field => field.to_json_value(),
     }
 }
 

@@ -36,6 +36,44 @@ pub(super) struct Transformer {
     pub(super) lower_case: bool,
 }
 
+/// Names of the file with the transformer's settings, in the order in which sentence-transformers
+/// looks for them.
+const SETTINGS: [&str; 7] = [
+    "sentence_bert_config.json",
+    "sentence_roberta_config.json",
+    "sentence_distilbert_config.json",
+    "sentence_camembert_config.json",
+    "sentence_albert_config.json",
+    "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+];
+/// Arguments for transformers that change no vector, or nothing that is not read here anyway.
+const WITHOUT_EFFECT: [&str; 20] = [
+    "add_pooling_layer",
+    "attn_implementation",
+    "cache_dir",
+    "clean_up_tokenization_spaces",
+    "device_map",
+    "dtype",
+    "legacy",
+    "local_files_only",
+    "low_cpu_mem_usage",
+    "model_max_length",
+    "padding",
+    "padding_side",
+    "revision",
+    "token",
+    "torch_dtype",
+    "trust_remote_code",
+    "unpad_inputs",
+    "use_fast",
+    "use_flash_attention_2",
+    "use_memory_efficient_attention",
+];
+
+/// Arguments that sentence-transformers passes on to transformers.
+type Arguments = Option<serde_json::Map<String, Value>>;
+
 #[derive(Default, Deserialize)]
 struct SentenceBertConfig {
     #[serde(default)]
@@ -44,6 +82,29 @@ struct SentenceBertConfig {
     do_lower_case: bool,
     #[serde(default)]
     transformer_task: Option<String>,
+    #[serde(default, alias = "config_args")]
+    config_kwargs: Arguments,
+    #[serde(default, alias = "model_args")]
+    model_kwargs: Arguments,
+    #[serde(default, alias = "processor_kwargs", alias = "tokenizer_args")]
+    tokenizer_kwargs: Arguments,
+}
+
+impl SentenceBertConfig {
+    /// An argument that changes the model or its tokenizer.
+    fn argument(&self) -> Option<String> {
+        let all = [
+            ("config_kwargs", &self.config_kwargs),
+            ("model_kwargs", &self.model_kwargs),
+            ("tokenizer_kwargs", &self.tokenizer_kwargs),
+        ];
+        let of = |(name, arguments): (&str, &Arguments)| {
+            let mut keys = arguments.iter().flat_map(serde_json::Map::keys);
+            let key = keys.find(|key| !WITHOUT_EFFECT.contains(&key.as_str()))?;
+            Some(format!("{name}.{key}"))
+        };
+        all.into_iter().find_map(of)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -58,8 +119,16 @@ struct TokenizerConfig {
 ///
 /// `classifies`: whether this is a classification checkpoint, which names its task differently.
 pub(super) fn transformer(folder: &Path, config: &Value, classifies: bool) -> Result<Transformer, EmbedError> {
-    let file = folder.join("sentence_bert_config.json");
-    let settings: SentenceBertConfig = read_optional(&file)?;
+    let files = SETTINGS.map(|name| folder.join(name));
+    let file = files.iter().find(|file| file.is_file()).unwrap_or(&files[0]);
+    let settings: SentenceBertConfig = read_optional(file)?;
+    if let Some(argument) = settings.argument() {
+        return Err(EmbedError::file(
+            file,
+            format!("{argument} changes the model, and is not served"),
+            "write the setting into config.json or tokenizer.json and remove it here",
+        ));
+    }
     let served = if classifies {
         "sequence-classification"
     } else {
@@ -67,14 +136,14 @@ pub(super) fn transformer(folder: &Path, config: &Value, classifies: bool) -> Re
     };
     if let Some(task) = settings.transformer_task.filter(|task| task != served) {
         return Err(EmbedError::file(
-            &file,
+            file,
             format!("transformer_task `{task}` is not served"),
             format!("use {served}"),
         ));
     }
     if settings.max_seq_length == Some(0) {
         return Err(EmbedError::file(
-            &file,
+            file,
             "max_seq_length is 0",
             "give the longest input in tokens",
         ));

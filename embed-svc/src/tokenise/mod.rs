@@ -1,5 +1,6 @@
 //! Turns text into token ids, as sentence-transformers does.
 
+mod beside;
 pub(crate) mod marks;
 pub(crate) mod pairs;
 pub(crate) mod parts;
@@ -135,6 +136,7 @@ impl TextTokenizer {
         let refuse = |problem: String| EmbedError::file(file, format!("not a tokenizer: {problem}"), HINT);
         serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| refuse(error.to_string()))?;
         let mut inner = Tokenizer::from_bytes(&bytes).map_err(|error| refuse(error.to_string()))?;
+        beside::check(file, &inner)?;
         let file_limit = inner.get_truncation().map(|truncation| truncation.max_length);
         inner.with_padding(None);
         inner

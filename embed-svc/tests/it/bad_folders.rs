@@ -311,3 +311,94 @@ fn a_file_cut_short_while_it_is_read_is_an_error_that_names_it() {
     let error = weights.get(name, &shape).unwrap_err().to_string();
     says(&error, &["model.safetensors", "cannot be read any more"]);
 }
+
+/// A tiny folder whose tokenizer normalises as BERT's do, lower-casing.
+fn normalising(folder: &Path) {
+    edit_json(&folder.join("tokenizer.json"), |tokenizer| {
+        tokenizer["normalizer"] = json!({
+            "type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true,
+        });
+    });
+}
+
+#[test]
+fn a_tokenizer_that_the_files_beside_it_contradict_is_refused() {
+    for (key, value) in [
+        ("do_lower_case", false),
+        ("strip_accents", false),
+        ("tokenize_chinese_chars", false),
+    ] {
+        let text = refusal(|f| {
+            normalising(f);
+            write_json(&f.join("tokenizer_config.json"), &json!({ key: value }));
+        });
+        says(
+            &text,
+            &["tokenizer_config.json", &format!("{key} is false"), "save_pretrained"],
+        );
+        let folder = tempfile::tempdir().unwrap();
+        tiny(folder.path());
+        normalising(folder.path());
+        write_json(&folder.path().join("tokenizer_config.json"), &json!({ key: !value }));
+        Model::load(folder.path(), &Device::Cpu).unwrap();
+    }
+    for (token, id) in [("[NEW]", 7), ("[CLS]", 1_000)] {
+        let text = refusal(|f| write_json(&f.join("added_tokens.json"), &json!({ token: id })));
+        says(&text, &["added_tokens.json", token, &id.to_string()]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    tiny(folder.path());
+    let tokenizer: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.path().join("tokenizer.json")).unwrap()).unwrap();
+    let known = &tokenizer["added_tokens"][0];
+    let added = json!({ known["content"].as_str().unwrap(): known["id"] });
+    write_json(&folder.path().join("added_tokens.json"), &added);
+    Model::load(folder.path(), &Device::Cpu).unwrap();
+}
+
+#[test]
+fn arguments_that_change_the_model_are_refused_and_others_are_not() {
+    for (key, argument) in [
+        ("config_kwargs", "num_hidden_layers"),
+        ("config_args", "num_hidden_layers"),
+        ("model_kwargs", "attention_window"),
+        ("model_args", "attention_window"),
+        ("tokenizer_kwargs", "do_lower_case"),
+        ("tokenizer_args", "do_lower_case"),
+        ("processor_kwargs", "do_lower_case"),
+    ] {
+        for name in ["sentence_bert_config.json", "sentence_xlnet_config.json"] {
+            let text = refusal(|f| {
+                let _ = fs::remove_file(f.join("sentence_bert_config.json"));
+                write_json(&f.join(name), &json!({ key: { argument: 1 } }));
+            });
+            says(&text, &[name, argument]);
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    tiny(folder.path());
+    write_json(
+        &folder.path().join("sentence_bert_config.json"),
+        &json!({"max_seq_length": 8, "model_args": {"trust_remote_code": true, "torch_dtype": "auto"}, "config_args": {}}),
+    );
+    Model::load(folder.path(), &Device::Cpu).unwrap();
+}
+
+#[test]
+fn older_names_of_the_settings_are_read_in_their_order() {
+    let limit = |files: &[(&str, usize)]| {
+        let folder = tempfile::tempdir().unwrap();
+        tiny(folder.path());
+        let _ = fs::remove_file(folder.path().join("sentence_bert_config.json"));
+        for (name, limit) in files {
+            write_json(&folder.path().join(name), &json!({ "max_seq_length": limit }));
+        }
+        Model::load(folder.path(), &Device::Cpu).unwrap().max_tokens()
+    };
+    for name in ["roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"] {
+        assert_eq!(limit(&[(&format!("sentence_{name}_config.json"), 5)]), 5, "{name}");
+    }
+    let both = [("sentence_albert_config.json", 6), ("sentence_roberta_config.json", 5)];
+    assert_eq!(limit(&both), 5);
+    assert_eq!(limit(&[both[0], both[1], ("sentence_bert_config.json", 4)]), 4);
+}

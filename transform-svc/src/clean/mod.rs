@@ -5,7 +5,8 @@
 //! 2. whitespace around the text, and a Markdown fence around the whole of it;
 //! 3. our own delimiters (`<text>` … `</text>`) around the whole of it, which small models copy
 //!    from the prompt;
-//! 4. one pair of quotation marks around the whole of it, where the original has none;
+//! 4. one pair of quotation marks and Markdown's emphasis, heading or block quote around the whole
+//!    of it, where the original has none;
 //! 5. for keywords: punctuation and line breaks (GASE asks for none).
 //!
 //! A lead-in such as "Here is the paraphrase:" stays, for the leak check.
@@ -51,7 +52,8 @@ pub fn clean(purpose: Purpose, original: &str, raw: &str, delimiters: (&str, &st
         text = text.strip_suffix(close).map_or(text, str::trim_end);
     }
     if purpose != Purpose::Distractors {
-        text = unquoted(original, text);
+        text = without_markdown(original, text);
+        text = without_markdown(original, unquoted(original, text));
     }
     let text = if purpose == Purpose::Keywords {
         keywords(text)
@@ -79,6 +81,36 @@ fn without_fence(text: &str) -> &str {
         _ => inside,
     };
     inside.trim()
+}
+
+/// Markdown's emphasis, the longest first.
+const EMPHASIS: [&str; 5] = ["***", "**", "__", "*", "_"];
+/// Beginnings of a heading or a block quote.
+const OPENINGS: [&str; 7] = ["# ", "## ", "### ", "#### ", "##### ", "###### ", "> "];
+
+/// A text without the Markdown that marks the whole of it, where the original has none.
+fn without_markdown<'a>(original: &str, text: &'a str) -> &'a str {
+    let original = original.trim();
+    let mut text = text;
+    if let Some(opening) = OPENINGS.iter().find(|opening| text.starts_with(**opening))
+        && !original.starts_with(opening.trim_end())
+        && !text.contains('\n')
+    {
+        text = text[opening.len()..].trim();
+    }
+    match emphasised(original) {
+        None => emphasised(text).unwrap_or(text),
+        Some(_) => text,
+    }
+}
+
+/// The inside of a text that one emphasis encloses: `*a* or *b*` is not enclosed.
+fn emphasised(text: &str) -> Option<&str> {
+    EMPHASIS.iter().find_map(|mark| {
+        let inner = text.strip_prefix(mark)?.strip_suffix(mark)?;
+        let is_whole = !inner.contains(&mark[..1]) && !inner.trim().is_empty() && inner.trim() == inner;
+        is_whole.then_some(inner)
+    })
 }
 
 /// A text without one pair of quotation marks around it, where the original has none.
@@ -153,6 +185,41 @@ mod tests {
         }
         assert_eq!(text("a", "use ```x``` here", TAGS), "use ```x``` here");
         assert_eq!(text("```a```", "```b c```", TAGS), "```b c```");
+    }
+
+    #[test]
+    fn markdown_around_the_whole_goes_and_marks_of_parts_stay() {
+        for raw in [
+            "**b c.**",
+            "*b c.*",
+            "__b c.__",
+            "_b c._",
+            "***b c.***",
+            "# b c.",
+            "### **b c.**",
+            "> b c.",
+            "**\"b c.\"**",
+            "\"**b c.**\"",
+            "```\n**b c.**\n```",
+        ] {
+            assert_eq!(text("a", raw, TAGS), "b c.", "{raw}");
+        }
+        for raw in [
+            "**b** or **c**",
+            "b **c**.",
+            "*b",
+            "2 * 3 * 4",
+            "* b *",
+            "#b c",
+            "__init__ and __new__",
+            "**",
+            "> b\n> c",
+        ] {
+            assert_eq!(text("a", raw, TAGS), raw);
+        }
+        assert_eq!(text("*a*", "*b*", TAGS), "*b*");
+        assert_eq!(text("# a", "# b", TAGS), "# b");
+        assert_eq!(text("> a", "> b", TAGS), "> b");
     }
 
     #[test]

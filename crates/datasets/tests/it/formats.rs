@@ -61,7 +61,7 @@ fn csv_tsv_parquet_and_packed_lines_hold_the_same_rows() {
     let plain = load(TaskType::Sts, &data("pairs.jsonl.gz"), &LoadOptions::default()).unwrap();
     has_the_four_pairs(&plain);
     assert_eq!(plain.name(), "pairs");
-    for file in ["pairs.csv", "pairs.tsv", "pairs.parquet"] {
+    for file in ["pairs.csv", "pairs.tsv", "pairs.parquet", "bytes.parquet"] {
         let dataset = load(TaskType::Sts, &data(file), &mapped()).unwrap_or_else(|error| panic!("{error}"));
         has_the_four_pairs(&dataset);
         assert_eq!(dataset.digest(), plain.digest(), "{file}");
@@ -346,4 +346,118 @@ fn a_sample_of_many_rows_keeps_only_the_sample() {
     }
     let note = "a sample of 50 of 20000 rows, seed 42, in proportion to score (5 bins of equal width)";
     assert_eq!(dataset.notes(), [note]);
+}
+
+#[test]
+fn bytes_that_are_not_a_text_are_named() {
+    let options = LoadOptions {
+        fields: fields(&[("sentence1", "text_a"), ("sentence2", "picture"), ("score", "gold")]),
+        ..LoadOptions::default()
+    };
+    let error = fault(TaskType::Sts, &data("bytes.parquet"), &options);
+    assert!(
+        error.contains("bytes.parquet, row 1") && error.contains("picture"),
+        "{error}"
+    );
+}
+
+/// Texts of a table of pairs.
+fn texts_of(source: &Source) -> Result<Vec<String>, DatasetError> {
+    let dataset = load(TaskType::Sts, source, &LoadOptions::default())?;
+    Ok(dataset
+        .texts()
+        .iter()
+        .map(|text| text.text.as_str().to_owned())
+        .collect())
+}
+
+#[test]
+fn quotes_of_a_tsv_are_characters_unless_they_enclose_a_cell() {
+    let rows = "sentence1\tsentence2\tscore\n\
+                \"So he left\tHe left\t1\n\
+                a 5\" pipe\tThe pipe is 5\" wide\t2\n\
+                \"He said \"\"no\"\"\"\t\"\"\t3\n\
+                \"Go\" he said\t\"Go\"\t4\n\
+                then\"\tend\t5\n";
+    let texts = texts_of(&inline("quotes.tsv", rows)).unwrap();
+    let expected = [
+        "\"So he left",
+        "He left",
+        "a 5\" pipe",
+        "The pipe is 5\" wide",
+        "He said \"no\"",
+        "",
+        "\"Go\" he said",
+        "Go",
+        "then\"",
+        "end",
+    ];
+    assert_eq!(texts, expected);
+    // The same in one column, and beside a cell that does go on over a line.
+    let both = "sentence1\tsentence2\tscore\n\"Two\nlines\"\tb\t1\n\"So he left\tHe left\t2\nc\td\t3\ne\"\tf\t4\n";
+    let error = fault(TaskType::Sts, &inline("both.tsv", both), &LoadOptions::default());
+    assert!(
+        error.contains("both.tsv, line 4") && error.contains("whole rows"),
+        "{error}"
+    );
+    let two_lines = "sentence1\tsentence2\tscore\n\"Two\nlines\"\t\"a\ttab\"\t1\nc\td\t3\n";
+    assert_eq!(
+        texts_of(&inline("lines.tsv", two_lines)).unwrap()[..2],
+        ["Two\nlines", "a\ttab"]
+    );
+}
+
+#[test]
+fn judgements_of_documents_that_the_corpus_lacks_count_as_relevant_and_not_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    };
+    write(
+        "corpus.jsonl",
+        "{\"_id\": \"a\", \"text\": \"a\"}\n{\"_id\": \"b\", \"text\": \"b\"}\n{\"_id\": \"c\", \"text\": \"c\"}\n",
+    );
+    write(
+        "queries.jsonl",
+        "{\"_id\": \"q\", \"text\": \"q\"}\n{\"_id\": \"r\", \"text\": \"r\"}\n",
+    );
+    write(
+        "qrels/test.tsv",
+        "query-id\tcorpus-id\tscore\nq\ta\t1\nq\tgone\t1\nr\tb\t1\nr\tgone\t0\nr\taway\t2\n",
+    );
+    let source = Source::Path(folder.path().to_owned());
+    let dataset = load(TaskType::Retrieval, &source, &LoadOptions::default()).unwrap();
+    let note = dataset
+        .notes()
+        .iter()
+        .find(|note| note.contains("not in the corpus"))
+        .unwrap();
+    assert!(
+        note.starts_with("3 judgements in qrels/test.tsv name 2 documents"),
+        "{note}"
+    );
+    let basis = |place: usize| {
+        let mut vector = [0.0_f32; 3];
+        vector[place] = 1.0;
+        vector
+    };
+    // Each query is nearest to its document of the corpus.
+    let rows = [basis(0), basis(1), basis(0), basis(1), basis(2)].concat();
+    let vectors = vector_matrix(5, 3, rows).unwrap();
+    let scores = dataset.score(vectors.view(), Profile::MtebV2).unwrap();
+    // pytrec_eval 0.5: q has a relevant document at rank 1 and one that is not found; r has one of
+    // grade 1 at rank 1 and one of grade 2 that is not found.
+    let q = 1.0 / (1.0 + 1.0 / 3_f64.log2());
+    let r = 1.0 / (2.0 + 1.0 / 3_f64.log2());
+    assert!(
+        (scores.all["ndcg_at_10"] - (q + r) / 2.0).abs() < 1e-5,
+        "{:?}",
+        scores.all["ndcg_at_10"]
+    );
+    assert!((scores.all["recall_at_10"] - 0.5).abs() < 1e-9);
+    write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\tgone\t1\n");
+    let error = fault(TaskType::Retrieval, &source, &LoadOptions::default());
+    assert!(error.contains("belong to another"), "{error}");
 }

@@ -50,7 +50,8 @@ pub struct RetrievalLabels<'a> {
     pub query_ids: &'a [String],
     /// Document ids.
     pub document_ids: &'a [String],
-    /// Judgements of each query, by document row.
+    /// Judgements of each query, by document row. A row that the corpus does not have is a document
+    /// that is never found.
     pub judgements: &'a [Vec<(usize, i32)>],
     /// As in [`RetrievalInput`].
     pub ignore_identical_ids: bool,
@@ -216,7 +217,19 @@ fn counted(what: &'static str, found: usize, expected: usize, main_key: &'static
 }
 
 fn query_metrics(ids: &[String], hits: &[Hit], judgements: &[(usize, i32)], cutoffs: &[usize]) -> QueryMetrics {
-    let judgements: Judgements<'_> = judgements.iter().map(|(d, grade)| (ids[*d].as_str(), *grade)).collect();
+    // Of an id, only whether it was found counts: any name that no document has will do.
+    let outside: Vec<String> = judgements
+        .iter()
+        .map(|(document, _)| match ids.get(*document) {
+            Some(_) => String::new(),
+            None => format!("\0{document}"),
+        })
+        .collect();
+    let judgements: Judgements<'_> = judgements
+        .iter()
+        .zip(&outside)
+        .map(|((document, grade), outside)| (ids.get(*document).unwrap_or(outside).as_str(), *grade))
+        .collect();
     let retrieved: Vec<Retrieved<'_>> = hits
         .iter()
         .map(|h| Retrieved {
