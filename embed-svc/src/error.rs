@@ -133,7 +133,7 @@ pub enum EmbedError {
     /// A device that fails at every call until the process is restarted.
     #[error("`{device}` can compute nothing until the process is restarted: {problem}")]
     DeviceLost {
-        /// The device.
+        /// Its name, e.g. `cuda:0`.
         device: String,
         /// The driver's error.
         problem: String,

@@ -48,7 +48,7 @@ pub(crate) struct AttestArgs {
     /// Ask the registry without TLS. One on this machine always is.
     #[arg(long, requires = "push")]
     pub(crate) plain_http: bool,
-    /// Most bytes of the artifact's files.
+    /// Bound on the bytes of the artifact's files.
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 30, requires = "push")]
     pub(crate) max_bytes: u64,
 }
@@ -64,7 +64,7 @@ pub(crate) struct ExportArgs {
     /// The report.json of a check.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: PathBuf,
-    /// What to write; repeat for several.
+    /// A form to write; repeat for several.
     #[arg(long = "form", value_name = "FORM", required = true)]
     pub(crate) forms: Vec<ExportForm>,
     /// Eval-results: where the report can be read; the hub shows it beside the scores.
@@ -93,7 +93,7 @@ pub(crate) enum ExportForm {
 #[command(after_help = "\
 Example: isomer report verify isomer-report/attestation.dsse.json --report isomer-report/report.json --key key.pub --model ./encoder")]
 pub(crate) struct VerifyArgs {
-    /// The attestation.
+    /// File of the attestation, e.g. `attestation.dsse.json`.
     pub(crate) attestation: PathBuf,
     /// The report.json that it is about.
     #[arg(long, value_name = "FILE")]

@@ -79,7 +79,7 @@ pub(super) fn of(task: TaskType, texts: &[DatasetText], labels: &Labels) -> Stri
             for judgements in &labels.judgements {
                 part(&(judgements.len() as u64).to_le_bytes());
                 for (document, grade) in judgements {
-                    part(labels.document_ids[*document].as_bytes());
+                    part(labels.id_of(*document).as_bytes());
                     part(&grade.to_le_bytes());
                 }
             }

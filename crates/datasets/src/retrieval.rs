@@ -20,10 +20,22 @@ use isomer_scoring::task::Candidates;
 pub(super) struct Labels {
     pub(super) query_ids: Vec<String>,
     pub(super) document_ids: Vec<String>,
+    /// Documents that are judged and not in the corpus.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) outside_ids: Vec<String>,
     /// Judgements of each query: document row and grade, in order of the document rows. A document
     /// that is not in the corpus has a row after its last one.
     pub(super) judgements: Vec<Vec<(usize, i32)>>,
     pub(super) ignore_identical_ids: bool,
+}
+
+impl Labels {
+    /// The id of a judged document, by its row.
+    pub(super) fn id_of(&self, row: usize) -> &str {
+        let inside = self.document_ids.len();
+        let outside = || self.outside_ids.get(row - inside);
+        self.document_ids.get(row).or_else(outside).map_or("", String::as_str)
+    }
 }
 
 /// The result of reading: texts, labels, notes, and how the queries were sampled.
@@ -41,7 +53,7 @@ pub(super) fn read(
     let mut spool = Spool::default();
     let documents = read_texts(files, &names.corpus, &mut spool, document_text)?;
     let queries = read_texts(files, &names.queries, &mut Spool::in_memory(), |row| row.text("text"))?;
-    let (judged, outside) = read_judgements(files, &names.qrels, &queries, &documents)?;
+    let (judged, outside_ids, outside) = read_judgements(files, &names.qrels, &queries, &documents)?;
     let notes = outside
         .into_iter()
         .chain(unjudged(&queries, &judged, &names.qrels))
@@ -72,6 +84,7 @@ pub(super) fn read(
     let labels = Labels {
         query_ids,
         document_ids,
+        outside_ids,
         judgements,
         ignore_identical_ids: options.ignore_identical_ids,
     };
@@ -89,7 +102,7 @@ pub(super) fn read_ranked(
     let mut memory = Spool::in_memory();
     let documents = read_texts(files, &names.corpus, &mut memory, document_text)?;
     let queries = read_texts(files, &names.queries, &mut memory, |row| row.text("text"))?;
-    let (mut judged, outside) = read_judgements(files, &names.qrels, &queries, &documents)?;
+    let (mut judged, _, outside) = read_judgements(files, &names.qrels, &queries, &documents)?;
     let mut notes: Vec<String> = outside.into_iter().collect();
     notes.extend(unjudged(&queries, &judged, &names.qrels));
     let mut ranked = read_candidates(files, candidates, &queries, &documents)?;
@@ -279,7 +292,7 @@ fn read_judgements(
     name: &str,
     queries: &Texts,
     documents: &Texts,
-) -> Result<(HashMap<usize, Judgements>, Option<String>), DatasetError> {
+) -> Result<(HashMap<usize, Judgements>, Vec<String>, Option<String>), DatasetError> {
     let mut judging = Judging {
         queries,
         documents,
@@ -326,7 +339,10 @@ fn read_judgements(
              trec_eval counts them"
         )
     });
-    Ok((judging.judged, note))
+    let mut outside: Vec<(String, usize)> = judging.outside.into_iter().collect();
+    outside.sort_by_key(|(_, row)| *row);
+    let outside = outside.into_iter().map(|(id, _)| id).collect();
+    Ok((judging.judged, outside, note))
 }
 
 struct Judging<'a> {

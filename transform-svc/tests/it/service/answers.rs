@@ -1,7 +1,7 @@
 //! Answers of servers that leave out or change what OpenAI's protocol requires. Each is taken as a
 //! completion.
 
-use isomer_proto::transform::v1::{Check, Outcome};
+use isomer_proto::transform::v1::{Check, Outcome, Sampling, TransformSpec};
 use isomer_stubs::openai::{Answer, Stub};
 use serde_json::{Value, json};
 use tonic::Code;
@@ -199,9 +199,9 @@ async fn a_text_that_was_cut_is_asked_for_with_more_room() {
     for round in 0..2 {
         let response = transform(&mut client, paraphrase(), &[TEXT]).await;
         assert_eq!(response.results[0].outcome(), Outcome::Recovered, "{response:?}");
-        let checks = counts(&response);
-        assert_eq!(checks, [("truncated".to_owned(), 1)], "round {round}");
         // The second time both answers come from the cache, and the cut one is known as such.
+        let truncated = [("truncated".to_owned(), 1)];
+        assert_eq!(counts(&response), truncated[usize::min(round, 1)..], "round {round}");
         assert_eq!(stub.calls(), 2);
     }
     let seen = stub.seen();
@@ -219,8 +219,12 @@ async fn a_text_that_is_always_cut_is_never_accepted() {
         ended_by("length"),
         Answer::Raw(counted("A man plays the guitar on a street.")),
     ] {
-        let spec = isomer_proto::transform::v1::TransformSpec {
-            max_tokens: 40,
+        let sampling = Sampling {
+            max_tokens: Some(40),
+            ..Sampling::default()
+        };
+        let spec = TransformSpec {
+            sampling: Some(sampling),
             ..paraphrase()
         };
         let (response, stub) = one(vec![answer; 20], spec).await;
