@@ -18,7 +18,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCAL: &str = "localhost,127.0.0.0/8,::1";
 
 /// The settings that all our clients share. Redirects are not followed: they would carry the secret
-/// to an unchecked address. Proxies are those of the environment ([`proxied`]).
+/// to an unchecked address. Proxies are those of the environment.
 pub fn builder() -> ClientBuilder {
     tls::install_crypto();
     let builder = reqwest::Client::builder()
