@@ -283,9 +283,10 @@ impl App {
         Ok(())
     }
 
-    /// Waits until a device can compute nothing more. The process then has to end.
-    pub async fn device_lost(&self) {
-        self.lost.wait().await;
+    /// Waits for a signal to stop, or until a device can compute nothing more: the process then
+    /// has to end.
+    pub async fn stopped_by(&self, shutdown: impl Future<Output = ()>) {
+        self.lost.or(shutdown).await;
     }
 
     /// # Errors

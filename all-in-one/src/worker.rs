@@ -52,12 +52,7 @@ pub async fn work(
     let class = embed.class();
     let performer = Arc::new(ServiceExecutor::new(app.clients(), &eval, &class, blobs.clone()));
     ready(&class);
-    let ending = async {
-        tokio::select! {
-            () = shutdown => {}
-            () = app.device_lost() => {}
-        }
-    };
+    let ending = app.stopped_by(shutdown);
     let worked = isomer_fleet::worker::work((queue, blobs), performer, kinds, ending, grace).await;
     app.flush_vectors().await;
     limits.close().await;

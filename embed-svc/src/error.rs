@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_a_driver_are_told_apart_by_their_code() {
+    fn errors_of_a_driver_are_sorted_by_their_code() {
         let of = |code: &str| {
             let message = format!("DriverError({code}, \"said by the driver\")");
             EmbedError::compute("cuda:0".into(), candle_core::Error::Msg(message))

@@ -78,12 +78,7 @@ async fn serve(
     let lost = service.lost_device();
     let ending = {
         let lost = lost.clone();
-        async move {
-            tokio::select! {
-                () = shutdown => {}
-                () = lost.wait() => {}
-            }
-        }
+        async move { lost.or(shutdown).await }
     };
     server::serve(services(service), config, listener, ending).await?;
     Ok(lost.check()?)

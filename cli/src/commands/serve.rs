@@ -54,10 +54,7 @@ pub(super) async fn run(session: &Session, args: ServeArgs) -> Result<ExitCode, 
     }
     let runs = app.clone();
     let stopping = async move {
-        tokio::select! {
-            () = shutdown::signal() => {}
-            () = runs.device_lost() => {}
-        }
+        runs.stopped_by(shutdown::signal()).await;
         runs.interrupt_runs().await;
     };
     server::serve(app.front(), &config.server, listener, stopping).await?;

@@ -6,7 +6,7 @@ use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use flate2::read::MultiGzDecoder;
@@ -16,6 +16,7 @@ use super::{
     DatasetError, bounds,
     format::{self, Form, Format, LINES},
     row::FieldMap,
+    rows::Quotes,
 };
 
 /// Bytes read from a file at a time.
@@ -54,6 +55,8 @@ pub(super) struct Part<'a> {
     pub(super) form: Form,
     shard: Option<format::Shard>,
     content: Content<'a>,
+    /// The meaning of quotes in separated cells, once it is known: the file is read for it.
+    pub(super) quotes: OnceLock<Quotes>,
 }
 
 #[derive(Debug)]
@@ -231,6 +234,7 @@ impl<'a> Part<'a> {
             label,
             form,
             content,
+            quotes: OnceLock::new(),
         }
     }
 

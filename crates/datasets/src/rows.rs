@@ -232,7 +232,7 @@ struct Separated<'a> {
 
 /// The meaning of quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Quotes {
+pub(super) enum Quotes {
     /// They may enclose a cell, which may hold separators and line ends (RFC 4180).
     Enclose,
     /// As [`Self::Enclose`], in TSV: a line within a cell that is a whole record by itself is
@@ -243,13 +243,18 @@ enum Quotes {
 }
 
 impl Quotes {
+    fn of(part: &Part<'_>, separator: u8) -> Result<Self, DatasetError> {
+        match part.quotes.get() {
+            Some(known) => Ok(*known),
+            None if separator == b'\t' => Self::of_tsv(part).map(|found| *part.quotes.get_or_init(|| found)),
+            None => Ok(Self::Enclose),
+        }
+    }
+
     /// Programs that write TSV quote cells, or never do. If each line has the header's number of
     /// cells, no quoted cell reaches over a line.
-    fn of(part: &Part<'_>, separator: u8) -> Result<Self, DatasetError> {
-        if separator != b'\t' {
-            return Ok(Self::Enclose);
-        }
-        let mut reader = Self::OnOneLine.reader(part, separator)?;
+    fn of_tsv(part: &Part<'_>) -> Result<Self, DatasetError> {
+        let mut reader = Self::OnOneLine.reader(part, b'\t')?;
         let columns = reader.headers().map_or(0, csv::StringRecord::len);
         let is_whole = columns > 1 && reader.records().all(|record| record.is_ok());
         Ok(if is_whole { Self::OnOneLine } else { Self::EncloseInTsv })

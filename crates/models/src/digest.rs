@@ -1,7 +1,7 @@
 //! sha256 of files, of several files together, and of tensors independent of their file.
 
 use std::{
-    fs::File,
+    fs::{File, Metadata},
     io::{self, Read, Write},
     path::{Path, PathBuf},
     sync::Arc,
@@ -119,15 +119,21 @@ impl Stamp {
     /// [`ModelError::Io`].
     pub fn of(path: &Path) -> Result<Self, ModelError> {
         let meta = std::fs::metadata(path).map_err(ModelError::io("reading", path))?;
+        Ok(Self::from(&meta))
+    }
+}
+
+impl From<&Metadata> for Stamp {
+    fn from(meta: &Metadata) -> Self {
         let since = meta
             .modified()
             .ok()
             .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let mtime_ns = since.and_then(|d| u64::try_from(d.as_nanos()).ok()).unwrap_or(0);
-        Ok(Self {
+        Self {
             size: meta.len(),
             mtime_ns,
-        })
+        }
     }
 }
 
@@ -142,23 +148,22 @@ struct Inode {
     ctime_ns: i64,
 }
 
-impl Inode {
+impl From<&Metadata> for Inode {
     #[cfg(unix)]
-    fn of(path: &Path) -> Result<Self, ModelError> {
+    fn from(meta: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
-        let meta = std::fs::metadata(path).map_err(ModelError::io("reading", path))?;
-        Ok(Self {
+        Self {
             inode: meta.ino(),
             ctime_ns: meta
                 .ctime()
                 .saturating_mul(1_000_000_000)
                 .saturating_add(meta.ctime_nsec()),
-        })
+        }
     }
 
     #[cfg(not(unix))]
-    fn of(_: &Path) -> Result<Self, ModelError> {
-        Ok(Self::default())
+    fn from(_: &Metadata) -> Self {
+        Self::default()
     }
 }
 
@@ -194,10 +199,11 @@ impl DigestCache {
             .unwrap_or_default()
     }
 
-    /// sha256 of the file, from the cache if nothing tells that the file has changed.
+    /// sha256 of the file, from the cache while size, times and inode are unchanged.
     pub(crate) fn of(&self, path: &Path, reporter: Option<&Reporter>) -> Result<String, ModelError> {
         let path = path.canonicalize().map_err(ModelError::io("reading", path))?;
-        let (stamp, inode) = (Stamp::of(&path)?, Inode::of(&path)?);
+        let meta = std::fs::metadata(&path).map_err(ModelError::io("reading", &path))?;
+        let (stamp, inode) = (Stamp::from(&meta), Inode::from(&meta));
         if let Some(known) = self.read().get(&path)
             && (known.stamp, known.inode) == (stamp, inode)
             && stamp.mtime_ns != 0

@@ -9,8 +9,13 @@ const READ: [&str; 5] = ["json", "txt", "safetensors", "vec", "jinja"];
 
 /// Whether a file of this name in an encoder's folder may change its vectors.
 pub fn is_read(path: &str) -> bool {
+    ends_with(path, &READ)
+}
+
+/// Whether the name of a file has one of these endings, in letters of any case.
+pub fn ends_with(path: &str, endings: &[&str]) -> bool {
     let ending = path.rsplit('/').next().and_then(|name| name.rsplit_once('.'));
-    ending.is_some_and(|(_, ending)| READ.iter().any(|known| ending.eq_ignore_ascii_case(known)))
+    ending.is_some_and(|(_, ending)| endings.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 
 /// SHA-256 (hex) of the files of a model, each read in full: evidence does not rely on digests that

@@ -201,7 +201,10 @@ impl Resolver {
         kind: ModelKind,
         progress: &dyn Progress,
     ) -> Result<ModelFiles, ModelError> {
-        let path = self.resolve(id_or_dir, kind, progress).await?.path;
+        let path = match self.target(id_or_dir, kind)? {
+            Target::Path(path) => path,
+            Target::Model(_) => self.resolve(id_or_dir, kind, progress).await?.path,
+        };
         drive(progress, |reporter| {
             blocking(move || ModelFiles::read_reporting(&path, kind, Some(&reporter)))
         })

@@ -120,7 +120,8 @@ fn until_reset(value: &str) -> Option<Duration> {
     /// Numbers above it are times since 1970, in seconds: no server has a limit of a year.
     const YEAR: f64 = 365.0 * 86_400.0;
     let Ok(number) = value.parse::<f64>() else {
-        return parts_of_duration(value);
+        // As Go writes it: `1h2m3.5s`, `20ms`.
+        return Duration::try_from(value.parse::<jiff::SignedDuration>().ok()?).ok();
     };
     let seconds = if number > YEAR * 1e3 { number / 1e3 } else { number };
     if seconds <= YEAR {
@@ -128,28 +129,6 @@ fn until_reset(value: &str) -> Option<Duration> {
     }
     let now = jiff::Timestamp::now().as_millisecond() as f64 / 1e3;
     Some(Duration::try_from_secs_f64(seconds - now).unwrap_or_default())
-}
-
-/// A duration as Go writes it: `1h2m3.5s`, `20ms`.
-fn parts_of_duration(value: &str) -> Option<Duration> {
-    let mut rest = value;
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, after) = rest.split_at(digits);
-        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
-        let (unit, after) = after.split_at(letters);
-        let seconds = match unit {
-            "h" => 3600.0,
-            "m" => 60.0,
-            "s" => 1.0,
-            "ms" => 1e-3,
-            _ => return None,
-        };
-        total += number.parse::<f64>().ok()? * seconds;
-        rest = after;
-    }
-    Duration::try_from_secs_f64(total).ok()
 }
 
 fn seconds_or_date(value: &str) -> Option<Duration> {

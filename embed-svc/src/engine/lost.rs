@@ -21,9 +21,12 @@ impl LostDevice {
         }
     }
 
-    /// Waits until a device is lost.
-    pub async fn wait(&self) {
-        self.0.wait().await;
+    /// Waits for a signal to stop, or until a device is lost.
+    pub async fn or(&self, shutdown: impl Future<Output = ()>) {
+        tokio::select! {
+            () = shutdown => {}
+            _ = self.0.wait() => {}
+        }
     }
 
     /// # Errors
@@ -53,7 +56,7 @@ mod tests {
         assert!(lost.check().is_ok());
         let waiting = tokio::spawn({
             let lost = lost.clone();
-            async move { lost.wait().await }
+            async move { lost.or(std::future::pending()).await }
         });
         lost.note(&batch("an illegal address"));
         lost.note(&batch("a later error"));

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use isomer_models::files::is_read;
+use isomer_models::files::{ends_with, is_read};
 use serde::Deserialize;
 
 use crate::registry::StoredFile;
@@ -218,11 +218,6 @@ fn has_weights(paths: &BTreeSet<&str>, folder: &str) -> bool {
             && ends_with(path, &["safetensors"])
             && !path[folder.len()..].trim_start_matches('/').contains('/')
     })
-}
-
-fn ends_with(path: &str, endings: &[&str]) -> bool {
-    let ending = path.rsplit('/').next().and_then(|name| name.rsplit_once('.'));
-    ending.is_some_and(|(_, ending)| endings.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 
 fn listed(names: &[&str]) -> String {

@@ -214,6 +214,28 @@ mod tests {
     use super::{super::exchange::tests::filled, *};
 
     #[test]
+    fn a_text_that_was_cut_stays_known_as_such() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = filled(&folder.path().join("a"));
+        let key = cache.keys()[0];
+        let cut = super::super::Entry {
+            cut: true,
+            ..cache.get(&key).unwrap().unwrap()
+        };
+        let alone = Cache::open(&folder.path().join("b")).unwrap();
+        alone.put(key, &cut).unwrap();
+        // A table has no column for it.
+        let table = folder.path().join("out.parquet");
+        let exported = alone.export_parquet(&table).unwrap();
+        assert_eq!((exported.records, exported.left_out), (0, 1));
+        let lines = folder.path().join("out.jsonl");
+        alone.export_jsonl(&lines).unwrap();
+        let other = Cache::open(&folder.path().join("c")).unwrap();
+        other.import_jsonl(&lines).unwrap();
+        assert!(other.get(&key).unwrap().unwrap().cut);
+    }
+
+    #[test]
     fn a_table_brings_every_entry_over_bit_for_bit() {
         let folder = tempfile::tempdir().unwrap();
         let cache = filled(&folder.path().join("a"));

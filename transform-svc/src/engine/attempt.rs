@@ -22,8 +22,7 @@ use crate::{
     seed,
 };
 
-/// After an answer was cut off, the next attempt may be this many times longer, up
-/// to a limit.
+/// After an answer was cut off, the next attempt may be this many times longer, up to a limit.
 pub(super) const PATIENCE: u32 = 4;
 const MAX_REASONING_TOKENS: u32 = 16_384;
 

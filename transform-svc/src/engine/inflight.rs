@@ -303,21 +303,24 @@ fn shared_or_generated(shared: SharedCache, location: GeneratorLocation, key: Ke
             .await
             .map_err(of_cache)?;
         Ok(match theirs {
-            // The usage is that of this process, which paid for a text too.
             Some(theirs) => Produced {
-                entry: Entry {
-                    dispatch: produced.entry.dispatch.clone(),
-                    prompt_tokens: produced.entry.prompt_tokens,
-                    generated_tokens: produced.entry.generated_tokens,
-                    tokens_estimated: produced.entry.tokens_estimated,
-                    cut: false,
-                    ..theirs
-                },
+                entry: with_usage_of(theirs, produced.entry),
                 ..produced
             },
             None => produced,
         })
     })
+}
+
+/// The entry of another process with the usage of this one, which paid for a text too.
+fn with_usage_of(theirs: Entry, own: Entry) -> Entry {
+    Entry {
+        dispatch: own.dispatch,
+        prompt_tokens: own.prompt_tokens,
+        generated_tokens: own.generated_tokens,
+        tokens_estimated: own.tokens_estimated,
+        ..theirs
+    }
 }
 
 /// Runs the work as a task of its own, so that it continues, and releases its permit, even while
@@ -358,4 +361,36 @@ enum Found {
         /// Set by the first waiter that gets the result.
         counted: Arc<AtomicBool>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(output: &str, prompt_tokens: u64, cut: bool) -> Entry {
+        Entry {
+            output: output.into(),
+            seed: 1,
+            prompt_tokens,
+            generated_tokens: 1,
+            tokens_estimated: false,
+            cut,
+            source: String::new(),
+            transformation: "paraphrase".into(),
+            generator: "g".into(),
+            prompt: "paraphrase@1".into(),
+            language: String::new(),
+            made: None,
+            dispatch: None,
+        }
+    }
+
+    #[test]
+    fn a_text_of_another_process_is_cut_if_that_one_is() {
+        for cut in [true, false] {
+            let adopted = with_usage_of(entry("theirs", 3, cut), entry("own", 5, !cut));
+            assert_eq!((adopted.output.as_str(), adopted.cut), ("theirs", cut));
+            assert_eq!(adopted.prompt_tokens, 5);
+        }
+    }
 }

@@ -338,8 +338,9 @@ fn of_reqwest(error: &reqwest::Error) -> CallError {
 }
 
 fn of_status(status: StatusCode, body: &[u8], retry_after: Option<Duration>, key: &Secret) -> CallError {
-    let told = ErrorBody::read(body, key);
-    let (no_quota, message) = (told.no_quota(), told.message.clone());
+    let error = ErrorBody::read(body, key);
+    let no_quota = error.no_quota();
+    let ErrorBody { message, parameter, .. } = error;
     let status_code = status.as_u16();
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND | StatusCode::PAYMENT_REQUIRED => {
@@ -368,7 +369,7 @@ fn of_status(status: StatusCode, body: &[u8], retry_after: Option<Duration>, key
         },
         _ => CallError::Rejected {
             status: status_code,
-            parameter: Parameter::named_by(&told.parameter, &message),
+            parameter: Parameter::named_by(&parameter, &message),
             message,
         },
     }

@@ -314,9 +314,9 @@ impl OpenAi {
                 TryError::Budget(_) | TryError::Turn(_) | TryError::Paused(_) => false,
             })
             .adjust(|error, delay| match error {
+                TryError::Call(CallError::Unsupported(_)) => delay.and(Some(Duration::ZERO)),
                 // The pause that the server asks for counts, unless it is longer than our limit:
                 // then the text fails.
-                TryError::Call(CallError::Unsupported(_)) => delay.and(Some(Duration::ZERO)),
                 TryError::Call(error) => match error.pause() {
                     Some(asked) => delay.and((asked <= longest_wait).then_some(asked)),
                     None => delay,

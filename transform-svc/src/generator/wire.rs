@@ -9,7 +9,6 @@ use async_openai::types::{
     completions::CreateCompletionRequest,
 };
 use serde::{Deserialize, Deserializer, Serialize};
-
 use serde_json::Value;
 
 use super::{

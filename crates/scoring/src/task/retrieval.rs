@@ -218,17 +218,16 @@ fn counted(what: &'static str, found: usize, expected: usize, main_key: &'static
 
 fn query_metrics(ids: &[String], hits: &[Hit], judgements: &[(usize, i32)], cutoffs: &[usize]) -> QueryMetrics {
     // Of an id, only whether it was found counts: any name that no document has will do.
-    let outside: Vec<String> = judgements
+    let outside: Vec<(String, i32)> = judgements
         .iter()
-        .map(|(document, _)| match ids.get(*document) {
-            Some(_) => String::new(),
-            None => format!("\0{document}"),
-        })
+        .filter(|(document, _)| *document >= ids.len())
+        .map(|(document, grade)| (format!("\0{document}"), *grade))
         .collect();
-    let judgements: Judgements<'_> = judgements
+    let inside = judgements
         .iter()
-        .zip(&outside)
-        .map(|((document, grade), outside)| (ids.get(*document).unwrap_or(outside).as_str(), *grade))
+        .filter_map(|(d, grade)| Some((ids.get(*d)?.as_str(), *grade)));
+    let judgements: Judgements<'_> = inside
+        .chain(outside.iter().map(|(name, grade)| (name.as_str(), *grade)))
         .collect();
     let retrieved: Vec<Retrieved<'_>> = hits
         .iter()
