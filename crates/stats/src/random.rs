@@ -10,6 +10,9 @@ use rand_chacha::{
 
 use crate::special::normal_quantile;
 
+/// Random numbers of one resample.
+pub type Stream = ChaCha8Rng;
+
 /// The stream of one resample.
 pub fn stream(seed: u64, index: usize) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -33,7 +36,7 @@ pub fn normal(rng: &mut ChaCha8Rng) -> f64 {
 }
 
 /// Shuffles in place (Fisher and Yates, from the end).
-pub(crate) fn shuffle<T>(rng: &mut ChaCha8Rng, items: &mut [T]) {
+pub fn shuffle<T>(rng: &mut ChaCha8Rng, items: &mut [T]) {
     for i in (1..items.len()).rev() {
         items.swap(i, below(rng, i + 1));
     }

@@ -15,10 +15,10 @@ pub(super) struct Table {
 
 /// Assigns dense numbers to the values that occur.
 #[derive(Default)]
-struct Numbers(BTreeMap<u32, u32>);
+pub(super) struct Numbers(BTreeMap<u32, u32>);
 
 impl Numbers {
-    fn of(&mut self, key: u32) -> u32 {
+    pub(super) fn of(&mut self, key: u32) -> u32 {
         let next = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
         *self.0.entry(key).or_insert(next)
     }
@@ -42,6 +42,18 @@ impl Table {
             rows,
             classes: of_classes.0.len(),
             clusters: of_clusters.0.len(),
+        }
+    }
+
+    /// The same clustering of items with other classes, which are numbered densely.
+    pub(super) fn relabelled(&self, classes: &[u32]) -> Self {
+        let rows = self.rows.iter();
+        Self {
+            rows: rows
+                .map(|(item, _, cluster, count)| (*item, classes[*item as usize], *cluster, *count))
+                .collect(),
+            classes: classes.iter().max().map_or(0, |last| *last as usize + 1),
+            clusters: self.clusters,
         }
     }
 

@@ -13,11 +13,13 @@
 //! * [`clusters`]: items that share a text and are drawn together.
 //! * [`resample`]: weights of a bootstrap resample.
 //! * [`interval`]: from resampled differences to an interval and a one-sided bound.
+//! * `permuted`: the score beside those of permuted labels.
 //! * [`subset`]: the difference of two scores over some of the items.
 
 mod agreement;
 pub mod clusters;
 pub mod interval;
+mod permuted;
 mod prepared;
 mod ranked;
 pub mod resample;
@@ -25,7 +27,10 @@ pub mod subset;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use permuted::{correlations_within, precisions_within};
 pub use prepared::Prepared;
+
+use crate::chance::Chance;
 
 /// Decimals to which mteb rounds means over queries.
 pub const MTEB_DECIMALS: u8 = 5;
@@ -42,6 +47,10 @@ pub enum Evidence {
         /// Decimals to which the mean is rounded, as mteb rounds it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decimals: Option<u8>,
+        /// How the score compares with those of permuted labels, which the values do not say.
+        /// Absent in evidence of versions that did not store it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        chance: Option<Chance>,
     },
     /// The score is Spearman's correlation of gold scores with similarities.
     Spearman {
@@ -94,7 +103,18 @@ impl Evidence {
         Self::Mean {
             values: values.iter().map(|v| (!v.is_nan()).then_some(*v)).collect(),
             decimals,
+            chance: None,
         }
+    }
+
+    /// The same with what is known of permuted labels; other evidence than that of a mean has its
+    /// labels.
+    #[must_use]
+    pub fn with_chance(mut self, known: Option<Chance>) -> Self {
+        if let Self::Mean { chance, .. } = &mut self {
+            *chance = known;
+        }
+        self
     }
 
     /// Number of items.

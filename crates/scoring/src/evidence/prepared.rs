@@ -56,7 +56,7 @@ impl<'a> Prepared<'a> {
     /// As [`Evidence::score`].
     pub fn score(&self, weights: &[f64]) -> Option<f64> {
         let score = match (self.evidence, &self.order) {
-            (Evidence::Mean { values, decimals }, _) => mean(values, *decimals, weights),
+            (Evidence::Mean { values, decimals, .. }, _) => mean(values, *decimals, weights),
             (
                 Evidence::Spearman { .. },
                 Order::Spearman {
@@ -85,7 +85,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-fn widened(values: &[f32]) -> Vec<f64> {
+pub(super) fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().map(|v| f64::from(*v)).collect()
 }
 
@@ -108,7 +108,7 @@ fn mean(values: &[Option<f64>], decimals: Option<u8>, weights: &[f64]) -> Option
 }
 
 /// Mean over the clusterings that hold any item of weight.
-fn v_measure(tables: &[Table], weights: &[f64]) -> Option<f64> {
+pub(super) fn v_measure(tables: &[Table], weights: &[f64]) -> Option<f64> {
     let values: Vec<f64> = tables.iter().filter_map(|table| table.v_measure(weights)).collect();
     crate::stats::mean(&values)
 }

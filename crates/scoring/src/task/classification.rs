@@ -6,10 +6,11 @@ use isomer_learn::{
     logistic::LogisticRegression,
     protocol::{self, ClassificationReport, FewShot},
 };
+use isomer_stats::random::shuffle;
 use ndarray::ArrayView2;
 
 use super::{Profile, ScoreError, Scores, TaskType};
-use crate::evidence::Evidence;
+use crate::{chance::Chance, evidence::Evidence};
 
 /// Default number of train rows of each label in each fit.
 pub const SAMPLES_PER_LABEL: usize = 8;
@@ -73,19 +74,50 @@ pub fn score_classification(input: &ClassificationInput<'_>, profile: Profile) -
         .into_iter()
         .map(|(key, value)| (key.to_owned(), value))
         .collect();
-    let items = right(&report, input);
-    let evidence = Evidence::mean(&items["correct"], None);
+    let classes = classes(input);
+    let items = right(&report, input, &classes);
+    let evidence = Evidence::mean(&items["correct"], None).with_chance(Some(chance(&report, input, &classes)));
     Ok(Scores::new(main_key, all, input.test_labels.len())?
         .with_items(items)
         .with_evidence(evidence))
 }
 
-/// For each test row, the fraction of fits that predict its label.
-fn right(report: &ClassificationReport, input: &ClassificationInput<'_>) -> BTreeMap<String, Vec<f64>> {
-    // Predictions are positions among all labels, sorted.
+/// All labels, sorted; predictions are positions among them.
+fn classes<'a>(input: &ClassificationInput<'a>) -> Vec<&'a String> {
     let mut classes: Vec<&String> = input.train_labels.iter().chain(input.test_labels).collect();
     classes.sort_unstable();
     classes.dedup();
+    classes
+}
+
+/// Accuracy beside that of permuted test labels.
+fn chance(report: &ClassificationReport, input: &ClassificationInput<'_>, classes: &[&String]) -> Chance {
+    let position = |label: &String| classes.binary_search(&label).unwrap_or(classes.len());
+    let labels: Vec<usize> = input.test_labels.iter().map(position).collect();
+    // Fits that predict each class, row by row.
+    let mut fits = vec![0_u32; labels.len() * (classes.len() + 1)];
+    for fit in &report.experiments {
+        for (row, class) in fits.chunks_mut(classes.len() + 1).zip(&fit.predictions) {
+            row[*class] += 1;
+        }
+    }
+    let hits = |labels: &[usize]| {
+        let rows = fits.chunks(classes.len() + 1).zip(labels);
+        rows.map(|(row, class)| f64::from(row[*class])).sum::<f64>()
+    };
+    Chance::test(hits(&labels), |rng| {
+        let mut labels = labels.clone();
+        shuffle(rng, &mut labels);
+        hits(&labels)
+    })
+}
+
+/// For each test row, the fraction of fits that predict its label.
+fn right(
+    report: &ClassificationReport,
+    input: &ClassificationInput<'_>,
+    classes: &[&String],
+) -> BTreeMap<String, Vec<f64>> {
     let fits = report.experiments.len() as f64;
     let share = |(row, label): (usize, &String)| {
         let own = classes.binary_search(&label).ok();

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use isomer_stats::random::below;
 use ndarray::{ArrayView2, Axis, stack};
 use rayon::prelude::*;
 
 use super::{Profile, RetrievalInput, ScoreError, Scores, SearchMode, TaskType, ranked, score_retrieval};
+use crate::chance::Chance;
 use crate::metric::{
     MatrixError, Similarity,
     discrimination::{self, Change},
@@ -87,15 +89,27 @@ pub fn score_clsd(input: &ClsdInput<'_>, own: Similarity, profile: Profile) -> R
     all.insert("candidates_precision_at_1".to_owned(), share);
     all.extend(one_word(input.one_word, &sources, &targets, &distractors));
     let mut items = corpus.per_item;
+    // Any candidate of a row could be the target.
+    let chance = Chance::test(nearest.iter().sum(), |rng| {
+        let targets = input
+            .counts
+            .iter()
+            .filter(|distractors| below(rng, **distractors + 1) == 0);
+        targets.count() as f64
+    });
     items.insert("candidates_precision_at_1".to_owned(), nearest);
     // The paper's share is not rounded, mteb's means are.
     let decimals = match main_key {
         "candidates_precision_at_1" => None,
         key => ranked::decimals(key),
     };
+    let chance = match main_key {
+        "candidates_precision_at_1" => Some(chance),
+        _ => corpus.evidence.and_then(|evidence| evidence.chance()),
+    };
     let mut scores = Scores::new(main_key, all, input.counts.len())?
         .with_items(items)
-        .with_mean_of_column(decimals);
+        .with_mean_of_column(decimals, chance);
     if !input.one_word.is_empty() && scores.all["parallel_gap"] <= 0.0 {
         scores.notes.push(
             "parallel pairs are no nearer to each other than unrelated ones: one-word changes have no unit and are left out"

@@ -11,6 +11,7 @@ use ndarray::ArrayView2;
 
 use super::{Profile, ScoreError, Scores, TaskType};
 use crate::{
+    evidence::correlations_within,
     metric::{Similarity, matrix::Rows},
     stats::{mean, spearman},
 };
@@ -77,8 +78,7 @@ pub fn score_pair_scores(
             .split_first()
             .map_or((f64::NAN, &[][..]), |(best, rest)| (*best, rest));
         found.push(f64::from(u8::from(rest.iter().all(|score| best > *score))));
-        let degrees: Vec<f64> = (0..group.len()).rev().map(|degree| degree as f64).collect();
-        rhos.push(spearman(&degrees, group).unwrap_or(f64::NAN));
+        rhos.push(spearman(&degrees(group), group).unwrap_or(f64::NAN));
     }
     let defined: Vec<f64> = rhos.iter().copied().filter(|rho| rho.is_finite()).collect();
     let Some(rho) = mean(&defined) else {
@@ -97,9 +97,15 @@ pub fn score_pair_scores(
         all.extend(accuracies(groups, threshold));
     }
     let items = BTreeMap::from([("spearman".to_owned(), rhos), ("r_precision".to_owned(), found)]);
+    let chance = correlations_within(groups.iter().map(|group| (group.as_slice(), degrees(group))));
     Ok(Scores::new(main_key, all, groups.len())?
         .with_items(items)
-        .with_mean_of_column(None))
+        .with_mean_of_column(None, Some(chance)))
+}
+
+/// How close each candidate is to the anchor: the first is the closest.
+fn degrees(group: &[f64]) -> Vec<f64> {
+    (0..group.len()).rev().map(|degree| degree as f64).collect()
 }
 
 fn check(groups: &[PairScores], threshold: Option<f64>, main_key: &'static str) -> Result<(), ScoreError> {

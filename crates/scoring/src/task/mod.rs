@@ -29,7 +29,7 @@ pub use summarisation::{SummarisationInput, SummarisedText, score_summarisation}
 
 use std::collections::BTreeMap;
 
-use crate::{evidence::Evidence, metric::ApproximateReport};
+use crate::{chance::Chance, evidence::Evidence, metric::ApproximateReport};
 
 /// Scores of a task under a profile.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,13 +96,13 @@ impl Scores {
         self
     }
 
-    /// Evidence of a main score that is the mean of the column of its name; `decimals` as in
-    /// [`Evidence::Mean`].
-    fn with_mean_of_column(self, decimals: Option<u8>) -> Self {
+    /// Evidence of a main score that is the mean of the column of its name; `decimals` and `chance`
+    /// as in [`Evidence::Mean`].
+    fn with_mean_of_column(self, decimals: Option<u8>, chance: Option<Chance>) -> Self {
         let evidence = self
             .per_item
             .get(self.main_key)
-            .map(|values| Evidence::mean(values, decimals));
+            .map(|values| Evidence::mean(values, decimals).with_chance(chance));
         match evidence {
             Some(evidence) => self.with_evidence(evidence),
             None => self,

@@ -7,6 +7,8 @@ use rayon::prelude::*;
 
 use super::{Profile, ScoreError, Scores, TaskType, ranked};
 use crate::{
+    chance::Chance,
+    evidence::precisions_within,
     metric::{
         Similarity,
         matrix::Rows,
@@ -29,6 +31,15 @@ pub struct Candidates {
     pub positives: usize,
     /// Other candidates, which follow the relevant ones.
     pub negatives: usize,
+}
+
+impl Candidates {
+    /// Whether each candidate is relevant.
+    fn labels(&self) -> Vec<bool> {
+        let mut labels = vec![true; self.positives];
+        labels.resize(self.positives + self.negatives, false);
+        labels
+    }
 }
 
 /// The input of reranking scores.
@@ -194,7 +205,7 @@ fn trec(input: &RerankingInput<'_>, scores: &[Vec<f64>], main_key: &'static str)
     all.extend(ranked::abstention_areas(&retrieved, &series));
     Ok(Scores::new(main_key, all, items.len())?
         .with_items(series)
-        .with_mean_of_column(ranked::decimals(main_key)))
+        .with_mean_of_column(ranked::decimals(main_key), Some(chance(items, scores))))
 }
 
 /// mteb 1 and HTEB: average precision with ties grouped.
@@ -204,16 +215,11 @@ fn grouped(
     main_key: &'static str,
     profile: Profile,
 ) -> Result<Scores, ScoreError> {
-    let labels = |item: &Candidates| {
-        let mut labels = vec![true; item.positives];
-        labels.resize(item.positives + item.negatives, false);
-        labels
-    };
     let of_items = |f: &dyn Fn(&[f64], &[bool]) -> f64| -> Vec<f64> {
         items
             .iter()
             .zip(scores)
-            .map(|(item, scores)| f(scores, &labels(item)))
+            .map(|(item, scores)| f(scores, &item.labels()))
             .collect()
     };
     let mut series = BTreeMap::from([("map".to_owned(), of_items(&average_precision))]);
@@ -226,7 +232,16 @@ fn grouped(
         .collect();
     Ok(Scores::new(main_key, all, items.len())?
         .with_items(series)
-        .with_mean_of_column(None))
+        .with_mean_of_column(None, Some(chance(items, scores))))
+}
+
+fn chance(items: &[Candidates], scores: &[Vec<f64>]) -> Chance {
+    precisions_within(
+        items
+            .iter()
+            .zip(scores)
+            .map(|(item, scores)| (scores.as_slice(), item.labels())),
+    )
 }
 
 /// Reciprocal rank of the first relevant candidate among the ten best; ties keep their order.

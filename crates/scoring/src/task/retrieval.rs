@@ -1,10 +1,13 @@
 //! Retrieval: vectors of queries and documents, and judgements.
 
+use std::collections::HashMap;
+
+use isomer_stats::random::shuffle;
 use ndarray::ArrayView2;
 use rayon::prelude::*;
 
-use super::ranked;
-use super::{Profile, ResultLists, ScoreError, Scores, TaskType};
+use super::{Profile, ResultLists, ScoreError, Scores, TaskType, ranked};
+use crate::chance::Chance;
 use crate::metric::{
     HnswOptions, Similarity, approximate,
     ranking::{self, CUTOFFS, Judgements, QueryMetrics, Retrieved},
@@ -13,6 +16,9 @@ use crate::metric::{
 
 /// HTEB keeps the ten best documents.
 const HTEB_CUTOFFS: [usize; 4] = [1, 3, 5, 10];
+
+/// Documents of a list that the comparison with chance looks at.
+const CHANCE_DEPTH: usize = 100;
 
 /// The input of retrieval scores. Ids are unique; the caller checks that.
 #[derive(Debug, Clone, Copy)]
@@ -186,7 +192,7 @@ fn score_hits(labels: &RetrievalLabels<'_>, mut hits: Vec<Vec<Hit>>, profile: Pr
     }
     let mut scores = Scores::new(main_key, all, labels.query_ids.len())?
         .with_items(series)
-        .with_mean_of_column(ranked::decimals(main_key));
+        .with_mean_of_column(ranked::decimals(main_key), Some(chance(&hits, labels.judgements)));
     scores.lists = Some(ResultLists::new(
         &hits,
         labels.judgements,
@@ -194,6 +200,40 @@ fn score_hits(labels: &RetrievalLabels<'_>, mut hits: Vec<Vec<Hit>>, profile: Pr
         labels.document_ids.len(),
     ));
     Ok(scores)
+}
+
+/// Reciprocal ranks beside those of judgements that are permuted over queries.
+fn chance(hits: &[Vec<Hit>], judgements: &[Vec<(usize, i32)>]) -> Chance {
+    let mut wanted: HashMap<usize, Vec<usize>> = HashMap::new();
+    for (query, judged) in judgements.iter().enumerate() {
+        for (document, _) in judged.iter().filter(|(_, grade)| *grade > 0) {
+            wanted.entry(*document).or_default().push(query);
+        }
+    }
+    // For each list, the queries that it would serve, and the reciprocal rank of each.
+    let of_list = |hits: &Vec<Hit>| -> HashMap<usize, f64> {
+        let mut ranks = HashMap::new();
+        for (rank, hit) in hits.iter().take(CHANCE_DEPTH).enumerate() {
+            for query in wanted.get(&hit.document).into_iter().flatten() {
+                ranks.entry(*query).or_insert(1.0 / (rank + 1) as f64);
+            }
+        }
+        ranks
+    };
+    let lists: Vec<HashMap<usize, f64>> = hits.par_iter().map(of_list).collect();
+    let sum = |queries: &[usize]| {
+        lists
+            .iter()
+            .zip(queries)
+            .filter_map(|(list, query)| list.get(query))
+            .sum()
+    };
+    let queries: Vec<usize> = (0..lists.len()).collect();
+    Chance::test(sum(&queries), |rng| {
+        let mut queries = queries.clone();
+        shuffle(rng, &mut queries);
+        sum(&queries)
+    })
 }
 
 fn check(input: &RetrievalInput<'_>, main_key: &'static str) -> Result<(), ScoreError> {

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::{Profile, ScoreError, Scores, TaskType};
 use crate::{
-    evidence::Evidence,
+    evidence::{Evidence, correlations_within},
     metric::{
         Similarity,
         matrix::Rows,
@@ -128,7 +128,8 @@ fn evidence(judged: &[Judged], items: &BTreeMap<String, Vec<f64>>, average: Aver
         // NaN: the text is left out.
         .map(|(text, r)| if r.is_nan() { *r } else { average.value(*r, text.gold.len()) })
         .collect();
-    Evidence::mean(&values, None)
+    let groups = judged.iter().map(|text| (text.gold.as_slice(), &text.cosine));
+    Evidence::mean(&values, None).with_chance(Some(correlations_within(groups)))
 }
 
 fn check(input: &SummarisationInput<'_>, main_key: &'static str) -> Result<(), ScoreError> {
