@@ -15,8 +15,8 @@ use parquet::file::{reader::FileReader, serialized_reader::SerializedFileReader}
 use super::{
     DatasetError, bounds,
     format::{self, Form, Format, LINES},
+    quotes::Quotes,
     row::FieldMap,
-    rows::Quotes,
 };
 
 /// Bytes read from a file at a time.

@@ -3,12 +3,14 @@
 //! * [`Source`]: where a dataset is: shipped, at a path, or sent with a request.
 //! * `files`, `format`: the tables of a source, in files of JSON lines, separated cells or Parquet.
 //! * `layout`: which tables hold the split and language asked for.
+//! * `quotes`: the meaning of quotes in a table.
 //! * `rows`, `row`: one row at a time; each error names file, line and field. [`read_rows`]: the
 //!   same for callers that are no task.
 //! * `sample`: a sample of the rows, in proportion.
 //! * `pairs`, `lists`, `labelled`, `retrieval`: the rows of each kind of task.
 //! * `sides`: the language of each side.
 //! * `scoring`: divides the vectors of a dataset's texts by role and scores them.
+//! * `audit`: rows that are not what they seem: leaks, texts with two labels, empty texts.
 //! * `digest`: the identity of a dataset, whatever file it came from.
 //! * [`catalogue`]: the data sets of the papers, each with its repository, revision and columns.
 //! * `locate` (feature `locate`): finds a named data set in a folder of this machine, else on the
@@ -17,6 +19,7 @@
 //! Everything but `locate` is pure: no async, no network, no clock. Nothing here knows encoders,
 //! suites or runs.
 
+mod audit;
 mod bounds;
 mod builtin;
 pub mod catalogue;
@@ -36,6 +39,7 @@ mod load;
 #[cfg(feature = "locate")]
 pub mod locate;
 mod pairs;
+mod quotes;
 mod retrieval;
 mod roots;
 mod row;
@@ -48,6 +52,7 @@ mod table;
 mod text;
 mod unrolled;
 
+pub use audit::RowAudit;
 pub use builtin::BUILTIN_NAMES;
 pub use error::{DatasetError, Unit};
 #[cfg(feature = "locate")]
@@ -180,6 +185,7 @@ pub struct Dataset {
     digest: String,
     texts: Vec<DatasetText>,
     labels: Labels,
+    audit: RowAudit,
     notes: Vec<String>,
     measures: BTreeMap<String, f64>,
     sample: Option<Sample>,
@@ -277,6 +283,11 @@ impl Dataset {
     /// Notes for users on how it was read, e.g. that queries were left out.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Counts of rows that are not what they seem; its notes name them too.
+    pub fn audit(&self) -> &RowAudit {
+        &self.audit
     }
 
     /// Adds a note for users.

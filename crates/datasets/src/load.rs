@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Dataset, DatasetError, DatasetText, Labels, LoadOptions, Source, clsd, digest,
+    Dataset, DatasetError, DatasetText, Labels, LoadOptions, RowAudit, Source, clsd, digest,
     files::Files,
     labelled,
     layout::{self, Chosen},
@@ -44,6 +44,8 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
     };
     read.notes.extend(read.drawn.sample.iter().map(ToString::to_string));
     read.notes.extend(sides.note(chosen.language.as_deref()));
+    let audit = RowAudit::of(&texts, &labels);
+    read.notes.extend(audit.notes(&labels));
     let mut dataset = Dataset {
         name: options.name.clone().unwrap_or_else(|| source.name()),
         task,
@@ -53,6 +55,7 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
         digest: digest::of(task, &texts, &labels),
         texts,
         labels,
+        audit,
         notes: read.notes,
         measures: read.measures,
         sample: read.drawn.sample,

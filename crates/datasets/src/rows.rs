@@ -15,6 +15,7 @@ use super::{
     error::Unit,
     files::{Files, Part, Table},
     format::Format,
+    quotes::Quotes,
     row::FieldMap,
     row::{Place, Row, kind},
 };
@@ -230,66 +231,23 @@ struct Separated<'a> {
     quotes: Quotes,
 }
 
-/// The meaning of quotes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quotes {
-    /// They may enclose a cell, which may hold separators and line ends (RFC 4180).
-    Enclose,
-    /// As [`Self::Enclose`], in TSV: a line within a cell that is a whole record by itself is
-    /// refused, since the quote before it may be a character of the text.
-    EncloseInTsv,
-    /// They enclose a cell on its line, or are characters of it.
-    OnOneLine,
-}
-
-impl Quotes {
-    fn of(part: &Part<'_>, separator: u8) -> Result<Self, DatasetError> {
-        match part.quotes.get() {
-            Some(known) => Ok(*known),
-            None if separator == b'\t' => Self::of_tsv(part).map(|found| *part.quotes.get_or_init(|| found)),
-            None => Ok(Self::Enclose),
+/// The meaning of quotes in a table, which is read once.
+fn quotes_of(part: &Part<'_>, separator: u8) -> Result<Quotes, DatasetError> {
+    Ok(match part.quotes.get() {
+        Some(known) => *known,
+        None if separator == b'\t' => {
+            let found = Quotes::of_tsv(part.text()?);
+            *part.quotes.get_or_init(|| found)
         }
-    }
-
-    /// Programs that write TSV quote cells, or never do. If each line has the header's number of
-    /// cells, no quoted cell reaches over a line.
-    fn of_tsv(part: &Part<'_>) -> Result<Self, DatasetError> {
-        let mut reader = Self::OnOneLine.reader(part, b'\t')?;
-        let columns = reader.headers().map_or(0, csv::StringRecord::len);
-        let is_whole = columns > 1 && reader.records().all(|record| record.is_ok());
-        Ok(if is_whole { Self::OnOneLine } else { Self::EncloseInTsv })
-    }
-
-    fn reader<'a>(self, part: &'a Part<'a>, separator: u8) -> Result<csv::Reader<Box<dyn BufRead + 'a>>, DatasetError> {
-        let mut builder = csv::ReaderBuilder::new();
-        let builder = builder.delimiter(separator).quoting(self != Self::OnOneLine);
-        Ok(builder.from_reader(part.text()?))
-    }
-
-    /// The text of a cell.
-    fn text(self, cell: &str) -> String {
-        let enclosed = || cell.strip_prefix('"')?.strip_suffix('"');
-        match enclosed().filter(|_| self == Self::OnOneLine && cell.len() > 1) {
-            Some(inner) if !inner.replace("\"\"", "").contains('"') => inner.replace("\"\"", "\""),
-            _ => cell.to_owned(),
-        }
-    }
-
-    /// The reason if a cell may be several records that a quote has joined.
-    fn doubt(self, cell: &str, columns: usize) -> Option<&'static str> {
-        let mut lines = cell.lines().skip(1);
-        let is_record = |line: &str| line.matches('\t').count() + 1 == columns;
-        (self == Self::EncloseInTsv && lines.any(is_record)).then_some(
-            "a quote opens a cell that goes on over whole rows; write the quote twice within quotes, or give CSV or JSON lines",
-        )
-    }
+        None => Quotes::Enclose,
+    })
 }
 
 impl<'a> Separated<'a> {
     fn open(part: &'a Part<'a>, separator: u8) -> Result<Self, DatasetError> {
         let file: Arc<str> = part.label.as_str().into();
-        let quotes = Quotes::of(part, separator)?;
-        let mut reader = quotes.reader(part, separator)?;
+        let quotes = quotes_of(part, separator)?;
+        let mut reader = quotes.reader(part.text()?, separator);
         let header = reader.headers().map_err(|error| cells_error(&file, error))?;
         let header: Vec<String> = header.iter().map(|name| quotes.text(name.trim())).collect();
         if let Some((_, twice)) = header.iter().enumerate().find(|(i, name)| header[..*i].contains(name)) {
