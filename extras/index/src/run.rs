@@ -83,6 +83,9 @@ pub struct Counts {
     pub partial: u64,
     /// Texts that were cut, since the encoder takes no more tokens.
     pub truncated: u64,
+    /// Texts that are left out of the collection, because their vectors have length 0: the encoder
+    /// knows none of their words.
+    pub unknown: u64,
     /// Rows removed that their documents no longer have.
     pub replaced: u64,
     /// Rows removed whose documents are gone from the source.
@@ -245,9 +248,12 @@ impl<'a> Work<'a> {
         let count = documents.len() as u64;
         let difference = difference(Some(self.store), self.encoder, self.mark, self.chunking, documents).await?;
         let Difference {
-            mut rows, texts, gone, ..
+            mut rows,
+            texts,
+            mut gone,
+            ..
         } = difference;
-        let mut partial = 0;
+        let (mut partial, mut unknown) = (0, 0);
         let (mut truncated, mut usage) = (0, Usage::default());
         if !rows.is_empty() {
             let turn = self.limiter.turn_of_batch(rows.len() as u64).await;
@@ -265,6 +271,13 @@ impl<'a> Work<'a> {
                 }
             }
             (truncated, usage) = (encoded.truncated, encoded.usage);
+            // A vector of length 0 is as near to every query as to any other.
+            let (known, zero): (Vec<Row>, Vec<Row>) = rows
+                .into_iter()
+                .partition(|row| row.vector.iter().any(|value| *value != 0.0));
+            unknown = zero.len() as u64;
+            rows = known;
+            gone.extend(zero.into_iter().map(|row| row.key));
         }
         if !rows.is_empty() || !gone.is_empty() {
             // The semaphore is never closed.
@@ -278,7 +291,8 @@ impl<'a> Work<'a> {
         counts.written += rows.len() as u64;
         counts.partial += partial;
         counts.truncated += truncated;
-        counts.replaced += gone.len() as u64;
+        counts.unknown += unknown;
+        counts.replaced += gone.len() as u64 - unknown;
         isomer_usage::sum::add(&mut counts.usage, &usage);
         (self.watch)(&counts);
         Ok(())

@@ -125,6 +125,15 @@ fn outcome_text(store: &str, outcome: &Outcome) -> String {
             ),
         ));
     }
+    if counts.unknown > 0 {
+        rows.push((
+            "left out",
+            format!(
+                "{} texts of which the encoder knows no word: their vectors have length 0",
+                counts.unknown
+            ),
+        ));
+    }
     rows.push((
         "time",
         format!(
@@ -150,6 +159,7 @@ fn outcome_json(store: &str, outcome: &Outcome) -> Value {
         "unchanged": counts.unchanged,
         "partial": counts.partial,
         "truncated": counts.truncated,
+        "unknown": counts.unknown,
         "replaced": counts.replaced,
         "deleted": counts.deleted,
         "tokens": counts.usage.tokens,

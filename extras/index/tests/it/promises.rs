@@ -11,7 +11,7 @@ use isomer_index::{
 };
 use isomer_stubs::encoder::StubEncoder;
 
-use crate::support::{all, encoder, fill, open, payload, rows, settings, source, stub, vector_of, write};
+use crate::support::{UNKNOWN, all, encoder, fill, open, payload, rows, settings, source, stub, vector_of, write};
 
 const EVERYTHING: verify::Settings = verify::Settings {
     share: 1.0,
@@ -240,6 +240,27 @@ async fn a_folder_of_parquet_keeps_its_promises() {
     let folder = tempfile::tempdir().unwrap();
     Box::pin(hold(folder.path().join("whole").to_str().unwrap())).await;
     chunks(folder.path().join("chunks").to_str().unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_text_of_which_the_encoder_knows_no_word_is_left_out_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = (folder.path().join("docs.jsonl"), folder.path().join("index"));
+    let address = address.to_str().unwrap();
+    let (mut documents, stub) = (rows(5), stub("w1"));
+    write(&path, &documents);
+    fill(&path, address, &stub, &settings()).await.unwrap();
+    // One that was known before, and a new one.
+    documents[2].1 = UNKNOWN.to_owned();
+    documents.push(("new".to_owned(), UNKNOWN.to_owned(), 1));
+    documents.push(("other".to_owned(), "known words".to_owned(), 1));
+    write(&path, &documents);
+    let filled = fill(&path, address, &stub, &settings()).await.unwrap();
+    let counts = &filled.counts;
+    assert_eq!((counts.written, counts.unknown, counts.replaced), (1, 2, 0));
+    let mut stored: Vec<String> = all(address).await.into_iter().map(|row| row.key).collect();
+    stored.sort();
+    assert_eq!(stored, ["k0", "k1", "k3", "k4", "other"]);
 }
 
 #[tokio::test]

@@ -19,8 +19,15 @@ use serde_json::{Map, Value};
 
 pub(crate) const DIMENSIONS: usize = 8;
 
-/// The vector of a text in the space of some weights: never zero, and no two texts share one.
+/// A word that the encoder does not know.
+pub(crate) const UNKNOWN: &str = "qzxv";
+
+/// The vector of a text in the space of some weights: zero for the unknown word alone, and no two
+/// other texts share one.
 pub(crate) fn vector_of(weights: &str, prompt: &str, text: &str) -> Vec<f32> {
+    if text == UNKNOWN {
+        return vec![0.0; DIMENSIONS];
+    }
     let hash = blake3::hash(format!("{weights}\n{prompt}\n{text}").as_bytes());
     let numbers = hash.as_bytes()[..DIMENSIONS].iter();
     numbers.map(|byte| f32::from(*byte) / 255.0 + 0.01).collect()
