@@ -519,6 +519,9 @@ pub(super) async fn fill(
 }
 
 pub(super) fn excerpt(text: &str) -> String {
+    if text.trim().is_empty() {
+        return "(an empty text)".to_owned();
+    }
     let mut excerpt: String = text.chars().take(60).collect();
     if excerpt.len() < text.len() {
         excerpt.push('…');

@@ -421,8 +421,15 @@ impl VectorInput {
 
 /// Name of a text for error messages.
 fn text_of(dataset: &Dataset, index: usize) -> String {
-    dataset
-        .texts()
-        .get(index)
-        .map_or_else(|| format!("text {index}"), |text| format!("text `{}`", text.id))
+    let Some(text) = dataset.texts().get(index) else {
+        return format!("text {index}");
+    };
+    let row = text.id.split_once(':').and_then(|(row, _)| row.parse::<u64>().ok());
+    let row = row.map_or_else(String::new, |row| format!(" (row {})", row + 1));
+    let empty = if text.text.trim().is_empty() {
+        ", which is empty,"
+    } else {
+        ""
+    };
+    format!("text `{}`{row}{empty}", text.id)
 }

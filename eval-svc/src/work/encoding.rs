@@ -12,6 +12,7 @@ use isomer_proto::{
 };
 use isomer_service_kit::{Fault, GrpcChannel};
 use isomer_usage::sum;
+use tonic::Code;
 
 pub(crate) use super::error::EncodingError;
 use super::{Batching, RequestKind, WorkEngine};
@@ -97,6 +98,10 @@ pub(crate) fn refused(status: &tonic::Status) -> EncodingError {
     EncodingError::Refused(Box::new(Fault::from_status(status)))
 }
 
+/// Halvings of a refused batch after which some texts must have passed.
+const HOPELESS_AFTER: usize = 3;
+
+/// Encodes a batch. If it is refused because of one text, the error names that text.
 async fn ask(
     work: &dyn WorkEngine,
     encoder: &Encoder,
@@ -104,6 +109,51 @@ async fn ask(
     texts: &[&str],
     batch: &[usize],
 ) -> Result<EncodeResponse, EncodingError> {
+    let send = async |batch: &[usize]| send(work, encoder, prompt, texts, batch).await;
+    let fault = match send(batch).await {
+        Ok(answer) => return Ok(answer),
+        Err(fault) => fault,
+    };
+    // Other codes say something of the caller or the encoder, not of a text.
+    let of_texts = [
+        Code::InvalidArgument,
+        Code::OutOfRange,
+        Code::FailedPrecondition,
+        Code::Internal,
+        Code::Unknown,
+    ];
+    let (mut suspects, mut others_pass) = (batch, false);
+    for level in 0.. {
+        // An encoder that refuses everything is not asked for every text.
+        let hopeless = level == HOPELESS_AFTER && !others_pass;
+        if suspects.len() < 2 || hopeless || !of_texts.contains(&fault.code) {
+            break;
+        }
+        let (first, second) = suspects.split_at(suspects.len() / 2);
+        let first_passes = send(first).await.is_ok();
+        suspects = if first_passes { second } else { first };
+        others_pass |= first_passes || send(second).await.is_ok();
+    }
+    match *suspects {
+        [index] if others_pass => match send(suspects).await {
+            Err(fault) => Err(EncodingError::Text {
+                index,
+                message: fault.message,
+            }),
+            // It was refused in company only.
+            Ok(_) => Err(EncodingError::Refused(Box::new(fault))),
+        },
+        _ => Err(EncodingError::Refused(Box::new(fault))),
+    }
+}
+
+async fn send(
+    work: &dyn WorkEngine,
+    encoder: &Encoder,
+    prompt: Option<&Sent>,
+    texts: &[&str],
+    batch: &[usize],
+) -> Result<EncodeResponse, Fault> {
     let inputs = batch.iter().map(|&index| Input {
         input: Some(input::Input::Text(texts[index].to_owned())),
     });
@@ -114,8 +164,7 @@ async fn ask(
         priority: Priority::Batch.into(),
         ..EncodeRequest::default()
     };
-    let answer = work.encode(encoder, request).await;
-    answer.map_err(|fault| EncodingError::Refused(Box::new(fault)))
+    work.encode(encoder, request).await
 }
 
 impl Encoded {

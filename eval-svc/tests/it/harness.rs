@@ -40,7 +40,8 @@ pub(crate) fn vector(text: &str) -> Vec<f32> {
 
 /// An encoder with every id that begins with `fake`, of seven texts a request. It is full for as
 /// many requests as are left in `overloads`. Each answer of `fake-drifting` is of another vector
-/// space, and `fake-failing` cannot encode the first text.
+/// space, and `fake-failing` cannot encode the first text. `fake-picky` refuses a request with an
+/// empty text or a poisonous one, without saying which, and `fake-refusing` refuses every request.
 pub(crate) fn encoder(overloads: Arc<AtomicUsize>) -> StubEncoder {
     StubEncoder::default()
         .on_get(|request| async move {
@@ -66,6 +67,10 @@ pub(crate) fn encoder(overloads: Arc<AtomicUsize>) -> StubEncoder {
                 tokio::time::sleep(Duration::from_millis(2)).await;
                 let (mut digest, mut errors) = ("space".to_owned(), Vec::new());
                 match request.encoder_id.as_str() {
+                    "fake-picky" if texts(&request).any(|text| text.is_empty() || text.contains("poison")) => {
+                        return Err(Fault::invalid("inputs", "the input is invalid").into());
+                    }
+                    "fake-refusing" => return Err(Fault::invalid("inputs", "no input is valid").into()),
                     "fake-drifting" => digest = format!("space of {:?}", texts(&request).next()),
                     "fake-failing" => errors.push(ItemError {
                         index: 0,

@@ -296,6 +296,51 @@ async fn what_is_not_there_or_not_served_is_said_with_the_right_code() {
 }
 
 #[tokio::test]
+async fn a_text_for_which_a_batch_is_refused_is_found_and_named() {
+    let mut harness = harness().await;
+    let rows = |bad: &[(usize, &str)]| -> String {
+        let row = |i: usize| {
+            let second = bad.iter().find(|(at, _)| *at == i);
+            let second = second.map_or_else(|| format!("text {i}"), |(_, text)| (*text).to_owned());
+            serde_json::json!({ "sentence1": format!("sentence {i}"), "sentence2": second, "score": i }).to_string()
+        };
+        (0..20).map(row).collect::<Vec<_>>().join("\n")
+    };
+    let mut refused = async |encoder: &str, bad: &[(usize, &str)]| {
+        let file = proto::InlineFile {
+            path: "test.jsonl".to_owned(),
+            content: rows(bad).into_bytes(),
+        };
+        let source = dataset_ref::Source::Inline(proto::InlineFiles { files: vec![file] });
+        let request = request::score(proto::TaskType::Sts, encoder, source);
+        Fault::from_status(&harness.tasks.score(request).await.unwrap_err())
+    };
+    let empty = refused("fake-picky", &[(4, "")]).await;
+    assert_eq!(empty.reason, "BAD_VECTORS");
+    let named = "text `4:sentence2` (row 5), which is empty, could not be encoded: the input is invalid";
+    assert!(empty.message.contains(named), "{empty}");
+    let poison = refused("fake-picky", &[(11, "a poison")]).await;
+    assert!(
+        poison
+            .message
+            .contains("text `11:sentence2` (row 12) could not be encoded"),
+        "{poison}"
+    );
+    // Of several, one is named.
+    let several = refused("fake-picky", &[(2, "poison"), (3, "poison too"), (17, "")]).await;
+    assert!(
+        several.message.contains("could not be encoded: the input is invalid"),
+        "{several}"
+    );
+    // No text is to blame if all are refused.
+    let all = refused("fake-refusing", &[]).await;
+    assert!(
+        all.message.contains("the encoder answered: ") && !all.message.contains("sentence"),
+        "{all}"
+    );
+}
+
+#[tokio::test]
 async fn tasks_are_listed_page_by_page() {
     let mut harness = harness().await;
     let tasks = &mut harness.tasks;

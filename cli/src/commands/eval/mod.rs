@@ -82,6 +82,8 @@ pub(super) async fn run(session: &Session, args: EvalArgs) -> Result<ExitCode, F
                 .score(asking.request(target, input.clone(), forms))
                 .await?
                 .into_inner();
+            let rows = if response.items == 1 { "row" } else { "rows" };
+            display.message(&format!("{data}: {} {rows} scored", response.items));
             if args.augmentation.wanted()
                 || args.models.len() * targets.len() > 1
                 || session.global.format == Format::Json
