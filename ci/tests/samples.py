@@ -17,8 +17,8 @@ ROBUST, WORSE, UNCERTAIN = (str(FIXTURES / name) for name in ("mpnet", "word_emb
 MISSING = str(FIXTURES / "not_there")
 # WORSE gives some texts the same vector, which `max_shared=1` allows; STRICT does not, and is
 # invalid.
-STRICT = "max_drop=5,of=stopword_removal,unit=item"
-RULE = f"{STRICT},max_shared=1"
+STRICT = "max_drop=5,of=stopword_removal,unit=item,max_zero=1"
+RULE = f"{STRICT},max_shared=1,max_at_chance=1"
 
 
 def binary() -> str:

@@ -20,7 +20,7 @@ def test_a_rule_is_the_same_as_text_and_as_fields(text: str) -> None:
 
 
 def test_a_rule_as_a_message_has_every_field() -> None:
-    message = Rule.parse("margin=1,of=original,task=sts,dataset=d,basis=student,unit=group,texts=changed,max_unchanged=0.1,max_near_copies=0.2,max_cut=0.3,max_shared=0.4,min_accepted=0.5,name=n").message()
+    message = Rule.parse("margin=1,of=original,task=sts,dataset=d,basis=student,unit=group,texts=changed,max_unchanged=0.1,max_near_copies=0.2,max_cut=0.3,max_shared=0.4,min_accepted=0.5,max_guarded=0.6,name=n").message()
     assert {field.name for field, _ in message.ListFields()} == {field.name for field in message.DESCRIPTOR.fields} - set(LIMITS) | {"margin"}
 
 

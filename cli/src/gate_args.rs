@@ -1,8 +1,8 @@
 //! Rules of the gate on the command line.
 
-use clap::{Args, ValueEnum};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use isomer_config::spelling::nearest;
-use isomer_eval::gate::{Basis, Rule, RuleKind};
+use isomer_eval::gate::{Basis, Limits, LimitsMessage, Rule, RuleKind, ValidityLimit};
 use isomer_proto::eval::v1::{
     Gate, GateAdjust, GateBasis, GateRule, GateSequential, GateTexts, GateUndecided, GateUnit, gate_rule::Limit,
 };
@@ -13,8 +13,9 @@ use isomer_proto::eval::v1::{
 pub(crate) struct GateArgs {
     /// A rule that every encoder must keep, e.g. `max_drop=3,of=length`; repeat for several. One
     /// limit (max_drop, max_drop_percent, min_score, margin, min_separation, worst,
-    /// max_negative_flips, min_overlap), then of, task, dataset, basis, unit, texts, max_unchanged,
-    /// max_near_copies, max_cut, max_shared, min_accepted, name as in a suite. Added to the suite's
+    /// max_negative_flips, min_overlap), then of, task, dataset, basis, unit, texts, name,
+    /// max_zero, max_shared, max_leak, max_at_chance, max_unchanged, max_near_copies,
+    /// max_same_rewrites, max_guarded, min_accepted, max_cut as in a suite. Added to the suite's
     /// rules; one on the same subject takes its place.
     #[arg(long = "rule", env = "ISOMER_RULES", value_name = "LIMIT=N[,KEY=VALUE]…", value_delimiter = ';', value_parser = rule)]
     rules: Vec<GateRule>,
@@ -26,8 +27,8 @@ pub(crate) struct GateArgs {
     /// 0.05].
     #[arg(long, env = "ISOMER_GATE_ALPHA", value_name = "ALPHA")]
     gate_alpha: Option<f64>,
-    /// What is held against a limit, for rules that name no basis [default: the suite's, else
-    /// bounded; point for min_score, signed-rank for margin].
+    /// Value that a limit is compared with, for rules that name no basis [default: the suite's,
+    /// else bounded; point for min_score, signed-rank for margin over groups].
     #[arg(long, env = "ISOMER_GATE_BASIS", value_enum)]
     gate_basis: Option<BasisArg>,
     /// What counts as drawn, for rules that name no unit: the items of these data sets, or groups
@@ -38,26 +39,8 @@ pub(crate) struct GateArgs {
     /// warning, or counts as failed [default: the suite's, else block].
     #[arg(long, env = "ISOMER_UNDECIDED", value_enum)]
     undecided: Option<UndecidedArg>,
-    /// A rule is invalid (exit code 4) where a larger share of its texts stayed as they were, 0 to
-    /// 1 [default: the suite's, else 0.1].
-    #[arg(long, env = "ISOMER_MAX_UNCHANGED", value_name = "SHARE")]
-    max_unchanged: Option<f64>,
-    /// The same for rewrites in which one word differs from the original [default: the suite's,
-    /// else 0.5].
-    #[arg(long, env = "ISOMER_MAX_NEAR_COPIES", value_name = "SHARE")]
-    max_near_copies: Option<f64>,
-    /// A rule is invalid where its encoder cut a larger share of its texts, 0 to 1 [default: the
-    /// suite's, else 0.9].
-    #[arg(long, env = "ISOMER_MAX_CUT", value_name = "SHARE")]
-    max_cut: Option<f64>,
-    /// A rule is invalid where a larger share of its original texts have the vector of another
-    /// text, 0 to 1 [default: the suite's, else 0.1].
-    #[arg(long, env = "ISOMER_MAX_SHARED", value_name = "SHARE")]
-    max_shared: Option<f64>,
-    /// A rule is invalid where the judge accepts a smaller share of its rewrites, 0 to 1 [default:
-    /// the suite's, else 0.5].
-    #[arg(long, env = "ISOMER_MIN_ACCEPTED", value_name = "SHARE")]
-    min_accepted: Option<f64>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Where several encoders are judged: the chance of error holds for each of them (none), or for
     /// all together (holm) [default: the suite's, else none].
     #[arg(long, env = "ISOMER_GATE_ADJUST", value_enum)]
@@ -66,6 +49,52 @@ pub(crate) struct GateArgs {
     /// suite's, else off].
     #[arg(long, env = "ISOMER_SEQUENTIAL", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "pocock")]
     sequential: Option<SequentialArg>,
+}
+
+/// When a rule is invalid: a flag for each limit.
+#[derive(Debug, Clone, Copy, Default)]
+struct LimitArgs(Limits);
+
+impl Args for LimitArgs {
+    fn augment_args(command: Command) -> Command {
+        ValidityLimit::ALL.into_iter().fold(command, |command, limit| {
+            // A command's names live as long as the process.
+            let flag: &str = limit.name().replace('_', "-").leak();
+            let variable: &str = format!("ISOMER_{}", limit.name().to_uppercase()).leak();
+            let help = format!(
+                "A rule is invalid (exit code 4) if {}; 0 to 1 [default: the suite's, else {}].",
+                limit.help(),
+                limit.default_share()
+            );
+            command.arg(
+                Arg::new(limit.name())
+                    .long(flag)
+                    .env(variable)
+                    .value_name("SHARE")
+                    .value_parser(clap::value_parser!(f64))
+                    .help(help),
+            )
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for LimitArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut args = Self::default();
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for limit in ValidityLimit::ALL {
+            self.0.set(limit, matches.get_one::<f64>(limit.name()).copied());
+        }
+        Ok(())
+    }
 }
 
 /// What is held against a limit.
@@ -160,16 +189,11 @@ enum SequentialArg {
 impl GateArgs {
     /// The gate as a request; `None` if no flag asked for anything.
     pub(crate) fn gate(&self) -> Option<Gate> {
-        let gate = Gate {
+        let mut gate = Gate {
             rules: self.rules.clone(),
             alpha: self.gate_alpha,
             without_suite_rules: self.no_suite_rules,
-            max_unchanged: self.max_unchanged,
             unit: self.gate_unit.map_or(GateUnit::Unspecified, UnitArg::message).into(),
-            max_near_copies: self.max_near_copies,
-            max_cut: self.max_cut,
-            max_shared: self.max_shared,
-            min_accepted: self.min_accepted,
             adjust: match self.gate_adjust {
                 None => GateAdjust::Unspecified,
                 Some(AdjustArg::None) => GateAdjust::None,
@@ -192,7 +216,9 @@ impl GateArgs {
                 Some(SequentialArg::Betting) => GateSequential::Betting,
             }
             .into(),
+            ..Gate::default()
         };
+        gate.write_limits(self.limits.0);
         (gate != Gate::default()).then_some(gate)
     }
 }
@@ -226,7 +252,7 @@ fn limit_of(kind: RuleKind, value: f64) -> Limit {
 /// Reads `max_drop=3,of=length,task=sts`. The server checks whether names and numbers make sense,
 /// since it knows the suite.
 fn rule(text: &str) -> Result<GateRule, String> {
-    let mut rule = GateRule::default();
+    let (mut rule, mut limits) = (GateRule::default(), Limits::default());
     let (known, mut seen) = (Rule::keys(), Vec::<&str>::new());
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let Some((key, value)) = part.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
@@ -249,10 +275,9 @@ fn rule(text: &str) -> Result<GateRule, String> {
             let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
             number.ok_or_else(|| format!("`{key}` should be a number, is `{value}`"))
         };
-        let share = match key {
-            "max_unchanged" | "max_near_copies" | "max_cut" | "max_shared" | "min_accepted" => Some(number()?),
-            _ => None,
-        };
+        if let Some(limit) = ValidityLimit::named(key) {
+            limits.set(limit, Some(number()?));
+        }
         let limit = match RuleKind::named(key) {
             Some(kind) => Some(limit_of(kind, number()?)),
             None => None,
@@ -267,11 +292,6 @@ fn rule(text: &str) -> Result<GateRule, String> {
             "task" => rule.task_type = value,
             "dataset" => rule.dataset = value,
             "name" => rule.name = value,
-            "max_unchanged" => rule.max_unchanged = share,
-            "max_near_copies" => rule.max_near_copies = share,
-            "max_cut" => rule.max_cut = share,
-            "max_shared" => rule.max_shared = share,
-            "min_accepted" => rule.min_accepted = share,
             "texts" => {
                 let texts = TextsArg::from_str(&value, false)
                     .map_err(|_| format!("unknown choice of texts `{value}`; allowed: all, changed, accepted"))?;
@@ -298,6 +318,7 @@ fn rule(text: &str) -> Result<GateRule, String> {
     if rule.limit.is_none() {
         return Err(format!("names no limit: {}, e.g. max_drop=3", RuleKind::one_of()));
     }
+    rule.write_limits(limits);
     Ok(rule)
 }
 
@@ -317,6 +338,24 @@ mod tests {
             ..GateRule::default()
         };
         assert_eq!(read, wanted);
+    }
+
+    #[test]
+    fn every_limit_is_a_flag_and_a_key_of_a_rule() {
+        #[derive(clap::Parser)]
+        struct Check {
+            #[command(flatten)]
+            gate: GateArgs,
+        }
+        for limit in ValidityLimit::ALL {
+            let flag = format!("--{}=0.25", limit.name().replace('_', "-"));
+            let parsed = <Check as clap::Parser>::parse_from(["check", &flag]);
+            let of_gate = parsed.gate.gate().unwrap().read_limits().unwrap();
+            let mut of_rule = rule(&format!("max_drop=3,{}=0.25", limit.name())).unwrap();
+            let mut wanted = Limits::default();
+            wanted.set(limit, Some(0.25));
+            assert_eq!((of_gate, of_rule.read_limits().unwrap()), (wanted, wanted));
+        }
     }
 
     #[test]

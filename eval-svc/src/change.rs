@@ -18,11 +18,20 @@ use unicode_segmentation::UnicodeSegmentation;
 pub enum Change {
     /// Both are equal after NFKC, without case, punctuation and white space.
     Unchanged,
-    /// One word was replaced, added or removed, in a text of at least two words.
+    /// At most [`NEAR`] of the words, and at least one, were replaced, added or removed, in a text
+    /// of at least two words.
     NearCopy,
+    /// The original stands word for word in a longer text.
+    Contained,
     /// More than that.
     Changed,
 }
+
+/// Share of the words up to which a text is a near copy.
+const NEAR: f64 = 0.15;
+
+/// Share of the words up to which two originals may well have one rewrite.
+const ALIKE: f64 = 0.5;
 
 impl Change {
     /// Compares a text with its transformed text.
@@ -31,23 +40,53 @@ impl Change {
             return Self::Unchanged;
         }
         let (before, after) = (words(original), words(transformed));
-        if before.len().max(after.len()) < 2 || before.len().abs_diff(after.len()) > 1 {
+        if before.len().max(after.len()) < 2 {
             return Self::Changed;
         }
-        // rapidfuzz compares numbers, so each distinct word gets a number.
-        let mut numbers: HashMap<&str, u64> = HashMap::new();
-        let mut numbered = Vec::with_capacity(before.len() + after.len());
-        for word in before.iter().chain(&after) {
-            let next = numbers.len() as u64;
-            numbered.push(*numbers.entry(word).or_insert(next));
+        if is_within(&before, &after, NEAR) {
+            return Self::NearCopy;
         }
-        let (before, after) = numbered.split_at(before.len());
-        if levenshtein::distance(before.iter().copied(), after.iter().copied()) <= 1 {
-            Self::NearCopy
-        } else {
-            Self::Changed
+        match before.len() {
+            0 | 1 => Self::Changed,
+            words if after.windows(words).any(|window| window == before) => Self::Contained,
+            _ => Self::Changed,
         }
     }
+}
+
+/// Whether the edit distance of two texts, in words, is at most this share of the longer one; one
+/// word always is.
+fn is_within(one: &[String], other: &[String], share: f64) -> bool {
+    let most = ((one.len().max(other.len()) as f64 * share) as usize).max(1);
+    if one.len().abs_diff(other.len()) > most {
+        return false;
+    }
+    // rapidfuzz compares numbers, so each distinct word gets a number.
+    let mut numbers: HashMap<&str, u64> = HashMap::new();
+    let mut numbered = Vec::with_capacity(one.len() + other.len());
+    for word in one.iter().chain(other) {
+        let next = numbers.len() as u64;
+        numbered.push(*numbers.entry(word).or_insert(next));
+    }
+    let (one, other) = numbered.split_at(one.len());
+    levenshtein::distance(one.iter().copied(), other.iter().copied()) <= most
+}
+
+/// How many of some texts have the rewrite of a text with other words; `pairs` holds each text
+/// with its rewrite. Texts that share half of their words may well have one rewrite.
+pub(crate) fn same_rewrites<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> u64 {
+    let mut by_rewrite: HashMap<String, Vec<&str>> = HashMap::new();
+    for (original, rewrite) in pairs {
+        by_rewrite.entry(essence(rewrite)).or_default().push(original);
+    }
+    let several = by_rewrite.into_values().filter(|own| own.len() > 1);
+    let count = |own: Vec<&str>| -> u64 {
+        let own: Vec<Vec<String>> = own.into_iter().map(words).collect();
+        // Two kinds of texts have one rewrite: whichever comes first, some text differs from it.
+        let unlike = own.iter().any(|other| !is_within(&own[0], other, ALIKE));
+        if unlike { own.len() as u64 } else { 0 }
+    };
+    several.map(count).sum()
 }
 
 /// Whether two texts have the same words in any order, in the sense of [`Change`].
@@ -126,15 +165,53 @@ mod tests {
     }
 
     #[test]
-    fn one_word_is_a_near_copy() {
+    fn a_few_words_are_a_near_copy() {
         for (before, after) in [
             ("A man plays a guitar.", "A man plays the guitar"),
             ("A man plays a guitar.", "A tall man plays a guitar."),
             ("A man plays a guitar.", "man plays a guitar"),
             ("He paid 5 %.", "He paid 6 %."),
+            (
+                "The young man with the red hat plays an old guitar in front of the station.",
+                "The young man with a red hat plays the old guitar in front of the station.",
+            ),
         ] {
             assert_eq!(Change::of(before, after), Change::NearCopy, "{before:?} {after:?}");
         }
+    }
+
+    #[test]
+    fn a_text_that_contains_the_original_is_told_apart() {
+        let original = "A man plays a guitar.";
+        for after in [
+            "Well, a man plays a guitar, indeed, as people say.",
+            "A man plays a guitar. A man plays a guitar.",
+            "Option 1: Someone strums. Option 2: A man plays a guitar.",
+        ] {
+            assert_eq!(Change::of(original, after), Change::Contained, "{after:?}");
+        }
+        assert_eq!(Change::of("Rain.", "The rain fell all day."), Change::Changed);
+        assert_eq!(
+            Change::of(original, "A tall man in a coat plays his old guitar."),
+            Change::Changed
+        );
+    }
+
+    #[test]
+    fn one_rewrite_of_several_texts_counts_if_they_have_other_words() {
+        let sorry = "I'm sorry, I can't help with that.";
+        let refused = [
+            ("A man plays a guitar.", sorry),
+            ("Dogs bark at night.", "I'm sorry, I can't help with that!"),
+        ];
+        assert_eq!(same_rewrites(refused), 2);
+        let alike = [
+            ("A man is playing a guitar.", "Someone strums."),
+            ("A man plays the guitar.", "Someone strums."),
+        ];
+        assert_eq!(same_rewrites(alike), 0);
+        assert_eq!(same_rewrites([alike[0], refused[0], alike[1], refused[1]]), 2);
+        assert_eq!(same_rewrites([("one", "two"), ("three", "four")]), 0);
     }
 
     #[test]
@@ -159,7 +236,9 @@ mod tests {
 
         #[test]
         fn the_order_of_the_two_texts_does_not_matter(a in "[a-c .]{0,12}", b in "[a-c .]{0,12}") {
-            prop_assert_eq!(Change::of(&a, &b), Change::of(&b, &a));
+            let (there, back) = (Change::of(&a, &b), Change::of(&b, &a));
+            let contained = [there, back].contains(&Change::Contained);
+            prop_assert!(contained || there == back, "{:?} {:?}", there, back);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What the gate says; the `gate` section of `report.json`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::format::{fine, p_value, percent};
@@ -112,6 +114,10 @@ pub struct GateRule {
     /// Share of accepted rewrites below which it is invalid; absent likewise.
     #[serde(default)]
     pub min_accepted: Option<f64>,
+    /// Every share beyond which it is invalid, by name, those above among them; empty in reports of
+    /// versions that named each in a field of its own.
+    #[serde(default)]
+    pub validity: BTreeMap<String, f64>,
     /// Where it was written, e.g. `nightly.toml:12`; empty: in the request.
     pub origin: String,
 }
@@ -124,7 +130,8 @@ pub struct RewriteShare {
     pub texts: u64,
     /// Share that stayed as it was: equal after NFKC, without case, punctuation and white space.
     pub unchanged: f64,
-    /// Share in which one word differs.
+    /// Share of near copies: at most 15 % of the words differ, or the rewrite contains the
+    /// original.
     pub near_copies: f64,
     /// Share of the rewrites that the encoder cut; absent where it says of none whether it cut it.
     #[serde(default)]
@@ -181,6 +188,9 @@ pub struct RuleVerdict {
     /// How many of its texts were not rewritten; absent for rules on the original texts.
     #[serde(default)]
     pub rewrites: Option<RewriteShare>,
+    /// The shares that `validity` of the rule limits, as far as they are known, by name.
+    #[serde(default)]
+    pub shares: BTreeMap<String, f64>,
     /// Undecided: data sets in all that would decide, if the estimate and the spread stayed.
     pub units_needed: Option<usize>,
     /// Undecided: seeds in all that would decide, with the data sets there are.
@@ -324,12 +334,21 @@ impl GateReport {
                 OnUndecided::Block | OnUndecided::Fail => " The data allow neither pass nor fail, which blocks here.",
             });
         }
+        if self.verdict == GateVerdict::Pass && !self.compares_level() {
+            sentence.push_str(" Level not compared: no baseline.");
+        }
         if let Some(why) = &self.ratings_refused {
             sentence.push_str(&format!(" Ratings do not count: {why}."));
         } else if self.rewrites_rated == Some(false) {
             sentence.push_str(" Rewrites not rated: whether they keep the meaning of the texts is not known.");
         }
         sentence
+    }
+
+    /// Whether any rule compares the encoders with a baseline.
+    fn compares_level(&self) -> bool {
+        let level = [RuleKind::Margin, RuleKind::MaxNegativeFlips, RuleKind::MinOverlap];
+        self.rules.iter().any(|rule| level.contains(&rule.kind))
     }
 
     /// The first reason for which a rule is invalid, as a sentence.

@@ -6,7 +6,7 @@ use isomer_config::spelling::nearest;
 use isomer_report::terms::transformation::CATALOGUE;
 
 use super::{
-    Adjust, Basis, Gate, GateError, Rule, RuleLimit, Sequential, Texts, Unit, bets,
+    Adjust, Basis, Gate, GateError, Rule, RuleLimit, Sequential, Texts, Unit, When, bets,
     bound::{Bound, BoundRule, Quantity, best},
     paired, sensitivity,
     spec::check_alpha,
@@ -79,11 +79,16 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
     let judged: Vec<usize> = (0..scene.encoders.len())
         .filter(|e| scene.baseline != Some(*e) || scene.encoders.len() == 1)
         .collect();
+    let compared = scene.baseline.is_some() && scene.encoders.len() > 1;
     let rules: Vec<BoundRule> = gate
         .rules
         .iter()
+        .filter(|rule| compared || rule.when == When::Always)
         .map(|rule| bound(rule, gate, scene))
         .collect::<Result<_, _>>()?;
+    if rules.is_empty() {
+        return Ok(None);
+    }
     for (i, one) in rules.iter().enumerate() {
         if rules[..i].iter().any(|earlier| earlier.title == one.title) {
             let message = format!(
@@ -194,6 +199,10 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
         groups.len()
     };
     let named = rule.unit.or(gate.unit);
+    let basis = match rule.basis {
+        None if has_items(rule, gate, basis, (units, scene.datasets.is_some())) => Basis::Bounded,
+        _ => basis,
+    };
     let unit = unit(rule, basis, named, units, scene.datasets.is_some())?;
     let (basis, unit) = if gate.sequential == Some(Sequential::Betting) {
         let tasks = scene
@@ -214,6 +223,18 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
         limits: rule.limits.or(gate.limits).settled(),
         rule: rule.clone(),
     })
+}
+
+/// Whether a margin without a basis is decided over items: the signed-rank test needs groups.
+fn has_items(rule: &Rule, gate: &Gate, basis: Basis, (groups, loaded): (usize, bool)) -> bool {
+    let few = loaded && groups < Unit::FEWEST_GROUPS && gate.sequential.unwrap_or_default() == Sequential::Off;
+    matches!(rule.limit, RuleLimit::Margin(_))
+        && basis == Basis::SignedRank
+        && rule.texts == Texts::All
+        && match rule.unit.or(gate.unit) {
+            Some(unit) => unit == Unit::Item,
+            None => few,
+        }
 }
 
 /// Checks whether the rule can look at only some of the rewrites.
@@ -250,8 +271,13 @@ fn check_texts(rule: &Rule, scene: &Scene<'_>) -> Result<(), GateError> {
 /// over items.
 fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: bool) -> Result<Unit, GateError> {
     let worst = matches!(rule.limit, RuleLimit::Worst(_));
-    let of_items =
-        (worst || matches!(rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_))) && basis == Basis::Bounded;
+    let may_count = |limit| {
+        matches!(
+            limit,
+            RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_) | RuleLimit::Margin(_)
+        )
+    };
+    let of_items = (worst || may_count(rule.limit)) && basis == Basis::Bounded;
     if worst && of_items {
         return match rule.unit {
             Some(Unit::Group) => {
@@ -268,12 +294,16 @@ fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: b
     match named {
         Some(Unit::Item) if rule.unit.is_some() && !of_items => {
             let message = match rule.limit {
-                RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_) => format!(
+                RuleLimit::Margin(_) if rule.texts != Texts::All => format!(
+                    "is \"item\", and texts is \"{}\": a margin over items is about all texts; leave `texts` out, or take \"group\"",
+                    rule.texts.name()
+                ),
+                limit if may_count(limit) => format!(
                     "is \"item\", which has bounds of its own, and the basis is {}: leave `basis` out, or take \"group\"",
                     basis.name()
                 ),
                 limit => format!(
-                    "is \"item\", which {} does not support: use max_drop, min_score or worst, or take \"group\"",
+                    "is \"item\", which {} does not support: use max_drop, min_score, margin or worst, or take \"group\"",
                     limit.kind().name()
                 ),
             };
@@ -449,7 +479,10 @@ const WIDTH: Range = Range {
 };
 
 fn remedy(rule: &BoundRule) -> &'static str {
-    let by_items = matches!(rule.rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_));
+    let by_items = matches!(
+        rule.rule.limit,
+        RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_) | RuleLimit::Margin(_)
+    );
     match rule.basis {
         Basis::Bounded if by_items => {
             "so few may all miss a collapse. Use unit = \"item\" (these data sets, other items), or name basis = \"student\" and accept its \

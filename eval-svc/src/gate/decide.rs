@@ -1,20 +1,19 @@
 //! One look: decides every rule of every encoder on the scores so far.
 
 use super::{
-    Adjust, Basis, OnUndecided, Unit,
+    Adjust, Basis, OnUndecided, Unit, ValidityLimit,
     adjust::{self, Level},
     bets::{self, ItemSequences},
     bound::{Bound, BoundRule, Quantity},
-    limits::Settled,
     observe::{Source, SubsetScores, observations, range},
     sensitivity::{self, Separations},
     spec::{bounds, refused},
-    validity::{Facts, cut_originals, cut_short, invalid, mixed_up, rewrite_share, shared_vectors},
+    validity::{AtChance, Facts, Shares, shares},
     worst::{self, ItemStrata},
 };
 use crate::{
     profile::Grid,
-    report::{EncoderVerdict, GateReport, GateRule, GateVerdict, RewriteShare, RuleVerdict},
+    report::{EncoderVerdict, GateReport, GateRule, GateVerdict, RuleVerdict},
     stats::{
         self,
         gate::{
@@ -99,7 +98,11 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
         undecided: gate.undecided,
         alpha: gate.alpha,
         adjust: gate.adjust,
-        max_unchanged: gate.rules.iter().map(|rule| rule.limits.max_unchanged).reduce(f64::max),
+        max_unchanged: gate
+            .rules
+            .iter()
+            .map(|rule| rule.limits.of(ValidityLimit::MaxUnchanged))
+            .reduce(f64::max),
         rewrites_rated: None,
         ratings_refused: None,
         unit: counted(gate, grid),
@@ -147,11 +150,14 @@ fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
         basis: rule.basis,
         over: Some(rule.unit),
         texts: rule.rule.texts,
-        max_unchanged: Some(rule.limits.max_unchanged),
-        max_near_copies: Some(rule.limits.max_near_copies),
-        max_cut: Some(rule.limits.max_cut),
-        max_shared: Some(rule.limits.max_shared),
-        min_accepted: Some(rule.limits.min_accepted),
+        max_unchanged: Some(rule.limits.of(ValidityLimit::MaxUnchanged)),
+        max_near_copies: Some(rule.limits.of(ValidityLimit::MaxNearCopies)),
+        max_cut: Some(rule.limits.of(ValidityLimit::MaxCut)),
+        max_shared: Some(rule.limits.of(ValidityLimit::MaxShared)),
+        min_accepted: Some(rule.limits.of(ValidityLimit::MinAccepted)),
+        validity: ValidityLimit::ALL
+            .map(|limit| (limit.name().to_owned(), rule.limits.of(limit)))
+            .into(),
         origin: rule.rule.place.origin.clone(),
     }
 }
@@ -228,7 +234,7 @@ fn decide_rule(
     if matches!(rule.quantity, Quantity::Separation(_)) {
         verdict.alpha = alpha / look.shared_by.max(1) as f64;
         let verdict = sensitivity::decide(rule, look.separation.get(&(encoder, position)), verdict);
-        return valid(verdict, rule, encoder, grid, look, &own);
+        return valid(verdict, (gate, rule), encoder, grid, look, &own);
     }
     if rule.rule.limit.paired().is_some() {
         verdict.over = Some(rule.unit);
@@ -236,7 +242,7 @@ fn decide_rule(
             Ok((decision, said)) => fill(&mut verdict, decision, said, rule),
             Err(why) => verdict.note = Some(why),
         }
-        return valid(verdict, rule, encoder, grid, look, &own);
+        return valid(verdict, (gate, rule), encoder, grid, look, &own);
     }
     let source = Source {
         grid,
@@ -253,7 +259,7 @@ fn decide_rule(
     verdict.over = Some(rule.unit);
     if rule.is_worst() {
         let verdict = worst::decide(rule, (encoder, position), grid, look.items, &series, verdict);
-        return valid(verdict, rule, encoder, grid, look, &own);
+        return valid(verdict, (gate, rule), encoder, grid, look, &own);
     }
     let decision = match rule.unit {
         Unit::Group => {
@@ -275,13 +281,13 @@ fn decide_rule(
         Err(why) => {
             // Undecided; a rule whose texts were not rewritten is invalid nevertheless.
             verdict.note = Some(why);
-            return valid(verdict, rule, encoder, grid, look, &own);
+            return valid(verdict, (gate, rule), encoder, grid, look, &own);
         }
     }
     if rule.is_test() {
         tested(&mut verdict, test, gate);
     }
-    valid(verdict, rule, encoder, grid, look, &own)
+    valid(verdict, (gate, rule), encoder, grid, look, &own)
 }
 
 /// Decides a rule over its items.
@@ -300,48 +306,47 @@ fn over_items(
     }
 }
 
-/// The verdict, or invalid if the rewrites do not allow a decision.
+/// The verdict, or invalid if the texts or the original scores do not allow a decision.
 fn valid(
     mut verdict: RuleVerdict,
-    rule: &BoundRule,
+    (gate, rule): (&Bound, &BoundRule),
     encoder: usize,
     grid: &Grid,
     look: &Look<'_>,
     datasets: &[usize],
 ) -> RuleVerdict {
-    let why;
-    (verdict.rewrites, why) = cause(rule, encoder, grid, &look.facts, (datasets, look.seeds));
-    invalidate(&mut verdict, why);
+    validate(
+        &mut verdict,
+        (gate, rule),
+        encoder,
+        grid,
+        &look.facts,
+        (datasets, look.seeds),
+    );
     verdict
 }
 
-/// Counts of the texts that a rule looks at, and the reason if they do not allow a decision.
-fn cause(
-    rule: &BoundRule,
+/// Enters the shares of the texts that a rule looks at, and makes its verdict invalid if they or
+/// the original scores do not allow a decision.
+fn validate(
+    verdict: &mut RuleVerdict,
+    (gate, rule): (&Bound, &BoundRule),
     encoder: usize,
     grid: &Grid,
     facts: &Facts<'_>,
     (datasets, seeds): (&[usize], usize),
-) -> (Option<RewriteShare>, Option<String>) {
-    let share = rewrite_share(rule, encoder, &grid.columns, facts, datasets, seeds);
-    let mixed = shared_vectors(encoder, facts, datasets).and_then(|shared| mixed_up(shared, rule.limits));
+) {
+    let mut shares: Shares = shares(rule, encoder, &grid.columns, facts, datasets, seeds);
     let separation = matches!(rule.quantity, Quantity::Separation(_));
-    let limits = if separation {
-        // Separation leaves out texts that were not rewritten, and no other rule counts them.
-        Settled {
-            max_unchanged: 1.0,
-            max_near_copies: 1.0,
-            ..rule.limits
-        }
-    } else {
-        rule.limits
-    };
-    let why = mixed.or_else(|| match share {
-        Some(share) if separation && share.texts == 0 => None,
-        Some(share) => invalid(share, limits),
-        None => cut_originals(encoder, facts, datasets).and_then(|cut| cut_short(cut, limits)),
-    });
-    (share.filter(|_| !separation), why)
+    let why = shares.invalid(rule.limits, separation);
+    let at_chance = AtChance::of(rule, encoder, grid, facts.chances, (datasets, gate.alpha));
+    verdict.rewrites = shares.report().filter(|_| !separation);
+    shares
+        .known
+        .extend(at_chance.share().map(|share| (ValidityLimit::MaxAtChance, share)));
+    let named = shares.known.iter();
+    verdict.shares = named.map(|(limit, share)| (limit.name().to_owned(), *share)).collect();
+    invalidate(verdict, why.or_else(|| at_chance.invalid(rule.limits)));
 }
 
 /// Makes a verdict invalid if there is a reason. The estimate and its bounds stay visible, but they
@@ -369,9 +374,7 @@ pub(crate) fn apply_ratings(
                 .filter_map(|d| places.get(*d).copied().flatten())
                 .collect();
             if said.verdict != GateVerdict::Invalid {
-                let why;
-                (said.rewrites, why) = cause(rule, encoder, grid, facts, (&own, seeds));
-                invalidate(said, why);
+                validate(said, (gate, rule), encoder, grid, facts, (&own, seeds));
             }
         }
     }

@@ -1,114 +1,94 @@
 //! Shares of texts beyond which a rule is invalid.
 
+use std::collections::BTreeMap;
+
+use isomer_config::spelling::nearest;
+use isomer_proto::eval::v1 as proto;
+use isomer_report::terms::ValidityLimit;
 use serde::{Deserialize, Serialize};
 
-/// Shares of texts, 0 to 1, beyond which a rule is invalid. An absent share is taken from the next
-/// source: rule, gate, default.
+/// The shares that a gate or a rule sets. An absent share is taken from the next source: rule,
+/// gate, default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Limits {
-    /// Largest share of texts that stayed unchanged.
-    pub max_unchanged: Option<f64>,
-    /// Largest share of rewrites that differ in one word.
-    pub max_near_copies: Option<f64>,
-    /// Largest share of texts that the encoder cut.
-    pub max_cut: Option<f64>,
-    /// Largest share of original texts whose vector is that of a text with other words.
-    pub max_shared: Option<f64>,
-    /// Smallest share of rated rewrites that a judge accepts.
-    pub min_accepted: Option<f64>,
-}
+#[serde(from = "Named", into = "Named")]
+pub struct Limits([Option<f64>; ValidityLimit::ALL.len()]);
+
+/// As a record of a run stores them.
+type Named = BTreeMap<String, Option<f64>>;
 
 /// The limits with the defaults filled in.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Settled {
-    pub max_unchanged: f64,
-    pub max_near_copies: f64,
-    pub max_cut: f64,
-    pub max_shared: f64,
-    pub min_accepted: f64,
+pub(crate) struct Settled([f64; ValidityLimit::ALL.len()]);
+
+impl From<Named> for Limits {
+    fn from(named: Named) -> Self {
+        let mut limits = Self::default();
+        for (name, share) in named {
+            if let Some(limit) = ValidityLimit::named(&name) {
+                limits.set(limit, share);
+            }
+        }
+        limits
+    }
+}
+
+impl From<Limits> for Named {
+    fn from(limits: Limits) -> Self {
+        let given = limits.given();
+        given
+            .map(|(limit, share)| (limit.name().to_owned(), Some(share)))
+            .collect()
+    }
 }
 
 impl Limits {
-    /// The keys, as a suite and the command line spell them.
-    pub const KEYS: [&str; 5] = [
-        "max_unchanged",
-        "max_near_copies",
-        "max_cut",
-        "max_shared",
-        "min_accepted",
-    ];
-    /// Default: a text that was not rewritten says nothing about robustness.
-    pub const MAX_UNCHANGED: f64 = isomer_report::terms::MAX_UNCHANGED;
-    /// Default: beyond one half, a typical rewrite changed one word.
-    pub const MAX_NEAR_COPIES: f64 = 0.50;
-    /// Default: an encoder that cuts nearly every text is scored on the beginnings of the texts.
-    pub const MAX_CUT: f64 = 0.90;
-    /// Default: an encoder that gives texts each other's vectors is broken or does not support
-    /// their script.
-    pub const MAX_SHARED: f64 = 0.10;
-    /// Default: below one half, a typical rewrite does not keep the meaning.
-    pub const MIN_ACCEPTED: f64 = 0.50;
-
-    /// The shares with their keys.
-    pub fn all(&self) -> [(&'static str, Option<f64>); 5] {
-        let [unchanged, near_copies, cut, shared, accepted] = Self::KEYS;
-        [
-            (unchanged, self.max_unchanged),
-            (near_copies, self.max_near_copies),
-            (cut, self.max_cut),
-            (shared, self.max_shared),
-            (accepted, self.min_accepted),
-        ]
+    /// A share that is set.
+    pub fn get(self, limit: ValidityLimit) -> Option<f64> {
+        self.0[limit as usize]
     }
 
-    /// Sets the share of a key; false if the key is unknown.
-    pub fn set(&mut self, key: &str, share: Option<f64>) -> bool {
-        let place = match key {
-            "max_unchanged" => &mut self.max_unchanged,
-            "max_near_copies" => &mut self.max_near_copies,
-            "max_cut" => &mut self.max_cut,
-            "max_shared" => &mut self.max_shared,
-            "min_accepted" => &mut self.min_accepted,
-            _ => return false,
-        };
-        *place = share;
-        true
+    /// Sets a share, or leaves it to the next source.
+    pub fn set(&mut self, limit: ValidityLimit, share: Option<f64>) {
+        self.0[limit as usize] = share;
+    }
+
+    /// The shares that are set.
+    pub fn given(self) -> impl Iterator<Item = (ValidityLimit, f64)> {
+        ValidityLimit::ALL
+            .into_iter()
+            .filter_map(move |limit| Some((limit, self.get(limit)?)))
     }
 
     /// These limits; absent ones are taken from the other.
     #[must_use]
     pub fn or(self, general: Self) -> Self {
-        Self {
-            max_unchanged: self.max_unchanged.or(general.max_unchanged),
-            max_near_copies: self.max_near_copies.or(general.max_near_copies),
-            max_cut: self.max_cut.or(general.max_cut),
-            max_shared: self.max_shared.or(general.max_shared),
-            min_accepted: self.min_accepted.or(general.min_accepted),
+        let mut limits = general;
+        for (limit, share) in self.given() {
+            limits.set(limit, Some(share));
         }
+        limits
     }
 
     /// Checks that every share is valid.
     ///
     /// # Errors
     /// The key of the first invalid share, and what is accepted.
-    pub fn check(&self) -> Result<(), (&'static str, String)> {
-        for (key, share) in self.all() {
-            if let Some(share) = share {
-                check_share(share).map_err(|message| (key, message))?;
-            }
+    pub fn check(self) -> Result<(), (&'static str, String)> {
+        for (limit, share) in self.given() {
+            check_share(share).map_err(|message| (limit.name(), message))?;
         }
         Ok(())
     }
 
     pub(crate) fn settled(self) -> Settled {
-        Settled {
-            max_unchanged: self.max_unchanged.unwrap_or(Self::MAX_UNCHANGED),
-            max_near_copies: self.max_near_copies.unwrap_or(Self::MAX_NEAR_COPIES),
-            max_cut: self.max_cut.unwrap_or(Self::MAX_CUT),
-            max_shared: self.max_shared.unwrap_or(Self::MAX_SHARED),
-            min_accepted: self.min_accepted.unwrap_or(Self::MIN_ACCEPTED),
-        }
+        Settled(ValidityLimit::ALL.map(|limit| self.get(limit).unwrap_or(limit.default_share())))
+    }
+}
+
+impl Settled {
+    /// The share of a limit.
+    pub(crate) fn of(self, limit: ValidityLimit) -> f64 {
+        self.0[limit as usize]
     }
 }
 
@@ -124,24 +104,127 @@ pub fn check_share(share: f64) -> Result<(), String> {
     }
 }
 
+/// A message with limits: the first five have fields of their own, and `validity` has the others.
+pub trait LimitsMessage {
+    /// Limits that older servers know, each with its field.
+    fn fields(&mut self) -> [(ValidityLimit, &mut Option<f64>); 5];
+
+    /// The shares of all other limits, by name.
+    fn map(&mut self) -> &mut std::collections::HashMap<String, f64>;
+
+    /// Writes limits. One that has a field is written there, where older servers read it.
+    fn write_limits(&mut self, limits: Limits) {
+        let mut rest: Named = limits.into();
+        for (limit, field) in self.fields() {
+            rest.remove(limit.name());
+            *field = limits.get(limit);
+        }
+        let rest = rest.into_iter().filter_map(|(name, share)| Some((name, share?)));
+        *self.map() = rest.collect();
+    }
+
+    /// Reads and checks limits.
+    ///
+    /// # Errors
+    /// The key of the first unknown name or invalid share, and what is accepted.
+    fn read_limits(&mut self) -> Result<Limits, (String, String)> {
+        let mut limits = Limits::default();
+        for (limit, field) in self.fields() {
+            limits.set(limit, *field);
+        }
+        let named: BTreeMap<String, f64> = self.map().drain().collect();
+        for (name, share) in named {
+            let wrong = |message: String| (format!("validity[{name}]"), message);
+            let Some(limit) = ValidityLimit::named(&name) else {
+                let known = ValidityLimit::ALL.map(ValidityLimit::name);
+                return Err(wrong(match nearest(&name, known) {
+                    Some(near) => format!("unknown limit; did you mean `{near}`?"),
+                    None => format!("unknown limit; allowed: {}", known.join(", ")),
+                }));
+            };
+            if limits.get(limit).is_some() {
+                return Err(wrong(format!("`{name}` is given twice")));
+            }
+            limits.set(limit, Some(share));
+        }
+        limits.check().map_err(|(key, message)| (key.to_owned(), message))?;
+        Ok(limits)
+    }
+}
+
+macro_rules! limits_message {
+    ($message:ty) => {
+        impl LimitsMessage for $message {
+            fn fields(&mut self) -> [(ValidityLimit, &mut Option<f64>); 5] {
+                [
+                    (ValidityLimit::MaxUnchanged, &mut self.max_unchanged),
+                    (ValidityLimit::MaxNearCopies, &mut self.max_near_copies),
+                    (ValidityLimit::MaxCut, &mut self.max_cut),
+                    (ValidityLimit::MaxShared, &mut self.max_shared),
+                    (ValidityLimit::MinAccepted, &mut self.min_accepted),
+                ]
+            }
+
+            fn map(&mut self) -> &mut std::collections::HashMap<String, f64> {
+                &mut self.validity
+            }
+        }
+    };
+}
+
+limits_message!(proto::Gate);
+limits_message!(proto::GateRule);
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn only(limit: ValidityLimit, share: f64) -> Limits {
+        let mut limits = Limits::default();
+        limits.set(limit, Some(share));
+        limits
+    }
+
     #[test]
-    fn every_key_is_read_written_and_checked() {
-        for key in Limits::KEYS {
-            let mut limits = Limits::default();
-            assert!(limits.set(key, Some(0.3)));
-            let told: Vec<(&str, Option<f64>)> =
-                limits.all().into_iter().filter(|(_, share)| share.is_some()).collect();
-            assert_eq!(told, [(key, Some(0.3))]);
+    fn every_limit_is_read_written_and_checked() {
+        for limit in ValidityLimit::ALL {
+            let limits = only(limit, 0.3);
+            assert_eq!(limits.given().collect::<Vec<_>>(), [(limit, 0.3)]);
             assert_eq!(limits.check(), Ok(()));
             assert_eq!(limits.or(Limits::default()), limits);
             assert_eq!(Limits::default().or(limits), limits);
-            assert!(limits.set(key, Some(1.3)));
-            assert_eq!(limits.check().map_err(|(key, _)| key), Err(key));
+            assert_eq!(only(limit, 1.3).check().unwrap_err().0, limit.name());
+            let stored = serde_json::to_string(&limits).unwrap();
+            assert_eq!(serde_json::from_str::<Limits>(&stored).unwrap(), limits);
+            let mut message = proto::GateRule::default();
+            message.write_limits(limits);
+            assert_eq!(message.read_limits(), Ok(limits));
         }
-        assert!(!Limits::default().set("max_drop", None));
+    }
+
+    #[test]
+    fn a_record_of_a_version_with_fewer_limits_is_read() {
+        let stored =
+            r#"{"max_unchanged":0.2,"max_near_copies":null,"max_cut":null,"max_shared":null,"min_accepted":null}"#;
+        let limits: Limits = serde_json::from_str(stored).unwrap();
+        assert_eq!(limits, only(ValidityLimit::MaxUnchanged, 0.2));
+    }
+
+    #[test]
+    fn a_message_is_refused_by_key() {
+        let refused = |name: &str, share: f64| {
+            let mut message = proto::Gate {
+                max_cut: Some(0.5),
+                ..proto::Gate::default()
+            };
+            message.validity.insert(name.to_owned(), share);
+            message.read_limits().unwrap_err()
+        };
+        let (key, message) = refused("max_gaurded", 0.1);
+        assert_eq!(key, "validity[max_gaurded]");
+        assert!(message.contains("did you mean `max_guarded`?"), "{message}");
+        assert!(refused("max_cut", 0.1).1.contains("given twice"));
+        assert_eq!(refused("max_guarded", 1.1).0, "max_guarded");
     }
 }

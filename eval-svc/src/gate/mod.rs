@@ -72,11 +72,12 @@ pub(crate) use bets::{ItemSequences, Sequence, check_items};
 pub(crate) use bind::{Named, Scene, bind};
 pub(crate) use bound::{Bound, BoundRule, Quantity};
 pub(crate) use decide::{Look, apply_ratings, look};
-pub use limits::{Limits, check_share};
+pub use limits::{Limits, LimitsMessage, check_share};
 pub(crate) use observe::SubsetScores;
 pub(crate) use sensitivity::{Separations, check_separation, check_texts};
 pub use spec::{
-    Adjust, Basis, Gate, GateError, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Texts, Unit, check_alpha,
+    Adjust, Basis, Gate, GateError, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Texts, Unit,
+    ValidityLimit, When, check_alpha,
 };
-pub(crate) use validity::{Cut, CutCounts, Facts, Rated, RatedCounts, RewriteCounts, Rewrites};
+pub(crate) use validity::{Chances, Cut, CutCounts, Encoded, Facts, Rated, RatedCounts, RewriteCounts, Rewrites};
 pub(crate) use worst::ItemStrata;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use isomer_report::terms::{Adjust, Basis, OnUndecided, RuleKind, Texts, Unit};
+pub use isomer_report::terms::{Adjust, Basis, OnUndecided, RuleKind, Texts, Unit, ValidityLimit};
 
 use super::limits::Limits;
 use crate::{
@@ -67,11 +67,38 @@ pub struct Rule {
     /// Which rewrites it looks at.
     #[serde(default)]
     pub texts: Texts,
+    /// Whether it applies to runs without a baseline.
+    #[serde(default)]
+    pub when: When,
     /// When it is invalid.
     #[serde(flatten)]
     pub limits: Limits,
     /// Where it was written.
     pub place: Place,
+}
+
+/// The runs that a rule applies to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// Every run; a rule that needs a baseline is refused without one.
+    #[default]
+    Always,
+    /// Runs with a baseline encoder and another one to compare with it.
+    Baseline,
+}
+
+impl When {
+    /// Every choice.
+    pub const ALL: [Self; 2] = [Self::Always, Self::Baseline];
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Baseline => "baseline",
+        }
+    }
 }
 
 /// What a rule limits, in points (main score x 100) unless it says percent.
@@ -189,7 +216,13 @@ impl Rule {
     pub fn keys() -> Vec<&'static str> {
         let kinds = RuleKind::ALL.map(RuleKind::name);
         let others = ["of", "task", "dataset", "basis", "unit", "texts"];
-        [&["name"], &kinds[..], &others, &Limits::KEYS].concat()
+        [
+            &["name"],
+            &kinds[..],
+            &others,
+            &ValidityLimit::ALL.map(ValidityLimit::name),
+        ]
+        .concat()
     }
 
     /// Whether both limit the same quantity of the same data sets.

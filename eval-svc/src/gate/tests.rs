@@ -1,4 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use isomer_scoring::chance::Chance;
+
 use super::*;
 use crate::{
     profile::{Axis, Column, Grid},
@@ -27,6 +29,7 @@ fn rule(limit: RuleLimit) -> Rule {
         },
         unit: None,
         texts: Texts::All,
+        when: When::Always,
         limits: Limits::default(),
         place: Place {
             origin: "n.toml:7".to_owned(),
@@ -101,6 +104,8 @@ fn facts(rewrites: &RewriteCounts) -> Facts<'_> {
         rewrites,
         cuts: const { &Vec::new() },
         ratings: None,
+        chances: const { &Chances::new() },
+        leaks: &[],
     }
 }
 
@@ -108,8 +113,7 @@ fn facts(rewrites: &RewriteCounts) -> Facts<'_> {
 fn rewritten(grid: &Grid) -> RewriteCounts {
     let one = Rewrites {
         texts: 10,
-        unchanged: 0,
-        near_copies: 0,
+        ..Rewrites::default()
     };
     vec![vec![vec![one; grid.seeds.len()]; grid.columns.len()]; grid.datasets.len()]
 }
@@ -320,6 +324,7 @@ fn a_margin_is_tested_against_the_baseline_which_is_not_judged_itself() {
 fn margins_are_adjusted_for_all_rules_and_encoders() {
     let rules = [Some("original"), Some("total"), Some("lexical")].map(|of| Rule {
         of: of.unwrap().to_owned(),
+        unit: Some(Unit::Group),
         ..rule(RuleLimit::Margin(1.0))
     });
     // Six data sets of which one lies below the margin by least: 2/64 alone, 6/64 for three.
@@ -1016,4 +1021,104 @@ fn a_rule_that_cannot_be_decided_is_invalid_where_nothing_was_rewritten() {
         cell.unchanged = 5;
     }
     assert_eq!(decide(&rewrites), (GateVerdict::Invalid, true));
+}
+
+#[test]
+fn a_drop_from_a_score_at_chance_level_is_invalid_and_a_floor_is_not() {
+    let grid = grid(&["a"], &[1.0, 2.0, 1.5, 1.0, 2.0, 1.5]);
+    let chance = |at_least, at_most| Chance {
+        permutations: 999,
+        at_least,
+        at_most,
+    };
+    let floor = rule(RuleLimit::MinScore(50.0));
+    let gate = gate(vec![rule(RuleLimit::MaxDrop(10.0)), floor]);
+    let bound = bound(&gate, &grid, None).unwrap();
+    let rewrites = rewritten(&grid);
+    let said = |of_d1: Chance| {
+        let chances = Chances::from([((0, 0), chance(0, 999)), ((0, 1), of_d1)]);
+        let facts = Facts {
+            chances: &chances,
+            ..facts(&rewrites)
+        };
+        let report = look(&bound, &grid, &whole(facts, &[0, 1, 2, 3, 4, 5], 2), None);
+        let [drop, floor] = report.encoders[0].rules.as_slice() else {
+            panic!("{report:?}")
+        };
+        assert_eq!(floor.verdict, GateVerdict::Pass);
+        (drop.verdict, drop.note.clone().unwrap_or_default())
+    };
+    let (verdict, note) = said(chance(49, 950));
+    assert_ne!(verdict, GateVerdict::Invalid, "p = 0.05 is above chance: {note}");
+    let (verdict, note) = said(chance(50, 950));
+    assert_eq!(verdict, GateVerdict::Invalid);
+    assert!(note.contains("at chance level") && note.contains("d1 (80.0)"), "{note}");
+    let (verdict, note) = said(chance(999, 3));
+    assert_eq!(verdict, GateVerdict::Invalid);
+    assert!(note.contains("inverted") && note.contains("d1 (80.0)"), "{note}");
+}
+
+#[test]
+fn a_rule_for_runs_with_a_baseline_is_left_out_of_others() {
+    let level = Rule {
+        when: When::Baseline,
+        of: "original".to_owned(),
+        ..rule(RuleLimit::Margin(5.0))
+    };
+    let rules = |gate: &Gate, encoders: &[&str], baseline| {
+        let grid = grid(encoders, &[1.0, 2.0, 1.5]);
+        let scene = Scene {
+            encoders: &grid.encoders,
+            baseline,
+            transformations: &RUN.map(|(label, name, axis)| Named {
+                label: label.to_owned(),
+                name,
+                axis,
+            }),
+            datasets: Some(
+                &grid
+                    .datasets
+                    .iter()
+                    .map(|name| (name.clone(), TaskType::Sts))
+                    .collect::<Vec<_>>(),
+            ),
+            groups: &grid.groups,
+            rated: false,
+        };
+        bind(gate, &scene).unwrap().map_or(0, |bound| bound.rules.len())
+    };
+    let both = gate(vec![rule(RuleLimit::MinScore(50.0)), level.clone()]);
+    assert_eq!(rules(&both, &["a", "b"], Some(1)), 2);
+    assert_eq!(rules(&both, &["a", "b"], None), 1);
+    assert_eq!(rules(&both, &["a"], Some(0)), 1, "the baseline alone");
+    assert_eq!(rules(&gate(vec![level]), &["a"], None), 0, "no rule is no gate");
+}
+
+#[test]
+fn a_margin_counts_items_if_asked_or_if_groups_are_few() {
+    let units = |margin: Rule, drops: usize, general: Option<Unit>| {
+        let grid = grid(&["a", "b"], &vec![1.0; drops]);
+        let gate = Gate {
+            unit: general,
+            ..gate(vec![margin])
+        };
+        let bound = bound(&gate, &grid, Some(1)).unwrap();
+        (bound.rules[0].unit, bound.rules[0].basis)
+    };
+    let margin = rule(RuleLimit::Margin(5.0));
+    let (items, groups) = ((Unit::Item, Basis::Bounded), (Unit::Group, Basis::SignedRank));
+    assert_eq!(units(margin.clone(), 3, None), items);
+    assert_eq!(units(margin.clone(), 8, None), groups);
+    assert_eq!(units(margin.clone(), 8, Some(Unit::Item)), items);
+    let own = |unit| Rule {
+        unit: Some(unit),
+        ..margin.clone()
+    };
+    assert_eq!(units(own(Unit::Item), 8, None), items);
+    assert_eq!(units(own(Unit::Group), 8, Some(Unit::Item)), groups);
+    let points = Rule {
+        basis: Some(Basis::Point),
+        ..margin.clone()
+    };
+    assert_eq!(units(points, 3, None), (Unit::Group, Basis::Point));
 }

@@ -8,14 +8,19 @@
 //! data sets). The second detects a small data set of which nothing was rewritten; the first
 //! detects a large one.
 
+use std::{collections::BTreeMap, ops::AddAssign};
+
+use isomer_scoring::chance::Chance;
+
 use super::{
+    RuleLimit, ValidityLimit,
     bound::{BoundRule, Quantity},
     limits::Settled,
 };
 use crate::{
     change::Change,
-    profile::{Axis, Column},
-    report::{RewriteShare, percent},
+    profile::{Axis, Column, Grid},
+    report::RewriteShare,
     stats,
     truncation::CutCount,
 };
@@ -27,45 +32,94 @@ pub(crate) struct Rewrites {
     pub texts: u64,
     /// Of these, texts that stayed unchanged.
     pub unchanged: u64,
-    /// Of these, texts in which one word differs.
+    /// Of these, near copies.
     pub near_copies: u64,
+    /// Of these, texts that have the rewrite of a text with other words.
+    pub same: u64,
+    /// Of these, texts with an alarm of a meaning guard.
+    pub guarded: u64,
 }
 
 impl Rewrites {
-    /// Counts how texts changed.
-    pub(crate) fn count(changes: impl IntoIterator<Item = Change>) -> Self {
-        let mut counted = Self::default();
-        for change in changes {
-            counted.texts += 1;
-            match change {
-                Change::Unchanged => counted.unchanged += 1,
-                Change::NearCopy => counted.near_copies += 1,
-                Change::Changed => {}
-            }
+    /// Counts a text. `lengthened`: the transformation may add to a text, so that a rewrite may
+    /// contain the original.
+    pub(crate) fn add(&mut self, change: Change, lengthened: bool, guarded: bool) {
+        self.texts += 1;
+        self.guarded += u64::from(guarded);
+        match change {
+            Change::Unchanged => self.unchanged += 1,
+            Change::NearCopy => self.near_copies += 1,
+            Change::Contained => self.near_copies += u64::from(!lengthened),
+            Change::Changed => {}
         }
-        counted
     }
 
-    /// If no text was rewritten, all of them count as unchanged.
-    fn unchanged(self) -> f64 {
-        share(self.unchanged, self.texts).unwrap_or(1.0)
+    /// The share that a limit is about. If no text was rewritten, all of them count as unchanged.
+    fn share(self, limit: ValidityLimit) -> Option<f64> {
+        let part = match limit {
+            ValidityLimit::MaxUnchanged if self.texts == 0 => return Some(1.0),
+            ValidityLimit::MaxUnchanged => self.unchanged,
+            ValidityLimit::MaxNearCopies => self.near_copies,
+            ValidityLimit::MaxSameRewrites => self.same,
+            ValidityLimit::MaxGuarded => self.guarded,
+            _ => return None,
+        };
+        Some(share(part, self.texts).unwrap_or(0.0))
     }
+}
 
-    fn near_copies(self) -> f64 {
-        share(self.near_copies, self.texts).unwrap_or(0.0)
+impl AddAssign for Rewrites {
+    fn add_assign(&mut self, other: Self) {
+        self.texts += other.texts;
+        self.unchanged += other.unchanged;
+        self.near_copies += other.near_copies;
+        self.same += other.same;
+        self.guarded += other.guarded;
     }
 }
 
 /// Rewrites of a run, `[dataset][transformation][seed]`.
 pub(crate) type RewriteCounts = Vec<Vec<Vec<Rewrites>>>;
 
+/// Texts of one variant of a data set, as an encoder encoded them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Encoded {
+    /// Whether they were cut.
+    pub cut: CutCount,
+    /// Texts with a vector of length 0; absent if that is not known.
+    pub zero: Option<u64>,
+}
+
+impl Encoded {
+    /// Share of texts that are known to be cut; `None` if nothing is known.
+    fn cut(self) -> Option<f64> {
+        let CutCount { texts, cut, unknown } = self.cut;
+        (unknown < texts).then(|| cut as f64 / texts as f64)
+    }
+
+    fn zero(self) -> Option<f64> {
+        share(self.zero?, self.cut.texts)
+    }
+}
+
+impl AddAssign for Encoded {
+    fn add_assign(&mut self, other: Self) {
+        // Texts of which nothing is known say nothing about the others.
+        self.zero = match (self.zero, other.zero) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        self.cut.extend(other.cut);
+    }
+}
+
 /// Texts of a data set that an encoder cut, or mixed up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// Of the originals.
-    pub original: CutCount,
-    /// Of the rewrites, `[transformation][seed]`.
-    pub transformed: Vec<Vec<CutCount>>,
+    /// Counts over the original texts.
+    pub original: Encoded,
+    /// Counts over their rewrites, `[transformation][seed]`.
+    pub transformed: Vec<Vec<Encoded>>,
     /// Original texts that have another text's vector, and the number of texts checked; absent if
     /// that is not known.
     pub shared: Option<(u64, u64)>,
@@ -83,8 +137,25 @@ pub(crate) struct Rated {
     pub accepted: u64,
 }
 
+impl Rated {
+    fn share(self) -> Option<f64> {
+        share(self.accepted, self.rated)
+    }
+}
+
+impl AddAssign for Rated {
+    fn add_assign(&mut self, other: Self) {
+        self.rated += other.rated;
+        self.accepted += other.accepted;
+    }
+}
+
 /// Ratings of a run, `[dataset][transformation][seed]`.
 pub(crate) type RatedCounts = Vec<Vec<Vec<Rated>>>;
+
+/// How original scores compare with those of permuted labels, by position of the encoder and of the
+/// data set. Those that are not known are missing.
+pub(crate) type Chances = BTreeMap<(usize, usize), Chance>;
 
 /// Counts of the texts of a run.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +166,10 @@ pub(crate) struct Facts<'a> {
     pub cuts: &'a CutCounts,
     /// The ratings; absent without a judge, or if it does not tell pairs of known rating apart.
     pub ratings: Option<&'a RatedCounts>,
+    /// Whether the original scores are above chance.
+    pub chances: &'a Chances,
+    /// Share of the rows of each data set that leaked; absent for tasks in which none can.
+    pub leaks: &'a [Option<f64>],
 }
 
 fn share(part: u64, of: u64) -> Option<f64> {
@@ -119,13 +194,15 @@ impl Cells<'_> {
         mean(&mut self.datasets.iter().filter_map(|d| of_dataset(*d)))
     }
 
-    fn pooled<T: Copy>(&self, all: &[Vec<Vec<T>>], mut add: impl FnMut(T)) {
+    fn pooled<T: Copy + Default + AddAssign>(&self, all: &[Vec<Vec<T>>]) -> T {
+        let mut sum = T::default();
         for d in self.datasets {
             for t in self.axes.iter().flatten() {
                 let seeds = all.get(*d).and_then(|own| own.get(*t)).into_iter().flatten();
-                seeds.take(self.seeds).for_each(|one| add(*one));
+                seeds.take(self.seeds).for_each(|one| sum += *one);
             }
         }
+        sum
     }
 }
 
@@ -134,112 +211,120 @@ fn cell<T: Copy>(all: &[Vec<Vec<T>>], (d, t, s): (usize, usize, usize)) -> Optio
     all.get(d)?.get(t)?.get(s).copied()
 }
 
-/// Counts of the rewrites that a rule looks at; `None` for a rule on the original texts.
-pub(super) fn rewrite_share(
+/// Shares of the texts that a rule looks at.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    /// By limit, as far as they are known.
+    pub known: BTreeMap<ValidityLimit, f64>,
+    /// Texts x transformations x seeds, and rewrites that have a rating; absent for a rule on the
+    /// original texts.
+    rewrites: Option<(u64, u64)>,
+}
+
+impl Shares {
+    /// Adds a share; of two for one limit, the worse counts.
+    fn add(&mut self, limit: ValidityLimit, shares: impl IntoIterator<Item = Option<f64>>) {
+        for share in shares.into_iter().flatten() {
+            let worse = self.known.get(&limit).map_or(share, |known| limit.worse(*known, share));
+            self.known.insert(limit, worse);
+        }
+    }
+
+    /// As the report has them; `None` for a rule on the original texts.
+    pub(super) fn report(&self) -> Option<RewriteShare> {
+        let (texts, rated) = self.rewrites?;
+        let of = |limit| self.known.get(&limit).copied();
+        Some(RewriteShare {
+            texts,
+            unchanged: of(ValidityLimit::MaxUnchanged).unwrap_or(1.0),
+            near_copies: of(ValidityLimit::MaxNearCopies).unwrap_or(0.0),
+            cut: of(ValidityLimit::MaxCut),
+            rated,
+            accepted: of(ValidityLimit::MinAccepted),
+        })
+    }
+
+    /// Why a rule cannot be decided on these texts; `None` if it can.
+    pub(super) fn invalid(&self, limits: Settled, separation: bool) -> Option<String> {
+        if !separation && self.rewrites.is_some_and(|(texts, _)| texts == 0) {
+            return Some("no text was rewritten, so its scores say nothing about robustness".to_owned());
+        }
+        // Separation leaves out texts that were not rewritten, and no other rule counts them. It
+        // reads no labels.
+        let left_out = [
+            ValidityLimit::MaxUnchanged,
+            ValidityLimit::MaxNearCopies,
+            ValidityLimit::MaxLeak,
+        ];
+        let counted = self
+            .known
+            .iter()
+            .filter(|(limit, _)| !(separation && left_out.contains(limit)));
+        counted
+            .into_iter()
+            .find_map(|(limit, share)| limit.broken(*share, limits.of(*limit)))
+    }
+}
+
+/// The shares of the texts that a rule looks at. Each is taken pooled and averaged, and the worse
+/// one counts.
+pub(super) fn shares(
     rule: &BoundRule,
     encoder: usize,
     columns: &[Column],
     facts: &Facts<'_>,
     datasets: &[usize],
     seeds: usize,
-) -> Option<RewriteShare> {
-    let cells = Cells {
-        axes: axes(rule.quantity, columns)?,
-        datasets,
-        seeds,
+) -> Shares {
+    let mut shares = Shares::default();
+    let encoded = facts.cuts.get(encoder).map_or(&[][..], Vec::as_slice);
+    let own: Vec<&Cut> = datasets.iter().filter_map(|d| encoded.get(*d)).collect();
+    let mut originals = Encoded::default();
+    own.iter().for_each(|one| originals += one.original);
+    let mean = |of: fn(Encoded) -> Option<f64>| {
+        let each: Vec<f64> = own.iter().filter_map(|one| of(one.original)).collect();
+        stats::mean(&each)
     };
-    let mut all = Rewrites::default();
-    cells.pooled(facts.rewrites, |one| {
-        all.texts += one.texts;
-        all.unchanged += one.unchanged;
-        all.near_copies += one.near_copies;
-    });
+    shares.add(ValidityLimit::MaxZero, [originals.zero(), mean(Encoded::zero)]);
+    let shared: Vec<(u64, u64)> = own.iter().filter_map(|one| one.shared).collect();
+    let each: Vec<f64> = shared.iter().filter_map(|(part, texts)| share(*part, *texts)).collect();
+    let (part, texts) = shared
+        .iter()
+        .fold((0, 0), |(a, b), (part, texts)| (a + part, b + texts));
+    shares.add(ValidityLimit::MaxShared, [share(part, texts), stats::mean(&each)]);
+    // A leak in one data set is not diluted by others.
+    shares.add(
+        ValidityLimit::MaxLeak,
+        datasets.iter().map(|d| facts.leaks.get(*d).copied().flatten()),
+    );
+    let Some(axes) = axes(rule.quantity, columns) else {
+        shares.add(ValidityLimit::MaxCut, [originals.cut(), mean(Encoded::cut)]);
+        return shares;
+    };
+    let cells = Cells { axes, datasets, seeds };
+    let rewrites = cells.pooled(facts.rewrites);
     // A data set without known rewrites counts as one of which nothing was rewritten.
     let known = |d, t, s| match cell(facts.rewrites, (d, t, s)) {
         Some(own) => Some(own),
         None if s == 0 => Some(Rewrites::default()),
         None => None,
     };
-    let averaged = |of: fn(Rewrites) -> f64| cells.averaged(|d, t, s| known(d, t, s).map(of)).unwrap_or(of(all));
-    let cuts: Vec<Vec<Vec<CutCount>>> = match facts.cuts.get(encoder) {
-        Some(own) => own.iter().map(|one| one.transformed.clone()).collect(),
-        None => Vec::new(),
-    };
-    let mut cut = CutCount::default();
-    cells.pooled(&cuts, |one| cut.extend(one));
-    let ratings = facts.ratings.map_or(&[][..], Vec::as_slice);
-    let mut rated = Rated::default();
-    cells.pooled(ratings, |one| {
-        rated.rated += one.rated;
-        rated.accepted += one.accepted;
-    });
-    let accepted = |one: Rated| share(one.accepted, one.rated);
-    Some(RewriteShare {
-        texts: all.texts,
-        unchanged: averaged(Rewrites::unchanged).max(all.unchanged()),
-        near_copies: averaged(Rewrites::near_copies).max(all.near_copies()),
-        cut: worse(
-            known_cut(cut),
-            cells.averaged(|d, t, s| cell(&cuts, (d, t, s)).and_then(known_cut)),
-            f64::max,
-        ),
-        rated: rated.rated,
-        accepted: worse(
-            accepted(rated),
-            cells.averaged(|d, t, s| cell(ratings, (d, t, s)).and_then(accepted)),
-            f64::min,
-        ),
-    })
-}
-
-fn worse(one: Option<f64>, other: Option<f64>, of: fn(f64, f64) -> f64) -> Option<f64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(of(one, other)),
-        (one, other) => one.or(other),
+    for limit in ValidityLimit::ALL {
+        let averaged = cells.averaged(|d, t, s| known(d, t, s)?.share(limit));
+        shares.add(limit, [rewrites.share(limit), averaged]);
     }
-}
-
-/// Share of texts that are known to be cut; `None` if nothing is known.
-fn known_cut(count: CutCount) -> Option<f64> {
-    (count.unknown < count.texts).then(|| count.cut as f64 / count.texts as f64)
-}
-
-/// Share of the original texts that have another text's vector, the larger of pooled and averaged
-/// over data sets.
-pub(super) fn shared_vectors(encoder: usize, facts: &Facts<'_>, datasets: &[usize]) -> Option<f64> {
-    let own = facts.cuts.get(encoder)?;
-    let known = || datasets.iter().filter_map(|d| own.get(*d)?.shared);
-    let each: Vec<f64> = known().filter_map(|(shared, texts)| share(shared, texts)).collect();
-    let (shared, texts) = known().fold((0, 0), |(a, b), (shared, texts)| (a + shared, b + texts));
-    worse(share(shared, texts), stats::mean(&each), f64::max)
-}
-
-/// The reason if the encoder mixes up too many texts for a decision.
-pub(super) fn mixed_up(shared: f64, limits: Settled) -> Option<String> {
-    exceeds(shared, limits.max_shared).then(|| {
-        format!(
-            "{} of the original texts it looks at have the vector of a text with other words (max_shared is {}): the encoder mixes up its answers, or \
-             does not read these texts",
-            percent(shared),
-            percent(limits.max_shared)
-        )
-    })
-}
-
-/// Share of the original texts that the encoder cut, the larger of pooled and averaged over data
-/// sets.
-pub(super) fn cut_originals(encoder: usize, facts: &Facts<'_>, datasets: &[usize]) -> Option<f64> {
-    let of = |d: &usize| {
-        facts
-            .cuts
-            .get(encoder)
-            .and_then(|own| own.get(*d))
-            .map(|one| one.original)
-    };
-    let mut all = CutCount::default();
-    datasets.iter().filter_map(of).for_each(|one| all.extend(one));
-    let each: Vec<f64> = datasets.iter().filter_map(of).filter_map(known_cut).collect();
-    worse(known_cut(all), stats::mean(&each), f64::max)
+    let transformed: Vec<Vec<Vec<Encoded>>> = encoded.iter().map(|one| one.transformed.clone()).collect();
+    let all = cells.pooled(&transformed);
+    let averaged =
+        |of: fn(Encoded) -> Option<f64>| cells.averaged(|d, t, s| cell(&transformed, (d, t, s)).and_then(of));
+    shares.add(ValidityLimit::MaxCut, [all.cut(), averaged(Encoded::cut)]);
+    shares.add(ValidityLimit::MaxZero, [all.zero(), averaged(Encoded::zero)]);
+    let ratings = facts.ratings.map_or(&[][..], Vec::as_slice);
+    let rated = cells.pooled(ratings);
+    let averaged = cells.averaged(|d, t, s| cell(ratings, (d, t, s)).and_then(Rated::share));
+    shares.add(ValidityLimit::MinAccepted, [rated.share(), averaged]);
+    shares.rewrites = Some((rewrites.texts, rated.rated));
+    shares
 }
 
 /// Transformations that a quantity uses, axis by axis; `None` if it uses none.
@@ -260,63 +345,75 @@ fn axes(quantity: Quantity, columns: &[Column]) -> Option<Vec<Vec<usize>>> {
     })
 }
 
-/// Whether a share exceeds its limit by more than the rounding error of a mean of shares.
-fn exceeds(share: f64, limit: f64) -> bool {
-    share > limit + 1e-9
+/// Data sets of a rule whose original scores are at chance level: a drop from such a score says
+/// nothing.
+#[derive(Debug, Default)]
+pub(super) struct AtChance {
+    /// Data sets that were tested.
+    tested: usize,
+    /// Those that are not above chance, with their scores.
+    names: Vec<String>,
+    /// Those that are below chance.
+    inverted: Vec<String>,
 }
 
-/// Why a rule cannot be decided on these rewrites; `None` if it can.
-pub(super) fn invalid(share: RewriteShare, limits: Settled) -> Option<String> {
-    if share.texts == 0 {
-        return Some("no text was rewritten, so its scores say nothing about robustness".to_owned());
+impl AtChance {
+    /// Looks at a rule on a drop or a margin; other rules have no such data sets.
+    pub(super) fn of(
+        rule: &BoundRule,
+        encoder: usize,
+        grid: &Grid,
+        chances: &Chances,
+        (datasets, alpha): (&[usize], f64),
+    ) -> Self {
+        let mut found = Self::default();
+        if !(rule.is_drop() || matches!(rule.rule.limit, RuleLimit::MaxDropPercent(_) | RuleLimit::Margin(_))) {
+            return found;
+        }
+        for dataset in datasets {
+            let Some(chance) = chances.get(&(encoder, *dataset)) else {
+                continue;
+            };
+            found.tested += 1;
+            // No p-value is smaller than that of a score above all permutations.
+            let alpha = alpha.max(1.0 / f64::from(chance.permutations + 1));
+            let name = || format!("{} ({:.1})", grid.datasets[*dataset], grid.original[encoder][*dataset]);
+            if chance.p_below() <= alpha {
+                found.inverted.push(name());
+            } else if chance.p_above() > alpha {
+                found.names.push(name());
+            }
+        }
+        found
     }
-    if exceeds(share.unchanged, limits.max_unchanged) {
-        return Some(format!(
-            "{} of the texts it looks at stayed as they were (max_unchanged is {}): its scores say nothing about robustness; use a \
-             stronger generator",
-            percent(share.unchanged),
-            percent(limits.max_unchanged)
-        ));
-    }
-    if exceeds(share.near_copies, limits.max_near_copies) {
-        return Some(format!(
-            "{} of the rewrites it looks at differ from the original in one word only (max_near_copies is {}): its scores say nothing about \
-             robustness; use a stronger generator",
-            percent(share.near_copies),
-            percent(limits.max_near_copies)
-        ));
-    }
-    if let Some(accepted) = share
-        .accepted
-        .filter(|accepted| exceeds(limits.min_accepted, *accepted))
-    {
-        return Some(format!(
-            "invalid rewrites: the judge accepts {} of the {} that it rated (min_accepted is {}), so the scores say more about the generator \
-             than about robustness; use a stronger generator",
-            percent(accepted),
-            share.rated,
-            percent(limits.min_accepted)
-        ));
-    }
-    share.cut.and_then(|cut| cut_short(cut, limits))
-}
 
-/// The reason if the encoder cut too many texts for a decision.
-pub(super) fn cut_short(cut: f64, limits: Settled) -> Option<String> {
-    exceeds(cut, limits.max_cut).then(|| {
-        format!(
-            "the encoder cut {} of the texts it looks at (max_cut is {}): its scores speak of their beginnings; use an encoder that reads \
-             longer texts, or shorter ones",
-            percent(cut),
-            percent(limits.max_cut)
-        )
-    })
+    /// Share of the tested data sets.
+    pub(super) fn share(&self) -> Option<f64> {
+        share((self.names.len() + self.inverted.len()) as u64, self.tested as u64)
+    }
+
+    /// The reason if the share is beyond its limit.
+    pub(super) fn invalid(&self, limits: Settled) -> Option<String> {
+        let limit = ValidityLimit::MaxAtChance;
+        let reason = limit.broken(self.share()?, limits.of(limit))?;
+        Some(if self.inverted.is_empty() {
+            format!(
+                "{reason}: {}; check labels and encoder, add items, or leave these data sets out of the rule",
+                self.names.join(", ")
+            )
+        } else {
+            format!(
+                "{reason}: permuted labels give a higher score on {}; gold scores or labels may be inverted",
+                self.inverted.join(", ")
+            )
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::{Basis, Limits, Place, Rule, RuleLimit, Texts, Unit};
+    use crate::gate::{Basis, Limits, Place, Rule, RuleLimit, Texts, Unit, When};
 
     fn columns() -> Vec<Column> {
         [
@@ -342,6 +439,7 @@ mod tests {
                 basis: None,
                 unit: None,
                 texts: Texts::All,
+                when: When::Always,
                 limits: Limits::default(),
                 place: Place::default(),
             },
@@ -356,8 +454,8 @@ mod tests {
         }
     }
 
-    fn of(quantity: Quantity, facts: &Facts<'_>, datasets: &[usize], seeds: usize) -> Option<RewriteShare> {
-        rewrite_share(&rule(quantity), 0, &columns(), facts, datasets, seeds)
+    fn of(quantity: Quantity, facts: &Facts<'_>, datasets: &[usize], seeds: usize) -> Shares {
+        shares(&rule(quantity), 0, &columns(), facts, datasets, seeds)
     }
 
     fn rewrites(counts: &RewriteCounts) -> Facts<'_> {
@@ -365,6 +463,8 @@ mod tests {
             rewrites: counts,
             cuts: const { &Vec::new() },
             ratings: None,
+            chances: const { &Chances::new() },
+            leaks: &[],
         }
     }
 
@@ -376,7 +476,7 @@ mod tests {
             Rewrites {
                 texts,
                 unchanged,
-                near_copies: 0,
+                ..Rewrites::default()
             }
         };
         (0..2)
@@ -385,7 +485,12 @@ mod tests {
     }
 
     fn unchanged(quantity: Quantity, counts: &RewriteCounts, datasets: &[usize], seeds: usize) -> f64 {
-        of(quantity, &rewrites(counts), datasets, seeds).map_or(f64::NAN, |share| share.unchanged)
+        let shares = of(quantity, &rewrites(counts), datasets, seeds);
+        shares
+            .known
+            .get(&ValidityLimit::MaxUnchanged)
+            .copied()
+            .unwrap_or(f64::NAN)
     }
 
     #[test]
@@ -410,7 +515,11 @@ mod tests {
         assert_eq!(unchanged(Quantity::Total, &counts, &[0, 1], 2), 0.5);
         assert_eq!(unchanged(Quantity::Transformation(2), &counts, &[0, 1], 1), 1.0);
         assert_eq!(unchanged(Quantity::Axis(Axis::Augmentation), &counts, &[0, 1], 1), 1.0);
-        assert!(of(Quantity::Original, &rewrites(&counts), &[0, 1], 1).is_none());
+        assert!(
+            of(Quantity::Original, &rewrites(&counts), &[0, 1], 1)
+                .report()
+                .is_none()
+        );
     }
 
     #[test]
@@ -418,45 +527,82 @@ mod tests {
         let counts = counts(|d, _, _| if d == 0 { (0, 0) } else { (0, 10) });
         assert_eq!(unchanged(Quantity::Total, &counts, &[0, 1], 2), 0.5);
         let none = of(Quantity::Total, &rewrites(&Vec::new()), &[0, 1], 2);
-        assert!(none.is_some_and(|share| share.texts == 0 && invalid(share, Limits::default().settled()).is_some()));
+        assert!(none.invalid(Limits::default().settled(), false).is_some());
+        assert!(none.invalid(Limits::default().settled(), true).is_none());
     }
 
-    const WHOLE: RewriteShare = RewriteShare {
-        texts: 10,
-        unchanged: 0.0,
-        near_copies: 0.0,
-        cut: None,
-        rated: 0,
-        accepted: None,
-    };
+    #[test]
+    fn every_limit_makes_a_rule_invalid_beyond_it_and_not_at_it() {
+        for limit in ValidityLimit::ALL {
+            let at = limit.default_share();
+            let said = |share: f64| {
+                let shares = Shares {
+                    known: BTreeMap::from([(limit, share)]),
+                    rewrites: Some((10, 10)),
+                };
+                shares.invalid(Limits::default().settled(), false)
+            };
+            assert_eq!(said(at), None);
+            let beyond = if limit.is_maximum() { at + 0.02 } else { at - 0.02 };
+            assert!(said(beyond).is_some_and(|why| why.contains(limit.name())), "{limit:?}");
+        }
+    }
 
     #[test]
-    fn limits_are_inclusive() {
-        let said = |share: RewriteShare| invalid(share, Limits::default().settled());
-        let at = RewriteShare {
-            unchanged: 0.1,
-            near_copies: 0.5,
-            cut: Some(0.9),
-            rated: 10,
-            accepted: Some(0.5),
-            ..WHOLE
-        };
-        assert_eq!(said(at), None);
-        let beyond = [
-            (RewriteShare { unchanged: 0.11, ..at }, "stayed as they were"),
-            (RewriteShare { near_copies: 0.6, ..at }, "one word only"),
-            (
-                RewriteShare {
-                    accepted: Some(0.4),
-                    ..at
-                },
-                "invalid rewrites",
-            ),
-            (RewriteShare { cut: Some(0.91), ..at }, "the encoder cut 91"),
-        ];
-        for (share, words) in beyond {
-            assert!(said(share).is_some_and(|why| why.contains(words)), "{words}");
+    fn separation_leaves_out_texts_that_were_not_rewritten() {
+        for limit in ValidityLimit::ALL {
+            let shares = Shares {
+                known: BTreeMap::from([(limit, if limit.is_maximum() { 1.0 } else { 0.0 })]),
+                rewrites: Some((0, 0)),
+            };
+            let left_out = matches!(
+                limit,
+                ValidityLimit::MaxUnchanged | ValidityLimit::MaxNearCopies | ValidityLimit::MaxLeak
+            );
+            let said = shares.invalid(Limits::default().settled(), true);
+            assert_eq!(said.is_none(), left_out, "{limit:?}");
         }
+    }
+
+    #[test]
+    fn each_kind_of_rewrite_counts_for_its_limit() {
+        let mut counted = Rewrites::default();
+        counted.add(Change::Unchanged, false, false);
+        counted.add(Change::NearCopy, true, true);
+        counted.add(Change::Contained, false, false);
+        counted.add(Change::Contained, true, false);
+        counted.same = 2;
+        let shares = ValidityLimit::ALL.map(|limit| counted.share(limit));
+        let wanted = [
+            None,
+            None,
+            None,
+            None,
+            Some(0.25),
+            Some(0.5),
+            Some(0.5),
+            Some(0.25),
+            None,
+            None,
+        ];
+        assert_eq!(shares, wanted);
+    }
+
+    #[test]
+    fn a_leak_in_one_data_set_is_not_diluted() {
+        let counts = counts(|_, _, _| (0, 10));
+        let facts = Facts {
+            leaks: &[Some(0.01), None, Some(0.31)],
+            ..rewrites(&counts)
+        };
+        let leak = |datasets: &[usize]| {
+            let found = shares(&rule(Quantity::Original), 0, &columns(), &facts, datasets, 1);
+            found.known.get(&ValidityLimit::MaxLeak).copied()
+        };
+        assert_eq!(
+            [leak(&[0, 1, 2]), leak(&[0, 1]), leak(&[1])],
+            [Some(0.31), Some(0.01), None]
+        );
     }
 
     #[test]
@@ -468,7 +614,9 @@ mod tests {
                 ratings: Some(ratings),
                 ..rewrites(&counts)
             };
-            of(Quantity::Total, &facts, &[0, 1], 2).and_then(|share| share.accepted)
+            of(Quantity::Total, &facts, &[0, 1], 2)
+                .report()
+                .and_then(|share| share.accepted)
         };
         let small = rate(|d| match d {
             0 => Rated {
@@ -493,44 +641,36 @@ mod tests {
     #[test]
     fn cut_texts_count_for_their_own_encoder_and_unknown_ones_do_not() {
         let counts = counts(|_, _, _| (0, 10));
-        let cut = |cut: u64, unknown: u64| Cut {
-            shared: Some((cut, 10)),
-            original: CutCount {
-                texts: 10,
-                cut,
-                unknown,
-            },
-            transformed: vec![
-                vec![
-                    CutCount {
-                        texts: 10,
-                        cut,
-                        unknown
-                    };
-                    2
-                ];
-                3
-            ],
+        let cut = |cut: u64, unknown: u64| {
+            let encoded = Encoded {
+                cut: CutCount {
+                    texts: 10,
+                    cut,
+                    unknown,
+                },
+                zero: (unknown == 0).then_some(cut),
+            };
+            Cut {
+                original: encoded,
+                transformed: vec![vec![encoded; 2]; 3],
+                shared: Some((cut, 10)),
+            }
         };
         let cuts = vec![vec![cut(10, 0); 2], vec![cut(0, 10); 2], vec![cut(1, 0); 2]];
         let facts = Facts {
             cuts: &cuts,
             ..rewrites(&counts)
         };
-        let of = |encoder| {
-            let share = rewrite_share(&rule(Quantity::Total), encoder, &columns(), &facts, &[0, 1], 2);
-            (
-                share.and_then(|share| share.cut),
-                cut_originals(encoder, &facts, &[0, 1]),
-            )
-        };
-        assert_eq!(of(0), (Some(1.0), Some(1.0)));
-        assert_eq!(of(1), (None, None));
-        assert_eq!(of(2), (Some(0.1), Some(0.1)));
-        assert_eq!(of(3), (None, None));
-        let shared = |encoder| shared_vectors(encoder, &facts, &[0, 1]);
-        assert_eq!([0, 1, 2, 3].map(shared), [Some(1.0), Some(0.0), Some(0.1), None]);
-        let limits = Limits::default().settled();
-        assert!(mixed_up(0.1, limits).is_none() && mixed_up(0.2, limits).is_some());
+        let limits = [ValidityLimit::MaxCut, ValidityLimit::MaxZero, ValidityLimit::MaxShared];
+        for quantity in [Quantity::Total, Quantity::Original] {
+            let of = |encoder| {
+                let found = shares(&rule(quantity), encoder, &columns(), &facts, &[0, 1], 2);
+                limits.map(|limit| found.known.get(&limit).copied())
+            };
+            assert_eq!(of(0), [Some(1.0); 3]);
+            assert_eq!(of(1), [None, None, Some(0.0)]);
+            assert_eq!(of(2), [Some(0.1); 3]);
+            assert_eq!(of(3), [None; 3]);
+        }
     }
 }

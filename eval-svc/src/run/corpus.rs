@@ -256,6 +256,11 @@ impl Encodings for WithDocuments<'_> {
         }
     }
 
+    fn zero(&self, position: usize, key: Key) -> Option<bool> {
+        // Documents are not transformed, and no rule counts them.
+        self.vectors.zero(position, key)
+    }
+
     fn digest(&self, position: usize, key: Key) -> Option<[u8; blake3::OUT_LEN]> {
         match position < self.first {
             true => self.vectors.digest(position, key),
@@ -267,6 +272,10 @@ impl Encodings for WithDocuments<'_> {
 impl Encodings for Vectors {
     fn cut(&self, _position: usize, key: Key) -> Option<Option<bool>> {
         self.contains(key).then(|| Self::cut(self, key))
+    }
+
+    fn zero(&self, _position: usize, key: Key) -> Option<bool> {
+        Some(self.row(key)?.iter().all(|value| *value == 0.0))
     }
 
     fn digest(&self, _position: usize, key: Key) -> Option<[u8; blake3::OUT_LEN]> {

@@ -13,7 +13,7 @@ use super::{
     shared::{self, Shared},
     units::{UnitKey, UnitStore},
 };
-use crate::{report::TruncationRow, truncation::CutCount};
+use crate::{change::essence, report::TruncationRow, truncation::CutCount};
 
 /// Part of every key: raise it when the stored form changes.
 const VERSION: &str = "isomer.cut/1";
@@ -25,6 +25,10 @@ pub struct Cuts {
     pub varied: CutCount,
     /// Texts that no transformation changes, e.g. documents.
     pub fixed: CutCount,
+    /// Texts of `varied` that have letters or digits, and a vector of length 0; absent in counts of
+    /// versions that did not look.
+    #[serde(default)]
+    pub zero: Option<u64>,
     /// Texts that have another text's vector; counted for the originals only.
     #[serde(default)]
     pub shared: Option<Shared>,
@@ -42,6 +46,9 @@ struct Stored {
 pub(super) trait Encodings {
     /// Whether the text was cut, if that is known; `None` if it has no vector.
     fn cut(&self, position: usize, key: Key) -> Option<Option<bool>>;
+
+    /// Whether its vector has length 0; `None` if it has none.
+    fn zero(&self, position: usize, key: Key) -> Option<bool>;
 
     /// BLAKE3 of its vector; `None` if it has none.
     fn digest(&self, position: usize, key: Key) -> Option<[u8; blake3::OUT_LEN]>;
@@ -79,10 +86,17 @@ impl Cuts {
             .all(|(position, key)| encodings.cut(position, *key).is_some());
         let cut = |position, key| encodings.cut(position, key).flatten();
         let counted = all.then(|| Self::count(table, keys, cut))?;
-        let shared =
-            (variant == Variant::Original).then(|| shared::count(keys, encodings, |key| plan.corpus.get(key.1)));
+        let text = |key: Key| plan.corpus.get(key.1);
+        let shared = (variant == Variant::Original).then(|| shared::count(keys, encodings, text));
+        let texts = keys.iter().enumerate().zip(table.dataset.texts());
+        let zero: HashSet<Key> = texts
+            .filter(|((position, key), own)| own.transformable && encodings.zero(*position, **key) == Some(true))
+            .map(|((_, key), _)| *key)
+            .filter(|key| !essence(text(*key)).is_empty())
+            .collect();
         Some(Self {
             shared: shared.flatten(),
+            zero: Some(zero.len() as u64),
             ..counted
         })
     }
@@ -177,6 +191,7 @@ mod tests {
         let cuts = Cuts {
             varied: [Some(true), None].into_iter().collect(),
             fixed: CutCount::default(),
+            zero: Some(1),
             shared: Some(Shared { texts: 2, shared: 1 }),
         };
         store.put_cuts(&key("a"), cuts).unwrap();

@@ -82,7 +82,8 @@ pub(super) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Re
         };
         measured.judged = rated(inputs, &mut durations).await?;
         if let (Some(bound), Some(verdicts)) = (&plan.gate, &mut verdicts) {
-            let counts = Counts::new(&plan, &transformed, &measured);
+            // The looks have compared the original scores with chance.
+            let counts = Counts::new(&plan, &transformed, &measured, gate::Chances::new());
             let grid = grid::grid(&plan, &measured.scored);
             let seeds = plan.suite.seeds.len();
             gate::apply_ratings(bound, &grid, verdicts, &counts.facts(), (&places, seeds));
@@ -323,8 +324,8 @@ fn look(
     earlier: Option<GateReport>,
 ) -> Option<GateReport> {
     let bound = plan.gate.as_ref()?;
-    let counts = Counts::new(plan, transformed, measured);
     let items = KnownItems::new(plan, transformed, measured, units);
+    let counts = Counts::new(plan, transformed, measured, items.chances(bound));
     let look = gate::Look {
         datasets: &round.tables,
         seeds: round.seeds,

@@ -7,7 +7,7 @@ use super::{
     ratings, summary,
     transform::Transformed,
 };
-use crate::gate::{Cut, CutCounts, Facts, Rated, RatedCounts, RewriteCounts};
+use crate::gate::{Chances, Cut, CutCounts, Encoded, Facts, Rated, RatedCounts, RewriteCounts};
 
 /// The counts.
 #[derive(Debug)]
@@ -15,15 +15,19 @@ pub(super) struct Counts {
     rewrites: RewriteCounts,
     cuts: CutCounts,
     ratings: Option<RatedCounts>,
+    chances: Chances,
+    leaks: Vec<Option<f64>>,
 }
 
 impl Counts {
     /// Counts of the rounds so far.
-    pub(super) fn new(plan: &Plan, transformed: &Transformed, measured: &Measured) -> Self {
+    pub(super) fn new(plan: &Plan, transformed: &Transformed, measured: &Measured, chances: Chances) -> Self {
         Self {
             rewrites: summary::rewrites(plan, transformed),
             cuts: cuts(plan, measured),
             ratings: ratings(plan, measured),
+            chances,
+            leaks: plan.tables.iter().map(|table| table.dataset.audit().leak()).collect(),
         }
     }
 
@@ -33,6 +37,8 @@ impl Counts {
             rewrites: &self.rewrites,
             cuts: &self.cuts,
             ratings: self.ratings.as_ref(),
+            chances: &self.chances,
+            leaks: &self.leaks,
         }
     }
 }
@@ -48,12 +54,16 @@ fn cuts(plan: &Plan, measured: &Measured) -> CutCounts {
         let Some(own) = all.get_mut(one.encoder).and_then(|own| own.get_mut(one.table)) else {
             continue;
         };
+        let encoded = Encoded {
+            cut: one.cuts.varied,
+            zero: one.cuts.zero,
+        };
         match one.variant {
             Variant::Original => {
-                own.original = one.cuts.varied;
+                own.original = encoded;
                 own.shared = one.cuts.shared.map(|shared| (shared.shared, shared.texts));
             }
-            Variant::Transformed { transformation, seed } => own.transformed[transformation][seed] = one.cuts.varied,
+            Variant::Transformed { transformation, seed } => own.transformed[transformation][seed] = encoded,
         }
     }
     all

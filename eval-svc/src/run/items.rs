@@ -1,7 +1,10 @@
 //! The profile with its intervals: items of the data sets, and the evidence of their scores from
 //! the store.
 
-use std::{cell::OnceCell, collections::HashMap};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeSet, HashMap},
+};
 
 use super::{
     grid,
@@ -19,11 +22,12 @@ use crate::{
         subset::{Mask, items_where},
     },
     gate::{
-        Basis, Bound, BoundRule, ItemSequences, ItemStrata, Quantity, RuleLimit, Sequence, SubsetScores, Texts, Unit,
+        Basis, Bound, BoundRule, Chances, ItemSequences, ItemStrata, Quantity, RuleLimit, Sequence, SubsetScores,
+        Texts, Unit,
     },
     profile::{self, Choice, DatasetItems, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
     report::{Outcome, Paired, PairedTexts, SubsetReport, paired_strata},
-    stats::gate::items::Stratum,
+    stats::gate::items::{Evidence as Known, Stratum},
 };
 
 /// A run's items; their evidence is read from the store of scores on demand.
@@ -103,6 +107,25 @@ impl<'a> KnownItems<'a> {
         })
     }
 
+    /// How the original scores of the rules' data sets compare with those of permuted labels, for
+    /// each judged encoder.
+    pub(super) fn chances(&self, gate: &Bound) -> Chances {
+        let datasets: BTreeSet<usize> = gate
+            .rules
+            .iter()
+            .flat_map(|rule| rule.datasets.iter().copied())
+            .collect();
+        let mut all = Chances::new();
+        for &encoder in &gate.judged {
+            for &table in &datasets {
+                let address = self.addresses.get(&(encoder, table, Variant::Original));
+                let chance = address.and_then(|address| self.units.evidence(address)?.chance());
+                all.extend(chance.map(|chance| ((encoder, table), chance)));
+            }
+        }
+        all
+    }
+
     /// What the gate's rules over items look at, for each judged encoder. Such rules are decided
     /// once, when the run is complete.
     pub(super) fn of_rules(&self, gate: &Bound) -> ItemStrata {
@@ -114,6 +137,10 @@ impl<'a> KnownItems<'a> {
                 if let Some(paired) = rule.rule.limit.paired() {
                     let found = self.paired(gate, (encoder, rule), (paired, figure));
                     all.insert((encoder, r), found);
+                    continue;
+                }
+                if matches!(rule.rule.limit, RuleLimit::Margin(_)) {
+                    all.insert((encoder, r), self.margin(gate, (encoder, rule), figure));
                     continue;
                 }
                 let found = known(self.plan, self.measured, rule).and_then(|choice| {
@@ -131,6 +158,44 @@ impl<'a> KnownItems<'a> {
             }
         }
         all
+    }
+
+    /// The strata of a margin over items.
+    fn margin(
+        &self,
+        gate: &Bound,
+        (encoder, rule): (usize, &BoundRule),
+        figure: Figure,
+    ) -> Result<Vec<Stratum>, String> {
+        let baseline = gate
+            .baseline
+            .ok_or_else(|| "no baseline encoder was named".to_owned())?;
+        let mut strata = profile::margin_strata(
+            &self.grid,
+            (encoder, baseline),
+            figure,
+            &rule.datasets,
+            self.items(),
+            |encoder, table| self.evidence(encoder, table),
+        )?;
+        // Encoders that agree on every item of every data set are one encoder: other items would
+        // not tell them apart either.
+        let same =
+            |d: &usize| matches!((self.evidence(encoder, *d), self.evidence(baseline, *d)), (Ok(a), Ok(b)) if a == b);
+        if rule.datasets.iter().all(same) {
+            for stratum in &mut strata {
+                let freedom = match &stratum.evidence {
+                    Known::Items { clusters, .. } => clusters.len() as f64,
+                    Known::Measured { freedom, .. } => *freedom,
+                };
+                stratum.evidence = Known::Measured {
+                    estimate: 0.0,
+                    standard_error: 0.0,
+                    freedom,
+                };
+            }
+        }
+        Ok(strata)
     }
 
     /// What a rule on items of two encoders looks at.

@@ -15,8 +15,9 @@ use super::{
     units::UnitStore,
 };
 use crate::{
-    change::Change,
+    change::{Change, same_rewrites},
     gate::{RewriteCounts, Rewrites},
+    profile::Axis,
     report::{
         CheckRow, DatasetInfo, DrawnTarget, EncoderInfo, GateReport, GeneratorInfo, LanguageReport, Report, RunInfo,
         SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, complete,
@@ -229,21 +230,36 @@ fn score(plan: &Plan, scored: &Scored) -> ScoreRow {
     }
 }
 
-/// The results of a dataset's texts under a transformation and seed, as far as they have been asked
-/// for.
-fn made<'a>(plan: &Plan, transformed: &'a Transformed, table: &Table, t: usize, s: usize) -> Vec<&'a Made> {
-    let requests = plan.transformations.get(t).map(|planned| requests(table, planned));
-    let requests = requests.into_iter().flatten();
-    requests.filter_map(|request| transformed.get(t, s, request)).collect()
+/// A dataset's texts, by their numbers, with their results under a transformation and seed, as far
+/// as they have been asked for.
+fn made<'a>(plan: &Plan, transformed: &'a Transformed, table: &Table, t: usize, s: usize) -> Vec<(u32, &'a Made)> {
+    let Some(planned) = plan.transformations.get(t) else {
+        return Vec::new();
+    };
+    let asked = plan.requests.of(planned);
+    let requests = requests(table, planned).into_iter();
+    requests
+        .filter_map(|request| Some((asked.get(request)?.text, transformed.get(t, s, request)?)))
+        .collect()
 }
 
 /// How many texts were rewritten, for the gate.
 pub(super) fn rewrites(plan: &Plan, transformed: &Transformed) -> RewriteCounts {
     let of_table = |table: &Table| {
         let of_transformation = |t: usize| {
+            let axis = plan.transformations.get(t).map(|planned| planned.axis);
+            let lengthened = matches!(axis, Some(Axis::Length | Axis::Augmentation));
             let of_seed = |s: usize| {
-                let made = made(plan, transformed, table, t, s);
-                Rewrites::count(made.into_iter().map(|one| one.change))
+                let mut counted = Rewrites::default();
+                let mut pairs = Vec::new();
+                for (original, made) in made(plan, transformed, table, t, s) {
+                    counted.add(made.change, lengthened, !made.guards.is_empty());
+                    if made.change != Change::Unchanged {
+                        pairs.push((plan.corpus.get(original), plan.corpus.get(made.text)));
+                    }
+                }
+                counted.same = same_rewrites(pairs);
+                counted
             };
             (0..plan.suite.seeds.len()).map(of_seed).collect()
         };
@@ -258,6 +274,7 @@ fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
         for (s, seed) in plan.suite.seeds.iter().enumerate() {
             for table in &plan.tables {
                 let made = made(plan, transformed, table, t, s);
+                let made: Vec<&Made> = made.into_iter().map(|(_, made)| made).collect();
                 rows.push(check_row(&planned.label, *seed, table.dataset.name(), &made));
             }
         }
@@ -315,7 +332,7 @@ fn check_row(transformation: &str, seed: u64, dataset: &str, made: &[&Made]) -> 
         kept_original: ended(Outcome::KeptOriginal),
         failed: ended(Outcome::Failed),
         unchanged: Some(changed_by(Change::Unchanged)),
-        near_copies: Some(changed_by(Change::NearCopy)),
+        near_copies: Some(changed_by(Change::NearCopy) + changed_by(Change::Contained)),
         failed_checks: count(made.iter().flat_map(|one| one.failed_checks.iter())),
         retried_checks: count(made.iter().flat_map(|one| one.retried_checks.iter())),
         first_checks: count(made.iter().flat_map(|one| one.first_checks.iter())),

@@ -6,8 +6,8 @@ use isomer_service_kit::Fault;
 
 use crate::{
     gate::{
-        Adjust, Basis, Gate, Limits, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Texts, Unit,
-        check_alpha,
+        Adjust, Basis, Gate, LimitsMessage, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Texts, Unit,
+        When, check_alpha,
     },
     report::GateVerdict,
     task::TaskType,
@@ -15,21 +15,14 @@ use crate::{
 
 /// Reads a request's gate.
 pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
-    let Some(gate) = gate else {
+    let Some(mut gate) = gate else {
         return Ok(Gate::default());
     };
     if let Some(alpha) = gate.alpha {
         check_alpha(alpha).map_err(|message| Fault::invalid("spec.gate.alpha", message))?;
     }
-    let limits = Limits {
-        max_unchanged: gate.max_unchanged,
-        max_near_copies: gate.max_near_copies,
-        max_cut: gate.max_cut,
-        max_shared: gate.max_shared,
-        min_accepted: gate.min_accepted,
-    };
-    limits
-        .check()
+    let limits = gate
+        .read_limits()
         .map_err(|(key, message)| Fault::invalid(format!("spec.gate.{key}"), message))?;
     Ok(Gate {
         limits,
@@ -101,7 +94,7 @@ fn filled(text: String) -> Option<String> {
     Some(text).filter(|text| !text.trim().is_empty())
 }
 
-fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
+fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
     use proto::gate_rule::Limit;
     let field = format!("gate.rules[{position}]");
     let path = |key: &str| format!("spec.{field}.{key}");
@@ -122,6 +115,9 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
     limit
         .check()
         .map_err(|message| Fault::invalid(path(limit.kind().name()), message))?;
+    let limits = rule
+        .read_limits()
+        .map_err(|(key, message)| Fault::invalid(path(&key), message))?;
     let task = match filled(rule.task_type) {
         None => None,
         Some(name) => Some(name.parse::<TaskType>().map_err(|error| {
@@ -132,16 +128,6 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
             Fault::invalid(path("task_type"), message)
         })?),
     };
-    let limits = Limits {
-        max_unchanged: rule.max_unchanged,
-        max_near_copies: rule.max_near_copies,
-        max_cut: rule.max_cut,
-        max_shared: rule.max_shared,
-        min_accepted: rule.min_accepted,
-    };
-    limits
-        .check()
-        .map_err(|(key, message)| Fault::invalid(path(key), message))?;
     Ok(Rule {
         limits,
         texts: match known(proto::GateTexts::try_from(rule.texts), &path("texts"))? {
@@ -149,6 +135,7 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
             proto::GateTexts::Changed => Texts::Changed,
             proto::GateTexts::Accepted => Texts::Accepted,
         },
+        when: When::Always,
         name: filled(rule.name),
         limit,
         of: filled(rule.quantity).unwrap_or_else(|| limit.default_quantity().to_owned()),
@@ -168,15 +155,10 @@ pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
     if *gate == Gate::default() {
         return None;
     }
-    Some(proto::Gate {
+    let mut message = proto::Gate {
         rules: gate.rules.iter().map(proto_rule).collect(),
         alpha: gate.alpha,
         without_suite_rules: gate.without_suite_rules,
-        max_unchanged: gate.limits.max_unchanged,
-        max_near_copies: gate.limits.max_near_copies,
-        max_cut: gate.limits.max_cut,
-        max_shared: gate.limits.max_shared,
-        min_accepted: gate.limits.min_accepted,
         adjust: match gate.adjust {
             None => proto::GateAdjust::Unspecified,
             Some(Adjust::None) => proto::GateAdjust::None,
@@ -197,7 +179,10 @@ pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
             Some(Sequential::Betting) => proto::GateSequential::Betting,
         }
         .into(),
-    })
+        ..proto::Gate::default()
+    };
+    message.write_limits(gate.limits);
+    Some(message)
 }
 
 fn proto_basis(basis: Option<Basis>) -> i32 {
@@ -215,18 +200,13 @@ fn proto_basis(basis: Option<Basis>) -> i32 {
 
 fn proto_rule(rule: &Rule) -> proto::GateRule {
     use proto::gate_rule::Limit;
-    proto::GateRule {
+    let mut message = proto::GateRule {
         name: rule.name.clone().unwrap_or_default(),
         quantity: rule.of.clone(),
         task_type: rule.task.map(|task| task.name().to_owned()).unwrap_or_default(),
         dataset: rule.dataset.clone().unwrap_or_default(),
         basis: proto_basis(rule.basis),
         unit: proto_unit(rule.unit),
-        max_unchanged: rule.limits.max_unchanged,
-        max_near_copies: rule.limits.max_near_copies,
-        max_cut: rule.limits.max_cut,
-        max_shared: rule.limits.max_shared,
-        min_accepted: rule.limits.min_accepted,
         texts: match rule.texts {
             Texts::All => proto::GateTexts::Unspecified,
             Texts::Changed => proto::GateTexts::Changed,
@@ -243,7 +223,10 @@ fn proto_rule(rule: &Rule) -> proto::GateRule {
             RuleLimit::MaxNegativeFlips(percent) => Limit::MaxNegativeFlips(percent),
             RuleLimit::MinOverlap(percent) => Limit::MinOverlap(percent),
         }),
-    }
+        ..proto::GateRule::default()
+    };
+    message.write_limits(rule.limits);
+    message
 }
 
 /// What an undecided gate means, as a proto.

@@ -11,25 +11,13 @@ use super::{
 use crate::{
     gate::{
         Adjust, Basis, Gate, Limits, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Texts, Unit,
-        check_alpha, check_share,
+        ValidityLimit, When, check_alpha, check_share,
     },
     task::TaskType,
 };
 
-const FIELDS: [&str; 12] = [
-    "alpha",
-    "basis",
-    "unit",
-    "undecided",
-    "sequential",
-    "adjust",
-    "max_unchanged",
-    "max_near_copies",
-    "max_cut",
-    "max_shared",
-    "min_accepted",
-    "rule",
-];
+/// Fields of the gate beside its limits on shares of texts.
+const FIELDS: [&str; 7] = ["alpha", "basis", "unit", "undecided", "sequential", "adjust", "rule"];
 const MOST_RULES: usize = 1_000;
 
 pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
@@ -38,7 +26,7 @@ pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
         return Ok(Gate::default());
     };
     let section = table(document, "gate", item, "a table: [gate], with [[gate.rule]] below it")?;
-    section.only(&FIELDS)?;
+    section.only(&[&FIELDS[..], &ValidityLimit::ALL.map(ValidityLimit::name)].concat())?;
     Ok(Gate {
         alpha: match section.number("alpha")? {
             None => None,
@@ -99,8 +87,8 @@ fn share(section: &Section<'_>, key: &str) -> Result<Option<f64>, SuiteError> {
 /// When a rule is invalid.
 fn limits(section: &Section<'_>) -> Result<Limits, SuiteError> {
     let mut limits = Limits::default();
-    for key in Limits::KEYS {
-        limits.set(key, share(section, key)?);
+    for limit in ValidityLimit::ALL {
+        limits.set(limit, share(section, limit.name())?);
     }
     Ok(limits)
 }
@@ -129,7 +117,8 @@ fn rules(section: &Section<'_>) -> Result<Vec<Rule>, SuiteError> {
 
 fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Result<Rule, SuiteError> {
     let section = table(document, field, item, "a table: [[gate.rule]]")?;
-    section.only(&Rule::keys())?;
+    // On the command line and in a request it is known whether there is a baseline.
+    section.only(&[&Rule::keys()[..], &["when"]].concat())?;
     let limit = limit(&section)?;
     Ok(Rule {
         limit,
@@ -140,6 +129,7 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
         basis: basis(&section)?,
         unit: choice(&section, "unit", "unit", &Unit::ALL, Unit::name)?,
         texts: choice(&section, "texts", "choice of texts", &Texts::ALL, Texts::name)?.unwrap_or_default(),
+        when: choice(&section, "when", "choice of runs", &When::ALL, When::name)?.unwrap_or_default(),
         limits: limits(&section)?,
         place: Place {
             origin: format!("{}:{}", document.file, document.line(item.span().start)),

@@ -51,7 +51,8 @@
 //! undecided = "block"                                                # if the data do not decide: exit code 4 ("block", the
 //!                                                                    # default), 1 ("fail") or 0 ("warn")
 //! max_unchanged = 0.10                                               # a rule is invalid if more of its texts stayed as they
-//! max_near_copies = 0.50                                             # were, or differ in one word; a rule may name its own
+//!                                                                    # were; a rule may name its own, and the gate the other
+//!                                                                    # limits of [`crate::gate::ValidityLimit`]
 //! sequential = true                                                  # rounds, until all is decided: "pocock" (true) or
 //!                                                                    # "obrien-fleming", "betting" (rounds over
 //!                                                                    # the items of one data set); default false

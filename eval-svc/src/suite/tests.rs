@@ -168,18 +168,17 @@ fn every_data_set_of_every_shipped_suite_has_a_language() {
 }
 
 #[test]
-fn every_shipped_suite_has_a_gate_on_drop_and_sensitivity() {
+fn every_shipped_suite_has_a_gate_on_drop_sensitivity_and_level() {
     use crate::gate::{RuleLimit, Unit};
     for (name, _) in BUILTIN {
         let suite = Suite::builtin(name).unwrap();
         let gate = suite.gate;
         let limit = if name == "quick" { 10.0 } else { 5.0 };
         let limits: Vec<RuleLimit> = gate.rules.iter().map(|rule| rule.limit).collect();
-        assert_eq!(
-            limits,
-            [RuleLimit::MaxDrop(limit), RuleLimit::MinSeparation(0.7)],
-            "{name}"
-        );
+        let mut wanted = vec![RuleLimit::MaxDrop(limit), RuleLimit::MinSeparation(0.7)];
+        wanted.extend((name == "quick").then_some(RuleLimit::MinScore(40.0)));
+        wanted.push(RuleLimit::Margin(limit));
+        assert_eq!(limits, wanted, "{name}");
         assert_eq!(gate.unit, Some(Unit::Item), "{name}");
         assert!(suite.separation.settled().is_some(), "{name}");
     }

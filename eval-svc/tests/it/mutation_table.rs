@@ -12,7 +12,11 @@ use isomer_proto::{
 
 use crate::{
     mutations::hash,
-    run_stubs::{Harness, Rewriter, create, encoder::DIMENSIONS, ended, report, spec, watch},
+    run_stubs::{
+        Harness, Rewriter, create,
+        encoder::{DIMENSIONS, vector},
+        ended, report, spec, watch,
+    },
 };
 
 /// How a check ends.
@@ -48,16 +52,23 @@ struct Row {
     says: &'static str,
     rewriter: Rewriter,
     encoder: &'static str,
+    baseline: Option<&'static str>,
     judge: bool,
     mutate: fn(&Harness),
     gate: &'static str,
     /// Data sets, all in one group where there are several.
     sets: usize,
+    /// Whether a pair is labelled as one, by its number and whether it is one.
+    label: fn(usize, bool) -> bool,
 }
 
 /// A drop, sensitivity, and the drop on accepted rewrites alone.
 const GATE: &str = "[[gate.rule]]\nmax_drop = 10\n[[gate.rule]]\nmin_separation = 0.8\n";
 const ACCEPTED: &str = "[[gate.rule]]\nmax_drop = 10\n[[gate.rule]]\nmin_separation = 0.8\n[[gate.rule]]\nmax_drop = 10\ntexts = \"accepted\"\n";
+
+/// As the shipped suites have it.
+const LEVEL: &str = "[[gate.rule]]\nmax_drop = 10\n[[gate.rule]]\nmin_separation = 0.8\n\
+                     [[gate.rule]]\nmargin = 5\nof = \"original\"\nwhen = \"baseline\"\n";
 
 /// Another text with the words in reverse and one more: `stub-keen` reads words in any order,
 /// without it.
@@ -69,7 +80,10 @@ fn healthy(_: &str, _: u64, text: &str) -> (String, Outcome) {
 /// A sentence that has nothing to do with the text.
 fn unrelated(_: &str, _: u64, text: &str) -> (String, Outcome) {
     let rest = ["quietly", "in vain", "at dawn", "for hours", "by mistake"][(hash(text) % 5) as usize];
-    (format!("Two clouds argued about geometry {rest}."), Outcome::Ok)
+    (
+        format!("Two clouds argued about geometry {rest}, {}.", hash(text)),
+        Outcome::Ok,
+    )
 }
 
 const HEALTHY: Row = Row {
@@ -78,10 +92,12 @@ const HEALTHY: Row = Row {
     says: "",
     rewriter: healthy,
     encoder: "stub-keen",
+    baseline: None,
     judge: true,
     mutate: |_| {},
     gate: ACCEPTED,
     sets: 1,
+    label: |_, pair| pair,
 };
 
 fn rows() -> Vec<Row> {
@@ -131,6 +147,31 @@ fn rows() -> Vec<Row> {
             let (_, rest) = text.split_once(' ').unwrap_or((text, ""));
             (format!("swapped {rest}"), Outcome::Ok)
         }),
+        generator("generator: puts the text into a frame", |_, _, text| {
+            (format!("Well, as people say: {text} That is how it was."), Outcome::Ok)
+        }),
+        generator("generator: says the text twice", |_, _, text| {
+            (format!("{text} {text}"), Outcome::Ok)
+        }),
+        generator("generator: lists alternatives, the text among them", |_, _, text| {
+            let (made, outcome) = healthy("", 0, text);
+            (format!("Option 1: {made} Option 2: {text}"), outcome)
+        }),
+        Row {
+            says: "same rewrite",
+            ..generator(
+                "generator: refuses three texts in ten in one sentence",
+                |name, seed, text| match hash(text) % 10 {
+                    0..3 => ("Sorry, this cannot be reworded here.".to_owned(), Outcome::Ok),
+                    _ => healthy(name, seed, text),
+                },
+            )
+        },
+        Row {
+            says: "a meaning guard",
+            mutate: |harness| *harness.transform.guarded.lock() = true,
+            ..generator("generator: changes the meaning, and a guard fires", healthy)
+        },
         // The transform service checks the language of what was made: after the last attempt the
         // original stands in.
         generator("generator: writes in the wrong language", |_, _, text| {
@@ -209,6 +250,17 @@ fn rows() -> Vec<Row> {
             ..encoder("encoder: returns one vector twice", "stub-keen")
         },
         Row {
+            end: End::Invalid,
+            says: "vector of length 0",
+            mutate: |harness| {
+                harness.manner().vectors = Some(|encoder, text| match hash(text) % 20 {
+                    0 => [0.0; DIMENSIONS],
+                    _ => vector(encoder, text),
+                });
+            },
+            ..encoder("encoder: no vector for one text in twenty", "stub-keen")
+        },
+        Row {
             end: End::Stopped,
             says: "not a number",
             mutate: |harness| harness.manner().vectors = Some(|_, _| [f32::NAN; DIMENSIONS]),
@@ -225,6 +277,48 @@ fn rows() -> Vec<Row> {
             says: "",
             mutate: |harness| harness.manner().limit = Some(3_000),
             ..encoder("encoder: cuts no text, and says so", "stub-keen")
+        },
+        Row {
+            end: End::Fail,
+            says: "original is at most 5 points below the baseline",
+            baseline: Some("stub-keen"),
+            gate: LEVEL,
+            ..encoder("encoder: worse than the baseline", "stub-worse")
+        },
+        Row {
+            end: End::Pass,
+            says: "Level not compared: no baseline",
+            gate: LEVEL,
+            ..encoder("encoder: as bad, and no baseline is named", "stub-worse")
+        },
+        Row {
+            what: "encoder: better than the baseline",
+            baseline: Some("stub-worse"),
+            judge: false,
+            gate: LEVEL,
+            ..HEALTHY
+        },
+        Row {
+            what: "encoder: equal to the baseline",
+            encoder: "stub-keen-again",
+            baseline: Some("stub-keen"),
+            judge: false,
+            gate: LEVEL,
+            ..HEALTHY
+        },
+        Row {
+            what: "data: labels that say nothing",
+            end: End::Invalid,
+            says: "at chance level",
+            label: |row, _| hash(&format!("row {row}")).is_multiple_of(2),
+            ..HEALTHY
+        },
+        Row {
+            what: "data: labels the wrong way round",
+            end: End::Invalid,
+            says: "may be inverted",
+            label: |_, pair| !pair,
+            ..HEALTHY
         },
         Row {
             what: "data: one data set, bounds over groups",
@@ -263,11 +357,17 @@ fn suite(harness: &Harness, row: &Row) -> SuiteRef {
     );
     for set in 0..row.sets {
         let rows = (0..90).map(|i| {
-            let (thing, number, label) = (things[i % 8], 1_000 * set + i + 12, i % 2);
+            let (thing, number, pair) = (things[i % 8], 1_000 * set + i + 12, i % 2 == 1);
+            let (other_thing, other_number) = if pair {
+                (thing, number)
+            } else {
+                (things[(i + 3) % 8], number + 500)
+            };
             let (one, two) = (
                 format!("The shop sold {number} old {thing} to the mayor."),
-                format!("A young man has bought {number} {thing} from the shop."),
+                format!("A young man has bought {other_number} {other_thing} from the shop."),
             );
+            let label = u8::from((row.label)(i, pair));
             serde_json::json!({ "sentence1": one, "sentence2": two, "label": label }).to_string()
         });
         let rows: Vec<String> = rows.collect();
@@ -314,7 +414,14 @@ async fn outcome(row: &Row) -> (End, String) {
             sample: Some(0),
             ..Judge::default()
         }),
-        ..spec(suite(&harness, row), &[row.encoder])
+        baseline_encoder_id: row.baseline.unwrap_or_default().to_owned(),
+        ..spec(
+            suite(&harness, row),
+            &[Some(row.encoder), row.baseline]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>(),
+        )
     };
     let run = match create(&mut client, asked).await {
         Ok(run) => ended(&watch(&mut client, &run.id, 0).await),

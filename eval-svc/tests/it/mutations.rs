@@ -2,10 +2,10 @@
 //! verdict it must end in, and the healthy twin that passes on the same suite.
 
 use isomer_proto::{
-    eval::v1::{Run, RunState, Verdict},
+    eval::v1::{Run, RunState, SuiteRef, Verdict, suite_ref},
     transform::v1::Outcome,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::run_stubs::{Harness, Rewriter, many::suite, report_json, run_to_end, spec};
 
@@ -122,4 +122,58 @@ async fn a_small_data_set_of_which_nothing_was_rewritten_is_noticed() {
     )
     .await;
     assert_eq!(run.verdict(), Verdict::Invalid, "{}", json["gate"]);
+}
+
+#[tokio::test]
+async fn test_rows_that_were_fitted_on_make_the_gate_invalid() {
+    let verdict = async |fitted_on: usize, limit: &str| {
+        let harness = Harness::new();
+        let folder = harness.home.path().join("data/leaky");
+        std::fs::create_dir_all(&folder).unwrap();
+        let row = |i: usize, text: String| json!({ "text": text, "label": i % 2 }).to_string() + "\n";
+        let sentence = |i: usize| match i % 2 {
+            0 => format!("Zebras run past {i} zoos."),
+            _ => format!("All {i} alarms rang at noon."),
+        };
+        let train: String = (0..40).map(|i| row(i, sentence(i))).collect();
+        let test = (0..40).map(|i| {
+            row(
+                i,
+                if i < fitted_on {
+                    sentence(i).to_uppercase()
+                } else {
+                    sentence(i + 100)
+                },
+            )
+        });
+        std::fs::write(folder.join("train.jsonl"), train).unwrap();
+        std::fs::write(folder.join("test.jsonl"), test.collect::<String>()).unwrap();
+        let toml = format!(
+            "name = \"leaky\"\nseeds = [1]\ntransformations = [\"paraphrase\"]\n[[gate.rule]]\nmin_score = -99\nof = \"original\"\n{limit}\n\
+             [[dataset]]\ntask = \"classification\"\npath = \"leaky\"\n"
+        );
+        let suite = SuiteRef {
+            source: Some(suite_ref::Source::Toml(toml)),
+            base_dir: harness.home.path().join("data").display().to_string(),
+            file_name: "leaky.toml".to_owned(),
+        };
+        let (_service, mut client) = harness.open().await;
+        let run = run_to_end(&mut client, spec(suite, &["stub-a"])).await;
+        assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+        (run.verdict(), report_json(&mut client, &run.id).await)
+    };
+    let (found, json) = verdict(4, "").await;
+    assert_eq!(found, Verdict::Invalid, "{}", json["gate"]);
+    let note = json["gate"]["encoders"][0]["rules"][0]["note"].as_str().unwrap();
+    assert!(note.contains("10 % of the test rows are train rows too"), "{note}");
+    assert!(
+        json["notes"]
+            .to_string()
+            .contains("4 of 40 test rows have the text of a train row"),
+        "{}",
+        json["notes"]
+    );
+    let (allowed, _) = verdict(4, "max_leak = 0.1").await;
+    let (few, _) = verdict(2, "").await;
+    assert_eq!([allowed, few], [Verdict::Pass; 2]);
 }

@@ -87,7 +87,7 @@ fn against(suite: SuiteRef, encoder: &str) -> RunSpec {
     asked
 }
 
-const RULES: &str = "[gate]\nmax_shared = 1.0\nmax_near_copies = 1.0\n\
+const RULES: &str = "[gate]\nmax_shared = 1.0\nmax_near_copies = 1.0\nmax_same_rewrites = 1.0\nmax_guarded = 1.0\n\
     [[gate.rule]]\nmax_negative_flips = 5\ntask = \"retrieval\"\n\
     [[gate.rule]]\nmin_overlap = 80\ntask = \"retrieval\"\nof = \"original\"\n";
 

@@ -15,8 +15,7 @@ use crate::run_stubs::{
 
 /// A limit on drops that every encoder keeps, and none on texts that share a vector: only
 /// sensitivity tells the encoders apart.
-const GATE: &str =
-    "[gate]\nmax_shared = 1.0\n[[gate.rule]]\nmax_drop = 190\nbasis = \"point\"\n[[gate.rule]]\nmin_separation = 0.8\n";
+const GATE: &str = "[gate]\nmax_shared = 1.0\nmax_at_chance = 1.0\n[[gate.rule]]\nmax_drop = 190\nbasis = \"point\"\n[[gate.rule]]\nmin_separation = 0.8\n";
 
 /// Forty pairs of sentences, eighty texts, to each of which two kinds of change or more apply.
 fn suite(harness: &Harness, more: &str) -> SuiteRef {

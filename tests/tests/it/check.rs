@@ -37,7 +37,7 @@ fn suite(home: &Home) -> String {
         .collect();
     std::fs::write(data.join("test.jsonl"), rows).unwrap();
     let suite = home.path().join("suite.toml");
-    let text = "name = \"tiny\"\nseeds = [1337]\ntransformations = [\"paraphrase\"]\nattempts = 2\n\n\
+    let text = "name = \"tiny\"\nseeds = [1337]\ntransformations = [\"paraphrase\"]\nattempts = 2\n\n[gate]\nmax_at_chance = 1.0\n\n\
                 [[dataset]]\ntask = \"sts\"\npath = \"data\"\nname = \"tiny\"\n";
     std::fs::write(&suite, text).unwrap();
     suite.display().to_string()

@@ -19,7 +19,9 @@ const PAIRS: usize = 4;
 /// Sixteen data sets of four pairs each, all with different texts.
 fn suite(home: &Home) -> String {
     let animals = ["cat", "dog", "horse", "sheep"];
-    let mut text = "name = \"rounds\"\nseeds = [1337]\ntransformations = [\"paraphrase\"]\n".to_owned();
+    let mut text =
+        "name = \"rounds\"\nseeds = [1337]\ntransformations = [\"paraphrase\"]\n[gate]\nmax_at_chance = 1.0\n"
+            .to_owned();
     for d in 0..DATASETS {
         let row = |i: usize| {
             let animal = animals[(i + d) % animals.len()];

@@ -46,7 +46,7 @@ const SETTINGS: [(&str, &str); 3] = [
 fn suite(folder: &Path) -> String {
     let animals = ["cat", "dog", "horse", "sheep", "goose", "heron"];
     let mut text = "name = \"fleet\"\nseeds = [1337, 7]\ntransformations = [\"paraphrase\"]\nattempts = 2\n\n\
-                    [gate]\nsequential = \"obrien-fleming\"\n\n\
+                    [gate]\nmax_at_chance = 1.0\nmax_guarded = 1.0\nmax_same_rewrites = 1.0\nsequential = \"obrien-fleming\"\n\n\
                     [[gate.rule]]\nmax_drop = 60\nbasis = \"signed-rank\"\n"
         .to_owned();
     for place in SETS {

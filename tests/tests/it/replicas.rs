@@ -54,7 +54,7 @@ fn spec(folder: &Path, stub: &Stub) -> RunSpec {
         })
         .collect();
     fs::write(folder.join("pairs.jsonl"), rows).unwrap();
-    let suite = "name = \"replicas\"\nseeds = [1337]\ntransformations = [\"paraphrase\"]\n\n[[gate.rule]]\nmax_drop = 200.0\n\n\
+    let suite = "name = \"replicas\"\nseeds = [1337]\ntransformations = [\"paraphrase\"]\n\n[gate]\nmax_at_chance = 1.0\n\n[[gate.rule]]\nmax_drop = 200.0\n\n\
                  [[dataset]]\ntask = \"sts\"\npath = \"pairs.jsonl\"\n";
     RunSpec {
         suite: Some(SuiteRef {

@@ -656,6 +656,22 @@ fn runs() -> Vec<Row> {
             .collect(),
         ),
         row(
+            "Gate.validity",
+            "INVALID_ARGUMENT for an unknown name, and for one that a field above gives too",
+            [
+                gate(points(), |gate| {
+                    gate.validity.insert("max_gaurded".to_owned(), 0.1);
+                }),
+                gate(points(), |gate| {
+                    gate.max_cut = Some(0.1);
+                    gate.validity.insert("max_cut".to_owned(), 0.1);
+                }),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+        ),
+        row(
             "GateRule.limit",
             "None is set: INVALID_ARGUMENT",
             gate(GateRule::default(), |_| ()),

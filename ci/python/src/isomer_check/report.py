@@ -1008,6 +1008,10 @@ class GateRule:
     """
     min_accepted: Optional[float] = dataclasses.field(default=None)
     """Share of accepted rewrites below which it is invalid; absent likewise."""
+    validity: Dict[str, float] = dataclasses.field(default_factory=lambda: cast('Dict[str, float]', {}))
+    """Every share beyond which it is invalid, by name, those above among them; empty in reports of
+    versions that named each in a field of its own.
+    """
     origin: str
     """Where it was written, e.g. `nightly.toml:12`; empty: in the request."""
 
@@ -1092,6 +1096,8 @@ class RuleVerdict:
     """Number of that look."""
     rewrites: Optional[RewriteShare] = dataclasses.field(default=None)
     """How many of its texts were not rewritten; absent for rules on the original texts."""
+    shares: Dict[str, float] = dataclasses.field(default_factory=lambda: cast('Dict[str, float]', {}))
+    """The shares that `validity` of the rule limits, as far as they are known, by name."""
     units_needed: Optional[int] = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Undecided: data sets in all that would decide, if the estimate and the spread stayed."""
     seeds_needed: Optional[int] = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
@@ -1110,7 +1116,9 @@ class RewriteShare:
     unchanged: float
     """Share that stayed as it was: equal after NFKC, without case, punctuation and white space."""
     near_copies: float
-    """Share in which one word differs."""
+    """Share of near copies: at most 15 % of the words differ, or the rewrite contains the
+    original.
+    """
     cut: Optional[float] = dataclasses.field(default=None)
     """Share of the rewrites that the encoder cut; absent where it says of none whether it cut it."""
     rated: int = dataclasses.field(default=0, metadata={'minimum': 0, 'maximum': 18446744073709551615})

@@ -12,7 +12,7 @@ from isomer_client.proto.eval.v1 import run_pb2
 from .errors import UsageError
 
 LIMITS = ("max_drop", "max_drop_percent", "min_score", "margin", "min_separation", "worst", "max_negative_flips", "min_overlap")
-SHARES = ("max_unchanged", "max_near_copies", "max_cut", "max_shared", "min_accepted")
+SHARES = ("max_unchanged", "max_near_copies", "max_cut", "max_shared", "min_accepted", "max_zero", "max_same_rewrites", "max_guarded", "max_leak", "max_at_chance")
 # Our names, and the fields of the message.
 TEXTS = {"of": "quantity", "task": "task_type", "dataset": "dataset", "name": "name"}
 CHOICES: Dict[str, Dict[str, int]] = {
@@ -66,6 +66,11 @@ class Rule:
     max_cut: Optional[float] = None
     max_shared: Optional[float] = None
     min_accepted: Optional[float] = None
+    max_zero: Optional[float] = None
+    max_same_rewrites: Optional[float] = None
+    max_guarded: Optional[float] = None
+    max_leak: Optional[float] = None
+    max_at_chance: Optional[float] = None
     name: str = ""
     """Shown in reports; empty: the rule in words."""
 
@@ -123,8 +128,14 @@ class Rule:
         """As a gateway takes it."""
         made = run_pb2.GateRule()
         for key in (*LIMITS, *SHARES):
-            if getattr(self, key) is not None:
-                setattr(made, key, float(getattr(self, key)))
+            value = getattr(self, key)
+            if value is None:
+                continue
+            # Newer limits are in a map.
+            if key in made.DESCRIPTOR.fields_by_name:
+                setattr(made, key, float(value))
+            else:
+                made.validity[key] = float(value)
         for key, field in TEXTS.items():
             setattr(made, field, getattr(self, key))
         for key, known in CHOICES.items():

@@ -67,6 +67,15 @@ impl Grid {
         Self::new(names(encoders), names(datasets), columns.collect(), seeds.to_vec())
     }
 
+    /// An encoder's scores on a data set: the original, then every transformation and seed.
+    pub(crate) fn scores(&self, encoder: usize, dataset: usize) -> Vec<f64> {
+        let transformed = self.transformed[encoder][dataset].iter().flatten();
+        std::iter::once(&self.original[encoder][dataset])
+            .chain(transformed)
+            .copied()
+            .collect()
+    }
+
     /// Axes that occur, in the order of the tables.
     pub fn axes(&self) -> Vec<Axis> {
         Axis::ALL

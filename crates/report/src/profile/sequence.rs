@@ -25,7 +25,7 @@ pub fn sequence(
     texts: &[Vec<u32>],
     unit: &UnitItems,
 ) -> Result<(Vec<f64>, usize), String> {
-    let values = values(&Sum::of_rule(grid, figure, drop), unit)
+    let values = values(&Sum::of_rule(grid, figure, drop), unit.all())
         .ok_or_else(|| "a score of the rule is not a mean over the items".to_owned())?;
     if order.len() != values.len() || texts.len() != values.len() {
         return Err("the order in which the items were drawn is not known".to_owned());

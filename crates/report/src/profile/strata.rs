@@ -49,36 +49,87 @@ pub fn strata(
     mut evidence: impl FnMut(usize) -> Result<UnitItems, String>,
 ) -> Result<Vec<Stratum>, String> {
     let sum = Sum::of_rule(grid, figure, drop);
-    let members = |d: usize| {
-        datasets
-            .iter()
-            .filter(|other| grid.groups[**other] == grid.groups[d])
-            .count()
+    each(grid, datasets, items, |d, own| {
+        let unit = evidence(d)?;
+        let range = range(&grid.tasks[d], drop);
+        match choice.masks(own) {
+            Some(masks) => subsets::evidence(grid, (figure, drop), (&grid.datasets[d], own, masks), &unit, range),
+            None => of_scores(
+                own,
+                &grid.datasets[d],
+                &sum,
+                (grid.scores(e, d), unit.all().collect()),
+                range,
+            ),
+        }
+    })
+}
+
+/// The strata of an encoder's score less that of the baseline, item by item.
+///
+/// # Errors
+/// Why a data set has none, as a message.
+pub fn margin_strata(
+    grid: &Grid,
+    (encoder, baseline): (usize, usize),
+    figure: Figure,
+    datasets: &[usize],
+    items: &[DatasetItems],
+    evidence: impl Fn(usize, usize) -> Result<UnitItems, String>,
+) -> Result<Vec<Stratum>, String> {
+    let sum = Sum::of_rule(grid, figure, false).less_itself();
+    each(grid, datasets, items, |d, own| {
+        let (new, old) = (evidence(encoder, d)?, evidence(baseline, d)?);
+        let scores = [grid.scores(encoder, d), grid.scores(baseline, d)].concat();
+        let all = new.all().chain(old.all()).collect();
+        // A difference of two scores has the range of a drop.
+        of_scores(own, &grid.datasets[d], &sum, (scores, all), range(&grid.tasks[d], true))
+    })
+}
+
+/// One stratum for each data set.
+fn each(
+    grid: &Grid,
+    datasets: &[usize],
+    items: &[DatasetItems],
+    mut known: impl FnMut(usize, &DatasetItems) -> Result<Known, String>,
+) -> Result<Vec<Stratum>, String> {
+    let mut of_dataset = |d: usize| {
+        let members = datasets.iter().filter(|other| grid.groups[**other] == grid.groups[d]);
+        let own = items.get(d).ok_or_else(|| "its items are not known".to_owned())?;
+        Ok(Stratum {
+            weight: 1.0 / members.count() as f64,
+            evidence: known(d, own)?,
+        })
     };
     datasets
         .iter()
-        .map(|&d| {
-            let name = &grid.datasets[d];
-            let of = |why: String| format!("{name}: {why}");
-            let own = items.get(d).ok_or_else(|| of("its items are not known".to_owned()))?;
-            let unit = evidence(d).map_err(of)?;
-            let range = range(&grid.tasks[d], drop);
-            let known = match choice.masks(own) {
-                Some(masks) => subsets::evidence(grid, (figure, drop), (name, own, masks), &unit, range).map_err(of)?,
-                None => match values(&sum, &unit) {
-                    Some(values) => Known::Items {
-                        clusters: clusters(&own.clusters, &values),
-                        range,
-                    },
-                    None => measured(grid, (e, d), own, &unit, &sum).map_err(of)?,
-                },
-            };
-            Ok(Stratum {
-                weight: 1.0 / members(d) as f64,
-                evidence: known,
-            })
-        })
+        .map(|d| of_dataset(*d).map_err(|why: String| format!("{}: {why}", grid.datasets[*d])))
         .collect()
+}
+
+/// The stratum of a sum over scores in points, each with its evidence.
+fn of_scores(
+    items: &DatasetItems,
+    dataset: &str,
+    sum: &Sum,
+    (scores, evidence): (Vec<f64>, Vec<&Evidence>),
+    range: Range,
+) -> Result<Known, String> {
+    match values(sum, evidence.iter().copied()) {
+        Some(values) => Ok(Known::Items {
+            clusters: clusters(&items.clusters, &values),
+            range,
+        }),
+        None => {
+            // Scores that do not count are not resampled.
+            let counts: Vec<usize> = (0..scores.len()).filter(|i| sum.terms()[*i] != 0.0).collect();
+            let sum = Sum(counts.iter().map(|i| sum.terms()[*i]).collect());
+            let scores = counts.iter().map(|i| scores[*i]).collect();
+            let evidence: Vec<&Evidence> = counts.iter().map(|i| evidence[*i]).collect();
+            known(Replicates::of(scores, &evidence, &items.clusters, dataset)?.resampled(&sum))
+        }
+    }
 }
 
 /// The range of an item's value, in points. A correlation within a text is between −1 and 1, every
@@ -92,8 +143,7 @@ pub fn range(task: &str, drop: bool) -> Range {
 }
 
 /// The rule's sum on each item, in points; `None` where a score is not a mean over items.
-pub(super) fn values(sum: &Sum, unit: &UnitItems) -> Option<Vec<Option<f64>>> {
-    let all = std::iter::once(&unit.original).chain(unit.transformed.iter().flatten());
+pub(super) fn values<'a>(sum: &Sum, all: impl Iterator<Item = &'a Evidence>) -> Option<Vec<Option<f64>>> {
     let mut total: Option<Vec<Option<f64>>> = None;
     for (term, evidence) in sum.terms().iter().zip(all) {
         if *term == 0.0 {
@@ -129,17 +179,6 @@ pub(crate) fn clusters(of: &[u32], values: &[Option<f64>]) -> Vec<Cluster> {
         }
     }
     all.into_values().collect()
-}
-
-fn measured(
-    grid: &Grid,
-    place: (usize, usize),
-    items: &DatasetItems,
-    unit: &UnitItems,
-    sum: &Sum,
-) -> Result<Known, String> {
-    let replicates = Replicates::new(grid, place, items, unit)?;
-    known(replicates.resampled(sum))
 }
 
 /// A figure with its standard error over resamples.
@@ -250,6 +289,83 @@ mod tests {
         };
         assert_eq!(verdict(&kept), Verdict::Pass);
         assert_eq!(verdict(&lost), Verdict::Fail);
+    }
+
+    #[test]
+    fn a_margin_is_the_encoders_sum_less_the_baselines_item_by_item() {
+        let mut grid = Grid::of(&["new", "old"], &["x"], &[("paraphrase", Axis::Lexical)], &[1]);
+        grid.tasks[0] = "retrieval".to_owned();
+        let items = DatasetItems {
+            clusters: vec![0, 1, 2],
+            changed: Vec::new(),
+            accepted: Vec::new(),
+        };
+        let scores = [[[1.0, 0.5, 0.0], [0.5, 0.5, 0.0]], [[1.0, 1.0, 0.5], [0.0, 1.0, 0.0]]];
+        let of = |figure| {
+            let found = margin_strata(
+                &grid,
+                (0, 1),
+                figure,
+                &[0],
+                std::slice::from_ref(&items),
+                |encoder, _| {
+                    let [original, transformed] = scores[encoder];
+                    Ok(UnitItems {
+                        original: Evidence::mean(&original, None),
+                        transformed: vec![vec![Evidence::mean(&transformed, None)]],
+                    })
+                },
+            );
+            match &found.unwrap()[0].evidence {
+                Known::Items { clusters, range } => {
+                    assert_eq!((range.low, range.high), (-100.0, 100.0));
+                    clusters.iter().map(|one| one.sum).collect::<Vec<f64>>()
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(of(Figure::Original), [0.0, -50.0, -50.0]);
+        assert_eq!(of(Figure::Total), [50.0, -50.0, 0.0]);
+    }
+
+    #[test]
+    fn a_margin_of_rank_correlations_is_resampled_over_pairs() {
+        // The new encoder orders 60 pairs as the gold scores do, the old one at random: the margin
+        // is the difference of the scores, with a spread.
+        let gold: Vec<f64> = (0..60).map(f64::from).collect();
+        let spearman = |order: &dyn Fn(u32) -> f32| Evidence::Spearman {
+            gold: gold.clone(),
+            predicted: (0..60).map(order).collect(),
+            points: Vec::new(),
+        };
+        let (new, old) = (spearman(&|i| i as f32), spearman(&|i| (i * 37 % 60) as f32));
+        let mut grid = Grid::of(&["new", "old"], &["x"], &[("paraphrase", Axis::Lexical)], &[1]);
+        for (e, evidence) in [&new, &old].into_iter().enumerate() {
+            let score = evidence.whole().unwrap() * 100.0;
+            (grid.original[e][0], grid.transformed[e][0][0][0]) = (score, score);
+        }
+        let items = DatasetItems {
+            clusters: (0..60).collect(),
+            changed: Vec::new(),
+            accepted: Vec::new(),
+        };
+        let found = margin_strata(&grid, (0, 1), Figure::Original, &[0], &[items], |encoder, _| {
+            let own = if encoder == 0 { &new } else { &old };
+            Ok(UnitItems {
+                original: own.clone(),
+                transformed: vec![vec![own.clone()]],
+            })
+        });
+        let Known::Measured {
+            estimate,
+            standard_error,
+            ..
+        } = found.unwrap()[0].evidence
+        else {
+            panic!("a correlation is no mean over items")
+        };
+        assert!((estimate - (grid.original[0][0] - grid.original[1][0])).abs() < 1e-9);
+        assert!((5.0..25.0).contains(&standard_error), "{standard_error}");
     }
 
     #[test]

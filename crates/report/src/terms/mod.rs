@@ -10,6 +10,7 @@ mod prompts;
 mod separation;
 pub mod transformation;
 pub mod truncation;
+mod validity;
 
 pub use counters::{Counters, JudgeCounters};
 pub use gate::{Adjust, Basis, MAX_UNCHANGED, OnUndecided, RuleKind, Texts, Unit};
@@ -19,3 +20,4 @@ pub use prompts::{Part, PromptSource};
 pub use separation::{Kind, Stratum};
 pub use transformation::Transformation;
 pub use truncation::CutCount;
+pub use validity::ValidityLimit;

@@ -599,6 +599,7 @@ fn gate(profile: &RobustnessProfile) -> GateReport {
         max_cut: Some(0.9),
         max_shared: Some(0.1),
         min_accepted: Some(0.5),
+        validity: BTreeMap::from([("max_guarded".to_owned(), 0.3)]),
         origin: "fixture.toml:12".to_owned(),
     };
     let controls = GateRule {

@@ -30,8 +30,8 @@ pub(in crate::run) struct Set {
 
 /// A data set's texts with their rewrites by a transformation and seed, each pair once.
 ///
-/// A rewrite that differs in one word or less is left out. It shares more words with its text than
-/// any copy does, so every encoder that reacts to words at all would separate it.
+/// A near copy, and a rewrite that contains the text, are left out. They share more words with the
+/// text than any copy does, so every encoder that reacts to words at all would separate them.
 pub(super) fn rewrites_of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Vec<Pair> {
     let Variant::Transformed { transformation, seed } = variant else {
         return Vec::new();

@@ -49,7 +49,19 @@ pub fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
             return vector;
         }
         // Words in any order, without `indeed`.
-        "stub-keen" => return words(text),
+        "stub-keen" | "stub-keen-again" => return words(text),
+        // The same with noise that any change of words changes: as robust, and less good.
+        "stub-worse" => {
+            let mut own = own_words(text);
+            own.sort_unstable();
+            let noise = words(&own.concat());
+            let mut vector = words(text);
+            vector
+                .iter_mut()
+                .zip(noise)
+                .for_each(|(value, noise)| *value += 0.4 * noise);
+            return vector;
+        }
         _ => {}
     }
     let salt: u32 = encoder.bytes().map(u32::from).sum();
@@ -61,13 +73,16 @@ pub fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
     vector
 }
 
-/// Mean of a pseudo-random vector for each word but `indeed`.
-fn words(text: &str) -> [f32; DIMENSIONS] {
-    let words: Vec<String> = text
-        .split(|c: char| !c.is_alphanumeric())
+fn own_words(text: &str) -> Vec<String> {
+    text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty() && *word != "indeed")
         .map(str::to_lowercase)
-        .collect();
+        .collect()
+}
+
+/// Mean of a pseudo-random vector for each word but `indeed`.
+fn words(text: &str) -> [f32; DIMENSIONS] {
+    let words = own_words(text);
     let mut mean = [0.0f32; DIMENSIONS];
     for word in &words {
         let mut state = word

@@ -74,6 +74,8 @@ pub struct StubTransform {
     pub down: Arc<Mutex<Option<Fault>>>,
     /// Every text ends in a generator error.
     pub silent: Arc<Mutex<bool>>,
+    /// A meaning guard fires on every text.
+    pub guarded: Arc<Mutex<bool>>,
     /// Makes the texts instead of the stub's own rules.
     pub rewriter: Arc<Mutex<Option<Rewriter>>>,
     /// What each request for texts asked for.
@@ -186,9 +188,15 @@ impl StubTransform {
         }
         if let Some(rewriter) = *self.rewriter.lock() {
             let (text, outcome) = rewriter(name, seed, text);
+            let guards = if *self.guarded.lock() {
+                vec![Guard::Negation.into()]
+            } else {
+                vec![]
+            };
             return TransformResult {
                 text,
                 outcome: outcome.into(),
+                guards,
                 ..TransformResult::default()
             };
         }

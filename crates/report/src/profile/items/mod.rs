@@ -101,6 +101,12 @@ impl Sum {
         Self(terms)
     }
 
+    /// The sum over the scores of one encoder, less the same sum over those of another.
+    pub(super) fn less_itself(&self) -> Self {
+        let other = self.0.iter().map(|term| -term);
+        Self(self.0.iter().copied().chain(other).collect())
+    }
+
     /// One factor for each score: the original, then every transformation and seed.
     pub(super) fn terms(&self) -> &[f64] {
         &self.0
@@ -154,9 +160,7 @@ impl Replicates {
         unit: &UnitItems,
     ) -> Result<Self, String> {
         let evidence: Vec<&Evidence> = unit.all().collect();
-        let own = grid.transformed[e][d].iter().flatten();
-        let scores: Vec<f64> = std::iter::once(&grid.original[e][d]).chain(own).copied().collect();
-        Self::of(scores, &evidence, &items.clusters, &grid.datasets[d])
+        Self::of(grid.scores(e, d), &evidence, &items.clusters, &grid.datasets[d])
     }
 
     /// Scores in points, each with its evidence, over the same resamples of the same items.

@@ -755,6 +755,26 @@ class Gate(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class ValidityEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     RULES_FIELD_NUMBER: _builtins.int
     ALPHA_FIELD_NUMBER: _builtins.int
     BASIS_FIELD_NUMBER: _builtins.int
@@ -768,6 +788,7 @@ class Gate(_message.Message):
     MIN_ACCEPTED_FIELD_NUMBER: _builtins.int
     MAX_SHARED_FIELD_NUMBER: _builtins.int
     WITHOUT_SUITE_RULES_FIELD_NUMBER: _builtins.int
+    VALIDITY_FIELD_NUMBER: _builtins.int
     alpha: _builtins.float
     """Chance of error of each rule on each side: bounds are one-sided at 1 - alpha. Above 0 and below
     0.5; absent: the suite's, else 0.05.
@@ -784,7 +805,10 @@ class Gate(_message.Message):
     original stands in count too. 0 to 1; absent: the suite's, else 0.1.
     """
     max_near_copies: _builtins.float
-    """The same for rewrites in which one word differs. 0 to 1; absent: the suite's, else 0.5."""
+    """The same for rewrites that are near copies: at most 15 % of the words differ, or the rewrite
+    contains the original (not for transformations that lengthen a text). 0 to 1; absent: the
+    suite's, else 0.5.
+    """
     unit: Global___GateUnit.ValueType
     """For rules that name none. Unspecified: the suite's, else each rule's own default."""
     adjust: Global___GateAdjust.ValueType
@@ -808,6 +832,14 @@ class Gate(_message.Message):
     """Leaves the rules of the suite out: only those of this message apply."""
     @_builtins.property
     def rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___GateRule]: ...
+    @_builtins.property
+    def validity(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """Shares beyond which a rule is invalid, 0 to 1, by the name that a suite gives them: those
+        above, and `max_zero`, `max_leak`, `max_at_chance`, `max_same_rewrites` and `max_guarded`.
+        INVALID_ARGUMENT for an unknown name, and for one that a field above gives too. Absent: the
+        suite's, else the default.
+        """
+
     def __init__(
         self,
         *,
@@ -824,10 +856,11 @@ class Gate(_message.Message):
         min_accepted: _builtins.float | None = ...,
         max_shared: _builtins.float | None = ...,
         without_suite_rules: _builtins.bool = ...,
+        validity: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "alpha", b"alpha", "max_cut", b"max_cut", "max_near_copies", b"max_near_copies", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "adjust", b"adjust", "alpha", b"alpha", "basis", b"basis", "max_cut", b"max_cut", "max_near_copies", b"max_near_copies", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "rules", b"rules", "sequential", b"sequential", "undecided", b"undecided", "unit", b"unit", "without_suite_rules", b"without_suite_rules"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "adjust", b"adjust", "alpha", b"alpha", "basis", b"basis", "max_cut", b"max_cut", "max_near_copies", b"max_near_copies", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "rules", b"rules", "sequential", b"sequential", "undecided", b"undecided", "unit", b"unit", "validity", b"validity", "without_suite_rules", b"without_suite_rules"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
     _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015
@@ -865,6 +898,26 @@ class GateRule(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class ValidityEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     NAME_FIELD_NUMBER: _builtins.int
     MAX_DROP_FIELD_NUMBER: _builtins.int
     MAX_DROP_PERCENT_FIELD_NUMBER: _builtins.int
@@ -885,6 +938,7 @@ class GateRule(_message.Message):
     MAX_CUT_FIELD_NUMBER: _builtins.int
     MIN_ACCEPTED_FIELD_NUMBER: _builtins.int
     MAX_SHARED_FIELD_NUMBER: _builtins.int
+    VALIDITY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Shown in reports; empty: the rule in words."""
     max_drop: _builtins.float
@@ -894,8 +948,9 @@ class GateRule(_message.Message):
     min_score: _builtins.float
     """Least score, in points; -100 to 100."""
     margin: _builtins.float
-    """Non-inferiority: at most this many points below the baseline encoder, paired over data sets;
-    0 to 200. Needs RunSpec.baseline_encoder_id or the suite's `baseline`.
+    """Non-inferiority: at most this many points below the baseline encoder, paired over items or
+    over groups of data sets; 0 to 200. Needs RunSpec.baseline_encoder_id or the suite's
+    `baseline`.
     """
     min_separation: _builtins.float
     """Least share of texts whose rewrite is nearer to the text than to a copy with another meaning,
@@ -931,17 +986,17 @@ class GateRule(_message.Message):
     dataset: _builtins.str
     """Only this data set; empty: all. One data set alone can be decided on points only."""
     basis: Global___GateBasis.ValueType
-    """Unspecified: the gate's, else GATE_BASIS_BOUNDED; GATE_BASIS_POINT for min_score,
-    GATE_BASIS_SIGNED_RANK for margin.
+    """Unspecified: the gate's, else GATE_BASIS_BOUNDED; GATE_BASIS_POINT for min_score; for margin
+    GATE_BASIS_BOUNDED over items and GATE_BASIS_SIGNED_RANK over groups.
     """
     max_unchanged: _builtins.float
     """Absent: the gate's."""
     max_near_copies: _builtins.float
     """Absent: the gate's."""
     unit: Global___GateUnit.ValueType
-    """Unspecified: the gate's, else GATE_UNIT_GROUP, or GATE_UNIT_ITEM for max_drop and min_score on
-    GATE_BASIS_BOUNDED with fewer than six groups. max_negative_flips and min_overlap are about
-    items in any case.
+    """Unspecified: the gate's, else GATE_UNIT_GROUP, or GATE_UNIT_ITEM for max_drop, min_score and
+    margin on GATE_BASIS_BOUNDED with fewer than six groups. max_negative_flips and min_overlap are
+    about items in any case.
     """
     texts: Global___GateTexts.ValueType
     """Which rewrites it looks at. Unspecified: GATE_TEXTS_ALL."""
@@ -951,6 +1006,10 @@ class GateRule(_message.Message):
     """Absent: the gate's."""
     max_shared: _builtins.float
     """Absent: the gate's."""
+    @_builtins.property
+    def validity(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """As in Gate. Absent: the gate's."""
+
     def __init__(
         self,
         *,
@@ -974,10 +1033,11 @@ class GateRule(_message.Message):
         max_cut: _builtins.float | None = ...,
         min_accepted: _builtins.float | None = ...,
         max_shared: _builtins.float | None = ...,
+        validity: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_negative_flips", b"max_negative_flips", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_overlap", b"min_overlap", "min_score", b"min_score", "min_separation", b"min_separation", "worst", b"worst"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "basis", b"basis", "dataset", b"dataset", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_negative_flips", b"max_negative_flips", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_overlap", b"min_overlap", "min_score", b"min_score", "min_separation", b"min_separation", "name", b"name", "quantity", b"quantity", "task_type", b"task_type", "texts", b"texts", "unit", b"unit", "worst", b"worst"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "basis", b"basis", "dataset", b"dataset", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_negative_flips", b"max_negative_flips", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_overlap", b"min_overlap", "min_score", b"min_score", "min_separation", b"min_separation", "name", b"name", "quantity", b"quantity", "task_type", b"task_type", "texts", b"texts", "unit", b"unit", "validity", b"validity", "worst", b"worst"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_cut: _TypeAlias = _typing.Literal["max_cut"]  # noqa: Y015
     _WhichOneofArgType__max_cut: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut"]  # noqa: Y015

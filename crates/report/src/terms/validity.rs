@@ -1,0 +1,201 @@
+//! Limits on shares of texts beyond which a rule of the gate is invalid.
+//!
+//! This is the one list of them. Suites, the protocol's `validity` maps, the command line's flags,
+//! reports and errors read it.
+
+use crate::format::percent;
+
+/// A share of texts beyond which a rule is invalid. [`ValidityLimit::ALL`] is in the order in which
+/// they are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ValidityLimit {
+    /// Texts with a vector of length 0.
+    MaxZero,
+    /// Original texts with the vector of another text.
+    MaxShared,
+    /// Test rows or queries of a data set that were to be fitted on, or found.
+    MaxLeak,
+    /// Data sets of a rule on a drop or a margin whose original score is at chance level.
+    MaxAtChance,
+    /// Texts that stayed unchanged.
+    MaxUnchanged,
+    /// Rewrites that are nearly the original.
+    MaxNearCopies,
+    /// Rewrites that another original has too.
+    MaxSameRewrites,
+    /// Rewrites with an alarm of a meaning guard.
+    MaxGuarded,
+    /// Rated rewrites that a judge accepts.
+    MinAccepted,
+    /// Texts that the encoder cut.
+    MaxCut,
+}
+
+/// The declaration of a limit.
+struct Row {
+    name: &'static str,
+    default: f64,
+    /// Beyond it in words, after "A rule is invalid if".
+    help: &'static str,
+    /// Why a rule is invalid; `{share}` and `{limit}` stand for both numbers.
+    reason: &'static str,
+}
+
+impl ValidityLimit {
+    /// All limits.
+    pub const ALL: [Self; 10] = [
+        Self::MaxZero,
+        Self::MaxShared,
+        Self::MaxLeak,
+        Self::MaxAtChance,
+        Self::MaxUnchanged,
+        Self::MaxNearCopies,
+        Self::MaxSameRewrites,
+        Self::MaxGuarded,
+        Self::MinAccepted,
+        Self::MaxCut,
+    ];
+
+    const fn row(self) -> Row {
+        match self {
+            Self::MaxZero => Row {
+                name: "max_zero",
+                default: 0.0,
+                help: "a larger share of its texts have a vector of length 0; texts without a letter or digit do not count",
+                reason: "{share} of the texts it looks at have a vector of length 0 ({limit}): the encoder knows none of their words, or \
+                         failed without an error",
+            },
+            Self::MaxShared => Row {
+                name: "max_shared",
+                default: 0.10,
+                help: "a larger share of its original texts have the vector of another text",
+                reason: "{share} of the original texts it looks at have the vector of a text with other words ({limit}): the encoder mixes \
+                         up its answers, or does not read these texts",
+            },
+            Self::MaxLeak => Row {
+                name: "max_leak",
+                default: 0.05,
+                help: "in one of its data sets, a larger share of the test rows are train rows too, or of the queries are documents of the corpus",
+                reason: "in one of its data sets, {share} of the test rows are train rows too, or of the queries are documents of the corpus \
+                         ({limit}): its score is partly memory; remove these rows, or allow them in the suite and say why",
+            },
+            Self::MaxAtChance => Row {
+                name: "max_at_chance",
+                default: 0.0,
+                help: "the original scores of a larger share of its data sets are at chance level (permutation test); for drops and margins",
+                reason: "the original scores of {share} of its data sets are at chance level ({limit}), and such a score cannot fall",
+            },
+            Self::MaxUnchanged => Row {
+                name: "max_unchanged",
+                default: super::MAX_UNCHANGED,
+                help: "a larger share of its texts stayed unchanged",
+                reason: "{share} of the texts it looks at stayed as they were ({limit}): its scores say nothing about robustness; use a \
+                         stronger generator",
+            },
+            Self::MaxNearCopies => Row {
+                name: "max_near_copies",
+                default: 0.50,
+                help: "a larger share of its rewrites are near copies: at most 15 % of the words differ, or the rewrite contains the original",
+                reason: "{share} of the rewrites it looks at are near copies of the original ({limit}): its scores say nothing about \
+                         robustness; use a stronger generator",
+            },
+            Self::MaxSameRewrites => Row {
+                name: "max_same_rewrites",
+                default: 0.02,
+                help: "a larger share of its texts have the rewrite of a text with other words",
+                reason: "{share} of the texts it looks at have the same rewrite as a text with other words ({limit}): the generator refuses, \
+                         or answers something else; look at the examples, and use a stronger generator",
+            },
+            Self::MaxGuarded => Row {
+                name: "max_guarded",
+                default: 0.30,
+                help: "a meaning guard fired on a larger share of its texts",
+                reason: "a meaning guard (numbers, negations, names) fired on {share} of the texts it looks at ({limit}): the rewrites change \
+                         the meaning; use a stronger generator, or `guards = \"retry\"`",
+            },
+            Self::MinAccepted => Row {
+                name: "min_accepted",
+                default: 0.50,
+                help: "the judge accepts a smaller share of its rated rewrites",
+                reason: "invalid rewrites: the judge accepts {share} of those that it rated ({limit}), so the scores say more about the \
+                         generator than about robustness; use a stronger generator",
+            },
+            Self::MaxCut => Row {
+                name: "max_cut",
+                default: 0.90,
+                help: "its encoder cut a larger share of its texts",
+                reason: "the encoder cut {share} of the texts it looks at ({limit}): its scores speak of their beginnings; use an encoder \
+                         that reads longer texts, or shorter ones",
+            },
+        }
+    }
+
+    /// As a suite spells it.
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The share if neither rule nor gate sets one.
+    pub const fn default_share(self) -> f64 {
+        self.row().default
+    }
+
+    /// When a rule is invalid, after "A rule is invalid if".
+    pub const fn help(self) -> &'static str {
+        self.row().help
+    }
+
+    /// The limit of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|limit| limit.name() == name)
+    }
+
+    /// Whether a smaller share is the better one.
+    pub const fn is_maximum(self) -> bool {
+        !matches!(self, Self::MinAccepted)
+    }
+
+    /// The worse of two shares.
+    pub fn worse(self, one: f64, other: f64) -> f64 {
+        if self.is_maximum() {
+            one.max(other)
+        } else {
+            one.min(other)
+        }
+    }
+
+    /// The reason if a share is beyond its limit.
+    pub fn broken(self, share: f64, limit: f64) -> Option<String> {
+        // The rounding error of a mean of shares does not break a limit.
+        let beyond = if self.is_maximum() {
+            share - limit
+        } else {
+            limit - share
+        };
+        (beyond > 1e-9).then(|| {
+            let limit = format!("{} is {}", self.name(), percent(limit));
+            let reason = self.row().reason.replace("{share}", &percent(share));
+            reason.replace("{limit}", &limit)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_inclusive_and_reasons_name_both_numbers() {
+        for limit in ValidityLimit::ALL {
+            assert_eq!(ValidityLimit::named(limit.name()), Some(limit));
+            assert_eq!(limit.broken(0.3, 0.3), None);
+            let (better, worse) = if limit.is_maximum() { (0.29, 0.41) } else { (0.31, 0.19) };
+            assert_eq!(limit.broken(better, 0.3), None);
+            assert_eq!(limit.worse(better, worse), worse);
+            let reason = limit.broken(worse, 0.3).unwrap_or_default();
+            assert!(reason.contains(&format!("{} is 30 %", limit.name())), "{reason}");
+            assert!(reason.contains(&percent(worse)), "{reason}");
+        }
+        assert_eq!(ValidityLimit::named("max_drop"), None);
+    }
+}
