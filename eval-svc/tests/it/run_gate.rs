@@ -253,9 +253,10 @@ async fn rules_that_do_not_fit_are_refused_before_anything_is_generated() {
         ),
         ("[[gate.rule]]\nmargin = 1", vec!["many.toml:4", "add --baseline ID"]),
         ("[gate]\nalpha = 0.7", vec!["many.toml:5", "`gate.alpha`: is 0.7"]),
+        // `suite` writes its limits above the rule.
         (
             "[gate]\n[[gate.rule]]\nmax_dorp = 3",
-            vec!["many.toml:6", "did you mean `max_drop`"],
+            vec!["many.toml:9", "did you mean `max_drop`"],
         ),
     ] {
         let fault = create(&mut client, spec(suite(&harness, 2, rules), &["stub-a"]))

@@ -14,6 +14,7 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 from .errors import CheckError, DependencyFailed, UsageError
 from .request import OnProgress, PathLike, Progress, Request
+from .rules import SHARES
 
 FILES = {"json": "report.json", "html": "report.html", "markdown": "report.md", "junit": "junit.xml"}
 STAGES = ("plan", "transform", "encode", "score", "judge", "report")
@@ -27,7 +28,8 @@ WITHHELD = {
     *("SERVER", "SUITE", "MODEL", "BASELINE", "GENERATOR", "OUT", "SEEDS", "FORMAT", "TEMPERATURE", "LIMIT", "SAMPLE_SEED"),
     *("TRANSFORMATIONS", "ENCODER_PROMPT", "QUIET", "JUDGE", "JUDGE_SAMPLE", "JUDGE_SCALES", "JUDGE_ACCEPT", "NO_SEPARATION"),
     *("SEPARATION_KINDS", "SEPARATION_TEXTS", "RULES", "NO_SUITE_RULES", "GATE_ALPHA", "GATE_BASIS", "GATE_UNIT", "UNDECIDED"),
-    *("MAX_UNCHANGED", "MAX_NEAR_COPIES", "MAX_CUT", "MAX_SHARED", "MIN_ACCEPTED", "GATE_ADJUST", "SEQUENTIAL", "PRECISION"),
+    *(share.upper() for share in SHARES),
+    *("GATE_ADJUST", "SEQUENTIAL", "PRECISION"),
 }
 
 

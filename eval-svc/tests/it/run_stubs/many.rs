@@ -9,12 +9,13 @@ use super::{Harness, STS};
 pub fn suite(harness: &Harness, datasets: usize, gate: &str) -> SuiteRef {
     let folder = harness.home.path().join("data");
     std::fs::create_dir_all(&folder).unwrap();
-    // Five pairs are too few to beat chance, and the stub's summaries begin alike.
-    let limits = "[gate]\nmax_at_chance = 1.0\nmax_same_rewrites = 1.0\n";
-    // At the end where it can be, so that rules keep their lines.
-    let gate = match gate.contains("[gate]\n") {
-        true => gate.replacen("[gate]\n", limits, 1),
-        false => format!("{gate}\n{limits}"),
+    // Five pairs are too few to beat chance, and the stub's summaries begin alike. These limits come
+    // last where they can, so that what a test writes keeps its lines.
+    let limits = "max_at_chance = 1.0\nmax_same_rewrites = 1.0\n";
+    let gate = match (gate.contains("[gate]\n"), gate.find("[[gate.rule]]")) {
+        (true, Some(rules)) => format!("{}\n{limits}{}", &gate[..rules], &gate[rules..]),
+        (true, None) => format!("{gate}\n{limits}"),
+        (false, _) => format!("{gate}\n[gate]\n{limits}"),
     };
     let mut text =
         format!("name = \"many\"\nseeds = [1, 2]\ntransformations = [\"summarisation\", \"paraphrase\"]\n{gate}\n");
