@@ -18,7 +18,7 @@ use unicode_segmentation::UnicodeSegmentation;
 pub enum Change {
     /// Both are equal after NFKC, without case, punctuation and white space.
     Unchanged,
-    /// At most [`NEAR`] of the words, and at least one, were replaced, added or removed, in a text
+    /// At most 15 % of the words, and at least one, were replaced, added or removed, in a text
     /// of at least two words.
     NearCopy,
     /// The original stands word for word in a longer text.

@@ -1,7 +1,7 @@
 //! One look: decides every rule of every encoder on the scores so far.
 
 use super::{
-    Adjust, Basis, OnUndecided, Unit, ValidityLimit,
+    Adjust, Basis, OnUndecided, RuleLimit, Unit, ValidityLimit,
     adjust::{self, Level},
     bets::{self, ItemSequences},
     bound::{Bound, BoundRule, Quantity},
@@ -346,7 +346,10 @@ fn validate(
         .extend(at_chance.share().map(|share| (ValidityLimit::MaxAtChance, share)));
     let named = shares.known.iter();
     verdict.shares = named.map(|(limit, share)| (limit.name().to_owned(), *share)).collect();
-    invalidate(verdict, why.or_else(|| at_chance.invalid(rule.limits)));
+    // An encoder at chance level may well be worse than its baseline.
+    let worse = matches!(rule.rule.limit, RuleLimit::Margin(_)) && verdict.verdict == GateVerdict::Fail;
+    let at_chance = at_chance.invalid(rule.limits).filter(|_| !worse);
+    invalidate(verdict, why.or(at_chance));
 }
 
 /// Makes a verdict invalid if there is a reason. The estimate and its bounds stay visible, but they

@@ -1122,3 +1122,29 @@ fn a_margin_counts_items_if_asked_or_if_groups_are_few() {
     };
     assert_eq!(units(points, 3, None), (Unit::Group, Basis::Point));
 }
+
+#[test]
+fn an_encoder_at_chance_level_may_fail_a_margin_but_not_pass_it() {
+    let grid = beside(&[-20.0; 6]);
+    let rewrites = rewritten(&grid);
+    let chance = Chance {
+        permutations: 999,
+        at_least: 500,
+        at_most: 500,
+    };
+    let chances: Chances = (0..6).map(|dataset| ((1, dataset), chance)).collect();
+    let said = |margin: f64| {
+        let rule = Rule {
+            of: "original".to_owned(),
+            ..rule(RuleLimit::Margin(margin))
+        };
+        let bound = bound(&gate(vec![rule]), &grid, Some(0)).unwrap();
+        let facts = Facts {
+            chances: &chances,
+            ..facts(&rewrites)
+        };
+        look(&bound, &grid, &whole(facts, &[0, 1, 2, 3, 4, 5], 2), None).encoders[0].rules[0].verdict
+    };
+    assert_eq!(said(5.0), GateVerdict::Fail);
+    assert_eq!(said(50.0), GateVerdict::Invalid);
+}

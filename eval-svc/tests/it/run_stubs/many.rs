@@ -9,8 +9,8 @@ use super::{Harness, STS};
 pub fn suite(harness: &Harness, datasets: usize, gate: &str) -> SuiteRef {
     let folder = harness.home.path().join("data");
     std::fs::create_dir_all(&folder).unwrap();
-    // Five pairs are too few to beat chance, and the stub's summaries begin alike. These limits come
-    // last where they can, so that what a test writes keeps its lines.
+    // Five pairs are too few to beat chance, and the stub's summaries begin alike. These limits
+    // come last where they can, so that what a test writes keeps its lines.
     let limits = "max_at_chance = 1.0\nmax_same_rewrites = 1.0\n";
     let gate = match (gate.contains("[gate]\n"), gate.find("[[gate.rule]]")) {
         (true, Some(rules)) => format!("{}\n{limits}{}", &gate[..rules], &gate[rules..]),
