@@ -72,11 +72,17 @@ impl RowAudit {
     }
 }
 
-/// The form in which texts are compared.
-fn folded(text: &str) -> String {
+/// A text with compatibility forms unified and case folded. Upper case comes first: it unifies
+/// letters that have several lower-case forms (`ß` and `ss`, `ς` and `σ`).
+pub fn case_folded(text: &str) -> String {
     let upper = text.nfkc().flat_map(char::to_uppercase);
     let lower: String = upper.flat_map(char::to_lowercase).collect();
-    lower.nfkc().filter(|character| !character.is_whitespace()).collect()
+    lower.nfkc().collect()
+}
+
+/// The form in which texts are compared.
+fn folded(text: &str) -> String {
+    case_folded(text).split_whitespace().collect()
 }
 
 fn classification(texts: &[DatasetText], train: usize, test_labels: &[String]) -> RowAudit {

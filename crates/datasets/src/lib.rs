@@ -52,7 +52,7 @@ mod table;
 mod text;
 mod unrolled;
 
-pub use audit::RowAudit;
+pub use audit::{RowAudit, case_folded};
 pub use builtin::BUILTIN_NAMES;
 pub use error::{DatasetError, Unit};
 #[cfg(feature = "locate")]

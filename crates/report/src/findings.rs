@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     profile::{EncoderProfile, SubsetRow},
-    terms::{MAX_UNCHANGED, Texts},
+    terms::{Texts, ValidityLimit},
 };
 
 /// Most encoders that the headline describes one by one.
@@ -74,7 +74,7 @@ fn sentence(report: &Report, encoder: &EncoderProfile) -> String {
         .gate
         .as_ref()
         .and_then(|gate| gate.max_unchanged)
-        .unwrap_or(MAX_UNCHANGED);
+        .unwrap_or(ValidityLimit::MaxUnchanged.default_share());
     if let Some(total) = encoder.total.as_ref().filter(|_| unchanged > limit) {
         return format!(
             "Nothing can be said about the robustness of {name}: {} of the texts stayed as they were (it scores {} on the original texts, {} \

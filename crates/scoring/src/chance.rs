@@ -5,7 +5,10 @@
 //! of the labels is as likely as theirs, so the p-value is exact whatever the metric (Phipson and
 //! Smyth 2010: the observed score counts as one of the permutations).
 
-use isomer_stats::random::{Stream, stream};
+use isomer_stats::{
+    permutation::Counts,
+    random::{Stream, shuffle, stream},
+};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -28,22 +31,54 @@ pub struct Chance {
     pub at_most: u32,
 }
 
+/// Where a score stands beside the scores of permuted labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChanceLevel {
+    /// Significantly above chance.
+    Above,
+    /// At chance level.
+    At,
+    /// Significantly below chance: labels may be inverted.
+    Below,
+}
+
 impl Chance {
     /// Compares a score with those of permuted labels. `permuted` draws one permutation and scores
     /// it with the same statistic. A score that is not a number counts against the observed one.
     pub(crate) fn test(observed: f64, permuted: impl Fn(&mut Stream) -> f64 + Sync) -> Self {
         // Sums in another order differ in their last bits.
         let slack = 1e-9 * (1.0 + observed.abs());
-        let compared = (0..PERMUTATIONS).into_par_iter().map(|index| {
+        let scores = (0..PERMUTATIONS).into_par_iter().map(|index| {
             let score = permuted(&mut stream(SEED, index));
-            let (below, above) = (score < observed - slack, score > observed + slack);
-            (u32::from(!below), u32::from(!above))
+            if score.is_nan() { observed } else { score }
         });
-        let (at_least, at_most) = compared.reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let number = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let counts = match observed.is_nan() {
+            false => Counts::of(scores, observed, slack),
+            true => Counts::all(PERMUTATIONS as u64),
+        };
         Self {
             permutations: PERMUTATIONS as u32,
-            at_least,
-            at_most,
+            at_least: number(counts.at_least),
+            at_most: number(counts.at_most),
+        }
+    }
+
+    /// Compares the score of labels with the scores of the same labels in permuted orders.
+    pub(crate) fn of_labels<T: Clone + Send + Sync>(labels: &[T], score: impl Fn(&[T]) -> f64 + Sync) -> Self {
+        Self::test(score(labels), |rng| score(&shuffled(rng, labels)))
+    }
+
+    /// Where the score stands at a chance of error.
+    pub fn level(self, alpha: f64) -> ChanceLevel {
+        // No p-value is smaller than that of a score beyond all permutations.
+        let alpha = alpha.max(self.p(0));
+        if self.p_below() <= alpha {
+            ChanceLevel::Below
+        } else if self.p_above() <= alpha {
+            ChanceLevel::Above
+        } else {
+            ChanceLevel::At
         }
     }
 
@@ -60,6 +95,13 @@ impl Chance {
     fn p(self, as_extreme: u32) -> f64 {
         f64::from(as_extreme + 1) / f64::from(self.permutations + 1)
     }
+}
+
+/// Values in a random order.
+pub(crate) fn shuffled<T: Clone>(rng: &mut Stream, values: &[T]) -> Vec<T> {
+    let mut values = values.to_vec();
+    shuffle(rng, &mut values);
+    values
 }
 
 /// How many items of such sizes a test visits, from the first on, so that its cost is bounded.

@@ -37,15 +37,31 @@ pub struct PermutationTest {
 }
 
 /// Arrangements at most and at least as large as the observed one.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    at_most: u64,
-    at_least: u64,
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Arrangements whose statistic is at most the observed one.
+    pub at_most: u64,
+    /// Arrangements whose statistic is at least the observed one.
+    pub at_least: u64,
 }
 
 impl Counts {
-    fn add(mut self, found: f64, observed: f64) -> Self {
-        let slack = SAME * observed.abs();
+    /// Counts the statistics of arrangements. Those within `slack` of the observed one equal it.
+    pub fn of(found: impl ParallelIterator<Item = f64>, observed: f64, slack: f64) -> Self {
+        found
+            .fold(Self::default, |counts, found| counts.add(found, observed, slack))
+            .reduce(Self::default, Self::merge)
+    }
+
+    /// Counts of so many arrangements that all equal the observed one.
+    pub fn all(arrangements: u64) -> Self {
+        Self {
+            at_most: arrangements,
+            at_least: arrangements,
+        }
+    }
+
+    fn add(mut self, found: f64, observed: f64, slack: f64) -> Self {
         self.at_most += u64::from(found <= observed + slack);
         self.at_least += u64::from(found >= observed - slack);
         self
@@ -90,25 +106,21 @@ pub fn sign_flip_test(
     let observed: f64 = differences.iter().sum();
     let statistic = mean(differences).unwrap_or(0.0);
     if n <= EXACT_SIGNS {
-        let counts = (0..1_u64 << n)
+        let sums = (0..1_u64 << n)
             .into_par_iter()
-            .map(|signs| signed_sum(differences, signs))
-            .fold(Counts::default, |counts, found| counts.add(found, observed))
-            .reduce(Counts::default, Counts::merge);
+            .map(|signs| signed_sum(differences, signs));
+        let counts = Counts::of(sums, observed, SAME * observed.abs());
         return Ok(counts.result(statistic, 1 << n, true, alternative));
     }
     some(resamples)?;
-    let counts = (0..resamples)
-        .into_par_iter()
-        .map(|index| {
-            let mut rng = stream(seed, index);
-            differences
-                .chunks(64)
-                .map(|chunk| signed_sum(chunk, rng.next_u64()))
-                .sum::<f64>()
-        })
-        .fold(Counts::default, |counts, found| counts.add(found, observed))
-        .reduce(Counts::default, Counts::merge);
+    let sums = (0..resamples).into_par_iter().map(|index| {
+        let mut rng = stream(seed, index);
+        differences
+            .chunks(64)
+            .map(|chunk| signed_sum(chunk, rng.next_u64()))
+            .sum::<f64>()
+    });
+    let counts = Counts::of(sums, observed, SAME * observed.abs());
     Ok(counts.result(statistic, resamples as u64, false, alternative))
 }
 
@@ -146,23 +158,20 @@ pub fn two_sample_permutation_test(
         let mut counts = Counts::default();
         each_choice(all.len(), x.len(), |chosen| {
             let first: f64 = chosen.iter().map(|&i| all[i]).sum();
-            counts = counts.add(difference(first), observed);
+            counts = counts.add(difference(first), observed, SAME * observed.abs());
         });
         return Ok(counts.result(observed, arrangements, true, alternative));
     }
     some(resamples)?;
-    let counts = (0..resamples)
-        .into_par_iter()
-        .map_init(
-            || all.clone(),
-            |drawn, index| {
-                drawn.copy_from_slice(&all);
-                shuffle(&mut stream(seed, index), drawn);
-                difference(drawn[..x.len()].iter().sum())
-            },
-        )
-        .fold(Counts::default, |counts, found| counts.add(found, observed))
-        .reduce(Counts::default, Counts::merge);
+    let differences = (0..resamples).into_par_iter().map_init(
+        || all.clone(),
+        |drawn, index| {
+            drawn.copy_from_slice(&all);
+            shuffle(&mut stream(seed, index), drawn);
+            difference(drawn[..x.len()].iter().sum())
+        },
+    );
+    let counts = Counts::of(differences, observed, SAME * observed.abs());
     Ok(counts.result(observed, resamples as u64, false, alternative))
 }
 

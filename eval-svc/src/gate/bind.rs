@@ -200,7 +200,15 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
     };
     let named = rule.unit.or(gate.unit);
     let basis = match rule.basis {
-        None if has_items(rule, gate, basis, (units, scene.datasets.is_some())) => Basis::Bounded,
+        None if has_items(
+            rule,
+            gate,
+            basis,
+            scene.datasets.is_some() && units < Unit::FEWEST_GROUPS,
+        ) =>
+        {
+            Basis::Bounded
+        }
         _ => basis,
     };
     let unit = unit(rule, basis, named, units, scene.datasets.is_some())?;
@@ -226,14 +234,14 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
 }
 
 /// Whether a margin without a basis is decided over items: the signed-rank test needs groups.
-fn has_items(rule: &Rule, gate: &Gate, basis: Basis, (groups, loaded): (usize, bool)) -> bool {
-    let few = loaded && groups < Unit::FEWEST_GROUPS && gate.sequential.unwrap_or_default() == Sequential::Off;
+fn has_items(rule: &Rule, gate: &Gate, basis: Basis, few_groups: bool) -> bool {
+    let one_look = gate.sequential.unwrap_or_default() == Sequential::Off;
     matches!(rule.limit, RuleLimit::Margin(_))
         && basis == Basis::SignedRank
         && rule.texts == Texts::All
         && match rule.unit.or(gate.unit) {
             Some(unit) => unit == Unit::Item,
-            None => few,
+            None => few_groups && one_look,
         }
 }
 

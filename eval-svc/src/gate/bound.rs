@@ -52,6 +52,11 @@ impl BoundRule {
         matches!(self.rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::Worst(_))
     }
 
+    /// Whether it compares scores with each other, so that a score at chance level says nothing.
+    pub(crate) fn compares_scores(&self) -> bool {
+        self.is_drop() || matches!(self.rule.limit, RuleLimit::MaxDropPercent(_) | RuleLimit::Margin(_))
+    }
+
     /// Whether it compares each data set, or group, with the limit separately.
     pub(crate) fn is_worst(&self) -> bool {
         matches!(self.rule.limit, RuleLimit::Worst(_))

@@ -234,7 +234,7 @@ fn decide_rule(
     if matches!(rule.quantity, Quantity::Separation(_)) {
         verdict.alpha = alpha / look.shared_by.max(1) as f64;
         let verdict = sensitivity::decide(rule, look.separation.get(&(encoder, position)), verdict);
-        return valid(verdict, (gate, rule), encoder, grid, look, &own);
+        return valid(verdict, rule, encoder, grid, look, &own);
     }
     if rule.rule.limit.paired().is_some() {
         verdict.over = Some(rule.unit);
@@ -242,7 +242,7 @@ fn decide_rule(
             Ok((decision, said)) => fill(&mut verdict, decision, said, rule),
             Err(why) => verdict.note = Some(why),
         }
-        return valid(verdict, (gate, rule), encoder, grid, look, &own);
+        return valid(verdict, rule, encoder, grid, look, &own);
     }
     let source = Source {
         grid,
@@ -259,7 +259,7 @@ fn decide_rule(
     verdict.over = Some(rule.unit);
     if rule.is_worst() {
         let verdict = worst::decide(rule, (encoder, position), grid, look.items, &series, verdict);
-        return valid(verdict, (gate, rule), encoder, grid, look, &own);
+        return valid(verdict, rule, encoder, grid, look, &own);
     }
     let decision = match rule.unit {
         Unit::Group => {
@@ -281,13 +281,13 @@ fn decide_rule(
         Err(why) => {
             // Undecided; a rule whose texts were not rewritten is invalid nevertheless.
             verdict.note = Some(why);
-            return valid(verdict, (gate, rule), encoder, grid, look, &own);
+            return valid(verdict, rule, encoder, grid, look, &own);
         }
     }
     if rule.is_test() {
         tested(&mut verdict, test, gate);
     }
-    valid(verdict, (gate, rule), encoder, grid, look, &own)
+    valid(verdict, rule, encoder, grid, look, &own)
 }
 
 /// Decides a rule over its items.
@@ -309,20 +309,13 @@ fn over_items(
 /// The verdict, or invalid if the texts or the original scores do not allow a decision.
 fn valid(
     mut verdict: RuleVerdict,
-    (gate, rule): (&Bound, &BoundRule),
+    rule: &BoundRule,
     encoder: usize,
     grid: &Grid,
     look: &Look<'_>,
     datasets: &[usize],
 ) -> RuleVerdict {
-    validate(
-        &mut verdict,
-        (gate, rule),
-        encoder,
-        grid,
-        &look.facts,
-        (datasets, look.seeds),
-    );
+    validate(&mut verdict, rule, encoder, grid, &look.facts, (datasets, look.seeds));
     verdict
 }
 
@@ -330,7 +323,7 @@ fn valid(
 /// the original scores do not allow a decision.
 fn validate(
     verdict: &mut RuleVerdict,
-    (gate, rule): (&Bound, &BoundRule),
+    rule: &BoundRule,
     encoder: usize,
     grid: &Grid,
     facts: &Facts<'_>,
@@ -339,7 +332,7 @@ fn validate(
     let mut shares: Shares = shares(rule, encoder, &grid.columns, facts, datasets, seeds);
     let separation = matches!(rule.quantity, Quantity::Separation(_));
     let why = shares.invalid(rule.limits, separation);
-    let at_chance = AtChance::of(rule, encoder, grid, facts.chances, (datasets, gate.alpha));
+    let at_chance = AtChance::of(rule, encoder, grid, facts.levels, datasets);
     verdict.rewrites = shares.report().filter(|_| !separation);
     shares
         .known
@@ -377,7 +370,7 @@ pub(crate) fn apply_ratings(
                 .filter_map(|d| places.get(*d).copied().flatten())
                 .collect();
             if said.verdict != GateVerdict::Invalid {
-                validate(said, (gate, rule), encoder, grid, facts, (&own, seeds));
+                validate(said, rule, encoder, grid, facts, (&own, seeds));
             }
         }
     }

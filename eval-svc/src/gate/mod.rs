@@ -79,5 +79,5 @@ pub use spec::{
     Adjust, Basis, Gate, GateError, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Texts, Unit,
     ValidityLimit, When, check_alpha,
 };
-pub(crate) use validity::{Chances, Cut, CutCounts, Encoded, Facts, Rated, RatedCounts, RewriteCounts, Rewrites};
+pub(crate) use validity::{ChanceLevels, Cut, CutCounts, Encoded, Facts, Rated, RatedCounts, RewriteCounts, Rewrites};
 pub(crate) use worst::ItemStrata;

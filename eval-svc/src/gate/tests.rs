@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-use isomer_scoring::chance::Chance;
+use isomer_scoring::chance::{Chance, ChanceLevel};
 
 use super::*;
 use crate::{
@@ -104,7 +104,7 @@ fn facts(rewrites: &RewriteCounts) -> Facts<'_> {
         rewrites,
         cuts: const { &Vec::new() },
         ratings: None,
-        chances: const { &Chances::new() },
+        levels: const { &ChanceLevels::new() },
         leaks: &[],
     }
 }
@@ -1036,9 +1036,10 @@ fn a_drop_from_a_score_at_chance_level_is_invalid_and_a_floor_is_not() {
     let bound = bound(&gate, &grid, None).unwrap();
     let rewrites = rewritten(&grid);
     let said = |of_d1: Chance| {
-        let chances = Chances::from([((0, 0), chance(0, 999)), ((0, 1), of_d1)]);
+        let level = |chance: Chance| chance.level(bound.alpha);
+        let levels = ChanceLevels::from([((0, 0), level(chance(0, 999))), ((0, 1), level(of_d1))]);
         let facts = Facts {
-            chances: &chances,
+            levels: &levels,
             ..facts(&rewrites)
         };
         let report = look(&bound, &grid, &whole(facts, &[0, 1, 2, 3, 4, 5], 2), None);
@@ -1091,7 +1092,11 @@ fn a_rule_for_runs_with_a_baseline_is_left_out_of_others() {
     assert_eq!(rules(&both, &["a", "b"], Some(1)), 2);
     assert_eq!(rules(&both, &["a", "b"], None), 1);
     assert_eq!(rules(&both, &["a"], Some(0)), 1, "the baseline alone");
-    assert_eq!(rules(&gate(vec![level]), &["a"], None), 0, "no rule is no gate");
+    assert_eq!(
+        rules(&gate(vec![level]), &["a"], None),
+        0,
+        "without rules there is no gate"
+    );
 }
 
 #[test]
@@ -1127,12 +1132,7 @@ fn a_margin_counts_items_if_asked_or_if_groups_are_few() {
 fn an_encoder_at_chance_level_may_fail_a_margin_but_not_pass_it() {
     let grid = beside(&[-20.0; 6]);
     let rewrites = rewritten(&grid);
-    let chance = Chance {
-        permutations: 999,
-        at_least: 500,
-        at_most: 500,
-    };
-    let chances: Chances = (0..6).map(|dataset| ((1, dataset), chance)).collect();
+    let levels: ChanceLevels = (0..6).map(|dataset| ((1, dataset), ChanceLevel::At)).collect();
     let said = |margin: f64| {
         let rule = Rule {
             of: "original".to_owned(),
@@ -1140,7 +1140,7 @@ fn an_encoder_at_chance_level_may_fail_a_margin_but_not_pass_it() {
         };
         let bound = bound(&gate(vec![rule]), &grid, Some(0)).unwrap();
         let facts = Facts {
-            chances: &chances,
+            levels: &levels,
             ..facts(&rewrites)
         };
         look(&bound, &grid, &whole(facts, &[0, 1, 2, 3, 4, 5], 2), None).encoders[0].rules[0].verdict

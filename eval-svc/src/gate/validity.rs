@@ -10,10 +10,10 @@
 
 use std::{collections::BTreeMap, ops::AddAssign};
 
-use isomer_scoring::chance::Chance;
+use isomer_scoring::chance::ChanceLevel;
 
 use super::{
-    RuleLimit, ValidityLimit,
+    ValidityLimit,
     bound::{BoundRule, Quantity},
     limits::Settled,
 };
@@ -153,9 +153,9 @@ impl AddAssign for Rated {
 /// Ratings of a run, `[dataset][transformation][seed]`.
 pub(crate) type RatedCounts = Vec<Vec<Vec<Rated>>>;
 
-/// How original scores compare with those of permuted labels, by position of the encoder and of the
-/// data set. Those that are not known are missing.
-pub(crate) type Chances = BTreeMap<(usize, usize), Chance>;
+/// Where original scores stand beside those of permuted labels, by position of the encoder and of
+/// the data set. Those that are not known are missing.
+pub(crate) type ChanceLevels = BTreeMap<(usize, usize), ChanceLevel>;
 
 /// Counts of the texts of a run.
 #[derive(Debug, Clone, Copy)]
@@ -167,7 +167,7 @@ pub(crate) struct Facts<'a> {
     /// The ratings; absent without a judge, or if it does not tell pairs of known rating apart.
     pub ratings: Option<&'a RatedCounts>,
     /// Whether the original scores are above chance.
-    pub chances: &'a Chances,
+    pub levels: &'a ChanceLevels,
     /// Share of the rows of each data set that leaked; absent for tasks in which none can.
     pub leaks: &'a [Option<f64>],
 }
@@ -216,9 +216,17 @@ fn cell<T: Copy>(all: &[Vec<Vec<T>>], (d, t, s): (usize, usize, usize)) -> Optio
 pub(super) struct Shares {
     /// By limit, as far as they are known.
     pub known: BTreeMap<ValidityLimit, f64>,
-    /// Texts x transformations x seeds, and rewrites that have a rating; absent for a rule on the
-    /// original texts.
-    rewrites: Option<(u64, u64)>,
+    /// Absent for a rule on the original texts.
+    rewrites: Option<RewriteTotals>,
+}
+
+/// Numbers behind the shares of rewrites.
+#[derive(Debug, Clone, Copy)]
+struct RewriteTotals {
+    /// Texts x transformations x seeds.
+    texts: u64,
+    /// Rewrites that have a rating.
+    rated: u64,
 }
 
 impl Shares {
@@ -232,7 +240,7 @@ impl Shares {
 
     /// As the report has them; `None` for a rule on the original texts.
     pub(super) fn report(&self) -> Option<RewriteShare> {
-        let (texts, rated) = self.rewrites?;
+        let RewriteTotals { texts, rated } = self.rewrites?;
         let of = |limit| self.known.get(&limit).copied();
         Some(RewriteShare {
             texts,
@@ -246,7 +254,7 @@ impl Shares {
 
     /// Why a rule cannot be decided on these texts; `None` if it can.
     pub(super) fn invalid(&self, limits: Settled, separation: bool) -> Option<String> {
-        if !separation && self.rewrites.is_some_and(|(texts, _)| texts == 0) {
+        if !separation && self.rewrites.is_some_and(|all| all.texts == 0) {
             return Some("no text was rewritten, so its scores say nothing about robustness".to_owned());
         }
         // Separation leaves out texts that were not rewritten, and no other rule counts them. It
@@ -323,7 +331,10 @@ pub(super) fn shares(
     let rated = cells.pooled(ratings);
     let averaged = cells.averaged(|d, t, s| cell(ratings, (d, t, s)).and_then(Rated::share));
     shares.add(ValidityLimit::MinAccepted, [rated.share(), averaged]);
-    shares.rewrites = Some((rewrites.texts, rated.rated));
+    shares.rewrites = Some(RewriteTotals {
+        texts: rewrites.texts,
+        rated: rated.rated,
+    });
     shares
 }
 
@@ -359,29 +370,18 @@ pub(super) struct AtChance {
 
 impl AtChance {
     /// Looks at a rule on a drop or a margin; other rules have no such data sets.
-    pub(super) fn of(
-        rule: &BoundRule,
-        encoder: usize,
-        grid: &Grid,
-        chances: &Chances,
-        (datasets, alpha): (&[usize], f64),
-    ) -> Self {
+    pub(super) fn of(rule: &BoundRule, encoder: usize, grid: &Grid, levels: &ChanceLevels, datasets: &[usize]) -> Self {
         let mut found = Self::default();
-        if !(rule.is_drop() || matches!(rule.rule.limit, RuleLimit::MaxDropPercent(_) | RuleLimit::Margin(_))) {
-            return found;
-        }
-        for dataset in datasets {
-            let Some(chance) = chances.get(&(encoder, *dataset)) else {
+        for dataset in datasets.iter().filter(|_| rule.compares_scores()) {
+            let name = || format!("{} ({:.1})", grid.datasets[*dataset], grid.original[encoder][*dataset]);
+            let Some(level) = levels.get(&(encoder, *dataset)) else {
                 continue;
             };
             found.tested += 1;
-            // No p-value is smaller than that of a score above all permutations.
-            let alpha = alpha.max(1.0 / f64::from(chance.permutations + 1));
-            let name = || format!("{} ({:.1})", grid.datasets[*dataset], grid.original[encoder][*dataset]);
-            if chance.p_below() <= alpha {
-                found.inverted.push(name());
-            } else if chance.p_above() > alpha {
-                found.names.push(name());
+            match level {
+                ChanceLevel::Above => {}
+                ChanceLevel::At => found.names.push(name()),
+                ChanceLevel::Below => found.inverted.push(name()),
             }
         }
         found
@@ -463,7 +463,7 @@ mod tests {
             rewrites: counts,
             cuts: const { &Vec::new() },
             ratings: None,
-            chances: const { &Chances::new() },
+            levels: const { &ChanceLevels::new() },
             leaks: &[],
         }
     }
@@ -538,7 +538,7 @@ mod tests {
             let said = |share: f64| {
                 let shares = Shares {
                     known: BTreeMap::from([(limit, share)]),
-                    rewrites: Some((10, 10)),
+                    rewrites: Some(RewriteTotals { texts: 10, rated: 10 }),
                 };
                 shares.invalid(Limits::default().settled(), false)
             };
@@ -553,7 +553,7 @@ mod tests {
         for limit in ValidityLimit::ALL {
             let shares = Shares {
                 known: BTreeMap::from([(limit, if limit.is_maximum() { 1.0 } else { 0.0 })]),
-                rewrites: Some((0, 0)),
+                rewrites: Some(RewriteTotals { texts: 0, rated: 0 }),
             };
             let left_out = matches!(
                 limit,

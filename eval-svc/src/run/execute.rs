@@ -83,7 +83,7 @@ pub(super) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Re
         measured.judged = rated(inputs, &mut durations).await?;
         if let (Some(bound), Some(verdicts)) = (&plan.gate, &mut verdicts) {
             // The looks have compared the original scores with chance.
-            let counts = Counts::new(&plan, &transformed, &measured, gate::Chances::new());
+            let counts = Counts::new(&plan, &transformed, &measured, gate::ChanceLevels::new());
             let grid = grid::grid(&plan, &measured.scored);
             let seeds = plan.suite.seeds.len();
             gate::apply_ratings(bound, &grid, verdicts, &counts.facts(), (&places, seeds));
@@ -325,7 +325,7 @@ fn look(
 ) -> Option<GateReport> {
     let bound = plan.gate.as_ref()?;
     let items = KnownItems::new(plan, transformed, measured, units);
-    let counts = Counts::new(plan, transformed, measured, items.chances(bound));
+    let counts = Counts::new(plan, transformed, measured, items.levels(bound));
     let look = gate::Look {
         datasets: &round.tables,
         seeds: round.seeds,

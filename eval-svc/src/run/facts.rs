@@ -7,7 +7,7 @@ use super::{
     ratings, summary,
     transform::Transformed,
 };
-use crate::gate::{Chances, Cut, CutCounts, Encoded, Facts, Rated, RatedCounts, RewriteCounts};
+use crate::gate::{ChanceLevels, Cut, CutCounts, Encoded, Facts, Rated, RatedCounts, RewriteCounts};
 
 /// The counts.
 #[derive(Debug)]
@@ -15,18 +15,18 @@ pub(super) struct Counts {
     rewrites: RewriteCounts,
     cuts: CutCounts,
     ratings: Option<RatedCounts>,
-    chances: Chances,
+    levels: ChanceLevels,
     leaks: Vec<Option<f64>>,
 }
 
 impl Counts {
     /// Counts of the rounds so far.
-    pub(super) fn new(plan: &Plan, transformed: &Transformed, measured: &Measured, chances: Chances) -> Self {
+    pub(super) fn new(plan: &Plan, transformed: &Transformed, measured: &Measured, levels: ChanceLevels) -> Self {
         Self {
             rewrites: summary::rewrites(plan, transformed),
             cuts: cuts(plan, measured),
             ratings: ratings(plan, measured),
-            chances,
+            levels,
             leaks: plan.tables.iter().map(|table| table.dataset.audit().leak()).collect(),
         }
     }
@@ -37,7 +37,7 @@ impl Counts {
             rewrites: &self.rewrites,
             cuts: &self.cuts,
             ratings: self.ratings.as_ref(),
-            chances: &self.chances,
+            levels: &self.levels,
             leaks: &self.leaks,
         }
     }

@@ -22,12 +22,12 @@ use crate::{
         subset::{Mask, items_where},
     },
     gate::{
-        Basis, Bound, BoundRule, Chances, ItemSequences, ItemStrata, Quantity, RuleLimit, Sequence, SubsetScores,
+        Basis, Bound, BoundRule, ChanceLevels, ItemSequences, ItemStrata, Quantity, RuleLimit, Sequence, SubsetScores,
         Texts, Unit,
     },
     profile::{self, Choice, DatasetItems, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
     report::{Outcome, Paired, PairedTexts, SubsetReport, paired_strata},
-    stats::gate::items::{Evidence as Known, Stratum},
+    stats::gate::items::Stratum,
 };
 
 /// A run's items; their evidence is read from the store of scores on demand.
@@ -107,20 +107,17 @@ impl<'a> KnownItems<'a> {
         })
     }
 
-    /// How the original scores of the rules' data sets compare with those of permuted labels, for
-    /// each judged encoder.
-    pub(super) fn chances(&self, gate: &Bound) -> Chances {
-        let datasets: BTreeSet<usize> = gate
-            .rules
-            .iter()
-            .flat_map(|rule| rule.datasets.iter().copied())
-            .collect();
-        let mut all = Chances::new();
+    /// Where the original scores that rules compare stand beside those of permuted labels, for each
+    /// judged encoder.
+    pub(super) fn levels(&self, gate: &Bound) -> ChanceLevels {
+        let rules = gate.rules.iter().filter(|rule| rule.compares_scores());
+        let datasets: BTreeSet<usize> = rules.flat_map(|rule| rule.datasets.iter().copied()).collect();
+        let mut all = ChanceLevels::new();
         for &encoder in &gate.judged {
             for &table in &datasets {
                 let address = self.addresses.get(&(encoder, table, Variant::Original));
                 let chance = address.and_then(|address| self.units.evidence(address)?.chance());
-                all.extend(chance.map(|chance| ((encoder, table), chance)));
+                all.extend(chance.map(|chance| ((encoder, table), chance.level(gate.alpha))));
             }
         }
         all
@@ -170,32 +167,14 @@ impl<'a> KnownItems<'a> {
         let baseline = gate
             .baseline
             .ok_or_else(|| "no baseline encoder was named".to_owned())?;
-        let mut strata = profile::margin_strata(
+        profile::margin_strata(
             &self.grid,
             (encoder, baseline),
             figure,
             &rule.datasets,
             self.items(),
             |encoder, table| self.evidence(encoder, table),
-        )?;
-        // Encoders that agree on every item of every data set are one encoder: other items would
-        // not tell them apart either.
-        let same =
-            |d: &usize| matches!((self.evidence(encoder, *d), self.evidence(baseline, *d)), (Ok(a), Ok(b)) if a == b);
-        if rule.datasets.iter().all(same) {
-            for stratum in &mut strata {
-                let freedom = match &stratum.evidence {
-                    Known::Items { clusters, .. } => clusters.len() as f64,
-                    Known::Measured { freedom, .. } => *freedom,
-                };
-                stratum.evidence = Known::Measured {
-                    estimate: 0.0,
-                    standard_error: 0.0,
-                    freedom,
-                };
-            }
-        }
-        Ok(strata)
+        )
     }
 
     /// What a rule on items of two encoders looks at.

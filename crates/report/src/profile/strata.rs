@@ -54,18 +54,16 @@ pub fn strata(
         let range = range(&grid.tasks[d], drop);
         match choice.masks(own) {
             Some(masks) => subsets::evidence(grid, (figure, drop), (&grid.datasets[d], own, masks), &unit, range),
-            None => of_scores(
-                own,
-                &grid.datasets[d],
-                &sum,
-                (grid.scores(e, d), unit.all().collect()),
-                range,
-            ),
+            None => {
+                let scored = grid.scores(e, d).into_iter().zip(unit.all()).collect();
+                of_scores(own, &grid.datasets[d], &sum, scored, range)
+            }
         }
     })
 }
 
-/// The strata of an encoder's score less that of the baseline, item by item.
+/// The strata of an encoder's score less that of the baseline, item by item. Encoders that agree on
+/// every item of every data set are one encoder: other items would not tell them apart either.
 ///
 /// # Errors
 /// Why a data set has none, as a message.
@@ -78,13 +76,33 @@ pub fn margin_strata(
     evidence: impl Fn(usize, usize) -> Result<UnitItems, String>,
 ) -> Result<Vec<Stratum>, String> {
     let sum = Sum::of_rule(grid, figure, false).less_itself();
-    each(grid, datasets, items, |d, own| {
+    let mut same = true;
+    let mut strata = each(grid, datasets, items, |d, own| {
         let (new, old) = (evidence(encoder, d)?, evidence(baseline, d)?);
+        same &= new == old;
         let scores = [grid.scores(encoder, d), grid.scores(baseline, d)].concat();
-        let all = new.all().chain(old.all()).collect();
+        let scored = scores.into_iter().zip(new.all().chain(old.all()));
         // A difference of two scores has the range of a drop.
-        of_scores(own, &grid.datasets[d], &sum, (scores, all), range(&grid.tasks[d], true))
-    })
+        of_scores(
+            own,
+            &grid.datasets[d],
+            &sum,
+            scored.collect(),
+            range(&grid.tasks[d], true),
+        )
+    })?;
+    for stratum in strata.iter_mut().filter(|_| same) {
+        let freedom = match &stratum.evidence {
+            Known::Items { clusters, .. } => clusters.len() as f64,
+            Known::Measured { freedom, .. } => *freedom,
+        };
+        stratum.evidence = Known::Measured {
+            estimate: 0.0,
+            standard_error: 0.0,
+            freedom,
+        };
+    }
+    Ok(strata)
 }
 
 /// One stratum for each data set.
@@ -113,23 +131,19 @@ fn of_scores(
     items: &DatasetItems,
     dataset: &str,
     sum: &Sum,
-    (scores, evidence): (Vec<f64>, Vec<&Evidence>),
+    scored: Vec<(f64, &Evidence)>,
     range: Range,
 ) -> Result<Known, String> {
-    match values(sum, evidence.iter().copied()) {
-        Some(values) => Ok(Known::Items {
+    if let Some(values) = values(sum, scored.iter().map(|(_, evidence)| *evidence)) {
+        return Ok(Known::Items {
             clusters: clusters(&items.clusters, &values),
             range,
-        }),
-        None => {
-            // Scores that do not count are not resampled.
-            let counts: Vec<usize> = (0..scores.len()).filter(|i| sum.terms()[*i] != 0.0).collect();
-            let sum = Sum(counts.iter().map(|i| sum.terms()[*i]).collect());
-            let scores = counts.iter().map(|i| scores[*i]).collect();
-            let evidence: Vec<&Evidence> = counts.iter().map(|i| evidence[*i]).collect();
-            known(Replicates::of(scores, &evidence, &items.clusters, dataset)?.resampled(&sum))
-        }
+        });
     }
+    // Scores that do not count are not resampled.
+    let counted = sum.terms().iter().zip(scored).filter(|(term, _)| **term != 0.0);
+    let (terms, (scores, evidence)): (Vec<f64>, (Vec<f64>, Vec<&Evidence>)) = counted.unzip();
+    known(Replicates::of(scores, &evidence, &items.clusters, dataset)?.resampled(&Sum(terms)))
 }
 
 /// The range of an item's value, in points. A correlation within a text is between −1 and 1, every
@@ -362,7 +376,7 @@ mod tests {
             ..
         } = found.unwrap()[0].evidence
         else {
-            panic!("a correlation is no mean over items")
+            panic!("a correlation is resampled")
         };
         assert!((estimate - (grid.original[0][0] - grid.original[1][0])).abs() < 1e-9);
         assert!((5.0..25.0).contains(&standard_error), "{standard_error}");

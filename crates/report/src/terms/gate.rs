@@ -3,10 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Largest share of unchanged texts where a rule sets none: a text that was not rewritten says
-/// nothing about robustness.
-pub const MAX_UNCHANGED: f64 = 0.10;
-
 /// What a rule limits: the one list of the kinds of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -13,7 +13,7 @@ pub mod truncation;
 mod validity;
 
 pub use counters::{Counters, JudgeCounters};
-pub use gate::{Adjust, Basis, MAX_UNCHANGED, OnUndecided, RuleKind, Texts, Unit};
+pub use gate::{Adjust, Basis, OnUndecided, RuleKind, Texts, Unit};
 pub use judging::{ProbeKind, ProbeResult, Scale};
 pub use outcome::Outcome;
 pub use prompts::{Part, PromptSource};

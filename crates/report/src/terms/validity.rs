@@ -87,7 +87,7 @@ impl ValidityLimit {
             },
             Self::MaxUnchanged => Row {
                 name: "max_unchanged",
-                default: super::MAX_UNCHANGED,
+                default: 0.10,
                 help: "a larger share of its texts stayed unchanged",
                 reason: "{share} of the texts it looks at stayed as they were ({limit}): its scores say nothing about robustness; use a \
                          stronger generator",

@@ -1,7 +1,5 @@
 //! A score beside the scores of its permuted labels.
 
-use isomer_stats::random::{Stream, shuffle};
-
 use super::{
     Clustering, Evidence,
     agreement::{Numbers, Table},
@@ -9,7 +7,7 @@ use super::{
     prepared::{v_measure, widened},
     ranked::Ranked,
 };
-use crate::chance::{Chance, affordable};
+use crate::chance::{Chance, affordable, shuffled};
 
 impl Evidence {
     /// How the main score compares with those of permuted labels; `None` if that is not known: a
@@ -25,7 +23,7 @@ impl Evidence {
             Self::Nearest { nearest } => {
                 let hits = |partners: &[u32]| nearest.iter().zip(partners).filter(|(a, b)| a == b).count() as f64;
                 let partners: Vec<u32> = (0..nearest.len()).map(number).collect();
-                Some(Chance::test(hits(&partners), |rng| hits(&shuffled(rng, &partners))))
+                Some(Chance::of_labels(&partners, hits))
             }
         }
     }
@@ -33,12 +31,6 @@ impl Evidence {
 
 fn number(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-fn shuffled<T: Clone>(rng: &mut Stream, values: &[T]) -> Vec<T> {
-    let mut values = values.to_vec();
-    shuffle(rng, &mut values);
-    values
 }
 
 /// The ranks of values around their mean, as a vector of length 1; empty if all values are equal.
@@ -106,7 +98,7 @@ fn of_precision(labels: &[bool], similarities: &[Vec<f32>]) -> Chance {
         let each = ranked.iter().filter_map(|own| own.average_precision(labels, &weights));
         each.fold(f64::NAN, f64::max)
     };
-    Chance::test(best(labels), |rng| best(&shuffled(rng, labels)))
+    Chance::of_labels(labels, best)
 }
 
 /// V-measure. Classes change places among the items that some chain of clusterings has in common,

@@ -6,7 +6,6 @@ use isomer_learn::{
     logistic::LogisticRegression,
     protocol::{self, ClassificationReport, FewShot},
 };
-use isomer_stats::random::shuffle;
 use ndarray::ArrayView2;
 
 use super::{Profile, ScoreError, Scores, TaskType};
@@ -105,11 +104,7 @@ fn chance(report: &ClassificationReport, input: &ClassificationInput<'_>, classe
         let rows = fits.chunks(classes.len() + 1).zip(labels);
         rows.map(|(row, class)| f64::from(row[*class])).sum::<f64>()
     };
-    Chance::test(hits(&labels), |rng| {
-        let mut labels = labels.clone();
-        shuffle(rng, &mut labels);
-        hits(&labels)
-    })
+    Chance::of_labels(&labels, hits)
 }
 
 /// For each test row, the fraction of fits that predict its label.

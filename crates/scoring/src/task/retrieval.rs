@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use isomer_stats::random::shuffle;
 use ndarray::ArrayView2;
 use rayon::prelude::*;
 
@@ -229,11 +228,7 @@ fn chance(hits: &[Vec<Hit>], judgements: &[Vec<(usize, i32)>]) -> Chance {
             .sum()
     };
     let queries: Vec<usize> = (0..lists.len()).collect();
-    Chance::test(sum(&queries), |rng| {
-        let mut queries = queries.clone();
-        shuffle(rng, &mut queries);
-        sum(&queries)
-    })
+    Chance::of_labels(&queries, sum)
 }
 
 fn check(input: &RetrievalInput<'_>, main_key: &'static str) -> Result<(), ScoreError> {
